@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <span>
+#include <utility>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// What ALiBi does with keys after the query; the two agree under a causal mask.
+enum class AlibiForm {
+  Unspecified,
+  Causal,    ///< -m (query - key): keys in the future would be rewarded, so a causal mask must hide
+             ///< them
+  Symmetric  ///< -m |query - key|
+};
+
+/// Settings of Alibi.
+struct AlibiConfig {
+  Index heads = 0;                          ///< required
+  AlibiForm form = AlibiForm::Unspecified;  ///< required
+  double max_bias = 8;  ///< MPT's alibi_bias_max, GGUF's attention.max_alibi_bias
+  double scale = 1;     ///< multiplies the bias; Falcon uses 1 / sqrt(head_dim)
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Slopes m_h for any number of heads. For n a power of two, m_h = 2^(-max_bias (h + 1) / n).
+/// Otherwise the first N = 2^floor(log2 n) as for N heads, then the odd-numbered slopes of 2 N
+/// heads; so they are not sorted.
+///   Source: arXiv 2108.12409 and its repository's get_slopes; flash-attn, MPT, MLX and ggml give
+///   the same list. Throws: ConfigError.
+inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
+  if (heads <= 0)
+    detail::fail<ConfigError>("alibi_slopes", "heads must be given and positive but is ", heads);
+  if (!std::isfinite(max_bias) || max_bias <= 0) {
+    detail::fail<ConfigError>("alibi_slopes", "max_bias must be positive and finite but is ",
+                              max_bias);
+  }
+  Index power = 1;
+  while (2 * power <= heads) power *= 2;
+  std::vector<double> slopes;
+  slopes.reserve(static_cast<std::size_t>(heads));
+  const auto slope = [max_bias](Index number, Index of) {
+    return std::exp2(-max_bias * static_cast<double>(number) / static_cast<double>(of));
+  };
+  for (Index h = 0; h < power; ++h) slopes.push_back(slope(h + 1, power));
+  for (Index h = power; h < heads; ++h) slopes.push_back(slope(2 * (h - power) + 1, 2 * power));
+  return slopes;
+}
+
+/// Attention with linear biases (arXiv 2108.12409): a score loses slope * distance.
+///
+/// The bias is made from absolute positions a tile at a time, so a decoded row equals the prefilled
+/// one and nothing of size Sq x Sk is kept. A model of ScoreBias.
+///   Accuracy: 1 ulp of slope * distance, in the tile's type, plus the rounding of the sum
+class Alibi {
+ public:
+  ///   Throws: ConfigError.
+  explicit Alibi(const AlibiConfig& config)
+      : Alibi(alibi_slopes(config.heads, config.max_bias), config.form, config.scale) {}
+
+  /// With slopes of the user's own, one a head: learned ones, or rounded as Falcon's are.
+  Alibi(std::vector<double> slopes, AlibiForm form, double scale = 1)
+      : slopes_(std::move(slopes)), form_(form), scale_(scale) {
+    if (form != AlibiForm::Causal && form != AlibiForm::Symmetric) {
+      detail::fail<ConfigError>("Alibi", "form must be given as Causal or Symmetric");
+    }
+    for (const double slope : slopes_) {
+      if (!std::isfinite(slope)) {
+        detail::fail<ConfigError>("Alibi", "slopes must be finite but one is ", slope);
+      }
+    }
+    if (!std::isfinite(scale)) {
+      detail::fail<ConfigError>("Alibi", "scale must be finite but is ", scale);
+    }
+  }
+
+  Index heads() const noexcept { return static_cast<Index>(slopes_.size()); }
+  const std::vector<double>& slopes() const noexcept { return slopes_; }
+
+  /// tile(i, j) += -scale * slope[head] * distance(query i, key j).
+  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
+  ///   Throws: ShapeError.
+  template <std::floating_point Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, MatrixView<Real> tile) const {
+    check("Alibi::add", head, query_positions, key_positions, tile.extents());
+    const double slope = scale_ * slopes_[static_cast<std::size_t>(head)];
+    for_each(query_positions, key_positions, [&](Index i, Index j, double distance) {
+      tile.row(i)[j] += static_cast<Real>(-slope * distance);
+    });
+  }
+
+  /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad.
+  template <std::floating_point Real>
+  double slope_gradient(Index head, std::span<const double> query_positions,
+                        std::span<const double> key_positions, MatrixView<const Real> grad) const {
+    check("Alibi::slope_gradient", head, query_positions, key_positions, grad.extents());
+    double sum = 0;
+    for_each(query_positions, key_positions, [&](Index i, Index j, double distance) {
+      sum -= distance * static_cast<double>(grad.row(i)[j]);
+    });
+    return scale_ * sum;
+  }
+
+ private:
+  template <class Visit>
+  void for_each(std::span<const double> query_positions, std::span<const double> key_positions,
+                const Visit& visit) const {
+    for (std::size_t i = 0; i < query_positions.size(); ++i) {
+      for (std::size_t j = 0; j < key_positions.size(); ++j) {
+        const double difference = query_positions[i] - key_positions[j];
+        visit(static_cast<Index>(i), static_cast<Index>(j),
+              form_ == AlibiForm::Causal ? difference : std::abs(difference));
+      }
+    }
+  }
+
+  void check(const char* function, Index head, std::span<const double> query_positions,
+             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+    if (head < 0 || head >= heads()) {
+      detail::fail<ShapeError>(function, "head must lie within the ", heads(), " slopes but is ",
+                               head);
+    }
+    if (tile[0] != static_cast<Index>(query_positions.size()) ||
+        tile[1] != static_cast<Index>(key_positions.size())) {
+      detail::fail<ShapeError>(function, "the tile ", tile, " must be queries by keys, ",
+                               query_positions.size(), " by ", key_positions.size());
+    }
+  }
+
+  std::vector<double> slopes_;
+  AlibiForm form_;
+  double scale_;
+};
+
+POSENC_END

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <concepts>
+#include <span>
+
+// Position enters attention in three places. Each has one concept, one object that does nothing,
+// and laws that every model obeys; tests/laws runs them over all models, and a user's own type can
+// be put through the same tests.
+POSENC_BEGIN
+
+/// (1) X += P[positions], before the projections.
+///   Laws: the increment does not depend on X; equal positions get equal increments; the adjoint
+///   with respect to X is
+///         the identity, so backward needs no call.
+template <class E, class T>
+concept AdditiveEncoding = Scalar<T> &&
+    requires(const E& encoding, EmbeddingsView<T> x, const Positions& positions) {
+  encoding.add_to(x, positions);
+};
+
+/// (2) q, k <- R(position) q, k, after the projections, in place.
+///   Laws: linear in x; the adjoint is the transpose, <rotate(x), y> == <x, adjoint(y)>; the score
+///   of a rotated query
+///         and a rotated key depends on the difference of their positions alone; channels outside
+///         the rotary slice keep their bits; one token's result does not depend on its neighbours.
+template <class R, class T>
+concept RotaryEncoding = Scalar<T> &&
+    requires(const R& rotary, HeadsView<T> x, const Positions& positions) {
+  rotary.rotate_queries(x, positions);
+  rotary.rotate_keys(x, positions);
+  rotary.adjoint_queries(x, positions);
+  rotary.adjoint_keys(x, positions);
+  { rotary.softmax_scale_multiplier() } -> std::convertible_to<double>;
+};
+
+/// (3) S += B(head, query positions, key positions), after scaling and before the mask, a tile of
+/// scores at a time. Tiles are float or double, [queries, keys].
+///   Laws: the increment does not depend on S; it depends on head and positions alone, so that any
+///   cut into tiles gives
+///         the same scores.
+template <class B, class T>
+concept ScoreBias = Scalar<T> &&
+    requires(const B& bias, Index head, std::span<const double> query_positions,
+             std::span<const double> key_positions, MatrixView<Compute<T>> tile) {
+  bias.add(head, query_positions, key_positions, tile);
+};
+
+/// Additive encoding that adds nothing.
+struct NoEncoding {
+  template <class T>
+  void add_to(EmbeddingsView<T>, const Positions&) const noexcept {}
+};
+
+/// Rotary encoding that rotates nothing. With NoBias this is attention without positions (NoPE).
+struct NoRotation {
+  template <class T>
+  void rotate_queries(HeadsView<T>, const Positions&) const noexcept {}
+  template <class T>
+  void rotate_keys(HeadsView<T>, const Positions&) const noexcept {}
+  template <class T>
+  void adjoint_queries(HeadsView<T>, const Positions&) const noexcept {}
+  template <class T>
+  void adjoint_keys(HeadsView<T>, const Positions&) const noexcept {}
+  constexpr double softmax_scale_multiplier() const noexcept { return 1; }
+};
+
+/// Score bias that adds nothing.
+struct NoBias {
+  template <class T>
+  void add(Index, std::span<const double>, std::span<const double>, MatrixView<T>) const noexcept {}
+};
+
+POSENC_END

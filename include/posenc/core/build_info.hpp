@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <Eigen/Core>
+
+#include <ostream>
+#include <string>
+
+POSENC_BEGIN
+
+/// What this translation unit was compiled with; print it first in anything that measures or
+/// reports.
+struct BuildInfo {
+  std::string version;   ///< posenc's own, "0.1.0"
+  std::string level;     ///< what the compiler may emit: "sse2", "avx2", "avx512", ...
+  std::string tier;      ///< which kernels posenc runs
+  std::string compiler;  ///< name and version
+  std::string eigen;     ///< Eigen's version
+  bool fma = false;      ///< fused multiply-add in hardware: the bit-exact contracts hold
+  bool checked = false;  ///< POSENC_CHECKED
+  bool fast_math = false;
+};
+
+namespace detail {
+#define POSENC_DETAIL_TEXT(x) POSENC_DETAIL_TEXT_(x)
+#define POSENC_DETAIL_TEXT_(x) #x
+
+inline std::string compiler_name() {
+#if defined(__clang__)
+  return "clang " __clang_version__;
+#elif defined(__GNUC__)
+  return "g++ " __VERSION__;
+#elif defined(_MSC_VER)
+  return "msvc " POSENC_DETAIL_TEXT(_MSC_FULL_VER);
+#else
+  return "unknown compiler";
+#endif
+}
+
+inline std::string eigen_version() {
+// Eigen 5 kept EIGEN_WORLD_VERSION at 3 and put its real major number into EIGEN_MAJOR_VERSION.
+#if EIGEN_MAJOR_VERSION >= 5
+  return POSENC_DETAIL_TEXT(EIGEN_MAJOR_VERSION) "." POSENC_DETAIL_TEXT(EIGEN_MINOR_VERSION) "."  //
+      POSENC_DETAIL_TEXT(EIGEN_PATCH_VERSION);
+#else
+  return POSENC_DETAIL_TEXT(EIGEN_WORLD_VERSION) "." POSENC_DETAIL_TEXT(EIGEN_MAJOR_VERSION) "."  //
+      POSENC_DETAIL_TEXT(EIGEN_MINOR_VERSION);
+#endif
+}
+}  // namespace detail
+
+/// The build of the calling translation unit.
+inline BuildInfo build_info() {
+  BuildInfo info;
+  info.version =
+      POSENC_DETAIL_TEXT(POSENC_VERSION_MAJOR) "." POSENC_DETAIL_TEXT(POSENC_VERSION_MINOR) "."  //
+      POSENC_DETAIL_TEXT(POSENC_VERSION_PATCH);
+  info.level = POSENC_DETAIL_TEXT(POSENC_LEVEL);
+  info.tier = "scalar";
+  info.compiler = detail::compiler_name();
+  info.eigen = detail::eigen_version();
+  info.fma = POSENC_HAS_FMA != 0;
+  info.checked = POSENC_CHECKED != 0;
+  info.fast_math = POSENC_FAST_MATH != 0;
+  return info;
+}
+
+/// One line: "posenc 0.1.0, tier scalar, level avx512, fma, Eigen 3.4.0, g++ 12.2.0".
+inline std::ostream& operator<<(std::ostream& out, const BuildInfo& info) {
+  out << "posenc " << info.version << ", tier " << info.tier << ", level " << info.level
+      << (info.fma ? ", fma" : ", no fma") << ", Eigen " << info.eigen << ", " << info.compiler;
+  if (info.checked) out << ", checked";
+  if (info.fast_math) out << ", fast-math";
+  return out;
+}
+
+POSENC_END

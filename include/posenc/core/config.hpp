@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/version.hpp>
+
+#include <cstdint>
+
+// What the compiler may emit in this translation unit, as opposed to what posenc's kernels use. A
+// function compiled with AVX and the same function compiled without must not share a symbol, or the
+// linker keeps either one and a processor without AVX runs into the wrong one. So the level is part
+// of every mangled name.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#if defined(__AVX512BF16__)
+#define POSENC_LEVEL avx512bf16
+#else
+#define POSENC_LEVEL avx512
+#endif
+#elif defined(__AVX512F__)
+#define POSENC_LEVEL avx512f
+#elif defined(__AVX2__) && (defined(_MSC_VER) || (defined(__FMA__) && defined(__F16C__)))
+// MSVC's /arch:AVX2 implies FMA and F16C but defines neither macro.
+#define POSENC_LEVEL avx2
+#elif defined(__AVX2__) && defined(__FMA__)
+#define POSENC_LEVEL avx2fma
+#elif defined(__AVX2__)
+#define POSENC_LEVEL avx2only
+#elif defined(__AVX__) && defined(__FMA__)
+#define POSENC_LEVEL avxfma
+#elif defined(__AVX__)
+#define POSENC_LEVEL avx
+#elif defined(__SSE4_1__)
+#define POSENC_LEVEL sse41
+#elif defined(__SSE2__) || defined(_M_X64)
+#define POSENC_LEVEL sse2
+#elif defined(__aarch64__) || defined(_M_ARM64)
+#define POSENC_LEVEL neon
+#else
+#define POSENC_LEVEL generic
+#endif
+
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || (defined(_MSC_VER) && defined(__AVX2__))
+#define POSENC_HAS_FMA 1
+#else
+#define POSENC_HAS_FMA 0
+#endif
+
+/// POSENC_CHECKED=1 adds checks whose cost is more than a few comparisons a call (overlapping
+/// views).
+#ifndef POSENC_CHECKED
+#define POSENC_CHECKED 0
+#endif
+#if POSENC_CHECKED
+#define POSENC_CHECKED_TAG _checked
+#else
+#define POSENC_CHECKED_TAG
+#endif
+
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#define POSENC_HAS_EXCEPTIONS 1
+#define POSENC_EXCEPTIONS_TAG
+#else
+#define POSENC_HAS_EXCEPTIONS 0
+#define POSENC_EXCEPTIONS_TAG _noexcept
+#endif
+
+// Angle reduction relies on the order of floating-point operations, and an empty attention row is
+// -inf. Both are optimised away by -ffast-math and -ffinite-math-only.
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#ifndef POSENC_ALLOW_FAST_MATH
+#error \
+    "posenc: -ffast-math and -ffinite-math-only break exact angles and empty attention rows. Compile this file \
+without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infinity guarantees."
+#endif
+#define POSENC_FAST_MATH 1
+#define POSENC_FAST_MATH_TAG _fastmath
+#else
+#define POSENC_FAST_MATH 0
+#define POSENC_FAST_MATH_TAG
+#endif
+
+#define POSENC_DETAIL_JOIN7(a, b, c, d, e, f, g) a##b##_##c##_##d##e##f##g
+#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g) POSENC_DETAIL_JOIN7(a, b, c, d, e, f, g)
+#define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
+#define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
+
+/// Name of the inline namespace of everything whose body depends on compiler flags.
+#define POSENC_ABI_TAG                                                           \
+  POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL, \
+                    POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG)
+/// Name of the inline namespace of errors, enums and plain config structs: the same types under all
+/// flags.
+#define POSENC_STABLE_TAG POSENC_DETAIL_STABLE_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR)
+
+#define POSENC_BEGIN \
+  namespace posenc { \
+  inline namespace POSENC_ABI_TAG {
+#define POSENC_END \
+  }                \
+  }
+#define POSENC_STABLE_BEGIN \
+  namespace posenc {        \
+  inline namespace POSENC_STABLE_TAG {
+#define POSENC_STABLE_END \
+  }                       \
+  }
+
+POSENC_STABLE_BEGIN
+/// Every extent, stride and loop counter: products of attention shapes pass 2^31 in practice.
+using Index = std::int64_t;
+POSENC_STABLE_END

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <cmath>
+#include <compare>
+
+POSENC_BEGIN
+
+/// a * b + c, fused where the hardware fuses; written by name so that no compiler's contraction
+/// decides the bits.
+template <class T>
+inline T mul_add(T a, T b, T c) noexcept {
+#if POSENC_HAS_FMA
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+/// An unevaluated sum hi + lo with |lo| <= ulp(hi) / 2: about 106 bits.
+///   Accuracy: + - * / within 2^-103 relative, exp, log, pow within 2^-97 for results and arguments
+///   up to 2^64
+///             (pow: |y log x| <= 40).
+///   Source:   Dekker 1971, Knuth TAOCP 4.2.2, Hida, Li, Bailey 2001 (QD).
+struct DoubleDouble {
+  double hi = 0;
+  double lo = 0;
+
+  constexpr DoubleDouble() = default;
+  constexpr DoubleDouble(double value) : hi(value) {}  // NOLINT: a double is a DoubleDouble
+  constexpr DoubleDouble(double high, double low) : hi(high), lo(low) {}
+
+  /// Lexicographic, which is the numeric order of normalised values.
+  friend constexpr auto operator<=>(const DoubleDouble&, const DoubleDouble&) = default;
+};
+
+namespace detail {
+
+inline constexpr DoubleDouble pi{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
+inline constexpr DoubleDouble two_over_pi{0x1.45f306dc9c883p-1, -0x1.6b01ec5417056p-55};
+inline constexpr DoubleDouble ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
+
+/// a + b exactly, for |a| >= |b| or a == 0.
+inline DoubleDouble quick_two_sum(double a, double b) noexcept {
+  const double sum = a + b;
+  return {sum, b - (sum - a)};
+}
+
+/// a + b exactly.
+inline DoubleDouble two_sum(double a, double b) noexcept {
+  const double sum = a + b;
+  const double b_part = sum - a;
+  return {sum, (a - (sum - b_part)) + (b - b_part)};
+}
+
+/// a * b exactly, barring overflow; without fma for |a|, |b| < 2^996.
+inline DoubleDouble two_product(double a, double b) noexcept {
+  const double product = a * b;
+#if POSENC_HAS_FMA
+  return {product, std::fma(a, b, -product)};
+#else
+  const auto split = [](double x) {
+    const double scaled = 0x1p27 * x + x;
+    const double high = scaled - (scaled - x);
+    return DoubleDouble{high, x - high};
+  };
+  const DoubleDouble x = split(a), y = split(b);
+  return {product, ((x.hi * y.hi - product) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo};
+#endif
+}
+
+}  // namespace detail
+
+inline DoubleDouble operator-(DoubleDouble a) noexcept { return {-a.hi, -a.lo}; }
+
+inline DoubleDouble operator+(DoubleDouble a, DoubleDouble b) noexcept {
+  DoubleDouble sum = detail::two_sum(a.hi, b.hi);
+  const DoubleDouble low = detail::two_sum(a.lo, b.lo);
+  sum = detail::quick_two_sum(sum.hi, sum.lo + low.hi);
+  return detail::quick_two_sum(sum.hi, sum.lo + low.lo);
+}
+
+inline DoubleDouble operator-(DoubleDouble a, DoubleDouble b) noexcept { return a + (-b); }
+
+inline DoubleDouble operator*(DoubleDouble a, DoubleDouble b) noexcept {
+  const DoubleDouble product = detail::two_product(a.hi, b.hi);
+  const double cross = mul_add(a.hi, b.lo, a.lo * b.hi);
+  return detail::quick_two_sum(product.hi, product.lo + cross);
+}
+
+inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) noexcept {
+  const double first = a.hi / b.hi;
+  DoubleDouble rest = a - b * first;
+  const double second = rest.hi / b.hi;
+  rest = rest - b * second;
+  return DoubleDouble(detail::quick_two_sum(first, second)) + rest.hi / b.hi;
+}
+
+namespace detail {
+
+/// Largest integer not above x.
+inline DoubleDouble floor(DoubleDouble x) noexcept {
+  const double high = std::floor(x.hi);
+  return high == x.hi ? quick_two_sum(high, std::floor(x.lo)) : DoubleDouble(high);
+}
+
+}  // namespace detail
+
+/// e^x. exp(0) is exactly 1.
+inline DoubleDouble exp(DoubleDouble x) noexcept {
+  // x = k ln 2 + 512 r with |r| < 0.0007, so that ten terms of the series are enough; (1 + p)^2 - 1
+  // = 2p + p^2 is applied nine times, which keeps the leading 1 out of the rounding.
+  const double k = std::rint(x.hi / detail::ln_2.hi);
+  const DoubleDouble remainder = x - detail::ln_2 * k;
+  const DoubleDouble r{remainder.hi * 0x1p-9, remainder.lo * 0x1p-9};
+  DoubleDouble p;
+  for (int n = 11; n >= 1; --n) p = r * (p + 1.0) / static_cast<double>(n);
+  for (int i = 0; i < 9; ++i) p = p * 2.0 + p * p;
+  p = p + 1.0;
+  const int exponent = static_cast<int>(k);
+  return {std::ldexp(p.hi, exponent), std::ldexp(p.lo, exponent)};
+}
+
+/// Natural logarithm of x > 0. log(1) is exactly 0.
+inline DoubleDouble log(DoubleDouble x) noexcept {
+  const double guess = std::log(x.hi);
+  const DoubleDouble error = x * exp(-DoubleDouble(guess)) - 1.0;
+  return DoubleDouble(guess) + (error - error * error * 0.5);
+}
+
+/// x^y for x > 0. pow(x, 0) and pow(1, y) are exactly 1.
+inline DoubleDouble pow(DoubleDouble x, DoubleDouble y) noexcept { return exp(y * log(x)); }
+
+POSENC_END

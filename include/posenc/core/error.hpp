@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <charconv>
+#include <concepts>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+POSENC_STABLE_BEGIN
+
+/// Tensors whose shapes do not fit each other or the encoder.
+struct ShapeError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+/// A setting that is missing, out of its range, or contradicts another.
+struct ConfigError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+/// A position or index that the encoder cannot represent.
+struct PositionError : std::out_of_range {
+  using std::out_of_range::out_of_range;
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+inline std::string to_text(std::string_view text) { return std::string(text); }
+
+template <class Number>
+requires std::integral<Number> || std::floating_point<Number> std::string to_text(Number value) {
+  char buffer[64];
+  const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, result.ptr);
+}
+
+/// "[2, 8, 16, 96]"
+inline std::string to_text(std::span<const Index> extents) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (i != 0) text += ", ";
+    text += to_text(extents[i]);
+  }
+  return text + "]";
+}
+
+template <class Error>
+[[noreturn]] void raise(const std::string& message) {
+#if POSENC_HAS_EXCEPTIONS
+  throw Error(message);
+#else
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::abort();
+#endif
+}
+
+/// Throws Error("posenc::<function>: <parts...>"). Out of line and cold, so that callers stay
+/// small.
+template <class Error, class... Parts>
+#if defined(__GNUC__)
+[[gnu::cold, gnu::noinline]]
+#endif
+[[noreturn]] void
+fail(std::string_view function, const Parts&... parts) {
+  std::string message = "posenc::";
+  message += function;
+  message += ": ";
+  ((message += to_text(parts)), ...);
+  raise<Error>(message);
+}
+
+}  // namespace detail
+POSENC_END

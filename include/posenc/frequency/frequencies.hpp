@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+
+#include <cmath>
+#include <concepts>
+#include <span>
+#include <utility>
+#include <vector>
+
+POSENC_BEGIN
+
+/// What every scaling rule comes down to: inverse frequencies, one a pair, and two factors. An
+/// immutable value.
+///   inv_freq                  w_i; the angle of pair i at position p is p * w_i
+///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2
+///   softmax_scale_multiplier  multiplies the softmax scale; 1 but for DeepSeek
+/// Rules compute w_i in double-double (relative error <= 2^-95 of their definition); frequencies
+/// given as double are taken as exact.
+///   Throws: ConfigError for values that are not finite, or factors that are not positive.
+class Frequencies {
+ public:
+  explicit Frequencies(std::vector<DoubleDouble> inv_freq, double attention_factor = 1,
+                       double softmax_scale_multiplier = 1)
+      : inv_freq_(std::move(inv_freq)),
+        attention_factor_(attention_factor),
+        softmax_scale_multiplier_(softmax_scale_multiplier) {
+    constexpr auto function = "Frequencies";
+    for (const DoubleDouble& w : inv_freq_) {
+      if (!std::isfinite(w.hi)) {
+        detail::fail<ConfigError>(function, "every inv_freq must be finite but one is ", w.hi);
+      }
+    }
+    check_factor(function, "attention_factor", attention_factor);
+    check_factor(function, "softmax_scale_multiplier", softmax_scale_multiplier);
+  }
+
+  /// Frequencies of the user's own, taken as exact.
+  static Frequencies from_inv_freq(std::span<const double> inv_freq, double attention_factor = 1) {
+    return Frequencies(std::vector<DoubleDouble>(inv_freq.begin(), inv_freq.end()),
+                       attention_factor);
+  }
+
+  /// Number of pairs, rotary_dim / 2.
+  Index pairs() const noexcept { return static_cast<Index>(inv_freq_.size()); }
+  Index rotary_dim() const noexcept { return 2 * pairs(); }
+  double attention_factor() const noexcept { return attention_factor_; }
+  double softmax_scale_multiplier() const noexcept { return softmax_scale_multiplier_; }
+
+  /// w_i rounded to the nearest double, to print and to compare.
+  std::vector<double> inv_freq() const {
+    std::vector<double> rounded;
+    rounded.reserve(inv_freq_.size());
+    for (const DoubleDouble& w : inv_freq_) rounded.push_back(w.hi);
+    return rounded;
+  }
+
+  /// w_i in full.
+  std::span<const DoubleDouble> exact_inv_freq() const noexcept { return inv_freq_; }
+
+  friend bool operator==(const Frequencies&, const Frequencies&) = default;
+
+ private:
+  static void check_factor(const char* function, const char* name, double value) {
+    if (!std::isfinite(value) || value <= 0) {
+      detail::fail<ConfigError>(function, name, " must be positive and finite but is ", value);
+    }
+  }
+
+  std::vector<DoubleDouble> inv_freq_;
+  double attention_factor_;
+  double softmax_scale_multiplier_;
+};
+
+/// A rule: a struct of settings, and a function frequencies(rule) beside it.
+template <class R>
+concept FrequencyRule = requires(const R& rule) {
+  { frequencies(rule) } -> std::same_as<Frequencies>;
+};
+
+namespace detail {
+
+/// Calls frequencies(rule) from inside classes that have a member of that name.
+template <FrequencyRule R>
+Frequencies evaluate(const R& rule) {
+  return frequencies(rule);
+}
+
+// Checks shared by the rules; `rule` is the name that messages carry.
+
+inline void check_rotary_dim(const char* rule, Index rotary_dim, Index smallest = 2) {
+  if (rotary_dim < smallest || rotary_dim % 2 != 0) {
+    fail<ConfigError>(rule, "rotary_dim must be even and at least ", smallest, " but is ",
+                      rotary_dim);
+  }
+}
+
+inline void check_base(const char* rule, double base) {
+  if (!std::isfinite(base) || base <= 1) {
+    fail<ConfigError>(rule, "base must be given, finite and greater than 1, but is ", base);
+  }
+}
+
+inline void check_scaling_factor(const char* rule, double factor) {
+  if (!std::isfinite(factor) || factor < 1) {
+    fail<ConfigError>(rule, "factor must be given, finite and at least 1, but is ", factor);
+  }
+}
+
+inline void check_original_max_position(const char* rule, Index length) {
+  if (length <= 0) {
+    fail<ConfigError>(rule, "original_max_position must be given and positive but is ", length);
+  }
+}
+
+/// base^(-2i / dim) for i < count.
+inline std::vector<DoubleDouble> power_law(DoubleDouble base, Index dim, Index count) {
+  const DoubleDouble step = log(base) * -2.0 / static_cast<double>(dim);
+  std::vector<DoubleDouble> inv_freq;
+  inv_freq.reserve(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i) inv_freq.push_back(exp(step * static_cast<double>(i)));
+  return inv_freq;
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+
+POSENC_STABLE_BEGIN
+
+/// Position interpolation (arXiv 2306.15595, equation 4): every position divided by factor.
+struct LinearScaling {
+  Index rotary_dim = 0;  ///< required; even
+  double base = 0;       ///< required
+  double factor = 0;     ///< required, >= 1; MLX and XNNPACK call the reciprocal "scale"
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// w_i' = w_i / factor. Factor 1 gives the bits of Unscaled.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const LinearScaling& rule) {
+  detail::check_rotary_dim("LinearScaling", rule.rotary_dim);
+  detail::check_base("LinearScaling", rule.base);
+  detail::check_scaling_factor("LinearScaling", rule.factor);
+  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  for (DoubleDouble& w : inv_freq) w = w / rule.factor;
+  return Frequencies(std::move(inv_freq));
+}
+
+POSENC_END

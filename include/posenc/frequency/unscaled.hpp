@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+
+POSENC_STABLE_BEGIN
+
+/// The frequencies of RoFormer (arXiv 2104.09864, section 3.4.2); Hugging Face calls them
+/// "default".
+struct Unscaled {
+  Index rotary_dim = 0;  ///< required; even
+  double base = 0;       ///< required; "rope_theta", "freq_base": 10000, 500000, ...
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// w_i = base^(-2i / rotary_dim).
+///   Throws: ConfigError.
+inline Frequencies frequencies(const Unscaled& rule) {
+  detail::check_rotary_dim("Unscaled", rule.rotary_dim);
+  detail::check_base("Unscaled", rule.base);
+  return Frequencies(detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2));
+}
+
+POSENC_END

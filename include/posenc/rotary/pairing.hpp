@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+POSENC_STABLE_BEGIN
+
+// Which two channels of the rotary slice form pair i; the frequency index is i in both. It is a
+// fact of the checkpoint and silently wrong if mistaken, so there is no default. c and s mark the
+// members that cos and sin meet first:
+//   Interleaved  [c s c s c s c s]   pairs (2i, 2i + 1)
+//   HalfRotate   [c c c c s s s s]   pairs (i, i + rotary_dim / 2)
+
+/// Neighbouring channels: RoFormer, GPT-J, Llama as Meta ships it, GLM, DeepSeek; ggml NORMAL, MLX
+/// traditional, flash-attn and ONNX interleaved.
+struct Interleaved {
+  static constexpr const char* name = "interleaved";
+  static constexpr Index first(Index pair, Index) noexcept { return 2 * pair; }
+  static constexpr Index second(Index pair, Index) noexcept { return 2 * pair + 1; }
+};
+
+/// First half with second half, "rotate_half": GPT-NeoX, Llama and most models as Hugging Face
+/// ships them, Qwen, Phi, Gemma; ggml NEOX, the default of MLX, ONNX and flash-attn.
+struct HalfRotate {
+  static constexpr const char* name = "half";
+  static constexpr Index first(Index pair, Index) noexcept { return pair; }
+  static constexpr Index second(Index pair, Index pairs) noexcept { return pair + pairs; }
+};
+
+POSENC_STABLE_END

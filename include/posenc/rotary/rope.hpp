@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/pairing.hpp>
+#include <posenc/rotary/rotate.hpp>
+#include <posenc/rotary/rotation_table.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+POSENC_BEGIN
+
+/// Rotary position embedding (RoFormer, arXiv 2104.09864, equations 14 and 34): pair i of a query
+/// or key at position p is turned by p * inv_freq[i].
+///
+///   y0 = m (cos x0 - sin x1),   y1 = m (sin x0 + cos x1)
+///
+/// A small immutable value: its frequencies and where its channels lie. It remembers no earlier
+/// call; scaling rules that depend on the length give a new Rope. All calls may run on any number
+/// of threads at once.
+///   Pairing:  Interleaved or HalfRotate
+///   Shapes:   x [B, S, H, D]; channels [rotary_offset, rotary_offset + rotary_dim) are turned, the
+///   others keep their bits;
+///             positions [B or 1, S] on one axis
+///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
+///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50. Nothing is
+///   written then. Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of
+///   the pair's norm Cost:     one pass over x; angles once a position for all heads. No allocation
+template <class Pairing>
+class Rope {
+ public:
+  /// From frequencies; rotary_offset is the first rotary channel of a head (DeepSeek puts its
+  /// rotary part last).
+  explicit Rope(Frequencies frequencies, Index rotary_offset = 0)
+      : frequencies_(std::move(frequencies)),
+        oscillator_(frequencies_.exact_inv_freq()),
+        slice_{rotary_offset, frequencies_.pairs()} {
+    detail::check_slice_and_factor("Rope", slice_, frequencies_.attention_factor());
+  }
+
+  /// From a scaling rule: Unscaled, LinearScaling, NtkScaling, YarnScaling, or a user's own.
+  template <FrequencyRule Rule>
+  explicit Rope(const Rule& rule, Index rotary_offset = 0)
+      : Rope(detail::evaluate(rule), rotary_offset) {}
+
+  /// x <- m R x in place.
+  template <Scalar T>
+  void rotate(HeadsView<T> x, const Positions& positions) const {
+    apply<T>("Rope::rotate", detail::Direction::Forward, x, x, positions);
+  }
+
+  /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
+  /// are copied.
+  template <Scalar T>
+  void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
+                   const Positions& positions) const {
+    apply<T>("Rope::rotate_into", detail::Direction::Forward, x, out, positions);
+  }
+
+  /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
+  /// m.
+  template <Scalar T>
+  void adjoint(HeadsView<T> x, const Positions& positions) const {
+    apply<T>("Rope::adjoint", detail::Direction::Adjoint, x, x, positions);
+  }
+
+  /// x <- R^T x / m: undoes rotate().
+  template <Scalar T>
+  void inverse(HeadsView<T> x, const Positions& positions) const {
+    apply<T>("Rope::inverse", detail::Direction::Inverse, x, x, positions);
+  }
+
+  // The RotaryEncoding concept; queries and keys are treated alike.
+  template <Scalar T>
+  void rotate_queries(HeadsView<T> q, const Positions& positions) const {
+    rotate(q, positions);
+  }
+  template <Scalar T>
+  void rotate_keys(HeadsView<T> k, const Positions& positions) const {
+    rotate(k, positions);
+  }
+  template <Scalar T>
+  void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
+    adjoint(grad_q, positions);
+  }
+  template <Scalar T>
+  void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
+    adjoint(grad_k, positions);
+  }
+  double softmax_scale_multiplier() const noexcept {
+    return frequencies_.softmax_scale_multiplier();
+  }
+
+  /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
+  /// pass.
+  template <std::floating_point Real>
+  RotationTable<Pairing, Real> table(const Positions& positions) const {
+    constexpr auto function = "Rope::table";
+    detail::check_axes(function, positions, 1);
+    detail::check_reach(function, oscillator_, positions);
+    RotationTable<Pairing, Real> table(function, positions.batch(), positions.count(), slice_,
+                                       frequencies_.attention_factor());
+    table.fill(angles<Real>(positions));
+    return table;
+  }
+
+  const Frequencies& frequencies() const noexcept { return frequencies_; }
+  Index rotary_dim() const noexcept { return frequencies_.rotary_dim(); }
+  Index rotary_offset() const noexcept { return slice_.offset; }
+
+ private:
+  template <std::floating_point Real>
+  auto angles(const Positions& positions) const {
+    return [this, &positions](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
+      oscillator_.row(positions.at(b, s), first, count, frequencies_.attention_factor(), cos, sin);
+    };
+  }
+
+  template <Scalar T>
+  void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
+             HeadsView<T> out, const Positions& positions) const {
+    detail::check_rotation<T>(function, x, out, slice_);
+    detail::check_positions(function, positions, x.batch, x.seq, 1, x.extents());
+    detail::check_reach(function, oscillator_, positions);
+    detail::rotate_tensor<Pairing>(x, out, slice_, direction, frequencies_.attention_factor(),
+                                   positions.batch() == 1, angles<Compute<T>>(positions));
+  }
+
+  Frequencies frequencies_;
+  Oscillator oscillator_;
+  detail::RotarySlice slice_;
+};
+
+POSENC_END

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+#include <posenc/rotary/pairing.hpp>
+#include <posenc/rotary/rotate.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <concepts>
+#include <vector>
+
+POSENC_BEGIN
+
+/// cos and sin of one forward pass, made once and shared by q, k, every layer and every thread.
+/// Immutable.
+///   Type:  Real is float for tensors of float, half and bfloat16, double for double
+///   Make:  rope.table<Real>(positions), or from cos and sin of your own
+///   Holds: [B or 1, S, rotary_dim / 2] of each; a table with one batch row serves every batch
+/// Rotating with a table gives the same bits as the Rope that made it.
+template <class Pairing, std::floating_point Real>
+class RotationTable {
+ public:
+  /// From cos and sin of the user's own, with the attention factor multiplied in; used as given.
+  ///   Shapes: cos, sin [B or 1, S, rotary_dim / 2]
+  ///   Throws: ShapeError, ConfigError
+  static RotationTable from_cos_sin(EmbeddingsView<const Real> cos, EmbeddingsView<const Real> sin,
+                                    Index rotary_offset = 0, double attention_factor = 1) {
+    constexpr auto function = "RotationTable::from_cos_sin";
+    check_same(function, cos.extents(), sin.extents());
+    RotationTable table(function, cos.batch, cos.seq, {rotary_offset, cos.dim}, attention_factor);
+    table.fill([&](Index b, Index s, Index first, Index count, Real* c, Real* n) {
+      std::copy_n(cos.row(b, s) + first, count, c);
+      std::copy_n(sin.row(b, s) + first, count, n);
+    });
+    return table;
+  }
+
+  /// From rows of cos and sin caches indexed by position, as other libraries keep them.
+  ///   Shapes: cos, sin [max_position, rotary_dim / 2]; positions [B or 1, S], integers on one axis
+  ///   Throws: ShapeError, ConfigError, PositionError for a position outside [0, max_position)
+  static RotationTable from_cache(MatrixView<const Real> cos, MatrixView<const Real> sin,
+                                  const Positions& positions, Index rotary_offset = 0,
+                                  double attention_factor = 1) {
+    constexpr auto function = "RotationTable::from_cache";
+    check_same(function, cos.extents(), sin.extents());
+    detail::check_axes(function, positions, 1);
+    detail::check_integral(function, positions);
+    for (Index b = 0; b < positions.batch(); ++b) {
+      for (Index s = 0; s < positions.count(); ++s) {
+        const double p = positions.at(b, s);
+        if (p < 0 || p >= static_cast<double>(cos.rows)) {
+          detail::fail<PositionError>(function, "positions must lie within the ", cos.rows,
+                                      " rows of the cache but one is ", p);
+        }
+      }
+    }
+    RotationTable table(function, positions.batch(), positions.count(), {rotary_offset, cos.cols},
+                        attention_factor);
+    table.fill([&](Index b, Index s, Index first, Index count, Real* c, Real* n) {
+      const auto row = static_cast<Index>(positions.at(b, s));
+      std::copy_n(cos.row(row) + first, count, c);
+      std::copy_n(sin.row(row) + first, count, n);
+    });
+    return table;
+  }
+
+  /// x <- m R x in place.
+  ///   Shape:  x [B, S, H, D], B the table's or any where it has one row, D >= rotary_offset +
+  ///   rotary_dim Throws: ShapeError
+  template <Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void rotate(HeadsView<T> x) const {
+    apply<T>("RotationTable::rotate", detail::Direction::Forward, x, x);
+  }
+
+  /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
+  /// are copied.
+  template <Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out) const {
+    apply<T>("RotationTable::rotate_into", detail::Direction::Forward, x, out);
+  }
+
+  /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
+  /// m.
+  template <Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void adjoint(HeadsView<T> x) const {
+    apply<T>("RotationTable::adjoint", detail::Direction::Adjoint, x, x);
+  }
+
+  /// x <- R^T x / m: undoes rotate().
+  template <Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void inverse(HeadsView<T> x) const {
+    apply<T>("RotationTable::inverse", detail::Direction::Inverse, x, x);
+  }
+
+  /// Batch rows; 1 serves every batch.
+  Index batch() const noexcept { return batch_; }
+  Index seq() const noexcept { return seq_; }
+  Index rotary_dim() const noexcept { return 2 * slice_.pairs; }
+  Index rotary_offset() const noexcept { return slice_.offset; }
+  double attention_factor() const noexcept { return attention_factor_; }
+  /// m cos, [B or 1, S, rotary_dim / 2].
+  EmbeddingsView<const Real> cos() const noexcept { return view(cos_.data()); }
+  /// m sin, [B or 1, S, rotary_dim / 2].
+  EmbeddingsView<const Real> sin() const noexcept { return view(sin_.data()); }
+
+ private:
+  template <class>
+  friend class Rope;
+
+  RotationTable(const char* function, Index batch, Index seq, detail::RotarySlice slice,
+                double attention_factor)
+      : batch_(batch), seq_(seq), slice_(slice), attention_factor_(attention_factor) {
+    detail::check_slice_and_factor(function, slice, attention_factor);
+    cos_.resize(static_cast<std::size_t>(batch * seq * slice.pairs));
+    sin_.resize(cos_.size());
+  }
+
+  template <class Angles>
+  void fill(const Angles& angles) {
+    for (Index b = 0; b < batch_; ++b) {
+      for (Index s = 0; s < seq_; ++s) {
+        const auto row = static_cast<std::size_t>((b * seq_ + s) * slice_.pairs);
+        angles(b, s, Index{0}, slice_.pairs, cos_.data() + row, sin_.data() + row);
+      }
+    }
+  }
+
+  template <std::size_t Rank>
+  static void check_same(const char* function, const std::array<Index, Rank>& cos,
+                         const std::array<Index, Rank>& sin) {
+    if (cos != sin) {
+      detail::fail<ShapeError>(function, "cos ", cos, " and sin ", sin,
+                               " must have the same shape");
+    }
+  }
+
+  template <Scalar T>
+  void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
+             HeadsView<T> out) const {
+    detail::check_rotation<T>(function, x, out, slice_);
+    if (seq_ != x.seq || (batch_ != 1 && batch_ != x.batch)) {
+      detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq_,
+                               "] must match batch and sequence of x, which is ", x.extents());
+    }
+    detail::rotate_tensor<Pairing>(
+        x, out, slice_, direction, attention_factor_, batch_ == 1,
+        [this](Index b, Index s, Index first, Index count, Real* c, Real* n) {
+          std::copy_n(cos().row(b, s) + first, count, c);
+          std::copy_n(sin().row(b, s) + first, count, n);
+        });
+  }
+
+  EmbeddingsView<const Real> view(const Real* data) const noexcept {
+    return {data, batch_, seq_, slice_.pairs, seq_ * slice_.pairs, slice_.pairs};
+  }
+
+  Index batch_, seq_;
+  detail::RotarySlice slice_;
+  double attention_factor_;
+  std::vector<Real> cos_, sin_;
+};
+
+POSENC_END

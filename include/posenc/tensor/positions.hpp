@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+POSENC_BEGIN
+
+/// Where each token stands: a value, cheap to make, of [B, S] positions on one or more axes.
+///
+/// Any order, repeats and negative positions are legal. A value made without a batch axis (batch()
+/// == 1) serves tensors of any batch size. Positions are kept as double, which holds every integer
+/// up to 2^53 exactly.
+///   Throws: PositionError for an integer beyond 2^53, NaN or inf; ShapeError where counts do not
+///   fit each other. Cost:   range() and starts() allocate nothing per token, the other forms one
+///   double per token.
+class Positions {
+ public:
+  /// start, start + 1, ..., start + count - 1 in every batch row. A cache of n tokens makes the
+  /// next one range(n, 1).
+  static Positions range(Index start, Index count) {
+    constexpr auto function = "Positions::range";
+    Positions p(function, Form::Range, 1, count, 1);
+    p.values_begin_ = exact(function, start);
+    p.include_run(function, start);
+    return p;
+  }
+
+  /// Row b is start_b, start_b + 1, ... for start_b = starts[b]: the rows of a batched cache.
+  static Positions starts(std::span<const Index> starts, Index count) {
+    constexpr auto function = "Positions::starts";
+    Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
+    for (const Index start : starts) {
+      p.values_.push_back(exact(function, start));
+      p.include_run(function, start);
+    }
+    return p;
+  }
+  static Positions starts(std::initializer_list<Index> starts_list, Index count) {
+    return starts(std::span<const Index>(starts_list.begin(), starts_list.size()), count);
+  }
+
+  /// Explicit ids [S], the same in every batch row.
+  static Positions ids(std::span<const Index> ids_of_row) { return ids(1, ids_of_row); }
+  static Positions ids(std::initializer_list<Index> ids_of_row) {
+    return ids(1, std::span<const Index>(ids_of_row.begin(), ids_of_row.size()));
+  }
+
+  /// Explicit ids [B, S], row-major: padding, speculative trees, anything.
+  static Positions ids(Index batch, std::span<const Index> ids_of_batch) {
+    constexpr auto function = "Positions::ids";
+    Positions p = table(function, batch, static_cast<Index>(ids_of_batch.size()));
+    for (const Index id : ids_of_batch) p.push(exact(function, id));
+    return p;
+  }
+
+  /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates.
+  static Positions real(Index batch, std::span<const double> positions) {
+    constexpr auto function = "Positions::real";
+    Positions p = table(function, batch, static_cast<Index>(positions.size()));
+    for (const double position : positions) {
+      if (!std::isfinite(position)) {
+        detail::fail<PositionError>(function, "positions must be finite but one is ", position);
+      }
+      p.push(position);
+    }
+    return p;
+  }
+  static Positions real(std::span<const double> positions) { return real(1, positions); }
+  static Positions real(std::initializer_list<double> positions) {
+    return real(1, std::span<const double>(positions.begin(), positions.size()));
+  }
+
+  /// Sequences packed one after the other; boundaries are the prefix sums [0, n_0, n_0 + n_1, ...]
+  /// that other libraries call cu_seqlens. Positions begin at 0, or at starts[i] where given, in
+  /// each sequence.
+  static Positions packed(std::span<const Index> boundaries, std::span<const Index> starts = {}) {
+    constexpr auto function = "Positions::packed";
+    if (boundaries.empty() || boundaries.front() != 0 ||
+        !std::is_sorted(boundaries.begin(), boundaries.end())) {
+      detail::fail<ShapeError>(
+          function, "the boundaries must begin with 0 and not decrease but are ", boundaries);
+    }
+    if (!starts.empty() && starts.size() + 1 != boundaries.size()) {
+      detail::fail<ShapeError>(function, "there must be one start for each of the ",
+                               boundaries.size() - 1, " sequences but there are ", starts.size());
+    }
+    Positions p = table(function, 1, boundaries.back());
+    for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+      const Index start = starts.empty() ? 0 : starts[i];
+      for (Index t = 0; t < boundaries[i + 1] - boundaries[i]; ++t) {
+        p.push(exact(function, start + t));
+      }
+    }
+    return p;
+  }
+
+  /// The n-th kept token of a row stands at n - 1; a masked one gets masked_position. keep is [B,
+  /// S], true = a token. Hugging Face puts masked tokens at 1, BLOOM at 0; it matters only if their
+  /// keys are attended to.
+  static Positions from_padding_mask(MatrixView<const bool> keep, Index masked_position = 1) {
+    constexpr auto function = "Positions::from_padding_mask";
+    Positions p = table(function, keep.rows, keep.rows * keep.cols);
+    for (Index b = 0; b < keep.rows; ++b) {
+      Index next = 0;
+      for (Index s = 0; s < keep.cols; ++s) {
+        p.push(exact(function, keep.row(b)[s] ? next++ : masked_position));
+      }
+    }
+    return p;
+  }
+
+  /// One token per cell of a rows x cols grid in row-major order; axis 0 is the row, axis 1 the
+  /// column.
+  static Positions grid(Index rows, Index cols) {
+    constexpr auto function = "Positions::grid";
+    if (rows < 0 || cols < 0) {
+      detail::fail<ShapeError>(function, "rows and columns must not be negative but are ", rows,
+                               " and ", cols);
+    }
+    Positions p(function, Form::Table, 1, rows * cols, 2);
+    for (Index cell = 0; cell < rows * cols; ++cell) p.push(static_cast<double>(cell / cols));
+    for (Index cell = 0; cell < rows * cols; ++cell) p.push(static_cast<double>(cell % cols));
+    return p;
+  }
+
+  /// Several axes, each with the same batch and count: (t, h, w) ids, rows and columns.
+  static Positions axes(std::span<const Positions> axes) {
+    constexpr auto function = "Positions::axes";
+    if (axes.empty()) detail::fail<ShapeError>(function, "there must be at least one axis");
+    Positions p(function, Form::Table, axes[0].batch_, axes[0].count_,
+                static_cast<Index>(axes.size()));
+    for (const Positions& axis : axes) {
+      if (axis.axes_ != 1 || axis.batch_ != p.batch_ || axis.count_ != p.count_) {
+        detail::fail<ShapeError>(function, "every axis must be [", p.batch_, ", ", p.count_,
+                                 "] but one is [", axis.batch_, ", ", axis.count_, "]");
+      }
+      for (Index b = 0; b < p.batch_; ++b) {
+        for (Index s = 0; s < p.count_; ++s) p.push(axis.at(b, s));
+      }
+    }
+    return p;
+  }
+
+  /// Number of batch rows; 1 serves every batch.
+  Index batch() const noexcept { return batch_; }
+  /// Number of tokens S.
+  Index count() const noexcept { return count_; }
+  /// Number of axes.
+  Index axis_count() const noexcept { return axes_; }
+  /// Largest |position|; 0 where there are none.
+  double max_magnitude() const noexcept { return max_magnitude_; }
+  /// Whether every position is an integer, as tables of rows need.
+  bool integral() const noexcept { return integral_; }
+
+  /// Position of token s of batch row b on an axis; unchecked.
+  double at(Index b, Index s, Index axis = 0) const noexcept {
+    const Index row = batch_ == 1 ? 0 : b;
+    switch (form_) {
+      case Form::Range:
+        return values_begin_ + static_cast<double>(s);
+      case Form::Starts:
+        return values_[static_cast<std::size_t>(row)] + static_cast<double>(s);
+      case Form::Table:
+        break;
+    }
+    return values_[static_cast<std::size_t>((axis * batch_ + row) * count_ + s)];
+  }
+
+ private:
+  enum class Form { Range, Starts, Table };
+  static constexpr Index exact_limit = Index{1} << 53;
+
+  Positions(const char* function, Form form, Index batch, Index count, Index axes)
+      : form_(form), batch_(batch), count_(count), axes_(axes) {
+    if (count < 0 || count > exact_limit) {
+      detail::fail<ShapeError>(function,
+                               "the number of positions must be between 0 and 2^53 but is ", count);
+    }
+    if (form == Form::Table) values_.reserve(static_cast<std::size_t>(axes * batch * count));
+  }
+
+  static Positions table(const char* function, Index batch, Index size) {
+    if (batch < 0 || (batch == 0 ? size != 0 : size % batch != 0)) {
+      detail::fail<ShapeError>(function, "the batch size (", batch,
+                               ") must divide the number of positions (", size, ")");
+    }
+    return Positions(function, Form::Table, batch, batch == 0 ? 0 : size / batch, 1);
+  }
+
+  static double exact(const char* function, Index id) {
+    if (id < -exact_limit || id > exact_limit) {
+      detail::fail<PositionError>(function, "integer positions must lie within 2^53 but one is ",
+                                  id);
+    }
+    return static_cast<double>(id);
+  }
+
+  void push(double position) {
+    values_.push_back(position);
+    include(position);
+  }
+
+  void include(double position) {
+    max_magnitude_ = (std::max)(max_magnitude_, std::abs(position));
+    integral_ = integral_ && position == std::rint(position);
+  }
+
+  void include_run(const char* function, Index start) {
+    if (count_ == 0) return;
+    include(exact(function, start));
+    include(exact(function, start + (count_ - 1)));
+  }
+
+  Form form_;
+  Index batch_, count_, axes_;
+  double values_begin_ = 0;
+  double max_magnitude_ = 0;
+  bool integral_ = true;
+  std::vector<double> values_;
+};
+
+namespace detail {
+
+inline void check_axes(const char* function, const Positions& positions, Index axes) {
+  if (positions.axis_count() != axes) {
+    fail<ShapeError>(function, "positions must have ", axes, axes == 1 ? " axis" : " axes",
+                     " but have ", positions.axis_count());
+  }
+}
+
+/// Positions must describe the B x S tokens of a tensor on the given number of axes.
+template <std::size_t Rank>
+void check_positions(const char* function, const Positions& positions, Index batch, Index seq,
+                     Index axes, const std::array<Index, Rank>& extents) {
+  check_axes(function, positions, axes);
+  if (positions.count() != seq || (positions.batch() != 1 && positions.batch() != batch)) {
+    fail<ShapeError>(function, "positions [", positions.batch(), ", ", positions.count(),
+                     "] must match batch and sequence of x, which is ",
+                     std::span<const Index>(extents));
+  }
+}
+
+/// Only whole positions can select a row or a bit.
+inline void check_integral(const char* function, const Positions& positions) {
+  if (!positions.integral()) {
+    fail<PositionError>(function, "positions must be integers, but some have a fraction");
+  }
+}
+
+}  // namespace detail
+POSENC_END

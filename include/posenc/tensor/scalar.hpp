@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+POSENC_BEGIN
+
+/// A 16-bit float class that converts to and from float: Eigen::half, Eigen::bfloat16, or a user's
+/// own.
+template <class T>
+concept Float16 = std::is_class_v<T> && sizeof(T) == 2 && requires(T value, float f) {
+  static_cast<float>(value);
+  static_cast<T>(f);
+};
+
+/// What a tensor's elements may be.
+template <class T>
+concept Scalar = std::same_as<T, float> || std::same_as<T, double> || Float16<T>;
+
+/// Arithmetic is done in double for double and in float for everything else, and rounded once when
+/// stored.
+template <Scalar T>
+using Compute = std::conditional_t<std::same_as<T, double>, double, float>;
+
+POSENC_END
