@@ -16,8 +16,7 @@ POSENC_BEGIN
 
 /// (1) X += P[positions], before the projections.
 ///   Laws: the increment does not depend on X; equal positions get equal increments; the adjoint
-///   with respect to X is
-///         the identity, so backward needs no call.
+///         with respect to X is the identity, so backward needs no call.
 template <class E, class T>
 concept AdditiveEncoding = Scalar<T> &&
     requires(const E& encoding, EmbeddingsView<T> x, const Positions& positions) {
@@ -26,9 +25,9 @@ concept AdditiveEncoding = Scalar<T> &&
 
 /// (2) q, k <- R(position) q, k, after the projections, in place.
 ///   Laws: linear in x; the adjoint is the transpose, <rotate(x), y> == <x, adjoint(y)>; the score
-///   of a rotated query
-///         and a rotated key depends on the difference of their positions alone; channels outside
-///         the rotary slice keep their bits; one token's result does not depend on its neighbours.
+///         of a rotated query and a rotated key depends on the difference of their positions alone;
+///         channels outside the rotary slice keep their bits; one token's result does not depend on
+///         its neighbours.
 template <class R, class T>
 concept RotaryEncoding = Scalar<T> &&
     requires(const R& rotary, HeadsView<T> x, const Positions& positions) {
@@ -42,8 +41,7 @@ concept RotaryEncoding = Scalar<T> &&
 /// (3) S += B(head, query positions, key positions), after scaling and before the mask, a tile of
 /// scores at a time. Tiles are float or double, [queries, keys].
 ///   Laws: the increment does not depend on S; it depends on head and positions alone, so that any
-///   cut into tiles gives
-///         the same scores.
+///         cut into tiles gives the same scores.
 template <class B, class T>
 concept ScoreBias = Scalar<T> &&
     requires(const B& bias, Index head, std::span<const double> query_positions,

@@ -2,6 +2,12 @@
 #pragma once
 
 // Everything that needs no more than Eigen. Includes only.
+#include <posenc/additive/binary.hpp>
+#include <posenc/additive/grid_resize.hpp>
+#include <posenc/additive/integer.hpp>
+#include <posenc/additive/learned.hpp>
+#include <posenc/additive/sinusoidal.hpp>
+#include <posenc/additive/sinusoidal_2d.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/bias/alibi.hpp>

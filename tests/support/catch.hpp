@@ -21,6 +21,7 @@ using Catch::Approx;
 
 namespace Catch::Matchers {
 /// The name Catch2 3 gave to Contains, which there speaks of ranges.
+// NOLINTNEXTLINE(readability-identifier-naming)
 inline auto ContainsSubstring(const std::string& text,
                               CaseSensitive::Choice case_sensitive = CaseSensitive::Yes) {
   return Contains(text, case_sensitive);

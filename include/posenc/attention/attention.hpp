@@ -210,16 +210,17 @@ class AttentionRow {
 
 /// Scaled dot-product attention: out = softmax(scale * q k^T + bias + masks) v.
 ///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out [B, Sq, H, Dv]; Hkv
-///   divides H, and query head h
-///             uses key head h / (H / Hkv). Any of them may be empty.
+///             divides H, and query head h uses key head h / (H / Hkv). Any of them may be empty.
 ///   Aliasing: out shares no memory with k, v and the masks; it may be q
 ///   Throws:   ShapeError, ConfigError, before anything is written
 ///   Masks:    a query that sees no key gives zeros; what a hidden key holds, NaN included, never
-///   reaches the output Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax
-///   -> dropout Bits:     a query's result does not depend on the other queries, nor on keys that
-///   it does not see Accuracy: arithmetic in Compute<T>, rounded once to T Cost:     O(B H Sq Sk (D
-///   + Dv)); memory O(Sk + Dv), no Sq x Sk buffer unless options.weights is given Source:   arXiv
-///   1706.03762, equation 1
+///             reaches the output
+///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout
+///   Bits:     a query's result does not depend on the other queries, nor on keys that it does not see
+///   Accuracy: arithmetic in Compute<T>, rounded once to T
+///   Cost:     O(B H Sq Sk (D + Dv)); memory O(Sk + Dv), no Sq x Sk buffer unless options.weights is
+///             given
+///   Source:   arXiv 1706.03762, equation 1
 template <Scalar T, class Bias = NoBias>
 void attention(HeadsView<const std::type_identity_t<T>> q,
                HeadsView<const std::type_identity_t<T>> k,

@@ -35,11 +35,11 @@ POSENC_BEGIN
 
 /// Multi-head attention with projections, a rotary encoding, and a score bias, any of which may be
 /// nothing: with NoRotation and NoBias it knows no positions at all (NoPE).
-///   T:       float or double
-///   Rotary:  models RotaryEncoding: Rope, NoRotation, a user's own
-///   Bias:    models ScoreBias: Alibi, NoBias, a user's own
-///   Scale:   options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier()
-///   Source:  arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
+///   T:      float or double
+///   Rotary: models RotaryEncoding: Rope, NoRotation, a user's own
+///   Bias:   models ScoreBias: Alibi, NoBias, a user's own
+///   Scale:  options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier()
+///   Source: arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
 /// Const calls may run on several threads at once.
 template <class T, class Rotary = NoRotation, class Bias = NoBias>
 class MultiHeadAttention {
@@ -85,8 +85,7 @@ class MultiHeadAttention {
   /// Cross attention: out <- attention of queries made from x with keys and values made from other
   /// tensors.
   ///   Shapes: x, out [B, Sq, model_dim]; keys_from [B, Sk, key_input_dim]; values_from [B, Sk,
-  ///   value_input_dim];
-  ///           query_positions [B or 1, Sq]; key_positions [B or 1, Sk]
+  ///           value_input_dim]; query_positions [B or 1, Sq]; key_positions [B or 1, Sk]
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out,

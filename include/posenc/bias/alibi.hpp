@@ -38,7 +38,8 @@ POSENC_BEGIN
 /// Otherwise the first N = 2^floor(log2 n) as for N heads, then the odd-numbered slopes of 2 N
 /// heads; so they are not sorted.
 ///   Source: arXiv 2108.12409 and its repository's get_slopes; flash-attn, MPT, MLX and ggml give
-///   the same list. Throws: ConfigError.
+///           the same list.
+///   Throws: ConfigError.
 inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
   if (heads <= 0)
     detail::fail<ConfigError>("alibi_slopes", "heads must be given and positive but is ", heads);

@@ -29,7 +29,8 @@ namespace detail {
 
 inline std::string compiler_name() {
 #if defined(__clang__)
-  return "clang " __clang_version__;
+  return "clang " POSENC_DETAIL_TEXT(__clang_major__) "." POSENC_DETAIL_TEXT(
+      __clang_minor__) "." POSENC_DETAIL_TEXT(__clang_patchlevel__);
 #elif defined(__GNUC__)
   return "g++ " __VERSION__;
 #elif defined(_MSC_VER)

@@ -21,8 +21,7 @@ inline T mul_add(T a, T b, T c) noexcept {
 
 /// An unevaluated sum hi + lo with |lo| <= ulp(hi) / 2: about 106 bits.
 ///   Accuracy: + - * / within 2^-103 relative, exp, log, pow within 2^-97 for results and arguments
-///   up to 2^64
-///             (pow: |y log x| <= 40).
+///             up to 2^64 (pow: |y log x| <= 40).
 ///   Source:   Dekker 1971, Knuth TAOCP 4.2.2, Hida, Li, Bailey 2001 (QD).
 struct DoubleDouble {
   double hi = 0;

@@ -20,9 +20,8 @@ POSENC_BEGIN
 /// decay with the position as it does where position * inv_freq is rounded (by 6e-2 at 1e6 in
 /// float32).
 ///   Accuracy: for a = |position * inv_freq|: float within 0.5 ulp + 4e-16 for a <= 2^40, + 1e-13
-///   to 2^50; double within
-///             4e-16 for a <= 2^40, 1e-13 to 2^50. Larger angles are a PositionError of the
-///             encoders.
+///             to 2^50; double within 4e-16 for a <= 2^40, 1e-13 to 2^50. Larger angles are a
+///             PositionError of the encoders.
 class Oscillator {
  public:
   explicit Oscillator(std::span<const DoubleDouble> inv_freq) {

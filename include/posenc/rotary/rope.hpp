@@ -26,12 +26,12 @@ POSENC_BEGIN
 /// of threads at once.
 ///   Pairing:  Interleaved or HalfRotate
 ///   Shapes:   x [B, S, H, D]; channels [rotary_offset, rotary_offset + rotary_dim) are turned, the
-///   others keep their bits;
-///             positions [B or 1, S] on one axis
+///             others keep their bits; positions [B or 1, S] on one axis
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50. Nothing is
-///   written then. Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of
-///   the pair's norm Cost:     one pass over x; angles once a position for all heads. No allocation
+///             written then
+///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
+///   Cost:     one pass over x; angles once a position for all heads. No allocation
 template <class Pairing>
 class Rope {
  public:

@@ -67,8 +67,9 @@ class RotationTable {
   }
 
   /// x <- m R x in place.
-  ///   Shape:  x [B, S, H, D], B the table's or any where it has one row, D >= rotary_offset +
-  ///   rotary_dim Throws: ShapeError
+  ///   Shape:  x [B, S, H, D], B the table's or any where it has one row,
+  ///           D >= rotary_offset + rotary_dim
+  ///   Throws: ShapeError
   template <Scalar T>
   requires std::same_as<Compute<T>, Real>
   void rotate(HeadsView<T> x) const {

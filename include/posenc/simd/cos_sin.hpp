@@ -60,9 +60,8 @@ inline CosSin cos_sin_of_rest(double r) noexcept {
 
 /// cos and sin of position * turns quarter turns, turns = inv_freq * 2 / pi.
 ///   Accuracy: absolute error <= 4e-16 for angles |position * inv_freq| <= 2^40 and <= 1e-13 up to
-///   2^50, turns taken as
-///             exact; position 0 gives exactly 1 and 0, cos is even, sin odd. The same bits
-///             wherever fma exists.
+///             2^50, turns taken as exact; position 0 gives exactly 1 and 0, cos is even, sin odd.
+///             The same bits wherever fma exists.
 ///   Cost:     two products, one rounding and two polynomials of degree 7; no branch, no table.
 inline CosSin cos_sin(double position, DoubleDouble turns) noexcept {
   const detail::Phase phase = detail::reduce(position, turns);

@@ -19,8 +19,8 @@ POSENC_BEGIN
 /// == 1) serves tensors of any batch size. Positions are kept as double, which holds every integer
 /// up to 2^53 exactly.
 ///   Throws: PositionError for an integer beyond 2^53, NaN or inf; ShapeError where counts do not
-///   fit each other. Cost:   range() and starts() allocate nothing per token, the other forms one
-///   double per token.
+///           fit each other
+///   Cost:   range() and starts() allocate nothing per token, the other forms one double per token
 class Positions {
  public:
   /// start, start + 1, ..., start + count - 1 in every batch row. A cache of n tokens makes the

@@ -89,7 +89,7 @@ inline void check_slice(const char* function, Index first, Index count, Index ex
 }
 }  // namespace detail
 
-/// Heads first .. first + count - 1; with features(), this cuts q, k and v out of a fused QKV
+/// Heads first .. first + count - 1; with slice_features() this cuts q, k and v out of a fused QKV
 /// buffer.
 template <class T>
 HeadsView<T> slice_heads(HeadsView<T> x, Index first, Index count) {

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# benchmark::benchmark: the package, else a download (FETCHCONTENT_SOURCE_DIR_BENCHMARK names a copy).
+
+find_package(benchmark CONFIG QUIET)
+if(NOT TARGET benchmark::benchmark)
+  include(FetchContent)
+  FetchContent_Declare(
+    benchmark
+    GIT_REPOSITORY https://github.com/google/benchmark.git
+    GIT_TAG v1.9.1
+    GIT_SHALLOW TRUE)
+  set(BENCHMARK_ENABLE_TESTING OFF)
+  set(BENCHMARK_ENABLE_INSTALL OFF)
+  set(BENCHMARK_ENABLE_WERROR OFF)
+  FetchContent_MakeAvailable(benchmark)
+  posenc_system_headers(benchmark)
+endif()

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+# Flags of posenc's own tests, benches and examples. They live on a private target and are never exported.
+
+option(POSENC_WERROR "Treat warnings in posenc's own code as errors" OFF)
+option(POSENC_CHECKED "Compile tests, benches and examples with POSENC_CHECKED=1" OFF)
+option(POSENC_NATIVE "Compile tests, benches and examples with -march=native" OFF)
+
+find_package(Threads REQUIRED)  # for Eigen's ThreadPoolDevice; the library itself owns no threads
+
+add_library(posenc_dev INTERFACE)
+target_link_libraries(posenc_dev INTERFACE posenc::posenc Threads::Threads)
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  target_compile_options(
+    posenc_dev
+    INTERFACE -Wall
+              -Wextra
+              -Wpedantic
+              -Wconversion
+              -Wsign-conversion
+              -Wshadow
+              -Wold-style-cast
+              -Wdouble-promotion
+              $<$<BOOL:${POSENC_WERROR}>:-Werror>
+              $<$<BOOL:${POSENC_NATIVE}>:-march=native>)
+endif()
+target_compile_definitions(posenc_dev INTERFACE $<$<BOOL:${POSENC_CHECKED}>:POSENC_CHECKED=1>)
+
+# Fetched code is not ours to warn about: CMake takes its headers for system headers only from 3.25 on, and if asked.
+function(posenc_system_headers target)
+  get_target_property(directories ${target} INTERFACE_INCLUDE_DIRECTORIES)
+  set_target_properties(${target} PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${directories}")
+endfunction()

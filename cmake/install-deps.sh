@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs what is missing on this machine to build posenc, and does nothing where all is there.
+#
+#   cmake/install-deps.sh            everything that README's commands need
+#   cmake/install-deps.sh tour|test|bench   only what that command needs
+#   cmake/install-deps.sh ci         everything, and clang's compiler and tools
+set -euo pipefail
+
+fail() {
+  echo "install-deps: $*" >&2
+  exit 1
+}
+
+# Debian's names. Eigen, Catch2 and Google Benchmark are downloaded by CMake where their package is missing.
+build=(g++ cmake ninja-build git libeigen3-dev)
+tour=(gnuplot-nox)
+tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
+bench=(libbenchmark-dev)
+tools=(clang clang-format clang-tidy)
+
+case "${1:-all}" in
+  tour) needed=("${build[@]}" "${tour[@]}") ;;
+  test) needed=("${build[@]}" "${tour[@]}" "${tests[@]}") ;;
+  bench) needed=("${build[@]}" "${bench[@]}") ;;
+  all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${bench[@]}") ;;
+  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${bench[@]}" "${tools[@]}") ;;
+  *) fail "unknown argument '$1'; use tour, test, bench, ci, or nothing for all but ci" ;;
+esac
+
+# A program counts wherever it comes from; a library counts as a package.
+is_present() {
+  case "$1" in
+    g++) command -v c++ >/dev/null ;;
+    ninja-build) command -v ninja >/dev/null ;;
+    gnuplot-nox) command -v gnuplot >/dev/null ;;
+    clang) command -v clang++ >/dev/null ;;
+    cmake | git | pkg-config | clang-format | clang-tidy) command -v "$1" >/dev/null ;;
+    *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;
+  esac
+}
+
+install_with_apt() {
+  local missing=() package
+  for package in "${needed[@]}"; do
+    is_present "$package" || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || fail "not root and no sudo; as root, run: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  echo "install-deps: installing ${missing[*]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+  local attempt
+  for attempt in 1 2 3; do
+    "${apt[@]}" update </dev/null && break
+    ((attempt < 3)) || fail "apt-get update failed three times"
+    sleep 5
+  done
+  "${apt[@]}" install --yes --no-install-recommends "${missing[@]}" </dev/null >/dev/null
+}
+
+# Other package managers are named, not driven: nobody has tested posenc with them.
+explain() {
+  local missing=() program
+  for program in c++ cmake ninja git; do
+    command -v "$program" >/dev/null || missing+=("$program")
+  done
+  local advice
+  if command -v dnf >/dev/null; then
+    advice="dnf install gcc-c++ cmake ninja-build git eigen3-devel gnuplot catch-devel mpfr-devel json-devel pkgconf google-benchmark-devel"
+  elif command -v pacman >/dev/null; then
+    advice="pacman -S gcc cmake ninja git eigen gnuplot catch2 mpfr nlohmann-json pkgconf benchmark"
+  elif command -v zypper >/dev/null; then
+    advice="zypper install gcc-c++ cmake ninja git eigen3-devel gnuplot Catch2-devel mpfr-devel nlohmann_json-devel pkg-config benchmark-devel"
+  elif command -v brew >/dev/null; then
+    advice="brew install cmake ninja git eigen gnuplot catch2 mpfr nlohmann-json pkgconf google-benchmark"
+  else
+    advice="install a C++20 compiler, cmake, ninja, git, Eigen, gnuplot, Catch2, MPFR, nlohmann-json, pkg-config, Google Benchmark"
+  fi
+  echo "install-deps: this script installs with apt only. What posenc uses: $advice" >&2
+  ((${#missing[@]} == 0)) || fail "missing: ${missing[*]}"
+}
+
+if command -v apt-get >/dev/null; then
+  install_with_apt
+else
+  explain
+fi
+
+cmake_version="$(cmake --version | sed -n '1s/^cmake version //p')"
+if [[ "$(printf '%s\n' 3.25 "$cmake_version" | sort --version-sort | head -n 1)" != 3.25 ]]; then
+  fail "cmake is $cmake_version, but the presets need 3.25 or newer: see https://cmake.org/download or 'pip install cmake'"
+fi

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/additive/rows.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// How a bit is written: 0 and 1, or -1 and +1.
+enum class BinaryValues { ZeroOne, PlusMinusOne };
+
+/// What happens to a position that needs more bits than there are channels.
+enum class BinaryOverflow {
+  Reject,  ///< PositionError
+  Wrap     ///< the upper bits are dropped, so that positions repeat with period 2^model_dim
+};
+
+/// Settings of BinaryEncoding.
+struct BinaryEncodingConfig {
+  Index model_dim = 0;  ///< required; channels past the position's highest bit hold zero bits
+  BinaryValues values = BinaryValues::ZeroOne;
+  BinaryOverflow overflow = BinaryOverflow::Reject;
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Bit k of the position, added to channel k; k = 0 is the lowest bit, and bit k has period 2^(k +
+/// 1). A baseline for teaching: neighbours may differ in every channel (7 and 8), and the number of
+/// channels that differ does not grow with the distance.
+///   Shapes: x [B, S, D], D == model_dim; positions [B or 1, S], integers on one axis
+///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
+///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
+///           an integer, is negative, or, unless overflow is Wrap, has more bits than there are
+///           channels. Nothing is written then.
+///   Cost:   one pass over x; one row of scratch a call
+class BinaryEncoding {
+ public:
+  explicit BinaryEncoding(const BinaryEncodingConfig& config) : config_(config) {
+    if (config.model_dim < 1) {
+      detail::fail<ConfigError>("BinaryEncoding", "model_dim must be given and positive but is ",
+                                config.model_dim);
+    }
+  }
+
+  /// x += the position's bits.
+  template <Scalar T>
+  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    check("BinaryEncoding::add_to", x, positions);
+    const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
+    std::vector<Compute<T>> row(static_cast<std::size_t>(config_.model_dim));
+    detail::add_rows(x, positions.batch() == 1, [&](Index b, Index s) {
+      auto bits = bits_of(positions, b, s);
+      for (Compute<T>& channel : row) {
+        channel = (bits & 1) != 0 ? 1 : zero;
+        bits >>= 1;
+      }
+      return row.data();
+    });
+  }
+
+  const BinaryEncodingConfig& config() const noexcept { return config_; }
+  Index model_dim() const noexcept { return config_.model_dim; }
+
+ private:
+  static std::uint64_t bits_of(const Positions& positions, Index b, Index s) noexcept {
+    return static_cast<std::uint64_t>(positions.at(b, s));
+  }
+
+  template <class T>
+  void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
+    detail::check_embeddings(function, x, config_.model_dim, positions);
+    detail::check_integral(function, positions);
+    for (Index b = 0; b < positions.batch(); ++b) {
+      for (Index s = 0; s < positions.count(); ++s) {
+        const double position = positions.at(b, s);
+        if (position < 0) {
+          detail::fail<PositionError>(function, "positions must not be negative but one is ",
+                                      position);
+        }
+        const auto width = static_cast<Index>(std::bit_width(bits_of(positions, b, s)));
+        if (config_.overflow == BinaryOverflow::Reject && width > config_.model_dim) {
+          detail::fail<PositionError>(function, "position ", position, " needs ", width,
+                                      " bits, but model_dim is ", config_.model_dim);
+        }
+      }
+    }
+  }
+
+  BinaryEncodingConfig config_;
+};
+
+POSENC_END

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/additive/rows.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Settings of IntegerEncoding.
+struct IntegerEncodingConfig {
+  Index max_length = 0;  ///< positions are divided by it; 0: not divided
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// The position itself, added to every channel. A baseline for teaching: it outgrows unit-variance
+/// embeddings within a few tokens, and, divided by max_length, neighbours can hardly be told apart.
+///   Shapes: x [B, S, D] of any width; positions [B or 1, S] on one axis, real ones too
+///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once;
+///           half overflows to inf from 65520 on
+///   Throws: ConfigError from the constructor. ShapeError; nothing is written then.
+///   Cost:   one pass over x; one row of scratch a call
+class IntegerEncoding {
+ public:
+  explicit IntegerEncoding(const IntegerEncodingConfig& config = {}) : config_(config) {
+    if (config.max_length < 0) {
+      detail::fail<ConfigError>("IntegerEncoding", "max_length must not be negative but is ",
+                                config.max_length);
+    }
+  }
+
+  /// x += position, or position / max_length.
+  template <Scalar T>
+  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
+    const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
+    std::vector<Compute<T>> row(static_cast<std::size_t>(x.dim));
+    detail::add_rows(x, positions.batch() == 1, [&](Index b, Index s) {
+      std::fill(row.begin(), row.end(), static_cast<Compute<T>>(positions.at(b, s) / unit));
+      return row.data();
+    });
+  }
+
+  const IntegerEncodingConfig& config() const noexcept { return config_; }
+
+ private:
+  IntegerEncodingConfig config_;
+};
+
+POSENC_END

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/additive/rows.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <optional>
+#include <type_traits>
+
+POSENC_STABLE_BEGIN
+
+/// Settings of Learned.
+struct LearnedConfig {
+  Index row_offset = 0;  ///< position 0 reads this row; OPT: 2, RoBERTa: padding_row + 1 = 2
+  std::optional<Index> padding_row = std::nullopt;  ///< the table row that gets no gradient;
+                                                    ///< RoBERTa: 1
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Learned absolute positions (BERT, GPT-2, OPT, ViT): X += W[position + row_offset].
+///
+/// A view of the user's table, which must outlive it; changes of the table are seen. Tables are
+/// often longer than the sequences that they serve, because the first rows are reserved: OPT's 2048
+/// positions have 2050 rows and row_offset 2, RoBERTa's 512 have 514 rows, row_offset 2 and
+/// padding_row 1; BERT and GPT-2 have neither.
+///   Shapes: table [rows, D], x [B, S, D]; positions [B or 1, S], integers on one axis
+///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
+///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
+///           an integer or whose row the table does not have. Nothing is written then.
+///   Cost:   one pass over x. No allocation
+template <Scalar T>
+class Learned {
+ public:
+  explicit Learned(MatrixView<const T> table, const LearnedConfig& config = {})
+      : table_(table), config_(config) {
+    constexpr Index limit = Index{1} << 53;
+    if (config.row_offset < -limit || config.row_offset > limit) {
+      detail::fail<ConfigError>("Learned", "row_offset must lie within 2^53 but is ",
+                                config.row_offset);
+    }
+    if (config.padding_row && (*config.padding_row < 0 || *config.padding_row >= table.rows)) {
+      detail::fail<ConfigError>("Learned", "padding_row must be one of the table's ", table.rows,
+                                " rows but is ", *config.padding_row);
+    }
+  }
+
+  /// x += W[position + row_offset]. The padding row is added like any other, as torch does.
+  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    check("Learned::add_to", x, positions);
+    detail::add_rows(x, positions.batch() == 1, [this, &positions](Index b, Index s) {
+      return table_.row(row_of(positions, b, s));
+    });
+  }
+
+  /// Gradient of the table: grad_table[position + row_offset] += grad, token by token in the order
+  /// of b, then s, so that equal input gives equal bits. The padding row gets none. What grad_table
+  /// held before is kept.
+  ///   Shapes: grad [B, S, D], the gradient of the output; grad_table [rows, D]
+  ///   Types:  sums are rounded to grad_table's type at every token; use float for 16-bit tables,
+  ///           where sums in their own type stall
+  template <Scalar Gradient>
+  void add_gradient(EmbeddingsView<const T> grad, const Positions& positions,
+                    MatrixView<Gradient> grad_table) const {
+    constexpr auto function = "Learned::add_gradient";
+    if (grad_table.extents() != table_.extents()) {
+      detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
+                               table_.extents(), " but is ", grad_table.extents());
+    }
+    check(function, grad, positions);
+    for (Index b = 0; b < grad.batch; ++b) {
+      for (Index s = 0; s < grad.seq; ++s) {
+        const Index row = row_of(positions, b, s);
+        if (config_.padding_row == row) continue;
+        detail::accumulate(grad_table.row(row), grad.row(b, s), grad.dim);
+      }
+    }
+  }
+
+  MatrixView<const T> table() const noexcept { return table_; }
+  const LearnedConfig& config() const noexcept { return config_; }
+  Index model_dim() const noexcept { return table_.cols; }
+
+ private:
+  Index row_of(const Positions& positions, Index b, Index s) const noexcept {
+    return static_cast<Index>(positions.at(b, s)) + config_.row_offset;
+  }
+
+  template <class X>
+  void check(const char* function, const X& x, const Positions& positions) const {
+    detail::check_embeddings(function, x, table_.cols, positions);
+    detail::check_integral(function, positions);
+    for (Index b = 0; b < positions.batch(); ++b) {
+      for (Index s = 0; s < positions.count(); ++s) {
+        const Index row = row_of(positions, b, s);
+        if (row < 0 || row >= table_.rows) {
+          detail::fail<PositionError>(function, "position ", positions.at(b, s), " reads row ", row,
+                                      " (row_offset ", config_.row_offset, "), but the table has ",
+                                      table_.rows, " rows");
+        }
+      }
+    }
+  }
+
+  MatrixView<const T> table_;
+  LearnedConfig config_;
+};
+
+template <class T>
+Learned(MatrixView<T>, const LearnedConfig& = {}) -> Learned<std::remove_const_t<T>>;
+
+POSENC_END

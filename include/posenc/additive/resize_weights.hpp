@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/double_double.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Kernel of a resize. Bicubic is Keys' cubic with a = -0.75, or -0.5 when antialiased, as torch
+/// has.
+enum class ResizeFilter { Unspecified, Bilinear, Bicubic };
+
+/// Which point of the source a target cell samples, on either axis.
+enum class ResizeCoordinates {
+  HalfPixel,    ///< (target + 0.5) * source_size / target_size - 0.5: torch's align_corners=False
+  AlignCorners  ///< target * (source_size - 1) / (target_size - 1): torchtune's CLIP tiles
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+/// What one axis of a resize is made of.
+struct ResizeAxis {
+  Index source = 0;
+  Index target = 0;
+  ResizeFilter filter = ResizeFilter::Unspecified;
+  ResizeCoordinates coordinates = ResizeCoordinates::HalfPixel;
+  bool antialias = false;
+  double step = 0;  ///< source cells per target cell under HalfPixel
+};
+
+/// A target cell is sum over t of weights[t] * source[first + t].
+struct ResizeTaps {
+  Index first = 0;
+  std::span<const double> weights;
+};
+
+/// The taps of all target cells of an axis, a sparse [target, source] matrix.
+class ResizeWeights {
+ public:
+  explicit ResizeWeights(const ResizeAxis& axis) : axis_(axis) {
+    const auto cells = static_cast<std::size_t>(axis.target);
+    first_.reserve(cells);
+    begin_.reserve(cells + 1);
+    begin_.push_back(0);
+    for (Index cell = 0; cell < axis.target; ++cell) {
+      if (axis.antialias) {
+        push_antialiased(cell);
+      } else {
+        push_clamped(cell);
+      }
+      begin_.push_back(weights_.size());
+    }
+  }
+
+  ResizeTaps operator[](Index cell) const noexcept {
+    const auto i = static_cast<std::size_t>(cell);
+    return {first_[i], std::span(weights_).subspan(begin_[i], begin_[i + 1] - begin_[i])};
+  }
+
+ private:
+  /// The kernel reaches this far to either side.
+  Index reach() const noexcept { return axis_.filter == ResizeFilter::Bicubic ? 2 : 1; }
+
+  double kernel(double distance) const noexcept {
+    const double x = std::abs(distance);
+    if (axis_.filter == ResizeFilter::Bilinear) return (std::max)(1 - x, 0.0);
+    const double a = axis_.antialias ? -0.5 : -0.75;
+    if (x <= 1) return mul_add(mul_add(a + 2, x, -(a + 3)), x * x, 1.0);
+    if (x < 2) return mul_add(mul_add(mul_add(a, x, -5 * a), x, 8 * a), x, -4 * a);
+    return 0;
+  }
+
+  double source_coordinate(Index cell) const noexcept {
+    if (axis_.coordinates == ResizeCoordinates::HalfPixel) {
+      return mul_add(static_cast<double>(cell) + 0.5, axis_.step, -0.5);
+    }
+    if (axis_.target == 1) return 0;
+    return static_cast<double>(cell * (axis_.source - 1)) / static_cast<double>(axis_.target - 1);
+  }
+
+  /// Samples beyond the border count for the border sample.
+  void push_clamped(Index cell) {
+    const double centre = source_coordinate(cell);
+    const auto left = static_cast<Index>(std::floor(centre));
+    const auto clamp = [&](Index sample) {
+      return std::clamp(sample, Index{0}, axis_.source - 1);
+    };
+    const Index low = left - reach() + 1, high = left + reach();
+    const Index first = clamp(low);
+    first_.push_back(first);
+    weights_.resize(weights_.size() + static_cast<std::size_t>(clamp(high) - first + 1));
+    double* taps = weights_.data() + begin_.back();
+    for (Index sample = low; sample <= high; ++sample) {
+      taps[clamp(sample) - first] += kernel(centre - static_cast<double>(sample));
+    }
+  }
+
+  /// The kernel is as wide as a target cell; samples beyond the border do not count, and the others
+  /// are scaled to sum to 1.
+  void push_antialiased(Index cell) {
+    const double centre = source_coordinate(cell);
+    const double stretch = (std::max)(axis_.step, 1.0);
+    const double support = static_cast<double>(reach()) * stretch;
+    const Index low = (std::max)(static_cast<Index>(std::floor(centre - support)) + 1, Index{0});
+    const Index high =
+        (std::min)(static_cast<Index>(std::ceil(centre + support)) - 1, axis_.source - 1);
+    first_.push_back(low);
+    double sum = 0;
+    for (Index sample = low; sample <= high; ++sample) {
+      weights_.push_back(kernel((static_cast<double>(sample) - centre) / stretch));
+      sum += weights_.back();
+    }
+    for (std::size_t tap = begin_.back(); tap < weights_.size(); ++tap) weights_[tap] /= sum;
+  }
+
+  ResizeAxis axis_;
+  std::vector<Index> first_;
+  std::vector<std::size_t> begin_;
+  std::vector<double> weights_;
+};
+
+}  // namespace detail
+POSENC_END

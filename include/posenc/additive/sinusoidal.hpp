@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/additive/rows.hpp>
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/oscillator.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Which channel holds which sin or cos, and where the frequencies end. Weights trained with one
+/// are useless with another, so there is no default. With n = model_dim / 2, rounded down:
+///   Interleaved               [s c s c s c s c]  base^(-2i / model_dim)
+///                             the paper and code that follows it; an odd width drops the last cos
+///   Concatenated              [s s s s c c c c]  base^(-i / n)
+///                             MAE, x-transformers, GPT-J; an odd width ends with a channel of
+///                             zeros
+///   ConcatenatedEndInclusive  [s s s s c c c c]  base^(-i / (n - 1)), which ends at 1 / base
+///                             tensor2tensor, fairseq, gemma.cpp, MLX; odd widths as above; a
+///                             single frequency (n = 1), which those four divide by zero for, is 1
+enum class SinusoidalLayout { Unspecified, Interleaved, Concatenated, ConcatenatedEndInclusive };
+
+/// Settings of Sinusoidal.
+struct SinusoidalConfig {
+  Index model_dim = 0;  ///< required; any width, 1 for Interleaved alone
+  SinusoidalLayout layout = SinusoidalLayout::Unspecified;  ///< required
+  double base = 10000;                                      ///< > 1
+  Index start = 0;   ///< added to every position: fairseq numbers tokens from padding_idx + 1
+  double scale = 1;  ///< multiplies the encoding: x-transformers learns it, from model_dim^-0.5
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+namespace detail {
+
+/// sin and cos of the position on one axis, laid out in `width` channels.
+class SinusoidalAxis {
+ public:
+  SinusoidalAxis(const char* function, Index width, SinusoidalLayout layout, double base)
+      : width_(width),
+        layout_(layout),
+        frequencies_(make_frequencies(function, width, layout, base)),
+        oscillator_(frequencies_.exact_inv_freq()) {}
+
+  /// row[0 .. width) <- scale * the encoding of a position, rounded once to C.
+  template <std::floating_point C>
+  void write(double position, double scale, C* row) const noexcept {
+    const Index pairs = frequencies_.pairs();
+    if (layout_ == SinusoidalLayout::Interleaved) {
+      constexpr Index chunk = 128;
+      C cos[chunk], sin[chunk];
+      for (Index first = 0; first < pairs; first += chunk) {
+        const Index count = (std::min)(chunk, pairs - first);
+        oscillator_.row(position, first, count, scale, cos, sin);
+        for (Index i = 0; i < count; ++i) {
+          const Index channel = 2 * (first + i);
+          row[channel] = sin[i];
+          if (channel + 1 < width_) row[channel + 1] = cos[i];
+        }
+      }
+    } else {
+      oscillator_.row(position, 0, pairs, scale, row + pairs, row);
+      if (width_ > 2 * pairs) row[width_ - 1] = C{0};
+    }
+  }
+
+  const Frequencies& frequencies() const noexcept { return frequencies_; }
+  const Oscillator& oscillator() const noexcept { return oscillator_; }
+
+ private:
+  static Frequencies make_frequencies(const char* function, Index width, SinusoidalLayout layout,
+                                      double base) {
+    check_base(function, base);
+    const Index half = width / 2;
+    if (layout == SinusoidalLayout::Interleaved) {
+      return Frequencies(power_law(base, width, width - half));
+    }
+    if (layout != SinusoidalLayout::Concatenated &&
+        layout != SinusoidalLayout::ConcatenatedEndInclusive) {
+      fail<ConfigError>(
+          function,
+          "layout must be given as Interleaved, Concatenated or ConcatenatedEndInclusive");
+    }
+    if (half == 0) {
+      fail<ConfigError>(function,
+                        "a concatenated layout needs at least 2 channels an axis but has ", width);
+    }
+    const Index steps = layout == SinusoidalLayout::Concatenated ? half : half - 1;
+    return Frequencies(power_law(base, 2 * (std::max)(steps, Index{1}), half));
+  }
+
+  Index width_;
+  SinusoidalLayout layout_;
+  Frequencies frequencies_;
+  Oscillator oscillator_;
+};
+
+}  // namespace detail
+
+/// Sinusoidal position encoding (arXiv 1706.03762, section 3.5): X += scale * P[start + position].
+///
+///   P[p] holds sin(p w_i) and cos(p w_i), placed and with frequencies w_i as the layout says.
+///
+/// A small immutable value; it keeps no table, so no position is too far. The backward pass leaves
+/// the gradient of x alone; scale_gradient() serves a learned scale. The original Transformer
+/// multiplies x by sqrt(D) before; that is the caller's. All calls may run on any number of
+/// threads.
+///   Shapes:   x [B, S, D], D == model_dim; positions [B or 1, S] on one axis, real ones too
+///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
+///   Throws:   ConfigError from the constructor. ShapeError; PositionError where
+///             |start| + |position| exceeds 2^50; nothing is written then.
+///   Accuracy: sin and cos as Oscillator says, at any position; start + position is rounded to
+///             double where it is not an integer
+///   Cost:     D / 2 sin and cos a position, once for all batch rows where positions have none; one
+///             pass over x; one row of scratch a call
+class Sinusoidal {
+ public:
+  explicit Sinusoidal(const SinusoidalConfig& config)
+      : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
+
+  /// x += scale * P.
+  template <Scalar T>
+  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    check("Sinusoidal::add_to", x, positions);
+    detail::add_rows(x, positions.batch() == 1, rows<Compute<T>>(positions, config_.scale));
+  }
+
+  /// out = scale * P.
+  template <Scalar T>
+  void write_to(EmbeddingsView<T> out, const Positions& positions) const {
+    check("Sinusoidal::write_to", out, positions);
+    detail::write_rows(out, positions.batch() == 1, rows<Compute<T>>(positions, config_.scale));
+  }
+
+  /// Gradient of a learned scale: the sum of grad * P over all tokens and channels, in double. grad
+  /// [B, S, D] is the gradient of the output.
+  template <class T>
+  requires Scalar<std::remove_const_t<T>>
+  double scale_gradient(EmbeddingsView<T> grad, const Positions& positions) const {
+    check("Sinusoidal::scale_gradient", grad, positions);
+    double sum = 0;
+    detail::visit_rows(grad, positions.batch() == 1, rows<double>(positions, 1),
+                       [&](const T* row, const double* encoding) {
+                         for (Index i = 0; i < grad.dim; ++i) {
+                           sum = mul_add(static_cast<double>(row[i]), encoding[i], sum);
+                         }
+                       });
+    return sum;
+  }
+
+  const SinusoidalConfig& config() const noexcept { return config_; }
+  Index model_dim() const noexcept { return config_.model_dim; }
+  /// w_i, fastest first.
+  const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
+
+ private:
+  static constexpr auto name = "Sinusoidal";
+  static constexpr double furthest = 0x1p50;
+
+  static const SinusoidalConfig& checked(const SinusoidalConfig& config) {
+    if (config.model_dim < 1) {
+      detail::fail<ConfigError>(name, "model_dim must be given and positive but is ",
+                                config.model_dim);
+    }
+    if (!(std::abs(static_cast<double>(config.start)) <= furthest)) {
+      detail::fail<ConfigError>(name, "start must lie within 2^50 but is ", config.start);
+    }
+    if (!std::isfinite(config.scale)) {
+      detail::fail<ConfigError>(name, "scale must be finite but is ", config.scale);
+    }
+    return config;
+  }
+
+  template <class T>
+  void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
+    detail::check_embeddings(function, x, config_.model_dim, positions);
+    // The fastest frequency of every layout is 1, so that positions are angles.
+    const double reach = positions.max_magnitude() + std::abs(static_cast<double>(config_.start));
+    if (!(reach <= furthest)) {
+      detail::fail<PositionError>(
+          function, "|start| + |position| must not exceed 2^50, but start is ", config_.start,
+          " and a position has magnitude ", positions.max_magnitude());
+    }
+  }
+
+  template <std::floating_point C>
+  auto rows(const Positions& positions, double scale) const {
+    return [this, &positions, scale, start = static_cast<double>(config_.start),
+            row = std::vector<C>(static_cast<std::size_t>(config_.model_dim))](
+               Index b, Index s) mutable -> const C* {
+      axis_.write(positions.at(b, s) + start, scale, row.data());
+      return row.data();
+    };
+  }
+
+  SinusoidalConfig config_;
+  detail::SinusoidalAxis axis_;
+};
+
+POSENC_END

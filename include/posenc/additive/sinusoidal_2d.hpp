@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/additive/rows.hpp>
+#include <posenc/additive/sinusoidal.hpp>
+#include <posenc/frequency/oscillator.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <concepts>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Which coordinate of a grid the first half of the channels encodes. MAE's is the column, although
+/// its code calls that half "h".
+enum class GridAxisOrder { Unspecified, ColumnFirst, RowFirst };
+
+/// Settings of Sinusoidal2d.
+struct Sinusoidal2dConfig {
+  Index model_dim = 0;  ///< required; even, each axis gets model_dim / 2 channels
+  GridAxisOrder axis_order = GridAxisOrder::Unspecified;    ///< required; MAE: ColumnFirst
+  SinusoidalLayout layout = SinusoidalLayout::Unspecified;  ///< required, of each half; MAE:
+                                                            ///< Concatenated
+  double base = 10000;                                      ///< > 1
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Sinusoidal position encoding of a grid (MAE, arXiv 2111.06377, and other vision transformers):
+/// one half of the channels encodes the row, the other the column, each as Sinusoidal does.
+///
+/// Class and register tokens, which MAE gives zeros, are left out with slice_seq(x, prefix, cells).
+/// Coordinates may be real, so that a grid can be stretched: Positions::axes of two real forms.
+///   Shapes:   x [B, S, D], D == model_dim; positions [B or 1, S] on two axes, axis 0 the row and
+///             axis 1 the column: Positions::grid(rows, cols)
+///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
+///   Throws:   ConfigError from the constructor. ShapeError; PositionError where |position| exceeds
+///             2^50; nothing is written then.
+///   Accuracy: sin and cos as Oscillator says
+///   Cost:     D / 2 sin and cos a position, once for all batch rows where positions have none; one
+///             pass over x; one row of scratch a call
+class Sinusoidal2d {
+ public:
+  explicit Sinusoidal2d(const Sinusoidal2dConfig& config)
+      : config_(checked(config)), half_(name, config.model_dim / 2, config.layout, config.base) {}
+
+  /// x += P.
+  template <Scalar T>
+  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    check("Sinusoidal2d::add_to", x, positions);
+    detail::add_rows(x, positions.batch() == 1, rows<Compute<T>>(positions));
+  }
+
+  /// out = P.
+  template <Scalar T>
+  void write_to(EmbeddingsView<T> out, const Positions& positions) const {
+    check("Sinusoidal2d::write_to", out, positions);
+    detail::write_rows(out, positions.batch() == 1, rows<Compute<T>>(positions));
+  }
+
+  const Sinusoidal2dConfig& config() const noexcept { return config_; }
+  Index model_dim() const noexcept { return config_.model_dim; }
+  /// w_i of either half, fastest first.
+  const Frequencies& frequencies() const noexcept { return half_.frequencies(); }
+
+ private:
+  static constexpr auto name = "Sinusoidal2d";
+
+  static const Sinusoidal2dConfig& checked(const Sinusoidal2dConfig& config) {
+    if (config.model_dim < 2 || config.model_dim % 2 != 0) {
+      detail::fail<ConfigError>(name, "model_dim must be given, positive and even but is ",
+                                config.model_dim);
+    }
+    if (config.axis_order != GridAxisOrder::ColumnFirst &&
+        config.axis_order != GridAxisOrder::RowFirst) {
+      detail::fail<ConfigError>(name, "axis_order must be given as ColumnFirst or RowFirst");
+    }
+    return config;
+  }
+
+  template <class T>
+  void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
+    detail::check_embeddings(function, x, config_.model_dim, positions, 2);
+    detail::check_reach(function, half_.oscillator(), positions);
+  }
+
+  template <std::floating_point C>
+  auto rows(const Positions& positions) const {
+    return [this, &positions, row = std::vector<C>(static_cast<std::size_t>(config_.model_dim))](
+               Index b, Index s) mutable -> const C* {
+      const Index first = config_.axis_order == GridAxisOrder::RowFirst ? 0 : 1;
+      half_.write(positions.at(b, s, first), 1, row.data());
+      half_.write(positions.at(b, s, 1 - first), 1, row.data() + config_.model_dim / 2);
+      return row.data();
+    };
+  }
+
+  Sinusoidal2dConfig config_;
+  detail::SinusoidalAxis half_;
+};
+
+POSENC_END

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "support/compare.hpp"
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <Eigen/Core>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+/// Half the distance between 1 and the next greater number of a type.
+template <class T>
+constexpr double unit_roundoff = std::is_same_v<T, double>        ? 0x1p-53
+                                 : std::is_same_v<T, float>       ? 0x1p-24
+                                 : std::is_same_v<T, Eigen::half> ? 0x1p-11
+                                                                  : 0x1p-8;
+
+/// What rounding a number of this magnitude to T may cost; denormals of half included.
+template <class T>
+double rounding_of(double magnitude) {
+  return unit_roundoff<T> * std::abs(magnitude) + (std::is_same_v<T, Eigen::half> ? 0x1p-25 : 0);
+}
+
+/// Embeddings [B, S, D] with NaNs before, between and behind their rows, as a slice of something
+/// larger would have other data.
+template <class T>
+class GuardedEmbeddings {
+ public:
+  GuardedEmbeddings(posenc::Index batch, posenc::Index seq, posenc::Index dim)
+      : batch_(batch), seq_(seq), dim_(dim), storage_(size(), nan()) {}
+
+  posenc::EmbeddingsView<T> view() {
+    return {storage_.data() + gap, batch_, seq_, dim_, batch_stride(), seq_stride()};
+  }
+
+  double operator()(posenc::Index b, posenc::Index s, posenc::Index d) {
+    return static_cast<double>(view().row(b, s)[d]);
+  }
+
+  void fill(std::uint64_t seed) {
+    support::Random random(seed);
+    for (posenc::Index b = 0; b < batch_; ++b) {
+      for (posenc::Index s = 0; s < seq_; ++s) {
+        for (posenc::Index d = 0; d < dim_; ++d) {
+          view().row(b, s)[d] = static_cast<T>(random.normal());
+        }
+      }
+    }
+  }
+
+  /// Nothing but the B * S * D elements was written.
+  bool guards_hold() {
+    std::vector<T> rest = storage_;
+    const auto slice = view();
+    for (posenc::Index b = 0; b < batch_; ++b) {
+      for (posenc::Index s = 0; s < seq_; ++s) {
+        for (posenc::Index d = 0; d < dim_; ++d) {
+          rest[static_cast<std::size_t>(slice.row(b, s) + d - storage_.data())] = nan();
+        }
+      }
+    }
+    for (const T value : rest) {
+      if (!std::isnan(static_cast<double>(value))) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr posenc::Index gap = 3;
+
+  static T nan() { return static_cast<T>(std::numeric_limits<float>::quiet_NaN()); }
+  posenc::Index seq_stride() const { return dim_ + gap; }
+  posenc::Index batch_stride() const { return seq_ * seq_stride() + gap; }
+  std::size_t size() const { return static_cast<std::size_t>(gap + batch_ * batch_stride()); }
+
+  posenc::Index batch_, seq_, dim_;
+  std::vector<T> storage_;
+};

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+# The include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
+#
+# A header includes its own room and rooms of a lower level, never a higher one and never a neighbour on its level.
+
+cmake_minimum_required(VERSION 3.23)
+
+set(levels
+    "core"
+    "simd"
+    "tensor"
+    "concepts.hpp frequency"
+    "additive rotary bias attention"
+    "interop"
+    "posenc.hpp")
+
+set(level 0)
+foreach(rooms IN LISTS levels)
+  separate_arguments(rooms)
+  foreach(room IN LISTS rooms)
+    set(level_of_${room} ${level})
+  endforeach()
+  math(EXPR level "${level} + 1")
+endforeach()
+
+function(violation header rule)
+  message(SEND_ERROR "posenc/${header}: ${rule}")
+endfunction()
+
+file(GLOB_RECURSE headers RELATIVE "${INCLUDE_DIR}/posenc" "${INCLUDE_DIR}/posenc/*")
+if(NOT headers)
+  message(FATAL_ERROR "no headers under ${INCLUDE_DIR}/posenc")
+endif()
+
+foreach(header IN LISTS headers)
+  string(REGEX REPLACE "/.*" "" room "${header}")
+  if(NOT DEFINED level_of_${room})
+    violation("${header}" "'${room}' is no room of the house; name its level in check_layers.cmake")
+    continue()
+  endif()
+
+  file(STRINGS "${INCLUDE_DIR}/posenc/${header}" includes REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^[^<\"]*([<\"])([^>\"]*).*" "\\1;\\2" include "${include}")
+    list(GET include 0 delimiter)
+    list(GET include 1 path)
+
+    if(path MATCHES "^posenc/([^/]+)")
+      set(other "${CMAKE_MATCH_1}")
+      if(NOT DEFINED level_of_${other})
+        violation("${header}" "includes <${path}>, and '${other}' is no room of the house")
+      elseif(NOT other STREQUAL room AND NOT level_of_${other} LESS level_of_${room})
+        violation("${header}" "includes <${path}>, but '${room}' may only include rooms below its level")
+      endif()
+    elseif(delimiter STREQUAL "\"")
+      violation("${header}" "includes \"${path}\"; write headers of posenc as <posenc/...>")
+    elseif(path MATCHES "^unsupported/Eigen/" AND NOT header STREQUAL "tensor/eigen.hpp")
+      violation("${header}" "includes <${path}>, which tensor/eigen.hpp alone may do")
+    elseif(path MATCHES "^Eigen/" AND room MATCHES "^(core|simd)$" AND NOT header STREQUAL "core/build_info.hpp")
+      violation("${header}" "includes <${path}>, but core and simd know nothing of Eigen")
+    elseif(path MATCHES "^nlohmann/" AND NOT room STREQUAL "interop")
+      violation("${header}" "includes <${path}>, which only interop may do")
+    endif()
+
+    if(room STREQUAL "posenc.hpp")
+      list(APPEND in_umbrella "${path}")
+    elseif(path MATCHES "^nlohmann/")
+      list(APPEND optional "posenc/${header}")
+    endif()
+  endforeach()
+endforeach()
+
+foreach(header IN LISTS optional)
+  if(header IN_LIST in_umbrella)
+    violation("posenc.hpp" "includes <${header}>, which needs an optional dependency")
+  endif()
+endforeach()
