@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "reference/matrix.hpp"
 #include "support/compare.hpp"
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
@@ -41,6 +43,21 @@ class GuardedEmbeddings {
 
   double operator()(posenc::Index b, posenc::Index s, posenc::Index d) {
     return static_cast<double>(view().row(b, s)[d]);
+  }
+
+  /// The B * S rows as a table; only where one batch row makes them equally far apart.
+  posenc::MatrixView<T> table() {
+    if (batch_ != 1) throw std::logic_error("GuardedEmbeddings: a table has one batch row");
+    return {storage_.data() + gap, seq_, dim_, seq_stride()};
+  }
+
+  /// The B * S rows in double.
+  reference::Matrix matrix() {
+    reference::Matrix m(batch_ * seq_, dim_);
+    for (posenc::Index r = 0; r < m.rows; ++r) {
+      for (posenc::Index d = 0; d < dim_; ++d) m(r, d) = (*this)(r / seq_, r % seq_, d);
+    }
+    return m;
   }
 
   void fill(std::uint64_t seed) {
@@ -82,3 +99,18 @@ class GuardedEmbeddings {
   posenc::Index batch_, seq_, dim_;
   std::vector<T> storage_;
 };
+
+/// x == before + P, added in T's arithmetic and rounded once; P [B * S, D] or, for all batch rows,
+/// [S, D].
+template <class T>
+bool is_sum(GuardedEmbeddings<T>& x, GuardedEmbeddings<T>& before, const reference::Matrix& p) {
+  using C = posenc::Compute<T>;
+  const reference::Matrix got = x.matrix(), from = before.matrix();
+  for (posenc::Index r = 0; r < got.rows; ++r) {
+    for (posenc::Index d = 0; d < got.cols; ++d) {
+      const C sum = static_cast<C>(from(r, d)) + static_cast<C>(p(r % p.rows, d));
+      if (got(r, d) != static_cast<double>(static_cast<T>(sum))) return false;
+    }
+  }
+  return true;
+}

@@ -33,9 +33,9 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Bit k of the position, added to channel k; k = 0 is the lowest bit, and bit k has period 2^(k +
-/// 1). A baseline for teaching: neighbours may differ in every channel (7 and 8), and the number of
-/// channels that differ does not grow with the distance.
+/// Bit k of the position, added to channel k; k = 0 is the lowest bit, of period 2, the next has
+/// period 4, and so on. A baseline for teaching: neighbours may differ in many channels (7 and 8 in
+/// four), and how many does not grow with the distance.
 ///   Shapes: x [B, S, D], D == model_dim; positions [B or 1, S], integers on one axis
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not

@@ -28,7 +28,8 @@ POSENC_BEGIN
 /// A view of the user's table, which must outlive it; changes of the table are seen. Tables are
 /// often longer than the sequences that they serve, because the first rows are reserved: OPT's 2048
 /// positions have 2050 rows and row_offset 2, RoBERTa's 512 have 514 rows, row_offset 2 and
-/// padding_row 1; BERT and GPT-2 have neither.
+/// padding_row 1; BERT and GPT-2 have neither. OPT and RoBERTa give masked tokens row 1, which is
+/// what Positions::from_padding_mask(keep, -1) does.
 ///   Shapes: table [rows, D], x [B, S, D]; positions [B or 1, S], integers on one axis
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not

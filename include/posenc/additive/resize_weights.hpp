@@ -90,9 +90,7 @@ class ResizeWeights {
   void push_clamped(Index cell) {
     const double centre = source_coordinate(cell);
     const auto left = static_cast<Index>(std::floor(centre));
-    const auto clamp = [&](Index sample) {
-      return std::clamp(sample, Index{0}, axis_.source - 1);
-    };
+    const auto clamp = [&](Index sample) { return std::clamp(sample, Index{0}, axis_.source - 1); };
     const Index low = left - reach() + 1, high = left + reach();
     const Index first = clamp(low);
     first_.push_back(first);

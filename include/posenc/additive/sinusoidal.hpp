@@ -22,11 +22,10 @@ POSENC_STABLE_BEGIN
 ///   Interleaved               [s c s c s c s c]  base^(-2i / model_dim)
 ///                             the paper and code that follows it; an odd width drops the last cos
 ///   Concatenated              [s s s s c c c c]  base^(-i / n)
-///                             MAE, x-transformers, GPT-J; an odd width ends with a channel of
-///                             zeros
+///                             MAE, x-transformers, GPT-J; an odd width ends with a zero
 ///   ConcatenatedEndInclusive  [s s s s c c c c]  base^(-i / (n - 1)), which ends at 1 / base
-///                             tensor2tensor, fairseq, gemma.cpp, MLX; odd widths as above; a
-///                             single frequency (n = 1), which those four divide by zero for, is 1
+///                             tensor2tensor, fairseq, gemma.cpp, MLX; odd widths as above; with
+///                             n = 1, where fairseq and gemma.cpp divide by zero, it is 1
 enum class SinusoidalLayout { Unspecified, Interleaved, Concatenated, ConcatenatedEndInclusive };
 
 /// Settings of Sinusoidal.
@@ -125,6 +124,17 @@ class SinusoidalAxis {
 ///   Cost:     D / 2 sin and cos a position, once for all batch rows where positions have none; one
 ///             pass over x; one row of scratch a call
 class Sinusoidal {
+  // Stands before its callers because they need its type.
+  template <std::floating_point C>
+  auto rows(const Positions& positions, double scale) const {
+    return [this, &positions, scale, start = static_cast<double>(config_.start),
+            row = std::vector<C>(static_cast<std::size_t>(config_.model_dim))](
+               Index b, Index s) mutable -> const C* {
+      axis_.write(positions.at(b, s) + start, scale, row.data());
+      return row.data();
+    };
+  }
+
  public:
   explicit Sinusoidal(const SinusoidalConfig& config)
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
@@ -192,16 +202,6 @@ class Sinusoidal {
           function, "|start| + |position| must not exceed 2^50, but start is ", config_.start,
           " and a position has magnitude ", positions.max_magnitude());
     }
-  }
-
-  template <std::floating_point C>
-  auto rows(const Positions& positions, double scale) const {
-    return [this, &positions, scale, start = static_cast<double>(config_.start),
-            row = std::vector<C>(static_cast<std::size_t>(config_.model_dim))](
-               Index b, Index s) mutable -> const C* {
-      axis_.write(positions.at(b, s) + start, scale, row.data());
-      return row.data();
-    };
   }
 
   SinusoidalConfig config_;
