@@ -23,6 +23,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
               $<$<BOOL:${POSENC_WERROR}>:-Werror>
               $<$<BOOL:${POSENC_NATIVE}>:-march=native>)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # Optimising, g++ 12 warns of its own headers: of std::string (PR 105329) and of the AVX-512 intrinsics (PR 105593).
+  target_compile_options(posenc_dev INTERFACE -Wno-restrict $<$<BOOL:${POSENC_NATIVE}>:-Wno-maybe-uninitialized>)
+endif()
 target_compile_definitions(posenc_dev INTERFACE $<$<BOOL:${POSENC_CHECKED}>:POSENC_CHECKED=1>)
 
 # Fetched code is not ours to warn about: CMake takes its headers for system headers only from 3.25 on, and if asked.

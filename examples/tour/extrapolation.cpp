@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// Trained on 64 tokens, run on 128: who works, and who refuses.
+#include "chapters.hpp"
+#include "encode.hpp"
+#include "layer.hpp"
+#include "numbers.hpp"
+#include <posenc/posenc.hpp>
+
+namespace tour {
+
+namespace {
+
+/// Share of the channels that take no value past the trained length that they did not take, to
+/// within 1 %, before it. codes [sample_length, channels]
+double share_in_trained_range(const Eigen::MatrixXd& codes) {
+  Index inside = 0;
+  for (Index c = 0; c < codes.cols(); ++c) {
+    const auto trained = codes.col(c).head(trained_length),
+               rest = codes.col(c).tail(trained_length);
+    const double slack = 0.01 * (trained.maxCoeff() - trained.minCoeff());
+    inside += rest.minCoeff() >= trained.minCoeff() - slack &&
+                      rest.maxCoeff() <= trained.maxCoeff() + slack
+                  ? 1
+                  : 0;
+  }
+  return static_cast<double>(inside) / static_cast<double>(codes.cols());
+}
+
+std::string sinusoidal_range(const posenc::Positions& positions) {
+  const posenc::Sinusoidal encoding(
+      {.model_dim = model_dim, .layout = posenc::SinusoidalLayout::Interleaved});
+  const Matrix codes = increments(encoding, positions, model_dim);
+  return percent(share_in_trained_range(codes.cast<double>())) + " of 128 channels";
+}
+
+std::string rope_range(const posenc::Positions& positions) {
+  const posenc::Rope<posenc::HalfRotate> rope(
+      posenc::Unscaled{.rotary_dim = head_dim, .base = 10000});
+  const auto table = rope.table<float>(positions);
+  Eigen::MatrixXd codes(positions.count(), head_dim);
+  codes << rows_of(table.cos()), rows_of(table.sin());
+  return percent(share_in_trained_range(codes)) + " of 32 cos and sin";
+}
+
+std::string alibi_range() {
+  const posenc::Alibi alibi({.heads = heads, .form = posenc::AlibiForm::Causal});
+  Eigen::MatrixXd codes(sample_length, heads);
+  for (Index h = 0; h < heads; ++h) {
+    for (Index distance = 0; distance < sample_length; ++distance) {
+      codes(distance, h) =
+          -alibi.slopes()[static_cast<std::size_t>(h)] * static_cast<double>(distance);
+    }
+  }
+  return percent(share_in_trained_range(codes)) + " of 4 biases";
+}
+
+struct Outcome {
+  std::string verdict, weight;
+};
+
+/// Runs a layer on all 128 tokens. The weight is what the last query gives to keys 64 or more
+/// positions back, which it never had in training.
+Outcome run_on_all(const Scheme& scheme, const Sample& sample) {
+  try {
+    const auto positions = posenc::Positions::range(0, sample_length);
+    const Attended attended =
+        scheme.attend(0.5F * sample.embeddings, positions, {.projections = Projections::Plain});
+    const double weight =
+        mean_weights(attended).row(sample_length - 1).head(sample_length - trained_length).sum();
+    return {"yes, runs", percent(weight, 1)};
+  } catch (const posenc::PositionError&) {
+    return {"no, PositionError", "-"};
+  }
+}
+
+/// The message that a table of 64 rows gives at position 64.
+std::string refusal() {
+  const Matrix table = random_table(trained_length, model_dim, 1);
+  const posenc::Learned<float> learned(posenc::table_view(table));
+  Matrix x = Matrix::Zero(sample_length, model_dim);
+  try {
+    learned.add_to(posenc::sd(x), posenc::Positions::range(0, sample_length));
+  } catch (const posenc::PositionError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A learned table resized from 64 to 128 rows.
+Scheme resized_scheme() {
+  const Matrix table = random_table(trained_length, model_dim, 1);
+  Matrix longer(sample_length, model_dim);
+  posenc::resize_grid(posenc::table_view(table), posenc::table_view(longer),
+                      {.source = {.rows = 1, .cols = trained_length},
+                       .target = {.rows = 1, .cols = sample_length},
+                       .filter = posenc::ResizeFilter::Bilinear});
+  return {"learned, resized to 128 rows",
+          [longer](Matrix x, const posenc::Positions& positions, const LayerSettings& settings) {
+            const posenc::Learned<float> learned(posenc::table_view(longer));
+            learned.add_to(posenc::sd(x), positions);
+            return no_scheme().attend(x, positions, settings);
+          }};
+}
+
+}  // namespace
+
+void show_length_extrapolation(Tour& tour) {
+  const auto positions = posenc::Positions::range(0, sample_length);
+  Table table{"Run on 128 tokens of the text after training on 64",
+              {"encoding", "runs", "what lies within the trained range",
+               "last query's weight on keys 64 or more back"},
+              {}};
+  const auto add = [&](const Scheme& scheme, const std::string& range) {
+    const Outcome outcome = run_on_all(scheme, tour.sample);
+    table.rows.push_back({scheme.name, outcome.verdict, range, outcome.weight});
+  };
+  add(no_scheme(), "-");
+  add(sinusoidal_scheme(), sinusoidal_range(positions));
+  add(learned_scheme(trained_length), "-");
+  add(resized_scheme(), "rows in between");
+  add(rope_scheme(), rope_range(positions));
+  add(alibi_scheme(), alibi_range());
+
+  Report& report = tour.report;
+  report.paragraph(
+      "Running is not the same as working: no layer here is trained, so the table shows what a "
+      "trained one would meet. Half of the keys are 64 or more positions from the last query. "
+      "Projections are plain, as in the section on attention patterns, so that the weights show "
+      "the "
+      "encoding.");
+  report.table(table);
+  report.paragraph("The learned table has no row 64, and says so before it writes anything:");
+  report.verbatim(refusal());
+  report.paragraph(
+      "Sinusoidal and RoPE run, but their slow channels take values that no training text had; "
+      "scaling RoPE (above) is the cure. ALiBi's biases are new as well, but a larger distance "
+      "only makes a key fade more. Without any encoding nothing is new and nothing is known.");
+}
+
+}  // namespace tour

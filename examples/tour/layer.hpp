@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "sample.hpp"
+#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/tensor/adapt.hpp>
+#include <posenc/tensor/eigen.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tour {
+
+/// Random projections as at the start of training, or plain ones that let a pattern show what the
+/// encoding does: the identity, plus a constant that queries and keys share. Trained ones share such
+/// a part; it is what RoPE turns into a preference for near keys.
+enum class Projections { Random, Plain };
+
+/// How the layer runs.
+struct LayerSettings {
+  Projections projections = Projections::Random;
+  posenc::Causal causal = posenc::Causal::No;
+};
+
+/// What one attention layer gives.
+struct Attended {
+  Matrix output;                                     ///< [S, model_dim]
+  Eigen::Tensor<float, 4, Eigen::RowMajor> weights;  ///< [1, heads, S, S]
+};
+
+/// 1 or -1 in each channel.
+Eigen::RowVectorXf shared_part();
+
+/// Sets the four projections.
+template <class Layer>
+void set_projections(Layer& layer, Projections projections) {
+  if (projections == Projections::Random) return layer.randomize(2017);
+  for (auto* projection : {&layer.query_projection, &layer.key_projection, &layer.value_projection,
+                           &layer.output_projection}) {
+    projection->weight.setIdentity();
+  }
+  layer.query_projection.bias = shared_part();
+  layer.key_projection.bias = shared_part();
+}
+
+/// Runs one layer of self attention over a text with the given rotary encoding and score bias.
+template <class Rotary, class Bias>
+Attended attend(const Matrix& x, const posenc::Positions& positions, const LayerSettings& settings,
+                const Rotary& rotary, const Bias& bias) {
+  posenc::MultiHeadAttention<float, Rotary, Bias> layer({.model_dim = x.cols(), .heads = heads},
+                                                        rotary, bias);
+  set_projections(layer, settings.projections);
+  Attended result{Matrix(x.rows(), x.cols()),
+                  Eigen::Tensor<float, 4, Eigen::RowMajor>(1, heads, x.rows(), x.rows())};
+  layer.forward(posenc::sd(x), positions, posenc::sd(result.output),
+                {.causal = settings.causal, .weights = posenc::bhqk(result.weights)});
+  return result;
+}
+
+/// An encoding put into a layer: embeddings and their positions in, attention out.
+struct Scheme {
+  std::string name;
+  std::function<Attended(Matrix, const posenc::Positions&, const LayerSettings&)> attend;
+};
+
+Scheme no_scheme();
+Scheme integer_scheme();
+Scheme binary_scheme();
+Scheme sinusoidal_scheme();
+/// With a random table of `rows` rows, as before training.
+Scheme learned_scheme(Index rows);
+Scheme rope_scheme();
+/// Symmetric, so that it serves layers with and without a causal mask.
+Scheme alibi_scheme();
+
+/// none, sinusoidal, learned, RoPE, ALiBi.
+std::vector<Scheme> main_schemes();
+
+/// Weights [S, S] averaged over the heads.
+Eigen::MatrixXd mean_weights(const Attended& attended);
+
+}  // namespace tour

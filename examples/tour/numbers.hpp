@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <sstream>
+#include <string>
+
+namespace tour {
+
+/// All parts, one after the other, as operator<< prints them.
+template <class... Parts>
+std::string cat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// "0.125"
+std::string fixed(double value, int digits);
+
+/// "2.4e-7"; zero is "0".
+std::string scientific(double value);
+
+/// Two digits that count, as fixed or as scientific, whichever is shorter: "0.34", "2.1", "4.2e-7".
+std::string compact(double value);
+
+/// "786,432"
+std::string grouped(posenc::Index value);
+
+/// "33 %"
+std::string percent(double share, int digits = 0);
+
+}  // namespace tour

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+// Five properties that one would wish for, each decided by a computation.
+#include "chapters.hpp"
+#include "encode.hpp"
+#include "numbers.hpp"
+#include <posenc/posenc.hpp>
+
+#include <Eigen/QR>
+
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace tour {
+
+namespace {
+
+using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+constexpr Index width = 32, alibi_heads = 8;
+
+/// An encoding as numbers.
+struct Candidate {
+  std::string name;
+  /// What stands for each position of a range, one a row.
+  std::function<Rows(posenc::Positions)> codes;
+  /// What attention gets to know of each pair of positions of a range.
+  std::function<Rows(posenc::Positions)> pairs;
+  /// What stands for each cell of a grid of rows x cols.
+  std::function<Rows(Index, Index)> grid;
+};
+
+/// Codes of the row beside those of the column: each axis gets channels of its own.
+std::function<Rows(Index, Index)> one_axis_each(std::function<Rows(posenc::Positions)> codes) {
+  return [codes](Index rows, Index cols) {
+    const Rows by_row = codes(posenc::Positions::range(0, rows));
+    const Rows by_col = codes(posenc::Positions::range(0, cols));
+    Rows cells(rows * cols, by_row.cols() + by_col.cols());
+    for (Index cell = 0; cell < rows * cols; ++cell) {
+      cells.row(cell) << by_row.row(cell / cols), by_col.row(cell % cols);
+    }
+    return cells;
+  };
+}
+
+/// Attention compares additive codes by their product.
+std::function<Rows(posenc::Positions)> products(std::function<Rows(posenc::Positions)> codes) {
+  return [codes](const posenc::Positions& positions) {
+    const Rows rows = codes(positions);
+    return Rows(rows * rows.transpose());
+  };
+}
+
+template <class Encoding>
+Candidate additive(const std::string& name, const Encoding& encoding) {
+  const auto codes = [encoding](const posenc::Positions& positions) {
+    return increments<Rows>(encoding, positions, width);
+  };
+  return {name, codes, products(codes), one_axis_each(codes)};
+}
+
+Candidate sinusoidal() {
+  Candidate candidate = additive(
+      "sinusoidal",
+      posenc::Sinusoidal({.model_dim = width, .layout = posenc::SinusoidalLayout::Interleaved}));
+  candidate.grid = [](Index rows, Index cols) {
+    const posenc::Sinusoidal2d encoding({.model_dim = 2 * width,
+                                         .axis_order = posenc::GridAxisOrder::RowFirst,
+                                         .layout = posenc::SinusoidalLayout::Interleaved});
+    return increments<Rows>(encoding, posenc::Positions::grid(rows, cols), 2 * width);
+  };
+  return candidate;
+}
+
+/// A table of `count` rows for a text, and one of a row for each cell for a grid.
+Candidate learned(Index count, std::uint64_t seed) {
+  const auto codes = [count, seed](const posenc::Positions& positions) {
+    const Rows table = random_table(count, width, seed).cast<double>();
+    const posenc::Learned<double> encoding(posenc::table_view(table));
+    return increments<Rows>(encoding, positions, width);
+  };
+  const auto grid = [seed](Index rows, Index cols) {
+    return Rows(random_table(rows * cols, width, seed).cast<double>());
+  };
+  return {"learned", codes, products(codes), grid};
+}
+
+/// The rotations; the product of two of their rows is the score of equal vectors.
+Candidate rope() {
+  const auto codes = [](const posenc::Positions& positions) {
+    const posenc::Rope<posenc::Interleaved> encoding(
+        posenc::Unscaled{.rotary_dim = width, .base = 10000});
+    const auto table = encoding.table<double>(positions);
+    Rows rows(positions.count(), width);
+    rows << rows_of(table.cos()), rows_of(table.sin());
+    return rows;
+  };
+  return {"RoPE", codes, products(codes), one_axis_each(codes)};
+}
+
+std::vector<double> values(const posenc::Positions& positions) {
+  std::vector<double> result;
+  for (Index s = 0; s < positions.count(); ++s) result.push_back(positions.at(0, s));
+  return result;
+}
+
+/// The biases of all heads against a key at 0; on a grid, half of the heads see rows, half columns.
+Candidate alibi() {
+  const posenc::Alibi encoding({.heads = alibi_heads, .form = posenc::AlibiForm::Causal});
+  const auto tile = [encoding](Index head, const std::vector<double>& queries,
+                               const std::vector<double>& keys) {
+    Rows scores = Rows::Zero(static_cast<Index>(queries.size()), static_cast<Index>(keys.size()));
+    encoding.add(head, queries, keys, posenc::table_view(scores));
+    return scores;
+  };
+  const auto codes = [tile](const posenc::Positions& positions) {
+    Rows rows(positions.count(), alibi_heads);
+    for (Index h = 0; h < alibi_heads; ++h) rows.col(h) = tile(h, values(positions), {0.0});
+    return rows;
+  };
+  const auto pairs = [tile](const posenc::Positions& positions) {
+    return tile(0, values(positions), values(positions));
+  };
+  return {"ALiBi", codes, pairs, one_axis_each(codes)};
+}
+
+std::vector<Candidate> candidates(Index table_rows, std::uint64_t seed) {
+  return {additive("integer", posenc::IntegerEncoding()),
+          additive("binary", posenc::BinaryEncoding({.model_dim = width})),
+          sinusoidal(),
+          learned(table_rows, seed),
+          rope(),
+          alibi()};
+}
+
+std::string verdict(bool holds, double number) {
+  return cat(holds ? "yes, " : "no, ", compact(number));
+}
+
+double smallest_distance(const Rows& codes) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (Index p = 1; p < codes.rows(); ++p) {
+    const Rows apart = codes.topRows(p).rowwise() - codes.row(p);
+    smallest = std::min(smallest, apart.rowwise().norm().minCoeff());
+  }
+  return smallest;
+}
+
+/// Fits after = before M + c on even rows, and gives the error on odd ones as a share of their
+/// spread: near 0 if one fixed linear map leads from each code to that of a step further.
+double linear_map_error(const Rows& before, const Rows& after) {
+  const Index half = before.rows() / 2;
+  const auto even = Eigen::seqN(0, half, 2), odd = Eigen::seqN(1, half, 2);
+  Rows with_one(before.rows(), before.cols() + 1);
+  with_one << before, Rows::Ones(before.rows(), 1);
+  const Eigen::MatrixXd from = with_one(even, Eigen::all), to = after(even, Eigen::all);
+  const Eigen::MatrixXd map = from.completeOrthogonalDecomposition().solve(to);
+  const Eigen::MatrixXd held_out = with_one(odd, Eigen::all), truth = after(odd, Eigen::all);
+  const Eigen::MatrixXd spread = truth.rowwise() - truth.colwise().mean();
+  return (held_out * map - truth).norm() / spread.norm();
+}
+
+constexpr double tolerance = 1e-3;
+
+std::string unique_and_independent_of_length(const Candidate& candidate) {
+  const Rows codes = candidate.codes(posenc::Positions::range(0, 512));
+  const Rows shorter = candidate.codes(posenc::Positions::range(0, 256));
+  const double smallest = smallest_distance(codes);
+  return verdict(smallest > tolerance && codes.topRows(256) == shorter, smallest);
+}
+
+std::string simple_step(const Candidate& candidate) {
+  constexpr Index step = 5, count = 507;
+  const Rows codes = candidate.codes(posenc::Positions::range(0, count + step));
+  const double error = linear_map_error(codes.topRows(count), codes.bottomRows(count));
+  return verdict(error < tolerance, error);
+}
+
+std::string generalises(const Candidate& candidate) {
+  try {
+    const Rows seen = candidate.pairs(posenc::Positions::range(0, trained_length));
+    const Rows next = candidate.pairs(posenc::Positions::range(trained_length, trained_length));
+    const double change = (next - seen).cwiseAbs().maxCoeff() / seen.cwiseAbs().maxCoeff();
+    return verdict(change < tolerance, change);
+  } catch (const posenc::PositionError&) {
+    return "no, PositionError";
+  }
+}
+
+std::string deterministic(const Candidate& candidate, const Candidate& rebuilt) {
+  const auto positions = posenc::Positions::range(0, 512);
+  const double change =
+      (candidate.codes(positions) - rebuilt.codes(positions)).cwiseAbs().maxCoeff();
+  return verdict(change == 0, change);
+}
+
+/// Cells of a grid have codes of their own, and a step of 3 rows and 5 columns is one linear map.
+std::string several_dimensions(const Candidate& candidate) {
+  constexpr Index side = 16, down = 3, right = 5, rows = side + down, cols = side + right;
+  const Rows all = candidate.grid(rows, cols);
+  Rows before(side * side, all.cols()), after(side * side, all.cols());
+  for (Index cell = 0; cell < side * side; ++cell) {
+    // A diagonal order, so that even and odd cells are a chessboard.
+    const Index r = cell / side, c = (cell + r) % side;
+    before.row(cell) = all.row(r * cols + c);
+    after.row(cell) = all.row((r + down) * cols + c + right);
+  }
+  const double error = linear_map_error(before, after);
+  return verdict(smallest_distance(before) > tolerance && error < tolerance, error);
+}
+
+}  // namespace
+
+void show_properties(Tour& tour) {
+  const std::vector<Candidate> all = candidates(512, 1), rebuilt = candidates(512, 2),
+                               trained = candidates(trained_length, 1);
+  Table table{"Five wished properties, and the number that decides each",
+              {"encoding", "1. unique, whatever the length", "2. simple relation of p and p + 5",
+               "3. holds past the trained length", "4. deterministic", "5. several dimensions"},
+              {}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    table.rows.push_back({all[i].name, unique_and_independent_of_length(all[i]),
+                          simple_step(all[i]), generalises(trained[i]),
+                          deterministic(all[i], rebuilt[i]), several_dimensions(all[i])});
+  }
+  Report& report = tour.report;
+  report.paragraph(cat("Each verdict is a computation on codes of ", width,
+                       " channels (ALiBi: the biases of ", alibi_heads,
+                       " heads against a key at 0). The numbers are:"));
+  report.paragraph(
+      "1. The smallest distance of two codes, positions 0 to 511. Yes if it is above 0.001 and no "
+      "code changes when the text is half as long.");
+  report.paragraph(
+      "2. One linear map that leads from the code of p to that of p + 5 is fitted on every other "
+      "position. Its error on the rest, as a share of their spread. Yes if below 0.001.");
+  report.paragraph(cat(
+      "3. What attention learns from a pair of positions: how much it changes when both move from "
+      "the trained ",
+      trained_length, " positions to the next ", trained_length,
+      ". Yes if below 0.001 of the largest."));
+  report.paragraph("4. The largest change when it is built again with another seed. Yes if 0.");
+  report.paragraph(
+      "5. As 2, for a step of 3 rows and 5 columns on a grid of 16 x 16 cells, each axis with "
+      "channels (heads) of its own, the learned table with a row for each cell. Yes if below 0.001 "
+      "and all cells differ.");
+  report.table(table);
+  report.paragraph(
+      "Integer passes four of five; what fails is its size, which has no bound. Divided by the "
+      "length it would have one, but a code would then change with the length. A yes in column 3 "
+      "is "
+      "needed and not enough: a distance means the same further on, but distances above 64 are "
+      "still new, as the sections on longer texts show.");
+}
+
+}  // namespace tour

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "gnuplot.hpp"
+#include "terminal.hpp"
+
+#include <filesystem>
+#include <ostream>
+#include <string>
+
+namespace tour {
+
+/// What the tour has to say: printed as it comes, and kept for one page that needs no network.
+class Report {
+ public:
+  Report(std::ostream& terminal, const Gnuplot& gnuplot) : terminal_(terminal), gnuplot_(gnuplot) {}
+
+  void chapter(const std::string& title);
+  void section(const std::string& title);
+
+  /// What stands between backticks is code.
+  void paragraph(const std::string& text);
+
+  /// Text as it stands: an error message, say.
+  void verbatim(const std::string& text);
+
+  /// Cells that begin with "yes" or "no" are coloured.
+  void table(const Table& table);
+
+  /// Draws a figure; the caption says what to see and the number that proves it.
+  void picture(const Figure& figure, const std::string& caption);
+
+  /// Writes the page. Throws FileError.
+  void write(const std::filesystem::path& path) const;
+
+  /// Pictures that were drawn, and those that gnuplot failed on.
+  int drawn() const { return drawn_; }
+  int failed() const { return failed_; }
+
+ private:
+  Terminal terminal_;
+  const Gnuplot& gnuplot_;
+  std::string contents_, body_;
+  int chapters_ = 0, sections_ = 0, drawn_ = 0, failed_ = 0;
+};
+
+}  // namespace tour

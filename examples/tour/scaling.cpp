@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// Rules that stretch RoPE's wavelengths, so that a model can read texts longer than it was trained on.
+#include "chapters.hpp"
+#include "numbers.hpp"
+#include <posenc/posenc.hpp>
+
+#include <cmath>
+
+namespace tour {
+
+namespace {
+
+constexpr Index rotary_dim = 128, trained = 4096, extended = 16384;
+constexpr double base = 10000, factor = 4;
+const double turn = 2 * std::acos(-1.0);
+
+struct Rule {
+  std::string name;
+  posenc::Frequencies frequencies;
+};
+
+/// Plain RoPE first.
+std::vector<Rule> rules() {
+  const posenc::DynamicNtkScaling dynamic{
+      .rotary_dim = rotary_dim, .base = base, .factor = factor, .original_max_position = trained};
+  return {{"none", frequencies(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base})},
+          {"linear", frequencies(posenc::LinearScaling{
+                         .rotary_dim = rotary_dim, .base = base, .factor = factor})},
+          {"NTK-aware", frequencies(posenc::NtkScaling{
+                            .rotary_dim = rotary_dim, .base = base, .factor = factor})},
+          {"dynamic NTK at length 16384", frequencies(dynamic, extended)},
+          {"YaRN", frequencies(posenc::YarnScaling{.rotary_dim = rotary_dim,
+                                                   .base = base,
+                                                   .factor = factor,
+                                                   .original_max_position = trained})}};
+}
+
+Eigen::ArrayXd inv_freq(const Rule& rule) {
+  const std::vector<double> w = rule.frequencies.inv_freq();
+  return Eigen::Map<const Eigen::ArrayXd>(w.data(), static_cast<Index>(w.size()));
+}
+
+/// Pairs that turn less than once in training and reach, at the extended length, an angle that
+/// they never reached in training. (One that turned once has met every angle.)
+Index untrained_pairs(const Rule& plain, const Rule& rule) {
+  const Eigen::ArrayXd seen = inv_freq(plain) * static_cast<double>(trained - 1);
+  const Eigen::ArrayXd reached = inv_freq(rule) * static_cast<double>(extended - 1);
+  constexpr double rounding = 1 + 1e-3;
+  return (seen < turn && reached > rounding * seen).count();
+}
+
+/// How far above the largest trained angle those pairs come.
+double largest_excess(const Rule& plain, const Rule& rule) {
+  const Eigen::ArrayXd seen = inv_freq(plain) * static_cast<double>(trained - 1);
+  const Eigen::ArrayXd reached = inv_freq(rule) * static_cast<double>(extended - 1);
+  return (seen < turn).select(reached / seen, 0).maxCoeff();
+}
+
+/// Pairs that keep their trained frequency to within 0.1 %.
+Index kept_pairs(const Rule& plain, const Rule& rule) {
+  return ((inv_freq(rule) / inv_freq(plain) - 1).abs() < 1e-3).count();
+}
+
+std::string plot_all(const std::vector<Rule>& all, const std::string& block,
+                     const std::string& style) {
+  std::string plot = "plot ";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    plot +=
+        cat(i == 0 ? "data" : ", \\\n  ''", " index '", block, "' using 0:", i + 1, " with ", style,
+            all[i].name == "YaRN" ? " dt (12, 8) lw 2.5" : "", " title '", all[i].name, "'");
+  }
+  return plot + "\n";
+}
+
+Figure wavelength_picture(const std::vector<Rule>& all) {
+  Eigen::MatrixXd columns(rotary_dim / 2, static_cast<Index>(all.size()));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    columns.col(static_cast<Index>(i)) = turn / inv_freq(all[i]);
+  }
+  Figure figure{.name = "scaled_wavelengths",
+                .title = "Wavelengths of RoPE's pairs before and after scaling",
+                .height = 480,
+                .blocks = {{"wavelengths", columns}}};
+  figure.commands =
+      R"(set title 'Wavelengths before and after scaling by 4: 128 channels, base 10000, L = 4096'
+set xlabel 'pair i'
+set ylabel 'wavelength, positions per turn'
+set logscale y
+set format y '10^{%T}'
+set xrange [-1:64]
+set yrange [3:2e6]
+set grid lc '#dddddd'
+set key bottom right title 'scaling'
+set arrow from -1,4096 to 64,4096 nohead lc '#000000' dt 2
+set arrow from -1,16384 to 64,16384 nohead lc '#000000' dt 3
+set label 'trained length L = 4,096' at 0,5800 front
+set label 'extended length 16,384' at 0,23000 front
+)" + plot_all(all, "wavelengths", "lines");
+  return figure;
+}
+
+Figure angle_picture(const std::vector<Rule>& all) {
+  Eigen::MatrixXd columns(rotary_dim / 2, static_cast<Index>(all.size()));
+  const Eigen::ArrayXd seen = inv_freq(all[0]) * static_cast<double>(trained - 1);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    columns.col(static_cast<Index>(i)) =
+        inv_freq(all[i]) * static_cast<double>(extended - 1) / seen;
+  }
+  const auto first_slow = static_cast<double>((seen >= turn).count()) - 0.5;
+  Figure figure{.name = "angles_past_training",
+                .title = "Largest angle at the extended length over the largest trained angle",
+                .height = 480,
+                .blocks = {{"angles", columns}}};
+  figure.commands =
+      cat("set object 1 rectangle from ", first_slow,
+          ",0.2 to 64,1.03 behind fs solid 0.25 noborder fc '#009e73'\n",
+          "set object 2 rectangle from ", first_slow,
+          ",1.03 to 64,5.5 behind fs solid 0.15 noborder fc '#d55e00'\n") +
+      R"(set title 'Angle at position 16,383 / largest angle in training (position 4,095)'
+set xlabel 'pair i'
+set ylabel 'ratio of angles'
+set logscale y 2
+set xrange [-1:64]
+set yrange [0.2:5.5]
+set ytics (0.25, 0.5, 1, 2, 4)
+set grid y lc '#dddddd'
+set key bottom left reverse Left title 'scaling'
+set label 'angles never seen' at 63,3.4 right front
+set label 'seen' at 63,0.85 right front
+set label 'pairs that turn in training' at 22,4.8 center front
+)" + plot_all(all, "angles", "lines");
+  return figure;
+}
+
+}  // namespace
+
+void show_scaled_wavelengths(Tour& tour) {
+  const std::vector<Rule> all = rules();
+  const Eigen::ArrayXd plain = inv_freq(all[0]);
+  Table table{cat("Frequencies after scaling by ", factor, ", as a share of the plain ones"),
+              {"scaling", "pair 0", "pair 21", "pair 32", "pair 46", "pair 63", "attention factor"},
+              {}};
+  for (const Rule& rule : all) {
+    const Eigen::ArrayXd ratio = inv_freq(rule) / plain;
+    table.rows.push_back({rule.name});
+    for (const Index pair : {0, 21, 32, 46, 63}) {
+      table.rows.back().push_back(fixed(ratio(pair), 3));
+    }
+    table.rows.back().push_back(fixed(rule.frequencies.attention_factor(), 4));
+  }
+  tour.report.paragraph(
+      "A model trained on L = 4096 positions is to read 16384. Each rule is a struct of settings; "
+      "`frequencies(rule)` gives its numbers, and `Rope` takes either. Linear divides every "
+      "frequency. NTK-aware raises the base: it leaves the fastest pair alone and divides the "
+      "last. "
+      "Dynamic NTK does so by the length at hand, here with the factor as Hugging Face reads it. "
+      "YaRN keeps pairs that turn more than 32 times in L, divides those that turn less than once, "
+      "and multiplies cos and sin by an attention factor.");
+  tour.report.table(table);
+  tour.report.picture(
+      wavelength_picture(all),
+      cat("Linear moves the whole line up by 4. NTK-aware leaves pair 0 in place and moves pair 63 "
+          "up by ",
+          fixed(plain(63) / inv_freq(all[2])(63), 3),
+          ". YaRN follows the plain line for its first ", kept_pairs(all[0], all[4]),
+          " pairs and the linear one from pair ",
+          ((inv_freq(all[4]) / plain - 1 / factor).abs() > 1e-9).count(), " on."));
+}
+
+void show_angles_past_training(Tour& tour) {
+  const std::vector<Rule> all = rules();
+  Table table{cat("What a model trained on ", grouped(trained), " positions meets at ",
+                  grouped(extended), ", of ", rotary_dim / 2, " pairs"),
+              {"scaling", "pairs that reach angles never seen", "pairs as trained",
+               "neighbours: fastest pair turns by, per step"},
+              {}};
+  for (const Rule& rule : all) {
+    table.rows.push_back({rule.name, cat(untrained_pairs(all[0], rule)),
+                          cat(kept_pairs(all[0], rule)),
+                          cat(fixed(inv_freq(rule)(0), 2), " radians")});
+  }
+  tour.report.paragraph(
+      "Past the trained length a slow pair reaches angles that no training text had. A pair that "
+      "turned at least once in training has met them all. So a rule has to bring the slow pairs "
+      "back, and should leave the fast ones as trained, since they tell neighbours apart.");
+  tour.report.table(table);
+  tour.report.picture(
+      angle_picture(all),
+      cat("In the right part stand the pairs that did not finish a turn in training. Without "
+          "scaling all ",
+          untrained_pairs(all[0], all[0]), " of them rise to ",
+          fixed(largest_excess(all[0], all[0]), 2),
+          " times the largest trained angle; with linear scaling ", untrained_pairs(all[0], all[1]),
+          " stay above it, with YaRN ", untrained_pairs(all[0], all[4]), ". NTK-aware leaves ",
+          untrained_pairs(all[0], all[2]), " of them somewhat above, up to ",
+          fixed(largest_excess(all[0], all[2]), 2),
+          " times. Linear pays with the fast pairs on the left: it slows them too, by ", factor,
+          "."));
+}
+
+}  // namespace tour

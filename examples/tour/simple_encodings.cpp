@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// The first ideas that come to mind, and what is wrong with them.
+#include "chapters.hpp"
+#include "encode.hpp"
+#include "numbers.hpp"
+#include <posenc/posenc.hpp>
+
+namespace tour {
+
+namespace {
+
+constexpr Index channels = 8, positions = 128;
+
+/// Distance of each code from the next one.
+Eigen::VectorXd steps(const Matrix& codes) {
+  const Index count = codes.rows() - 1;
+  return (codes.bottomRows(count) - codes.topRows(count)).rowwise().norm().cast<double>();
+}
+
+Eigen::VectorXd norms(const Matrix& codes) { return codes.rowwise().norm().cast<double>(); }
+
+Figure heatmaps(const Matrix& integer, const Matrix& binary) {
+  Figure figure{.name = "integer_binary",
+                .title = "Heatmaps of integer and binary encodings",
+                .width = 860,
+                .height = 460,
+                .blocks = {{"integer", integer.topRows(64).cast<double>()},
+                           {"binary", binary.topRows(64).cast<double>()}}};
+  figure.commands =
+      magnitude_palette() + R"(set multiplot layout 1,2 margins 0.08,0.9,0.16,0.9 spacing 0.24,0
+unset key
+set xlabel 'channel'
+set ylabel 'position'
+set xrange [-0.5:7.5]
+set yrange [63.5:-0.5]
+set cblabel 'value added'
+set title 'integer: the position in every channel'
+plot data index 'integer' matrix with image
+set cbrange [0:1]
+set cbtics 1
+set palette defined (0 '#440154', 1 '#440154', 1 '#fde725', 2 '#fde725')
+set title 'binary: bit k of the position in channel k'
+plot data index 'binary' matrix with image
+unset multiplot
+)";
+  return figure;
+}
+
+Figure comparison(const Eigen::MatrixXd& norm_columns, const Eigen::MatrixXd& step_columns) {
+  Figure figure{.name = "integer_binary_curves",
+                .title = "Sizes of the codes, and distances from each code to the next",
+                .width = 920,
+                .height = 430,
+                .blocks = {{"norms", norm_columns}, {"steps", step_columns}}};
+  figure.commands = R"(set multiplot layout 1,2 margins 0.1,0.98,0.15,0.9 spacing 0.1,0
+set xlabel 'position'
+set xrange [0:127]
+set xtics 32
+set grid lc '#dddddd'
+unset key
+set title 'Size of the code, 8 channels'
+set ylabel 'size / size of an embedding'
+set logscale y
+plot data index 'norms' using 0:1 with lines, '' index 'norms' using 0:2 with lines, \
+  '' index 'norms' using 0:3 with lines
+unset logscale
+set key bottom right
+set title 'Distance from each code to the next'
+set ylabel 'distance'
+set yrange [0:3]
+plot data index 'steps' using 0:1 with lines title 'integer', \
+  '' index 'steps' using 0:2 with lines title 'binary', \
+  '' index 'steps' using 0:3 with lines title 'sinusoidal'
+unset multiplot
+)";
+  return figure;
+}
+
+}  // namespace
+
+void show_integer_and_binary(Tour& tour) {
+  const auto range = posenc::Positions::range(0, positions);
+  const Matrix integer = increments(posenc::IntegerEncoding(), range, channels);
+  const Matrix binary =
+      increments(posenc::BinaryEncoding({.model_dim = channels}), range, channels);
+  const Matrix sinusoidal = increments(
+      posenc::Sinusoidal({.model_dim = channels, .layout = posenc::SinusoidalLayout::Interleaved}),
+      range, channels);
+
+  Report& report = tour.report;
+  const auto changed_bits = [&](Index p, Index q) {
+    return (binary.row(p) - binary.row(q)).cwiseAbs().sum();
+  };
+  report.paragraph(
+      "The position as a number, or its bits: both tell positions apart. The number outgrows the "
+      "embeddings that it is added to. The bits jump: a step of one may change every channel, and "
+      "positions that are far apart may look alike.");
+  report.picture(
+      heatmaps(integer, binary),
+      cat("Left: one value that grows without bound, ", integer(63, 0),
+          " at position 63, where an embedding's channel is about 1. Right: jumps; from "
+          "position 63 to 64 ",
+          changed_bits(63, 64), " of the 8 bits change, from 0 to 64, which is far away, ",
+          changed_bits(0, 64), "."));
+
+  const double embedding = norms(embed(tour.sample.tokens, channels)).mean();
+  Eigen::MatrixXd sizes(positions, 3), apart(positions - 1, 3);
+  sizes << norms(integer) / embedding, norms(binary) / embedding, norms(sinusoidal) / embedding;
+  apart << steps(integer), steps(binary), steps(sinusoidal);
+  report.picture(
+      comparison(sizes, apart),
+      cat("Left: at position 127 the integer code is ", fixed(sizes(127, 0), 0),
+          " times as large as an embedding, the sinusoidal one ", fixed(sizes(127, 2), 2),
+          " times. Right: a step of one position should be the same everywhere. The binary step is "
+          "anything from ",
+          fixed(apart.col(1).minCoeff(), 2), " to ", fixed(apart.col(1).maxCoeff(), 2),
+          ", the sinusoidal one always ", fixed(apart.col(2).minCoeff(), 2), "."));
+}
+
+}  // namespace tour

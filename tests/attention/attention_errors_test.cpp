@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// Bad input of attention(): type and message of each error, and nothing written before it.
+#include "attention_case.hpp"
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/attention/attention.hpp>
+#include <posenc/bias/alibi.hpp>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+using attention_test::Case;
+using attention_test::Mask;
+using posenc::AttentionOptions;
+using posenc::Causal;
+using posenc::ConfigError;
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::Positions;
+using posenc::ReturnedScores;
+using posenc::ShapeError;
+using posenc::SoftcapOrder;
+using support::Heads;
+using support::message_of;
+
+namespace {
+
+const std::string name = "posenc::attention: ";
+
+/// The message for q [2, 3, 4, 8], k [2, 5, 2, 8], v [2, 5, 2, 6] and these options; says so where
+/// the output or the weights were written to.
+template <class Error, class Bias = posenc::NoBias>
+std::string error_of(AttentionOptions<float> options, const Bias& bias = {}) {
+  Case<float> c({2, 4, 2, 3, 5, 8, 6}, 1);
+  Mask<float> weights(2, 4, 3, 5, 7.0F);
+  if (options.weights.data == nullptr) options.weights = weights.view();
+  const std::string message = message_of<Error>([&] { c.run(options, bias); });
+  bool written = false;
+  c.out.for_each([&](float& value) { written |= !std::isnan(value); });
+  for (Index n = 0; n < weights.values.size(); ++n) written |= weights.values.data()[n] != 7.0F;
+  return written ? "something was written; " + message : message;
+}
+
+std::string shape_error(Heads<float> q, Heads<float> k, Heads<float> v, Heads<float> out) {
+  return message_of<ShapeError>(
+      [&] { posenc::attention(q.view(), k.view(), v.view(), out.view()); });
+}
+
+}  // namespace
+
+TEST_CASE("q, k, v and out have to fit each other", "[attention][errors]") {
+  const Heads<float> q(2, 3, 4, 8), k(2, 5, 2, 8), v(2, 5, 2, 6), out(2, 3, 4, 6);
+  REQUIRE(shape_error(q, k, v, out) == "nothing was thrown");
+  const std::string k_rule = " must have the batch and head_dim of q [2, 3, 4, 8]";
+  CHECK(shape_error(q, {1, 5, 2, 8}, v, out) == name + "k [1, 5, 2, 8]" + k_rule);
+  CHECK(shape_error(q, {2, 5, 2, 7}, v, out) == name + "k [2, 5, 2, 7]" + k_rule);
+  CHECK(shape_error(q, {2, 5, 3, 8}, {2, 5, 3, 6}, out) ==
+        name +
+            "the 3 key heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 3, 8]");
+  CHECK(shape_error(q, {2, 5, 8, 8}, {2, 5, 8, 6}, out) ==
+        name +
+            "the 8 key heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 8, 8]");
+  CHECK(shape_error(q, {2, 5, 0, 8}, {2, 5, 0, 6}, out) ==
+        name +
+            "the 0 key heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 0, 8]");
+  const std::string v_rule = " must have the batch, length and heads of k [2, 5, 2, 8]";
+  CHECK(shape_error(q, k, {1, 5, 2, 6}, out) == name + "v [1, 5, 2, 6]" + v_rule);
+  CHECK(shape_error(q, k, {2, 4, 2, 6}, out) == name + "v [2, 4, 2, 6]" + v_rule);
+  CHECK(shape_error(q, k, {2, 5, 4, 6}, out) == name + "v [2, 5, 4, 6]" + v_rule);
+  for (const Heads<float>& bad : {Heads<float>(1, 3, 4, 6), Heads<float>(2, 4, 4, 6),
+                                  Heads<float>(2, 3, 2, 6), Heads<float>(2, 3, 4, 8)}) {
+    const auto extents = Heads<float>(bad).view().extents();
+    CHECK(shape_error(q, k, v, bad) ==
+          name + "out " + posenc::detail::to_text(extents) + " must be [2, 3, 4, 6]");
+  }
+}
+
+TEST_CASE("scale, dropout and soft cap have to make sense", "[attention][errors]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(error_of<ConfigError>({.scale = nan}) == name + "scale must be finite but is nan");
+  CHECK(error_of<ConfigError>({.scale = attention_test::infinity}) ==
+        name + "scale must be finite but is inf");
+  const std::string dropout_rule = name + "the dropout probability must lie in [0, 1) but is ";
+  CHECK(error_of<ConfigError>({.dropout = {1}}) == dropout_rule + "1");
+  CHECK(error_of<ConfigError>({.dropout = {-0.5}}) == dropout_rule + "-0.5");
+  CHECK(error_of<ConfigError>({.dropout = {nan}}) == dropout_rule + "nan");
+  const std::string cap_rule = name + "softcap must be positive, or 0 for none, but is ";
+  CHECK(error_of<ConfigError>({.softcap = -2, .softcap_order = SoftcapOrder::BeforeBias}) ==
+        cap_rule + "-2");
+  CHECK(error_of<ConfigError>({.softcap = nan, .softcap_order = SoftcapOrder::BeforeBias}) ==
+        cap_rule + "nan");
+  CHECK(error_of<ConfigError>({.softcap = 2}) ==
+        name + "softcap (2) and softcap_order must be given together");
+  CHECK(error_of<ConfigError>({.softcap_order = SoftcapOrder::AfterBias}) ==
+        name + "softcap (0) and softcap_order must be given together");
+  CHECK(error_of<ConfigError>({.softcap = 2,
+                               .softcap_order = SoftcapOrder::AfterBias,
+                               .returned = ReturnedScores::Capped}) ==
+        name + "ReturnedScores::Capped needs the soft cap before the bias");
+}
+
+TEST_CASE("weights have the full shape, masks broadcast to it", "[attention][errors]") {
+  Mask<float> weights(2, 4, 3, 1);
+  CHECK(error_of<ShapeError>({.weights = weights.view()}) ==
+        name + "weights [2, 4, 3, 1] must be [2, 4, 3, 5]");
+  Mask<float> additive(1, 1, 2, 5);
+  CHECK(error_of<ShapeError>({.additive = additive.view()}) ==
+        name + "additive [1, 1, 2, 5] must broadcast to [2, 4, 3, 5]");
+  Mask<bool> mask(2, 2, 3, 5);
+  CHECK(error_of<ShapeError>({.keep = mask.view()}) ==
+        name + "keep [2, 2, 3, 5] must broadcast to [2, 4, 3, 5]");
+  CHECK(error_of<ShapeError>({.masked = mask.view()}) ==
+        name + "masked [2, 2, 3, 5] must broadcast to [2, 4, 3, 5]");
+  Eigen::Tensor<bool, 2, Eigen::RowMajor> padding(3, 5), keys(2, 4);
+  CHECK(error_of<ShapeError>({.keep = posenc::bk(padding)}) ==
+        name + "keep [3, 1, 1, 5] must broadcast to [2, 4, 3, 5]");
+  CHECK(error_of<ShapeError>({.keep = posenc::bk(keys)}) ==
+        name + "keep [2, 1, 1, 4] must broadcast to [2, 4, 3, 5]");
+}
+
+TEST_CASE("key lengths count keys of every batch row", "[attention][errors]") {
+  const std::vector<Index> one{5}, long_one{5, 6}, negative{-1, 5};
+  CHECK(error_of<ShapeError>({.key_lengths = one}) ==
+        name + "key_lengths must have one entry for each of the 2 batch rows but has 1");
+  const std::string range = name + "key_lengths must lie between 0 and the 5 keys but one is ";
+  CHECK(error_of<ShapeError>({.key_lengths = long_one}) == range + "6");
+  CHECK(error_of<ShapeError>({.key_lengths = negative}) == range + "-1");
+}
+
+TEST_CASE("positions are those of the queries and of the keys", "[attention][errors]") {
+  CHECK(error_of<ShapeError>({.query_positions = Positions::range(0, 5)}) ==
+        name + "query_positions [1, 5] must be [1 or 2, 3]");
+  CHECK(error_of<ShapeError>({.key_positions = Positions::range(0, 3)}) ==
+        name + "key_positions [1, 3] must be [1 or 2, 5]");
+  CHECK(error_of<ShapeError>({.query_positions = Positions::starts({0, 0, 0}, 3)}) ==
+        name + "query_positions [3, 3] must be [1 or 2, 3]");
+  CHECK(error_of<ShapeError>({.key_positions = Positions::grid(1, 5)}) ==
+        name + "positions must have 1 axis but have 2");
+  const std::string by_position =
+      name + "Causal::ByPosition needs query_positions and key_positions";
+  CHECK(error_of<ConfigError>({.causal = Causal::ByPosition}) == by_position);
+  CHECK(error_of<ConfigError>({.causal = Causal::ByPosition,
+                               .query_positions = Positions::range(0, 3)}) == by_position);
+  CHECK(error_of<ConfigError>({.causal = Causal::ByPosition,
+                               .key_positions = Positions::range(0, 5)}) == by_position);
+}
+
+TEST_CASE("a bias of too few heads is refused before anything is written", "[attention][errors]") {
+  const std::string message =
+      error_of<ShapeError>({.causal = Causal::BottomRight},
+                           posenc::Alibi({.heads = 3, .form = posenc::AlibiForm::Causal}));
+  CHECK_THAT(message, !Catch::Matchers::StartsWith("something was written"));
+  CHECK_THAT(message, Catch::Matchers::ContainsSubstring("3"));
+}

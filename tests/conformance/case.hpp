@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "conformance/array.hpp"
+#include "conformance/compare.hpp"
+#include "support/npy.hpp"
+#include <posenc/posenc.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace conformance {
+
+using Json = nlohmann::json;
+
+/// How near a float result must come.
+enum class Kind {
+  Composite,  ///< to what the reference gave in float: projections, attention
+  Encoding    ///< to that, and within 4 ulp of the row's largest value to what it gave in double
+};
+
+/// One case: its description, its tensors, and what became of it. It notes what was read and
+/// checked, so that nothing is left out silently.
+class Case {
+ public:
+  /// Tensors are files in a directory or, in a case without one, the arrays of the description.
+  Case(std::string name, Json description, std::filesystem::path directory = {});
+
+  const std::string& name() const { return name_; }
+  const Json& description() const { return description_; }
+  const std::string& feature() const { return feature_; }
+  /// The runs of letters of the feature: "rotary/half/4d" has rotary, half and d.
+  bool is_about(const std::string& word) const;
+
+  /// What the caller knows of: words of features, and parameters. A case that asks for more and
+  /// does not come out right is not supported rather than failed.
+  void knows(std::initializer_list<const char*> words,
+             std::initializer_list<const char*> parameters);
+  /// The same where parameters say all that the feature's words do.
+  void knows_feature(std::initializer_list<const char*> parameters);
+  /// Words and parameters that nobody knows; empty if all are known.
+  std::string unknown() const;
+
+  /// A parameter that is there and not null.
+  template <class T>
+  std::optional<T> parameter(const std::string& key) const {
+    const auto at = parameters_.find(key);
+    return at == parameters_.end() || at->is_null() ? std::nullopt : std::optional(at->get<T>());
+  }
+  template <class T>
+  T parameter(const std::string& key, const T& otherwise) const {
+    return parameter<T>(key).value_or(otherwise);
+  }
+
+  template <class T>
+  T required(const std::string& key) const {
+    const auto value = parameter<T>(key);
+    if (!value) throw Malformed("there is no parameter " + key);
+    return *value;
+  }
+
+  /// Whether there is an input or weight of that name.
+  bool has(const std::string& name) const { return has_role(name, {"input", "weight"}); }
+  /// Whether there is a result of that name to compare with, in float or in double.
+  bool expects(const std::string& name) const {
+    return has_role(name, {"expected", "expected_f64"});
+  }
+  /// The first of these names that expects().
+  std::optional<std::string> first_expected(const std::vector<std::string>& names) const;
+  /// Whether any result of that precision is there.
+  bool expects_in_float() const { return any_role("expected"); }
+  bool expects_in_double() const { return any_role("expected_f64"); }
+
+  const std::vector<Index>& shape(const std::string& name) const { return find(name).shape; }
+  /// The shape of a result, whether the case has it in float or only in double.
+  const std::vector<Index>& expected_shape(const std::string& name) const {
+    return shape(expects(name) ? name : twin_of(name).value_or(name));
+  }
+  Index expected_extent(const std::string& name, std::size_t axis) const {
+    const auto& extents = expected_shape(name);
+    if (axis >= extents.size()) throw Malformed("the rank of " + name);
+    return extents[axis];
+  }
+  /// "float16", "float32", "float64", "int64" or "bool".
+  const std::string& dtype(const std::string& name) const { return find(name).dtype; }
+
+  template <class T>
+  Array<T> read(const std::string& name) {
+    const support::Npy& content = load(name);
+    Array<T> array(content.shape);
+    read_.insert(name);
+    if ((std::same_as<T, bool> || std::same_as<T, Index>)&&!content.values.empty()) {
+      throw Malformed("tensor " + name + " must hold integers or booleans");
+    }
+    for (Index i = 0; i < array.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      array.data[i] = content.integers.empty() ? element<T>(content.values[at])
+                                               : element<T>(content.integers[at]);
+    }
+    return array;
+  }
+  /// Says that a tensor is understood but not needed.
+  void skip(const std::string& name) { read_.insert(name); }
+
+  /// The largest |position| of the case: references lose digits as it grows.
+  void reaches(const posenc::Positions& positions) {
+    reach_ = std::max(reach_, positions.max_magnitude());
+  }
+
+  /// Compares a result with the tensor of that name: in float with the reference's float result,
+  /// in double with its double one. A result that the case does not hold is no comparison.
+  template <class T>
+  void check(const std::string& name, const Array<T>& actual, Kind kind = Kind::Composite) {
+    const std::vector<double> values = to_double(actual);
+    const auto in_double = twin_of(name);
+    if constexpr (std::same_as<T, double>) {
+      if (in_double) compare_with(*in_double, actual.shape, values, double_tolerance());
+      return;
+    }
+    if (has_role(name, {"expected", "as_written"})) {
+      compare_with(name, actual.shape, values, float_tolerance(name, kind));
+    }
+    if (kind == Kind::Encoding && in_double) {
+      compare_with(*in_double, actual.shape, values, Tolerance{.row_ulps = 4}, "float against ");
+    }
+  }
+  /// The same with a tolerance of the caller's own, with the tensor of exactly that name.
+  template <class T>
+  void check(const std::string& name, const Array<T>& actual, const Allowed& allowed,
+             const std::string& label = "") {
+    compare_with(name, actual.shape, to_double(actual), allowed, label);
+  }
+  /// Compares a number of the description.
+  void check(const std::string& name, double actual, double expected, double relative) {
+    checks_.push_back(compare(name, {actual}, {expected}, 1, Tolerance{.relative = relative}));
+  }
+  /// A behaviour of ours where the reference has none; counts as an error of 1 where it fails.
+  void holds(const std::string& behaviour, bool does) {
+    checks_.push_back({behaviour, does ? 0.0 : 1.0, 0, does});
+  }
+
+  const std::vector<Check>& checks() const { return checks_; }
+  /// Comparisons that failed, in words.
+  std::string failures() const;
+  /// Results nobody computed, or else inputs nobody read; empty if there are none.
+  std::string left_over() const;
+
+ private:
+  struct Tensor {
+    std::string dtype, role;
+    std::vector<Index> shape;
+    std::filesystem::path file;
+    std::optional<double> reference_error;  ///< max_abs_diff_vs_f64
+    std::optional<support::Npy> content;
+  };
+
+  void add_file(const std::string& name, const Json& entry, const std::filesystem::path& directory);
+  void add_inline(const std::string& name, const Json& values);
+  const Tensor& find(const std::string& name) const;
+  const support::Npy& load(const std::string& name);
+  bool has_role(const std::string& name, std::initializer_list<const char*> roles) const;
+  bool any_role(const std::string& role) const;
+  std::optional<std::string> twin_of(const std::string& name) const;
+  double reference_error(const std::string& name);
+  Tolerance float_tolerance(const std::string& name, Kind kind);
+  Tolerance double_tolerance() const;
+  void compare_with(const std::string& name, const std::vector<Index>& shape,
+                    const std::vector<double>& actual, const Allowed& allowed,
+                    const std::string& label = "");
+
+  template <class T>
+  static std::vector<double> to_double(const Array<T>& array) {
+    std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(array.size()));
+    for (const T& value : array.data) values.push_back(static_cast<double>(value));
+    return values;
+  }
+  template <class T, class Value>
+  static T element(Value value) {
+    if constexpr (std::same_as<T, bool>) {
+      return value != 0;
+    } else if constexpr (posenc::Float16<T>) {
+      return static_cast<T>(static_cast<float>(value));
+    } else {
+      return static_cast<T>(value);
+    }
+  }
+
+  std::string name_;
+  Json description_, parameters_;
+  std::string feature_;
+  std::map<std::string, Tensor> tensors_;
+  std::set<std::string> read_, checked_, known_words_, known_parameters_;
+  std::vector<Check> checks_;
+  double reach_ = 0;
+};
+
+/// Calls f<float>() and f<double>().
+template <class F>
+void in_both_precisions(const F& f) {
+  f.template operator()<float>();
+  f.template operator()<double>();
+}
+
+}  // namespace conformance

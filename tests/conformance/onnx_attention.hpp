@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/attention.hpp>
+#include <posenc/tensor/eigen.hpp>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+// The Attention operator of ONNX, opset 23 to 25, said in the words of posenc::attention.
+namespace onnx {
+
+using posenc::Index;
+
+template <class T>
+using Tensor4 =
+    Eigen::Tensor<T, 4, Eigen::RowMajor>;  // [batch, heads, query, key] or [.., seq, dim]
+
+struct AttentionAttributes {
+  bool is_causal = false;
+  std::optional<double> scale = std::nullopt;  // 1 / sqrt(head size) if not given, as in posenc
+  double softcap = 0;
+  Index left_window_size = -1, right_window_size = -1;  // -1: unbounded
+  Index qk_matmul_output_mode = 0;
+  // q_num_heads and kv_num_heads tell how 3-D inputs are split: posenc::split_heads(bsd(x), heads).
+  // softmax_precision needs no counterpart: posenc's softmax is in float, in double for double.
+};
+
+template <class T>
+struct AttentionInputs {
+  posenc::HeadsView<const T> q;
+  posenc::HeadsView<const T> k, v;  // past and present together, see concatenate()
+  Index past = 0;                   // how many of the keys are past ones
+  // attn_mask, with the keys' axis as long as the keys, see pad_mask(): boolean, or added.
+  posenc::ScoresView<const bool> keep = {};
+  posenc::ScoresView<const posenc::Compute<T>> additive = {};
+  std::span<const Index> nonpad_kv_seqlen = {};
+};
+
+/// present_key of past_key and K, or present_value of past_value and V, as [B, H, S, D].
+template <class T>
+Tensor4<T> concatenate(posenc::HeadsView<const T> past, posenc::HeadsView<const T> now) {
+  Tensor4<T> present(now.batch, now.heads, past.seq + now.seq, now.dim);
+  const auto out = posenc::bhsd(present);
+  for (Index b = 0; b < out.batch; ++b) {
+    for (Index h = 0; h < out.heads; ++h) {
+      for (Index s = 0; s < out.seq; ++s) {
+        const T* row = s < past.seq ? past.row(b, s, h) : now.row(b, s - past.seq, h);
+        std::copy_n(row, out.dim, out.row(b, s, h));
+      }
+    }
+  }
+  return present;
+}
+
+/// A mask that is shorter than the keys, lengthened with what hides a key: false, or -inf.
+template <class M>
+Tensor4<M> pad_mask(posenc::ScoresView<const M> mask, Index keys, M hidden) {
+  Tensor4<M> padded(mask.batch, mask.heads, mask.queries, std::max(keys, mask.keys));
+  const auto out = posenc::bhqk(padded);
+  for (Index b = 0; b < out.batch; ++b) {
+    for (Index h = 0; h < out.heads; ++h) {
+      for (Index i = 0; i < out.queries; ++i) {
+        for (Index j = 0; j < out.keys; ++j) {
+          out(b, h, i, j) = j < mask.keys ? mask(b, h, i, j) : hidden;
+        }
+      }
+    }
+  }
+  return padded;
+}
+
+/// Where query 0 of each batch row stands among the keys: after the past; or such that the last
+/// query stands at the last key that counts, which may be before the first key; or at key 0.
+template <class T>
+std::vector<Index> first_queries(const AttentionInputs<T>& inputs) {
+  std::vector<Index> first(static_cast<std::size_t>(inputs.q.batch), inputs.past);
+  for (std::size_t b = 0; b < std::min(first.size(), inputs.nonpad_kv_seqlen.size()); ++b) {
+    first[b] = inputs.nonpad_kv_seqlen[b] - inputs.q.seq;
+  }
+  return first;
+}
+
+/// true where a key lies outside the window around the query's place, [B, 1, Sq, Sk].
+inline Tensor4<bool> outside_window(const AttentionAttributes& attributes,
+                                    const std::vector<Index>& first, Index queries, Index keys) {
+  Tensor4<bool> outside(static_cast<Index>(first.size()), 1, queries, keys);
+  const Index left = attributes.left_window_size, right = attributes.right_window_size;
+  for (std::size_t b = 0; b < first.size(); ++b) {
+    for (Index i = 0; i < queries; ++i) {
+      const Index place = first[b] + i;
+      for (Index j = 0; j < keys; ++j) {
+        outside(static_cast<Index>(b), 0, i, j) =
+            (left >= 0 && j < place - left) || (right >= 0 && j > place + right);
+      }
+    }
+  }
+  return outside;
+}
+
+/// y, and qk_matmul_output where it has data.
+template <class T>
+void attention(const AttentionAttributes& attributes, const AttentionInputs<T>& inputs,
+               posenc::HeadsView<T> y,
+               posenc::ScoresView<posenc::Compute<T>> qk_matmul_output = {}) {
+  const auto first = first_queries(inputs);
+  posenc::AttentionOptions<T> options;
+  options.scale = attributes.scale;
+  options.keep = inputs.keep;
+  options.additive = inputs.additive;
+  options.key_lengths = inputs.nonpad_kv_seqlen;
+
+  // With no cache this is Causal::TopLeft; with nonpad_kv_seqlen, and with as many new keys as
+  // queries after a past, Causal::BottomRight. Positions say all three, and serve the window too.
+  options.query_positions = posenc::Positions::starts(first, inputs.q.seq);
+  options.key_positions = posenc::Positions::range(0, inputs.k.seq);
+  if (attributes.is_causal) options.causal = posenc::Causal::ByPosition;
+
+  Tensor4<bool> outside;
+  if (attributes.left_window_size >= 0 || attributes.right_window_size >= 0) {
+    outside = outside_window(attributes, first, inputs.q.seq, inputs.k.seq);
+    options.masked = posenc::bhqk(outside);
+  }
+  if (attributes.softcap != 0) {
+    options.softcap = attributes.softcap;
+    options.softcap_order = posenc::SoftcapOrder::BeforeBias;
+  }
+  using posenc::ReturnedScores;
+  constexpr std::array modes{ReturnedScores::Scaled, ReturnedScores::Capped, ReturnedScores::Masked,
+                             ReturnedScores::Probabilities};
+  options.weights = qk_matmul_output;
+  options.returned = modes.at(static_cast<std::size_t>(attributes.qk_matmul_output_mode));
+  posenc::attention(inputs.q, inputs.k, inputs.v, y, options);
+}
+
+}  // namespace onnx

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "conformance/categories.hpp"
+#include "conformance/rotation.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace conformance {
+namespace {
+
+/// One head without projections: queries and keys are the encoded x, values x itself.
+template <class T, class Encode>
+void check_single_head(Case& c, const Encode& encode) {
+  const auto x = c.read<T>("x");
+  const auto& shape = x.shape;
+  if (shape.size() != 3) throw Malformed("x must be [B, S, D]");
+  Array<T> encoded = x, out(shape), weights({shape[0], 1, shape[1], shape[1]});
+  encode(encoded);
+  posenc::AttentionOptions<T> options{.scale = c.parameter<double>("scale")};
+  options.weights = scores_of(weights);
+  posenc::attention(heads_of(encoded), heads_of(encoded), heads_of(x), heads_of(out), options);
+  weights.shape = {shape[0], shape[1], shape[1]};
+  c.check("out", out);
+  c.check("attn", weights);
+}
+
+/// Gradients of the slopes. Attention's backward is not the library's yet, so the gradient of the
+/// scores is made here from the probabilities: dS = P * (dO V^T - sum over keys of the same times P).
+void check_slope_gradients(Case& c, const posenc::Alibi& alibi, const Array<double>& v,
+                           const Array<double>& probabilities, Index first_query) {
+  const auto values = heads_of(v);
+  const auto cotangent = c.read<double>("cotangent");
+  const auto grad_out = heads_of(cotangent);
+  const auto p = scores_of(probabilities);
+  if (grad_out.extents() != std::array<Index, 4>{p.batch, p.queries, p.heads, values.dim}) {
+    throw Malformed("the cotangent does not have the shape of the output");
+  }
+  std::vector<double> query_positions, key_positions;
+  for (Index i = 0; i < p.queries; ++i) {
+    query_positions.push_back(static_cast<double>(first_query + i));
+  }
+  for (Index j = 0; j < p.keys; ++j) key_positions.push_back(static_cast<double>(j));
+
+  Array<double> grad_slopes({p.heads}), grad_scores({p.queries, p.keys});
+  for (Index b = 0; b < p.batch; ++b) {
+    for (Index h = 0; h < p.heads; ++h) {
+      for (Index i = 0; i < p.queries; ++i) {
+        double mean = 0;
+        double* row = grad_scores.data.data() + i * p.keys;
+        for (Index j = 0; j < p.keys; ++j) {
+          row[j] = 0;
+          const double* value = values.row(b, j, h / (p.heads / values.heads));
+          for (Index d = 0; d < values.dim; ++d) row[j] += grad_out.row(b, i, h)[d] * value[d];
+          mean += row[j] * p(b, h, i, j);
+        }
+        for (Index j = 0; j < p.keys; ++j) row[j] = p(b, h, i, j) * (row[j] - mean);
+      }
+      grad_slopes.data[h] += alibi.slope_gradient<double>(h, query_positions, key_positions,
+                                                          matrix_of(std::as_const(grad_scores)));
+    }
+  }
+  c.check("grad_slopes", grad_slopes);
+}
+
+void check_alibi_gradients(Case& c) {
+  const auto q = c.read<double>("q"), k = c.read<double>("k"), v = c.read<double>("v");
+  const auto slopes = c.read<double>("slopes");
+  const auto rule = c.parameter<std::string>("bias", "");
+  const bool symmetric = rule == "-slope*|i-j|";
+  if (!symmetric && rule != "-slope*(i-j)") throw NotSupported("bias: " + rule);
+  const posenc::Alibi alibi(std::vector<double>(slopes.data.begin(), slopes.data.end()),
+                            symmetric ? posenc::AlibiForm::Symmetric : posenc::AlibiForm::Causal);
+
+  const auto queries = heads_of(q), keys = heads_of(k);
+  const Index first_query = c.parameter<Index>("query_position_of_row_0", 0);
+  posenc::AttentionOptions<double> options{.scale = c.parameter<double>("scale")};
+  options.query_positions = posenc::Positions::range(first_query, queries.seq);
+  options.key_positions = posenc::Positions::range(0, keys.seq);
+  if (c.parameter<bool>("causal", false)) options.causal = posenc::Causal::ByPosition;
+  Array<double> out({queries.batch, queries.heads, queries.seq, v.extent(-1)});
+  Array<double> weights({queries.batch, queries.heads, queries.seq, keys.seq});
+  options.weights = scores_of(weights);
+  posenc::attention(queries, keys, heads_of(v), heads_of(out), options, alibi);
+  c.check("out", out);
+  c.check("attn_weights", weights);
+
+  Array<double> bias({queries.heads, queries.seq, keys.seq});
+  std::vector<double> key_positions;
+  for (Index j = 0; j < keys.seq; ++j) key_positions.push_back(static_cast<double>(j));
+  for (Index h = 0; h < queries.heads; ++h) {
+    for (Index i = 0; i < queries.seq; ++i) {
+      const double position = static_cast<double>(first_query + i);
+      double* row = bias.data.data() + (h * queries.seq + i) * keys.seq;
+      alibi.add(h, {&position, 1}, key_positions,
+                posenc::MatrixView<double>{row, 1, keys.seq, keys.seq});
+    }
+  }
+  c.check("bias", bias);
+  check_slope_gradients(c, alibi, v, weights, first_query);
+}
+
+}  // namespace
+
+void run_torch_attention(Case& c) {
+  if (c.is_about("alibi")) {
+    c.knows(
+        {"grad", "alibi", "decode", "gqa", "symmetric"},
+        {"heads", "kv_heads", "head_dim", "scale", "causal", "query_position_of_row_0", "bias"});
+    check_alibi_gradients(c);
+    return;
+  }
+  c.knows({"attention", "absolute", "deviation", "rope", "no", "projection"},
+          {"d_model", "scale", "theta", "base"});
+  if (c.is_about("absolute")) {
+    // The table is the reference's, which deviates; in float only, as the table is.
+    const auto table = c.read<float>("pe_as_written");
+    check_single_head<float>(c, [&table](Array<float>& x) {
+      const auto embeddings = embeddings_of(x);
+      posenc::Learned<float>(matrix_of(table))
+          .add_to(embeddings, posenc::Positions::range(0, embeddings.seq));
+    });
+    return;
+  }
+  const double base = c.parameter<double>("theta", c.parameter<double>("base", 10000));
+  in_both_precisions([&]<class T>() {
+    check_single_head<T>(c, [&](Array<T>& x) {
+      // The reference is a seed of the complex form, which pairs neighbours.
+      const posenc::Rope<posenc::Interleaved> rope(
+          posenc::Unscaled{.rotary_dim = x.extent(-1), .base = base});
+      rope.rotate(heads_of(x), posenc::Positions::range(0, x.extent(1)));
+    });
+  });
+}
+
+}  // namespace conformance

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+#include <posenc/bias/alibi.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/frequency/yarn.hpp>
+#include <posenc/rotary/pairing.hpp>
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#define TEXT_OF(x) TEXT_OF_EXPANDED(x)
+#define TEXT_OF_EXPANDED(x) #x
+
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("Index holds every product of attention shapes", "[config]") {
+  STATIC_REQUIRE(std::is_same_v<posenc::Index, std::int64_t>);
+}
+
+TEST_CASE("the tag of flag-independent types holds the version alone", "[config]") {
+  const std::string version =
+      TEXT_OF(POSENC_VERSION_MAJOR) + std::string("_") + TEXT_OF(POSENC_VERSION_MINOR);
+  CHECK(std::string(TEXT_OF(POSENC_STABLE_TAG)) == "v" + version);
+}
+
+TEST_CASE("the tag of everything else adds the level and the switches", "[config]") {
+  std::string expected = TEXT_OF(POSENC_STABLE_TAG) + std::string("_") + TEXT_OF(POSENC_LEVEL);
+  if (POSENC_CHECKED) expected += "_checked";
+  if (!POSENC_HAS_EXCEPTIONS) expected += "_noexcept";
+  if (POSENC_FAST_MATH) expected += "_fastmath";
+  CHECK(std::string(TEXT_OF(POSENC_ABI_TAG)) == expected);
+}
+
+TEST_CASE("the tags name inline namespaces", "[config]") {
+  STATIC_REQUIRE(std::is_same_v<posenc::Index, posenc::POSENC_STABLE_TAG::Index>);
+  STATIC_REQUIRE(std::is_same_v<posenc::YarnScaling, posenc::POSENC_STABLE_TAG::YarnScaling>);
+  STATIC_REQUIRE(std::is_same_v<posenc::AlibiForm, posenc::POSENC_STABLE_TAG::AlibiForm>);
+  STATIC_REQUIRE(std::is_same_v<posenc::HalfRotate, posenc::POSENC_STABLE_TAG::HalfRotate>);
+  STATIC_REQUIRE(std::is_same_v<posenc::DoubleDouble, posenc::POSENC_ABI_TAG::DoubleDouble>);
+  STATIC_REQUIRE(std::is_same_v<posenc::Alibi, posenc::POSENC_ABI_TAG::Alibi>);
+}
+
+TEST_CASE("the level tells what the compiler may emit", "[config]") {
+  const std::string level = TEXT_OF(POSENC_LEVEL);
+#if defined(__FMA__)
+  CHECK(POSENC_HAS_FMA == 1);
+#elif defined(__x86_64__)
+  CHECK(POSENC_HAS_FMA == 0);
+#endif
+#if defined(__AVX512F__)
+  CHECK_THAT(level, ContainsSubstring("avx512"));
+#elif defined(__AVX2__)
+  CHECK_THAT(level, ContainsSubstring("avx2"));
+#elif defined(__AVX__)
+  CHECK_THAT(level, ContainsSubstring("avx"));
+#elif defined(__x86_64__)
+  CHECK_THAT(level, ContainsSubstring("sse"));
+#endif
+  CHECK(level != "generic");
+}

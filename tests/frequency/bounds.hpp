@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "support/compare.hpp"
+#include "support/worse.hpp"
+
+#include <cmath>
+
+/// The accuracy that Oscillator promises, as the share of the allowance that an error takes: up to
+/// 1 is within the promise. Errors are |value - truth|, known to more digits than a double has.
+namespace bounds {
+
+/// What cos and sin of an angle of this many radians may be off by.
+inline double allowance(double angle) { return std::abs(angle) <= 0x1p40 ? 4e-16 : 1e-13; }
+
+inline double share(double error, double angle) { return error / allowance(angle); }
+
+/// For float, half the distance of the floats around the truth comes first.
+inline double float_share(double error, double truth, double angle) {
+  auto below = static_cast<float>(std::abs(truth));
+  if (static_cast<double>(below) > std::abs(truth)) below = std::nextafter(below, 0.0F);
+  return support::worse(0.0, error - 0.5 * static_cast<double>(support::ulp_of(below))) /
+         allowance(angle);
+}
+
+}  // namespace bounds

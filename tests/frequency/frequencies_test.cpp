@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// The Frequencies value, and rules of the user's own.
+#include "support/catch.hpp"
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/linear.hpp>
+#include <posenc/frequency/ntk.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/frequency/yarn.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <array>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+using Catch::Matchers::Message;
+using posenc::ConfigError;
+using posenc::DoubleDouble;
+using posenc::Frequencies;
+
+namespace user {
+
+/// Frequencies that fall by half from pair to pair.
+struct Octaves {
+  posenc::Index pairs = 0;
+};
+
+Frequencies frequencies(const Octaves& rule) {
+  std::vector<double> inv_freq;
+  double w = 1;
+  for (posenc::Index i = 0; i < rule.pairs; ++i, w /= 2) inv_freq.push_back(w);
+  return Frequencies::from_inv_freq(inv_freq, 1.5);
+}
+
+struct NotARule {};
+
+}  // namespace user
+
+TEST_CASE("frequencies given as double are taken as exact", "[frequencies]") {
+  const std::vector<double> given{1.0, 0.1, -0.25, 0.0, 1e-300};
+  const Frequencies f = Frequencies::from_inv_freq(given, 1.25);
+  CHECK(f.pairs() == 5);
+  CHECK(f.rotary_dim() == 10);
+  CHECK(f.inv_freq() == given);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    CHECK(f.exact_inv_freq()[i] == DoubleDouble(given[i]));
+  }
+  CHECK(f.attention_factor() == 1.25);
+  CHECK(f.softmax_scale_multiplier() == 1);
+}
+
+TEST_CASE("frequencies are values", "[frequencies]") {
+  const std::vector<DoubleDouble> w{{1.0, 0x1p-60}, 0.5};
+  const Frequencies f(w, 1, 2.5);
+  CHECK(f.softmax_scale_multiplier() == 2.5);
+  CHECK(f.inv_freq() == std::vector<double>{1.0, 0.5});
+  const Frequencies copy = f;
+  CHECK(copy == f);
+  CHECK(copy != Frequencies(w));
+  CHECK(Frequencies(w) != Frequencies({1.0, 0.5}));
+  CHECK(Frequencies(std::vector<DoubleDouble>{}).pairs() == 0);
+}
+
+TEST_CASE("frequencies and factors must be usable numbers", "[frequencies]") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+  const auto of = [](double w) { return Frequencies({1.0, w}); };
+  CHECK_THROWS_MATCHES(
+      of(infinity), ConfigError,
+      Message("posenc::Frequencies: every inv_freq must be finite but one is inf"));
+  CHECK_THROWS_AS(of(not_a_number), ConfigError);
+  CHECK_THROWS_MATCHES(
+      Frequencies({1.0}, 0), ConfigError,
+      Message("posenc::Frequencies: attention_factor must be positive and finite but is 0"));
+  for (const double bad : {-1.0, infinity, not_a_number}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(Frequencies({1.0}, bad), ConfigError);
+    CHECK_THROWS_AS(Frequencies({1.0}, 1, bad), ConfigError);
+    CHECK_THROWS_AS(Frequencies::from_inv_freq(std::array{1.0}, bad), ConfigError);
+  }
+  CHECK_THROWS_MATCHES(Frequencies({1.0}, 1, -2), ConfigError,
+                       Message("posenc::Frequencies: softmax_scale_multiplier must be positive and "
+                               "finite but is -2"));
+}
+
+TEST_CASE("a rule is a struct with a function beside it", "[frequencies]") {
+  STATIC_REQUIRE(posenc::FrequencyRule<posenc::Unscaled>);
+  STATIC_REQUIRE(posenc::FrequencyRule<posenc::LinearScaling>);
+  STATIC_REQUIRE(posenc::FrequencyRule<posenc::NtkScaling>);
+  STATIC_REQUIRE(posenc::FrequencyRule<posenc::YarnScaling>);
+  STATIC_REQUIRE(posenc::FrequencyRule<user::Octaves>);
+  STATIC_REQUIRE(!posenc::FrequencyRule<user::NotARule>);
+  // It depends on the length, and so it must be given one.
+  STATIC_REQUIRE(!posenc::FrequencyRule<posenc::DynamicNtkScaling>);
+}
+
+TEST_CASE("Rope takes a rule of the user's own", "[frequencies]") {
+  const posenc::Rope<posenc::Interleaved> rope(user::Octaves{.pairs = 3}, 2);
+  CHECK(rope.rotary_dim() == 6);
+  CHECK(rope.rotary_offset() == 2);
+  CHECK(rope.frequencies().inv_freq() == std::vector<double>{1.0, 0.5, 0.25});
+  CHECK(rope.frequencies().attention_factor() == 1.5);
+  STATIC_REQUIRE(!std::is_constructible_v<posenc::Rope<posenc::HalfRotate>, user::NotARule>);
+}

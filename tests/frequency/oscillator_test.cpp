@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// What holds for the oscillator without knowing any cos or sin.
+#include "frequency/presets.hpp"
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include <posenc/frequency/oscillator.hpp>
+#include <posenc/frequency/unscaled.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+using posenc::CosSin;
+using posenc::Frequencies;
+using posenc::frequencies;
+using posenc::Index;
+using posenc::Oscillator;
+
+namespace {
+
+Oscillator llama() {
+  return Oscillator(
+      frequencies(posenc::Unscaled{.rotary_dim = 128, .base = 500000}).exact_inv_freq());
+}
+
+/// A whole row of cos and sin.
+template <class T>
+struct Row {
+  std::vector<T> cos, sin;
+
+  Row(const Oscillator& oscillator, double position, double factor = 1)
+      : cos(static_cast<std::size_t>(oscillator.size())), sin(cos.size()) {
+    oscillator.row(position, 0, oscillator.size(), factor, cos.data(), sin.data());
+  }
+};
+
+/// Bits, so that -0 is not 0.
+std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
+
+}  // namespace
+
+TEST_CASE("an oscillator knows its frequencies", "[oscillator]") {
+  const Oscillator oscillator = llama();
+  CHECK(oscillator.size() == 64);
+  CHECK(oscillator.fastest() == 1);
+  const auto own = Frequencies::from_inv_freq(std::vector<double>{0.5, -3.0, 0.0});
+  CHECK(Oscillator(own.exact_inv_freq()).fastest() == 3);
+  CHECK(Oscillator({}).size() == 0);
+  CHECK(Oscillator({}).fastest() == 0);
+}
+
+TEST_CASE("position 0 is exactly (1, 0)", "[oscillator]") {
+  const auto check = [](const Oscillator& oscillator) {
+    for (Index i = 0; i < oscillator.size(); ++i) {
+      for (const double zero : {0.0, -0.0}) {
+        const CosSin value = oscillator.at(zero, i);
+        REQUIRE(bits(value.cos) == bits(1.0));
+        REQUIRE(bits(value.sin) == bits(0.0));
+      }
+    }
+  };
+  check(llama());
+  const auto own = Frequencies::from_inv_freq(std::vector<double>{123.456, -0.75, 0.0, 1e-300});
+  check(Oscillator(own.exact_inv_freq()));
+}
+
+TEST_CASE("frequency 0 is (1, 0) at every position", "[oscillator]") {
+  const auto still = Frequencies::from_inv_freq(std::vector<double>{0.0});
+  const Oscillator oscillator(still.exact_inv_freq());
+  for (const double position : {1.0, -5.0, 0x1p53, 1e300}) {
+    CHECK(oscillator.at(position, 0).cos == 1);
+    CHECK(oscillator.at(position, 0).sin == 0);
+  }
+}
+
+TEST_CASE("cos is even and sin is odd, bit for bit", "[oscillator]") {
+  const Oscillator oscillator = llama();
+  support::Random random(41);
+  for (int n = 0; n < 200; ++n) {
+    const double position = std::exp2(random.uniform(-10, 50));
+    for (Index i = 0; i < oscillator.size(); ++i) {
+      const CosSin forward = oscillator.at(position, i), backward = oscillator.at(-position, i);
+      REQUIRE(bits(backward.cos) == bits(forward.cos));
+      REQUIRE(bits(backward.sin) == bits(-forward.sin));
+    }
+  }
+}
+
+TEST_CASE("a negative frequency turns the other way", "[oscillator]") {
+  const auto both = Frequencies::from_inv_freq(std::vector<double>{0.37, -0.37});
+  const Oscillator oscillator(both.exact_inv_freq());
+  for (const double position : presets::positions) {
+    CAPTURE(position);
+    CHECK(oscillator.at(position, 1).cos == oscillator.at(position, 0).cos);
+    CHECK(oscillator.at(position, 1).sin == -oscillator.at(position, 0).sin);
+  }
+}
+
+TEST_CASE("a row is at() of each pair, rounded once", "[oscillator]") {
+  const Oscillator oscillator = llama();
+  for (const double position : presets::positions) {
+    CAPTURE(position);
+    const Row<double> wide(oscillator, position);
+    const Row<float> narrow(oscillator, position);
+    for (std::size_t i = 0; i < wide.cos.size(); ++i) {
+      const CosSin value = oscillator.at(position, static_cast<Index>(i));
+      REQUIRE(wide.cos[i] == value.cos);
+      REQUIRE(wide.sin[i] == value.sin);
+      REQUIRE(narrow.cos[i] == static_cast<float>(value.cos));
+      REQUIRE(narrow.sin[i] == static_cast<float>(value.sin));
+    }
+  }
+}
+
+TEST_CASE("the factor multiplies before the one rounding", "[oscillator]") {
+  const Oscillator oscillator = llama();
+  const double factor = 1.3465735902799727;
+  const Row<float> scaled(oscillator, 12345, factor);
+  for (std::size_t i = 0; i < scaled.cos.size(); ++i) {
+    const CosSin value = oscillator.at(12345, static_cast<Index>(i));
+    REQUIRE(scaled.cos[i] == static_cast<float>(factor * value.cos));
+    REQUIRE(scaled.sin[i] == static_cast<float>(factor * value.sin));
+  }
+}
+
+TEST_CASE("a row may be asked for in parts", "[oscillator]") {
+  const Oscillator oscillator = llama();
+  const Row<float> whole(oscillator, -98765.5);
+  std::vector<float> cos(64), sin(64);
+  for (const auto& [first, count] : {std::pair<Index, Index>{0, 5}, {5, 0}, {5, 1}, {6, 58}}) {
+    oscillator.row(-98765.5, first, count, 1.0, cos.data() + first, sin.data() + first);
+  }
+  CHECK(cos == whole.cos);
+  CHECK(sin == whole.sin);
+}

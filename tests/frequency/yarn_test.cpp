@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "reference/frequencies.hpp"
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include <posenc/frequency/linear.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/frequency/yarn.hpp>
+
+#include <cmath>
+#include <vector>
+
+using posenc::Frequencies;
+using posenc::frequencies;
+using posenc::Index;
+using posenc::YarnScaling;
+
+namespace {
+
+YarnScaling yarn(Index rotary_dim, double base, Index original_max_position) {
+  return {.rotary_dim = rotary_dim,
+          .base = base,
+          .factor = 16,
+          .original_max_position = original_max_position};
+}
+
+/// Where the ramp lies, seen from outside: pairs up to `low` are unscaled, pairs from `high` on are
+/// interpolated, bit for bit; those between are neither.
+void check_ramp(const YarnScaling& rule, Index low, Index high) {
+  const Frequencies ours = frequencies(rule);
+  const Frequencies kept =
+      frequencies(posenc::Unscaled{.rotary_dim = rule.rotary_dim, .base = rule.base});
+  const Frequencies divided = frequencies(posenc::LinearScaling{
+      .rotary_dim = rule.rotary_dim, .base = rule.base, .factor = rule.factor});
+  for (Index pair = 0; pair < ours.pairs(); ++pair) {
+    CAPTURE(pair);
+    const auto i = static_cast<std::size_t>(pair);
+    CHECK((ours.exact_inv_freq()[i] == kept.exact_inv_freq()[i]) == (pair <= low));
+    CHECK((ours.exact_inv_freq()[i] == divided.exact_inv_freq()[i]) == (pair >= high));
+    CHECK(ours.exact_inv_freq()[i] <= kept.exact_inv_freq()[i]);
+    CHECK(ours.exact_inv_freq()[i] >= divided.exact_inv_freq()[i]);
+  }
+}
+
+void check_against_reference(const YarnScaling& rule) {
+  const auto ours = frequencies(rule).inv_freq();
+  const auto expected = reference::yarn_frequencies(
+      {.rotary_dim = rule.rotary_dim,
+       .base = rule.base,
+       .factor = rule.factor,
+       .original_max_position = static_cast<double>(rule.original_max_position),
+       .beta_fast = rule.beta_fast,
+       .beta_slow = rule.beta_slow,
+       .truncate = rule.truncate});
+  REQUIRE(ours.size() == expected.inv_freq.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    CAPTURE(i);
+    CHECK(support::ulp_distance(ours[i], static_cast<double>(expected.inv_freq[i])) <= 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
+  const auto index = [](const YarnScaling& rule, double rotations) {
+    return posenc::detail::yarn_pair_index(rule, rotations).hi;
+  };
+  CHECK(index(yarn(128, 1e4, 4096), 32) == Approx(20.94).margin(0.005));
+  CHECK(index(yarn(128, 1e4, 4096), 1) == Approx(45.03).margin(0.005));
+  CHECK(index(yarn(64, 1e4, 4096), 32) == Approx(10.47).margin(0.005));
+  CHECK(index(yarn(64, 1e4, 4096), 1) == Approx(22.51).margin(0.006));
+  CHECK(index(yarn(128, 1e6, 32768), 32) == Approx(23.60).margin(0.005));
+  CHECK(index(yarn(128, 1e6, 32768), 1) == Approx(39.65).margin(0.005));
+  CHECK(index(yarn(64, 1.5e5, 4096), 32) == Approx(8.093).margin(0.0005));
+  CHECK(index(yarn(64, 1.5e5, 4096), 1) == Approx(17.398).margin(0.0005));
+  CHECK(index(yarn(8, 1e4, 64), 32) == Approx(-0.50).margin(0.005));
+  CHECK(index(yarn(8, 1e4, 64), 1) == Approx(1.01).margin(0.005));
+}
+
+TEST_CASE("the truncated ramp begins and ends on whole pairs", "[yarn]") {
+  check_ramp(yarn(128, 1e4, 4096), 20, 46);
+  check_ramp(yarn(64, 1e4, 4096), 10, 23);
+  check_ramp(yarn(128, 1e6, 32768), 23, 40);
+  check_ramp(yarn(8, 1e4, 64), 0, 2);
+}
+
+TEST_CASE("the ramp that is not truncated begins and ends between pairs", "[yarn]") {
+  YarnScaling gpt_oss = yarn(64, 1.5e5, 4096);
+  gpt_oss.truncate = false;
+  check_ramp(gpt_oss, 8, 18);
+  // rho_9 = (9 - 8.093) / (17.398 - 8.093)
+  const double rho = (9 - 8.0928) / (17.3983 - 8.0928);
+  const double kept = std::pow(1.5e5, -18.0 / 64);
+  CHECK(frequencies(gpt_oss).inv_freq()[9] ==
+        Approx(kept * (1 - rho) + kept / 16 * rho).epsilon(1e-5));
+  check_against_reference(gpt_oss);
+}
+
+TEST_CASE("the ramp is linear in the pair index", "[yarn]") {
+  // Llama-2 with factor 16: rho = 18 / 26 at pair 38, so that w' = 0.351 w.
+  const auto ours = frequencies(yarn(128, 1e4, 4096)).inv_freq();
+  CHECK(ours[38] * std::pow(1e4, 76.0 / 128) == Approx(0.351).margin(0.0005));
+}
+
+TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
+  SECTION("both below the first pair: all but it are interpolated") {
+    check_ramp(yarn(16, 1e4, 4), 0, 1);
+    check_against_reference(yarn(16, 1e4, 4));
+  }
+  SECTION("both past the last pair: nothing is scaled") {
+    check_ramp(yarn(16, 1.5, 1000000), 7, 8);
+  }
+  SECTION("they meet: a step") {
+    YarnScaling step = yarn(128, 1e4, 4096);
+    step.truncate = false;
+    step.beta_fast = step.beta_slow = 8;
+    const double at = posenc::detail::yarn_pair_index(step, 8).hi;
+    check_ramp(step, static_cast<Index>(std::floor(at)), static_cast<Index>(std::ceil(at)));
+    check_against_reference(step);
+  }
+  SECTION("the upper end is clamped to rotary_dim - 1, not to the last pair") {
+    YarnScaling wide = yarn(16, 1e4, 4096);
+    wide.beta_slow = 1e-6;
+    check_ramp(wide, 2, 15);
+    check_against_reference(wide);
+  }
+}
+
+TEST_CASE("other betas move the ramp", "[yarn]") {
+  for (const double fast : {64.0, 32.0, 4.0}) {
+    for (const double slow : {2.0, 1.0, 0.25}) {
+      YarnScaling rule = yarn(96, 1e4, 4096);
+      rule.beta_fast = fast;
+      rule.beta_slow = slow;
+      check_against_reference(rule);
+      rule.truncate = false;
+      check_against_reference(rule);
+    }
+  }
+}
+
+TEST_CASE("attention_factor is 0.1 ln(factor) + 1 unless given", "[yarn]") {
+  YarnScaling rule = yarn(64, 1e4, 4096);
+  CHECK(support::ulp_distance(frequencies(rule).attention_factor(), 0.1 * std::log(16.0) + 1) <= 1);
+  rule.factor = 1;
+  CHECK(frequencies(rule).attention_factor() == 1);
+  rule.attention_factor = 0.75;  // it replaces the default and is not multiplied with it
+  CHECK(frequencies(rule).attention_factor() == 0.75);
+  rule.factor = 16;
+  CHECK(frequencies(rule).attention_factor() == 0.75);
+  rule.attention_factor = 0;
+  CHECK_THROWS_AS(frequencies(rule), posenc::ConfigError);
+}

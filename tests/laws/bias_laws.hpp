@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "laws/support.hpp"
+#include "support/catch.hpp"
+#include "support/worse.hpp"
+#include <posenc/concepts.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace laws {
+
+/// The laws of posenc::ScoreBias. To put a type of your own through them, for scores of float or
+/// double and each of its heads:
+///
+///   laws::check_bias<float>(bias, heads);
+template <class Real, class Bias>
+class BiasLaws {
+ public:
+  BiasLaws(const Bias& bias, Index head) : bias_(bias), head_(head) {
+    increments_ = biased(std::vector<Real>(cells()));
+  }
+
+  /// S + B is what adding B, made on zeros, to S gives; up to rounding.
+  void increment_does_not_depend_on_scores() const {
+    std::vector<Real> scores(cells());
+    support::Random(1).fill_normal(scores);
+    const auto sum = biased(scores);
+    double worst = 0;
+    for (std::size_t i = 0; i < cells(); ++i) {
+      const auto before = static_cast<double>(scores[i]);
+      const auto increment = static_cast<double>(increments_[i]);
+      const double error = static_cast<double>(sum[i]) - (before + increment);
+      const double magnitude = std::abs(before) + std::abs(increment);
+      worst = support::worse(worst, std::abs(error) / (epsilon<Real>() * magnitude));
+    }
+    CHECK(worst <= 1);
+  }
+
+  /// Cut in any way, into tiles that lie in wider rows, the scores are the same bits; a decoded row
+  /// is one such tile. Cells between the tiles keep theirs.
+  void tiles_give_the_bits_of_the_whole() const {
+    for (const Index height : {Index{1}, Index{3}, queries()}) {
+      for (const Index width : {Index{1}, Index{4}, keys()}) {
+        CAPTURE(height, width);
+        for (Index i = 0; i < queries(); i += height) {
+          for (Index j = 0; j < keys(); j += width) {
+            check_tile(i, j, std::min(height, queries() - i), std::min(width, keys() - j));
+          }
+        }
+      }
+    }
+  }
+
+  /// The same question has the same answer, whatever was asked in between.
+  void nothing_is_remembered() const {
+    check_tile(2, 3, 4, 5);
+    CHECK(biased(std::vector<Real>(cells())) == increments_);
+  }
+
+  /// A tile of no queries or no keys is legal.
+  void empty_tiles_are_legal() const {
+    Real cell = 5;
+    const std::span<const double> none, some(key_positions_);
+    bias_.add(head_, none, some, tile(&cell, 0, keys(), keys()));
+    bias_.add(head_, some, none, tile(&cell, keys(), 0, 0));
+    CHECK(cell == 5);
+  }
+
+ private:
+  Index queries() const { return static_cast<Index>(query_positions_.size()); }
+  Index keys() const { return static_cast<Index>(key_positions_.size()); }
+  std::size_t cells() const { return query_positions_.size() * key_positions_.size(); }
+
+  static posenc::MatrixView<Real> tile(Real* data, Index rows, Index cols, Index row_stride) {
+    return {.data = data, .rows = rows, .cols = cols, .row_stride = row_stride};
+  }
+
+  std::vector<Real> biased(std::vector<Real> scores) const {
+    bias_.add(head_, std::span<const double>(query_positions_),
+              std::span<const double>(key_positions_),
+              tile(scores.data(), queries(), keys(), keys()));
+    return scores;
+  }
+
+  void check_tile(Index first_query, Index first_key, Index height, Index width) const {
+    constexpr Index gap = 3;
+    constexpr Real untouched = 42;
+    const Index stride = width + gap;
+    std::vector<Real> memory(static_cast<std::size_t>(height * stride), untouched);
+    const auto cut = tile(memory.data(), height, width, stride);
+    for (Index i = 0; i < height; ++i) std::fill_n(cut.row(i), width, Real{0});
+    const auto part = [](const std::vector<double>& positions, Index first, Index count) {
+      return std::span<const double>(positions).subspan(static_cast<std::size_t>(first),
+                                                        static_cast<std::size_t>(count));
+    };
+    bias_.add(head_, part(query_positions_, first_query, height),
+              part(key_positions_, first_key, width), cut);
+    for (Index i = 0; i < height; ++i) {
+      const Real* expected = increments_.data() + (first_query + i) * keys() + first_key;
+      REQUIRE(same_bits<Real>(cut.row(i), expected, width));
+      REQUIRE(std::all_of(cut.row(i) + width, cut.row(i) + stride,
+                          [](Real cell) { return cell == untouched; }));
+    }
+  }
+
+  const Bias& bias_;
+  Index head_;
+  std::vector<double> query_positions_{0, 1, 2, 3, 17, 5, 5, 40000, 0.5};
+  std::vector<double> key_positions_{0, 1, 2, 3, 4, 5, 6, 7, 3, 3, 40000, 100, 2.25};
+  std::vector<Real> increments_;
+};
+
+template <class Real, class Bias>
+void check_bias(const Bias& bias, Index heads) {
+  STATIC_REQUIRE(posenc::ScoreBias<Bias, Real>);
+  for (Index head = 0; head < heads; ++head) {
+    CAPTURE(head);
+    const BiasLaws<Real, Bias> laws(bias, head);
+    laws.increment_does_not_depend_on_scores();
+    laws.tiles_give_the_bits_of_the_whole();
+    laws.nothing_is_remembered();
+    laws.empty_tiles_are_legal();
+  }
+}
+
+}  // namespace laws

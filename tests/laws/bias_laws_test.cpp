@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// The laws of ScoreBias over every model of it, one of the user's own among them.
+#include "laws/bias_laws.hpp"
+
+#include "support/catch.hpp"
+#include <posenc/bias/alibi.hpp>
+#include <posenc/concepts.hpp>
+
+#include <Eigen/Core>
+
+#include <cmath>
+#include <concepts>
+#include <span>
+
+using posenc::AlibiForm;
+using posenc::Index;
+
+namespace user {
+
+/// Scores fall with the logarithm of the distance.
+struct LogDistance {
+  double strength = 1;
+
+  template <std::floating_point Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, posenc::MatrixView<Real> tile) const {
+    for (Index i = 0; i < tile.rows; ++i) {
+      const double q = query_positions[static_cast<std::size_t>(i)];
+      for (Index j = 0; j < tile.cols; ++j) {
+        const double distance = std::abs(q - key_positions[static_cast<std::size_t>(j)]);
+        tile.row(i)[j] -=
+            static_cast<Real>(strength / static_cast<double>(head + 1) * std::log1p(distance));
+      }
+    }
+  }
+};
+
+/// Takes the tile's corner for the origin: right for whole matrices, wrong for every other tile.
+struct TileRelative {
+  template <std::floating_point Real>
+  void add(Index, std::span<const double>, std::span<const double>,
+           posenc::MatrixView<Real> tile) const {
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) tile.row(i)[j] -= static_cast<Real>(i - j);
+    }
+  }
+};
+
+/// Replaces scores in place of adding to them.
+struct Overwriting {
+  template <std::floating_point Real>
+  void add(Index, std::span<const double>, std::span<const double>,
+           posenc::MatrixView<Real> tile) const {
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) tile.row(i)[j] = 1;
+    }
+  }
+};
+
+}  // namespace user
+
+TEMPLATE_TEST_CASE("bias laws: nothing", "[laws]", float, double) {
+  laws::check_bias<TestType>(posenc::NoBias{}, 2);
+}
+
+TEMPLATE_TEST_CASE("bias laws: ALiBi", "[laws]", float, double) {
+  for (const AlibiForm form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
+    for (const Index heads : {1, 8, 12}) {
+      CAPTURE(static_cast<int>(form), heads);
+      laws::check_bias<TestType>(posenc::Alibi({.heads = heads, .form = form}), heads);
+    }
+  }
+  laws::check_bias<TestType>(
+      posenc::Alibi({.heads = 3, .form = AlibiForm::Causal, .max_bias = 4, .scale = 0.125}), 3);
+}
+
+TEMPLATE_TEST_CASE("bias laws: a user's own", "[laws]", float, double) {
+  laws::check_bias<TestType>(user::LogDistance{.strength = 0.3}, 3);
+}
+
+TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float, double,
+                   Eigen::half, Eigen::bfloat16) {
+  STATIC_REQUIRE(posenc::ScoreBias<posenc::NoBias, TestType>);
+  STATIC_REQUIRE(posenc::ScoreBias<posenc::Alibi, TestType>);
+  STATIC_REQUIRE(posenc::ScoreBias<user::LogDistance, TestType>);
+  STATIC_REQUIRE(!posenc::ScoreBias<posenc::NoRotation, TestType>);
+}
+
+TEST_CASE("bias laws catch a bias relative to the tile", "[laws][!shouldfail]") {
+  laws::check_bias<float>(user::TileRelative{}, 1);
+}
+
+TEST_CASE("bias laws catch a bias that replaces scores", "[laws][!shouldfail]") {
+  laws::check_bias<float>(user::Overwriting{}, 1);
+}

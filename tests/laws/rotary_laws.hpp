@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "laws/support.hpp"
+#include "support/catch.hpp"
+#include "support/worse.hpp"
+#include <posenc/concepts.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace laws {
+
+/// The laws of posenc::RotaryEncoding. To put a type of your own through them:
+///
+///   laws::check_rotary<float>(rotary, head_dim, first, last);
+///
+/// where channels [first, last) are those that the encoding rotates.
+template <class T, class Rotary>
+class RotaryLaws {
+ public:
+  RotaryLaws(const Rotary& rotary, Index head_dim, Index first, Index last)
+      : rotary_(rotary), first_(first), last_(last), shape_(2, 3, 2, head_dim) {}
+
+  /// R(2x - y/2) == 2 R(x) - R(y)/2, up to rounding.
+  void linear() const {
+    const auto x = random_like(shape_, 1), y = random_like(shape_, 2);
+    auto mixed = shape_;
+    for (Index i = 0; i < x.size(); ++i) {
+      mixed.data()[i] = static_cast<T>(2 * value(x, i) - 0.5 * value(y, i));
+    }
+    for_each_map([&](const auto& map) {
+      const auto rx = map(x), ry = map(y), rm = map(mixed);
+      for_each_row([&](Index row) {
+        const double tolerance =
+            4 * epsilon<T>() * (2 * norm(rx.data() + row, dim()) + norm(ry.data() + row, dim()));
+        double worst = 0;
+        for (Index i = row; i < row + dim(); ++i) {
+          worst = support::worse(worst,
+                                 std::abs(value(rm, i) - (2 * value(rx, i) - 0.5 * value(ry, i))));
+        }
+        REQUIRE(worst / tolerance <= 1);
+      });
+    });
+  }
+
+  /// <R x, y> == <x, adjoint(y)> for queries and for keys.
+  void adjoint_is_the_transpose() const {
+    const auto x = random_like(shape_, 3), y = random_like(shape_, 4);
+    check_transpose(queries(x), y, x, adjoint_queries(y));
+    check_transpose(keys(x), y, x, adjoint_keys(y));
+  }
+
+  /// The score of a query and a key that stand so far apart is the same wherever they stand.
+  void score_depends_on_the_difference_of_positions() const {
+    const Heads<T> one(1, 1, 1, dim());
+    const auto q = random_like(one, 5), k = random_like(one, 6);
+    const auto score = [&](Index query_position, Index key_position, double& scale) {
+      Heads<T> rq = q, rk = k;
+      rotary_.rotate_queries(posenc::bshd(rq), Positions::ids({query_position}));
+      rotary_.rotate_keys(posenc::bshd(rk), Positions::ids({key_position}));
+      scale = norm(rq.data(), dim()) * norm(rk.data(), dim());
+      return dot(rq.data(), rk.data(), dim());
+    };
+    for (const Index difference : {0, 1, 7, -3, 100}) {
+      double scale = 0;
+      const double expected = score(difference, 0, scale);
+      for (const Index start : {1, 5, 1000, 131071, -64}) {
+        CAPTURE(difference, start);
+        const double shifted = score(start + difference, start, scale);
+        REQUIRE(std::abs(shifted - expected) / (2 * epsilon<T>() * scale) <= 1);
+      }
+    }
+  }
+
+  /// Even those that are NaN.
+  void channels_outside_the_slice_keep_their_bits() const {
+    auto x = random_like(shape_, 7);
+    for_each_row([&](Index row) {
+      for (Index d = row % 3; d < dim(); d += 2) {
+        const bool outside = d < first_ || d >= last_;
+        // A NaN with all bits of its payload.
+        if (outside) std::memset(static_cast<void*>(x.data() + row + d), 0xff, sizeof(T));
+      }
+    });
+    for_each_map([&](const auto& map) {
+      const auto rotated = map(x);
+      for_each_row([&](Index row) {
+        REQUIRE(same_bits(rotated.data() + row, x.data() + row, first_));
+        REQUIRE(same_bits(rotated.data() + row + last_, x.data() + row + last_, dim() - last_));
+      });
+    });
+  }
+
+  /// Every token alone gives the bits that it gives among others, even beside one that is NaN.
+  void token_does_not_depend_on_its_neighbours() const {
+    auto x = random_like(shape_, 8);
+    for (Index d = 0; d < dim(); ++d) {
+      x(0, 0, 0, d) = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+    }
+    const auto all_q = queries(x), all_k = keys(x);
+    for (Index b = 0; b < shape_.dimension(0); ++b) {
+      for (Index s = 0; s < shape_.dimension(1); ++s) {
+        for (Index h = 0; h < shape_.dimension(2); ++h) {
+          if (b == 0 && s == 0 && h == 0) continue;
+          CAPTURE(b, s, h);
+          Heads<T> q(1, 1, 1, dim());
+          std::copy_n(&x(b, s, h, 0), dim(), q.data());
+          Heads<T> k = q;
+          rotary_.rotate_queries(posenc::bshd(q), alone(positions_, b, s));
+          rotary_.rotate_keys(posenc::bshd(k), alone(positions_, b, s));
+          REQUIRE(same_bits(q.data(), &all_q(b, s, h, 0), dim()));
+          REQUIRE(same_bits(k.data(), &all_k(b, s, h, 0), dim()));
+        }
+      }
+    }
+  }
+
+  void softmax_scale_is_a_positive_number() const {
+    const double multiplier = rotary_.softmax_scale_multiplier();
+    CHECK(std::isfinite(multiplier));
+    CHECK(multiplier > 0);
+  }
+
+ private:
+  static double value(const Heads<T>& x, Index i) { return static_cast<double>(x.data()[i]); }
+  Index dim() const { return shape_.dimension(3); }
+
+  Heads<T> queries(Heads<T> x) const {
+    rotary_.rotate_queries(posenc::bshd(x), positions_);
+    return x;
+  }
+  Heads<T> keys(Heads<T> x) const {
+    rotary_.rotate_keys(posenc::bshd(x), positions_);
+    return x;
+  }
+  Heads<T> adjoint_queries(Heads<T> x) const {
+    rotary_.adjoint_queries(posenc::bshd(x), positions_);
+    return x;
+  }
+  Heads<T> adjoint_keys(Heads<T> x) const {
+    rotary_.adjoint_keys(posenc::bshd(x), positions_);
+    return x;
+  }
+
+  template <class Use>
+  void for_each_map(const Use& use) const {
+    use([this](const Heads<T>& x) { return queries(x); });
+    use([this](const Heads<T>& x) { return keys(x); });
+    use([this](const Heads<T>& x) { return adjoint_queries(x); });
+    use([this](const Heads<T>& x) { return adjoint_keys(x); });
+  }
+
+  /// The offset of every head vector.
+  template <class Use>
+  void for_each_row(const Use& use) const {
+    for (Index row = 0; row < shape_.size(); row += dim()) use(row);
+  }
+
+  void check_transpose(const Heads<T>& rx, const Heads<T>& y, const Heads<T>& x,
+                       const Heads<T>& ry) const {
+    for_each_row([&](Index row) {
+      const auto at = [row](const Heads<T>& t) { return t.data() + row; };
+      const double tolerance = epsilon<T>() * (norm(at(rx), dim()) * norm(at(y), dim()) +
+                                               norm(at(x), dim()) * norm(at(ry), dim()));
+      const double difference = dot(at(rx), at(y), dim()) - dot(at(x), at(ry), dim());
+      REQUIRE(std::abs(difference) / tolerance <= 1);
+    });
+  }
+
+  const Rotary& rotary_;
+  Index first_, last_;
+  Heads<T> shape_;
+  Positions positions_ = Positions::starts({100000, -7}, 3);
+};
+
+template <class T, class Rotary>
+void check_rotary(const Rotary& rotary, Index head_dim, Index first, Index last) {
+  STATIC_REQUIRE(posenc::RotaryEncoding<Rotary, T>);
+  const RotaryLaws<T, Rotary> laws(rotary, head_dim, first, last);
+  laws.linear();
+  laws.adjoint_is_the_transpose();
+  laws.score_depends_on_the_difference_of_positions();
+  laws.channels_outside_the_slice_keep_their_bits();
+  laws.token_does_not_depend_on_its_neighbours();
+  laws.softmax_scale_is_a_positive_number();
+}
+
+}  // namespace laws

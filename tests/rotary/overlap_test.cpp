@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Checked builds refuse an output that overlaps its input in part; this unit is one in every build.
+#undef POSENC_CHECKED
+#define POSENC_CHECKED 1
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/rotary/rope.hpp>
+#include <posenc/rotary/rotation_table.hpp>
+
+#include <string>
+#include <vector>
+
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::Positions;
+using posenc::ShapeError;
+using support::message_of;
+
+TEST_CASE("a partial overlap of input and output is an error in checked builds", "[rope][errors]") {
+  const posenc::Rope<posenc::Interleaved> rope(
+      posenc::Frequencies::from_inv_freq(std::vector<double>{1, 0.5}));
+  const auto positions = Positions::range(0, 2);
+  const auto table = rope.table<float>(positions);
+  std::vector<float> memory(100, 1.0F);
+  const auto at = [&](Index first) {
+    return HeadsView<float>{memory.data() + first, 1, 2, 2, 4, 16, 8, 4};
+  };
+  const std::string rule =
+      ": input and output overlap in part; pass the same view or separate memory; input is "
+      "[1, 2, 2, 4]";
+  for (const Index shift : {1, 4, 15}) {
+    CHECK(message_of<ShapeError>([&] { rope.rotate_into(at(20), at(20 + shift), positions); }) ==
+          "posenc::Rope::rotate_into" + rule);
+    CHECK(message_of<ShapeError>([&] { rope.rotate_into(at(20), at(20 - shift), positions); }) ==
+          "posenc::Rope::rotate_into" + rule);
+    CHECK(message_of<ShapeError>([&] { table.rotate_into(at(20), at(20 + shift)); }) ==
+          "posenc::RotationTable::rotate_into" + rule);
+  }
+  // The same memory under other strides: a transposition in place.
+  auto transposed = at(20);
+  std::swap(transposed.seq_stride, transposed.head_stride);
+  CHECK(message_of<ShapeError>([&] { rope.rotate_into(at(20), transposed, positions); }) ==
+        "posenc::Rope::rotate_into" + rule);
+  CHECK(memory == std::vector<float>(100, 1.0F));
+
+  CHECK_NOTHROW(rope.rotate_into(at(20), at(20), positions));
+  CHECK_NOTHROW(rope.rotate_into(at(20), at(36), positions));
+  CHECK_NOTHROW(rope.rotate_into(at(20), at(4), positions));
+  CHECK_NOTHROW(table.rotate_into(at(20), at(36)));
+}

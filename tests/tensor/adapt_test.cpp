@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// Eigen's dense matrices, maps and blocks, and a tensor type of the user's own.
+#include "support/catch.hpp"
+#include <posenc/tensor/adapt.hpp>
+
+#include <Eigen/Core>
+
+#include <array>
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+using Catch::Matchers::Message;
+using posenc::EmbeddingsView;
+using posenc::Index;
+using posenc::MatrixView;
+using posenc::ScoresView;
+
+using RowMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using ColMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
+using Extents2 = std::array<Index, 2>;
+using Extents3 = std::array<Index, 3>;
+
+namespace {
+
+/// Element (i, j) is 10 i + j, whatever the storage order.
+template <class Matrix>
+Matrix numbered(Index rows, Index cols) {
+  Matrix m(rows, cols);
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = 0; j < cols; ++j) m(i, j) = static_cast<float>(10 * i + j);
+  }
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("a row-major matrix has a token a row", "[adapt]") {
+  RowMatrix x = numbered<RowMatrix>(3, 5);
+  const auto view = posenc::sd(x);
+  STATIC_REQUIRE(std::is_same_v<decltype(view), const EmbeddingsView<float>>);
+  CHECK(view.extents() == Extents3{1, 3, 5});
+  CHECK(view.row(0, 2)[4] == x(2, 4));
+  view.row(0, 1)[3] = -1;
+  CHECK(x(1, 3) == -1);
+}
+
+TEST_CASE("a column-major matrix has a token a column", "[adapt]") {
+  ColMatrix x = numbered<ColMatrix>(5, 3);
+  const auto view = posenc::sd(x);
+  CHECK(view.extents() == Extents3{1, 3, 5});
+  for (Index s = 0; s < 3; ++s) {
+    for (Index d = 0; d < 5; ++d) CHECK(view.row(0, s)[d] == x(d, s));
+  }
+}
+
+TEST_CASE("matrices of fixed size and vectors", "[adapt]") {
+  Eigen::Matrix<float, 2, 3, Eigen::RowMajor> fixed;
+  fixed << 0, 1, 2, 3, 4, 5;
+  CHECK(posenc::sd(fixed).extents() == Extents3{1, 2, 3});
+  CHECK(posenc::sd(fixed).row(0, 1)[2] == 5);
+
+  Eigen::VectorXf token = Eigen::VectorXf::LinSpaced(4, 0, 3);
+  CHECK(posenc::sd(token).extents() == Extents3{1, 1, 4});
+  CHECK(posenc::sd(token).row(0, 0)[3] == 3);
+  Eigen::RowVectorXf row = Eigen::RowVectorXf::LinSpaced(4, 0, 3);
+  CHECK(posenc::sd(row).extents() == Extents3{1, 1, 4});
+}
+
+TEST_CASE("a map keeps its outer stride", "[adapt]") {
+  std::vector<float> memory(40);
+  std::iota(memory.begin(), memory.end(), 0.0F);
+  using Strided = Eigen::Map<RowMatrix, 0, Eigen::OuterStride<>>;
+  const auto view = posenc::sd(Strided(memory.data(), 3, 5, Eigen::OuterStride<>(12)));
+  CHECK(view.extents() == Extents3{1, 3, 5});
+  CHECK(view.seq_stride == 12);
+  CHECK(view.row(0, 2)[4] == 28);
+
+  const auto table = posenc::table_view(Strided(memory.data(), 3, 5, Eigen::OuterStride<>(12)));
+  STATIC_REQUIRE(std::is_same_v<decltype(table), const MatrixView<float>>);
+  CHECK(table.extents() == Extents2{3, 5});
+  CHECK(table.row(1)[2] == 14);
+}
+
+TEST_CASE("a block is a view into its matrix", "[adapt]") {
+  RowMatrix x = numbered<RowMatrix>(6, 7);
+  const auto rows = posenc::sd(x.block(1, 2, 3, 4));
+  CHECK(rows.extents() == Extents3{1, 3, 4});
+  CHECK(rows.row(0, 2) == &x(3, 2));
+
+  ColMatrix y = numbered<ColMatrix>(7, 6);
+  const auto columns = posenc::sd(y.block(2, 1, 4, 3));
+  CHECK(columns.extents() == Extents3{1, 3, 4});
+  CHECK(columns.row(0, 2) == &y(2, 3));
+}
+
+TEST_CASE("views of const tensors have const elements", "[adapt]") {
+  const RowMatrix x = numbered<RowMatrix>(3, 5);
+  STATIC_REQUIRE(std::is_same_v<decltype(posenc::sd(x)), EmbeddingsView<const float>>);
+  STATIC_REQUIRE(std::is_same_v<decltype(posenc::table_view(x)), MatrixView<const float>>);
+  STATIC_REQUIRE(std::is_same_v<decltype(posenc::qk(x)), ScoresView<const float>>);
+  using ConstMap = Eigen::Map<const RowMatrix>;
+  STATIC_REQUIRE(
+      std::is_same_v<decltype(posenc::sd(std::declval<ConstMap>())), EmbeddingsView<const float>>);
+  const Eigen::Ref<const RowMatrix> reference = x;
+  STATIC_REQUIRE(std::is_same_v<decltype(posenc::sd(reference)), EmbeddingsView<const float>>);
+  CHECK(posenc::sd(reference).row(0, 2)[4] == x(2, 4));
+}
+
+TEST_CASE("masks and scores from matrices", "[adapt]") {
+  Eigen::Matrix<bool, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> mask(3, 5);
+  mask.setConstant(false);
+  mask(2, 4) = true;
+  const auto causal = posenc::qk(mask);
+  STATIC_REQUIRE(std::is_same_v<decltype(causal), const ScoresView<bool>>);
+  CHECK(causal.extents() == std::array<Index, 4>{1, 1, 3, 5});
+  CHECK(causal(0, 0, 2, 4));
+  CHECK_FALSE(causal(0, 0, 2, 3));
+
+  const auto padding = posenc::bk(mask);
+  CHECK(padding.extents() == std::array<Index, 4>{3, 1, 1, 5});
+  CHECK(padding(2, 0, 0, 4));
+  CHECK_FALSE(padding(1, 0, 0, 4));
+}
+
+TEST_CASE("the last axis must be contiguous", "[adapt]") {
+  std::vector<float> memory(60);
+  using EverySecond = Eigen::Map<RowMatrix, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
+  EverySecond x(memory.data(), 3, 5, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(20, 2));
+  CHECK_THROWS_MATCHES(
+      posenc::sd(x), posenc::ShapeError,
+      Message("posenc::sd: the last axis must be contiguous, but its stride is 2; the tensor is "
+              "[3, 5]"));
+  CHECK_THROWS_AS(posenc::table_view(x), posenc::ShapeError);
+  CHECK_THROWS_AS(posenc::qk(x), posenc::ShapeError);
+
+  // One feature, or none, is contiguous whatever the stride says.
+  EverySecond column(memory.data(), 3, 1, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(20, 2));
+  CHECK(posenc::sd(column).extents() == Extents3{1, 3, 1});
+  EverySecond nothing(memory.data(), 3, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(20, 2));
+  CHECK(posenc::sd(nothing).empty());
+}
+
+namespace user {
+
+/// A tensor type that posenc has never heard of.
+struct Volume {
+  std::vector<double> values;
+  Index depth, height, width;
+};
+
+}  // namespace user
+
+template <>
+struct posenc::TensorTraits<user::Volume> {
+  static constexpr std::size_t rank = 3;
+  template <class V>
+  static auto describe(V& v) {
+    using T = std::remove_pointer_t<decltype(v.values.data())>;
+    return Strided<T, 3>{
+        v.values.data(), {v.depth, v.height, v.width}, {v.height * v.width, v.width, 1}};
+  }
+};
+
+TEST_CASE("a user's own tensor type is adapted by its traits", "[adapt]") {
+  user::Volume volume{std::vector<double>(24), 2, 3, 4};
+  std::iota(volume.values.begin(), volume.values.end(), 0.0);
+  CHECK(posenc::bsd(volume).extents() == Extents3{2, 3, 4});
+  CHECK(posenc::bsd(volume).row(1, 2)[3] == 23);
+  CHECK(*posenc::hsd(volume).row(0, 2, 1) == 20);
+  const user::Volume& constant = volume;
+  STATIC_REQUIRE(std::is_same_v<decltype(posenc::bsd(constant)), EmbeddingsView<const double>>);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// This unit alone is checked, whatever the others are: POSENC_CHECKED is part of every name.
+#undef POSENC_CHECKED
+#define POSENC_CHECKED 1
+
+#include "support/catch.hpp"
+#include <posenc/tensor/view.hpp>
+
+#include <vector>
+
+using Catch::Matchers::ContainsSubstring;
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::ShapeError;
+
+namespace {
+
+/// [1, seq, heads, 4] at an offset of some memory, seq_stride apart.
+HeadsView<float> at(std::vector<float>& memory, Index offset, Index seq, Index heads,
+                    Index seq_stride) {
+  return {.data = memory.data() + offset,
+          .batch = 1,
+          .seq = seq,
+          .heads = heads,
+          .dim = 4,
+          .batch_stride = seq * seq_stride,
+          .seq_stride = seq_stride,
+          .head_stride = 4};
+}
+
+void check(HeadsView<float> in, HeadsView<float> out) {
+  posenc::detail::check_overlap<float>("f", in, out);
+}
+
+}  // namespace
+
+TEST_CASE("in place and separate memory pass the overlap check", "[overlap]") {
+  std::vector<float> memory(64);
+  const auto first = at(memory, 0, 4, 2, 8), second = at(memory, 32, 4, 2, 8);
+  CHECK_NOTHROW(check(first, first));
+  CHECK_NOTHROW(check(first, second));
+  CHECK_NOTHROW(check(second, first));
+}
+
+TEST_CASE("partial overlap is an error", "[overlap]") {
+  std::vector<float> memory(64);
+  const auto in = at(memory, 0, 4, 2, 8);
+  for (const Index offset : {1, 4, 8, 31}) {
+    CAPTURE(offset);
+    CHECK_THROWS_AS(check(in, at(memory, offset, 4, 2, 8)), ShapeError);
+    CHECK_THROWS_AS(check(at(memory, offset, 4, 2, 8), in), ShapeError);
+  }
+  // The same start, but rows in another order.
+  const HeadsView<float> transposed{.data = memory.data(),
+                                    .batch = 1,
+                                    .seq = 4,
+                                    .heads = 2,
+                                    .dim = 4,
+                                    .batch_stride = 32,
+                                    .seq_stride = 4,
+                                    .head_stride = 16};
+  CHECK_THROWS_WITH(check(in, transposed),
+                    ContainsSubstring("posenc::f: input and output overlap in part") &&
+                        ContainsSubstring("input is [1, 4, 2, 4]"));
+}
+
+TEST_CASE("overlap is found behind negative strides", "[overlap]") {
+  std::vector<float> memory(64);
+  HeadsView<float> reversed = at(memory, 56, 4, 2, 8);  // 32 .. 63, the last token first
+  reversed.seq_stride = -8;
+  CHECK_THROWS_AS(check(at(memory, 8, 4, 2, 8), reversed), ShapeError);
+  CHECK_THROWS_AS(check(at(memory, 32, 4, 2, 8), reversed), ShapeError);
+  CHECK_NOTHROW(check(at(memory, 0, 4, 2, 8), reversed));
+}
+
+TEST_CASE("slices of one fused buffer share no memory", "[overlap]") {
+  std::vector<float> memory(64);
+  const auto fused = at(memory, 0, 4, 4, 16);
+  CHECK_NOTHROW(check(posenc::slice_heads(fused, 0, 2), posenc::slice_heads(fused, 2, 2)));
+  CHECK_THROWS_AS(check(posenc::slice_heads(fused, 0, 2), posenc::slice_heads(fused, 1, 2)),
+                  ShapeError);
+}
+
+TEST_CASE("the stride of an axis of one element does not matter", "[overlap]") {
+  std::vector<float> memory(64);
+  const auto x = at(memory, 0, 4, 2, 8);
+  auto same = x;
+  same.batch_stride = 0;
+  CHECK_NOTHROW(check(x, same));
+}
+
+TEST_CASE("empty views overlap with nothing", "[overlap]") {
+  std::vector<float> memory(64);
+  CHECK_NOTHROW(check(at(memory, 8, 0, 2, 8), at(memory, 0, 0, 2, 8)));
+  CHECK_NOTHROW(check(HeadsView<float>{}, HeadsView<float>{}));
+}

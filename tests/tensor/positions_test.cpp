@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// Every form of Positions and its values.
+#include "support/catch.hpp"
+#include <posenc/tensor/adapt.hpp>
+#include <posenc/tensor/positions.hpp>
+
+#include <Eigen/Core>
+
+#include <array>
+#include <vector>
+
+using posenc::Index;
+using posenc::Positions;
+
+namespace {
+
+constexpr Index limit = Index{1} << 53;
+
+/// Positions of one batch row on one axis.
+std::vector<double> row(const Positions& positions, Index b = 0, Index axis = 0) {
+  std::vector<double> values;
+  for (Index s = 0; s < positions.count(); ++s) values.push_back(positions.at(b, s, axis));
+  return values;
+}
+
+using Row = std::vector<double>;
+
+}  // namespace
+
+TEST_CASE("range counts from its start", "[positions]") {
+  const Positions p = Positions::range(5, 3);
+  CHECK(p.batch() == 1);
+  CHECK(p.count() == 3);
+  CHECK(p.axis_count() == 1);
+  CHECK(row(p) == Row{5, 6, 7});
+  CHECK(p.max_magnitude() == 7);
+  CHECK(p.integral());
+  CHECK(row(Positions::range(-2, 4)) == Row{-2, -1, 0, 1});
+  CHECK(Positions::range(-9, 4).max_magnitude() == 9);
+}
+
+TEST_CASE("positions without a batch axis serve every batch row", "[positions]") {
+  CHECK(row(Positions::range(5, 3), 41) == Row{5, 6, 7});
+  CHECK(row(Positions::ids({4, 2}), 41) == Row{4, 2});
+  CHECK(row(Positions::real({0.5}), 41) == Row{0.5});
+  CHECK(row(Positions::starts({3}, 2), 41) == Row{3, 4});
+}
+
+TEST_CASE("range and starts cost nothing per token", "[positions]") {
+  const Positions p = Positions::range(1, limit);
+  CHECK(p.count() == limit);
+  CHECK(p.at(0, limit - 1) == 0x1p53);
+  CHECK(Positions::starts({0, 1}, limit).at(1, limit - 1) == 0x1p53);
+}
+
+TEST_CASE("starts give every batch row a run of its own", "[positions]") {
+  const Positions p = Positions::starts({10, -3, 0}, 2);
+  CHECK(p.batch() == 3);
+  CHECK(p.count() == 2);
+  CHECK(row(p, 0) == Row{10, 11});
+  CHECK(row(p, 1) == Row{-3, -2});
+  CHECK(row(p, 2) == Row{0, 1});
+  CHECK(p.max_magnitude() == 11);
+}
+
+TEST_CASE("ids may be unsorted, repeated and negative", "[positions]") {
+  const Positions p = Positions::ids({3, -1, 3, 0});
+  CHECK(p.batch() == 1);
+  CHECK(row(p) == Row{3, -1, 3, 0});
+  CHECK(p.max_magnitude() == 3);
+  CHECK(p.integral());
+
+  const std::array<Index, 6> two_rows{0, 1, 2, 7, 8, 9};
+  const Positions q = Positions::ids(2, two_rows);
+  CHECK(q.batch() == 2);
+  CHECK(q.count() == 3);
+  CHECK(row(q, 0) == Row{0, 1, 2});
+  CHECK(row(q, 1) == Row{7, 8, 9});
+}
+
+TEST_CASE("real positions keep every bit", "[positions]") {
+  const Positions p = Positions::real({0.5, -7.25, 1e-9});
+  CHECK(row(p) == Row{0.5, -7.25, 1e-9});
+  CHECK(p.max_magnitude() == 7.25);
+  CHECK_FALSE(p.integral());
+  CHECK(Positions::real({2.0, -3.0}).integral());
+  const std::array<double, 4> two_rows{0, 0.1, 0.2, 0.3};
+  CHECK(row(Positions::real(2, two_rows), 1) == Row{0.2, 0.3});
+}
+
+TEST_CASE("packed sequences each begin anew", "[positions]") {
+  const std::array<Index, 4> boundaries{0, 3, 3, 5};
+  const Positions p = Positions::packed(boundaries);
+  CHECK(p.batch() == 1);
+  CHECK(row(p) == Row{0, 1, 2, 0, 1});
+  const std::array<Index, 3> starts{10, 99, -1};
+  CHECK(row(Positions::packed(boundaries, starts)) == Row{10, 11, 12, -1, 0});
+  CHECK(Positions::packed(std::array<Index, 1>{0}).count() == 0);
+}
+
+TEST_CASE("a padding mask numbers the tokens that it keeps", "[positions]") {
+  Eigen::Matrix<bool, 2, 4, Eigen::RowMajor> keep;
+  keep << false, false, true, true,  //
+      true, true, true, false;
+  const Positions p = Positions::from_padding_mask(posenc::table_view(keep));
+  CHECK(p.batch() == 2);
+  CHECK(row(p, 0) == Row{1, 1, 0, 1});
+  CHECK(row(p, 1) == Row{0, 1, 2, 1});
+  CHECK(row(Positions::from_padding_mask(posenc::table_view(keep), 0), 0) == Row{0, 0, 0, 1});
+  const auto right_half = posenc::table_view(keep.rightCols(2));
+  CHECK(row(Positions::from_padding_mask(right_half), 1) == Row{0, 1});
+}
+
+TEST_CASE("a grid has a row and a column", "[positions]") {
+  const Positions p = Positions::grid(2, 3);
+  CHECK(p.batch() == 1);
+  CHECK(p.count() == 6);
+  CHECK(p.axis_count() == 2);
+  CHECK(row(p, 0, 0) == Row{0, 0, 0, 1, 1, 1});
+  CHECK(row(p, 0, 1) == Row{0, 1, 2, 0, 1, 2});
+  CHECK(row(p, 7, 1) == Row{0, 1, 2, 0, 1, 2});
+  CHECK(p.max_magnitude() == 2);
+}
+
+TEST_CASE("axes are put side by side", "[positions]") {
+  const std::array<Index, 4> time{0, 0, 1, 1};
+  const std::array<Positions, 3> axes{Positions::ids(2, time), Positions::starts({5, 9}, 2),
+                                      Positions::real(2, std::array<double, 4>{0.5, 1, 1.5, 2})};
+  const Positions p = Positions::axes(axes);
+  CHECK(p.axis_count() == 3);
+  CHECK(p.batch() == 2);
+  CHECK(row(p, 1, 0) == Row{1, 1});
+  CHECK(row(p, 1, 1) == Row{9, 10});
+  CHECK(row(p, 0, 2) == Row{0.5, 1});
+  CHECK(p.max_magnitude() == 10);
+  CHECK_FALSE(p.integral());
+}
+
+TEST_CASE("no positions at all are legal in every form", "[positions]") {
+  CHECK(Positions::range(7, 0).count() == 0);
+  CHECK(Positions::range(7, 0).max_magnitude() == 0);
+  CHECK(Positions::starts({1, 2}, 0).batch() == 2);
+  CHECK(Positions::ids(std::vector<Index>{}).count() == 0);
+  CHECK(Positions::real(std::vector<double>{}).integral());
+  CHECK(Positions::grid(0, 5).count() == 0);
+  CHECK(Positions::ids(3, std::vector<Index>{}).batch() == 3);
+}
+
+TEST_CASE("a mask of no batch rows keeps its length", "[positions]") {
+  const posenc::MatrixView<const bool> keep{.cols = 5, .row_stride = 5};
+  const Positions p = Positions::from_padding_mask(keep);
+  CHECK(p.batch() == 0);
+  CHECK(p.count() == 5);
+}
+
+TEST_CASE("positions are values", "[positions]") {
+  std::vector<Index> ids{1, 2, 3}, starts{4, 5};
+  const Positions of_ids = Positions::ids(ids), of_starts = Positions::starts(starts, 2);
+  const Positions copy = of_starts;
+  ids.assign(3, 0);
+  starts.assign(2, 0);
+  CHECK(row(of_ids) == Row{1, 2, 3});
+  CHECK(row(of_starts, 1) == Row{5, 6});
+  CHECK(row(copy, 1) == Row{5, 6});
+
+  Positions assigned = Positions::range(0, 1);
+  assigned = of_ids;
+  CHECK(row(assigned) == Row{1, 2, 3});
+  CHECK(assigned.max_magnitude() == 3);
+}
