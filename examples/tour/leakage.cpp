@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention without any encoding does not know the order of its input, unless a causal mask gives it away.
+// Attention without any encoding does not know the order of its input, unless a causal mask gives
+// it away.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>

@@ -6,8 +6,8 @@
 
 namespace tour {
 
-/// Random numbers that depend on the seed alone (SplitMix64; Steele, Lea, Flood 2014), so that every
-/// run of the tour shows the same pictures.
+/// Random numbers that depend on the seed alone (SplitMix64; Steele, Lea, Flood 2014), so that
+/// every run of the tour shows the same pictures.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

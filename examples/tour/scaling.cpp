@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rules that stretch RoPE's wavelengths, so that a model can read texts longer than it was trained on.
+// Rules that stretch RoPE's wavelengths, so that a model can read texts longer than it was trained
+// on.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>

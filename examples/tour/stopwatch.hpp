@@ -6,8 +6,8 @@
 
 namespace tour {
 
-/// Nanoseconds that one call takes: the fastest of 15 batches of about 3 ms, which other work on the
-/// machine disturbed least.
+/// Nanoseconds that one call takes: the fastest of 15 batches of about 3 ms, which other work on
+/// the machine disturbed least.
 template <class Call>
 double nanoseconds(const Call& call) {
   using Clock = std::chrono::steady_clock;

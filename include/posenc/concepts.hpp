@@ -39,7 +39,8 @@ concept RotaryEncoding = Scalar<T> &&
 };
 
 /// (3) S += B(head, query positions, key positions), after scaling and before the mask, a tile of
-/// scores at a time. Tiles are float or double, [queries, keys].
+/// scores at a time. Tiles are float or double, [queries, keys]. A bias that is made for a number
+/// of heads says so by heads(); attention then refuses another number.
 ///   Laws: the increment does not depend on S; it depends on head and positions alone, so that any
 ///         cut into tiles gives the same scores.
 template <class B, class T>

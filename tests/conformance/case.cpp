@@ -43,7 +43,7 @@ void flatten(const Json& value, std::vector<double>& values) {
 
 }  // namespace
 
-Case::Case(std::string name, Json description, std::filesystem::path directory)
+Case::Case(std::string name, Json description, const std::filesystem::path& directory)
     : name_(std::move(name)), description_(std::move(description)), parameters_(Json::object()) {
   if (!description_.is_object()) throw Malformed("the description is not a JSON object");
   feature_ = description_.value("feature", description_.value("op", ""));

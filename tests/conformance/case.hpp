@@ -35,7 +35,7 @@ enum class Kind {
 class Case {
  public:
   /// Tensors are files in a directory or, in a case without one, the arrays of the description.
-  Case(std::string name, Json description, std::filesystem::path directory = {});
+  Case(std::string name, Json description, const std::filesystem::path& directory = {});
 
   const std::string& name() const { return name_; }
   const Json& description() const { return description_; }

@@ -15,34 +15,32 @@
 
 namespace conformance {
 
-/// Calls f with the pairing that a case names: in its parameter "pairs", else in its feature, else
-/// in what it says of its origin.
+/// Whether neighbouring channels form a pair, as a case says in its parameter "pairs", else in its
+/// feature, else in what it says of its origin.
+inline bool is_interleaved(const Case& c) {
+  const auto pairs = c.parameter<std::string>("pairs", c.parameter<std::string>("rope_pairs", ""));
+  const auto begin = [&pairs](const char* with) { return pairs.rfind(with, 0) == 0; };
+  if (begin("interleaved") || begin("(2i, 2i+1)")) return true;
+  if (begin("halves") || begin("(i, i+")) return false;
+  if (!pairs.empty()) throw NotSupported("pairs: " + pairs);
+
+  if (c.is_about("half")) return false;
+  if (c.is_about("interleaved") || c.is_about("complex")) return true;
+
+  const auto provenance = c.description().value("provenance", Json::object());
+  const auto origin = provenance.value("origin", "");
+  if (origin.find("rotate-half") != std::string::npos) return false;
+  if (origin.find("interleaved") != std::string::npos) return true;
+  throw NotSupported("it does not say which channels form a pair");
+}
+
+/// Calls f with the case's pairing.
 template <class F>
 void with_pairing(const Case& c, const F& f) {
-  const auto starts = [](const std::string& text, const char* with) {
-    return text.rfind(with, 0) == 0;
-  };
-  const auto pairs = c.parameter<std::string>("pairs", c.parameter<std::string>("rope_pairs", ""));
-  if (starts(pairs, "interleaved") || starts(pairs, "(2i, 2i+1)")) {
+  if (is_interleaved(c)) {
     f(posenc::Interleaved{});
-  } else if (starts(pairs, "halves") || starts(pairs, "(i, i+")) {
-    f(posenc::HalfRotate{});
-  } else if (!pairs.empty()) {
-    throw NotSupported("pairs: " + pairs);
-  } else if (c.is_about("interleaved") || c.is_about("complex") || c.is_about("lucidrains")) {
-    f(posenc::Interleaved{});
-  } else if (c.is_about("half")) {
-    f(posenc::HalfRotate{});
   } else {
-    const auto& description = c.description();
-    const auto origin = description.value("provenance", Json::object()).value("origin", "");
-    if (origin.find("rotate-half") != std::string::npos) {
-      f(posenc::HalfRotate{});
-    } else if (origin.find("interleaved") != std::string::npos) {
-      f(posenc::Interleaved{});
-    } else {
-      throw NotSupported("it does not say which channels form a pair");
-    }
+    f(posenc::HalfRotate{});
   }
 }
 

@@ -37,10 +37,9 @@ Array<float> some_numbers(std::vector<Index> shape) {
 bool rotates(const std::vector<Index>& shape, Index first) {
   Array<float> x = some_numbers(shape);
   const float norm = x.data.matrix().norm();
-  const posenc::Rope<posenc::Interleaved> rope(
-      posenc::Unscaled{.rotary_dim = shape.back(), .base = 10000});
   const auto heads = heads_of(x, "(batch, seq, heads, dim)");
-  rope.rotate(heads, posenc::Positions::range(first, heads.seq));
+  posenc::Rope<posenc::Interleaved>(posenc::Unscaled{.rotary_dim = heads.dim, .base = 10000})
+      .rotate(heads, posenc::Positions::range(first, heads.seq));
   return std::abs(x.data.matrix().norm() - norm) <= 1e-5f * norm;
 }
 

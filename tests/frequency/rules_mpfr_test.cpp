@@ -56,8 +56,8 @@ TEST_CASE("Unscaled, linear and NTK rules to 95 bits", "[rules][mpfr]") {
 
 TEST_CASE("dynamic NTK to 95 bits", "[rules][mpfr]") {
   const DynamicNtkScaling rule{
-      .rotary_dim = 128, .base = 10000, .factor = 2.5, .original_max_position = 2048};
-  for (const Index length : {0, 2048, 2049, 3000, 100000, 1 << 30}) {
+      .rotary_dim = 128, .base = 10000, .factor = 2.3, .original_max_position = 3001};
+  for (const Index length : {0, 3001, 3002, 5000, 100000, 1 << 30}) {
     CAPTURE(length);
     check(frequencies(rule, length), truth::inv_freq(rule, length));
   }

@@ -60,7 +60,9 @@ class Heads {
   Heads(Index batch, Index seq, Index heads, Index dim, Layout layout = {})
       : batch_(batch), seq_(seq), heads_(heads), dim_(dim), layout_(layout) {
     buffer_.resize(static_cast<std::size_t>(batch * batch_stride()));
-    std::memset(static_cast<void*>(buffer_.data()), 0xff, buffer_.size() * sizeof(T));
+    if (!buffer_.empty()) {
+      std::memset(static_cast<void*>(buffer_.data()), 0xff, buffer_.size() * sizeof(T));
+    }
   }
 
   static Heads random(Random& random, Index batch, Index seq, Index heads, Index dim,

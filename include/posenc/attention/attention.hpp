@@ -70,6 +70,20 @@ void check_options(const char* function, const AttentionOptions<T>& options,
   }
 }
 
+/// A bias needs to know where queries and keys stand, and, where it says for how many heads it was
+/// made, those heads.
+template <class Bias, Scalar T>
+void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
+                const Visibility<T>& visible, const AttentionShape& shape) {
+  if constexpr (requires { bias.heads(); }) {
+    if (bias.heads() != shape.heads) {
+      fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
+                       shape.heads);
+    }
+  }
+  if (!std::is_same_v<Bias, NoBias>) visible.require_query_positions(function);
+}
+
 /// One query's way through attention: scores, softmax, weighted sum of values. Its arithmetic
 /// depends on nothing but the query and the keys it sees, so that decoding gives the bits of
 /// prefill.
@@ -235,11 +249,9 @@ void attention(HeadsView<const std::type_identity_t<T>> q,
   const detail::AttentionShape shape = detail::check_attention<T>(function, q, k, v, out);
   detail::check_options<T>(function, options, shape);
   const detail::Visibility<T> visible(function, options, shape);
-  if (!std::is_same_v<Bias, NoBias> && !visible.has_query_positions()) {
-    detail::fail<ConfigError>(function, "a bias needs query_positions where ", shape.queries,
-                              " queries meet ", shape.keys, " keys without a causal alignment");
-  }
-  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.dim)));
+  detail::check_bias(function, bias, visible, shape);
+  const double scale =
+      options.scale.value_or(1 / std::sqrt(static_cast<double>((std::max)(q.dim, Index{1}))));
   detail::AttentionRow<T, Bias> row(visible, options, bias, k, v, scale);
   const Index group = k.heads == 0 ? 1 : q.heads / k.heads;
   for (Index b = 0; b < q.batch; ++b) {

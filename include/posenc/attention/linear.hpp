@@ -50,7 +50,7 @@ struct Linear {
   ///   Throws:   ShapeError
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     constexpr auto function = "Linear::apply";
-    if (x.dim != in_dim() || bias.size() % (out_dim() > 0 ? out_dim() : 1) != 0) {
+    if (x.dim != in_dim() || (bias.size() != 0 && bias.size() != out_dim())) {
       detail::fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias.size(),
                                ") must fit the weight [", out_dim(), ", ", in_dim(), "]");
     }

@@ -89,11 +89,17 @@ class Visibility {
     return options_.key_positions ? options_.key_positions->at(b, j) : static_cast<double>(j);
   }
 
-  /// Whether the queries' positions are known: given, or implied by the alignment or by there being
-  /// as many as keys.
-  bool has_query_positions() const noexcept {
-    return options_.query_positions || options_.causal != Causal::No ||
-           shape_.queries == shape_.keys;
+  /// The queries' positions must be given, or implied by the alignment or by there being as many
+  /// queries as keys.
+  void require_query_positions(const char* function) const {
+    if (options_.query_positions) return;
+    if (options_.key_positions) {
+      fail<ConfigError>(function, "a bias needs query_positions where key_positions are given");
+    }
+    if (options_.causal == Causal::No && shape_.queries != shape_.keys) {
+      fail<ConfigError>(function, "a bias needs query_positions where ", shape_.queries,
+                        " queries meet ", shape_.keys, " keys without a causal alignment");
+    }
   }
 
  private:

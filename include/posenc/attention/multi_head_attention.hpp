@@ -94,6 +94,11 @@ class MultiHeadAttention {
       detail::fail<ShapeError>("MultiHeadAttention::forward", "out ", out.extents(), " must be [",
                                x.batch, ", ", x.seq, ", ", config_.model_dim, "]");
     }
+    if (options.query_positions || options.key_positions) {
+      detail::fail<ConfigError>(
+          "MultiHeadAttention::forward",
+          "positions are arguments of forward and must not stand in the options");
+    }
     Buffer q(x.batch, x.seq, config_.heads, config_.head_dim);
     Buffer k(keys_from.batch, keys_from.seq, config_.kv_heads, config_.head_dim);
     Buffer v(values_from.batch, values_from.seq, config_.kv_heads, config_.value_dim);

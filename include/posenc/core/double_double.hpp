@@ -32,6 +32,7 @@ struct DoubleDouble {
   constexpr DoubleDouble(double high, double low) : hi(high), lo(low) {}
 
   /// Lexicographic, which is the numeric order of normalised values.
+  // NOLINTNEXTLINE(clang-diagnostic-*): clang 14 takes the defaulted operator for unused.
   friend constexpr auto operator<=>(const DoubleDouble&, const DoubleDouble&) = default;
 };
 
@@ -107,17 +108,25 @@ inline DoubleDouble floor(DoubleDouble x) noexcept {
 
 }  // namespace detail
 
-/// e^x. exp(0) is exactly 1.
-inline DoubleDouble exp(DoubleDouble x) noexcept {
-  // x = k ln 2 + 512 r with |r| < 0.0007, so that ten terms of the series are enough; (1 + p)^2 - 1
-  // = 2p + p^2 is applied nine times, which keeps the leading 1 out of the rounding.
-  const double k = std::rint(x.hi / detail::ln_2.hi);
-  const DoubleDouble remainder = x - detail::ln_2 * k;
-  const DoubleDouble r{remainder.hi * 0x1p-9, remainder.lo * 0x1p-9};
+namespace detail {
+
+/// e^x - 1 for |x| < 0.4, to full relative precision.
+inline DoubleDouble exp_minus_1(DoubleDouble x) noexcept {
+  // |x / 512| < 0.0008, so that eleven terms of the series are enough; (1 + p)^2 - 1 = 2p + p^2 is
+  // applied nine times, which keeps the leading 1 out of the rounding.
+  const DoubleDouble r{x.hi * 0x1p-9, x.lo * 0x1p-9};
   DoubleDouble p;
   for (int n = 11; n >= 1; --n) p = r * (p + 1.0) / static_cast<double>(n);
   for (int i = 0; i < 9; ++i) p = p * 2.0 + p * p;
-  p = p + 1.0;
+  return p;
+}
+
+}  // namespace detail
+
+/// e^x. exp(0) is exactly 1.
+inline DoubleDouble exp(DoubleDouble x) noexcept {
+  const double k = std::rint(x.hi / detail::ln_2.hi);
+  const DoubleDouble p = detail::exp_minus_1(x - detail::ln_2 * k) + 1.0;
   const int exponent = static_cast<int>(k);
   return {std::ldexp(p.hi, exponent), std::ldexp(p.lo, exponent)};
 }
@@ -125,7 +134,9 @@ inline DoubleDouble exp(DoubleDouble x) noexcept {
 /// Natural logarithm of x > 0. log(1) is exactly 0.
 inline DoubleDouble log(DoubleDouble x) noexcept {
   const double guess = std::log(x.hi);
-  const DoubleDouble error = x * exp(-DoubleDouble(guess)) - 1.0;
+  // x e^-guess - 1; near x = 1 the result is small, and so the 1 must not take part in the rounding.
+  const DoubleDouble error = std::abs(guess) < 0.3 ? (x - 1.0) + x * detail::exp_minus_1(-guess)
+                                                   : x * exp(-DoubleDouble(guess)) - 1.0;
   return DoubleDouble(guess) + (error - error * error * 0.5);
 }
 

@@ -107,7 +107,7 @@ class Positions {
   /// keys are attended to.
   static Positions from_padding_mask(MatrixView<const bool> keep, Index masked_position = 1) {
     constexpr auto function = "Positions::from_padding_mask";
-    Positions p = table(function, keep.rows, keep.rows * keep.cols);
+    Positions p(function, Form::Table, keep.rows, keep.cols, 1);
     for (Index b = 0; b < keep.rows; ++b) {
       Index next = 0;
       for (Index s = 0; s < keep.cols; ++s) {
@@ -124,6 +124,9 @@ class Positions {
     if (rows < 0 || cols < 0) {
       detail::fail<ShapeError>(function, "rows and columns must not be negative but are ", rows,
                                " and ", cols);
+    }
+    if (cols != 0 && rows > exact_limit / cols) {
+      detail::fail<ShapeError>(function, "a grid of ", rows, " x ", cols, " has too many cells");
     }
     Positions p(function, Form::Table, 1, rows * cols, 2);
     for (Index cell = 0; cell < rows * cols; ++cell) p.push(static_cast<double>(cell / cols));
