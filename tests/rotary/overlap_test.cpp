@@ -44,6 +44,12 @@ TEST_CASE("a partial overlap of input and output is an error in checked builds",
   CHECK(memory == std::vector<float>(100, 1.0F));
 
   CHECK_NOTHROW(rope.rotate_into(at(20), at(20), positions));
+  // Rows that lie between each other without touching, as q and k of a fused buffer do.
+  const auto spread = [&](Index first) {
+    return HeadsView<float>{memory.data() + first, 1, 2, 2, 4, 32, 16, 8};
+  };
+  CHECK_NOTHROW(rope.rotate_into(spread(20), spread(24), positions));
+  CHECK_NOTHROW(table.rotate_into(spread(20), spread(16)));
   CHECK_NOTHROW(rope.rotate_into(at(20), at(36), positions));
   CHECK_NOTHROW(rope.rotate_into(at(20), at(4), positions));
   CHECK_NOTHROW(table.rotate_into(at(20), at(36)));

@@ -32,7 +32,7 @@ struct DoubleDouble {
   constexpr DoubleDouble(double high, double low) : hi(high), lo(low) {}
 
   /// Lexicographic, which is the numeric order of normalised values.
-  // NOLINTNEXTLINE(clang-diagnostic-*): clang 14 takes the defaulted operator for unused.
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 means the 0 of the defaulted comparison.
   friend constexpr auto operator<=>(const DoubleDouble&, const DoubleDouble&) = default;
 };
 

@@ -129,8 +129,12 @@ class Positions {
       detail::fail<ShapeError>(function, "a grid of ", rows, " x ", cols, " has too many cells");
     }
     Positions p(function, Form::Table, 1, rows * cols, 2);
-    for (Index cell = 0; cell < rows * cols; ++cell) p.push(static_cast<double>(cell / cols));
-    for (Index cell = 0; cell < rows * cols; ++cell) p.push(static_cast<double>(cell % cols));
+    for (Index row = 0; row < rows; ++row) {
+      for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(row));
+    }
+    for (Index row = 0; row < rows; ++row) {
+      for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(col));
+    }
     return p;
   }
 
