@@ -148,9 +148,8 @@ TEST_CASE("positions are those of the queries and of the keys", "[attention][err
 
 TEST_CASE("a bias is made for as many heads as there are queries", "[attention][errors]") {
   const auto error = [](Index heads) {
-    return error_of<ShapeError>(
-        {.causal = Causal::BottomRight},
-        posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
+    return error_of<ShapeError>({.causal = Causal::BottomRight},
+                                posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
   };
   CHECK(error(3) == name + "the bias is made for 3 heads but q has 4");
   CHECK(error(8) == name + "the bias is made for 8 heads but q has 4");
