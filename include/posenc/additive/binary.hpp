@@ -56,15 +56,14 @@ class BinaryEncoding {
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
-    std::vector<Compute<T>> row(static_cast<std::size_t>(config_.model_dim));
-    detail::add_rows(x, positions.batch() == 1, [&](Index b, Index s) {
-      auto bits = bits_of(positions, b, s);
-      for (Compute<T>& channel : row) {
-        channel = (bits & 1) != 0 ? 1 : zero;
-        bits >>= 1;
-      }
-      return row.data();
-    });
+    detail::store_written_rows<true>(detail::CallingThread(), x, positions.batch() == 1,
+                                     [&](Index b, Index s, Compute<T>* row) {
+                                       auto bits = bits_of(positions, b, s);
+                                       for (Index k = 0; k < x.dim; ++k) {
+                                         row[k] = (bits & 1) != 0 ? Compute<T>{1} : zero;
+                                         bits >>= 1;
+                                       }
+                                     });
   }
 
   const BinaryEncodingConfig& config() const noexcept { return config_; }

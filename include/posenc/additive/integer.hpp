@@ -42,11 +42,10 @@ class IntegerEncoding {
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
-    std::vector<Compute<T>> row(static_cast<std::size_t>(x.dim));
-    detail::add_rows(x, positions.batch() == 1, [&](Index b, Index s) {
-      std::fill(row.begin(), row.end(), static_cast<Compute<T>>(positions.at(b, s) / unit));
-      return row.data();
-    });
+    detail::store_written_rows<true>(
+        detail::CallingThread(), x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
+          std::fill_n(row, x.dim, static_cast<Compute<T>>(positions.at(b, s) / unit));
+        });
   }
 
   const IntegerEncodingConfig& config() const noexcept { return config_; }

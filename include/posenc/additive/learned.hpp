@@ -53,10 +53,18 @@ class Learned {
 
   /// x += W[position + row_offset]. The padding row is added like any other, as torch does.
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    add_to(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device>
+  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     check("Learned::add_to", x, positions);
-    detail::add_rows(x, positions.batch() == 1, [this, &positions](Index b, Index s) {
+    const auto table_row = [&](Index b, Index s, Index) {
       return table_.row(row_of(positions, b, s));
-    });
+    };
+    detail::visit_all_rows(
+        device, x, positions.batch() == 1, [&] { return table_row; },
+        [&x](T* out, const T* row) { detail::store_row<true>(out, row, x.dim); });
   }
 
   /// Gradient of the table: grad_table[position + row_offset] += grad, token by token in the order

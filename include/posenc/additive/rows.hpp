@@ -2,51 +2,136 @@
 #pragma once
 
 #include <posenc/core/error.hpp>
+#include <posenc/simd/storage.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <span>
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
-// The walk over a tensor and the checks that all additive encodings share.
+// The walk over a tensor, its kernels and the checks that all additive encodings share.
 POSENC_BEGIN
 namespace detail {
 
-/// Calls use(features of x, features of P) for every token. row(b, s) gives the D features of P of
-/// one token; it is asked once for all batch rows where `shared` says that they agree.
-template <class T, class Row, class Use>
-void visit_rows(EmbeddingsView<T> x, bool shared, Row&& row, const Use& use) {
-  const Index rows_per_position = shared ? x.batch : 1;
-  for (Index b0 = 0; b0 < x.batch; b0 += rows_per_position) {
-    for (Index s = 0; s < x.seq; ++s) {
-      const auto* encoding = row(b0, s);
-      for (Index b = b0; b < b0 + rows_per_position; ++b) use(x.row(b, s), encoding);
-    }
+/// out[i] = in[i] rounded once, or out[i] + in[i] in out's arithmetic, for i < count.
+template <bool Add, class Tier = tier::Best, Scalar T, class Value>
+void store_row(T* out, const Value* in, Index count) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  Index i = 0;
+  for (; i + P::width <= count; i += P::width) {
+    P value = load_as<P>(in + i);
+    if constexpr (Add) value = load_as<P>(out + i) + value;
+    store_as(value, out + i);
+  }
+  if (const Index rest = count - i; rest > 0) {
+    P value = load_partial_as<P>(in + i, rest);
+    if constexpr (Add) value = load_partial_as<P>(out + i, rest) + value;
+    store_partial_as(value, out + i, rest);
+  }
+}
+
+/// out <- even[0], odd[0], even[1], ...; count values of out.
+template <class Tier = tier::Best, class C>
+void interleave_row(const C* even, const C* odd, C* out, Index count) noexcept {
+  using P = Pack<C, Tier>;
+  Index i = 0;
+  for (; 2 * (i + P::width) <= count; i += P::width) {
+    P low, high;
+    join_pairs(pair_order(P::load(even + i)), pair_order(P::load(odd + i)), low, high);
+    low.store(out + 2 * i);
+    high.store(out + 2 * i + P::width);
+  }
+  for (; 2 * i < count; ++i) {
+    out[2 * i] = even[i];
+    if (2 * i + 1 < count) out[2 * i + 1] = odd[i];
   }
 }
 
 /// out[i] += in[i] for i < count, in out's arithmetic, rounded once.
-template <Scalar T, class Value>
+template <Scalar T, Scalar Value>
 void accumulate(T* out, const Value* in, Index count) noexcept {
-  using C = Compute<T>;
-  for (Index i = 0; i < count; ++i) {
-    out[i] = static_cast<T>(static_cast<C>(out[i]) + static_cast<C>(in[i]));
+  if constexpr (std::is_same_v<Compute<T>, Compute<Value>>) {
+    store_row<true>(out, in, count);
+  } else {
+    using C = Compute<T>;
+    for (Index i = 0; i < count; ++i) {
+      out[i] = static_cast<T>(static_cast<C>(out[i]) + static_cast<C>(in[i]));
+    }
   }
 }
 
-/// x += P.
-template <Scalar T, class Row>
-void add_rows(EmbeddingsView<T> x, bool shared, Row&& row) {
-  visit_rows(x, shared, row,
-             [&x](T* out, const auto* encoding) { accumulate(out, encoding, x.dim); });
+/// Rows of P that a function writes: as many at a time as are used together.
+template <class C, class Write>
+class WrittenRows {
+ public:
+  WrittenRows(const Write& write, Index dim, Index slots)
+      : write_(write), dim_(dim), rows_(static_cast<std::size_t>(dim * slots)) {}
+
+  const C* operator()(Index b, Index s, Index slot) {
+    C* row = rows_.data() + slot * dim_;
+    write_(b, s, row);
+    return row;
+  }
+
+ private:
+  const Write& write_;
+  Index dim_;
+  std::vector<C> rows_;
+};
+
+/// Some positions at a time, so that the memory of a batch row is walked in long runs while the rows
+/// of P stay in the cache.
+inline constexpr Index rows_together = 8;
+
+/// Calls use(features of x, features of P) for the tokens [s, s_end) of batch rows [b, b_end), which
+/// share their rows of P.
+template <class T, class Source, class Use>
+void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
+                const Use& use) {
+  using Row = decltype(source(b, s, Index{0}));
+  for (; s < s_end; s += rows_together) {
+    const Index count = (std::min)(rows_together, s_end - s);
+    Row rows[static_cast<std::size_t>(rows_together)];
+    for (Index i = 0; i < count; ++i) rows[i] = source(b, s + i, i);
+    for (Index row = b; row < b_end; ++row) {
+      for (Index i = 0; i < count; ++i) use(x.row(row, s + i), rows[i]);
+    }
+  }
 }
 
-/// out = P.
-template <Scalar T, class Row>
-void write_rows(EmbeddingsView<T> out, bool shared, Row&& row) {
-  visit_rows(out, shared, row, [&out](T* features, const auto* encoding) {
-    for (Index i = 0; i < out.dim; ++i) features[i] = static_cast<T>(encoding[i]);
-  });
+/// The same for every token of x, on the threads of a device. make_source() gives each of them a
+/// source of its own; it is asked once for all batch rows where `shared` says that they agree.
+template <class Device, class T, class MakeSource, class Use>
+void visit_all_rows(const Device& device, EmbeddingsView<T> x, bool shared,
+                    const MakeSource& make_source, const Use& use) {
+  const double bytes = static_cast<double>(x.dim) * sizeof(T);
+  if (shared) {
+    parallel_for(
+        device, x.seq, bytes * static_cast<double>(x.batch), bytes / 8,
+        [&](Index begin, Index end) { visit_rows(x, 0, x.batch, begin, end, make_source(), use); });
+  } else {
+    parallel_for(device, x.batch, bytes * static_cast<double>(x.seq),
+                 bytes / 8 * static_cast<double>(x.seq), [&](Index begin, Index end) {
+                   auto source = make_source();
+                   for (Index b = begin; b < end; ++b) {
+                     visit_rows(x, b, b + 1, 0, x.seq, source, use);
+                   }
+                 });
+  }
+}
+
+/// x += P (Add) or x = P, where write(b, s, row) writes a row of P to C row[D].
+template <bool Add, class Device, Scalar T, class Write>
+void store_written_rows(const Device& device, EmbeddingsView<T> x, bool shared,
+                        const Write& write) {
+  using C = Compute<T>;
+  visit_all_rows(
+      device, x, shared, [&] { return WrittenRows<C, Write>(write, x.dim, rows_together); },
+      [&x](T* out, const C* row) { store_row<Add>(out, row, x.dim); });
 }
 
 /// Checks shared by all additive encodings, before anything is written.

@@ -62,11 +62,7 @@ class SinusoidalAxis {
       for (Index first = 0; first < pairs; first += chunk) {
         const Index count = (std::min)(chunk, pairs - first);
         oscillator_.row(position, first, count, scale, cos, sin);
-        for (Index i = 0; i < count; ++i) {
-          const Index channel = 2 * (first + i);
-          row[channel] = sin[i];
-          if (channel + 1 < width_) row[channel + 1] = cos[i];
-        }
+        interleave_row(sin, cos, row + 2 * first, (std::min)(2 * count, width_ - 2 * first));
       }
     } else {
       oscillator_.row(position, 0, pairs, scale, row + pairs, row);
@@ -124,17 +120,6 @@ class SinusoidalAxis {
 ///   Cost:     D / 2 sin and cos a position, once for all batch rows where positions have none; one
 ///             pass over x; one row of scratch a call
 class Sinusoidal {
-  // Stands before its callers because they need its type.
-  template <std::floating_point C>
-  auto rows(const Positions& positions, double scale) const {
-    return [this, &positions, scale, start = static_cast<double>(config_.start),
-            row = std::vector<C>(static_cast<std::size_t>(config_.model_dim))](
-               Index b, Index s) mutable -> const C* {
-      axis_.write(positions.at(b, s) + start, scale, row.data());
-      return row.data();
-    };
-  }
-
  public:
   explicit Sinusoidal(const SinusoidalConfig& config)
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
@@ -142,15 +127,22 @@ class Sinusoidal {
   /// x += scale * P.
   template <Scalar T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
-    check("Sinusoidal::add_to", x, positions);
-    detail::add_rows(x, positions.batch() == 1, rows<Compute<T>>(positions, config_.scale));
+    add_to(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, Scalar T>
+  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
+    store<true>("Sinusoidal::add_to", device, x, positions);
   }
 
   /// out = scale * P.
   template <Scalar T>
   void write_to(EmbeddingsView<T> out, const Positions& positions) const {
-    check("Sinusoidal::write_to", out, positions);
-    detail::write_rows(out, positions.batch() == 1, rows<Compute<T>>(positions, config_.scale));
+    write_to(detail::CallingThread(), out, positions);
+  }
+  template <class Device, Scalar T>
+  void write_to(const Device& device, EmbeddingsView<T> out, const Positions& positions) const {
+    store<false>("Sinusoidal::write_to", device, out, positions);
   }
 
   /// Gradient of a learned scale: the sum of grad * P over all tokens and channels, in double. grad
@@ -159,13 +151,21 @@ class Sinusoidal {
   requires Scalar<std::remove_const_t<T>>
   double scale_gradient(EmbeddingsView<T> grad, const Positions& positions) const {
     check("Sinusoidal::scale_gradient", grad, positions);
+    const auto write = [&](Index b, Index s, double* row) {
+      axis_.write(at(positions, b, s), 1, row);
+    };
     double sum = 0;
-    detail::visit_rows(grad, positions.batch() == 1, rows<double>(positions, 1),
-                       [&](const T* row, const double* encoding) {
-                         for (Index i = 0; i < grad.dim; ++i) {
-                           sum = mul_add(static_cast<double>(row[i]), encoding[i], sum);
-                         }
-                       });
+    detail::visit_all_rows(
+        detail::CallingThread(), grad, positions.batch() == 1,
+        [&] {
+          return detail::WrittenRows<double, decltype(write)>(write, grad.dim,
+                                                              detail::rows_together);
+        },
+        [&](const T* row, const double* encoding) {
+          for (Index i = 0; i < grad.dim; ++i) {
+            sum = mul_add(static_cast<double>(row[i]), encoding[i], sum);
+          }
+        });
     return sum;
   }
 
@@ -175,6 +175,20 @@ class Sinusoidal {
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
  private:
+  double at(const Positions& positions, Index b, Index s) const noexcept {
+    return positions.at(b, s) + static_cast<double>(config_.start);
+  }
+
+  template <bool Add, class Device, Scalar T>
+  void store(const char* function, const Device& device, EmbeddingsView<T> x,
+             const Positions& positions) const {
+    check(function, x, positions);
+    detail::store_written_rows<Add>(device, x, positions.batch() == 1,
+                                    [&](Index b, Index s, Compute<T>* row) {
+                                      axis_.write(at(positions, b, s), config_.scale, row);
+                                    });
+  }
+
   static constexpr auto name = "Sinusoidal";
   static constexpr double furthest = 0x1p50;
 

@@ -51,15 +51,22 @@ class Sinusoidal2d {
   /// x += P.
   template <Scalar T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
-    check("Sinusoidal2d::add_to", x, positions);
-    detail::add_rows(x, positions.batch() == 1, rows<Compute<T>>(positions));
+    add_to(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, Scalar T>
+  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
+    store<true>("Sinusoidal2d::add_to", device, x, positions);
   }
 
   /// out = P.
   template <Scalar T>
   void write_to(EmbeddingsView<T> out, const Positions& positions) const {
-    check("Sinusoidal2d::write_to", out, positions);
-    detail::write_rows(out, positions.batch() == 1, rows<Compute<T>>(positions));
+    write_to(detail::CallingThread(), out, positions);
+  }
+  template <class Device, Scalar T>
+  void write_to(const Device& device, EmbeddingsView<T> out, const Positions& positions) const {
+    store<false>("Sinusoidal2d::write_to", device, out, positions);
   }
 
   const Sinusoidal2dConfig& config() const noexcept { return config_; }
@@ -88,15 +95,16 @@ class Sinusoidal2d {
     detail::check_reach(function, half_.oscillator(), positions);
   }
 
-  template <std::floating_point C>
-  auto rows(const Positions& positions) const {
-    return [this, &positions, row = std::vector<C>(static_cast<std::size_t>(config_.model_dim))](
-               Index b, Index s) mutable -> const C* {
-      const Index first = config_.axis_order == GridAxisOrder::RowFirst ? 0 : 1;
-      half_.write(positions.at(b, s, first), 1, row.data());
-      half_.write(positions.at(b, s, 1 - first), 1, row.data() + config_.model_dim / 2);
-      return row.data();
-    };
+  template <bool Add, class Device, Scalar T>
+  void store(const char* function, const Device& device, EmbeddingsView<T> x,
+             const Positions& positions) const {
+    check(function, x, positions);
+    const Index first = config_.axis_order == GridAxisOrder::RowFirst ? 0 : 1;
+    detail::store_written_rows<Add>(
+        device, x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
+          half_.write(positions.at(b, s, first), 1, row);
+          half_.write(positions.at(b, s, 1 - first), 1, row + config_.model_dim / 2);
+        });
   }
 
   Sinusoidal2dConfig config_;

@@ -7,6 +7,7 @@
 #include <posenc/concepts.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/simd/softmax.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -166,16 +167,10 @@ class AttentionRow {
 
   /// Probabilities; all zero where no key is seen.
   void softmax() noexcept {
-    Real highest = lowest;
-    for (const Real score : scores_) highest = (std::max)(highest, score);
-    Real total = 0;
-    for (Index j = 0; j < k_.seq; ++j) {
-      Real& score = scores_[at(j)];
-      score = seen_[at(j)] ? std::exp(score - highest) : Real{0};
-      if (seen_[at(j)]) total += score;
-    }
-    for (Index j = 0; j < k_.seq; ++j) {
-      if (seen_[at(j)]) scores_[at(j)] /= total;
+    softmax_row(scores_.data(), static_cast<Index>(scores_.size()));
+    // A NaN anywhere makes the sum NaN; hidden keys stay out of it.
+    for (std::size_t j = 0; j < scores_.size(); ++j) {
+      if (!seen_[j]) scores_[j] = 0;
     }
   }
 

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <posenc/core/error.hpp>
+#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <concepts>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -59,6 +62,42 @@ inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
   return slopes;
 }
 
+namespace detail {
+
+/// A vector of scores += weight * (query - key), or of its magnitude.
+template <class Tier, std::floating_point Real>
+POSENC_ALWAYS_INLINE void add_alibi(double query, const double* keys, double weight, bool symmetric,
+                                    Real* scores) noexcept {
+  using P = Pack<double, Tier>;
+  using S = Pack<Real, Tier>;
+  // Clears the sign, or nothing.
+  const P kept = P::broadcast(std::bit_cast<double>(~std::uint64_t{0} >> (symmetric ? 1 : 0)));
+  const auto distance = [&](Index k) { return (P::broadcast(query) - P::load(keys + k)) & kept; };
+  if constexpr (std::same_as<Real, double>) {
+    mul_add(P::broadcast(weight), distance(0), P::load(scores)).store(scores);
+  } else {
+    float bias[static_cast<std::size_t>(S::width)];
+    for (Index k = 0; k < S::width; k += P::width) {
+      (P::broadcast(weight) * distance(k)).store_rounded(bias + k);
+    }
+    (S::load(scores) + S::load(bias)).store(scores);
+  }
+}
+
+template <class Tier = tier::Best, std::floating_point Real>
+void alibi_row(double query, const double* keys, double weight, bool symmetric, Real* scores,
+               Index count) noexcept {
+  Index j = 0;
+  for (; j + Pack<Real, Tier>::width <= count; j += Pack<Real, Tier>::width) {
+    add_alibi<Tier>(query, keys + j, weight, symmetric, scores + j);
+  }
+  for (; j < count; ++j) {
+    add_alibi<tier::Scalar>(query, keys + j, weight, symmetric, scores + j);
+  }
+}
+
+}  // namespace detail
+
 /// Attention with linear biases (arXiv 2108.12409): a score loses slope * distance.
 ///
 /// The bias is made from absolute positions a tile at a time, so a decoded row equals the prefilled
@@ -97,9 +136,10 @@ class Alibi {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Alibi::add", head, query_positions, key_positions, tile.extents());
     const double slope = scale_ * slopes_[static_cast<std::size_t>(head)];
-    for_each(query_positions, key_positions, [&](Index i, Index j, double distance) {
-      tile.row(i)[j] += static_cast<Real>(-slope * distance);
-    });
+    for (std::size_t i = 0; i < query_positions.size(); ++i) {
+      detail::alibi_row(query_positions[i], key_positions.data(), -slope,
+                        form_ == AlibiForm::Symmetric, tile.row(static_cast<Index>(i)), tile.cols);
+    }
   }
 
   /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad.

@@ -59,7 +59,7 @@ inline BuildInfo build_info() {
       POSENC_DETAIL_TEXT(POSENC_VERSION_MAJOR) "." POSENC_DETAIL_TEXT(POSENC_VERSION_MINOR) "."  //
       POSENC_DETAIL_TEXT(POSENC_VERSION_PATCH);
   info.level = POSENC_DETAIL_TEXT(POSENC_LEVEL);
-  info.tier = "scalar";
+  info.tier = POSENC_DETAIL_TEXT(POSENC_TIER);
   info.compiler = detail::compiler_name();
   info.eigen = detail::eigen_version();
   info.fma = POSENC_HAS_FMA != 0;

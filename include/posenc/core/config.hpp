@@ -38,10 +38,61 @@
 #define POSENC_LEVEL generic
 #endif
 
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || (defined(_MSC_VER) && defined(__AVX2__))
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || defined(_M_ARM64) || \
+    (defined(_MSC_VER) && defined(__AVX2__))
 #define POSENC_HAS_FMA 1
 #else
 #define POSENC_HAS_FMA 0
+#endif
+
+// Which kernels the flags allow. AVX2 stands for AVX2 with FMA and F16C, AVX-512 for F, BW, DQ and VL.
+#if defined(__SSE2__) || defined(_M_X64)
+#define POSENC_HAS_SSE2 1
+#else
+#define POSENC_HAS_SSE2 0
+#endif
+#if defined(__AVX2__) && (defined(_MSC_VER) || (defined(__FMA__) && defined(__F16C__)))
+#define POSENC_HAS_AVX2 1
+#else
+#define POSENC_HAS_AVX2 0
+#endif
+#if POSENC_HAS_AVX2 && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
+    defined(__AVX512VL__)
+#define POSENC_HAS_AVX512 1
+#else
+#define POSENC_HAS_AVX512 0
+#endif
+#if defined(__aarch64__) || defined(_M_ARM64)
+#define POSENC_HAS_NEON 1
+#else
+#define POSENC_HAS_NEON 0
+#endif
+
+/// The kernels that run: scalar, sse2, avx2, avx512 or neon. The best that the flags allow; define it
+/// to force it down.
+#ifdef POSENC_TIER
+#define POSENC_DETAIL_TIER_TAG(tier) POSENC_DETAIL_TIER_TAG_(tier)
+#define POSENC_DETAIL_TIER_TAG_(tier) _tier_##tier
+#define POSENC_TIER_TAG POSENC_DETAIL_TIER_TAG(POSENC_TIER)
+#else
+#define POSENC_TIER_TAG
+#if POSENC_HAS_AVX512
+#define POSENC_TIER avx512
+#elif POSENC_HAS_AVX2
+#define POSENC_TIER avx2
+#elif POSENC_HAS_SSE2
+#define POSENC_TIER sse2
+#elif POSENC_HAS_NEON
+#define POSENC_TIER neon
+#else
+#define POSENC_TIER scalar
+#endif
+#endif
+
+#if defined(_MSC_VER)
+#define POSENC_ALWAYS_INLINE __forceinline
+#else
+#define POSENC_ALWAYS_INLINE [[gnu::always_inline]] inline
 #endif
 
 /// POSENC_CHECKED=1 adds checks whose cost is more than a few comparisons a call (overlapping
@@ -78,14 +129,14 @@ without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infin
 #define POSENC_FAST_MATH_TAG
 #endif
 
-#define POSENC_DETAIL_JOIN7(a, b, c, d, e, f, g) a##b##_##c##_##d##e##f##g
-#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g) POSENC_DETAIL_JOIN7(a, b, c, d, e, f, g)
+#define POSENC_DETAIL_JOIN8(a, b, c, d, e, f, g, h) a##b##_##c##_##d##e##f##g##h
+#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h) POSENC_DETAIL_JOIN8(a, b, c, d, e, f, g, h)
 #define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
 #define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
 
 /// Name of the inline namespace of everything whose body depends on compiler flags.
-#define POSENC_ABI_TAG                                                           \
-  POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL, \
+#define POSENC_ABI_TAG                                                                            \
+  POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL, POSENC_TIER_TAG, \
                     POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG)
 /// Name of the inline namespace of errors, enums and plain config structs: the same types under all
 /// flags.

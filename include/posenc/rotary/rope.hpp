@@ -10,7 +10,9 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -31,7 +33,7 @@ POSENC_BEGIN
 ///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50. Nothing is
 ///             written then
 ///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
-///   Cost:     one pass over x; angles once a position for all heads. No allocation
+///   Cost:     one pass over x; angles once a position for all heads and tensors. No allocation
 template <class Pairing>
 class Rope {
  public:
@@ -52,7 +54,27 @@ class Rope {
   /// x <- m R x in place.
   template <Scalar T>
   void rotate(HeadsView<T> x, const Positions& positions) const {
-    apply<T>("Rope::rotate", detail::Direction::Forward, x, x, positions);
+    rotate(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device, split over batch and positions; the same bits.
+  template <class Device, Scalar T>
+  void rotate(const Device& device, HeadsView<T> x, const Positions& positions) const {
+    apply<T>("Rope::rotate", device, detail::Direction::Forward, {{{x, x}}}, positions);
+  }
+
+  /// Rotates several tensors of the same batch and sequence in place, q and k say, with one set of
+  /// angles.
+  template <Scalar T, std::same_as<HeadsView<T>>... Views>
+  void rotate_all(const Positions& positions, HeadsView<T> x, Views... others) const {
+    rotate_all(detail::CallingThread(), positions, x, others...);
+  }
+  template <class Device, Scalar T, std::same_as<HeadsView<T>>... Views>
+  requires(!std::same_as<Device, Positions>) void rotate_all(const Device& device,
+                                                             const Positions& positions,
+                                                             HeadsView<T> x,
+                                                             Views... others) const {
+    apply<T, 1 + sizeof...(Views)>("Rope::rotate_all", device, detail::Direction::Forward,
+                                   {{{x, x}, {others, others}...}}, positions);
   }
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
@@ -60,20 +82,33 @@ class Rope {
   template <Scalar T>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions) const {
-    apply<T>("Rope::rotate_into", detail::Direction::Forward, x, out, positions);
+    rotate_into(detail::CallingThread(), x, out, positions);
+  }
+  template <class Device, Scalar T>
+  void rotate_into(const Device& device, HeadsView<const std::type_identity_t<T>> x,
+                   HeadsView<T> out, const Positions& positions) const {
+    apply<T>("Rope::rotate_into", device, detail::Direction::Forward, {{{x, out}}}, positions);
   }
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
   template <Scalar T>
   void adjoint(HeadsView<T> x, const Positions& positions) const {
-    apply<T>("Rope::adjoint", detail::Direction::Adjoint, x, x, positions);
+    adjoint(detail::CallingThread(), x, positions);
+  }
+  template <class Device, Scalar T>
+  void adjoint(const Device& device, HeadsView<T> x, const Positions& positions) const {
+    apply<T>("Rope::adjoint", device, detail::Direction::Adjoint, {{{x, x}}}, positions);
   }
 
   /// x <- R^T x / m: undoes rotate().
   template <Scalar T>
   void inverse(HeadsView<T> x, const Positions& positions) const {
-    apply<T>("Rope::inverse", detail::Direction::Inverse, x, x, positions);
+    inverse(detail::CallingThread(), x, positions);
+  }
+  template <class Device, Scalar T>
+  void inverse(const Device& device, HeadsView<T> x, const Positions& positions) const {
+    apply<T>("Rope::inverse", device, detail::Direction::Inverse, {{{x, x}}}, positions);
   }
 
   // The RotaryEncoding concept; queries and keys are treated alike.
@@ -106,7 +141,9 @@ class Rope {
     detail::check_reach(function, oscillator_, positions);
     RotationTable<Pairing, Real> table(function, positions.batch(), positions.count(), slice_,
                                        frequencies_.attention_factor());
-    table.fill(angles<Real>(positions));
+    table.fill([&](Index b, Index row, Index count, Real* cos, Real* sin) {
+      fill(positions, b, row, count, 0, slice_.pairs, cos, sin);
+    });
     return table;
   }
 
@@ -115,21 +152,33 @@ class Rope {
   Index rotary_offset() const noexcept { return slice_.offset; }
 
  private:
+  /// cos and sin [seq, count] of pairs first .. first + count - 1 at positions s .. s + seq - 1.
   template <std::floating_point Real>
-  auto angles(const Positions& positions) const {
-    return [this, &positions](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
-      oscillator_.row(positions.at(b, s), first, count, frequencies_.attention_factor(), cos, sin);
-    };
+  void fill(const Positions& positions, Index b, Index s, Index seq, Index first, Index count,
+            Real* cos, Real* sin) const noexcept {
+    for (Index i = 0; i < seq; ++i) {
+      oscillator_.row(positions.at(b, s + i), first, count, frequencies_.attention_factor(),
+                      cos + i * count, sin + i * count);
+    }
   }
 
-  template <Scalar T>
-  void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
-             HeadsView<T> out, const Positions& positions) const {
-    detail::check_rotation<T>(function, x, out, slice_);
-    detail::check_positions(function, positions, x.batch, x.seq, 1, x.extents());
+  template <Scalar T, std::size_t Count = 1, class Device>
+  void apply(const char* function, const Device& device, detail::Direction direction,
+             const std::array<detail::Rotated<T>, Count>& tensors,
+             const Positions& positions) const {
+    for (const detail::Rotated<T>& x : tensors) {
+      detail::check_rotation<T>(function, x.in, x.out, slice_);
+      detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
+      detail::check_same_tokens(function, tensors[0].in, x.in);
+    }
     detail::check_reach(function, oscillator_, positions);
-    detail::rotate_tensor<Pairing>(x, out, slice_, direction, frequencies_.attention_factor(),
-                                   positions.batch() == 1, angles<Compute<T>>(positions));
+    using C = Compute<T>;
+    detail::rotate_tensors<Pairing, Device, T>(
+        device, tensors, slice_, direction, frequencies_.attention_factor(), positions.batch() == 1,
+        [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
+          fill(positions, b, s, seq, first, count, cos, sin);
+          return detail::AngleRows<C>{cos, sin, count};
+        });
   }
 
   Frequencies frequencies_;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/rotary/rotate_heads.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
-// The rotation kernel and the walk over a tensor that Rope and RotationTable share.
+// The walk over tensors that Rope and RotationTable share: blocks of positions, their angles, and
+// the kernel over all heads.
 POSENC_BEGIN
 namespace detail {
 
@@ -24,43 +27,6 @@ struct RotarySlice {
 
   Index end() const noexcept { return offset + 2 * pairs; }
 };
-
-/// Rotates pairs first .. first + count - 1 of one head vector; cos and sin hold those pairs'
-/// values. in may be out.
-template <class Pairing, Scalar T>
-void rotate_pairs(const T* in, T* out, RotarySlice slice, Index first, Index count,
-                  const Compute<T>* cos, const Compute<T>* sin) noexcept {
-  for (Index i = 0; i < count; ++i) {
-    const Index a = slice.offset + Pairing::first(first + i, slice.pairs);
-    const Index b = slice.offset + Pairing::second(first + i, slice.pairs);
-    const auto x0 = static_cast<Compute<T>>(in[a]);
-    const auto x1 = static_cast<Compute<T>>(in[b]);
-    out[a] = static_cast<T>(mul_add(cos[i], x0, -(sin[i] * x1)));
-    out[b] = static_cast<T>(mul_add(sin[i], x0, cos[i] * x1));
-  }
-}
-
-/// Turns m cos and m sin into what the direction multiplies with.
-template <class C>
-void set_direction(Direction direction, double attention_factor, Index count, C* cos,
-                   C* sin) noexcept {
-  if (direction == Direction::Forward) return;
-  const C scale = direction == Direction::Inverse
-                      ? static_cast<C>(1 / (attention_factor * attention_factor))
-                      : C{1};
-  for (Index i = 0; i < count; ++i) {
-    cos[i] *= scale;
-    sin[i] *= -scale;
-  }
-}
-
-/// Copies the channels that the rotation leaves alone.
-template <class T>
-void pass_through(const T* in, T* out, RotarySlice slice, Index dim) noexcept {
-  if (in == out) return;
-  std::copy(in, in + slice.offset, out);
-  std::copy(in + slice.end(), in + dim, out + slice.end());
-}
 
 inline void check_slice_and_factor(const char* function, RotarySlice slice,
                                    double attention_factor) {
@@ -88,34 +54,129 @@ void check_rotation(const char* function, const HeadsView<const T>& in, const He
   check_overlap<T>(function, in, out);
 }
 
-/// Rotates a whole tensor. angles(b, s, first, count, cos, sin) gives m cos and m sin of some pairs
-/// at one position; it is asked once a position for all heads, and once for all batch rows where
-/// `shared` says that they agree.
-template <class Pairing, Scalar T, class Angles>
-void rotate_tensor(HeadsView<const T> in, HeadsView<T> out, RotarySlice slice, Direction direction,
-                   double attention_factor, bool shared, const Angles& angles) {
-  constexpr Index chunk = 128;
-  Compute<T> cos[chunk], sin[chunk];
-  const Index rows_per_angle = shared ? in.batch : 1;
-  for (Index b0 = 0; b0 < in.batch; b0 += rows_per_angle) {
-    for (Index s = 0; s < in.seq; ++s) {
-      for (Index first = 0; first < slice.pairs; first += chunk) {
-        const Index count = (std::min)(chunk, slice.pairs - first);
-        angles(b0, s, first, count, cos, sin);
-        set_direction(direction, attention_factor, count, cos, sin);
-        for (Index b = b0; b < b0 + rows_per_angle; ++b) {
-          for (Index h = 0; h < in.heads; ++h) {
-            rotate_pairs<Pairing>(in.row(b, s, h), out.row(b, s, h), slice, first, count, cos, sin);
-          }
-        }
-      }
-      for (Index b = b0; b < b0 + rows_per_angle; ++b) {
-        for (Index h = 0; h < in.heads; ++h) {
-          pass_through(in.row(b, s, h), out.row(b, s, h), slice, in.dim);
-        }
+/// One tensor of a call, read and written.
+template <Scalar T>
+struct Rotated {
+  HeadsView<const T> in;
+  HeadsView<T> out;
+};
+
+inline void check_same_tokens(const char* function, const auto& first, const auto& other) {
+  if (first.batch != other.batch || first.seq != other.seq) {
+    fail<ShapeError>(function, "all tensors must have the same batch and sequence, but one is ",
+                     first.extents(), " and another ", other.extents());
+  }
+}
+
+/// m cos and m sin of some pairs at consecutive positions.
+template <class C>
+struct AngleRows {
+  const C* cos;
+  const C* sin;
+  Index stride;  ///< from position to position
+};
+
+/// m cos and m sin made into what the direction multiplies with, in cos and sin [seq, count].
+template <class C>
+AngleRows<C> turned(const AngleRows<C>& rows, Direction direction, double attention_factor,
+                    Index seq, Index count, C* cos, C* sin) noexcept {
+  const C scale = direction == Direction::Inverse
+                      ? static_cast<C>(1 / (attention_factor * attention_factor))
+                      : C{1};
+  for (Index i = 0; i < seq; ++i) {
+    for (Index k = 0; k < count; ++k) {
+      cos[i * count + k] = rows.cos[i * rows.stride + k] * scale;
+      sin[i * count + k] = rows.sin[i * rows.stride + k] * -scale;
+    }
+  }
+  return {cos, sin, count};
+}
+
+/// Copies the channels that the rotation leaves alone.
+template <Scalar T>
+void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
+                  RotarySlice slice) noexcept {
+  for (Index row = b; row < b + rows; ++row) {
+    for (Index i = s; i < s + seq; ++i) {
+      for (Index h = 0; h < x.in.heads; ++h) {
+        const T* in = x.in.row(row, i, h);
+        T* out = x.out.row(row, i, h);
+        std::copy(in, in + slice.offset, out);
+        std::copy(in + slice.end(), in + x.in.dim, out + slice.end());
       }
     }
   }
+}
+
+/// Rotates all heads of positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
+template <class Pairing, Scalar T>
+void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySlice slice,
+                      Index first, Index count, AngleRows<Compute<T>> angles) noexcept {
+  // Where a head's positions lie together and the heads apart, few heads go side by side.
+  const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
+  const Index together = heads_apart ? (std::min)(Index{4}, x.in.heads) : x.in.heads;
+  const Index at = slice.offset + Pairing::first(first, slice.pairs);
+  for (Index h = 0; h < x.in.heads; h += together) {
+    const RotationBlock<T> block{.in = x.in.row(b, s, h) + at,
+                                 .out = x.out.row(b, s, h) + at,
+                                 .in_seq_stride = x.in.seq_stride,
+                                 .in_head_stride = x.in.head_stride,
+                                 .out_seq_stride = x.out.seq_stride,
+                                 .out_head_stride = x.out.head_stride,
+                                 .seq = seq,
+                                 .heads = (std::min)(together, x.in.heads - h),
+                                 .half = slice.pairs,
+                                 .pairs = count,
+                                 .cos = angles.cos,
+                                 .sin = angles.sin,
+                                 .angle_stride = angles.stride};
+    rotate_heads<Pairing>(block);
+  }
+}
+
+/// Rotates tensors of the same batch and sequence by the same angles. angles(b, s, seq, first, count,
+/// cos, sin) gives m cos and m sin as AngleRows, of its own or written to cos and sin [seq, count];
+/// it is asked once for all heads and tensors, and once for all batch rows where `shared` says that
+/// they agree.
+template <class Pairing, class Device, Scalar T, class Angles>
+void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, RotarySlice slice,
+                    Direction direction, double attention_factor, bool shared,
+                    const Angles& angles) {
+  using C = Compute<T>;
+  // Positions at a time: enough that a head's rows are long where heads lie apart ([B, H, S, D]), and
+  // few enough that their angles stay in the first cache.
+  constexpr Index chunk = 128, block = 16;
+  const HeadsView<const T>& shape = tensors[0].in;
+  const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
+  // Splitting batch rows too computes shared angles again, which pays for short sequences alone.
+  const Index threads = thread_count(device);
+  const bool share = shared && (threads == 1 || shape.batch == 1 || shape.seq >= block * threads);
+  const Index rows = share ? shape.batch : 1;  // that one set of angles serves
+  parallel_for(
+      device, share ? shape.seq : shape.batch * shape.seq, bytes * static_cast<double>(rows),
+      bytes / 16, [&](Index unit, Index unit_end) {
+        alignas(64) C cos[block * chunk], sin[block * chunk];
+        while (unit < unit_end) {
+          const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
+          const Index seq = (std::min)({block, unit_end - unit, shape.seq - s});
+          for (Index first = 0; first < slice.pairs; first += chunk) {
+            const Index count = (std::min)(chunk, slice.pairs - first);
+            AngleRows<C> angle_rows = angles(b, s, seq, first, count, cos, sin);
+            if (direction != Direction::Forward) {
+              angle_rows = turned(angle_rows, direction, attention_factor, seq, count, cos, sin);
+            }
+            for (const Rotated<T>& x : tensors) {
+              for (Index row = b; row < b + rows; ++row) {
+                rotate_positions<Pairing>(x, row, s, seq, slice, first, count, angle_rows);
+              }
+            }
+          }
+          for (const Rotated<T>& x : tensors) {
+            if (x.in.data != x.out.data) pass_through(x, b, rows, s, seq, slice);
+          }
+          unit += seq;
+        }
+      });
 }
 
 }  // namespace detail

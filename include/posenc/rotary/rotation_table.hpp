@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate.hpp>
@@ -8,8 +9,10 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <array>
 #include <concepts>
-#include <vector>
+#include <cstddef>
+#include <type_traits>
 
 POSENC_BEGIN
 
@@ -30,9 +33,11 @@ class RotationTable {
     constexpr auto function = "RotationTable::from_cos_sin";
     check_same(function, cos.extents(), sin.extents());
     RotationTable table(function, cos.batch, cos.seq, {rotary_offset, cos.dim}, attention_factor);
-    table.fill([&](Index b, Index s, Index first, Index count, Real* c, Real* n) {
-      std::copy_n(cos.row(b, s) + first, count, c);
-      std::copy_n(sin.row(b, s) + first, count, n);
+    table.fill([&](Index b, Index s, Index count, Real* c, Real* n) {
+      for (Index i = 0; i < count; ++i) {
+        std::copy_n(cos.row(b, s + i), cos.dim, c + i * cos.dim);
+        std::copy_n(sin.row(b, s + i), sin.dim, n + i * sin.dim);
+      }
     });
     return table;
   }
@@ -58,10 +63,12 @@ class RotationTable {
     }
     RotationTable table(function, positions.batch(), positions.count(), {rotary_offset, cos.cols},
                         attention_factor);
-    table.fill([&](Index b, Index s, Index first, Index count, Real* c, Real* n) {
-      const auto row = static_cast<Index>(positions.at(b, s));
-      std::copy_n(cos.row(row) + first, count, c);
-      std::copy_n(sin.row(row) + first, count, n);
+    table.fill([&](Index b, Index s, Index count, Real* c, Real* n) {
+      for (Index i = 0; i < count; ++i) {
+        const auto row = static_cast<Index>(positions.at(b, s + i));
+        std::copy_n(cos.row(row), cos.cols, c + i * cos.cols);
+        std::copy_n(sin.row(row), sin.cols, n + i * sin.cols);
+      }
     });
     return table;
   }
@@ -72,8 +79,25 @@ class RotationTable {
   ///   Throws: ShapeError
   template <Scalar T>
   requires std::same_as<Compute<T>, Real>
-  void rotate(HeadsView<T> x) const {
-    apply<T>("RotationTable::rotate", detail::Direction::Forward, x, x);
+  void rotate(HeadsView<T> x) const { rotate(detail::CallingThread(), x); }
+  /// The same on the threads of an Eigen device, split over batch and positions; the same bits.
+  template <class Device, Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void rotate(const Device& device, HeadsView<T> x) const {
+    apply<T>("RotationTable::rotate", device, detail::Direction::Forward, {{{x, x}}});
+  }
+
+  /// Rotates several tensors of the same batch and sequence in place, q and k say.
+  template <Scalar T, std::same_as<HeadsView<T>>... Views>
+  requires std::same_as<Compute<T>, Real>
+  void rotate_all(HeadsView<T> x, Views... others) const {
+    rotate_all(detail::CallingThread(), x, others...);
+  }
+  template <class Device, Scalar T, std::same_as<HeadsView<T>>... Views>
+  requires std::same_as<Compute<T>, Real>
+  void rotate_all(const Device& device, HeadsView<T> x, Views... others) const {
+    apply<T, 1 + sizeof...(Views)>("RotationTable::rotate_all", device, detail::Direction::Forward,
+                                   {{{x, x}, {others, others}...}});
   }
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
@@ -81,22 +105,34 @@ class RotationTable {
   template <Scalar T>
   requires std::same_as<Compute<T>, Real>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out) const {
-    apply<T>("RotationTable::rotate_into", detail::Direction::Forward, x, out);
+    rotate_into(detail::CallingThread(), x, out);
+  }
+  template <class Device, Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void rotate_into(const Device& device, HeadsView<const std::type_identity_t<T>> x,
+                   HeadsView<T> out) const {
+    apply<T>("RotationTable::rotate_into", device, detail::Direction::Forward, {{{x, out}}});
   }
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
   template <Scalar T>
   requires std::same_as<Compute<T>, Real>
-  void adjoint(HeadsView<T> x) const {
-    apply<T>("RotationTable::adjoint", detail::Direction::Adjoint, x, x);
+  void adjoint(HeadsView<T> x) const { adjoint(detail::CallingThread(), x); }
+  template <class Device, Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void adjoint(const Device& device, HeadsView<T> x) const {
+    apply<T>("RotationTable::adjoint", device, detail::Direction::Adjoint, {{{x, x}}});
   }
 
   /// x <- R^T x / m: undoes rotate().
   template <Scalar T>
   requires std::same_as<Compute<T>, Real>
-  void inverse(HeadsView<T> x) const {
-    apply<T>("RotationTable::inverse", detail::Direction::Inverse, x, x);
+  void inverse(HeadsView<T> x) const { inverse(detail::CallingThread(), x); }
+  template <class Device, Scalar T>
+  requires std::same_as<Compute<T>, Real>
+  void inverse(const Device& device, HeadsView<T> x) const {
+    apply<T>("RotationTable::inverse", device, detail::Direction::Inverse, {{{x, x}}});
   }
 
   /// Batch rows; 1 serves every batch.
@@ -122,13 +158,12 @@ class RotationTable {
     sin_.resize(cos_.size());
   }
 
-  template <class Angles>
-  void fill(const Angles& angles) {
+  /// rows(b, s, count, cos, sin) writes [count, pairs] of each for positions s .. s + count - 1.
+  template <class WriteRows>
+  void fill(const WriteRows& rows) {
     for (Index b = 0; b < batch_; ++b) {
-      for (Index s = 0; s < seq_; ++s) {
-        const auto row = static_cast<std::size_t>((b * seq_ + s) * slice_.pairs);
-        angles(b, s, Index{0}, slice_.pairs, cos_.data() + row, sin_.data() + row);
-      }
+      const auto row = static_cast<std::size_t>(b * seq_ * slice_.pairs);
+      rows(b, Index{0}, seq_, cos_.data() + row, sin_.data() + row);
     }
   }
 
@@ -141,19 +176,22 @@ class RotationTable {
     }
   }
 
-  template <Scalar T>
-  void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
-             HeadsView<T> out) const {
-    detail::check_rotation<T>(function, x, out, slice_);
-    if (seq_ != x.seq || (batch_ != 1 && batch_ != x.batch)) {
-      detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq_,
-                               "] must match batch and sequence of x, which is ", x.extents());
+  template <Scalar T, std::size_t Count = 1, class Device>
+  void apply(const char* function, const Device& device, detail::Direction direction,
+             const std::array<detail::Rotated<T>, Count>& tensors) const {
+    for (const detail::Rotated<T>& x : tensors) {
+      detail::check_rotation<T>(function, x.in, x.out, slice_);
+      if (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch)) {
+        detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq_,
+                                 "] must match batch and sequence of x, which is ", x.in.extents());
+      }
+      detail::check_same_tokens(function, tensors[0].in, x.in);
     }
-    detail::rotate_tensor<Pairing>(
-        x, out, slice_, direction, attention_factor_, batch_ == 1,
-        [this](Index b, Index s, Index first, Index count, Real* c, Real* n) {
-          std::copy_n(cos().row(b, s) + first, count, c);
-          std::copy_n(sin().row(b, s) + first, count, n);
+    detail::rotate_tensors<Pairing, Device, T>(
+        device, tensors, slice_, direction, attention_factor_, batch_ == 1,
+        [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
+          return detail::AngleRows<Real>{cos().row(b, s) + first, sin().row(b, s) + first,
+                                         slice_.pairs};
         });
   }
 
@@ -164,7 +202,7 @@ class RotationTable {
   Index batch_, seq_;
   detail::RotarySlice slice_;
   double attention_factor_;
-  std::vector<Real> cos_, sin_;
+  detail::AlignedVector<Real> cos_, sin_;
 };
 
 POSENC_END

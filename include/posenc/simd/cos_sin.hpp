@@ -2,11 +2,16 @@
 #pragma once
 
 #include <posenc/core/double_double.hpp>
-
-#include <cmath>
-#include <cstdint>
+#include <posenc/simd/pack.hpp>
 
 POSENC_BEGIN
+
+/// cos and sin of the same angles, one a lane.
+template <class P>
+struct CosSinOf {
+  P cos;
+  P sin;
+};
 
 struct CosSin {
   double cos = 1;
@@ -16,61 +21,85 @@ struct CosSin {
 namespace detail {
 
 /// A quarter turn split into the nearest whole number and the rest.
+template <class P>
 struct Phase {
-  double whole;  ///< an integer
-  double rest;   ///< |rest| <= 1/2 + 2^-4 while |position * turns| <= 2^49.4
+  P shifted_whole;  ///< the whole number plus 1.5 * 2^52: its last bits are the whole number's
+  P rest;           ///< |rest| <= 1/2 + 2^-4 while |position * turns| <= 2^49.4
 };
+
+/// Added to a number below 2^51, it leaves an integer in the last bits, rounded to nearest even.
+inline constexpr double shifter = 0x1.8p52;
 
 /// position * turns, reduced. The product's rounding error is recovered exactly, so nothing is lost
 /// to its size.
-inline Phase reduce(double position, DoubleDouble turns) noexcept {
+template <class P>
+POSENC_ALWAYS_INLINE Phase<P> reduce(P position, P hi, P lo) noexcept {
+  const P product = position * hi;
+  const P shifted = product + P::broadcast(shifter);
+  const P minus_whole = P::broadcast(shifter) - shifted;  // never -0, so that position -0 acts as 0
 #if POSENC_HAS_FMA
-  const double whole = std::rint(position * turns.hi);
-  return {whole, std::fma(position, turns.lo, std::fma(position, turns.hi, -whole))};
+  return {shifted, mul_add(position, lo, mul_add(position, hi, minus_whole))};
 #else
-  const DoubleDouble product = two_product(position, turns.hi);
-  const double whole = std::rint(product.hi);
-  return {whole, (product.hi - whole) + (product.lo + position * turns.lo)};
+  // Dekker's product: the halves have 26 bits, by a mask so that they overflow nowhere.
+  const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
+  const P position_high = position & upper, hi_high = hi & upper;
+  const P position_low = position - position_high, hi_low = hi - hi_high;
+  const P error =
+      ((position_high * hi_high - product) + position_high * hi_low + position_low * hi_high) +
+      position_low * hi_low;
+  return {shifted, (product + minus_whole) + (error + position * lo)};
 #endif
 }
 
 /// cos(pi/2 r) and sin(pi/2 r) for |r| <= 9/16: minimax polynomials in r^2 with absolute error
 /// below 2.3e-19.
-inline CosSin cos_sin_of_rest(double r) noexcept {
-  const double u = r * r;
-  double c = -0x1.b13e632da3acap-28;
-  c = mul_add(c, u, 0x1.f9c8123f59982p-22);
-  c = mul_add(c, u, -0x1.a6d1e6891d83bp-16);
-  c = mul_add(c, u, 0x1.e1f5067b13e51p-11);
-  c = mul_add(c, u, -0x1.55d3c7e3c34b6p-6);
-  c = mul_add(c, u, 0x1.03c1f081b5a72p-2);
-  c = mul_add(c, u, -0x1.3bd3cc9be45dep+0);
-  double s = -0x1.6b501d7978d21p-31;
-  s = mul_add(s, u, 0x1.e8ead3daaa2fbp-25);
-  s = mul_add(s, u, -0x1.e307454936a20p-19);
-  s = mul_add(s, u, 0x1.507834813fd3ap-13);
-  s = mul_add(s, u, -0x1.32d2cce627364p-8);
-  s = mul_add(s, u, 0x1.466bc6775aaafp-4);
-  s = mul_add(s, u, -0x1.4abbce625be53p-1);
-  constexpr double quarter = 0x1.921fb54442d18p+0;
-  return {mul_add(c, u, 1.0), mul_add(s, r * u, r * quarter)};
+template <class P>
+POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_of_rest(P r) noexcept {
+  const auto next = [u = r * r](P polynomial, double coefficient) {
+    return mul_add(polynomial, u, P::broadcast(coefficient));
+  };
+  P c = P::broadcast(-0x1.b13e632da3acap-28);
+  P s = P::broadcast(-0x1.6b501d7978d21p-31);
+  c = next(c, 0x1.f9c8123f59982p-22);
+  s = next(s, 0x1.e8ead3daaa2fbp-25);
+  c = next(c, -0x1.a6d1e6891d83bp-16);
+  s = next(s, -0x1.e307454936a20p-19);
+  c = next(c, 0x1.e1f5067b13e51p-11);
+  s = next(s, 0x1.507834813fd3ap-13);
+  c = next(c, -0x1.55d3c7e3c34b6p-6);
+  s = next(s, -0x1.32d2cce627364p-8);
+  c = next(c, 0x1.03c1f081b5a72p-2);
+  s = next(s, 0x1.466bc6775aaafp-4);
+  c = next(c, -0x1.3bd3cc9be45dep+0);
+  s = next(s, -0x1.4abbce625be53p-1);
+  c = next(c, 1.0);
+  return {c, mul_add(s, (r * r) * r, r * P::broadcast(0x1.921fb54442d18p+0))};
 }
 
 }  // namespace detail
 
-/// cos and sin of position * turns quarter turns, turns = inv_freq * 2 / pi.
+/// cos and sin of position * turns quarter turns in every lane, turns = hi + lo = inv_freq * 2 / pi.
 ///   Accuracy: absolute error <= 4e-16 for angles |position * inv_freq| <= 2^40 and <= 1e-13 up to
 ///             2^50, turns taken as exact; position 0 gives exactly 1 and 0, cos is even, sin odd.
-///             The same bits wherever fma exists.
+///             The same bits in every lane of every tier wherever fma exists.
 ///   Cost:     two products, one rounding and two polynomials of degree 7; no branch, no table.
+template <class P>
+POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin(P position, P hi, P lo) noexcept {
+  const detail::Phase<P> phase = detail::reduce(position, hi, lo);
+  const CosSinOf<P> first = detail::cos_sin_of_rest(phase.rest);
+  // An odd quarter swaps the two. sin changes its sign in quarters 2 and 3, cos in 1 and 2.
+  const P odd = shift_left<63>(phase.shifted_whole);
+  const P sin_sign = shift_left<62>(phase.shifted_whole) & P::broadcast(-0.0);
+  const P cos_sign = sin_sign ^ odd;
+  return {select_by_sign(odd, first.sin, first.cos) ^ cos_sign,
+          select_by_sign(odd, first.cos, first.sin) ^ sin_sign};
+}
+
+/// The same for one angle.
 inline CosSin cos_sin(double position, DoubleDouble turns) noexcept {
-  const detail::Phase phase = detail::reduce(position, turns);
-  const CosSin first = detail::cos_sin_of_rest(phase.rest);
-  const auto quadrant = static_cast<std::int64_t>(phase.whole);
-  const bool swapped = (quadrant & 1) != 0;
-  const double c = swapped ? first.sin : first.cos;
-  const double s = swapped ? first.cos : first.sin;
-  return {((quadrant + 1) & 2) != 0 ? -c : c, (quadrant & 2) != 0 ? -s : s};
+  using One = Pack<double, tier::Scalar>;
+  const CosSinOf<One> value = cos_sin(One{position}, One{turns.hi}, One{turns.lo});
+  return {value.cos.v, value.sin.v};
 }
 
 POSENC_END

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/simd/pack_avx2.hpp>
+#include <posenc/simd/pack_avx512.hpp>
+#include <posenc/simd/pack_neon.hpp>
+#include <posenc/simd/pack_scalar.hpp>
+#include <posenc/simd/pack_sse2.hpp>
+#include <posenc/simd/tier.hpp>
+
+// Pack<T, Tier>: `width` lanes of float or double. Kernels are written once over it; a tier is these
+// operations and nothing else. All are noexcept, and no address needs alignment.
+//
+//   broadcast(x)  zero()
+//   load(p)  a.store(p)                       width values
+//   load_partial(p, n)  a.store_partial(p, n) the first n, 0 <= n <= width; the other lanes are zero
+//                                             and their memory is not touched
+//   a + b  a - b  a * b  a / b  -a            rounded once, as the scalar operators are
+//   mul_add(a, b, c)  mul_sub(a, b, c)        a b + c, a b - c; fused wherever POSENC_HAS_FMA
+//   max(a, b)  min(a, b)                      b where a lane of either is NaN
+//   a & b  a ^ b  add_bits(a, b)              the lanes' bits, as unsigned integers
+//   shift_left<N>(a)
+//   select_by_sign(s, a, b)                   a where the sign bit of s is set, else b
+//   swap_pairs(a)                             lanes 2i and 2i + 1 exchanged; where width > 1
+//   split_pairs(low, high, even, odd)         of 2 width neighbours: the even and the odd ones, in
+//   join_pairs(even, odd, low, high)          the tier's pair order; and back
+//   pair_order(a)  natural_order(a)           lanes brought from natural into pair order; and back
+//   sum(a)  maximum(a)                        over the lanes; in which order is the tier's choice
+//
+// Pack<float> alone, 16 bits in memory, p without type (rounded to nearest even, denormals kept, NaN
+// stays NaN):
+//   load_half(p)      a.store_half(p)
+//   load_bfloat16(p)  a.store_bfloat16(p)
+//   load_bfloat16_pairs(p, even, odd)         2 width neighbours, both in natural order
+//   store_bfloat16_pairs(p, even, odd)
+//
+// Pack<double> alone:
+//   a.store_rounded(p)  a.store_rounded_partial(p, n)   to float

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/simd/pack_scalar.hpp>
+#include <posenc/simd/tier.hpp>
+
+#if POSENC_HAS_AVX512
+#include <immintrin.h>
+
+#include <bit>
+
+POSENC_BEGIN
+
+/// Sixteen floats.
+template <>
+struct Pack<float, tier::Avx512> {
+  static constexpr Index width = 16;
+
+  __m512 v;
+
+  POSENC_ALWAYS_INLINE static Pack broadcast(float x) noexcept { return {_mm512_set1_ps(x)}; }
+  POSENC_ALWAYS_INLINE static Pack zero() noexcept { return {_mm512_setzero_ps()}; }
+
+  POSENC_ALWAYS_INLINE static Pack load(const float* p) noexcept { return {_mm512_loadu_ps(p)}; }
+  POSENC_ALWAYS_INLINE static Pack load_partial(const float* p, Index n) noexcept {
+    return {_mm512_maskz_loadu_ps(first(n), p)};
+  }
+  POSENC_ALWAYS_INLINE void store(float* p) const noexcept { _mm512_storeu_ps(p, v); }
+  POSENC_ALWAYS_INLINE void store_partial(float* p, Index n) const noexcept {
+    _mm512_mask_storeu_ps(p, first(n), v);
+  }
+
+  POSENC_ALWAYS_INLINE friend Pack operator+(Pack a, Pack b) noexcept {
+    return {_mm512_add_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator-(Pack a, Pack b) noexcept {
+    return {_mm512_sub_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
+    return {_mm512_mul_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
+    return {_mm512_div_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator-(Pack a) noexcept { return a ^ broadcast(-0.0f); }
+  POSENC_ALWAYS_INLINE friend Pack mul_add(Pack a, Pack b, Pack c) noexcept {
+    return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
+    return {_mm512_fmsub_ps(a.v, b.v, c.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+    return {_mm512_max_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+    return {_mm512_min_ps(a.v, b.v)};
+  }
+
+  POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {
+    return {_mm512_and_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator^(Pack a, Pack b) noexcept {
+    return {_mm512_xor_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack add_bits(Pack a, Pack b) noexcept {
+    return {_mm512_castsi512_ps(_mm512_add_epi32(a.bits(), b.bits()))};
+  }
+  template <int N>
+  POSENC_ALWAYS_INLINE friend Pack shift_left(Pack a) noexcept {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(a.bits(), N))};
+  }
+  POSENC_ALWAYS_INLINE friend Pack select_by_sign(Pack sign, Pack a, Pack b) noexcept {
+    return {_mm512_mask_blend_ps(_mm512_movepi32_mask(sign.bits()), b.v, a.v)};
+  }
+
+  POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
+    return {_mm512_permute_ps(a.v, 0xb1)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+    return {_mm512_permutexvar_ps(lanes, a.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept {
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    return {_mm512_permutexvar_ps(lanes, a.v)};
+  }
+  POSENC_ALWAYS_INLINE friend void split_pairs(Pack low, Pack high, Pack& even,
+                                               Pack& odd) noexcept {
+    even = {_mm512_shuffle_ps(low.v, high.v, 0x88)};
+    odd = {_mm512_shuffle_ps(low.v, high.v, 0xdd)};
+  }
+  POSENC_ALWAYS_INLINE friend void join_pairs(Pack even, Pack odd, Pack& low, Pack& high) noexcept {
+    low = {_mm512_unpacklo_ps(even.v, odd.v)};
+    high = {_mm512_unpackhi_ps(even.v, odd.v)};
+  }
+
+  POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept { return _mm512_reduce_add_ps(a.v); }
+  POSENC_ALWAYS_INLINE friend float maximum(Pack a) noexcept { return _mm512_reduce_max_ps(a.v); }
+
+  POSENC_ALWAYS_INLINE static Pack load_half(const void* p) noexcept {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+  }
+  POSENC_ALWAYS_INLINE void store_half(void* p) const noexcept {
+    _mm256_storeu_si256(static_cast<__m256i*>(p),
+                        _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  POSENC_ALWAYS_INLINE static Pack load_bfloat16(const void* p) noexcept {
+    const __m256i narrow = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16))};
+  }
+  POSENC_ALWAYS_INLINE void store_bfloat16(void* p) const noexcept {
+    _mm256_storeu_si256(static_cast<__m256i*>(p),
+                        _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded_to_bfloat16(), 16)));
+  }
+  POSENC_ALWAYS_INLINE static void load_bfloat16_pairs(const void* p, Pack& even,
+                                                       Pack& odd) noexcept {
+    const __m512i both = _mm512_loadu_si512(p);
+    even = {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16))};
+    odd = {_mm512_castsi512_ps(_mm512_and_si512(both, high_halves()))};
+  }
+  POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, Pack even, Pack odd) noexcept {
+#if defined(__AVX512BF16__)
+    const auto packed = std::bit_cast<__m512i>(_mm512_cvtne2ps_pbh(odd.v, even.v));
+    // The instruction takes denormals for zero. Where a zero came out, see whether it was one.
+    constexpr int denormal = 0x20;
+    const bool exact = _mm512_testn_epi16_mask(packed, _mm512_set1_epi16(0x7fff)) == 0 ||
+                       (_mm512_fpclass_ps_mask(even.v, denormal) == 0 &&
+                        _mm512_fpclass_ps_mask(odd.v, denormal) == 0);
+    if (exact) [[likely]] {
+      const __m512i lanes =
+          _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                           6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+      _mm512_storeu_si512(p, _mm512_permutexvar_epi16(lanes, packed));
+      return;
+    }
+#endif
+    const __m512i low = _mm512_srli_epi32(even.rounded_to_bfloat16(), 16);
+    // low | (odd & high halves)
+    _mm512_storeu_si512(
+        p, _mm512_ternarylogic_epi32(low, odd.rounded_to_bfloat16(), high_halves(), 0xf8));
+  }
+
+ private:
+  POSENC_ALWAYS_INLINE static __mmask16 first(Index n) noexcept {
+    return static_cast<__mmask16>((1u << n) - 1u);
+  }
+  POSENC_ALWAYS_INLINE static __m512i high_halves() noexcept {
+    return _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+  }
+  POSENC_ALWAYS_INLINE __m512i bits() const noexcept { return _mm512_castps_si512(v); }
+  /// Each lane's bfloat16 in its upper half; the lower half holds what is left over.
+  POSENC_ALWAYS_INLINE __m512i rounded_to_bfloat16() const noexcept {
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits(), 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const __m512i rounded = _mm512_add_epi32(bits(), up);
+    return _mm512_mask_or_epi32(rounded, nan, bits(), _mm512_set1_epi32(0x400000));
+  }
+};
+
+/// Eight doubles.
+template <>
+struct Pack<double, tier::Avx512> {
+  static constexpr Index width = 8;
+
+  __m512d v;
+
+  POSENC_ALWAYS_INLINE static Pack broadcast(double x) noexcept { return {_mm512_set1_pd(x)}; }
+  POSENC_ALWAYS_INLINE static Pack zero() noexcept { return {_mm512_setzero_pd()}; }
+
+  POSENC_ALWAYS_INLINE static Pack load(const double* p) noexcept { return {_mm512_loadu_pd(p)}; }
+  POSENC_ALWAYS_INLINE static Pack load_partial(const double* p, Index n) noexcept {
+    return {_mm512_maskz_loadu_pd(first(n), p)};
+  }
+  POSENC_ALWAYS_INLINE void store(double* p) const noexcept { _mm512_storeu_pd(p, v); }
+  POSENC_ALWAYS_INLINE void store_partial(double* p, Index n) const noexcept {
+    _mm512_mask_storeu_pd(p, first(n), v);
+  }
+
+  POSENC_ALWAYS_INLINE friend Pack operator+(Pack a, Pack b) noexcept {
+    return {_mm512_add_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator-(Pack a, Pack b) noexcept {
+    return {_mm512_sub_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
+    return {_mm512_mul_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
+    return {_mm512_div_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator-(Pack a) noexcept { return a ^ broadcast(-0.0); }
+  POSENC_ALWAYS_INLINE friend Pack mul_add(Pack a, Pack b, Pack c) noexcept {
+    return {_mm512_fmadd_pd(a.v, b.v, c.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
+    return {_mm512_fmsub_pd(a.v, b.v, c.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+    return {_mm512_max_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+    return {_mm512_min_pd(a.v, b.v)};
+  }
+
+  POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {
+    return {_mm512_and_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack operator^(Pack a, Pack b) noexcept {
+    return {_mm512_xor_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack add_bits(Pack a, Pack b) noexcept {
+    return {_mm512_castsi512_pd(_mm512_add_epi64(a.bits(), b.bits()))};
+  }
+  template <int N>
+  POSENC_ALWAYS_INLINE friend Pack shift_left(Pack a) noexcept {
+    return {_mm512_castsi512_pd(_mm512_slli_epi64(a.bits(), N))};
+  }
+  POSENC_ALWAYS_INLINE friend Pack select_by_sign(Pack sign, Pack a, Pack b) noexcept {
+    return {_mm512_mask_blend_pd(_mm512_movepi64_mask(sign.bits()), b.v, a.v)};
+  }
+
+  POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
+    return {_mm512_permute_pd(a.v, 0x55)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
+    return {_mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), a.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept {
+    return {_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), a.v)};
+  }
+  POSENC_ALWAYS_INLINE friend void split_pairs(Pack low, Pack high, Pack& even,
+                                               Pack& odd) noexcept {
+    even = {_mm512_unpacklo_pd(low.v, high.v)};
+    odd = {_mm512_unpackhi_pd(low.v, high.v)};
+  }
+  POSENC_ALWAYS_INLINE friend void join_pairs(Pack even, Pack odd, Pack& low, Pack& high) noexcept {
+    low = {_mm512_unpacklo_pd(even.v, odd.v)};
+    high = {_mm512_unpackhi_pd(even.v, odd.v)};
+  }
+
+  POSENC_ALWAYS_INLINE friend double sum(Pack a) noexcept { return _mm512_reduce_add_pd(a.v); }
+  POSENC_ALWAYS_INLINE friend double maximum(Pack a) noexcept { return _mm512_reduce_max_pd(a.v); }
+
+  POSENC_ALWAYS_INLINE void store_rounded(float* p) const noexcept {
+    _mm256_storeu_ps(p, _mm512_cvtpd_ps(v));
+  }
+  POSENC_ALWAYS_INLINE void store_rounded_partial(float* p, Index n) const noexcept {
+    _mm256_mask_storeu_ps(p, first(n), _mm512_cvtpd_ps(v));
+  }
+
+ private:
+  POSENC_ALWAYS_INLINE static __mmask8 first(Index n) noexcept {
+    return static_cast<__mmask8>((1u << n) - 1u);
+  }
+  POSENC_ALWAYS_INLINE __m512i bits() const noexcept { return _mm512_castpd_si512(v); }
+};
+
+POSENC_END
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+POSENC_BEGIN
+
+/// The instruction sets that kernels are written for. `allowed` says whether this translation unit's
+/// flags permit one; several may be, so that one binary can test and time them side by side.
+namespace tier {
+struct Scalar {
+  static constexpr const char* name = "scalar";
+};
+struct Sse2 {
+  static constexpr const char* name = "sse2";
+};
+struct Avx2 {  ///< AVX2, FMA and F16C
+  static constexpr const char* name = "avx2";
+};
+struct Avx512 {  ///< AVX-512 F, BW, DQ and VL
+  static constexpr const char* name = "avx512";
+};
+struct Neon {  ///< aarch64
+  static constexpr const char* name = "neon";
+};
+
+template <class Tier>
+inline constexpr bool allowed = false;
+template <>
+inline constexpr bool allowed<Scalar> = true;
+template <>
+inline constexpr bool allowed<Sse2> = POSENC_HAS_SSE2 != 0;
+template <>
+inline constexpr bool allowed<Avx2> = POSENC_HAS_AVX2 != 0;
+template <>
+inline constexpr bool allowed<Avx512> = POSENC_HAS_AVX512 != 0;
+template <>
+inline constexpr bool allowed<Neon> = POSENC_HAS_NEON != 0;
+
+namespace named {
+using scalar = Scalar;
+using sse2 = Sse2;
+using avx2 = Avx2;
+using avx512 = Avx512;
+using neon = Neon;
+}  // namespace named
+
+/// The tier that posenc's public calls use.
+using Best = named::POSENC_TIER;
+static_assert(allowed<Best>,
+              "posenc: POSENC_TIER names a tier that the compiler's flags do not allow");
+
+}  // namespace tier
+POSENC_END

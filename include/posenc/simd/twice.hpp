@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/simd/pack.hpp>
+
+POSENC_BEGIN
+
+/// Two packs as one of twice the width. A long chain of dependent operations leaves a processor's
+/// units idle; two of them side by side keep it busy.
+template <class P>
+struct Twice {
+  static constexpr Index width = 2 * P::width;
+
+  P a, b;
+
+  template <class T>
+  POSENC_ALWAYS_INLINE static Twice broadcast(T x) noexcept {
+    return {P::broadcast(x), P::broadcast(x)};
+  }
+  template <class T>
+  POSENC_ALWAYS_INLINE static Twice load(const T* p) noexcept {
+    return {P::load(p), P::load(p + P::width)};
+  }
+  template <class T>
+  POSENC_ALWAYS_INLINE void store(T* p) const noexcept {
+    a.store(p);
+    b.store(p + P::width);
+  }
+  POSENC_ALWAYS_INLINE void store_rounded(float* p) const noexcept {
+    a.store_rounded(p);
+    b.store_rounded(p + P::width);
+  }
+
+  POSENC_ALWAYS_INLINE friend Twice operator+(Twice x, Twice y) noexcept {
+    return {x.a + y.a, x.b + y.b};
+  }
+  POSENC_ALWAYS_INLINE friend Twice operator-(Twice x, Twice y) noexcept {
+    return {x.a - y.a, x.b - y.b};
+  }
+  POSENC_ALWAYS_INLINE friend Twice operator*(Twice x, Twice y) noexcept {
+    return {x.a * y.a, x.b * y.b};
+  }
+  POSENC_ALWAYS_INLINE friend Twice mul_add(Twice x, Twice y, Twice z) noexcept {
+    return {mul_add(x.a, y.a, z.a), mul_add(x.b, y.b, z.b)};
+  }
+  POSENC_ALWAYS_INLINE friend Twice operator&(Twice x, Twice y) noexcept {
+    return {x.a & y.a, x.b & y.b};
+  }
+  POSENC_ALWAYS_INLINE friend Twice operator^(Twice x, Twice y) noexcept {
+    return {x.a ^ y.a, x.b ^ y.b};
+  }
+  template <int N>
+  POSENC_ALWAYS_INLINE friend Twice shift_left(Twice x) noexcept {
+    return {shift_left<N>(x.a), shift_left<N>(x.b)};
+  }
+  POSENC_ALWAYS_INLINE friend Twice select_by_sign(Twice sign, Twice x, Twice y) noexcept {
+    return {select_by_sign(sign.a, x.a, y.a), select_by_sign(sign.b, x.b, y.b)};
+  }
+};
+
+POSENC_END
