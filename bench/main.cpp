@@ -1,18 +1,51 @@
 // SPDX-License-Identifier: MIT
-// The main() of posenc_bench: says what was compiled, in the output and in the JSON, then runs the benchmarks.
+// The main() of the benchmarks: says what was compiled and on what it runs, in the output and in the
+// JSON, then runs them.
 #include <posenc/core/build_info.hpp>
 
 #include <benchmark/benchmark.h>
 
+#include <fstream>
+#include <limits>
 #include <sstream>
+#include <string>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+namespace {
+
+/// The processor's name, where the system tells it.
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+/// Lets memory be used again instead of going back to the system after every use, as it is in a
+/// process that runs for long: else Eigen's expressions mostly measure page faults.
+void keep_memory() {
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+#endif
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
+  keep_memory();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
 
   std::ostringstream build;
   build << posenc::build_info();
   benchmark::AddCustomContext("build", build.str());
+  benchmark::AddCustomContext("flags", POSENC_BENCH_FLAGS);
+  benchmark::AddCustomContext("cpu", processor());
 
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

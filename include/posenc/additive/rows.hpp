@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/storage.hpp>
 #include <posenc/tensor/device.hpp>
@@ -9,9 +10,9 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 // The walk over a tensor, its kernels and the checks that all additive encodings share.
 POSENC_BEGIN
@@ -64,12 +65,20 @@ void accumulate(T* out, const Value* in, Index count) noexcept {
   }
 }
 
+inline constexpr Index most_rows_together = 64;
+
+/// Positions at a time, so that the memory of a batch row is walked in long runs while the rows of P
+/// stay in the second cache.
+inline Index rows_together(Index dim) noexcept {
+  return std::clamp(Index{65536} / (std::max)(dim, Index{1}), Index{8}, most_rows_together);
+}
+
 /// Rows of P that a function writes: as many at a time as are used together.
 template <class C, class Write>
 class WrittenRows {
  public:
-  WrittenRows(const Write& write, Index dim, Index slots)
-      : write_(write), dim_(dim), rows_(static_cast<std::size_t>(dim * slots)) {}
+  WrittenRows(const Write& write, Index dim)
+      : write_(write), dim_(dim), rows_(static_cast<std::size_t>(dim * rows_together(dim))) {}
 
   const C* operator()(Index b, Index s, Index slot) {
     C* row = rows_.data() + slot * dim_;
@@ -80,12 +89,8 @@ class WrittenRows {
  private:
   const Write& write_;
   Index dim_;
-  std::vector<C> rows_;
+  AlignedVector<C> rows_;
 };
-
-/// Some positions at a time, so that the memory of a batch row is walked in long runs while the rows
-/// of P stay in the cache.
-inline constexpr Index rows_together = 8;
 
 /// Calls use(features of x, features of P) for the tokens [s, s_end) of batch rows [b, b_end), which
 /// share their rows of P.
@@ -93,9 +98,10 @@ template <class T, class Source, class Use>
 void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
                 const Use& use) {
   using Row = decltype(source(b, s, Index{0}));
-  for (; s < s_end; s += rows_together) {
-    const Index count = (std::min)(rows_together, s_end - s);
-    Row rows[static_cast<std::size_t>(rows_together)];
+  const Index together = rows_together(x.dim);
+  for (; s < s_end; s += together) {
+    const Index count = (std::min)(together, s_end - s);
+    Row rows[static_cast<std::size_t>(most_rows_together)];
     for (Index i = 0; i < count; ++i) rows[i] = source(b, s + i, i);
     for (Index row = b; row < b_end; ++row) {
       for (Index i = 0; i < count; ++i) use(x.row(row, s + i), rows[i]);
@@ -130,7 +136,7 @@ void store_written_rows(const Device& device, EmbeddingsView<T> x, bool shared,
                         const Write& write) {
   using C = Compute<T>;
   visit_all_rows(
-      device, x, shared, [&] { return WrittenRows<C, Write>(write, x.dim, rows_together); },
+      device, x, shared, [&] { return WrittenRows<C, Write>(write, x.dim); },
       [&x](T* out, const C* row) { store_row<Add>(out, row, x.dim); });
 }
 

@@ -157,10 +157,7 @@ class Sinusoidal {
     double sum = 0;
     detail::visit_all_rows(
         detail::CallingThread(), grad, positions.batch() == 1,
-        [&] {
-          return detail::WrittenRows<double, decltype(write)>(write, grad.dim,
-                                                              detail::rows_together);
-        },
+        [&] { return detail::WrittenRows<double, decltype(write)>(write, grad.dim); },
         [&](const T* row, const double* encoding) {
           for (Index i = 0; i < grad.dim; ++i) {
             sum = mul_add(static_cast<double>(row[i]), encoding[i], sum);

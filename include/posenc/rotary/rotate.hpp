@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <span>
 
 // The walk over tensors that Rope and RotationTable share: blocks of positions, their angles, and
@@ -146,6 +147,7 @@ void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, R
   // Positions at a time: enough that a head's rows are long where heads lie apart ([B, H, S, D]), and
   // few enough that their angles stay in the first cache.
   constexpr Index chunk = 128, block = 16;
+  constexpr auto room = static_cast<std::size_t>(block * chunk);
   const HeadsView<const T>& shape = tensors[0].in;
   const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
   // Splitting batch rows too computes shared angles again, which pays for short sequences alone.
@@ -155,7 +157,7 @@ void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, R
   parallel_for(
       device, share ? shape.seq : shape.batch * shape.seq, bytes * static_cast<double>(rows),
       bytes / 16, [&](Index unit, Index unit_end) {
-        alignas(64) C cos[block * chunk], sin[block * chunk];
+        alignas(64) C cos[room], sin[room];
         while (unit < unit_end) {
           const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
           const Index seq = (std::min)({block, unit_end - unit, shape.seq - s});

@@ -35,12 +35,12 @@ template <class Pairing, Scalar T, class Tier>
 struct RotationStep {
   using C = Compute<T>;
   using P = Pack<C, Tier>;
+  using Narrower = RotationStep<Pairing, T, typename tier::Narrower<Tier>::type>;
   static constexpr bool interleaved = std::same_as<Pairing, Interleaved>;
   /// bfloat16 is widened and narrowed most cheaply as even and odd channels.
-  static constexpr bool even_odd = storage_format<T> == StorageFormat::Bfloat16;
+  static constexpr bool even_odd = storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;
   /// A vector of neighbouring channels is turned as it lies, each beside its partner.
   static constexpr bool in_place = interleaved && !even_odd && P::width > 1;
-  static constexpr std::size_t lanes = static_cast<std::size_t>(P::width);
   static constexpr std::size_t packs = even_odd && !interleaved ? 2 : 1;
   static constexpr Index pairs = static_cast<Index>(packs) * P::width;
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
@@ -63,16 +63,6 @@ struct RotationStep {
       return {arranged(cos), arranged(sin)};
     }
   }
-  /// The same where only `count` < `pairs` are left.
-  static Angles angles(const C* cos, const C* sin, Index count) noexcept {
-    C c[packs * lanes] = {}, s[packs * lanes] = {};
-    for (Index i = 0; i < count; ++i) {
-      c[i] = cos[i];
-      s[i] = sin[i];
-    }
-    return angles(c, s);
-  }
-
   /// in points to the first channel of the first pair; `half` is the distance to the second half.
   POSENC_ALWAYS_INLINE static void rotate(const T* in, T* out, Index half,
                                           const Angles& angles) noexcept {
@@ -102,21 +92,6 @@ struct RotationStep {
       turn(x0, x1, angles);
       store_half_of(x0, out);
       store_half_of(x1, out + half);
-    }
-  }
-
-  /// The same for the last `count` < `pairs` pairs, by way of a buffer of whole vectors.
-  static void rotate(const T* in, T* out, Index half, const Angles& angles, Index count) noexcept {
-    T buffer[2 * packs * lanes] = {};
-    const Index length = interleaved ? 2 * count : count;
-    for (Index i = 0; i < length; ++i) {
-      buffer[i] = in[i];
-      if constexpr (!interleaved) buffer[pairs + i] = in[half + i];
-    }
-    rotate(buffer, buffer, pairs, angles);
-    for (Index i = 0; i < length; ++i) {
-      out[i] = buffer[i];
-      if constexpr (!interleaved) out[half + i] = buffer[pairs + i];
     }
   }
 
@@ -156,6 +131,23 @@ struct RotationStep {
   }
 };
 
+/// What is left of a head when a step is too wide: narrower tiers, which give the same bits.
+template <class Step, Scalar T>
+POSENC_ALWAYS_INLINE void rotate_rest(const T* in, T* out, Index half, Index pairs,
+                                      const typename Step::C* cos,
+                                      const typename Step::C* sin) noexcept {
+  for (; pairs >= Step::pairs; pairs -= Step::pairs) {
+    Step::rotate(in, out, half, Step::angles(cos, sin));
+    in += Step::channels;
+    out += Step::channels;
+    cos += Step::pairs;
+    sin += Step::pairs;
+  }
+  if constexpr (Step::pairs > 1) {
+    if (pairs > 0) rotate_rest<typename Step::Narrower>(in, out, half, pairs, cos, sin);
+  }
+}
+
 /// Some positions of a tensor, all heads or one, and the angles of those positions.
 template <Scalar T>
 struct RotationBlock {
@@ -174,7 +166,7 @@ struct RotationBlock {
 template <class Step, Index Pairs, Scalar T, Index... I>
 void rotate_in_registers(const RotationBlock<T>& block,
                          std::integer_sequence<Index, I...>) noexcept {
-  constexpr Index whole = Index{sizeof...(I)} * Step::pairs, Rest = Pairs - whole;
+  constexpr Index whole = Index{sizeof...(I)} * Step::pairs;
   constexpr Index rest_at = Index{sizeof...(I)} * Step::channels;
   // Copies, which no store to x can reach; one by one, because a copy of the whole would wait for
   // the stores that have just filled it.
@@ -186,13 +178,14 @@ void rotate_in_registers(const RotationBlock<T>& block,
   for (Index s = block.seq; s > 0; --s) {
     const typename Step::Angles angles[] = {
         Step::angles(cos + I * Step::pairs, sin + I * Step::pairs)...};
-    [[maybe_unused]] typename Step::Angles last;
-    if constexpr (Rest > 0) last = Step::angles(cos + whole, sin + whole, Rest);
     const T* in = in_row;
     T* out = out_row;
     for (Index h = heads; h > 0; --h) {
       (Step::rotate(in + I * Step::channels, out + I * Step::channels, Pairs, angles[I]), ...);
-      if constexpr (Rest > 0) Step::rotate(in + rest_at, out + rest_at, Pairs, last, Rest);
+      if constexpr (whole < Pairs) {
+        rotate_rest<typename Step::Narrower>(in + rest_at, out + rest_at, Pairs, Pairs - whole,
+                                             cos + whole, sin + whole);
+      }
       in += in_stride;
       out += out_stride;
     }
@@ -214,9 +207,9 @@ POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Ind
     const auto angles = Step::angles(cos + i, sin + i);
     (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles), ...);
   }
-  if (i < pairs) {
-    const auto angles = Step::angles(cos + i, sin + i, pairs - i);
-    (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles, pairs - i),
+  if (i < pairs && Step::pairs > 1) {
+    (rotate_rest<typename Step::Narrower>(in + I * in_stride + at, out + I * out_stride + at, half,
+                                          pairs - i, cos + i, sin + i),
      ...);
   }
 }
@@ -253,7 +246,9 @@ template <class Step, Index Pairs, Scalar T>
 void rotate_known(const RotationBlock<T>& block) noexcept {
   constexpr Index vectors = Step::vectors * ((Pairs + Step::pairs - 1) / Step::pairs);
   constexpr Index registers = 8 * Step::P::width * Index{sizeof(typename Step::C)} >= 512 ? 32 : 16;
-  if constexpr (2 * vectors <= registers) {
+  if constexpr (Pairs < Step::pairs) {
+    rotate_known<typename Step::Narrower, Pairs>(block);
+  } else if constexpr (2 * vectors <= registers) {
     rotate_in_registers<Step, Pairs>(block,
                                      std::make_integer_sequence<Index, Pairs / Step::pairs>());
   } else {
@@ -267,7 +262,11 @@ void rotate_heads(const RotationBlock<T>& block) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
   // A part of a wider slice has its second halves further away.
   if (block.half != block.pairs) return rotate_in_groups<Step, 0>(block);
-  switch (block.pairs) {  // head_dim 64, 80, 96, 128, 192, 256
+  switch (block.pairs) {  // head_dim 64, 80, 96, 128, 192, 256; partial 24 and 32
+    case 12:
+      return rotate_known<Step, 12>(block);
+    case 16:
+      return rotate_known<Step, 16>(block);
     case 32:
       return rotate_known<Step, 32>(block);
     case 40:

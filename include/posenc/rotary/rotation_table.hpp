@@ -190,7 +190,8 @@ class RotationTable {
     detail::rotate_tensors<Pairing, Device, T>(
         device, tensors, slice_, direction, attention_factor_, batch_ == 1,
         [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
-          return detail::AngleRows<Real>{cos().row(b, s) + first, sin().row(b, s) + first,
+          const Index row = batch_ == 1 ? 0 : b;
+          return detail::AngleRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,
                                          slice_.pairs};
         });
   }

@@ -60,8 +60,9 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
   // 2^n may lie beyond the exponents, its two halves do not.
   const P first = mul_add(n, P::broadcast(T{0.5}), shifter);
   const P second = (n - (first - shifter)) + shifter;
+  constexpr int shift = K::exponent_shift;  // by name, or clang++ 14 finds no shift_left
   const auto power_of_2 = [](P shifted) {
-    return add_bits(shift_left<sizeof(T) == 8 ? 52 : 23>(shifted), P::broadcast(T{1}));
+    return add_bits(shift_left<shift>(shifted), P::broadcast(T{1}));
   };
   return (power * power_of_2(first)) * power_of_2(second);
 }

@@ -37,6 +37,20 @@ inline constexpr bool allowed<Avx512> = POSENC_HAS_AVX512 != 0;
 template <>
 inline constexpr bool allowed<Neon> = POSENC_HAS_NEON != 0;
 
+/// The tier that takes what is left over when a tier's vectors are too wide.
+template <class Tier>
+struct Narrower {
+  using type = Scalar;
+};
+template <>
+struct Narrower<Avx512> {
+  using type = Avx2;
+};
+template <>
+struct Narrower<Avx2> {
+  using type = Sse2;
+};
+
 namespace named {
 using scalar = Scalar;
 using sse2 = Sse2;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The rotation kernel without the call around it: the heads of one position of Llama-3-8B, which is
+// where checks and loops of the public call weigh most.
+#include "cases.hpp"
+#include <posenc/rotary/rotate_heads.hpp>
+
+namespace {
+
+using bench::Index, bench::Llama3;
+
+template <class Pairing, class T>
+void kernel_case(benchmark::State& state) {
+  constexpr Index pairs = Llama3::rotary_dim / 2, dim = Llama3::head_dim;
+  bench::Setup<Llama3, Pairing, T> setup(1, Llama3::heads);
+  bench::Comparison(state,
+                    [&] {
+                      T* x = bench::opaque(setup.x.data());
+                      posenc::detail::rotate_heads<Pairing>(
+                          posenc::detail::RotationBlock<T>{.in = x,
+                                                           .out = x,
+                                                           .in_seq_stride = Llama3::heads * dim,
+                                                           .in_head_stride = dim,
+                                                           .out_seq_stride = Llama3::heads * dim,
+                                                           .out_head_stride = dim,
+                                                           .seq = 1,
+                                                           .heads = Llama3::heads,
+                                                           .half = pairs,
+                                                           .pairs = pairs,
+                                                           .cos = setup.angles.cos.data(),
+                                                           .sin = setup.angles.sin.data(),
+                                                           .angle_stride = pairs});
+                    })
+      .beside("vs_limit", [&] { setup.limit(); })
+      .faster_than(
+          "vs_plain",
+          [&] { bench::plain_rotate<Pairing>(setup.view(), setup.angles.cos, setup.angles.sin); })
+      .measure(setup.bytes());
+}
+
+template <class Pairing>
+void add_pairing() {
+  const std::string name = bench::case_name<Llama3, Pairing>("decode");
+  bench::add(name + "kernel", kernel_case<Pairing, float>);
+  bench::add(name + "bf16_kernel", kernel_case<Pairing, Eigen::bfloat16>);
+  bench::add(name + "f16_kernel", kernel_case<Pairing, Eigen::half>);
+}
+
+const bool added = (add_pairing<posenc::HalfRotate>(), add_pairing<posenc::Interleaved>(), true);
+
+}  // namespace
