@@ -4,7 +4,7 @@
 #
 #   cmake/install-deps.sh            everything that README's commands need
 #   cmake/install-deps.sh tour|test|bench   only what that command needs
-#   cmake/install-deps.sh ci         everything, and clang's compiler and tools
+#   cmake/install-deps.sh ci         everything, clang's compiler and tools, and a cross compiler with qemu
 set -euo pipefail
 
 fail() {
@@ -17,7 +17,7 @@ build=(g++ cmake ninja-build git libeigen3-dev)
 tour=(gnuplot-nox)
 tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
 bench=(libbenchmark-dev)
-tools=(clang clang-format clang-tidy)
+tools=(clang clang-format clang-tidy libclang-rt-dev g++-aarch64-linux-gnu qemu-user)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
@@ -35,6 +35,8 @@ is_present() {
     ninja-build) command -v ninja >/dev/null ;;
     gnuplot-nox) command -v gnuplot >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
+    g++-aarch64-linux-gnu) command -v aarch64-linux-gnu-g++ >/dev/null ;;
+    qemu-user) command -v qemu-aarch64 >/dev/null ;;
     cmake | git | pkg-config | clang-format | clang-tidy) command -v "$1" >/dev/null ;;
     *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;
   esac

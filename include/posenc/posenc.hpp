@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Everything that needs no more than Eigen. Includes only.
+// Everything but interop/: readers and presets are included where they are used. Includes only.
 #include <posenc/additive/binary.hpp>
 #include <posenc/additive/grid_resize.hpp>
 #include <posenc/additive/integer.hpp>
@@ -15,17 +15,40 @@
 #include <posenc/core/build_info.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/version.hpp>
+#include <posenc/frequency/angle_policy.hpp>
+#include <posenc/frequency/divisors.hpp>
+#include <posenc/frequency/dynamic_ntk.hpp>
+#include <posenc/frequency/dynamic_yarn.hpp>
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/hf_float32.hpp>
 #include <posenc/frequency/linear.hpp>
+#include <posenc/frequency/llama3.hpp>
+#include <posenc/frequency/longrope.hpp>
 #include <posenc/frequency/ntk.hpp>
+#include <posenc/frequency/ntk_by_parts.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/frequency/proportional.hpp>
+#include <posenc/frequency/two_ramp_ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/frequency/vllm_ntk.hpp>
 #include <posenc/frequency/yarn.hpp>
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/frequency_gradient.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
+#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
+#include <posenc/rotary/permute.hpp>
+#include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/rotation_table.hpp>
+#include <posenc/rotary/vision_axes.hpp>
+#include <posenc/rotary/xpos.hpp>
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/eigen.hpp>
+#include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/prompt_positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>

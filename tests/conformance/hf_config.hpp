@@ -2,18 +2,20 @@
 #pragma once
 
 #include "conformance/case.hpp"
+#include <posenc/interop/rotary_settings.hpp>
 
 #include <optional>
 
 namespace conformance {
 
-/// Turns what Hugging Face's own reading of a config.json gives into frequencies: "rope_type",
-/// "rope_theta", "rotary_dim", "max_position_embeddings" and "rope_parameters".
-///   Throws: NotSupported for types and parameters that the library does not have.
-posenc::Frequencies hf_frequencies(const Json& standardized, std::optional<Index> length);
+/// What the library's own reader makes of a case's config.
+struct HfRotary {
+  posenc::RotarySettings settings;
+  posenc::Frequencies exact;
+  posenc::Frequencies float32;  ///< as Hugging Face's own float32 operations give them
+};
 
-/// That reading, where the data do not give it: of a config of either style, with the rotary
-/// dimension known.
-Json hf_standardize(const Json& config, Index rotary_dim);
+/// Of the case's layer type, for the case's length, if it has these.
+HfRotary read_hf_rotary(const Case& c);
 
 }  // namespace conformance

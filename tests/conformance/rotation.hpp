@@ -15,13 +15,19 @@
 
 namespace conformance {
 
+/// Whether a case takes neighbours for pairs and gives back halves, as DeepSeek in Hugging Face does.
+inline bool takes_pairs_apart(const Case& c) {
+  return c.parameter<std::string>("pairs", "")
+             .rfind("input pairs (2i,2i+1); the output holds all first components", 0) == 0;
+}
+
 /// Whether neighbouring channels form a pair, as a case says in its parameter "pairs", else in its
 /// feature, else in what it says of its origin.
 inline bool is_interleaved(const Case& c) {
   const auto pairs = c.parameter<std::string>("pairs", c.parameter<std::string>("rope_pairs", ""));
   const auto begin = [&pairs](const char* with) { return pairs.rfind(with, 0) == 0; };
   if (begin("interleaved") || begin("(2i, 2i+1)")) return true;
-  if (begin("halves") || begin("(i, i+")) return false;
+  if (begin("halves") || begin("(i, i+") || takes_pairs_apart(c)) return false;
   if (!pairs.empty()) throw NotSupported("pairs: " + pairs);
 
   if (c.is_about("half")) return false;
@@ -86,7 +92,12 @@ void check_rotations(Case& c, const posenc::Rope<Pairing>& rope,
                      const PositionsOf& positions_of_input, const std::string& layout) {
   for (const std::string input : {"x", "q", "k", "t"}) {
     if (!c.has(input)) continue;
-    const auto x = c.read<T>(input);
+    auto x = c.read<T>(input);
+    if (takes_pairs_apart(c)) {
+      posenc::permute_pairs<posenc::Interleaved, posenc::HalfRotate>(
+          std::span(x.data.data(), static_cast<std::size_t>(x.size())),
+          {.head_dim = x.extent(-1), .rotary_dim = rope.rotary_dim()});
+    }
     Array<T> y(x.shape);
     const auto heads = heads_of(x, layout);
     const auto positions = positions_of_input(input, heads.seq);

@@ -64,11 +64,30 @@ Scaling scaling_of(const Case& c) {
   }
   if (rule == "yarn") return yarn(c, dim, base, c.parameter<double>("scale", 1), original);
   if (rule == "dynamic_yarn") {
+    if (trained == original && c.parameter<double>("attn_factor", 1) == 1) {
+      return {posenc::frequencies(
+          posenc::DynamicYarnScaling{.rotary_dim = dim,
+                                     .base = base,
+                                     .original_max_position = original,
+                                     .beta_fast = c.parameter<double>("beta_fast", 32),
+                                     .beta_slow = c.parameter<double>("beta_slow", 1)},
+          length)};
+    }
     // Grown to the length, or, if the model was finetuned, to the length it was finetuned for.
     if (length > trained) return yarn(c, dim, base, growth, original);
     if (!c.parameter<bool>("finetuned", false)) return unscaled;
     return yarn(c, dim, base, static_cast<double>(trained) / static_cast<double>(original),
                 original);
+  }
+  if (rule == "part_ntk") {
+    if (c.parameter<double>("ntk_factor", 1) != 1 ||
+        c.parameter<double>("extrapolation_factor", 1) != 1) {
+      throw NotSupported("ntk_factor and extrapolation_factor");
+    }
+    return {posenc::frequencies(posenc::TwoRampNtkScaling{.rotary_dim = dim,
+                                                          .base = base,
+                                                          .factor = c.parameter<double>("scale", 1),
+                                                          .original_max_position = original})};
   }
   throw NotSupported("the rule '" + rule + "'");
 }
@@ -76,8 +95,8 @@ Scaling scaling_of(const Case& c) {
 }  // namespace
 
 void run_yarn_repo(Case& c) {
-  c.knows({"yarn", "repo", "linear", "ntk", "dynamic"},
-          {"dim", "max_position_embeddings", "base", "scale", "alpha", "ntk",
+  c.knows({"yarn", "repo", "linear", "ntk", "dynamic", "part"},
+          {"dim", "max_position_embeddings", "base", "scale", "alpha", "ntk", "ntk_factor",
            "original_max_position_embeddings", "extrapolation_factor", "attn_factor", "beta_fast",
            "beta_slow", "finetuned"});
   const Scaling scaling = scaling_of(c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
-#include <posenc/frequency/ntk.hpp>
+#include <posenc/frequency/dynamic_ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
 
 #include <algorithm>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The Frequencies value, and rules of the user's own.
 #include "support/catch.hpp"
+#include <posenc/frequency/dynamic_ntk.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/linear.hpp>
+#include <posenc/frequency/longrope.hpp>
 #include <posenc/frequency/ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
@@ -90,8 +92,12 @@ TEST_CASE("a rule is a struct with a function beside it", "[frequencies]") {
   STATIC_REQUIRE(posenc::FrequencyRule<posenc::YarnScaling>);
   STATIC_REQUIRE(posenc::FrequencyRule<user::Octaves>);
   STATIC_REQUIRE(!posenc::FrequencyRule<user::NotARule>);
-  // It depends on the length, and so it must be given one.
+  // They depend on the length, and so they must be given one.
   STATIC_REQUIRE(!posenc::FrequencyRule<posenc::DynamicNtkScaling>);
+  STATIC_REQUIRE(posenc::LengthFrequencyRule<posenc::DynamicNtkScaling>);
+  STATIC_REQUIRE(!posenc::FrequencyRule<posenc::LongRopeScaling>);
+  STATIC_REQUIRE(posenc::LengthFrequencyRule<posenc::LongRopeScaling>);
+  STATIC_REQUIRE(!posenc::LengthFrequencyRule<posenc::YarnScaling>);
 }
 
 TEST_CASE("Rope takes a rule of the user's own", "[frequencies]") {

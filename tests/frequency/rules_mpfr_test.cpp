@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Every rule against its definition in MPFR: the double-double within 2^-95, the double the nearest.
+// Every rule against its definition in MPFR: the double-double within 2^-95, the double nearest.
 #ifdef POSENC_HAVE_MPFR
 
 #include "frequency/presets.hpp"
 #include "frequency/truth.hpp"
 #include "support/catch.hpp"
+#include "support/compare.hpp"
 #include "support/mpfr.hpp"
 #include "support/worse.hpp"
 
 #include <cmath>
+#include <vector>
 
-using posenc::DynamicNtkScaling;
-using posenc::Frequencies;
-using posenc::frequencies;
-using posenc::Index;
-using posenc::LinearScaling;
-using posenc::NtkScaling;
-using posenc::Unscaled;
-using posenc::YarnScaling;
+using namespace posenc;  // NOLINT: every rule there is
+using support::Mpfr;
 
 namespace {
 
@@ -35,9 +31,9 @@ void check(const Frequencies& ours, const truth::InvFreq& expected) {
   CHECK(not_nearest == 0);
 }
 
-template <class Rule>
-void check_rule(const Rule& rule) {
-  check(frequencies(rule), truth::inv_freq(rule));
+template <class Rule, class... Length>
+void check_rule(const Rule& rule, Length... length) {
+  check(frequencies(rule, length...), truth::inv_freq(rule, length...));
 }
 
 }  // namespace
@@ -79,6 +75,93 @@ TEST_CASE("YaRN to 95 bits", "[rules][mpfr]") {
   }
 }
 
+TEST_CASE("the other NTK rules to 95 bits", "[rules][mpfr]") {
+  for (const auto& [model, base, dim] : presets::all) {
+    CAPTURE(model);
+    for (const double factor : {1.1, 4.0, 1000.0}) {
+      CAPTURE(factor);
+      check_rule(AlphaNtkScaling{.rotary_dim = dim, .base = base, .alpha = factor});
+      check_rule(VllmNtkScaling{.rotary_dim = dim, .base = base, .factor = factor});
+      for (const double b : {0.1, 0.625, 1.0, 7.5, 1000.0}) {
+        CAPTURE(b);
+        check_rule(
+            VllmMixedNtkScaling{.rotary_dim = dim, .base = base, .factor = factor, .mixed_b = b});
+      }
+    }
+    for (const Index length : {0, 4096, 4097, 10000, 1 << 30}) {
+      CAPTURE(length);
+      check_rule(
+          PaperDynamicNtkScaling{.rotary_dim = dim, .base = base, .original_max_position = 4096},
+          length);
+    }
+  }
+}
+
+TEST_CASE("ramps over rotations to 95 bits", "[rules][mpfr]") {
+  for (const auto& [model, base, dim] : presets::all) {
+    CAPTURE(model);
+    for (const double factor : {1.5, 8.0, 40.0}) {
+      CAPTURE(factor);
+      Llama3Scaling llama3{.rotary_dim = dim,
+                           .base = base,
+                           .factor = factor,
+                           .low_freq_factor = 1,
+                           .high_freq_factor = 4,
+                           .original_max_position = 8192};
+      check_rule(llama3);
+      llama3.high_freq_factor = 1;
+      check_rule(llama3);
+      check_rule(NtkByPartsScaling{
+          .rotary_dim = dim, .base = base, .factor = factor, .original_max_position = 4096});
+    }
+  }
+}
+
+TEST_CASE("ramps over the pair index to 95 bits", "[rules][mpfr]") {
+  for (const auto& [model, base, dim] : presets::all) {
+    CAPTURE(model);
+    for (const double factor : {1.5, 8.0, 40.0}) {
+      CAPTURE(factor);
+      check_rule(TwoRampNtkScaling{
+          .rotary_dim = dim, .base = base, .factor = factor, .original_max_position = 2048});
+    }
+    DynamicYarnScaling yarn{.rotary_dim = dim, .base = base, .original_max_position = 4096};
+    for (const Index length : {0, 4096, 4097, 10000, 1 << 20}) {
+      CAPTURE(length);
+      yarn.finetuned_max_position.reset();
+      check_rule(yarn, length);
+      yarn.finetuned_max_position = 7001;
+      check_rule(yarn, length);
+    }
+  }
+}
+
+TEST_CASE("divisors and frequencies left out to 95 bits", "[rules][mpfr]") {
+  support::Random random(61);
+  for (const auto& [model, base, dim] : presets::all) {
+    CAPTURE(model);
+    std::vector<double> few, many;
+    for (Index i = 0; i < dim / 2; ++i) {
+      few.push_back(random.uniform(1, 3));
+      many.push_back(random.uniform(0.5, 80));
+    }
+    check_rule(DivisorScaling{.rotary_dim = dim, .base = base, .divisors = many});
+    for (const Index length : {4096, 4097}) {
+      check_rule(LongRopeScaling{.rotary_dim = dim,
+                                 .base = base,
+                                 .short_factor = few,
+                                 .long_factor = many,
+                                 .original_max_position = 4096,
+                                 .factor = 32},
+                 length);
+    }
+    for (const double share : {0.25, 0.7, 1.0}) {
+      check_rule(ProportionalScaling{
+          .head_dim = dim, .base = base, .partial_rotary_factor = share, .factor = 3});
+    }
+  }
+}
+
 TEST_CASE("bases near 1 and large ones", "[rules][mpfr]") {
   for (const double base : {1.0000001, 1.5, 2.0, 1e9, 1e15}) {
     CAPTURE(base);
@@ -88,14 +171,41 @@ TEST_CASE("bases near 1 and large ones", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("the default attention factor of YaRN is the nearest double", "[rules][mpfr]") {
+namespace {
+
+/// k ln(factor) / 10 + 1.
+Mpfr magnitude(double factor, double k = 1) {
+  return Mpfr(k) * log(Mpfr(factor)) / Mpfr(10) + Mpfr(1);
+}
+
+}  // namespace
+
+TEST_CASE("the magnitudes of YaRN are the nearest doubles", "[rules][mpfr]") {
   for (const double factor : {1.0, 1.5, 4.0, 16.0, 40.0}) {
     CAPTURE(factor);
-    const auto ours = frequencies(YarnScaling{
-        .rotary_dim = 64, .base = 10000, .factor = factor, .original_max_position = 4096});
-    const support::Mpfr expected =
-        log(support::Mpfr(factor)) / support::Mpfr(10) + support::Mpfr(1);
-    CHECK(ours.attention_factor() == static_cast<double>(expected));
+    YarnScaling rule{
+        .rotary_dim = 64, .base = 10000, .factor = factor, .original_max_position = 4096};
+    CHECK(frequencies(rule).attention_factor() == static_cast<double>(magnitude(factor)));
+    rule.mscale = 0.9;
+    rule.mscale_all_dim = 0.707;
+    const Mpfr all_dim = magnitude(factor, 0.707);
+    CHECK(frequencies(rule).attention_factor() ==
+          static_cast<double>(magnitude(factor, 0.9) / all_dim));
+    CHECK(frequencies(rule).softmax_scale_multiplier() == static_cast<double>(all_dim * all_dim));
+  }
+}
+
+TEST_CASE("the attention factor of LongRoPE is the nearest double", "[rules][mpfr]") {
+  for (const double factor : {1.0, 1.5, 4.0, 32.0, 64.0}) {
+    CAPTURE(factor);
+    const LongRopeScaling rule{.rotary_dim = 2,
+                               .base = 10000,
+                               .short_factor = {1},
+                               .long_factor = {1},
+                               .original_max_position = 4096,
+                               .factor = factor};
+    const Mpfr expected = sqrt(Mpfr(1) + log(Mpfr(factor)) / log(Mpfr(4096)));
+    CHECK(frequencies(rule, 0).attention_factor() == static_cast<double>(expected));
   }
 }
 

@@ -2,12 +2,22 @@
 #pragma once
 
 #include "support/mpfr.hpp"
+#include <posenc/frequency/divisors.hpp>
+#include <posenc/frequency/dynamic_ntk.hpp>
+#include <posenc/frequency/dynamic_yarn.hpp>
 #include <posenc/frequency/linear.hpp>
+#include <posenc/frequency/llama3.hpp>
+#include <posenc/frequency/longrope.hpp>
 #include <posenc/frequency/ntk.hpp>
+#include <posenc/frequency/ntk_by_parts.hpp>
+#include <posenc/frequency/proportional.hpp>
+#include <posenc/frequency/two_ramp_ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/frequency/vllm_ntk.hpp>
 #include <posenc/frequency/yarn.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 /// The definitions of the scaling rules, evaluated with MPFR. Only where POSENC_HAVE_MPFR is
@@ -55,29 +65,148 @@ inline InvFreq inv_freq(const posenc::DynamicNtkScaling& rule, Index length) {
   return ntk(rule.base, rule.rotary_dim, Mpfr(rule.factor) * ratio - (Mpfr(rule.factor) - 1));
 }
 
-/// r ln(L / (2 pi n)) / (2 ln base).
-inline Mpfr yarn_index(const posenc::YarnScaling& rule, double rotations) {
-  const Mpfr wavelength = Mpfr(static_cast<double>(rule.original_max_position)) /
-                          (Mpfr(2) * Mpfr::pi() * Mpfr(rotations));
-  return Mpfr(static_cast<double>(rule.rotary_dim)) * log(wavelength) /
-         (Mpfr(2) * log(Mpfr(rule.base)));
+inline InvFreq inv_freq(const posenc::AlphaNtkScaling& rule) {
+  return ntk(rule.base, rule.rotary_dim, rule.alpha);
 }
 
-inline InvFreq inv_freq(const posenc::YarnScaling& rule) {
-  Mpfr low = yarn_index(rule, rule.beta_fast), high = yarn_index(rule, rule.beta_slow);
-  if (rule.truncate) {
+inline InvFreq inv_freq(const posenc::PaperDynamicNtkScaling& rule, Index length) {
+  const Index longest = std::max(length, rule.original_max_position);
+  return ntk(
+      rule.base, rule.rotary_dim,
+      Mpfr(static_cast<double>(longest)) / Mpfr(static_cast<double>(rule.original_max_position)));
+}
+
+inline InvFreq inv_freq(const posenc::VllmNtkScaling& rule) {
+  InvFreq w = power_law(rule.base, rule.rotary_dim);
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    const Mpfr share =
+        Mpfr(2.0 * static_cast<double>(i + 1)) / Mpfr(static_cast<double>(rule.rotary_dim));
+    w[i] = w[i] / pow(Mpfr(rule.factor), share);
+  }
+  return w;
+}
+
+inline InvFreq inv_freq(const posenc::VllmMixedNtkScaling& rule) {
+  InvFreq w = power_law(rule.base, rule.rotary_dim);
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    const Mpfr share =
+        Mpfr(static_cast<double>(i + 1)) / Mpfr(static_cast<double>(rule.rotary_dim / 2));
+    w[i] = w[i] / exp(log(Mpfr(rule.factor)) * pow(share, rule.mixed_b));
+  }
+  return w;
+}
+
+inline Mpfr clamped(const Mpfr& x) { return std::max(std::min(x, Mpfr(1)), Mpfr(0)); }
+
+/// r ln(L / (2 pi n)) / (2 ln base).
+inline Mpfr yarn_index(Index rotary_dim, double base, Index length, double rotations) {
+  const Mpfr wavelength =
+      Mpfr(static_cast<double>(length)) / (Mpfr(2) * Mpfr::pi() * Mpfr(rotations));
+  return Mpfr(static_cast<double>(rotary_dim)) * log(wavelength) / (Mpfr(2) * log(Mpfr(base)));
+}
+
+/// rho of each pair.
+inline InvFreq yarn_ramp(Index rotary_dim, double base, Index length, double fast, double slow,
+                         bool truncate) {
+  Mpfr low = yarn_index(rotary_dim, base, length, fast);
+  Mpfr high = yarn_index(rotary_dim, base, length, slow);
+  if (truncate) {
     low = floor(low);
     high = Mpfr(0) - floor(Mpfr(0) - high);
   }
   low = std::max(low, Mpfr(0));
-  high = std::min(high, Mpfr(static_cast<double>(rule.rotary_dim - 1)));
+  high = std::min(high, Mpfr(static_cast<double>(rotary_dim - 1)));
   high = std::max(high, low + Mpfr(1) / Mpfr(1000));
+  InvFreq rho;
+  for (Index i = 0; i < rotary_dim / 2; ++i) {
+    rho.push_back(clamped((Mpfr(static_cast<double>(i)) - low) / (high - low)));
+  }
+  return rho;
+}
 
-  InvFreq w = power_law(rule.base, rule.rotary_dim);
+/// a (1 - rho) + b rho.
+inline InvFreq mix(const InvFreq& a, const InvFreq& b, const InvFreq& rho) {
+  InvFreq w;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    w.push_back(a[i] * (Mpfr(1) - rho[i]) + b[i] * rho[i]);
+  }
+  return w;
+}
+
+inline InvFreq divided(InvFreq w, const Mpfr& factor) {
+  for (Mpfr& value : w) value = value / factor;
+  return w;
+}
+
+inline InvFreq inv_freq(const posenc::YarnScaling& rule) {
+  const InvFreq w = power_law(rule.base, rule.rotary_dim);
+  return mix(w, divided(w, rule.factor),
+             yarn_ramp(rule.rotary_dim, rule.base, rule.original_max_position, rule.beta_fast,
+                       rule.beta_slow, rule.truncate));
+}
+
+inline InvFreq inv_freq(const posenc::DynamicYarnScaling& rule, Index length) {
+  const InvFreq w = power_law(rule.base, rule.rotary_dim);
+  const Index longest =
+      std::max({length, rule.original_max_position, rule.finetuned_max_position.value_or(0)});
+  const Mpfr factor =
+      Mpfr(static_cast<double>(longest)) / Mpfr(static_cast<double>(rule.original_max_position));
+  return mix(w, divided(w, factor),
+             yarn_ramp(rule.rotary_dim, rule.base, rule.original_max_position, rule.beta_fast,
+                       rule.beta_slow, rule.truncate));
+}
+
+inline InvFreq inv_freq(const posenc::TwoRampNtkScaling& rule) {
+  const auto ramp = [&rule](double fast, double slow) {
+    return yarn_ramp(rule.rotary_dim, rule.base, rule.original_max_position, fast, slow, true);
+  };
+  const InvFreq w = power_law(rule.base, rule.rotary_dim);
+  const InvFreq slower =
+      mix(ntk(rule.base, rule.rotary_dim, rule.factor), divided(w, rule.factor), ramp(1.25, 0.75));
+  return mix(w, slower, ramp(16, 2));
+}
+
+/// w (gamma + (1 - gamma) / s), gamma rising from 0 to 1 between `low` and `high` rotations.
+inline InvFreq by_rotations(InvFreq w, double factor, Index length, double low, double high) {
+  for (Mpfr& value : w) {
+    const Mpfr rotations = Mpfr(static_cast<double>(length)) * value / (Mpfr(2) * Mpfr::pi());
+    const Mpfr gamma = low == high ? Mpfr(rotations < Mpfr(low) ? 0 : 1)
+                                   : clamped((rotations - Mpfr(low)) / (Mpfr(high) - Mpfr(low)));
+    value = value * (gamma + (Mpfr(1) - gamma) / Mpfr(factor));
+  }
+  return w;
+}
+
+inline InvFreq inv_freq(const posenc::NtkByPartsScaling& rule) {
+  return by_rotations(power_law(rule.base, rule.rotary_dim), rule.factor,
+                      rule.original_max_position, rule.alpha, rule.beta);
+}
+
+inline InvFreq inv_freq(const posenc::Llama3Scaling& rule) {
+  return by_rotations(power_law(rule.base, rule.rotary_dim), rule.factor,
+                      rule.original_max_position, rule.low_freq_factor, rule.high_freq_factor);
+}
+
+inline InvFreq divided_each(InvFreq w, const std::vector<double>& divisors) {
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = w[i] / Mpfr(divisors[i]);
+  return w;
+}
+
+inline InvFreq inv_freq(const posenc::DivisorScaling& rule) {
+  return divided_each(power_law(rule.base, rule.rotary_dim), rule.divisors);
+}
+
+inline InvFreq inv_freq(const posenc::LongRopeScaling& rule, Index length) {
+  return divided_each(power_law(rule.base, rule.rotary_dim),
+                      length > rule.original_max_position ? rule.long_factor : rule.short_factor);
+}
+
+inline InvFreq inv_freq(const posenc::ProportionalScaling& rule) {
+  InvFreq w = divided(power_law(rule.base, rule.head_dim), rule.factor);
+  const auto turning =
+      std::floor(rule.partial_rotary_factor * static_cast<double>(rule.head_dim) / 2);
   for (std::size_t i = 0; i < w.size(); ++i) {
-    const Mpfr ramp = (Mpfr(static_cast<double>(i)) - low) / (high - low);
-    const Mpfr rho = std::max(std::min(ramp, Mpfr(1)), Mpfr(0));
-    w[i] = w[i] * ((Mpfr(1) - rho) + rho / Mpfr(rule.factor));
+    if (static_cast<double>(i) >= turning) w[i] = 0;
   }
   return w;
 }

@@ -7,6 +7,7 @@
 #include <posenc/frequency/yarn.hpp>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 using posenc::Frequencies;
@@ -62,7 +63,9 @@ void check_against_reference(const YarnScaling& rule) {
 
 TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
   const auto index = [](const YarnScaling& rule, double rotations) {
-    return posenc::detail::yarn_pair_index(rule, rotations).hi;
+    return posenc::detail::index_of_rotations(rule.rotary_dim, rule.base,
+                                              rule.original_max_position, rotations)
+        .hi;
   };
   CHECK(index(yarn(128, 1e4, 4096), 32) == Approx(20.94).margin(0.005));
   CHECK(index(yarn(128, 1e4, 4096), 1) == Approx(45.03).margin(0.005));
@@ -113,9 +116,18 @@ TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
     YarnScaling step = yarn(128, 1e4, 4096);
     step.truncate = false;
     step.beta_fast = step.beta_slow = 8;
-    const double at = posenc::detail::yarn_pair_index(step, 8).hi;
+    const double at = posenc::detail::index_of_rotations(128, 1e4, 4096, 8).hi;
     check_ramp(step, static_cast<Index>(std::floor(at)), static_cast<Index>(std::ceil(at)));
     check_against_reference(step);
+  }
+  SECTION("a step is 0.001 wide") {
+    // So many rotations that the step begins at 39.9995, and pair 40 lies in its middle.
+    YarnScaling step = yarn(128, 1e4, 4096);
+    step.truncate = false;
+    step.beta_fast = step.beta_slow =
+        4096 / (2 * std::acos(-1)) * std::pow(1e4, -2 * 39.9995 / 128);
+    const double kept = std::pow(1e4, -80.0 / 128);
+    CHECK(frequencies(step).inv_freq()[40] == Approx(kept * (1 + 1.0 / 16) / 2).epsilon(1e-9));
   }
   SECTION("the upper end is clamped to rotary_dim - 1, not to the last pair") {
     YarnScaling wide = yarn(16, 1e4, 4096);
@@ -149,4 +161,50 @@ TEST_CASE("attention_factor is 0.1 ln(factor) + 1 unless given", "[yarn]") {
   CHECK(frequencies(rule).attention_factor() == 0.75);
   rule.attention_factor = 0;
   CHECK_THROWS_AS(frequencies(rule), posenc::ConfigError);
+}
+
+TEST_CASE("yarn_mscale is 0.1 k ln(factor) + 1, and 1 up to factor 1", "[yarn]") {
+  CHECK(posenc::yarn_mscale(40) == Approx(1.3688879454113936).epsilon(1e-15));
+  CHECK(posenc::yarn_mscale(40, 0.7) == Approx(0.07 * std::log(40) + 1).epsilon(1e-15));
+  CHECK(posenc::yarn_mscale(40, 0) == 1);
+  CHECK(posenc::yarn_mscale(1) == 1);
+  CHECK(posenc::yarn_mscale(0.5) == 1);
+  CHECK(frequencies(yarn(64, 1e4, 4096)).attention_factor() == posenc::yarn_mscale(16));
+}
+
+TEST_CASE("DeepSeek's magnitudes go to the softmax scale", "[yarn]") {
+  YarnScaling rule = yarn(64, 1e4, 4096);
+  rule.factor = 40;
+  const auto plain = frequencies(rule);
+  const auto deepseek = [&rule](double mscale, double mscale_all_dim) {
+    rule.mscale = mscale;
+    rule.mscale_all_dim = mscale_all_dim;
+    return frequencies(rule);
+  };
+  CHECK(plain.softmax_scale_multiplier() == 1);
+  // DeepSeek-V2 and V3.
+  CHECK(deepseek(0.707, 0.707).attention_factor() == 1);
+  CHECK(deepseek(0.707, 0.707).softmax_scale_multiplier() == Approx(1.5896).margin(5e-5));
+  CHECK(deepseek(1, 1).attention_factor() == 1);
+  CHECK(deepseek(1, 1).softmax_scale_multiplier() == Approx(1.8739).margin(5e-5));
+  CHECK(deepseek(1, 0.707).attention_factor() ==
+        Approx(reference::deepseek_attention_factor(40, 1, 0.707)).epsilon(1e-15));
+  CHECK(deepseek(1, 0.707).softmax_scale_multiplier() ==
+        Approx(reference::deepseek_softmax_multiplier(40, 0.707)).epsilon(1e-15));
+  // vLLM's default for mscale_all_dim.
+  CHECK(deepseek(1, 0).attention_factor() == plain.attention_factor());
+  CHECK(deepseek(1, 0).softmax_scale_multiplier() == 1);
+  CHECK(deepseek(1, 1).inv_freq() == plain.inv_freq());
+
+  rule.mscale.reset();
+  rule.mscale_all_dim = 1;
+  rule.attention_factor = 0.75;
+  CHECK(frequencies(rule).attention_factor() == 0.75);
+  CHECK(frequencies(rule).softmax_scale_multiplier() == Approx(1.8739).margin(5e-5));
+}
+
+TEST_CASE("yarn_mscale refuses what is not finite", "[rules][yarn]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_AS(posenc::yarn_mscale(nan), posenc::ConfigError);
+  CHECK_THROWS_AS(posenc::yarn_mscale(2, nan), posenc::ConfigError);
 }

@@ -7,9 +7,17 @@
 #include <posenc/frequency/ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
+#include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/rope.hpp>
+#include <posenc/rotary/vision_axes.hpp>
+#include <posenc/rotary/xpos.hpp>
 
 #include <Eigen/Core>
+
+#include <vector>
 
 using posenc::HalfRotate;
 using posenc::Index;
@@ -20,13 +28,13 @@ TEMPLATE_TEST_CASE("rotary laws: nothing", "[laws]", float, double, Eigen::half,
   laws::check_rotary<TestType>(posenc::NoRotation{}, 8, 0, 0);
 }
 
-template <class Pairing>
-void check_all_scalars(const Rope<Pairing>& rope, Index head_dim) {
+template <class Rotary>
+void check_all_scalars(const Rotary& rope, Index head_dim, const laws::RotaryDomain& domain = {}) {
   const Index first = rope.rotary_offset(), last = first + rope.rotary_dim();
-  laws::check_rotary<float>(rope, head_dim, first, last);
-  laws::check_rotary<double>(rope, head_dim, first, last);
-  laws::check_rotary<Eigen::half>(rope, head_dim, first, last);
-  laws::check_rotary<Eigen::bfloat16>(rope, head_dim, first, last);
+  laws::check_rotary<float>(rope, head_dim, first, last, domain);
+  laws::check_rotary<double>(rope, head_dim, first, last, domain);
+  laws::check_rotary<Eigen::half>(rope, head_dim, first, last, domain);
+  laws::check_rotary<Eigen::bfloat16>(rope, head_dim, first, last, domain);
 }
 
 TEMPLATE_TEST_CASE("rotary laws: rope", "[laws]", Interleaved, HalfRotate) {
@@ -46,6 +54,48 @@ TEMPLATE_TEST_CASE("rotary laws: rope", "[laws]", Interleaved, HalfRotate) {
     REQUIRE(rope.frequencies().attention_factor() > 1.2);
     check_all_scalars(rope, 12);
   }
+}
+
+TEMPLATE_TEST_CASE("rotary laws: rope on several axes", "[laws]", Interleaved, HalfRotate) {
+  using R = Rope<TestType>;
+  const posenc::YarnScaling rule{
+      .rotary_dim = 24, .base = 10000, .factor = 16, .original_max_position = 4096};
+  SECTION("in chunks") {
+    check_all_scalars(R(rule, 1, posenc::mrope_chunked({2, 5, 5})), 27, {.axes = 3});
+  }
+  SECTION("interleaved") {
+    check_all_scalars(R(rule, 0, posenc::mrope_interleaved({6, 3, 3}, posenc::MropeTail::Fourth)),
+                      24, {.axes = 4});
+  }
+  SECTION("rows and columns of a picture") {
+    check_all_scalars(R(posenc::qwen2_vl_vision({.head_dim = 16, .base = 10000})), 16, {.axes = 2});
+  }
+}
+
+TEMPLATE_TEST_CASE("rotary laws: xpos", "[laws]", Interleaved, HalfRotate) {
+  using R = posenc::XPos<TestType>;
+  const posenc::NtkScaling rule{.rotary_dim = 12, .base = 10000, .factor = 4};
+  check_all_scalars(R(rule, {.scale_base = 512, .centre = 400}), 12, {.farthest = 1900});
+  check_all_scalars(R(rule, {.scale_base = 4096}, 3), 17, {.farthest = 15000});
+}
+
+TEMPLATE_TEST_CASE("rotary laws: mixed rope", "[laws]", Interleaved, HalfRotate) {
+  const std::vector<double> w{1, 0.5, 0.25, -0.125, 0.75, -1};
+  const posenc::MixedRope<TestType> rope(
+      w, {.axes = 2, .heads = 1, .rotary_dim = 6, .rotary_offset = 1});
+  const laws::RotaryDomain domain{.axes = 2, .heads = 1};
+  laws::check_rotary<float>(rope, 9, 1, 7, domain);
+  laws::check_rotary<double>(rope, 9, 1, 7, domain);
+  laws::check_rotary<Eigen::half>(rope, 9, 1, 7, domain);
+  laws::check_rotary<Eigen::bfloat16>(rope, 9, 1, 7, domain);
+}
+
+TEST_CASE("rotary laws: chatglm, and a rope whose pairing is known at run time", "[laws]") {
+  check_all_scalars(posenc::ChatGlmRope(16, 10000), 18, {.axes = 2});
+  check_all_scalars(
+      posenc::AnyRope(posenc::PairingKind::Interleaved,
+                      posenc::frequencies(posenc::Unscaled{.rotary_dim = 8, .base = 10000}), 2),
+      11);
 }
 
 namespace {

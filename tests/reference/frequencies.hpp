@@ -120,4 +120,124 @@ inline Frequencies yarn_frequencies(const YarnParameters& p) {
   return f;
 }
 
+/// YaRN with the factor max(length, longest) / L, where a model was finetuned for `longest`.
+inline Frequencies dynamic_yarn_frequencies(YarnParameters p, double longest, double length) {
+  p.factor = std::max(length, longest) / p.original_max_position;
+  return yarn_frequencies(p);
+}
+
+/// DeepSeek's magnitudes: of cos and sin, and of the softmax scale.
+inline double deepseek_attention_factor(double factor, double mscale, double mscale_all_dim) {
+  return yarn_mscale(factor, mscale) / yarn_mscale(factor, mscale_all_dim);
+}
+inline double deepseek_softmax_multiplier(double factor, double mscale_all_dim) {
+  return yarn_mscale(factor, mscale_all_dim) * yarn_mscale(factor, mscale_all_dim);
+}
+
+/// vLLM's "ntk": w'_i = w_i s^(-2(i+1)/r), or w_i / exp(ln s ((i+1) / (r/2))^mixed_b).
+inline Frequencies vllm_ntk_frequencies(std::int64_t rotary_dim, double base, double factor,
+                                        std::optional<double> mixed_b = std::nullopt) {
+  Frequencies f = default_frequencies(rotary_dim, base);
+  const long double s = static_cast<long double>(factor);
+  for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
+    const long double share =
+        static_cast<long double>(i + 1) / (static_cast<long double>(rotary_dim) / 2.0L);
+    f.inv_freq[i] /=
+        mixed_b ? std::exp(std::log(s) * std::pow(share, static_cast<long double>(*mixed_b)))
+                : std::pow(s, share);
+  }
+  return f;
+}
+
+/// How often a frequency turns within L positions.
+inline long double rotations(long double inv_freq, double original_max_position) {
+  return static_cast<long double>(original_max_position) * inv_freq / (2.0L * std::acos(-1.0L));
+}
+
+/// arXiv 2309.00071, equations 18 to 20: w' = w (gamma + (1 - gamma) / s), gamma rising from 0 to 1
+/// between alpha and beta rotations.
+inline Frequencies ntk_by_parts_frequencies(std::int64_t rotary_dim, double base, double factor,
+                                            double original_max_position, double alpha,
+                                            double beta) {
+  Frequencies f = default_frequencies(rotary_dim, base);
+  for (long double& w : f.inv_freq) {
+    const long double n = rotations(w, original_max_position);
+    const long double a = static_cast<long double>(alpha), b = static_cast<long double>(beta);
+    const long double gamma = std::clamp((n - a) / (b - a), 0.0L, 1.0L);
+    w *= gamma + (1.0L - gamma) / static_cast<long double>(factor);
+  }
+  return f;
+}
+
+/// Llama 3.1 in Meta's three branches, over the wavelength.
+inline Frequencies llama3_frequencies(std::int64_t rotary_dim, double base, double factor,
+                                      double low_freq_factor, double high_freq_factor,
+                                      double original_max_position) {
+  Frequencies f = default_frequencies(rotary_dim, base);
+  const long double s = static_cast<long double>(factor);
+  const long double length = static_cast<long double>(original_max_position);
+  const long double low = static_cast<long double>(low_freq_factor);
+  const long double high = static_cast<long double>(high_freq_factor);
+  for (long double& w : f.inv_freq) {
+    const long double wavelength = 2.0L * std::acos(-1.0L) / w;
+    if (wavelength <= length / high) continue;
+    if (wavelength > length / low) {
+      w /= s;
+    } else {
+      const long double smooth = (length / wavelength - low) / (high - low);
+      w = (1.0L - smooth) * w / s + smooth * w;
+    }
+  }
+  return f;
+}
+
+/// "Part NTK" of the YaRN repository.
+inline Frequencies two_ramp_frequencies(std::int64_t rotary_dim, double base, double factor,
+                                        double original_max_position) {
+  const auto ramp = [&](double fast, double slow, std::size_t i) {
+    const YarnBounds bounds = yarn_bounds({.rotary_dim = rotary_dim,
+                                           .base = base,
+                                           .original_max_position = original_max_position,
+                                           .beta_fast = fast,
+                                           .beta_slow = slow});
+    return std::clamp((static_cast<long double>(i) - bounds.low) / (bounds.high - bounds.low), 0.0L,
+                      1.0L);
+  };
+  Frequencies f = default_frequencies(rotary_dim, base);
+  const auto ntk = ntk_frequencies(rotary_dim, base, static_cast<long double>(factor)).inv_freq;
+  const auto linear = linear_frequencies(rotary_dim, base, factor).inv_freq;
+  for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
+    const long double inner = ramp(1.25, 0.75, i), outer = ramp(16, 2, i);
+    const long double scaled = linear[i] * inner + ntk[i] * (1.0L - inner);
+    f.inv_freq[i] = scaled * outer + f.inv_freq[i] * (1.0L - outer);
+  }
+  return f;
+}
+
+/// w'_i = w_i / divisor_i.
+inline Frequencies divided_frequencies(std::int64_t rotary_dim, double base,
+                                       const std::vector<double>& divisors,
+                                       double attention_factor) {
+  Frequencies f = default_frequencies(rotary_dim, base);
+  for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
+    f.inv_freq[i] /= static_cast<long double>(divisors.at(i));
+  }
+  f.attention_factor = attention_factor;
+  return f;
+}
+
+/// sqrt(1 + ln s / ln L), 1 for s <= 1.
+inline double longrope_attention_factor(double factor, double original_max_position) {
+  return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original_max_position));
+}
+
+/// The first int(share * d / 2) of d / 2 pairs turn.
+inline Frequencies proportional_frequencies(std::int64_t head_dim, double base, double share,
+                                            double factor) {
+  Frequencies f = linear_frequencies(head_dim, base, factor);
+  const auto turning = static_cast<std::int64_t>(share * static_cast<double>(head_dim) / 2);
+  for (auto i = static_cast<std::size_t>(turning); i < f.inv_freq.size(); ++i) f.inv_freq[i] = 0;
+  return f;
+}
+
 }  // namespace reference

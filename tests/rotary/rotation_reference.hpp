@@ -86,28 +86,33 @@ inline std::vector<double> expected_row(const Expectation& expect, const std::ve
   return reference::rotate(x, position, expect.inv_freq, expect.rule);
 }
 
-/// The greatest error of y against the reference rotation of x, as a multiple of its tolerance;
-/// infinite where a channel that is not rotated differs at all.
-///   Shapes: x, y [B, S, H, D], positions [B * S]
-template <class T>
-double worst_error(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
-                   const std::vector<double>& positions, const Expectation& expect) {
+/// How near a pair of norm 1 before its rotation has to come.
+struct PairTolerance {
+  double norm = 1;             ///< its norm after the rotation
+  double angle_error = 4e-16;  ///< of cos and sin
+  double extra_roundings = 0;  ///< of cos and sin
+};
+
+/// The greatest error of y against row(b, s, h, head vector of x), as a multiple of its tolerance;
+/// infinite where a channel that is not rotated differs at all. tolerance(b, s, i) is that of pair i.
+///   Shapes: x, y [B, S, H, D]
+template <class T, class Row, class ToleranceOf>
+double worst_error_of_rows(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
+                           const reference::RopeRule& rule, std::size_t pairs, const Row& row,
+                           const ToleranceOf& tolerance_of) {
   double worst = 0;
-  const double m = expect.direction == Direction::Inverse ? 1 / expect.rule.attention_factor
-                                                          : expect.rule.attention_factor;
-  // The inverse multiplies a rounded m cos by a rounded 1 / m^2: two roundings more.
-  const double extra = expect.direction == Direction::Inverse && m != 1 ? 2 : 0;
   for (Index b = 0; b < x.batch; ++b) {
     for (Index s = 0; s < x.seq; ++s) {
-      const double position = positions.at(static_cast<std::size_t>(b * x.seq + s));
       for (Index h = 0; h < x.heads; ++h) {
         const auto in = support::row_of(x, b, s, h), out = support::row_of(y, b, s, h);
-        const auto want = expected_row(expect, in, position);
+        const auto want = row(b, s, h, in);
         std::vector<double> allowed(in.size(), 0.0);
-        for (std::size_t i = 0; i < expect.inv_freq.size(); ++i) {
-          const auto at = reference::pair_channels(expect.rule, expect.inv_freq.size(), i);
-          const double n = m * std::hypot(in[at.first], in[at.second]);
-          allowed[at.first] = allowed[at.second] = tolerance<T>(n, expect.angle_error, extra);
+        for (std::size_t i = 0; i < pairs; ++i) {
+          const auto at = reference::pair_channels(rule, pairs, i);
+          const PairTolerance pair = tolerance_of(b, s, i);
+          const double n = pair.norm * std::hypot(in[at.first], in[at.second]);
+          allowed[at.first] = allowed[at.second] =
+              tolerance<T>(n, pair.angle_error, pair.extra_roundings);
         }
         for (std::size_t d = 0; d < in.size(); ++d) {
           const double error = support::abs_difference(out[d], want[d]);
@@ -117,6 +122,39 @@ double worst_error(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
     }
   }
   return worst;
+}
+
+/// The same against the reference rotation by positions [B * S].
+template <class T>
+double worst_error(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
+                   const std::vector<double>& positions, const Expectation& expect) {
+  const double m = expect.direction == Direction::Inverse ? 1 / expect.rule.attention_factor
+                                                          : expect.rule.attention_factor;
+  // The inverse multiplies a rounded m cos by a rounded 1 / m^2: two roundings more.
+  const double extra = expect.direction == Direction::Inverse && m != 1 ? 2 : 0;
+  return worst_error_of_rows(
+      x, y, expect.rule, expect.inv_freq.size(),
+      [&](Index b, Index s, Index, const std::vector<double>& in) {
+        return expected_row(expect, in, positions.at(static_cast<std::size_t>(b * x.seq + s)));
+      },
+      [&](Index, Index, std::size_t) {
+        return PairTolerance{m, expect.angle_error, extra};
+      });
+}
+
+/// The same against cos and sin that turn(b, s) gives, attention factor in the rule.
+template <class T, class TurnOf>
+double worst_error_of_turns(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
+                            const reference::RopeRule& rule, std::size_t pairs, const TurnOf& turn,
+                            double angle_error = 4e-16) {
+  return worst_error_of_rows(
+      x, y, rule, pairs,
+      [&](Index b, Index s, Index, const std::vector<double>& in) {
+        return reference::rotate_by(in, turn(b, s), rule);
+      },
+      [&](Index, Index, std::size_t) {
+        return PairTolerance{rule.attention_factor, angle_error};
+      });
 }
 
 /// x after posenc's rotation in the given direction, in place.

@@ -44,6 +44,7 @@ class Mpfr {
 
   friend Mpfr exp(const Mpfr& x) { return apply(mpfr_exp, x); }
   friend Mpfr log(const Mpfr& x) { return apply(mpfr_log, x); }
+  friend Mpfr sqrt(const Mpfr& x) { return apply(mpfr_sqrt, x); }
   friend Mpfr cos(const Mpfr& x) { return apply(mpfr_cos, x); }
   friend Mpfr sin(const Mpfr& x) { return apply(mpfr_sin, x); }
   friend Mpfr pow(const Mpfr& x, const Mpfr& y) { return apply(mpfr_pow, x, y); }

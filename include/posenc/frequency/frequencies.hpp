@@ -81,6 +81,12 @@ concept FrequencyRule = requires(const R& rule) {
   { frequencies(rule) } -> std::same_as<Frequencies>;
 };
 
+/// A rule that depends on the length of the sequence: frequencies(rule, length).
+template <class R>
+concept LengthFrequencyRule = requires(const R& rule, Index length) {
+  { frequencies(rule, length) } -> std::same_as<Frequencies>;
+};
+
 namespace detail {
 
 /// Calls frequencies(rule) from inside classes that have a member of that name.
@@ -91,23 +97,30 @@ Frequencies evaluate(const R& rule) {
 
 // Checks shared by the rules; `rule` is the name that messages carry.
 
-inline void check_rotary_dim(const char* rule, Index rotary_dim, Index smallest = 2) {
+inline void check_rotary_dim(const char* rule, Index rotary_dim, Index smallest = 2,
+                             const char* field = "rotary_dim") {
   if (rotary_dim < smallest || rotary_dim % 2 != 0) {
-    fail<ConfigError>(rule, "rotary_dim must be even and at least ", smallest, " but is ",
-                      rotary_dim);
+    fail<ConfigError>(rule, field, " must be even and at least ", smallest, " but is ", rotary_dim);
   }
+}
+
+/// Beyond any use; powers and logarithms stay finite below.
+inline void check_size(const char* rule, const char* field, double value) {
+  if (value > 1e100) fail<ConfigError>(rule, field, " must not exceed 1e100 but is ", value);
 }
 
 inline void check_base(const char* rule, double base) {
   if (!std::isfinite(base) || base <= 1) {
     fail<ConfigError>(rule, "base must be given, finite and greater than 1, but is ", base);
   }
+  check_size(rule, "base", base);
 }
 
-inline void check_scaling_factor(const char* rule, double factor) {
+inline void check_scaling_factor(const char* rule, double factor, const char* field = "factor") {
   if (!std::isfinite(factor) || factor < 1) {
-    fail<ConfigError>(rule, "factor must be given, finite and at least 1, but is ", factor);
+    fail<ConfigError>(rule, field, " must be given, finite and at least 1, but is ", factor);
   }
+  check_size(rule, field, factor);
 }
 
 inline void check_original_max_position(const char* rule, Index length) {
@@ -116,12 +129,22 @@ inline void check_original_max_position(const char* rule, Index length) {
   }
 }
 
+inline void check_length(const char* rule, Index length) {
+  if (length < 0) fail<PositionError>(rule, "the length must not be negative but is ", length);
+}
+
 /// base^(-2i / dim) for i < count.
 inline std::vector<DoubleDouble> power_law(DoubleDouble base, Index dim, Index count) {
   const DoubleDouble step = log(base) * -2.0 / static_cast<double>(dim);
   std::vector<DoubleDouble> inv_freq;
   inv_freq.reserve(static_cast<std::size_t>(count));
   for (Index i = 0; i < count; ++i) inv_freq.push_back(exp(step * static_cast<double>(i)));
+  return inv_freq;
+}
+
+/// w_i / factor; factor 1 keeps the bits.
+inline std::vector<DoubleDouble> divided(std::vector<DoubleDouble> inv_freq, DoubleDouble factor) {
+  for (DoubleDouble& w : inv_freq) w = w / factor;
   return inv_freq;
 }
 

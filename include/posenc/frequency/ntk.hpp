@@ -3,6 +3,8 @@
 
 #include <posenc/frequency/frequencies.hpp>
 
+#include <utility>
+
 POSENC_STABLE_BEGIN
 
 /// NTK-aware scaling, static: a larger base, so that the first frequency stays and the last is
@@ -10,16 +12,16 @@ POSENC_STABLE_BEGIN
 struct NtkScaling {
   Index rotary_dim = 0;  ///< required; even, >= 4
   double base = 0;       ///< required
-  double factor = 0;     ///< required, >= 1; "alpha", lucidrains' theta_rescale_factor
+  double factor = 0;     ///< required, >= 1; lucidrains' theta_rescale_factor
 };
 
-/// Dynamic NTK as Hugging Face defines it: the base grows once the sequence is longer than the
-/// trained length.
-struct DynamicNtkScaling {
+/// The same under the name that Hunyuan's files have for it, {"type": "dynamic", "alpha": 1000}:
+/// nothing in it depends on the length. vLLM's "dynamic" is this as well, with alpha = s^2 - s + 1
+/// for factor s.
+struct AlphaNtkScaling {
   Index rotary_dim = 0;  ///< required; even, >= 4
   double base = 0;       ///< required
-  double factor = 0;     ///< required, >= 1; factor 1 is the form of the YaRN paper, section 3.3
-  Index original_max_position = 0;  ///< required; Hugging Face takes max_position_embeddings
+  double alpha = 0;      ///< required, >= 1
 };
 
 POSENC_STABLE_END
@@ -48,25 +50,13 @@ inline Frequencies frequencies(const NtkScaling& rule) {
   return Frequencies(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim));
 }
 
-/// As NtkScaling with factor * max(length, L) / L - (factor - 1) in place of the factor, L =
-/// original_max_position; up to L these are the bits of Unscaled. A function of the length that
-/// remembers nothing: keys cached under the frequencies of another length keep that length's
-/// rotation.
-///   Throws: ConfigError; PositionError for a negative length.
-inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
-  constexpr auto name = "DynamicNtkScaling";
-  detail::check_rotary_dim(name, rule.rotary_dim, 4);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
-  detail::check_original_max_position(name, rule.original_max_position);
-  if (length < 0) {
-    detail::fail<PositionError>(name, "the length must not be negative but is ", length);
-  }
-  const auto original = static_cast<double>(rule.original_max_position);
-  const double excess = (std::max)(static_cast<double>(length) - original, 0.0);
-  // factor * l / L - (factor - 1), written so that excess 0 gives exactly 1.
-  const DoubleDouble scale = DoubleDouble(rule.factor) * excess / original + 1.0;
-  return Frequencies(detail::ntk_power_law(rule.base, scale, rule.rotary_dim));
+/// NtkScaling with factor = alpha, bit for bit.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const AlphaNtkScaling& rule) {
+  detail::check_rotary_dim("AlphaNtkScaling", rule.rotary_dim, 4);
+  detail::check_base("AlphaNtkScaling", rule.base);
+  detail::check_scaling_factor("AlphaNtkScaling", rule.alpha, "alpha");
+  return Frequencies(detail::ntk_power_law(rule.base, rule.alpha, rule.rotary_dim));
 }
 
 POSENC_END

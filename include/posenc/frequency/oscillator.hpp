@@ -4,13 +4,17 @@
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/frequency/angle_policy.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/twice.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <cstddef>
 #include <span>
+#include <vector>
 
 POSENC_BEGIN
 
@@ -22,10 +26,22 @@ POSENC_BEGIN
 /// float32).
 ///   Accuracy: for a = |position * inv_freq|: float within 0.5 ulp + 4e-16 for a <= 2^40, + 1e-13
 ///             to 2^50; double within 4e-16 for a <= 2^40, 1e-13 to 2^50. Larger angles are a
-///             PositionError of the encoders.
+///             PositionError of the encoders. With AnglePolicy::HfFloat32 within 0.5 ulp + 4e-16 of
+///             cos and sin of the float angle.
 class Oscillator {
  public:
-  explicit Oscillator(std::span<const DoubleDouble> inv_freq) {
+  explicit Oscillator(std::span<const DoubleDouble> inv_freq,
+                      AnglePolicy policy = AnglePolicy::Exact)
+      : policy_(policy) {
+    if (policy == AnglePolicy::HfFloat32) {
+      // A floor under the fastest keeps positions within float.
+      fastest_ = 0x1p-70;
+      for (const DoubleDouble& w : inv_freq) {
+        float_inv_freq_.push_back(static_cast<float>(w.hi));
+        fastest_ = (std::max)(fastest_, std::abs(static_cast<double>(float_inv_freq_.back())));
+      }
+      return;
+    }
     turns_hi_.reserve(inv_freq.size());
     turns_lo_.reserve(inv_freq.size());
     for (const DoubleDouble& w : inv_freq) {
@@ -37,55 +53,112 @@ class Oscillator {
   }
 
   /// Number of frequencies.
-  Index size() const noexcept { return static_cast<Index>(turns_hi_.size()); }
+  Index size() const noexcept {
+    return static_cast<Index>((std::max)(turns_hi_.size(), float_inv_freq_.size()));
+  }
+  AnglePolicy policy() const noexcept { return policy_; }
 
   /// cos and sin of position * inv_freq[i].
   CosSin at(double position, Index i) const noexcept {
     const auto k = static_cast<std::size_t>(i);
+    if (policy_ == AnglePolicy::HfFloat32) {
+      const float angle = static_cast<float>(position) * float_inv_freq_[k];
+      return cos_sin(static_cast<double>(angle), detail::two_over_pi);
+    }
     return cos_sin(position, DoubleDouble(turns_hi_[k], turns_lo_[k]));
   }
 
   /// factor * cos and factor * sin of frequencies first .. first + count - 1, rounded once to T
-  /// (float or double).
+  /// (float or double). With AnglePolicy::HfFloat32 cos, sin, factor and their products are rounded
+  /// to float.
   ///   Shapes: cos_row, sin_row [count]
   ///   Cost:   about 25 vector operations for each vector of doubles; no allocation
   template <class Tier = tier::Best, std::floating_point T>
   void row(double position, Index first, Index count, double factor, T* cos_row,
            T* sin_row) const noexcept {
-    using P = Pack<double, Tier>;
-    Index i = 0;
-    for (; i + 2 * P::width <= count; i += 2 * P::width) {
-      write<Twice<P>>(position, first + i, factor, cos_row + i, sin_row + i);
-    }
-    if (i + P::width <= count) {
-      write<P>(position, first + i, factor, cos_row + i, sin_row + i);
-      i += P::width;
-    }
-    if (i < count)
-      write_partial<P>(position, first + i, factor, cos_row + i, sin_row + i, count - i);
+    write_row<Tier>(OnePosition{position}, first, count, factor, cos_row, sin_row);
   }
 
-  /// Largest |inv_freq|.
+  /// The same where every frequency has a position of its own, positions [count].
+  template <class Tier = tier::Best, std::floating_point T>
+  void row(const double* positions, Index first, Index count, double factor, T* cos_row,
+           T* sin_row) const noexcept {
+    write_row<Tier>(PositionOfEach{positions}, first, count, factor, cos_row, sin_row);
+  }
+
+  /// Largest |inv_freq|, which limits how far positions reach.
   double fastest() const noexcept { return fastest_; }
 
  private:
-  template <class P, class T>
-  POSENC_ALWAYS_INLINE void write(double position, Index first, double factor, T* cos_row,
-                                  T* sin_row) const noexcept {
-    const CosSinOf<P> value = cos_sin(P::broadcast(position), P::load(turns_hi_.data() + first),
-                                      P::load(turns_lo_.data() + first));
-    store_as(times(factor, value.cos), cos_row);
-    store_as(times(factor, value.sin), sin_row);
+  struct OnePosition {
+    double position;
+    double at(Index) const noexcept { return position; }
+    template <class P>
+    P load(Index) const noexcept {
+      return P::broadcast(position);
+    }
+    template <class P>
+    P load_partial(Index, Index) const noexcept {
+      return P::broadcast(position);
+    }
+  };
+  struct PositionOfEach {
+    const double* positions;
+    double at(Index i) const noexcept { return positions[i]; }
+    template <class P>
+    P load(Index i) const noexcept {
+      return P::load(positions + i);
+    }
+    template <class P>
+    P load_partial(Index i, Index n) const noexcept {
+      return P::load_partial(positions + i, n);
+    }
+  };
+
+  template <class Tier, class Where, class T>
+  void write_row(Where where, Index first, Index count, double factor, T* cos_row,
+                 T* sin_row) const noexcept {
+    if (policy_ == AnglePolicy::HfFloat32) {
+      write_in_float(where, first, count, factor, cos_row, sin_row);
+      return;
+    }
+    using P = Pack<double, Tier>;
+    Index i = 0;
+    for (; i + 2 * P::width <= count; i += 2 * P::width) {
+      write<Twice<P>>(where, i, first, factor, cos_row, sin_row);
+    }
+    if (i + P::width <= count) {
+      write<P>(where, i, first, factor, cos_row, sin_row);
+      i += P::width;
+    }
+    if (const Index rest = count - i; rest > 0) {
+      const CosSinOf<P> value = cos_sin(where.template load_partial<P>(i, rest),
+                                        P::load_partial(turns_hi_.data() + first + i, rest),
+                                        P::load_partial(turns_lo_.data() + first + i, rest));
+      store_partial_as(times(factor, value.cos), cos_row + i, rest);
+      store_partial_as(times(factor, value.sin), sin_row + i, rest);
+    }
   }
 
-  template <class P, class T>
-  void write_partial(double position, Index first, double factor, T* cos_row, T* sin_row,
-                     Index count) const noexcept {
+  template <class P, class Where, class T>
+  POSENC_ALWAYS_INLINE void write(Where where, Index i, Index first, double factor, T* cos_row,
+                                  T* sin_row) const noexcept {
     const CosSinOf<P> value =
-        cos_sin(P::broadcast(position), P::load_partial(turns_hi_.data() + first, count),
-                P::load_partial(turns_lo_.data() + first, count));
-    store_partial_as(times(factor, value.cos), cos_row, count);
-    store_partial_as(times(factor, value.sin), sin_row, count);
+        cos_sin(where.template load<P>(i), P::load(turns_hi_.data() + first + i),
+                P::load(turns_lo_.data() + first + i));
+    store_as(times(factor, value.cos), cos_row + i);
+    store_as(times(factor, value.sin), sin_row + i);
+  }
+
+  template <class Where, class T>
+  void write_in_float(Where where, Index first, Index count, double factor, T* cos_row,
+                      T* sin_row) const noexcept {
+    const auto float_factor = static_cast<float>(factor);
+    for (Index i = 0; i < count; ++i) {
+      const CosSin value = at(where.at(i), first + i);
+      cos_row[i] = static_cast<T>(float_factor * static_cast<float>(value.cos));
+      sin_row[i] = static_cast<T>(float_factor * static_cast<float>(value.sin));
+    }
   }
 
   template <class P>
@@ -111,7 +184,9 @@ class Oscillator {
 
   // Two arrays rather than one of pairs: a row is then two streams of neighbouring lanes.
   detail::AlignedVector<double> turns_hi_, turns_lo_;
+  std::vector<float> float_inv_freq_;  ///< instead of these with AnglePolicy::HfFloat32
   double fastest_ = 0;
+  AnglePolicy policy_ = AnglePolicy::Exact;
 };
 
 namespace detail {

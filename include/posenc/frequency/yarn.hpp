@@ -2,16 +2,17 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/index_ramp.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 POSENC_STABLE_BEGIN
 
 /// YaRN (arXiv 2309.00071) as its own code and every model has it: the ramp is linear in the pair's
-/// index, where the paper's equation 18 is linear in the number of rotations. End points agree, the
-/// inside differs by up to 67 %.
+/// index, where the paper's equation 18 is linear in the number of rotations (NtkByPartsScaling).
+/// End points agree, the inside differs by up to 67 %.
 struct YarnScaling {
   Index rotary_dim = 0;             ///< required; even
   double base = 0;                  ///< required
@@ -20,8 +21,14 @@ struct YarnScaling {
   double beta_fast = 32;            ///< pairs with more rotations in L keep their frequency
   double beta_slow = 1;             ///< pairs with fewer are divided by factor
   bool truncate = true;  ///< round the ramp's ends outward to whole pairs; gpt-oss does not
-  std::optional<double> attention_factor =
-      std::nullopt;  ///< the final multiplier of cos and sin; 0.1 ln(factor) + 1 if not given
+  /// The final multiplier of cos and sin; yarn_mscale(factor) if neither it nor mscale is given.
+  std::optional<double> attention_factor = std::nullopt;
+  /// DeepSeek: the multiplier is yarn_mscale(factor, mscale) / yarn_mscale(factor, mscale_all_dim).
+  /// Needs mscale_all_dim, without which Hugging Face ignores it; excludes attention_factor.
+  std::optional<double> mscale = std::nullopt;
+  /// DeepSeek: softmax_scale_multiplier is yarn_mscale(factor, mscale_all_dim)^2. Needs mscale or
+  /// attention_factor: alone it divides cos and sin in vLLM, and not in Hugging Face.
+  std::optional<double> mscale_all_dim = std::nullopt;
 };
 
 POSENC_STABLE_END
@@ -30,16 +37,54 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// The (real) pair index that turns `rotations` times within the trained length:
-/// dim * ln(L / (2 pi rotations)) / (2 ln base).
-inline DoubleDouble yarn_pair_index(const YarnScaling& rule, double rotations) {
-  const DoubleDouble wavelength =
-      static_cast<double>(rule.original_max_position) / (pi * 2.0 * rotations);
-  return log(wavelength) * static_cast<double>(rule.rotary_dim) /
-         (log(DoubleDouble(rule.base)) * 2.0);
+/// k ln(factor) / 10 + 1; 1 up to factor 1.
+inline DoubleDouble yarn_magnitude(DoubleDouble factor, double k = 1) {
+  if (factor <= DoubleDouble(1.0)) return 1.0;
+  return log(factor) * k / 10.0 + 1.0;
+}
+
+inline void check_betas(const char* rule, double beta_fast, double beta_slow) {
+  // Far from any use; logarithms stay finite within.
+  if (!(beta_slow >= 1e-30) || !(beta_fast >= beta_slow) || !(beta_fast <= 1e30)) {
+    fail<ConfigError>(rule, "1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are ",
+                      beta_fast, " and ", beta_slow);
+  }
+}
+
+inline void check_mscales(const YarnScaling& rule) {
+  constexpr auto name = "YarnScaling";
+  const auto check_value = [](const char* field, const std::optional<double>& value) {
+    if (value && !(*value >= 0 && std::isfinite(*value))) {
+      fail<ConfigError>(name, field, " must be finite and not negative but is ", *value);
+    }
+  };
+  check_value("mscale", rule.mscale);
+  check_value("mscale_all_dim", rule.mscale_all_dim);
+  if (rule.mscale && rule.attention_factor) {
+    fail<ConfigError>(name, "mscale and attention_factor contradict each other: they are ",
+                      *rule.mscale, " and ", *rule.attention_factor);
+  }
+  if (rule.mscale && !rule.mscale_all_dim) {
+    fail<ConfigError>(name, "mscale needs mscale_all_dim; it is ", *rule.mscale);
+  }
+  if (rule.mscale_all_dim && !rule.mscale && !rule.attention_factor) {
+    fail<ConfigError>(name, "mscale_all_dim needs mscale or attention_factor; it is ",
+                      *rule.mscale_all_dim);
+  }
 }
 
 }  // namespace detail
+
+/// YaRN's magnitude, k ln(factor) / 10 + 1, and 1 for factors up to 1; "get_mscale". The reader of
+/// a file whose attention factor is relative to it multiplies with it; k is 0.7 in TeleChat3.
+///   Throws: ConfigError for values that are not finite.
+inline double yarn_mscale(double factor, double k = 1) {
+  if (!std::isfinite(factor) || !std::isfinite(k)) {
+    detail::fail<ConfigError>("yarn_mscale", "factor and k must be finite but are ", factor,
+                              " and ", k);
+  }
+  return detail::yarn_magnitude(factor, k).hi;
+}
 
 /// w_i' = w_i (1 - rho_i) + w_i / factor * rho_i, rho_i = clamp((i - low) / (high - low), 0, 1),
 /// where low and high are the pair indices of beta_fast and beta_slow, clamped to [0, rotary_dim -
@@ -52,36 +97,20 @@ inline Frequencies frequencies(const YarnScaling& rule) {
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
   detail::check_original_max_position(name, rule.original_max_position);
-  if (!(rule.beta_slow > 0) || !(rule.beta_fast >= rule.beta_slow) ||
-      !std::isfinite(rule.beta_fast)) {
-    detail::fail<ConfigError>(name, "beta_fast >= beta_slow > 0 must hold but they are ",
-                              rule.beta_fast, " and ", rule.beta_slow);
-  }
-
-  DoubleDouble low = detail::yarn_pair_index(rule, rule.beta_fast);
-  DoubleDouble high = detail::yarn_pair_index(rule, rule.beta_slow);
-  if (rule.truncate) {
-    low = detail::floor(low);
-    high = -detail::floor(-high);
-  }
-  const DoubleDouble narrowest = DoubleDouble(1.0) / 1000.0;
-  low = (std::max)(low, DoubleDouble(0));
-  high = (std::min)(high, DoubleDouble(static_cast<double>(rule.rotary_dim - 1)));
-  high = (std::max)(high, low + narrowest);
+  detail::check_betas(name, rule.beta_fast, rule.beta_slow);
+  detail::check_mscales(rule);
 
   auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
-  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    const DoubleDouble rho = (DoubleDouble(static_cast<double>(i)) - low) / (high - low);
-    if (rho <= DoubleDouble(0)) continue;
-    const DoubleDouble w = inv_freq[i], interpolated = w / rule.factor;
-    const DoubleDouble kept = (std::max)(DoubleDouble(1.0) - rho, DoubleDouble(0));
-    // This form, and the pairs left alone above, make factor 1 the identity and rho 1 exactly
-    // linear interpolation.
-    inv_freq[i] = interpolated + kept * (w - interpolated);
-  }
-  const double attention_factor =
-      rule.attention_factor.value_or((log(DoubleDouble(rule.factor)) / 10.0 + 1.0).hi);
-  return Frequencies(std::move(inv_freq), attention_factor);
+  const auto interpolated = detail::divided(inv_freq, rule.factor);
+  detail::blend(inv_freq, interpolated,
+                detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position,
+                                           rule.beta_fast, rule.beta_slow, rule.truncate));
+
+  const DoubleDouble all_dim = detail::yarn_magnitude(rule.factor, rule.mscale_all_dim.value_or(0));
+  const DoubleDouble magnitude =
+      detail::yarn_magnitude(rule.factor, rule.mscale.value_or(1)) / all_dim;
+  return Frequencies(std::move(inv_freq), rule.attention_factor.value_or(magnitude.hi),
+                     (all_dim * all_dim).hi);
 }
 
 POSENC_END

@@ -27,4 +27,7 @@ struct HalfRotate {
   static constexpr Index second(Index pair, Index pairs) noexcept { return pair + pairs; }
 };
 
+/// The same choice made at run time, as readers of model files do (AnyRope).
+enum class PairingKind { Interleaved, HalfRotate };
+
 POSENC_STABLE_END

@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate.hpp>
 #include <posenc/rotary/rotation_table.hpp>
@@ -10,6 +11,7 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -28,28 +30,41 @@ POSENC_BEGIN
 /// of threads at once.
 ///   Pairing:  Interleaved or HalfRotate
 ///   Shapes:   x [B, S, H, D]; channels [rotary_offset, rotary_offset + rotary_dim) are turned, the
-///             others keep their bits; positions [B or 1, S] on one axis
+///             others keep their bits; positions [B or 1, S] on as many axes as axes() has, one
+///             if it is not given
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
-///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50. Nothing is
-///             written then
+///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50, with the
+///             farthest position of all axes. Nothing is written then
 ///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
 ///   Cost:     one pass over x; angles once a position for all heads and tensors. No allocation
 template <class Pairing>
 class Rope {
  public:
   /// From frequencies; rotary_offset is the first rotary channel of a head (DeepSeek puts its
-  /// rotary part last).
-  explicit Rope(Frequencies frequencies, Index rotary_offset = 0)
+  /// rotary part last), axes tells which axis of the positions turns each pair, policy how angles
+  /// are rounded.
+  ///   Throws: ConfigError.
+  explicit Rope(Frequencies frequencies, Index rotary_offset = 0, PairAxes axes = {},
+                AnglePolicy policy = AnglePolicy::Exact)
       : frequencies_(std::move(frequencies)),
-        oscillator_(frequencies_.exact_inv_freq()),
+        oscillator_(frequencies_.exact_inv_freq(), policy),
+        axes_(std::move(axes)),
         slice_{rotary_offset, frequencies_.pairs()} {
     detail::check_slice_and_factor("Rope", slice_, frequencies_.attention_factor());
+    detail::check_pair_axes("Rope", axes_, slice_.pairs);
   }
 
-  /// From a scaling rule: Unscaled, LinearScaling, NtkScaling, YarnScaling, or a user's own.
+  /// From a scaling rule: Unscaled, YarnScaling, Llama3Scaling, ... or a user's own. Rules that
+  /// depend on the length are evaluated first: Rope(frequencies(rule, length)).
   template <FrequencyRule Rule>
-  explicit Rope(const Rule& rule, Index rotary_offset = 0)
-      : Rope(detail::evaluate(rule), rotary_offset) {}
+  explicit Rope(const Rule& rule, Index rotary_offset = 0, PairAxes axes = {},
+                AnglePolicy policy = AnglePolicy::Exact)
+      : Rope(detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
+
+  /// From frequencies that belong to their axes, as makers of vision encodings give them.
+  explicit Rope(AxialFrequencies axial, Index rotary_offset = 0,
+                AnglePolicy policy = AnglePolicy::Exact)
+      : Rope(std::move(axial.frequencies), rotary_offset, std::move(axial.axes), policy) {}
 
   /// x <- m R x in place.
   template <Scalar T>
@@ -137,7 +152,7 @@ class Rope {
   template <std::floating_point Real>
   RotationTable<Pairing, Real> table(const Positions& positions) const {
     constexpr auto function = "Rope::table";
-    detail::check_axes(function, positions, 1);
+    detail::check_axes(function, positions, axes_.axis_count());
     detail::check_reach(function, oscillator_, positions);
     RotationTable<Pairing, Real> table(function, positions.batch(), positions.count(), slice_,
                                        frequencies_.attention_factor());
@@ -150,15 +165,33 @@ class Rope {
   const Frequencies& frequencies() const noexcept { return frequencies_; }
   Index rotary_dim() const noexcept { return frequencies_.rotary_dim(); }
   Index rotary_offset() const noexcept { return slice_.offset; }
+  AnglePolicy angle_policy() const noexcept { return oscillator_.policy(); }
+  const PairAxes& axes() const noexcept { return axes_; }
+  /// How many axes the positions must have.
+  Index axis_count() const noexcept { return axes_.axis_count(); }
+  /// What turns positions into cos and sin, without the attention factor.
+  const Oscillator& oscillator() const noexcept { return oscillator_; }
 
  private:
   /// cos and sin [seq, count] of pairs first .. first + count - 1 at positions s .. s + seq - 1.
   template <std::floating_point Real>
   void fill(const Positions& positions, Index b, Index s, Index seq, Index first, Index count,
             Real* cos, Real* sin) const noexcept {
-    for (Index i = 0; i < seq; ++i) {
-      oscillator_.row(positions.at(b, s + i), first, count, frequencies_.attention_factor(),
-                      cos + i * count, sin + i * count);
+    const double factor = frequencies_.attention_factor();
+    for (Index i = 0; i < seq; ++i, cos += count, sin += count) {
+      if (axes_.axis_count() == 1) {
+        oscillator_.row(positions.at(b, s + i), first, count, factor, cos, sin);
+        continue;
+      }
+      constexpr Index chunk = 64;
+      double position_of_pair[static_cast<std::size_t>(chunk)];
+      for (Index k = 0; k < count; k += chunk) {
+        const Index part = (std::min)(chunk, count - k);
+        for (Index pair = 0; pair < part; ++pair) {
+          position_of_pair[pair] = positions.at(b, s + i, axes_.axis(first + k + pair));
+        }
+        oscillator_.row(position_of_pair, first + k, part, factor, cos + k, sin + k);
+      }
     }
   }
 
@@ -168,7 +201,8 @@ class Rope {
              const Positions& positions) const {
     for (const detail::Rotated<T>& x : tensors) {
       detail::check_rotation<T>(function, x.in, x.out, slice_);
-      detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
+      detail::check_positions(function, positions, x.in.batch, x.in.seq, axes_.axis_count(),
+                              x.in.extents());
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
     detail::check_reach(function, oscillator_, positions);
@@ -183,6 +217,7 @@ class Rope {
 
   Frequencies frequencies_;
   Oscillator oscillator_;
+  PairAxes axes_;
   detail::RotarySlice slice_;
 };
 

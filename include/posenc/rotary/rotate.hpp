@@ -181,5 +181,22 @@ void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, R
       });
 }
 
+/// The same for one tensor on the calling thread, where angles(b, s, first, count, cos, sin) writes m
+/// cos and m sin of one position.
+template <class Pairing, Scalar T, class Angles>
+void rotate_tensor(HeadsView<const T> in, HeadsView<T> out, RotarySlice slice, Direction direction,
+                   double attention_factor, bool shared, const Angles& angles) {
+  using C = Compute<T>;
+  const Rotated<T> tensor{in, out};
+  rotate_tensors<Pairing, CallingThread, T>(
+      CallingThread(), std::span<const Rotated<T>>(&tensor, 1), slice, direction, attention_factor,
+      shared, [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
+        for (Index i = 0; i < seq; ++i) {
+          angles(b, s + i, first, count, cos + i * count, sin + i * count);
+        }
+        return AngleRows<C>{cos, sin, count};
+      });
+}
+
 }  // namespace detail
 POSENC_END

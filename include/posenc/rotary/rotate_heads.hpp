@@ -214,11 +214,11 @@ POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Ind
   }
 }
 
-/// Any number of pairs; where it is known, Pairs > 0 and the slice is the whole of them.
-template <class Step, Index Pairs, Scalar T>
+/// Any number of pairs, of a slice or a part of it.
+template <class Step, Scalar T>
 void rotate_in_groups(const RotationBlock<T>& block) noexcept {
   constexpr Index group = 4;
-  const Index pairs = Pairs > 0 ? Pairs : block.pairs, half = Pairs > 0 ? Pairs : block.half;
+  const Index pairs = block.pairs, half = block.half;
   const Index heads = block.heads, in_stride = block.in_head_stride;
   const Index out_stride = block.out_head_stride;
   for (Index s = 0; s < block.seq; ++s) {
@@ -252,7 +252,7 @@ void rotate_known(const RotationBlock<T>& block) noexcept {
     rotate_in_registers<Step, Pairs>(block,
                                      std::make_integer_sequence<Index, Pairs / Step::pairs>());
   } else {
-    rotate_in_groups<Step, Pairs>(block);
+    rotate_in_groups<Step>(block);
   }
 }
 
@@ -261,12 +261,10 @@ template <class Pairing, class Tier = tier::Best, Scalar T>
 void rotate_heads(const RotationBlock<T>& block) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
   // A part of a wider slice has its second halves further away.
-  if (block.half != block.pairs) return rotate_in_groups<Step, 0>(block);
-  switch (block.pairs) {  // head_dim 64, 80, 96, 128, 192, 256; partial 24 and 32
+  if (block.half != block.pairs) return rotate_in_groups<Step>(block);
+  switch (block.pairs) {  // head_dim 64, 80, 96, 128, 192, 256; partial 24
     case 12:
       return rotate_known<Step, 12>(block);
-    case 16:
-      return rotate_known<Step, 16>(block);
     case 32:
       return rotate_known<Step, 32>(block);
     case 40:
@@ -280,7 +278,7 @@ void rotate_heads(const RotationBlock<T>& block) noexcept {
     case 128:
       return rotate_known<Step, 128>(block);
     default:
-      return rotate_in_groups<Step, 0>(block);
+      return rotate_in_groups<Step>(block);
   }
 }
 

@@ -94,8 +94,8 @@ class RotationTable {
     rotate_all(detail::CallingThread(), x, others...);
   }
   template <class Device, Scalar T, std::same_as<HeadsView<T>>... Views>
-  requires std::same_as<Compute<T>, Real>
-  void rotate_all(const Device& device, HeadsView<T> x, Views... others) const {
+  requires(std::same_as<Compute<T>, Real> && !std::same_as<Device, HeadsView<T>>) void rotate_all(
+      const Device& device, HeadsView<T> x, Views... others) const {
     apply<T, 1 + sizeof...(Views)>("RotationTable::rotate_all", device, detail::Direction::Forward,
                                    {{{x, x}, {others, others}...}});
   }

@@ -34,12 +34,14 @@ inline constexpr double shifter = 0x1.8p52;
 /// to its size.
 template <class P>
 POSENC_ALWAYS_INLINE Phase<P> reduce(P position, P hi, P lo) noexcept {
-  const P product = position * hi;
-  const P shifted = product + P::broadcast(shifter);
-  const P minus_whole = P::broadcast(shifter) - shifted;  // never -0, so that position -0 acts as 0
 #if POSENC_HAS_FMA
+  const P shifted = mul_add(position, hi, P::broadcast(shifter));
+  const P minus_whole = P::broadcast(shifter) - shifted;  // never -0, so that position -0 acts as 0
   return {shifted, mul_add(position, lo, mul_add(position, hi, minus_whole))};
 #else
+  const P product = position * hi;
+  const P shifted = product + P::broadcast(shifter);
+  const P minus_whole = P::broadcast(shifter) - shifted;
   // Dekker's product: the halves have 26 bits, by a mask so that they overflow nowhere.
   const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
   const P position_high = position & upper, hi_high = hi & upper;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+
+#include <utility>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Divisors of the user's own, one a pair: what GGUF files hold as rope_freqs.weight ("freq
+/// factors").
+struct DivisorScaling {
+  Index rotary_dim = 0;               ///< required; even
+  double base = 0;                    ///< required
+  std::vector<double> divisors = {};  ///< required; rotary_dim / 2, positive
+  double attention_factor = 1;        ///< the multiplier of cos and sin
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+namespace detail {
+
+inline void check_divisors(const char* rule, const char* field, Index rotary_dim,
+                           const std::vector<double>& divisors) {
+  if (static_cast<Index>(divisors.size()) != rotary_dim / 2) {
+    fail<ConfigError>(rule, field, " must hold rotary_dim / 2 = ", rotary_dim / 2,
+                      " divisors but holds ", divisors.size());
+  }
+  for (const double divisor : divisors) {
+    if (!std::isfinite(divisor) || divisor <= 0) {
+      fail<ConfigError>(rule, field, " must be positive and finite but holds ", divisor);
+    }
+  }
+}
+
+/// base^(-2i/dim) / divisor_i.
+inline std::vector<DoubleDouble> divided_power_law(double base, Index dim,
+                                                   const std::vector<double>& divisors) {
+  auto inv_freq = power_law(base, dim, dim / 2);
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] / divisors[i];
+  return inv_freq;
+}
+
+}  // namespace detail
+
+/// w_i' = w_i / divisor_i, divisors taken as exact. Divisors of 1 give the bits of Unscaled.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const DivisorScaling& rule) {
+  constexpr auto name = "DivisorScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_divisors(name, "divisors", rule.rotary_dim, rule.divisors);
+  return Frequencies(detail::divided_power_law(rule.base, rule.rotary_dim, rule.divisors),
+                     rule.attention_factor);
+}
+
+POSENC_END

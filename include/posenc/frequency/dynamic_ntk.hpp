@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/ntk.hpp>
+
+#include <algorithm>
+
+POSENC_STABLE_BEGIN
+
+/// Dynamic NTK as Hugging Face defines it: the base grows once the sequence is longer than the
+/// trained length, and faster than the length does.
+struct DynamicNtkScaling {
+  Index rotary_dim = 0;             ///< required; even, >= 4
+  double base = 0;                  ///< required
+  double factor = 0;                ///< required, >= 1
+  Index original_max_position = 0;  ///< required; Hugging Face takes max_position_embeddings
+};
+
+/// Dynamic NTK as the YaRN paper has it (arXiv 2309.00071, section 3.3): NtkScaling by length /
+/// trained length.
+struct PaperDynamicNtkScaling {
+  Index rotary_dim = 0;             ///< required; even, >= 4
+  double base = 0;                  ///< required
+  Index original_max_position = 0;  ///< required; the trained length
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// As NtkScaling with factor * max(length, L) / L - (factor - 1) in place of the factor, L =
+/// original_max_position; up to L these are the bits of Unscaled. A function of the length that
+/// remembers nothing: keys cached under the frequencies of another length keep that length's
+/// rotation.
+///   Throws: ConfigError; PositionError for a negative length.
+inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
+  constexpr auto name = "DynamicNtkScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim, 4);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
+  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_length(name, length);
+  const auto original = static_cast<double>(rule.original_max_position);
+  const double excess = (std::max)(static_cast<double>(length) - original, 0.0);
+  // factor * l / L - (factor - 1), written so that excess 0 gives exactly 1.
+  const DoubleDouble scale = DoubleDouble(rule.factor) * excess / original + 1.0;
+  return Frequencies(detail::ntk_power_law(rule.base, scale, rule.rotary_dim));
+}
+
+/// As NtkScaling with max(length, L) / L in place of the factor, which is DynamicNtkScaling with
+/// factor 1, bit for bit.
+///   Throws: ConfigError; PositionError for a negative length.
+inline Frequencies frequencies(const PaperDynamicNtkScaling& rule, Index length) {
+  constexpr auto name = "PaperDynamicNtkScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim, 4);
+  detail::check_base(name, rule.base);
+  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_length(name, length);
+  return frequencies(DynamicNtkScaling{.rotary_dim = rule.rotary_dim,
+                                       .base = rule.base,
+                                       .factor = 1,
+                                       .original_max_position = rule.original_max_position},
+                     length);
+}
+
+POSENC_END

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/index_ramp.hpp>
+#include <posenc/frequency/yarn.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+POSENC_STABLE_BEGIN
+
+/// YaRN whose factor is length / trained length ("dynamic-yarn"): nothing is scaled up to the
+/// length that the model was trained or finetuned for.
+struct DynamicYarnScaling {
+  Index rotary_dim = 0;             ///< required; even
+  double base = 0;                  ///< required
+  Index original_max_position = 0;  ///< required; the trained length L
+  /// The length M > L that the model was finetuned for: up to it the factor is M / L.
+  std::optional<Index> finetuned_max_position = std::nullopt;
+  double beta_fast = 32;  ///< pairs with more rotations in L keep their frequency
+  double beta_slow = 1;   ///< pairs with fewer are divided by the factor
+  bool truncate = true;   ///< round the ramp's ends outward to whole pairs
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// YarnScaling with factor max(length, M or L) / L; its attention factor follows. Up to L, if not
+/// finetuned, these are the bits of Unscaled.
+///   Throws:  ConfigError; PositionError for a negative length.
+///   Source:  the YaRN repository, whose finetuned form takes length / M beyond M: there the factor
+///            drops back to 1, here it goes on growing.
+inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
+  constexpr auto name = "DynamicYarnScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_betas(name, rule.beta_fast, rule.beta_slow);
+  const Index finetuned = rule.finetuned_max_position.value_or(rule.original_max_position);
+  if (finetuned < rule.original_max_position) {
+    detail::fail<ConfigError>(name, "finetuned_max_position must not be less than ",
+                              rule.original_max_position, " but is ", finetuned);
+  }
+  detail::check_length(name, length);
+  const DoubleDouble factor = DoubleDouble(static_cast<double>((std::max)(length, finetuned))) /
+                              static_cast<double>(rule.original_max_position);
+
+  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  const auto interpolated = detail::divided(inv_freq, factor);
+  detail::blend(inv_freq, interpolated,
+                detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position,
+                                           rule.beta_fast, rule.beta_slow, rule.truncate));
+  return Frequencies(std::move(inv_freq), detail::yarn_magnitude(factor).hi);
+}
+
+POSENC_END

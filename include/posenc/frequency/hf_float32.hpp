@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/angle_policy.hpp>
+#include <posenc/frequency/dynamic_ntk.hpp>
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/linear.hpp>
+#include <posenc/frequency/llama3.hpp>
+#include <posenc/frequency/longrope.hpp>
+#include <posenc/frequency/proportional.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/frequency/yarn.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+// The inverse frequencies that Hugging Face computes in float32, operation by operation, for
+// encodings with AnglePolicy::HfFloat32:
+//
+//   Rope<HalfRotate> rope(hf_float32_frequencies(rule), 0, {}, AnglePolicy::HfFloat32);
+//
+// Every value below is a float held in a double. A sum, product or quotient of two floats that is
+// rounded to double and then to float is rounded correctly, and no compiler contracts across that.
+POSENC_BEGIN
+namespace detail {
+
+inline double to_float(double x) { return static_cast<double>(static_cast<float>(x)); }
+
+/// base^(2i / dim); exponent and result rounded to float.
+inline std::vector<double> float32_powers(double base, Index dim) {
+  if (!(base <= static_cast<double>((std::numeric_limits<float>::max)()))) {
+    fail<ConfigError>("hf_float32_frequencies", "base must be within float but is ", base);
+  }
+  const DoubleDouble log_base = log(DoubleDouble(to_float(base)));
+  std::vector<double> powers;
+  for (Index i = 0; i < dim / 2; ++i) {
+    const double exponent = to_float(static_cast<double>(2 * i) / static_cast<double>(dim));
+    powers.push_back(to_float(exp(log_base * exponent).hi));
+  }
+  return powers;
+}
+
+/// 1 / (divisor * base^(2i / dim)), of the powers.
+inline std::vector<double> float32_inverse(std::vector<double> powers, double divisor = 1) {
+  for (double& x : powers) x = to_float(1 / to_float(to_float(divisor) * x));
+  return powers;
+}
+
+inline std::vector<double> float32_divided(std::vector<double> inv_freq, double divisor) {
+  for (double& w : inv_freq) w = to_float(w / to_float(divisor));
+  return inv_freq;
+}
+
+/// inv_freq with the factors of the rule's exact frequencies.
+inline Frequencies with_inv_freq(const Frequencies& exact, const std::vector<double>& inv_freq) {
+  return Frequencies({inv_freq.begin(), inv_freq.end()}, exact.attention_factor(),
+                     exact.softmax_scale_multiplier());
+}
+
+}  // namespace detail
+
+/// inv_freq as Hugging Face has it in float32, factors as frequencies(rule) has them.
+///   Accuracy: equal to Hugging Face's but where its pow is not correctly rounded, 1 ulp off then,
+///             rarely 2. frequencies(rule) rounded to float is a few ulp off.
+///   Throws:   ConfigError.
+///   Source:   the float32 operations of huggingface/transformers, modeling_rope_utils.
+inline Frequencies hf_float32_frequencies(const Unscaled& rule) {
+  return detail::with_inv_freq(frequencies(rule), detail::float32_inverse(detail::float32_powers(
+                                                      rule.base, rule.rotary_dim)));
+}
+
+inline Frequencies hf_float32_frequencies(const LinearScaling& rule) {
+  const Frequencies exact = frequencies(rule);
+  const auto unscaled = detail::float32_inverse(detail::float32_powers(rule.base, rule.rotary_dim));
+  return detail::with_inv_freq(exact, detail::float32_divided(unscaled, rule.factor));
+}
+
+/// The stretched base is computed in double.
+///   Throws: ConfigError; PositionError for a negative length.
+inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index length) {
+  const Frequencies exact = frequencies(rule, length);
+  const auto original = static_cast<double>(rule.original_max_position);
+  const auto dim = static_cast<double>(rule.rotary_dim);
+  const double longest = (std::max)(static_cast<double>(length), original);
+  const double product = rule.factor * longest;
+  const double stretch = product / original - (rule.factor - 1);
+  // It is 1 or more but for rounding.
+  if (!(stretch > 0.5)) {
+    detail::fail<ConfigError>("hf_float32_frequencies", "factor is too large: it is ", rule.factor);
+  }
+  const double base = (pow(stretch, DoubleDouble(dim) / (dim - 2)) * rule.base).hi;
+  return detail::with_inv_freq(
+      exact, detail::float32_inverse(detail::float32_powers(base, rule.rotary_dim)));
+}
+
+/// Deviates where the ramp's ends cross: Hugging Face then divides by a negative width.
+inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
+  using detail::to_float;
+  const Frequencies exact = frequencies(rule);
+  const auto powers = detail::float32_powers(rule.base, rule.rotary_dim);
+  const auto interpolated = detail::float32_inverse(powers, rule.factor);
+  auto inv_freq = detail::float32_inverse(powers);
+  const auto ramp =
+      detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position,
+                                 rule.beta_fast, rule.beta_slow, rule.truncate);
+  const double low = to_float(ramp.low.hi), width = to_float((ramp.high - ramp.low).hi);
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+    const double rho = to_float(to_float(static_cast<double>(i) - low) / width);
+    const double kept = to_float(1 - std::clamp(rho, 0.0, 1.0));
+    const double slow = to_float(interpolated[i] * to_float(1 - kept));
+    inv_freq[i] = to_float(slow + to_float(inv_freq[i] * kept));
+  }
+  return detail::with_inv_freq(exact, inv_freq);
+}
+
+inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
+  using detail::to_float;
+  const Frequencies exact = frequencies(rule, regime);
+  const auto& divisors = regime == LongRopeRegime::Long ? rule.long_factor : rule.short_factor;
+  auto inv_freq = detail::float32_powers(rule.base, rule.rotary_dim);
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+    inv_freq[i] = to_float(1 / to_float(to_float(divisors[i]) * inv_freq[i]));
+  }
+  return detail::with_inv_freq(exact, inv_freq);
+}
+
+/// The regime that the length chooses.
+///   Throws: ConfigError; PositionError for a negative length.
+inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, Index length) {
+  return hf_float32_frequencies(rule, detail::longrope_regime(rule, length));
+}
+
+/// Deviates where high_freq_factor == low_freq_factor: Hugging Face then divides by 0.
+inline Frequencies hf_float32_frequencies(const Llama3Scaling& rule) {
+  using detail::to_float;
+  const Frequencies exact = frequencies(rule);
+  const auto length = static_cast<double>(rule.original_max_position);
+  const double low = to_float(rule.low_freq_factor), high = to_float(rule.high_freq_factor);
+  const double longest = to_float(length / rule.low_freq_factor);
+  const double shortest = to_float(length / rule.high_freq_factor);
+  auto inv_freq = detail::float32_inverse(detail::float32_powers(rule.base, rule.rotary_dim));
+  for (double& w : inv_freq) {
+    // PyTorch divides a number by a tensor as number * (1 / tensor).
+    const double wavelength = to_float(to_float(1 / w) * to_float((detail::pi * 2.0).hi));
+    if (wavelength > longest) w = to_float(w / to_float(rule.factor));
+    if (wavelength < shortest || wavelength > longest || high == low) continue;
+    const double rotations = to_float(to_float(1 / wavelength) * to_float(length));
+    const double smooth = to_float(to_float(rotations - low) / to_float(high - low));
+    const double slow = to_float(to_float(to_float(1 - smooth) * w) / to_float(rule.factor));
+    w = to_float(slow + to_float(smooth * w));
+  }
+  return detail::with_inv_freq(exact, inv_freq);
+}
+
+inline Frequencies hf_float32_frequencies(const ProportionalScaling& rule) {
+  const Frequencies exact = frequencies(rule);
+  auto inv_freq = detail::float32_inverse(detail::float32_powers(rule.base, rule.head_dim));
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+    if (exact.exact_inv_freq()[i] == DoubleDouble(0)) inv_freq[i] = 0;
+  }
+  return detail::with_inv_freq(exact, detail::float32_divided(inv_freq, rule.factor));
+}
+
+POSENC_END

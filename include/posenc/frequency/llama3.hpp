@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rotation_ramp.hpp>
+
+#include <cmath>
+#include <utility>
+
+POSENC_STABLE_BEGIN
+
+/// The scaling of Llama 3.1 and 3.2, "llama3" in Hugging Face. GGUF files carry it baked into
+/// rope_freqs.weight.
+struct Llama3Scaling {
+  Index rotary_dim = 0;             ///< required; even
+  double base = 0;                  ///< required; 500000
+  double factor = 0;                ///< required, >= 1; 8 in Llama 3.1, 32 in 3.2 1B and 3B
+  double low_freq_factor = 0;       ///< required; pairs with fewer rotations in L are divided
+  double high_freq_factor = 0;      ///< required, >= low_freq_factor; pairs with more are kept
+  Index original_max_position = 0;  ///< required; L, 8192
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high - low), 0,
+/// 1), n_i = L w_i / (2 pi) rotations in the trained length: the three branches of Meta's code in
+/// one form. Where high == low, gamma_i = 1 for n_i >= low. Factor 1 gives the bits of Unscaled.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const Llama3Scaling& rule) {
+  constexpr auto name = "Llama3Scaling";
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
+  detail::check_original_max_position(name, rule.original_max_position);
+  if (!(rule.low_freq_factor > 0) || !(rule.high_freq_factor >= rule.low_freq_factor) ||
+      !std::isfinite(rule.high_freq_factor)) {
+    detail::fail<ConfigError>(name,
+                              "high_freq_factor >= low_freq_factor > 0 must hold but they are ",
+                              rule.high_freq_factor, " and ", rule.low_freq_factor);
+  }
+  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  detail::scale_by_rotations(inv_freq, rule.factor, static_cast<double>(rule.original_max_position),
+                             rule.low_freq_factor, rule.high_freq_factor);
+  return Frequencies(std::move(inv_freq));
+}
+
+POSENC_END

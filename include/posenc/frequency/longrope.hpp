@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/divisors.hpp>
+#include <posenc/frequency/frequencies.hpp>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Which of LongRoPE's two lists of divisors applies.
+enum class LongRopeRegime {
+  Short,  ///< up to the trained length
+  Long    ///< beyond it
+};
+
+/// LongRoPE (arXiv 2402.13753) as Phi-3 ships it: one divisor a pair, one list up to the trained
+/// length and one beyond. Also known as "su", and as "yarn" in old Phi-3 files.
+struct LongRopeScaling {
+  Index rotary_dim = 0;                   ///< required; even
+  double base = 0;                        ///< required
+  std::vector<double> short_factor = {};  ///< required; rotary_dim / 2 divisors
+  std::vector<double> long_factor = {};   ///< required; rotary_dim / 2 divisors
+  Index original_max_position = 0;        ///< required; the trained length L
+  // Exactly one of three says what cos and sin are multiplied with:
+  /// >= 1, for sqrt(1 + ln factor / ln L); max_position_embeddings / L where a config has none
+  std::optional<double> factor = std::nullopt;
+  std::optional<double> attention_factor = std::nullopt;  ///< the multiplier of both regimes
+  std::optional<double> short_mscale = std::nullopt;      ///< that of the short regime (PhiMoE),
+  std::optional<double> long_mscale = std::nullopt;       ///< and with it that of the long one
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+namespace detail {
+
+inline void check_longrope_magnitude(const LongRopeScaling& rule) {
+  constexpr auto name = "LongRopeScaling";
+  if (rule.short_mscale.has_value() != rule.long_mscale.has_value()) {
+    fail<ConfigError>(name, "short_mscale and long_mscale must be given together, but ",
+                      rule.short_mscale ? "long_mscale" : "short_mscale", " is missing");
+  }
+  const int given = int{rule.factor.has_value()} + int{rule.attention_factor.has_value()} +
+                    int{rule.short_mscale.has_value()};
+  if (given != 1) {
+    fail<ConfigError>(name,
+                      "exactly one of factor, attention_factor, and short_mscale with long_mscale "
+                      "must be given, but there are ",
+                      given);
+  }
+  if (!rule.factor) return;
+  check_scaling_factor(name, *rule.factor);
+  if (rule.original_max_position == 1 && *rule.factor > 1) {
+    fail<ConfigError>(name, "original_max_position must be greater than 1 where factor is given");
+  }
+}
+
+inline LongRopeRegime longrope_regime(const LongRopeScaling& rule, Index length) {
+  check_length("LongRopeScaling", length);
+  return length > rule.original_max_position ? LongRopeRegime::Long : LongRopeRegime::Short;
+}
+
+/// sqrt(1 + ln factor / ln length).
+inline double longrope_magnitude(double factor, Index length) {
+  if (factor == 1) return 1;
+  return std::sqrt(
+      (log(DoubleDouble(factor)) / log(DoubleDouble(static_cast<double>(length))) + 1.0).hi);
+}
+
+}  // namespace detail
+
+/// w_i' = w_i / divisor_i of one regime, chosen once and for all, as vLLM does.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
+  constexpr auto name = "LongRopeScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_divisors(name, "short_factor", rule.rotary_dim, rule.short_factor);
+  detail::check_divisors(name, "long_factor", rule.rotary_dim, rule.long_factor);
+  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_longrope_magnitude(rule);
+
+  const bool is_long = regime == LongRopeRegime::Long;
+  const auto& of_regime = is_long ? rule.long_mscale : rule.short_mscale;
+  const double attention_factor =
+      rule.factor ? detail::longrope_magnitude(*rule.factor, rule.original_max_position)
+                  : rule.attention_factor.value_or(of_regime.value_or(1));
+  return Frequencies(detail::divided_power_law(rule.base, rule.rotary_dim,
+                                               is_long ? rule.long_factor : rule.short_factor),
+                     attention_factor);
+}
+
+/// The regime that the length of the sequence chooses: Long beyond the trained length, as Hugging
+/// Face and llama.cpp do. Keys cached under the other regime keep its rotation.
+///   Throws: ConfigError; PositionError for a negative length.
+inline Frequencies frequencies(const LongRopeScaling& rule, Index length) {
+  return frequencies(rule, detail::longrope_regime(rule, length));
+}
+
+POSENC_END

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rotation_ramp.hpp>
+
+#include <cmath>
+#include <utility>
+
+POSENC_STABLE_BEGIN
+
+/// NTK-by-parts as the YaRN paper writes it (arXiv 2309.00071, equations 18 to 20): a ramp over the
+/// number of rotations. No model's code does this; YarnScaling is what they run.
+struct NtkByPartsScaling {
+  Index rotary_dim = 0;             ///< required; even
+  double base = 0;                  ///< required
+  double factor = 0;                ///< required, >= 1
+  Index original_max_position = 0;  ///< required; the trained length L
+  double alpha = 1;                 ///< pairs with fewer rotations in L are divided by factor
+  double beta = 32;                 ///< pairs with more are kept
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - alpha) / (beta - alpha),
+/// 0, 1), n_i = L w_i / (2 pi). Factor 1 gives the bits of Unscaled.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const NtkByPartsScaling& rule) {
+  constexpr auto name = "NtkByPartsScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
+  detail::check_original_max_position(name, rule.original_max_position);
+  if (!(rule.alpha > 0) || !(rule.beta >= rule.alpha) || !std::isfinite(rule.beta)) {
+    detail::fail<ConfigError>(name, "beta >= alpha > 0 must hold but they are ", rule.beta, " and ",
+                              rule.alpha);
+  }
+  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  detail::scale_by_rotations(inv_freq, rule.factor, static_cast<double>(rule.original_max_position),
+                             rule.alpha, rule.beta);
+  return Frequencies(std::move(inv_freq));
+}
+
+POSENC_END

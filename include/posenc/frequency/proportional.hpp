@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+
+#include <cmath>
+#include <utility>
+
+POSENC_STABLE_BEGIN
+
+/// "proportional" in Hugging Face (Gemma-4's global layers): the whole head is paired, but only the
+/// first pairs turn. Not a partial rotary: the exponent's denominator is head_dim, and with
+/// HalfRotate the turning channels are no prefix.
+struct ProportionalScaling {
+  Index head_dim = 0;                ///< required; even; the rotary_dim of the result
+  double base = 0;                   ///< required
+  double partial_rotary_factor = 0;  ///< required; share of the pairs that turn, in (0, 1]
+  double factor = 1;                 ///< >= 1; divides the frequencies
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// w_i = base^(-2i / head_dim) / factor for i < floor(partial_rotary_factor * head_dim / 2), and 0
+/// for the rest.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const ProportionalScaling& rule) {
+  constexpr auto name = "ProportionalScaling";
+  detail::check_rotary_dim(name, rule.head_dim, 2, "head_dim");
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
+  if (!(rule.partial_rotary_factor > 0 && rule.partial_rotary_factor <= 1)) {
+    detail::fail<ConfigError>(name, "partial_rotary_factor must be given and lie in (0, 1] but is ",
+                              rule.partial_rotary_factor);
+  }
+  const double turning_pairs =
+      std::floor(rule.partial_rotary_factor * static_cast<double>(rule.head_dim) / 2);
+  if (turning_pairs < 1) {
+    detail::fail<ConfigError>(name, "partial_rotary_factor must let a pair turn, but is ",
+                              rule.partial_rotary_factor, " of head_dim ", rule.head_dim);
+  }
+  const auto turning = static_cast<std::size_t>(turning_pairs);
+  auto inv_freq = detail::power_law(rule.base, rule.head_dim, rule.head_dim / 2);
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : DoubleDouble(0);
+  }
+  return Frequencies(std::move(inv_freq));
+}
+
+POSENC_END

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/index_ramp.hpp>
+#include <posenc/frequency/ntk.hpp>
+
+#include <utility>
+
+POSENC_STABLE_BEGIN
+
+/// The forerunner of YaRN in its repository ("part NTK"): slow pairs are interpolated, fast ones
+/// kept, and those between are scaled as NtkScaling does.
+struct TwoRampNtkScaling {
+  Index rotary_dim = 0;             ///< required; even, >= 4
+  double base = 0;                  ///< required
+  double factor = 0;                ///< required, >= 1
+  Index original_max_position = 0;  ///< required; the trained length L
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Two blends over the pair index: NTK to linear between the indices of 1.25 and 0.75 rotations in
+/// L, then unscaled to that between those of 16 and 2, ends rounded outward. Factor 1 gives the
+/// bits of Unscaled.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const TwoRampNtkScaling& rule) {
+  constexpr auto name = "TwoRampNtkScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim, 4);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
+  detail::check_original_max_position(name, rule.original_max_position);
+  const auto ramp = [&rule](double fast, double slow) {
+    return detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position, fast,
+                                      slow, true);
+  };
+  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  auto slower = detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim);
+  detail::blend(slower, detail::divided(inv_freq, rule.factor), ramp(1.25, 0.75));
+  detail::blend(inv_freq, slower, ramp(16, 2));
+  return Frequencies(std::move(inv_freq));
+}
+
+POSENC_END

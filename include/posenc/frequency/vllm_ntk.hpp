@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/frequency/frequencies.hpp>
+
+#include <cmath>
+#include <utility>
+
+POSENC_STABLE_BEGIN
+
+/// What vLLM's rope type "ntk" computes without mixed_b (kexue.fm 9706). Not NTK-aware scaling: it
+/// slows the first pair as well.
+struct VllmNtkScaling {
+  Index rotary_dim = 0;  ///< required; even
+  double base = 0;       ///< required
+  double factor = 0;     ///< required, >= 1
+};
+
+/// What vLLM's rope type "ntk" computes with mixed_b (kexue.fm 9706).
+struct VllmMixedNtkScaling {
+  Index rotary_dim = 0;  ///< required; even
+  double base = 0;       ///< required
+  double factor = 0;     ///< required, >= 1
+  double mixed_b = 0;    ///< required, in (0, 1000]
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// w_i' = w_i * factor^(-2 (i + 1) / rotary_dim). Factor 1 gives the bits of Unscaled.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const VllmNtkScaling& rule) {
+  constexpr auto name = "VllmNtkScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
+  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  const auto slower = detail::power_law(rule.factor, rule.rotary_dim, rule.rotary_dim / 2 + 1);
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] * slower[i + 1];
+  return Frequencies(std::move(inv_freq));
+}
+
+/// w_i' = w_i * exp(-ln(factor) * ((i + 1) / (rotary_dim / 2))^mixed_b), so that the last pair is
+/// divided by factor. Factor 1 gives the bits of Unscaled.
+///   Throws: ConfigError.
+inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
+  constexpr auto name = "VllmMixedNtkScaling";
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
+  // The bound keeps the power's logarithm within the range of exp.
+  if (!(rule.mixed_b > 0 && rule.mixed_b <= 1000)) {
+    detail::fail<ConfigError>(name, "mixed_b must be given and lie in (0, 1000] but is ",
+                              rule.mixed_b);
+  }
+  const Index pairs = rule.rotary_dim / 2;
+  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, pairs);
+  const DoubleDouble log_factor = log(DoubleDouble(rule.factor));
+  for (Index i = 0; i < pairs; ++i) {
+    const DoubleDouble share =
+        DoubleDouble(static_cast<double>(i + 1)) / static_cast<double>(pairs);
+    DoubleDouble& w = inv_freq[static_cast<std::size_t>(i)];
+    w = w * exp(-(log_factor * pow(share, rule.mixed_b)));
+  }
+  return Frequencies(std::move(inv_freq));
+}
+
+POSENC_END

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/gguf_architectures.hpp>
+#include <posenc/interop/gguf_file.hpp>
+#include <posenc/interop/rotary_settings.hpp>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// What rope.scaling.attn_factor of a GGUF file with YaRN means. llama.cpp multiplies YaRN's own
+/// magnitude with it; some converters wrote the final factor into it.
+enum class GgufAttentionFactor {
+  Unspecified,  ///< relative, but an error where the value is YaRN's own magnitude
+  Relative,
+  Final
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+/// The keys <architecture>.<name> of a file.
+class GgufKeys {
+ public:
+  GgufKeys(const GgufFile& file, std::string architecture)
+      : file_(file), prefix_(std::move(architecture) + ".") {}
+
+  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
+
+  std::optional<Index> integer(std::string_view name) const { return file_.integer(full(name)); }
+  std::optional<double> real(std::string_view name) const { return file_.real(full(name)); }
+  std::optional<bool> flag(std::string_view name) const { return file_.flag(full(name)); }
+  std::optional<std::string> text(std::string_view name) const { return file_.text(full(name)); }
+  std::optional<std::vector<Index>> integers(std::string_view name) const {
+    return file_.integers(full(name));
+  }
+  bool has(std::string_view name) const { return file_.has(full(name)); }
+  const GgufFile& file() const noexcept { return file_; }
+
+  [[noreturn]] void refuse(std::string_view name, std::string_view why) const {
+    fail<ConfigError>(function, full(name), " ", why);
+  }
+
+  static constexpr const char* function = "read_gguf";
+
+ private:
+  const GgufFile& file_;
+  std::string prefix_;
+};
+
+struct GgufRuleContext {
+  Index rotary_dim = 0;
+  double base = 0;
+  GgufFamily family = GgufFamily::Plain;
+  GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
+};
+
+/// The factor under its present or an older name; 0 is as good as nothing.
+inline double gguf_factor(const GgufKeys& keys) {
+  std::optional<double> found;
+  for (const char* name : {"rope.scaling.factor", "rope.scale_linear", "rope.scale"}) {
+    const auto value = keys.real(name);
+    if (!value || *value == 0) continue;
+    if (found && *found != *value) keys.refuse(name, "contradicts another name of the factor");
+    found = value;
+  }
+  return found.value_or(1);
+}
+
+inline Index gguf_original_length(const GgufKeys& keys) {
+  const auto given = keys.integer("rope.scaling.original_context_length");
+  const auto length = given ? given : keys.integer("context_length");
+  if (!length) keys.refuse("context_length", "is missing");
+  return *length;
+}
+
+/// Whether attn_factor is all of the multiplier of cos and sin, not a factor on top of YaRN's own.
+inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, double attn_factor,
+                          double own) {
+  if (context.attn_factor != GgufAttentionFactor::Unspecified) {
+    return context.attn_factor == GgufAttentionFactor::Final;
+  }
+  // A converter that knew llama.cpp would have written 1.
+  if (own == 1 || std::abs(attn_factor / own - 1) > 1e-5) return false;
+  if (context.family == GgufFamily::Olmo2) return true;
+  keys.refuse("rope.scaling.attn_factor",
+              "is YaRN's own magnitude: it is either counted twice or the final factor; say which "
+              "in the options");
+}
+
+inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
+                                YarnScaling& rule) {
+  const bool is_deepseek = context.family == GgufFamily::DeepSeek;
+  double all_dim = keys.real("rope.scaling.yarn_log_multiplier").value_or(0);
+  if (all_dim != 0 && !is_deepseek && context.family != GgufFamily::Mistral3) {
+    keys.refuse("rope.scaling.yarn_log_multiplier",
+                "has a meaning that differs between architectures and is unknown for this one");
+  }
+  if (is_deepseek) all_dim *= 10;
+
+  double own = yarn_mscale(rule.factor);
+  const double attn_factor = keys.real("rope.scaling.attn_factor").value_or(1);
+  const bool is_final = gguf_is_final(keys, context, attn_factor, own);
+  // The file does not hold mscale: it equals mscale_all_dim in DeepSeek's models, and is 1 in
+  // Mistral's.
+  if (all_dim != 0) own = is_deepseek ? 1 : own / yarn_mscale(rule.factor, all_dim);
+  rule.attention_factor =
+      (is_final ? 1 : own) * attn_factor * keys.real("rope.scaling.yarn_attn_factor").value_or(1);
+  if (is_deepseek && all_dim != 0) rule.mscale_all_dim = all_dim;
+}
+
+inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context) {
+  YarnScaling rule{.rotary_dim = context.rotary_dim,
+                   .base = context.base,
+                   .factor = gguf_factor(keys),
+                   .original_max_position = gguf_original_length(keys)};
+  if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
+    keys.refuse("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
+  }
+  rule.beta_fast = keys.real("rope.scaling.yarn_beta_fast").value_or(rule.beta_fast);
+  rule.beta_slow = keys.real("rope.scaling.yarn_beta_slow").value_or(rule.beta_slow);
+  rule.truncate = context.family != GgufFamily::GptOss;
+  gguf_yarn_magnitude(keys, context, rule);
+  return rule;
+}
+
+/// A tensor of divisors, one a pair.
+inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, const char* name,
+                                                        Index rotary_dim) {
+  auto divisors = keys.file().rope_tensor(name);
+  if (divisors && static_cast<Index>(divisors->size()) != rotary_dim / 2) {
+    fail<ConfigError>(GgufKeys::function, "the tensor ", name, " has ", divisors->size(),
+                      " elements but there are ", rotary_dim / 2, " pairs");
+  }
+  return divisors;
+}
+
+/// Refuses keys of YaRN where the type is another.
+inline void gguf_refuse_yarn_keys(const GgufKeys& keys) {
+  for (const char* name :
+       {"ext_factor", "attn_factor", "beta_fast", "beta_slow", "log_multiplier"}) {
+    const std::string key = "rope.scaling.yarn_" + std::string(name);
+    if (keys.has(key)) keys.refuse(key, "has no effect, for the scaling is not of the type yarn");
+  }
+}
+
+/// The rule of the global layers.
+inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
+  const auto named = keys.text("rope.scaling.type");
+  const std::string type = named.value_or("linear");
+  if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
+    fail<ConfigError>(GgufKeys::function, keys.full("rope.scaling.type"),
+                      " has the unknown value '", type, "'");
+  }
+  const Index dim = context.rotary_dim;
+  auto freqs = gguf_divisors(keys, "rope_freqs.weight", dim);
+  auto longer = gguf_divisors(keys, "rope_factors_long.weight", dim);
+  auto shorter = gguf_divisors(keys, "rope_factors_short.weight", dim);
+  if (longer.has_value() != shorter.has_value() || (longer && freqs)) {
+    fail<ConfigError>(GgufKeys::function,
+                      "there must be rope_factors_long.weight and rope_factors_short.weight, or "
+                      "rope_freqs.weight, or none of them");
+  }
+  if (type == "longrope" && !longer) {
+    fail<ConfigError>(GgufKeys::function,
+                      "the type longrope needs the tensors rope_factors_long.weight and "
+                      "rope_factors_short.weight");
+  }
+  if (type == "yarn") {
+    if (freqs || longer) {
+      fail<ConfigError>(GgufKeys::function,
+                        "YaRN together with tensors of divisors is not supported");
+    }
+    return gguf_yarn(keys, context);
+  }
+
+  gguf_refuse_yarn_keys(keys);
+  const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
+  const double factor = type == "none" ? 1 : gguf_factor(keys);
+  if (longer) {  // whatever the type: older files name none
+    if (factor != 1) keys.refuse("rope.scaling.factor", "contradicts the tensors of LongRoPE");
+    return LongRopeScaling{.rotary_dim = dim,
+                           .base = context.base,
+                           .short_factor = *std::move(shorter),
+                           .long_factor = *std::move(longer),
+                           .original_max_position = gguf_original_length(keys),
+                           .attention_factor = attention_factor};
+  }
+  if (freqs || attention_factor != 1) {
+    if (!freqs) freqs.emplace(static_cast<std::size_t>(dim / 2), 1.0);
+    for (double& divisor : *freqs) divisor *= factor;
+    return DivisorScaling{.rotary_dim = dim,
+                          .base = context.base,
+                          .divisors = *std::move(freqs),
+                          .attention_factor = attention_factor};
+  }
+  if (factor == 1) return Unscaled{.rotary_dim = dim, .base = context.base};
+  return LinearScaling{.rotary_dim = dim, .base = context.base, .factor = factor};
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
+#include <posenc/rotary/rope.hpp>
+#include <posenc/rotary/rotate.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+// Gradients of frequencies that are learned.
+POSENC_BEGIN
+
+namespace detail {
+
+/// d loss / d angle of a pair is dy1 y0 - dy0 y1, with y the rotated pair, attention factor
+/// included. visit(b, s, h, i, gradient) gets that of each pair of each head vector.
+template <class Pairing, Scalar T, class Visit>
+void for_each_angle_gradient(HeadsView<const T> y, HeadsView<const T> grad_y, RotarySlice slice,
+                             const Visit& visit) {
+  const auto number = [](T x) { return static_cast<double>(static_cast<Compute<T>>(x)); };
+  for (Index b = 0; b < y.batch; ++b) {
+    for (Index s = 0; s < y.seq; ++s) {
+      for (Index h = 0; h < y.heads; ++h) {
+        const T* out = y.row(b, s, h) + slice.offset;
+        const T* grad = grad_y.row(b, s, h) + slice.offset;
+        for (Index i = 0; i < slice.pairs; ++i) {
+          const Index first = Pairing::first(i, slice.pairs);
+          const Index second = Pairing::second(i, slice.pairs);
+          visit(b, s, h, i,
+                mul_add(number(grad[second]), number(out[first]),
+                        -(number(grad[first]) * number(out[second]))));
+        }
+      }
+    }
+  }
+}
+
+template <Scalar T>
+void check_frequency_gradient(const char* function, const HeadsView<const T>& y,
+                              const HeadsView<const T>& grad_y, RotarySlice slice,
+                              const Positions& positions, Index axes, std::size_t frequencies,
+                              std::size_t gradients) {
+  if (y.extents() != grad_y.extents()) {
+    fail<ShapeError>(function, "rotated ", y.extents(), " and gradient ", grad_y.extents(),
+                     " must have the same shape");
+  }
+  if (slice.end() > y.dim) {
+    fail<ShapeError>(function, "head_dim (", y.dim, ") must hold the rotary channels [",
+                     slice.offset, ", ", slice.end(), "); x is ", y.extents());
+  }
+  check_positions(function, positions, y.batch, y.seq, axes, y.extents());
+  if (gradients != frequencies) {
+    fail<ShapeError>(function, "grad_inv_freq must have ", frequencies, " values but has ",
+                     gradients);
+  }
+}
+
+}  // namespace detail
+
+/// grad_inv_freq[i] += sum of p (dy1 y0 - dy0 y1) over batch rows, positions and heads, y being
+/// what rope.rotate gave and grad_y the gradient of the loss with respect to it; the angle's p is
+/// that of the pair's axis. Call it for queries and for keys.
+///   Shapes:   y, grad_y [B, S, H, D]; positions [B or 1, S]; grad_inv_freq [rotary_dim / 2]
+///   Types:    sums in double, in the order b, s, h
+///   Throws:   ShapeError, before anything is added
+template <class Pairing, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const Rope<Pairing>& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  using Element = std::remove_const_t<T>;
+  const detail::RotarySlice slice{rope.rotary_offset(), rope.rotary_dim() / 2};
+  detail::check_frequency_gradient<Element>(
+      "accumulate_frequency_gradient", y, grad_y, slice, positions, rope.axis_count(),
+      static_cast<std::size_t>(slice.pairs), grad_inv_freq.size());
+  detail::for_each_angle_gradient<Pairing, Element>(
+      y, grad_y, slice, [&](Index b, Index s, Index, Index i, double gradient) {
+        double& sum = grad_inv_freq[static_cast<std::size_t>(i)];
+        sum = mul_add(positions.at(b, s, rope.axes().axis(i)), gradient, sum);
+      });
+}
+
+/// The same for the frequencies of MixedRope, [axes, heads, rotary_dim / 2].
+template <class Pairing, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  using Element = std::remove_const_t<T>;
+  constexpr auto function = "accumulate_frequency_gradient";
+  const MixedRopeShape& shape = rope.shape();
+  const detail::RotarySlice slice{shape.rotary_offset, shape.rotary_dim / 2};
+  if (y.heads != shape.heads) {
+    detail::fail<ShapeError>(function, "there are frequencies for ", shape.heads, " heads; x is ",
+                             y.extents());
+  }
+  detail::check_frequency_gradient<Element>(
+      function, y, grad_y, slice, positions, shape.axes,
+      static_cast<std::size_t>(shape.axes * shape.heads * slice.pairs), grad_inv_freq.size());
+  detail::for_each_angle_gradient<Pairing, Element>(
+      y, grad_y, slice, [&](Index b, Index s, Index h, Index i, double gradient) {
+        for (Index axis = 0; axis < shape.axes; ++axis) {
+          const Index at = (axis * shape.heads + h) * slice.pairs + i;
+          double& sum = grad_inv_freq[static_cast<std::size_t>(at)];
+          sum = mul_add(positions.at(b, s, axis), gradient, sum);
+        }
+      });
+}
+
+POSENC_END

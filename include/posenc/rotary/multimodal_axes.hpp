@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+#include <posenc/rotary/pair_axes.hpp>
+
+#include <initializer_list>
+#include <span>
+#include <utility>
+#include <vector>
+
+// Tables of axes of models that read text and pictures with one rope over time, height and width.
+// Sections count pairs and add up to rotary_dim / 2; the index of the frequencies runs through all
+// of them. tensor/prompt_positions.hpp makes the positions.
+POSENC_STABLE_BEGIN
+
+/// Which axis takes the pairs that the alternation of interleaved M-RoPE leaves over.
+enum class MropeTail {
+  Time,   ///< the first axis: Hugging Face, vLLM
+  Fourth  ///< a fourth axis, to which llama.cpp gives 0: ggml IMROPE
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// M-RoPE of Qwen2-VL and Qwen2.5-VL: pairs in chunks, [t, h, w], 16, 24, 24 for head_dim 128. A
+/// fourth section, as in GGUF's rope.dimension_sections, adds a fourth axis.
+///   Throws: ConfigError
+///   Source: arXiv 2409.12191, section 2.1; half pairing
+inline PairAxes mrope_chunked(std::span<const Index> sections) {
+  if (sections.size() != 3 && sections.size() != 4) {
+    detail::fail<ConfigError>("mrope_chunked", "there must be 3 or 4 sections but they are ",
+                              sections);
+  }
+  return PairAxes::sections(sections);
+}
+inline PairAxes mrope_chunked(std::initializer_list<Index> sections) {
+  return mrope_chunked(std::span<const Index>(sections.begin(), sections.size()));
+}
+
+/// Interleaved M-RoPE of Qwen3-VL: t, h, w, t, h, w, ... as long as an axis has pairs left; the
+/// axes are t, h, w, and a fourth one for MropeTail::Fourth. Sections [t, h, w], such as 24, 20, 20;
+/// with MropeTail::Fourth also [t, h, w, e]. The two tails differ where h or w run out before the
+/// end: in pairs 61 and 62 of 24, 20, 20, never for 11, 11, 10.
+///   Throws: ConfigError, also for an h or w that has no room to alternate
+///   Source: Hugging Face's Qwen3-VL ("mrope_interleaved"); ggml; half pairing
+inline PairAxes mrope_interleaved(std::span<const Index> sections, MropeTail tail) {
+  constexpr auto function = "mrope_interleaved";
+  const bool fourth = tail == MropeTail::Fourth;
+  if (sections.size() != 3 && !(fourth && sections.size() == 4)) {
+    detail::fail<ConfigError>(function, "there must be 3 sections", fourth ? " or 4" : "",
+                              " but they are ", sections);
+  }
+  detail::check_sections(function, sections);
+  Index pairs = 0;
+  for (const Index section : sections) pairs += section;
+  const Index leftover = fourth ? 3 : 0;
+  std::vector<Index> axis_of_pair(static_cast<std::size_t>(pairs), leftover);
+  std::vector<Index> counts(4, 0);
+  for (Index i = 0; i < pairs; ++i) {
+    const Index axis = i % 3;
+    if (i < 3 * sections[static_cast<std::size_t>(axis)]) {
+      axis_of_pair[static_cast<std::size_t>(i)] = axis;
+    }
+    ++counts[static_cast<std::size_t>(axis_of_pair[static_cast<std::size_t>(i)])];
+  }
+  if (counts[1] != sections[1] || counts[2] != sections[2]) {
+    detail::fail<ConfigError>(function, "height and width must fit into every third pair but the ",
+                              "sections are ", sections);
+  }
+  return PairAxes(fourth ? 4 : 3, std::move(axis_of_pair));
+}
+inline PairAxes mrope_interleaved(std::initializer_list<Index> sections, MropeTail tail) {
+  return mrope_interleaved(std::span<const Index>(sections.begin(), sections.size()), tail);
+}
+
+/// ERNIE-4.5-VL: h and w in turn, then t. Sections [h, w, t], 22, 22, 20; but the axes of the
+/// positions are t, h, w, as everywhere.
+///   Throws: ConfigError
+///   Source: Hugging Face's and vLLM's Ernie4.5-VL; interleaved pairing
+inline PairAxes ernie_axes(std::span<const Index> sections) {
+  constexpr auto function = "ernie_axes";
+  detail::check_sections(function, sections);
+  if (sections.size() != 3 || sections[0] != sections[1]) {
+    detail::fail<ConfigError>(function, "there must be 3 sections [h, w, t] with h == w but they ",
+                              "are ", sections);
+  }
+  std::vector<Index> axis_of_pair;
+  for (Index i = 0; i < sections[0]; ++i) {
+    axis_of_pair.push_back(1);
+    axis_of_pair.push_back(2);
+  }
+  axis_of_pair.insert(axis_of_pair.end(), static_cast<std::size_t>(sections[2]), 0);
+  return PairAxes(3, std::move(axis_of_pair));
+}
+inline PairAxes ernie_axes(std::initializer_list<Index> sections) {
+  return ernie_axes(std::span<const Index>(sections.begin(), sections.size()));
+}
+
+/// Hunyuan's xdrope: four chunks on the axes p, w, h, t, where p is the plain index of the token;
+/// its frequencies are those of NtkScaling.
+///   Throws: ConfigError
+///   Source: Hugging Face's and vLLM's HunYuan-VL ("xdrope_section"); half pairing
+inline PairAxes xdrope_axes(std::span<const Index> sections) {
+  if (sections.size() != 4) {
+    detail::fail<ConfigError>("xdrope_axes", "there must be 4 sections but they are ", sections);
+  }
+  return PairAxes::sections(sections);
+}
+inline PairAxes xdrope_axes(std::initializer_list<Index> sections) {
+  return xdrope_axes(std::span<const Index>(sections.begin(), sections.size()));
+}
+
+POSENC_END

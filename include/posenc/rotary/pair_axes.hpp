@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/frequency/frequencies.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <span>
+#include <utility>
+#include <vector>
+
+POSENC_BEGIN
+
+namespace detail {
+
+/// Numbers of pairs that come from a model's file; the bound keeps nonsense from filling memory.
+inline void check_sections(const char* function, std::span<const Index> sections) {
+  for (const Index section : sections) {
+    if (section < 0 || section > 65536) {
+      fail<ConfigError>(function, "sections must lie between 0 and 65536 but are ", sections);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Which axis of Positions turns each pair of channels: the one table behind every rotary encoding
+/// on several axes. Immutable. What models differ in, beside their frequencies, is this table and
+/// the order of the axes; rotary/multimodal_axes.hpp and rotary/vision_axes.hpp make those that
+/// ship. Positions that are equal on all axes give plain rope, bit for bit, whatever the table.
+///   Throws: ConfigError for an axis that does not exist.
+class PairAxes {
+ public:
+  /// One axis for all pairs, however many they are: plain rope.
+  PairAxes() = default;
+
+  /// Pair i reads axis axis_of_pair[i] of axis_count; an axis that no pair reads is legal.
+  PairAxes(Index axis_count, std::vector<Index> axis_of_pair)
+      : axis_count_(axis_count), axis_of_pair_(std::move(axis_of_pair)) {
+    constexpr auto function = "PairAxes";
+    if (axis_count < 1) {
+      detail::fail<ConfigError>(function, "there must be at least one axis, not ", axis_count);
+    }
+    for (std::size_t i = 0; i < axis_of_pair_.size(); ++i) {
+      const Index axis = axis_of_pair_[i];
+      if (axis < 0 || axis >= axis_count) {
+        detail::fail<ConfigError>(function, "pair ", i, " reads axis ", axis, " of ", axis_count);
+      }
+      const auto pair = static_cast<Index>(i);
+      if (runs_.empty() || runs_.back().axis != axis) runs_.push_back({axis, pair, pair});
+      runs_.back().end = pair + 1;
+    }
+  }
+
+  /// Groups of neighbouring pairs, the first for axis 0, the next for axis 1, and so on.
+  static PairAxes sections(std::span<const Index> pairs_of_axis) {
+    detail::check_sections("PairAxes::sections", pairs_of_axis);
+    std::vector<Index> axis_of_pair;
+    for (std::size_t axis = 0; axis < pairs_of_axis.size(); ++axis) {
+      axis_of_pair.insert(axis_of_pair.end(), static_cast<std::size_t>(pairs_of_axis[axis]),
+                          static_cast<Index>(axis));
+    }
+    return PairAxes(static_cast<Index>(pairs_of_axis.size()), std::move(axis_of_pair));
+  }
+  static PairAxes sections(std::initializer_list<Index> pairs_of_axis) {
+    return sections(std::span<const Index>(pairs_of_axis.begin(), pairs_of_axis.size()));
+  }
+
+  /// All pairs on one axis out of several.
+  static PairAxes only(Index axis, Index axis_count, Index pairs) {
+    detail::check_sections("PairAxes::only", std::span<const Index>(&pairs, 1));
+    return PairAxes(axis_count, std::vector<Index>(static_cast<std::size_t>(pairs), axis));
+  }
+
+  Index axis_count() const noexcept { return axis_count_; }
+  /// Number of pairs; 0 where the table is that of plain rope, which fits any number.
+  Index pairs() const noexcept { return static_cast<Index>(axis_of_pair_.size()); }
+  /// Whether this is the table of plain rope.
+  bool plain() const noexcept { return axis_count_ == 1 && axis_of_pair_.empty(); }
+  /// The axis of a pair; unchecked.
+  Index axis(Index pair) const noexcept {
+    return axis_of_pair_.empty() ? 0 : axis_of_pair_[static_cast<std::size_t>(pair)];
+  }
+
+  /// Calls visit(axis, first, count) for the runs of neighbouring pairs on one axis that make up
+  /// pairs first .. first + count - 1.
+  template <class Visit>
+  void for_each_run(Index first, Index count, const Visit& visit) const {
+    if (runs_.empty()) {
+      visit(Index{0}, first, count);
+      return;
+    }
+    for (const Run& run : runs_) {
+      const Index begin = (std::max)(run.begin, first), end = (std::min)(run.end, first + count);
+      if (begin < end) visit(run.axis, begin, end - begin);
+    }
+  }
+
+  friend bool operator==(const PairAxes& a, const PairAxes& b) noexcept {
+    return a.axis_count_ == b.axis_count_ && a.axis_of_pair_ == b.axis_of_pair_;
+  }
+
+ private:
+  struct Run {
+    Index axis, begin, end;
+  };
+
+  Index axis_count_ = 1;
+  std::vector<Index> axis_of_pair_;
+  std::vector<Run> runs_;
+};
+
+/// Frequencies made together with the table of their axes, as where the index of the frequencies
+/// begins anew on every axis.
+struct AxialFrequencies {
+  Frequencies frequencies;
+  PairAxes axes;
+};
+
+namespace detail {
+
+/// A table of axes is that of plain rope, or made for exactly these pairs.
+inline void check_pair_axes(const char* function, const PairAxes& axes, Index pairs) {
+  if (!axes.plain() && axes.pairs() != pairs) {
+    fail<ConfigError>(function, "the table of axes is for ", axes.pairs(),
+                      " pairs but there are frequencies for ", pairs);
+  }
+}
+
+}  // namespace detail
+POSENC_END

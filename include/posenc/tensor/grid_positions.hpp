@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/positions.hpp>
+
+#include <array>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+// Positions of the patches of pictures, in the orders that models visit them. Row-major with axes
+// (row, column) is Positions::grid.
+POSENC_STABLE_BEGIN
+
+/// Patches of a picture or video whose merge x merge neighbours become one token later.
+struct PatchGrid {
+  Index frames = 1;
+  Index rows = 0;   ///< required; a multiple of merge
+  Index cols = 0;   ///< required; a multiple of merge
+  Index merge = 1;  ///< patches on a side of a merge block; Qwen2-VL 2
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+namespace detail {
+
+/// Rejects extents that are negative, or whose product no Positions can hold.
+inline void check_grid(const char* function, std::span<const Index> extents) {
+  Index cells = 1;
+  for (const Index extent : extents) {
+    if (extent < 0) {
+      fail<ShapeError>(function, "extents must not be negative but are ", extents);
+    }
+    if (extent != 0 && cells > (Index{1} << 53) / extent) {
+      fail<ShapeError>(function, "a grid of ", extents, " has too many cells");
+    }
+    cells *= extent;
+  }
+}
+
+}  // namespace detail
+
+/// Rows and columns (axis 0, axis 1) of patches in the order of Qwen2-VL's vision tower: frame
+/// after frame, in each the merge blocks in row-major order, in each block its patches in row-major
+/// order.
+///   Throws: ShapeError, also where merge does not divide rows and columns
+inline Positions merge_block_grid(const PatchGrid& grid) {
+  constexpr auto function = "merge_block_grid";
+  detail::check_grid(function, std::array{grid.frames, grid.rows, grid.cols});
+  if (grid.merge < 1 || grid.rows % grid.merge != 0 || grid.cols % grid.merge != 0) {
+    detail::fail<ShapeError>(function, "merge (", grid.merge, ") must divide the ", grid.rows,
+                             " rows and ", grid.cols, " columns");
+  }
+  std::vector<Index> rows, cols;
+  for (Index frame = 0; frame < grid.frames; ++frame) {
+    for (Index block_row = 0; block_row < grid.rows; block_row += grid.merge) {
+      for (Index block_col = 0; block_col < grid.cols; block_col += grid.merge) {
+        for (Index i = 0; i < grid.merge * grid.merge; ++i) {
+          rows.push_back(block_row + i / grid.merge);
+          cols.push_back(block_col + i % grid.merge);
+        }
+      }
+    }
+  }
+  return Positions::axes(std::array{Positions::ids(rows), Positions::ids(cols)});
+}
+
+/// Columns and rows (axis 0 is x, axis 1 is y) of a grid in row-major order, from 0: RoPE-ViT.
+///   Throws: ShapeError
+inline Positions xy_grid(Index rows, Index cols) {
+  detail::check_grid("xy_grid", std::array{rows, cols});
+  std::vector<Index> x, y;
+  for (Index cell = 0; cell < rows * cols; ++cell) {
+    x.push_back(cell % cols);
+    y.push_back(cell / cols);
+  }
+  return Positions::axes(std::array{Positions::ids(x), Positions::ids(y)});
+}
+
+/// As xy_grid but counted from 1, with the class token last, at 0 on both axes, which no rope
+/// turns: Llama 4's vision tower.
+///   Throws: ShapeError
+inline Positions llama4_grid(Index rows, Index cols) {
+  detail::check_grid("llama4_grid", std::array{rows, cols});
+  std::vector<Index> x, y;
+  for (Index cell = 0; cell < rows * cols; ++cell) {
+    x.push_back(cell % cols + 1);
+    y.push_back(cell / cols + 1);
+  }
+  x.push_back(0);
+  y.push_back(0);
+  return Positions::axes(std::array{Positions::ids(x), Positions::ids(y)});
+}
+
+/// A grid of any number of axes in row-major order whose cells lie evenly between -1 and 1 on each
+/// axis, both ends included (one cell lies at -1), plus an offset an axis: lucidrains' pixels.
+///   Throws: ShapeError; PositionError for an offset that is not finite
+inline Positions pixel_grid(std::span<const Index> extents, std::span<const double> offsets = {}) {
+  constexpr auto function = "pixel_grid";
+  detail::check_grid(function, extents);
+  if (extents.empty() || (!offsets.empty() && offsets.size() != extents.size())) {
+    detail::fail<ShapeError>(function, "there must be one offset an axis, or none, and at least ",
+                             "one axis, but there are ", offsets.size(), " for the axes ", extents);
+  }
+  Index cells = 1;
+  for (const Index extent : extents) cells *= extent;
+  std::vector<Positions> axes;
+  Index inner = cells;
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    const Index extent = extents[axis];
+    if (extent != 0) inner /= extent;
+    const double offset = offsets.empty() ? 0 : offsets[axis];
+    std::vector<double> values;
+    for (Index cell = 0; cell < cells; ++cell) {
+      const auto at = static_cast<double>(cell / inner % extent);
+      const double along = extent == 1 ? -1 : 2 * at / static_cast<double>(extent - 1) - 1;
+      values.push_back(along + offset);
+    }
+    axes.push_back(Positions::real(values));
+  }
+  return Positions::axes(axes);
+}
+inline Positions pixel_grid(std::initializer_list<Index> extents,
+                            std::initializer_list<double> offsets = {}) {
+  return pixel_grid(std::span<const Index>(extents.begin(), extents.size()),
+                    std::span<const double>(offsets.begin(), offsets.size()));
+}
+
+/// The same positions with one more axis that is 0 everywhere, such as the fourth of ggml's M-RoPE.
+inline Positions with_zero_axis(const Positions& positions) {
+  std::vector<Positions> axes;
+  for (Index axis = 0; axis <= positions.axis_count(); ++axis) {
+    std::vector<double> values;
+    for (Index b = 0; b < positions.batch(); ++b) {
+      for (Index s = 0; s < positions.count(); ++s) {
+        values.push_back(axis < positions.axis_count() ? positions.at(b, s, axis) : 0.0);
+      }
+    }
+    axes.push_back(Positions::real(positions.batch(), values));
+  }
+  return Positions::axes(axes);
+}
+
+POSENC_END

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/positions.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// A stretch of a prompt: text, padding, or the patches of one picture or video.
+struct PromptPart {
+  Index text = 0;         ///< tokens of text
+  Index padding = 0;      ///< masked tokens; they stand at 1, as from_padding_mask puts them
+  Index rows = 0;         ///< rows of patches of a picture, a multiple of merge
+  Index cols = 0;         ///< columns of patches, a multiple of merge
+  Index frames = 1;       ///< frames of a video, each rows x cols
+  Index merge = 1;        ///< merge x merge patches make one token; Qwen2-VL 2
+  double frame_step = 1;  ///< time between frames, rounded down for each; Qwen2.5-VL:
+                          ///< second_per_grid * tokens_per_second
+};
+
+/// Where ChatGLM-6B stops counting: both are indices into the sequence.
+struct ChatGlmPrompt {
+  Index context_length = -1;  ///< required: tokens before the beginning-of-sequence token
+  Index mask_position = -1;   ///< required: index of [MASK] or [gMASK]
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Positions of prompts of text and pictures, on the axes t, h, w, and what decoding after them
+/// needs.
+struct PromptPositions {
+  Positions positions;             ///< [B, S] on 3 axes
+  std::vector<Index> rope_deltas;  ///< [B]: next position of a row less S
+
+  /// Positions of count new tokens of text behind `past` tokens of every row, padding and prompt
+  /// and earlier new ones together: past + rope_delta, ..., the same on all axes.
+  ///   Throws: PositionError, ShapeError
+  Positions decode(Index past, Index count) const {
+    std::vector<Index> starts;
+    for (const Index delta : rope_deltas) starts.push_back(past + delta);
+    const Positions axis =
+        starts.size() == 1 ? Positions::range(starts[0], count) : Positions::starts(starts, count);
+    return Positions::axes(std::array{axis, axis, axis});
+  }
+};
+
+namespace detail {
+
+inline bool is_picture(const PromptPart& part) { return part.rows != 0 || part.cols != 0; }
+
+/// A part is of one kind, and has no settings of another.
+inline void check_prompt_part(const char* function, const PromptPart& part) {
+  const auto count = [](Index value) { return value != 0 ? 1 : 0; };
+  if (part.text < 0 || part.padding < 0 || part.rows < 0 || part.cols < 0 || part.frames < 0) {
+    fail<ConfigError>(function,
+                      "text, padding, rows, cols and frames must not be negative but are ",
+                      std::span<const Index>(
+                          std::array{part.text, part.padding, part.rows, part.cols, part.frames}));
+  }
+  if (count(part.text) + count(part.padding) + (is_picture(part) ? 1 : 0) > 1) {
+    fail<ConfigError>(function, "a part is text, padding or a picture, but one has text ",
+                      part.text, ", padding ", part.padding, ", rows ", part.rows, " and cols ",
+                      part.cols);
+  }
+  if (!is_picture(part)) {
+    if (part.frames != 1 || part.merge != 1 || part.frame_step != 1) {
+      fail<ConfigError>(function, "frames, merge and frame_step belong to a picture with rows and ",
+                        "cols, but are ", part.frames, ", ", part.merge, " and ", part.frame_step,
+                        " without");
+    }
+    return;
+  }
+  if (part.merge < 1 || part.rows % part.merge != 0 || part.cols % part.merge != 0) {
+    fail<ConfigError>(function, "merge (", part.merge, ") must divide rows (", part.rows,
+                      ") and cols (", part.cols, ")");
+  }
+  check_grid(function, std::array{part.frames, part.rows, part.cols});
+  if (!std::isfinite(part.frame_step) || part.frame_step < 0) {
+    fail<ConfigError>(function, "frame_step must be finite and not negative but is ",
+                      part.frame_step);
+  }
+}
+
+/// The ids of one row, appended; returns where the next text would start.
+inline Index append_prompt(std::span<const PromptPart> parts,
+                           std::array<std::vector<double>, 3>& ids) {
+  const auto push = [&ids](double t, double h, double w) {
+    ids[0].push_back(t);
+    ids[1].push_back(h);
+    ids[2].push_back(w);
+  };
+  Index next = 0;
+  for (const PromptPart& part : parts) {
+    check_prompt_part("prompt_positions", part);
+    for (Index i = 0; i < part.padding; ++i) push(1, 1, 1);
+    for (Index i = 0; i < part.text; ++i) {
+      const auto p = static_cast<double>(next++);
+      push(p, p, p);
+    }
+    if (!is_picture(part)) continue;
+    const Index rows = part.rows / part.merge, cols = part.cols / part.merge;
+    const auto start = static_cast<double>(next);
+    for (Index frame = 0; frame < part.frames; ++frame) {
+      const double time = std::floor(static_cast<double>(frame) * part.frame_step);
+      if (!(start + time <= 0x1p53)) {
+        fail<PositionError>("prompt_positions", "positions must lie within 2^53, but frame ", frame,
+                            " is at ", start + time);
+      }
+      for (Index cell = 0; cell < rows * cols; ++cell) {
+        const Index row = cell / cols, col = cell % cols;
+        push(start + time, start + static_cast<double>(row), start + static_cast<double>(col));
+        next =
+            (std::max)({next, static_cast<Index>(start + time) + 1,
+                        static_cast<Index>(start) + row + 1, static_cast<Index>(start) + col + 1});
+      }
+    }
+  }
+  return next;
+}
+
+}  // namespace detail
+
+/// Ids (t, h, w) of a batch of prompts, as Qwen2-VL numbers them: text counts on with t = h = w; a
+/// picture that begins at position p has t = p + time of the frame, h = p + row, w = p + column of
+/// its merged grid in row-major order; text after it begins above the largest of them.
+///   Throws: ConfigError for a part that contradicts itself; ShapeError where rows of the batch
+///           differ in length (pad them); PositionError
+///   Source: arXiv 2409.12191, section 2.1; Hugging Face's get_rope_index
+inline PromptPositions prompt_positions(std::span<const std::vector<PromptPart>> prompts) {
+  std::array<std::vector<double>, 3> ids;
+  std::vector<Index> deltas;
+  std::size_t length = 0;
+  for (std::size_t b = 0; b < prompts.size(); ++b) {
+    const std::size_t before = ids[0].size();
+    const Index next = detail::append_prompt(prompts[b], ids);
+    const std::size_t size = ids[0].size() - before;
+    if (b == 0) length = size;
+    if (size != length) {
+      detail::fail<ShapeError>("prompt_positions", "all prompts must have the same number of ",
+                               "tokens, padding included, but have ", length, " and ", size);
+    }
+    deltas.push_back(next - static_cast<Index>(size));
+  }
+  const auto batch = static_cast<Index>(prompts.size());
+  return {Positions::axes(std::array{Positions::real(batch, ids[0]), Positions::real(batch, ids[1]),
+                                     Positions::real(batch, ids[2])}),
+          deltas};
+}
+inline PromptPositions prompt_positions(std::initializer_list<PromptPart> prompt) {
+  const std::vector<PromptPart> one(prompt);
+  return prompt_positions(std::span(&one, 1));
+}
+
+/// Tokens first .. first + count - 1 of a ChatGLM-6B sequence. Axis 0, the position id, counts to
+/// the context's end and stays at mask_position behind it; axis 1, the block id, is 0 in the context
+/// and counts from 1 behind it. Decoding passes the number of tokens so far as first.
+///   Throws: ConfigError, ShapeError, PositionError
+///   Source: THUDM's modeling_chatglm.py
+inline Positions chatglm_positions(const ChatGlmPrompt& prompt, Index first, Index count) {
+  constexpr auto function = "chatglm_positions";
+  if (prompt.context_length < 0) {
+    detail::fail<ConfigError>(function, "context_length must be given and not negative but is ",
+                              prompt.context_length);
+  }
+  if (prompt.mask_position < 0) {
+    detail::fail<ConfigError>(function, "mask_position must be given and not negative but is ",
+                              prompt.mask_position);
+  }
+  if (first < 0 || count < 0 || first > (Index{1} << 53) - count) {
+    detail::fail<ShapeError>(function,
+                             "first and count must not be negative, nor their sum exceed ",
+                             "2^53, but they are ", first, " and ", count);
+  }
+  std::vector<Index> position, block;
+  for (Index i = first; i < first + count; ++i) {
+    const bool in_context = i < prompt.context_length;
+    position.push_back(in_context ? i : prompt.mask_position);
+    block.push_back(in_context ? 0 : i - prompt.context_length + 1);
+  }
+  return Positions::axes(std::array{Positions::ids(position), Positions::ids(block)});
+}
+
+POSENC_END

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+#include <posenc/frequency/dynamic_yarn.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/frequency/yarn.hpp>
+
+#include <vector>
+
+using posenc::DynamicYarnScaling;
+using posenc::Frequencies;
+using posenc::frequencies;
+using posenc::Index;
+
+namespace {
+
+constexpr DynamicYarnScaling rule{.rotary_dim = 64, .base = 10000, .original_max_position = 2048};
+
+Frequencies yarn(double factor) {
+  return frequencies(posenc::YarnScaling{
+      .rotary_dim = 64, .base = 10000, .factor = factor, .original_max_position = 2048});
+}
+
+}  // namespace
+
+TEST_CASE("up to the trained length dynamic YaRN is Unscaled bit for bit", "[dynamic_yarn]") {
+  const auto unscaled = frequencies(posenc::Unscaled{.rotary_dim = 64, .base = 10000});
+  for (const Index length : {0, 1, 2047, 2048}) CHECK(frequencies(rule, length) == unscaled);
+  CHECK(frequencies(rule, 2049) != unscaled);
+}
+
+TEST_CASE("dynamic YaRN is YaRN with a factor that grows with the length", "[dynamic_yarn]") {
+  // Factors that a double holds exactly.
+  CHECK(frequencies(rule, 8192) == yarn(4));
+  CHECK(frequencies(rule, 3072) == yarn(1.5));
+  CHECK(frequencies(rule, 2049) == yarn(2049.0 / 2048));
+}
+
+TEST_CASE("a finetuned model begins with the factor of its finetuning", "[dynamic_yarn]") {
+  DynamicYarnScaling finetuned = rule;
+  finetuned.finetuned_max_position = 8192;
+  CHECK(frequencies(finetuned, 0) == yarn(4));
+  CHECK(frequencies(finetuned, 8192) == yarn(4));
+  CHECK(frequencies(finetuned, 16384) == yarn(8));
+}
+
+TEST_CASE("a longer sequence never turns faster, and its scores grow", "[dynamic_yarn]") {
+  auto previous = frequencies(rule, 2048);
+  for (Index length = 2100; length < 1000000; length *= 2) {
+    CAPTURE(length);
+    const auto current = frequencies(rule, length);
+    for (std::size_t i = 0; i < 32; ++i) {
+      REQUIRE(current.exact_inv_freq()[i] <= previous.exact_inv_freq()[i]);
+    }
+    CHECK(current.exact_inv_freq().back() < previous.exact_inv_freq().back());
+    CHECK(current.attention_factor() > previous.attention_factor());
+    previous = current;
+  }
+}
+
+TEST_CASE("other ramps are passed on", "[dynamic_yarn]") {
+  DynamicYarnScaling other = rule;
+  other.beta_fast = 16;
+  other.beta_slow = 2;
+  other.truncate = false;
+  CHECK(frequencies(other, 8192) == frequencies(posenc::YarnScaling{.rotary_dim = 64,
+                                                                    .base = 10000,
+                                                                    .factor = 4,
+                                                                    .original_max_position = 2048,
+                                                                    .beta_fast = 16,
+                                                                    .beta_slow = 2,
+                                                                    .truncate = false}));
+}

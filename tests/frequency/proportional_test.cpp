@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+#include <posenc/frequency/linear.hpp>
+#include <posenc/frequency/proportional.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+using posenc::DoubleDouble;
+using posenc::frequencies;
+using posenc::Index;
+using posenc::ProportionalScaling;
+
+TEST_CASE("the first pairs turn as in the whole head, the others stand still", "[proportional]") {
+  // Gemma-4's global layers.
+  const auto ours = frequencies(
+      ProportionalScaling{.head_dim = 512, .base = 1000000, .partial_rotary_factor = 0.25});
+  const auto whole = frequencies(posenc::Unscaled{.rotary_dim = 512, .base = 1000000});
+  REQUIRE(ours.rotary_dim() == 512);
+  for (std::size_t i = 0; i < 256; ++i) {
+    CAPTURE(i);
+    CHECK(ours.exact_inv_freq()[i] == (i < 64 ? whole.exact_inv_freq()[i] : DoubleDouble(0)));
+  }
+}
+
+TEST_CASE("the factor divides what turns", "[proportional]") {
+  const auto ours = frequencies(ProportionalScaling{
+      .head_dim = 64, .base = 10000, .partial_rotary_factor = 0.5, .factor = 3});
+  const auto divided =
+      frequencies(posenc::LinearScaling{.rotary_dim = 64, .base = 10000, .factor = 3});
+  for (std::size_t i = 0; i < 16; ++i) {
+    CHECK(ours.exact_inv_freq()[i] == divided.exact_inv_freq()[i]);
+  }
+  CHECK(ours.exact_inv_freq()[16] == DoubleDouble(0));
+}
+
+TEST_CASE("a share of the pairs is rounded down", "[proportional]") {
+  const auto turning = [](Index head_dim, double share) {
+    Index count = 0;
+    const auto ours = frequencies(
+        ProportionalScaling{.head_dim = head_dim, .base = 10000, .partial_rotary_factor = share});
+    for (const double w : ours.inv_freq()) count += w != 0;
+    return count;
+  };
+  CHECK(turning(64, 1) == 32);
+  CHECK(turning(64, 0.99) == 31);
+  CHECK(turning(80, 0.4) == 16);
+  CHECK(turning(10, 0.5) == 2);
+  CHECK(turning(2, 1) == 1);
+}
+
+TEST_CASE("channels of pairs that stand still keep their bits, and are no suffix",
+          "[proportional]") {
+  const posenc::Rope<posenc::HalfRotate> rope(
+      ProportionalScaling{.head_dim = 16, .base = 10000, .partial_rotary_factor = 0.25});
+  std::vector<float> x(16);
+  std::iota(x.begin(), x.end(), 1.0F);
+  std::vector<float> y = x;
+  rope.rotate(
+      posenc::HeadsView<float>{.data = y.data(), .batch = 1, .seq = 1, .heads = 1, .dim = 16},
+      posenc::Positions::range(123457, 1));
+  for (std::size_t channel = 0; channel < 16; ++channel) {
+    CAPTURE(channel);
+    CHECK((y[channel] == x[channel]) == (channel % 8 >= 2));
+  }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "support/catch.hpp"
+#include <posenc/frequency/frequencies.hpp>
+
+#include <limits>
+#include <string>
+
+/// What rules refuse, field by field.
+namespace refusals {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+/// Of any rule, at length 1 where it depends on the length.
+template <class Rule>
+posenc::Frequencies evaluate(const Rule& rule) {
+  if constexpr (posenc::LengthFrequencyRule<Rule>) {
+    return frequencies(rule, posenc::Index{1});
+  } else {
+    return frequencies(rule);
+  }
+}
+
+/// The rule is refused once the field has this value, and the message names both.
+template <class Rule, class Field>
+void refuse(Rule rule, Field Rule::*field, Field value, const std::string& message) {
+  CHECK_NOTHROW(evaluate(rule));
+  rule.*field = value;
+  CHECK_THROWS_MATCHES(evaluate(rule), posenc::ConfigError,
+                       Catch::Matchers::Message("posenc::" + message));
+}
+
+/// The two fields that all rules share. Messages begin with the rule's name.
+template <class Rule>
+void check_shared_fields(const Rule& rule, const std::string& name, posenc::Index smallest) {
+  const std::string dim =
+      name + ": rotary_dim must be even and at least " + std::to_string(smallest) + " but is ";
+  refuse(rule, &Rule::rotary_dim, posenc::Index{0}, dim + "0");
+  refuse(rule, &Rule::rotary_dim, posenc::Index{-2}, dim + "-2");
+  refuse(rule, &Rule::rotary_dim, posenc::Index{7}, dim + "7");
+  refuse(rule, &Rule::rotary_dim, smallest - 2, dim + std::to_string(smallest - 2));
+  const std::string base = name + ": base must be given, finite and greater than 1, but is ";
+  refuse(rule, &Rule::base, 0.0, base + "0");
+  refuse(rule, &Rule::base, 1.0, base + "1");
+  refuse(rule, &Rule::base, -10000.0, base + "-10000");
+  refuse(rule, &Rule::base, infinity, base + "inf");
+  refuse(rule, &Rule::base, not_a_number, base + "nan");
+  refuse(rule, &Rule::base, 1e101, name + ": base must not exceed 1e100 but is 1e+101");
+}
+
+/// What a numeric field says of numbers that are not at least 1.
+template <class Rule>
+void check_at_least_1(const Rule& rule, double Rule::*field, const std::string& text) {
+  refuse(rule, field, 0.0, text + "0");
+  refuse(rule, field, 0.5, text + "0.5");
+  refuse(rule, field, -2.0, text + "-2");
+  refuse(rule, field, infinity, text + "inf");
+  refuse(rule, field, not_a_number, text + "nan");
+}
+
+template <class Rule>
+void check_factor(const Rule& rule, const std::string& name) {
+  check_at_least_1(rule, &Rule::factor,
+                   name + ": factor must be given, finite and at least 1, but is ");
+  refuse(rule, &Rule::factor, 1e101, name + ": factor must not exceed 1e100 but is 1e+101");
+}
+
+template <class Rule>
+void check_length(const Rule& rule, const std::string& name) {
+  const std::string length = name + ": original_max_position must be given and positive but is ";
+  refuse(rule, &Rule::original_max_position, posenc::Index{0}, length + "0");
+  refuse(rule, &Rule::original_max_position, posenc::Index{-1}, length + "-1");
+}
+
+}  // namespace refusals

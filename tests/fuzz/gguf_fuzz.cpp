@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Any bytes given as a GGUF file: settings that make a rope, or a ConfigError, and nothing else.
+#include "fuzz/try_model.hpp"
+#include <posenc/interop/gguf.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  fuzz::try_model([&] { return posenc::read_gguf(bytes); });
+  fuzz::try_model([&] {
+    return posenc::read_gguf(bytes, {.pairing = posenc::PairingKind::HalfRotate,
+                                     .attn_factor = posenc::GgufAttentionFactor::Final});
+  });
+  return 0;
+}

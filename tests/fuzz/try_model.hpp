@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/interop/model_settings.hpp>
+
+#include <cstdlib>
+
+namespace fuzz {
+
+/// Reads, and makes what a user would make of it. A ConfigError is an answer; whatever else comes
+/// out of it is a bug, and ends the process.
+template <class Read>
+void try_model(const Read& read) {
+  try {
+    const posenc::ModelSettings model = read();
+    for (const posenc::LayerRotary& layer : model.layers) {
+      for (const posenc::Index length : {posenc::Index{0}, posenc::Index{1} << 40}) {
+        const posenc::AnyRope made = rope(layer.rotary, length);
+        if (made.rotary_offset() + made.rotary_dim() > layer.rotary.head_dim) std::abort();
+      }
+    }
+  } catch (const posenc::ConfigError&) {
+  }
+}
+
+}  // namespace fuzz

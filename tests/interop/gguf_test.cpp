@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+// GGUF metadata turn into the settings that llama.cpp runs the model with.
+#include "interop/gguf_writer.hpp"
+#include "interop/settings.hpp"
+#include "support/catch.hpp"
+#include <posenc/interop/gguf.hpp>
+#include <posenc/interop/presets.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using posenc::GgufOptions;
+using posenc::Index;
+using posenc::ModelSettings;
+using posenc::PairingKind;
+using posenc::read_gguf;
+using posenc::YarnScaling;
+using support::difference;
+using support::GgufWriter;
+namespace presets = posenc::presets;
+
+namespace {
+
+/// The keys that every file has.
+GgufWriter model(const std::string& architecture, std::uint32_t head_dim, float base,
+                 std::uint32_t context = 32768) {
+  GgufWriter writer;
+  writer.architecture(architecture)
+      .integer(architecture + ".block_count", 12)
+      .integer(architecture + ".context_length", context)
+      .integer(architecture + ".embedding_length", 32 * head_dim)
+      .integer(architecture + ".attention.head_count", 32)
+      .real(architecture + ".rope.freq_base", base);
+  return writer;
+}
+
+ModelSettings read(const GgufWriter& writer, const GgufOptions& options = {}) {
+  return read_gguf(writer.bytes(), options);
+}
+
+GgufWriter yarn(const std::string& architecture, float factor = 40) {
+  GgufWriter writer = model(architecture, 192, 10000, 163840);
+  writer.integer(architecture + ".rope.dimension_count", 64)
+      .text(architecture + ".rope.scaling.type", "yarn")
+      .real(architecture + ".rope.scaling.factor", factor)
+      .integer(architecture + ".rope.scaling.original_context_length", 4096);
+  return writer;
+}
+
+/// Equal but for the pairing and the name, in which GGUF files differ.
+std::string difference_of_rotary(const ModelSettings& file, const ModelSettings& preset) {
+  auto expected = rotary(preset);
+  expected.pairing = rotary(file).pairing;
+  return difference(rotary(file), expected);
+}
+
+double relative(double value, double expected) { return std::abs(value / expected - 1); }
+
+}  // namespace
+
+TEST_CASE("the architecture tells the pairing", "[interop][gguf]") {
+  CHECK(rotary(read(model("llama", 128, 10000))).pairing == PairingKind::Interleaved);
+  CHECK(rotary(read(model("deepseek2", 128, 10000))).pairing == PairingKind::Interleaved);
+  for (const char* name : {"qwen2", "qwen3", "phi3", "gemma2", "falcon", "gptneox", "olmo2"}) {
+    CHECK(rotary(read(model(name, 128, 10000))).pairing == PairingKind::HalfRotate);
+  }
+  CHECK(rotary(read(model("llama", 128, 10000), {.pairing = PairingKind::HalfRotate})).pairing ==
+        PairingKind::HalfRotate);
+  CHECK(rotary(read(model("unheard-of", 128, 10000), {.pairing = PairingKind::Interleaved}))
+            .pairing == PairingKind::Interleaved);
+}
+
+TEST_CASE("plain files equal the presets", "[interop][gguf]") {
+  CHECK(difference_of_rotary(read(model("llama", 128, 500000)), presets::llama3_8b()) == "");
+  CHECK(difference_of_rotary(read(model("qwen2", 128, 1000000)), presets::qwen2_5_7b()) == "");
+  auto neox = model("gptneox", 96, 10000).integer("gptneox.rope.dimension_count", 24);
+  CHECK(difference_of_rotary(read(neox), presets::gpt_neox_20b()) == "");
+  auto linear = model("llama", 128, 10000)
+                    .text("llama.rope.scaling.type", "linear")
+                    .real("llama.rope.scaling.factor", 4);
+  const auto half = rotary(read(linear));
+  CHECK(std::get<posenc::LinearScaling>(half.rule).factor == 4);
+  for (const char* old : {"llama.rope.scale_linear", "llama.rope.scale"}) {
+    CHECK(difference(rotary(read(model("llama", 128, 10000).real(old, 4))), half) == "");
+  }
+  CHECK(std::holds_alternative<posenc::Unscaled>(
+      rotary(read(model("llama", 128, 10000)
+                      .text("llama.rope.scaling.type", "none")
+                      .real("llama.rope.scaling.factor", 4)))
+          .rule));
+  CHECK(read(model("granite", 128, 10000).real("granite.attention.scale", 0.5F)).softmax_scale ==
+        0.5);
+}
+
+TEST_CASE("Llama 3's scaling is in a tensor", "[interop][gguf]") {
+  const auto preset = rotary(presets::llama3_1_8b());
+  const auto expected = frequencies(preset).inv_freq();
+  const auto plain = frequencies(rotary(presets::llama3_8b())).inv_freq();
+  std::vector<float> divisors;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    divisors.push_back(static_cast<float>(plain[i] / expected[i]));
+  }
+  auto writer = model("llama", 128, 500000, 131072);
+  writer.floats("rope_freqs.weight", divisors);
+  const auto found = frequencies(rotary(read(writer))).inv_freq();
+  for (std::size_t i = 0; i < plain.size(); ++i) CHECK(relative(found[i], expected[i]) < 1e-7);
+
+  writer.real("llama.rope.scaling.factor", 2);
+  const auto scaled = frequencies(rotary(read(writer))).inv_freq();
+  for (std::size_t i = 0; i < plain.size(); ++i) CHECK(relative(scaled[i], expected[i] / 2) < 1e-7);
+}
+
+TEST_CASE("LongRoPE's divisors are in two tensors", "[interop][gguf]") {
+  const std::vector<float> shorter(48, 1.5F), longer(48, 3);
+  for (const bool named : {true, false}) {
+    auto writer = model("phi3", 96, 10000, 131072);
+    if (named) writer.text("phi3.rope.scaling.type", "longrope");
+    writer.integer("phi3.rope.scaling.original_context_length", 4096)
+        .real("phi3.rope.scaling.attn_factor", 1.25F)
+        .floats("rope_factors_long.weight", longer)
+        .floats("rope_factors_short.weight", shorter);
+    const auto settings = rotary(read(writer));
+    CHECK(frequencies(settings, 4096).inv_freq()[0] == 1 / 1.5);
+    CHECK(frequencies(settings, 4097).inv_freq()[0] == 1 / 3.0);
+    CHECK(frequencies(settings, 4097).attention_factor() == 1.25);
+  }
+}
+
+TEST_CASE("YaRN's factor is relative to its own magnitude", "[interop][gguf]") {
+  const double own = posenc::yarn_mscale(40);
+  const auto factor_of = [](const GgufWriter& writer, const GgufOptions& options = {}) {
+    return frequencies(rotary(read(writer, options))).attention_factor();
+  };
+  CHECK(factor_of(yarn("qwen2")) == own);
+  CHECK(relative(factor_of(yarn("qwen2").real("qwen2.rope.scaling.attn_factor", 0.5F)), own / 2) <
+        1e-15);
+  CHECK(relative(factor_of(yarn("qwen2").real("qwen2.rope.scaling.yarn_attn_factor", 0.5F)),
+                 own / 2) < 1e-15);
+
+  // A value that is YaRN's own magnitude is the final factor in OLMo's files, and unclear elsewhere.
+  const auto with_own = [own](const std::string& architecture) {
+    return yarn(architecture)
+        .real(architecture + ".rope.scaling.attn_factor", static_cast<float>(own));
+  };
+  CHECK(relative(factor_of(with_own("olmo2")), own) < 1e-7);
+  CHECK_THROWS_AS(factor_of(with_own("qwen2")), posenc::ConfigError);
+  using enum posenc::GgufAttentionFactor;
+  CHECK(relative(factor_of(with_own("qwen2"), {.attn_factor = Final}), own) < 1e-7);
+  CHECK(relative(factor_of(with_own("qwen2"), {.attn_factor = Relative}), own * own) < 1e-7);
+  CHECK(factor_of(yarn("qwen2").real("qwen2.rope.scaling.attn_factor", 2),
+                  {.attn_factor = Final}) == 2);
+}
+
+TEST_CASE("gpt-oss keeps its ramp's fractions", "[interop][gguf]") {
+  auto writer = model("gpt-oss", 64, 150000, 131072);
+  writer.text("gpt-oss.rope.scaling.type", "yarn")
+      .real("gpt-oss.rope.scaling.factor", 32)
+      .integer("gpt-oss.rope.scaling.original_context_length", 4096);
+  CHECK(difference(rotary(read(writer)), rotary(presets::gpt_oss())) == "");
+}
+
+TEST_CASE("DeepSeek's log multiplier is a tenth of mscale_all_dim", "[interop][gguf]") {
+  const auto v2 =
+      read(yarn("deepseek2").real("deepseek2.rope.scaling.yarn_log_multiplier", 0.0707F));
+  const auto f2 = frequencies(rotary(v2));
+  CHECK(f2.attention_factor() == 1);
+  CHECK(relative(f2.softmax_scale_multiplier(),
+                 rope(presets::deepseek_v2()).softmax_scale_multiplier()) < 1e-7);
+  CHECK(rotary(v2).rotary_offset == 128);
+  CHECK(f2.exact_inv_freq().size() == 32);
+
+  const auto v3 = read(yarn("deepseek2").real("deepseek2.rope.scaling.yarn_log_multiplier", 0.1F));
+  CHECK(relative(frequencies(rotary(v3)).softmax_scale_multiplier(), 1.8739) < 1e-4);
+  CHECK(frequencies(rotary(v3)).inv_freq() ==
+        frequencies(rotary(presets::deepseek_v3())).inv_freq());
+
+  // The absorbed form has wide keys and tells the head's own width apart.
+  auto absorbed = yarn("deepseek2");
+  absorbed.integer("deepseek2.attention.key_length", 576)
+      .integer("deepseek2.attention.key_length_mla", 192)
+      .real("deepseek2.rope.scaling.yarn_log_multiplier", 0.1F);
+  CHECK(difference(rotary(read(absorbed)), rotary(v3)) == "");
+
+  // Mistral 3 stores mscale_all_dim itself, and its attention does not take it.
+  const auto mistral = frequencies(
+      rotary(read(yarn("mistral3").real("mistral3.rope.scaling.yarn_log_multiplier", 1))));
+  CHECK(mistral.attention_factor() == 1);
+  CHECK(mistral.softmax_scale_multiplier() == 1);
+}
+
+TEST_CASE("local layers have a rope of their own", "[interop][gguf]") {
+  auto writer = model("gemma3", 256, 1000000, 131072);
+  writer.integer("gemma3.attention.sliding_window", 1024)
+      .text("gemma3.rope.scaling.type", "linear")
+      .real("gemma3.rope.scaling.factor", 8);
+  const auto gemma = read(writer), preset = presets::gemma3_4b();
+  for (const char* type : {"full_attention", "sliding_attention"}) {
+    CHECK(difference(rotary(gemma, type), rotary(preset, type)) == "");
+  }
+  CHECK(gemma.layer_types ==
+        std::vector<std::string>(preset.layer_types.begin(), preset.layer_types.begin() + 12));
+
+  const auto other =
+      read(writer.real("gemma3.rope.freq_base_swa", 5000)
+               .array<std::uint8_t>("gemma3.attention.sliding_window_pattern", GgufWriter::Bool,
+                                    {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0}));
+  CHECK(std::get<posenc::Unscaled>(rotary(other, "sliding_attention").rule).base == 5000);
+  CHECK(other.layer_types[0] == "sliding_attention");
+  CHECK(other.layer_types[1] == "full_attention");
+}
+
+TEST_CASE("Gemma 4's global layers turn few pairs", "[interop][gguf]") {
+  std::vector<float> divisors(256, 1e30F);
+  std::fill(divisors.begin(), divisors.begin() + 64, 1.0F);
+  auto writer = model("gemma4", 512, 1000000, 131072);
+  writer.integer("gemma4.attention.sliding_window", 1024)
+      .integer("gemma4.attention.key_length", 512)
+      .integer("gemma4.attention.key_length_swa", 256)
+      .integer("gemma4.rope.dimension_count", 512)
+      .integer("gemma4.rope.dimension_count_swa", 256)
+      .real("gemma4.rope.freq_base_swa", 10000)
+      .floats("rope_freqs.weight", divisors);
+  const auto found = read(writer), preset = presets::gemma4(12);
+  CHECK(difference(rotary(found, "sliding_attention"), rotary(preset, "sliding_attention")) == "");
+  const auto w = frequencies(rotary(found, "full_attention")).inv_freq();
+  const auto expected = frequencies(rotary(preset, "full_attention")).inv_freq();
+  for (std::size_t i = 0; i < w.size(); ++i) CHECK(std::abs(w[i] - expected[i]) < 1e-29);
+}
+
+TEST_CASE("sections make axes", "[interop][gguf]") {
+  const auto sections = [](const std::string& architecture, const std::vector<std::int32_t>& list) {
+    return model(architecture, 128, 1000000)
+        .array(architecture + ".rope.dimension_sections", GgufWriter::Int32, list);
+  };
+  CHECK(difference_of_rotary(read(sections("qwen2vl", {16, 24, 24, 0})), presets::qwen2_vl_7b()) ==
+        "");
+  CHECK(rotary(read(sections("qwen3vl", {24, 20, 20, 0}))).axes ==
+        posenc::mrope_interleaved({24, 20, 20}, posenc::MropeTail::Fourth));
+  CHECK(rotary(read(sections("glm4", {16, 24, 24, 0}))).pairing == PairingKind::HalfRotate);
+  CHECK(rotary(read(model("glm4", 128, 10000))).pairing == PairingKind::Interleaved);
+  CHECK(rotary(read(sections("llama", {0, 0, 0, 0}))).axes.plain());
+}
+
+TEST_CASE("layers without rotary encoding are named", "[interop][gguf]") {
+  CHECK(read(model("llama4", 128, 500000)).layers_without_rotary == std::vector<Index>{3, 7, 11});
+}
+
+TEST_CASE("a path, bytes and a parsed file read alike", "[interop][gguf]") {
+  const auto path = std::filesystem::temp_directory_path() / "posenc_gguf_test.gguf";
+  const auto bytes = model("llama", 128, 500000).bytes();
+  {
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
+  }
+  CHECK(difference(read_gguf(path), read_gguf(bytes)) == "");
+  CHECK(difference(read_gguf(posenc::GgufFile::from_path(path)), read_gguf(bytes)) == "");
+  std::filesystem::remove(path);
+}

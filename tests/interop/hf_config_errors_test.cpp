@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// What the reader of config.json refuses, key by key: nothing that it does not understand passes.
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+
+#include <string>
+
+using Catch::Matchers::Message;
+using nlohmann::json;
+using posenc::ConfigError;
+using posenc::read_hf_config;
+
+namespace {
+
+json config(const char* model_type = "llama") {
+  return {{"model_type", model_type},
+          {"hidden_size", 4096},
+          {"num_attention_heads", 32},
+          {"max_position_embeddings", 4096},
+          {"rope_theta", 10000.0}};
+}
+
+json with(json changed, const json& more) {
+  changed.update(more);
+  return changed;
+}
+
+void refuse(const json& of, const std::string& message) {
+  CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError, Message("posenc::" + message));
+}
+
+/// Refused within the dict of scaling.
+void refuse_dict(const json& dict, const std::string& message, const char* model_type = "llama") {
+  refuse(with(config(model_type), {{"rope_scaling", dict}}), message);
+}
+
+json without(json changed, const char* key) {
+  changed.erase(key);
+  return changed;
+}
+
+const std::string unknown = " is unknown, or has no effect with the other settings";
+
+}  // namespace
+
+TEST_CASE("text that is no configuration is refused", "[interop]") {
+  const auto refuse_text = [](std::string_view text, const std::string& message) {
+    CHECK_THROWS_MATCHES(read_hf_config(text), ConfigError,
+                         Message("posenc::read_hf_config: " + message));
+  };
+  CHECK_NOTHROW(read_hf_config(config()));
+  refuse_text("", "the text is not JSON");
+  refuse_text("{\"a\": 1", "the text is not JSON");
+  refuse_text("{\"rope_theta\": 1e999}", "the text is not JSON");
+  refuse_text(
+      "{\"model_type\": \"llama\", \"a\": {\"rope_theta\": 1}, \"rope_theta\": 1, \"rope_theta\": "
+      "2}",
+      "the key 'rope_theta' occurs twice in one object");
+  refuse_text(std::string(100000, '['), "the text nests too deeply");
+  refuse_text("[]", "the configuration must be a JSON object");
+  refuse_text("7", "the configuration must be a JSON object");
+  refuse_text("{}", "the configuration has no model_type");
+  refuse_text("{\"model_type\": 7}", "'model_type' in the configuration must be a text");
+  refuse_text("{\"model_type\": \"llama\", \"text_config\": 7}",
+              "text_config must be a JSON object");
+}
+
+TEST_CASE("unknown models and models without rotary encoding are refused", "[interop]") {
+  refuse(config("unheard-of"),
+         "read_hf_config: the model_type 'unheard-of' is unknown; name the pairing of its channels "
+         "in the options to read it as a plain rotary model");
+  refuse(config("bloom"), "read_hf_config: this 'bloom' has no rotary encoding");
+  refuse(with(config("falcon"), {{"alibi", true}}),
+         "read_hf_config: this 'falcon' has no rotary encoding");
+  refuse(with(config("esm"), {{"position_embedding_type", "absolute"}}),
+         "read_hf_config: this 'esm' has no rotary encoding");
+  refuse(without(config("mixtral"), "rope_theta"),
+         "Unscaled: base must be given, finite and greater than 1, but is 0");
+}
+
+TEST_CASE("unknown types and keys are refused by name", "[interop]") {
+  refuse_dict({{"rope_type", "magic"}},
+              "read_hf_config: the rope type 'magic' in rope_scaling is unknown");
+  refuse_dict({{"rope_type", "linear"}, {"factor", 2}, {"beta_fast", 3}},
+              "read_hf_config: 'beta_fast' in rope_scaling" + unknown);
+  refuse_dict({{"rope_type", "default"}, {"factor", 2}},
+              "read_hf_config: 'factor' in rope_scaling" + unknown);
+  refuse_dict({{"factor", 2}}, "read_hf_config: 'factor' in rope_scaling" + unknown);
+  refuse_dict({{"rope_type", "yarn"}, {"factor", 2}, {"llama_4_scaling_beta", 0.1}},
+              "read_hf_config: 'llama_4_scaling_beta' in rope_scaling" + unknown);
+  refuse(with(config(), {{"rope_scaling_factor", 2}}),
+         "read_hf_config: 'rope_scaling_factor' in the configuration" + unknown);
+  refuse(with(config(), {{"rope_local_base_freq", 10000}}),
+         "read_hf_config: 'rope_local_base_freq' in the configuration" + unknown);
+  refuse(with(config(), {{"use_dynamic_ntk", true}}),
+         "read_hf_config: 'use_dynamic_ntk' in the configuration" + unknown);
+  CHECK_NOTHROW(
+      read_hf_config(with(config(), {{"property", 1}, {"rope_local_base_freq", nullptr}})));
+  auto nested = config("gemma3_text");
+  nested["num_hidden_layers"] = 6;
+  nested["rope_parameters"] = {{"full_attention", {{"rope_type", "default"}, {"wavelength", 1}}}};
+  refuse(nested, "read_hf_config: 'wavelength' in rope_parameters.full_attention" + unknown);
+}
+
+TEST_CASE("keys that are missing are named", "[interop]") {
+  for (const char* key : {"hidden_size", "num_attention_heads"}) {
+    refuse(without(config(), key),
+           std::string("read_hf_config: the configuration must have ") + key);
+  }
+  refuse_dict({{"rope_type", "linear"}}, "read_hf_config: rope_scaling must have factor");
+  refuse_dict({{"rope_type", "dynamic"}}, "read_hf_config: rope_scaling must have factor");
+  refuse_dict({{"rope_type", "longrope"}}, "read_hf_config: rope_scaling must have short_factor");
+  json llama3 = {{"rope_type", "llama3"},
+                 {"factor", 8},
+                 {"low_freq_factor", 1},
+                 {"high_freq_factor", 4},
+                 {"original_max_position_embeddings", 8192}};
+  for (const char* key :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    refuse_dict(without(llama3, key), std::string("read_hf_config: rope_scaling must have ") + key);
+  }
+  refuse(with(without(config(), "max_position_embeddings"),
+              {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}),
+         "read_hf_config: the dynamic type needs max_position_embeddings, which is missing");
+  refuse(config("gptj"), "read_hf_config: the configuration must have rotary_dim");
+  refuse(config("deepseek_v3"), "read_hf_config: the configuration must have qk_nope_head_dim");
+  refuse(config("qwen2_vl"), "read_hf_config: rope_scaling must have mrope_section");
+  refuse(config("gemma3_text"), "read_hf_config: the configuration must have num_hidden_layers");
+}
+
+TEST_CASE("values of another type are refused", "[interop]") {
+  const std::string in = "' in the configuration must be ";
+  refuse(with(config(), {{"hidden_size", "4096"}}),
+         "read_hf_config: 'hidden_size" + in + "an integer");
+  refuse(with(config(), {{"hidden_size", 4096.5}}),
+         "read_hf_config: 'hidden_size" + in + "an integer");
+  refuse(with(config(), {{"hidden_size", 18446744073709551615ULL}}),
+         "read_hf_config: 'hidden_size" + in + "an integer");
+  refuse(with(config(), {{"rope_theta", "1e4"}}),
+         "read_hf_config: 'rope_theta" + in + "a finite number");
+  refuse(with(config(), {{"rope_theta", {1, 2}}}),
+         "read_hf_config: 'rope_theta" + in + "a finite number");
+  refuse(with(config(), {{"alibi", 1}}), "read_hf_config: 'alibi" + in + "true or false");
+  refuse(with(config(), {{"rope_scaling", 2.0}}),
+         "read_hf_config: rope_scaling must be a JSON object");
+  refuse_dict({{"rope_type", 3}}, "read_hf_config: 'rope_type' in rope_scaling must be a text");
+  refuse_dict({{"rope_type", "longrope"}, {"short_factor", {1, "x"}}},
+              "read_hf_config: 'short_factor' in rope_scaling must be a list of finite numbers");
+  refuse_dict({{"mrope_section", 3}},
+              "read_hf_config: 'mrope_section' in rope_scaling must be a list of integers");
+}
+
+TEST_CASE("keys that contradict each other are refused", "[interop]") {
+  refuse(with(config(), {{"rotary_emb_base", 5000}}),
+         "read_hf_config: the configuration contradicts itself: rope_theta is 10000 but "
+         "rotary_emb_base is 5000");
+  refuse(with(config(), {{"rotary_dim", 64}, {"partial_rotary_factor", 0.25}}),
+         "read_hf_config: rotary_dim is 64 but partial_rotary_factor makes it 32");
+  refuse_dict({{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 2}},
+              "read_hf_config: rope_scaling contradicts itself: rope_type is 'linear' but type is "
+              "'yarn'");
+  refuse(with(config(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
+                         {"rope_parameters", {{"type", "linear"}, {"factor", 4}}}}),
+         "read_hf_config: rope_parameters and rope_scaling are both given, and differ");
+  refuse_dict({{"rope_type", "yarn"}, {"factor", 2}, {"attention_factor", 1}, {"attn_factor", 1}},
+              "read_hf_config: 'attn_factor' in rope_scaling contradicts attention_factor");
+  refuse_dict(
+      {{"rope_type", "dynamic"}, {"factor", 2}, {"original_max_position_embeddings", 2048}},
+      "read_hf_config: 'original_max_position_embeddings' in rope_scaling has no effect: the "
+      "dynamic type begins to scale at max_position_embeddings");
+  refuse_dict({{"mrope_section", {16, 24, 24}}, {"xdrope_section", {16, 16, 16, 16}}},
+              "read_hf_config: 'xdrope_section' in rope_scaling contradicts mrope_section");
+  refuse_dict({{"mrope_interleaved", true}},
+              "read_hf_config: 'mrope_interleaved' in rope_scaling needs mrope_section");
+  refuse_dict(
+      {{"mrope_section", {24, 20, 20}}, {"mrope_interleaved", false}},
+      "read_hf_config: 'mrope_interleaved' in rope_scaling is false, but models of this type "
+      "interleave",
+      "qwen3_vl");
+  refuse(with(config("modernbert"), {{"num_hidden_layers", 3}}),
+         "read_hf_config: 'rope_theta' in the configuration contradicts global_rope_theta");
+}
+
+TEST_CASE("values out of range are refused", "[interop]") {
+  refuse(with(config(), {{"head_dim", 0}}),
+         "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
+  refuse(with(config(), {{"head_dim", 1LL << 62}}),
+         "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
+  refuse(with(config(), {{"num_attention_heads", 0}}),
+         "read_hf_config: hidden_size 4096 and num_attention_heads 0 give no width of a head");
+  refuse(with(config(), {{"partial_rotary_factor", 1.5}}),
+         "read_hf_config: partial_rotary_factor must lie in (0, 1] but is 1.5");
+  const std::string dim =
+      "read_hf_config: the number of rotary channels must be even, and from 2 to 128, but is ";
+  refuse(with(config(), {{"partial_rotary_factor", 0.12}}), dim + "15");
+  refuse(with(config(), {{"rotary_dim", 256}}), dim + "256");
+  refuse(with(config(), {{"rotary_dim", -2}}), dim + "-2");
+  refuse(with(config("gemma3_text"), {{"num_hidden_layers", 1LL << 50}}),
+         "read_hf_config: 'num_hidden_layers' in the configuration must lie between 0 and 65536");
+  refuse(with(config("llama4_text"), {{"no_rope_layers", {1, 2}}}),
+         "read_hf_config: 'no_rope_layers' in the configuration must be a list of 0 (no rotary "
+         "encoding) and 1");
+  refuse_dict(
+      {{"mrope_section", {1LL << 62, 1LL << 62, 4}}},
+      "read_hf_config: 'mrope_section' in rope_scaling must hold no negative number and add "
+      "up to the number of pairs, 64");
+  refuse_dict({{"mrope_section", {16, 24, 20}}},
+              "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
+  refuse_dict({{"type", "linear"}, {"factor", 0.5}},
+              "LinearScaling: factor must be given, finite and at least 1, but is 0.5");
+  refuse_dict({{"type", "yarn"}, {"factor", 4}, {"extrapolation_factor", 0.5}},
+              "read_hf_config: 'extrapolation_factor' in rope_scaling has a value that is not "
+              "supported");
+  refuse(with(config("gemma2"), {{"query_pre_attn_scalar", 0}}),
+         "read_hf_config: 'query_pre_attn_scalar' in the configuration must be positive");
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// Settings turn into frequencies and rotations, and what cannot be right is refused.
+#include "support/catch.hpp"
+#include <posenc/interop/model_settings.hpp>
+#include <posenc/interop/presets.hpp>
+#include <posenc/tensor/eigen.hpp>
+
+#include <algorithm>
+#include <string>
+
+using Catch::Matchers::Message;
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::ModelSettings;
+using posenc::PairingKind;
+using posenc::RotarySettings;
+using posenc::Unscaled;
+namespace presets = posenc::presets;
+
+namespace {
+
+using Heads = Eigen::Tensor<float, 4, Eigen::RowMajor>;
+
+const RotarySettings plain{.rule = Unscaled{.rotary_dim = 64, .base = 10000},
+                           .pairing = PairingKind::HalfRotate,
+                           .head_dim = 96,
+                           .rotary_offset = 32};
+
+template <class Change>
+void refuse(const Change& change, const std::string& message) {
+  CHECK_NOTHROW(frequencies(plain));
+  RotarySettings settings = plain;
+  change(settings);
+  CHECK_THROWS_MATCHES(frequencies(settings), ConfigError, Message("posenc::" + message));
+}
+
+template <class Rope>
+Heads rotated(const Rope& rope, const posenc::Positions& positions, Index head_dim) {
+  Heads x(1, 3, 2, head_dim);
+  for (Index i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(i % 13) - 6;
+  rope.rotate(posenc::bshd(x), positions);
+  return x;
+}
+
+bool same(const Heads& a, const Heads& b) {
+  return std::equal(a.data(), a.data() + a.size(), b.data(), b.data() + b.size());
+}
+
+}  // namespace
+
+TEST_CASE("settings make the rope that they describe", "[interop]") {
+  const posenc::Rope<posenc::HalfRotate> half(Unscaled{.rotary_dim = 64, .base = 10000}, 32);
+  const auto positions = posenc::Positions::range(5, 3);
+  CHECK(same(rotated(rope(plain), positions, 96), rotated(half, positions, 96)));
+  CHECK(same(rotated(rope(plain, 77), positions, 96), rotated(half, positions, 96)));
+
+  RotarySettings neighbours = plain;
+  neighbours.pairing = PairingKind::Interleaved;
+  const posenc::Rope<posenc::Interleaved> interleaved(Unscaled{.rotary_dim = 64, .base = 10000},
+                                                      32);
+  CHECK(same(rotated(rope(neighbours), positions, 96), rotated(interleaved, positions, 96)));
+  CHECK_FALSE(same(rotated(rope(neighbours), positions, 96), rotated(half, positions, 96)));
+}
+
+TEST_CASE("settings on several axes and in halves keep their form", "[interop]") {
+  CHECK(rope(presets::qwen2_vl_7b()).axis_count() == 3);
+  CHECK(rope(presets::chatglm_6b()).axis_count() == 2);
+  CHECK(rope(presets::chatglm_6b()).rotary_dim() == 128);
+  CHECK(rope(presets::deepseek_v3()).rotary_offset() == 128);
+  CHECK(rope(presets::deepseek_v3()).softmax_scale_multiplier() == Approx(1.8739).epsilon(1e-4));
+}
+
+TEST_CASE("rules that depend on the length ask for it", "[interop]") {
+  RotarySettings dynamic = plain;
+  dynamic.rule = posenc::DynamicNtkScaling{
+      .rotary_dim = 64, .base = 10000, .factor = 2, .original_max_position = 4096};
+  CHECK(depends_on_length(dynamic));
+  CHECK_FALSE(depends_on_length(plain));
+  CHECK_THROWS_MATCHES(
+      rope(dynamic), ConfigError,
+      Message("posenc::frequencies: this rule's frequencies depend on the length of the sequence, "
+              "which must be given"));
+  CHECK(frequencies(dynamic, 4096) == frequencies(plain));
+  CHECK_FALSE(frequencies(dynamic, 8192) == frequencies(plain));
+  CHECK_THROWS_AS(frequencies(dynamic, -1), posenc::PositionError);
+}
+
+TEST_CASE("the float32 pipeline is chosen by name", "[interop]") {
+  using posenc::AnglePolicy;
+  const posenc::Rope<posenc::HalfRotate> expected(
+      posenc::hf_float32_frequencies(Unscaled{.rotary_dim = 64, .base = 10000}), 32, {},
+      AnglePolicy::HfFloat32);
+  const auto far = posenc::Positions::range(100001, 3);
+  const Heads in_float = rotated(rope(plain, 0, AnglePolicy::HfFloat32), far, 96);
+  CHECK(same(in_float, rotated(expected, far, 96)));
+  CHECK_FALSE(same(in_float, rotated(rope(plain), far, 96)));
+
+  RotarySettings other = plain;
+  other.rule = posenc::VllmNtkScaling{.rotary_dim = 64, .base = 10000, .factor = 2};
+  CHECK_THROWS_MATCHES(rope(other, 0, AnglePolicy::HfFloat32), ConfigError,
+                       Message("posenc::hf_float32_frequencies: Hugging Face has no float32 "
+                               "pipeline for this rule"));
+}
+
+TEST_CASE("settings that cannot be right are refused", "[interop]") {
+  refuse([](auto& s) { s.rule = {}; }, "RotarySettings: rule must be given");
+  refuse([](auto& s) { s.pairing.reset(); }, "RotarySettings: pairing must be given");
+  const std::string head = "RotarySettings: head_dim must be given, and from 1 to 65536, but is ";
+  refuse([](auto& s) { s.head_dim = 0; }, head + "0");
+  refuse([](auto& s) { s.head_dim = -96; }, head + "-96");
+  refuse([](auto& s) { s.head_dim = 65537; }, head + "65537");
+  refuse([](auto& s) { s.rotary_offset = 33; },
+         "RotarySettings: rotary_offset 33 and rotary_dim 64 do not fit into head_dim 96");
+  refuse([](auto& s) { s.rotary_offset = -2; },
+         "RotarySettings: rotary_offset -2 and rotary_dim 64 do not fit into head_dim 96");
+  refuse([](auto& s) { s.rule = Unscaled{.rotary_dim = 128, .base = 10000}; },
+         "RotarySettings: rotary_offset 32 and rotary_dim 128 do not fit into head_dim 96");
+  refuse([](auto& s) { s.rule = Unscaled{.rotary_dim = Index{1} << 62, .base = 10000}; },
+         "RotarySettings: rotary_offset 32 and rotary_dim 4611686018427387904 do not fit into "
+         "head_dim 96");
+  refuse(
+      [](auto& s) {
+        s.axes = posenc::mrope_chunked({16, 24, 24});
+      },
+      "RotarySettings: the table of axes is for 64 pairs but there are frequencies for 32");
+  refuse([](auto& s) { s.rule = Unscaled{.rotary_dim = 64}; },
+         "Unscaled: base must be given, finite and greater than 1, but is 0");
+  refuse([](auto& s) { s.chatglm_halves = true; },
+         "RotarySettings: chatglm_halves asks for half pairing, no axes, no rotary_offset, and a "
+         "rule for head_dim / 2 channels, not 64 of 96");
+}
+
+TEST_CASE("a model tells the settings of a layer", "[interop]") {
+  const ModelSettings gemma = presets::gemma3_4b();
+  CHECK(rotary_of_layer(gemma, 0) == &rotary(gemma, "sliding_attention"));
+  CHECK(rotary_of_layer(gemma, 5) == &rotary(gemma, "full_attention"));
+  CHECK_THROWS_MATCHES(rotary(gemma), ConfigError,
+                       Message("posenc::rotary: name the type of layer, one of 'full_attention', "
+                               "'sliding_attention'"));
+  CHECK_THROWS_MATCHES(
+      rotary(gemma, "linear_attention"), ConfigError,
+      Message("posenc::rotary: no rotary layers of the type 'linear_attention' but "
+              "'full_attention', 'sliding_attention'"));
+  CHECK_THROWS_MATCHES(
+      rotary_of_layer(gemma, 34), ConfigError,
+      Message("posenc::rotary_of_layer: the types of 34 layers are known, not that "
+              "of layer 34"));
+  CHECK_THROWS_AS(rotary_of_layer(gemma, -1), ConfigError);
+
+  ModelSettings some = presets::llama3_8b();
+  some.layers_without_rotary = {3, 7};
+  CHECK(rotary_of_layer(some, 3) == nullptr);
+  CHECK(rotary_of_layer(some, 4) == &rotary(some));
+
+  CHECK_THROWS_MATCHES(validate(ModelSettings{}), ConfigError,
+                       Message("posenc::ModelSettings: layers must be given"));
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT
+#include "unit_body.hpp"
+
+LevelUnit x86_64_v4_unit() { return this_unit(); }

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+// half and bfloat16: every value read, and floats of all kinds written, against the definition.
+#include "float16_case.hpp"
+#include "support/guarded.hpp"
+#include <posenc/simd/storage.hpp>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <tuple>
+
+using float16::Bfloat16;
+using float16::Bfloat16Pairs;
+using float16::Half;
+using posenc::Index;
+
+namespace {
+
+template <class Test>
+void for_each_conversion(const Test& test) {
+  test(Half{});
+  test(Bfloat16{});
+  test(Bfloat16Pairs{});
+}
+
+/// Each value of the format, the ties between neighbours, and the floats next to all of these; then
+/// special floats and a stride through all bit patterns. A multiple of 64 floats.
+std::vector<float> sample(reference::Format16 format) {
+  std::vector<float> all;
+  for (unsigned bits = 0; bits < 0x10000; ++bits) {
+    const double x = reference::decode(format, static_cast<std::uint16_t>(bits));
+    const double next = reference::decode(format, static_cast<std::uint16_t>(bits + 1));
+    for (const double y : {x, (x + next) / 2}) {
+      const auto f = static_cast<float>(y);
+      for (const float z : {f, std::nextafter(f, -INFINITY), std::nextafter(f, INFINITY)}) {
+        all.push_back(z);
+      }
+    }
+  }
+  for (const float x : tiers::numbers<float>(11, 1000)) all.push_back(x);
+  // NaN whose payload lies in the bits that are dropped, and in those that are kept.
+  for (int bit = 0; bit < 23; ++bit) {
+    for (const std::uint32_t sign : {0u, 0x80000000u}) {
+      all.push_back(std::bit_cast<float>(sign | 0x7f800000u | (1u << bit)));
+      all.push_back(std::bit_cast<float>(sign | 0x7fc00000u | (1u << bit)));
+    }
+  }
+  for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 7919) {
+    all.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  all.resize((all.size() + 63) / 64 * 64);
+  return all;
+}
+
+/// Neighbours of `sample` come from everywhere, so that whatever one lane does can hurt others.
+std::vector<float> shuffled(std::vector<float> floats) {
+  support::Random random(12);
+  for (std::size_t i = floats.size() - 1; i > 0; --i) {
+    const auto other = static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(i)));
+    std::swap(floats[i], floats[other]);
+  }
+  return floats;
+}
+
+struct Sample {
+  std::vector<float> floats;
+  std::vector<std::uint16_t> bits;
+};
+
+template <class Conversion>
+const std::vector<Sample>& samples() {
+  static const std::vector<Sample> both = [] {
+    std::vector<Sample> made;
+    const auto in_order = sample(Conversion::format);
+    made.push_back({in_order, float16::encoded(Conversion::format, in_order)});
+    const auto mixed = shuffled(in_order);
+    made.push_back({mixed, float16::encoded(Conversion::format, mixed)});
+    return made;
+  }();
+  return both;
+}
+
+}  // namespace
+
+TEST_CASE("the reference of 16-bit floats agrees with Eigen", "[simd][float16]") {
+  const auto check = [](const auto& eigen, reference::Format16 format, const auto& from_bits) {
+    using T = std::decay_t<decltype(eigen)>;
+    bool read = true, written = true;
+    for (unsigned bits = 0; bits < 0x10000; ++bits) {
+      const auto b = static_cast<std::uint16_t>(bits);
+      read = read && tiers::same(static_cast<double>(static_cast<float>(from_bits(b))),
+                                 reference::decode(format, b));
+    }
+    for (const float x : samples<Half>()[0].floats) {
+      const auto b = std::bit_cast<std::uint16_t>(static_cast<T>(x));
+      written = written && (b == reference::encode(format, static_cast<double>(x)) ||
+                            (std::isnan(x) && float16::is_nan(format, b)));
+    }
+    CHECK(read);
+    CHECK(written);
+  };
+  check(Eigen::half(), reference::ieee_half,
+        [](std::uint16_t b) { return std::bit_cast<Eigen::half>(b); });
+  check(Eigen::bfloat16(), reference::bfloat16,
+        [](std::uint16_t b) { return std::bit_cast<Eigen::bfloat16>(b); });
+}
+
+TEMPLATE_LIST_TEST_CASE("16-bit floats: every value is read exactly", "[simd][float16]",
+                        tiers::FloatPacks) {
+  using P = typename TestType::P;
+  INFO(TestType::Tier::name);
+  for_each_conversion([](auto conversion) {
+    using Conversion = decltype(conversion);
+    constexpr auto step = static_cast<std::size_t>(Conversion::together * P::width);
+    bool right = true;
+    for (std::size_t at = 0; at < 0x10000; at += step) {
+      std::uint16_t bits[step];
+      float got[step];
+      for (std::size_t i = 0; i < step; ++i) bits[i] = static_cast<std::uint16_t>(at + i);
+      Conversion::template widen<P>(bits, got);
+      for (std::size_t i = 0; i < step; ++i) {
+        const double want = reference::decode(Conversion::format, bits[i]);
+        right = right && tiers::same(static_cast<double>(got[i]), want) &&
+                std::signbit(got[i]) == ((bits[i] & 0x8000) != 0);
+      }
+    }
+    CAPTURE(Conversion::format.digits, Conversion::together);
+    CHECK(right);
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("16-bit floats: written to nearest even, denormals and NaN kept",
+                        "[simd][float16]", tiers::FloatPacks) {
+  using P = typename TestType::P;
+  INFO(TestType::Tier::name);
+  for_each_conversion([](auto conversion) {
+    using Conversion = decltype(conversion);
+    CAPTURE(Conversion::format.digits, Conversion::together);
+    for (const Sample& s : samples<Conversion>()) {
+      CHECK(float16::wrong_narrowing<Conversion, P>(s.floats, s.bits) == "");
+    }
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("16-bit floats: touch their bytes alone, at any address", "[simd][float16]",
+                        tiers::FloatPacks) {
+  using P = typename TestType::P;
+  INFO(TestType::Tier::name);
+  for_each_conversion([](auto conversion) {
+    using Conversion = decltype(conversion);
+    constexpr Index count = Conversion::together * P::width, bytes = 2 * count;
+    support::Guarded<unsigned char> memory(bytes + 9);
+    std::vector<std::uint16_t> bits;
+    for (Index i = 0; i < count; ++i) bits.push_back(static_cast<std::uint16_t>(0x3c00 + i));
+    for (const bool front : {true, false}) {
+      for (Index shift = 0; shift < 9; ++shift) {
+        unsigned char* p = memory.at(front, bytes) + (front ? shift : -shift);
+        float floats[static_cast<std::size_t>(count)];
+        Conversion::template widen<P>(bits.data(), floats);
+        memory.clear();
+        Conversion::template narrow<P>(floats, p);
+        CHECK(std::memcmp(p, bits.data(), static_cast<std::size_t>(bytes)) == 0);
+        CHECK(memory.kept_around(p, bytes));
+        float again[static_cast<std::size_t>(count)];
+        Conversion::template widen<P>(p, again);
+        CHECK(std::memcmp(again, floats, sizeof(floats)) == 0);
+      }
+    }
+  });
+}
+
+namespace {
+
+/// A 16-bit float that the packs do not know: its digits are neither half's nor bfloat16's.
+struct Own16 {
+  std::uint16_t bits = 0;
+
+  Own16() = default;
+  explicit Own16(float x) : bits(reference::encode(reference::bfloat16, static_cast<double>(x))) {}
+  explicit operator float() const {
+    return static_cast<float>(reference::decode(reference::bfloat16, bits));
+  }
+};
+
+template <class P, class T>
+void check_partial() {
+  for (Index n = 0; n <= P::width; ++n) {
+    support::Guarded<T> memory(P::width);
+    for (const bool front : {true, false}) {
+      memory.clear();
+      T* p = memory.at(front, n);
+      for (Index i = 0; i < n; ++i) p[i] = static_cast<T>(static_cast<float>(i + 1));
+      const P value = posenc::detail::load_partial_as<P>(p, n);
+      const auto lanes = tiers::lanes_of(value);
+      for (Index i = 0; i < P::width; ++i) {
+        CHECK(lanes[static_cast<std::size_t>(i)] == static_cast<float>(i < n ? i + 1 : 0));
+      }
+      posenc::detail::store_partial_as(value + P::broadcast(1), p, n);
+      for (Index i = 0; i < n; ++i) CHECK(static_cast<float>(p[i]) == static_cast<float>(i + 2));
+      CHECK(memory.kept_around(p, n));
+    }
+  }
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("16-bit floats: the first few, and types of the user's own",
+                        "[simd][float16]", tiers::FloatPacks) {
+  using P = typename TestType::P;
+  using posenc::detail::storage_format;
+  using posenc::detail::StorageFormat;
+  INFO(TestType::Tier::name);
+  STATIC_REQUIRE(storage_format<Eigen::half> == StorageFormat::Half);
+  STATIC_REQUIRE(storage_format<Eigen::bfloat16> == StorageFormat::Bfloat16);
+  STATIC_REQUIRE(storage_format<Own16> == StorageFormat::Other);
+  STATIC_REQUIRE(storage_format<float> == StorageFormat::Own);
+  check_partial<P, Eigen::half>();
+  check_partial<P, Eigen::bfloat16>();
+  check_partial<P, Own16>();
+  check_partial<P, float>();
+}

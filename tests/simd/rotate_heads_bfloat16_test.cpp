@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "rotate_heads_case.hpp"
+
+TEMPLATE_LIST_TEST_CASE("rotate_heads of bfloat16 on every tier", "[simd][rotate_heads]",
+                        tiers::All) {
+  rotate_heads_test::check_all<TestType, Eigen::bfloat16>();
+}

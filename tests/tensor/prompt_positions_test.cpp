@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Positions of prompts of text and pictures, and of ChatGLM-6B.
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/tensor/prompt_positions.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::Positions;
+using posenc::PromptPart;
+using posenc::ShapeError;
+using support::message_of;
+
+namespace {
+
+using Row = std::vector<double>;
+
+Row axis_of(const Positions& positions, Index axis, Index b = 0) {
+  Row values;
+  for (Index s = 0; s < positions.count(); ++s) values.push_back(positions.at(b, s, axis));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("text alone counts up on every axis", "[positions][prompt]") {
+  const auto prompt = posenc::prompt_positions({{.text = 2}, {.text = 3}});
+  REQUIRE(prompt.positions.axis_count() == 3);
+  for (const Index axis : {0, 1, 2}) CHECK(axis_of(prompt.positions, axis) == Row{0, 1, 2, 3, 4});
+  CHECK(prompt.rope_deltas == std::vector<Index>{0});
+  const auto next = prompt.decode(5, 2);
+  for (const Index axis : {0, 1, 2}) CHECK(axis_of(next, axis) == Row{5, 6});
+}
+
+TEST_CASE("a picture spans its merged grid, and text goes on above it", "[positions][prompt]") {
+  // Qwen2-VL: text, a picture of 4 x 6 patches merged 2 x 2 into 2 x 3 tokens, text.
+  const auto prompt =
+      posenc::prompt_positions({{.text = 3}, {.rows = 4, .cols = 6, .merge = 2}, {.text = 2}});
+  CHECK(axis_of(prompt.positions, 0) == Row{0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7});
+  CHECK(axis_of(prompt.positions, 1) == Row{0, 1, 2, 3, 3, 3, 4, 4, 4, 6, 7});
+  CHECK(axis_of(prompt.positions, 2) == Row{0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7});
+  // 11 tokens, of which the last stands at 7.
+  CHECK(prompt.rope_deltas == std::vector<Index>{-3});
+  const auto next = prompt.decode(11, 2);
+  CHECK(next.axis_count() == 3);
+  for (const Index axis : {0, 1, 2}) CHECK(axis_of(next, axis) == Row{8, 9});
+}
+
+TEST_CASE("the example of the M-RoPE paper's code", "[positions][prompt]") {
+  // A video of 3 frames of 2 x 2 tokens and 5 tokens of text, as get_rope_index documents it:
+  //   t 0 0 0 0 1 1 1 1 2 2 2 2 | 3 4 5 6 7   h 0 0 1 1 ...   w 0 1 0 1 ...
+  const auto prompt = posenc::prompt_positions({{.rows = 2, .cols = 2, .frames = 3}, {.text = 5}});
+  CHECK(axis_of(prompt.positions, 0) == Row{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5, 6, 7});
+  CHECK(axis_of(prompt.positions, 1) == Row{0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 3, 4, 5, 6, 7});
+  CHECK(axis_of(prompt.positions, 2) == Row{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 3, 4, 5, 6, 7});
+  CHECK(prompt.rope_deltas[0] == 8 - 17);
+}
+
+TEST_CASE("frames may be far apart in time", "[positions][prompt]") {
+  // Qwen2.5-VL documents one frame a second at 25 tokens a second: 0, 50, 100 at interval 50.
+  const auto prompt = posenc::prompt_positions(
+      {{.text = 1}, {.rows = 1, .cols = 2, .frames = 3, .frame_step = 50}, {.text = 1}});
+  CHECK(axis_of(prompt.positions, 0) == Row{0, 1, 1, 51, 51, 101, 101, 102});
+  CHECK(axis_of(prompt.positions, 1) == Row{0, 1, 1, 1, 1, 1, 1, 102});
+  CHECK(axis_of(prompt.positions, 2) == Row{0, 1, 2, 1, 2, 1, 2, 102});
+  // Steps of a fraction are rounded down for each frame.
+  const auto slow =
+      posenc::prompt_positions({{.rows = 1, .cols = 1, .frames = 5, .frame_step = 0.6}});
+  CHECK(axis_of(slow.positions, 0) == Row{0, 0, 1, 1, 2});
+  CHECK(slow.rope_deltas[0] == 3 - 5);
+  const auto still =
+      posenc::prompt_positions({{.rows = 1, .cols = 1, .frames = 3, .frame_step = 0}});
+  CHECK(axis_of(still.positions, 0) == Row{0, 0, 0});
+}
+
+TEST_CASE("prompts of a batch are padded to one length", "[positions][prompt]") {
+  const std::vector<std::vector<PromptPart>> prompts{
+      {{.text = 2}, {.rows = 2, .cols = 2}, {.text = 1}},
+      {{.padding = 3}, {.text = 4}},
+      {{.text = 5}, {.padding = 2}},
+  };
+  const auto batch = posenc::prompt_positions(prompts);
+  CHECK(batch.positions.batch() == 3);
+  CHECK(axis_of(batch.positions, 0, 0) == Row{0, 1, 2, 2, 2, 2, 4});
+  CHECK(axis_of(batch.positions, 2, 0) == Row{0, 1, 2, 3, 2, 3, 4});
+  CHECK(axis_of(batch.positions, 0, 1) == Row{1, 1, 1, 0, 1, 2, 3});
+  CHECK(axis_of(batch.positions, 1, 2) == Row{0, 1, 2, 3, 4, 1, 1});
+  CHECK(batch.rope_deltas == std::vector<Index>{-2, -3, -2});
+  const auto next = batch.decode(7, 1);
+  CHECK(next.batch() == 3);
+  CHECK(axis_of(next, 0, 0) == Row{5});
+  CHECK(axis_of(next, 1, 1) == Row{4});
+  CHECK(axis_of(next, 2, 2) == Row{5});
+
+  const auto none = posenc::prompt_positions(std::vector<std::vector<PromptPart>>{});
+  CHECK(none.positions.batch() == 0);
+  CHECK(none.decode(0, 3).batch() == 0);
+  const auto empty = posenc::prompt_positions(std::initializer_list<PromptPart>{});
+  CHECK(empty.positions.count() == 0);
+  CHECK(empty.rope_deltas == std::vector<Index>{0});
+}
+
+TEST_CASE("parts that contradict themselves are rejected", "[positions][prompt][errors]") {
+  const std::string name = "posenc::prompt_positions: ";
+  const auto error = [](const PromptPart& part) {
+    return message_of<ConfigError>([&] { posenc::prompt_positions({part}); });
+  };
+  CHECK(error({.text = -1}) == name +
+                                   "text, padding, rows, cols and frames must not be negative "
+                                   "but are [-1, 0, 0, 0, 1]");
+  CHECK(error({.text = 1, .padding = 2}) ==
+        name +
+            "a part is text, padding or a picture, but one has text 1, padding 2, rows 0 and "
+            "cols 0");
+  CHECK(error({.text = 1, .rows = 2, .cols = 3}) ==
+        name +
+            "a part is text, padding or a picture, but one has text 1, padding 0, rows 2 and "
+            "cols 3");
+  const std::string alone = name +
+                            "frames, merge and frame_step belong to a picture with rows and "
+                            "cols, but are ";
+  CHECK(error({.text = 1, .frames = 2}) == alone + "2, 1 and 1 without");
+  CHECK(error({.text = 1, .merge = 2}) == alone + "1, 2 and 1 without");
+  CHECK(error({.padding = 1, .frame_step = 2}) == alone + "1, 1 and 2 without");
+  CHECK(error({.rows = 3, .cols = 4, .merge = 2}) ==
+        name + "merge (2) must divide rows (3) and cols (4)");
+  CHECK(error({.rows = 4, .cols = 4, .merge = 0}) ==
+        name + "merge (0) must divide rows (4) and cols (4)");
+  CHECK(error({.rows = 4, .cols = 4, .frame_step = -1}) ==
+        name + "frame_step must be finite and not negative but is -1");
+  CHECK(error({.rows = 4, .cols = 4, .frame_step = std::numeric_limits<double>::infinity()}) ==
+        name + "frame_step must be finite and not negative but is inf");
+  CHECK(message_of<ShapeError>([] {
+          posenc::prompt_positions({{.rows = Index{1} << 40, .cols = Index{1} << 40}});
+        }) == name + "a grid of [1, 1099511627776, 1099511627776] has too many cells");
+  CHECK(message_of<posenc::PositionError>([] {
+          posenc::prompt_positions({{.rows = 1, .cols = 1, .frames = 2, .frame_step = 1e300}});
+        }) == name + "positions must lie within 2^53, but frame 1 is at 1e+300");
+  const std::vector<std::vector<PromptPart>> uneven{{{.text = 2}}, {{.text = 3}}};
+  CHECK(message_of<ShapeError>([&] { posenc::prompt_positions(uneven); }) ==
+        name +
+            "all prompts must have the same number of tokens, padding included, but have 2 and 3");
+}
+
+TEST_CASE("chatglm stops the position and starts the block", "[positions][prompt]") {
+  const posenc::ChatGlmPrompt prompt{.context_length = 4, .mask_position = 2};
+  const auto ids = posenc::chatglm_positions(prompt, 0, 8);
+  CHECK(axis_of(ids, 0) == Row{0, 1, 2, 3, 2, 2, 2, 2});
+  CHECK(axis_of(ids, 1) == Row{0, 0, 0, 0, 1, 2, 3, 4});
+  for (Index s = 0; s < 8; ++s) {
+    const auto one = posenc::chatglm_positions(prompt, s, 1);
+    for (const Index axis : {0, 1}) CHECK(one.at(0, 0, axis) == ids.at(0, s, axis));
+  }
+}
+
+TEST_CASE("chatglm's settings are required", "[positions][prompt][errors]") {
+  const std::string name = "posenc::chatglm_positions: ";
+  const auto config = [](const posenc::ChatGlmPrompt& prompt) {
+    return message_of<ConfigError>([&] { posenc::chatglm_positions(prompt, 0, 1); });
+  };
+  CHECK(config({.mask_position = 1}) ==
+        name + "context_length must be given and not negative but is -1");
+  CHECK(config({.context_length = 1}) ==
+        name + "mask_position must be given and not negative but is -1");
+  const posenc::ChatGlmPrompt prompt{.context_length = 1, .mask_position = 0};
+  CHECK(
+      message_of<ShapeError>([&] { posenc::chatglm_positions(prompt, -1, 1); }) ==
+      name +
+          "first and count must not be negative, nor their sum exceed 2^53, but they are -1 and 1");
+  CHECK(
+      message_of<ShapeError>([&] { posenc::chatglm_positions(prompt, 0, -2); }) ==
+      name +
+          "first and count must not be negative, nor their sum exceed 2^53, but they are 0 and -2");
+}
