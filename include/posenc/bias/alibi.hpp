@@ -75,12 +75,12 @@ POSENC_ALWAYS_INLINE void add_alibi(double query, const double* keys, double wei
   const auto distance = [&](Index k) { return (P::broadcast(query) - P::load(keys + k)) & kept; };
   if constexpr (std::same_as<Real, double>) {
     mul_add(P::broadcast(weight), distance(0), P::load(scores)).store(scores);
+  } else if constexpr (S::width == P::width) {
+    (S::load(scores) + S{static_cast<float>((P::broadcast(weight) * distance(0)).v)}).store(scores);
   } else {
-    float bias[static_cast<std::size_t>(S::width)];
-    for (Index k = 0; k < S::width; k += P::width) {
-      (P::broadcast(weight) * distance(k)).store_rounded(bias + k);
-    }
-    (S::load(scores) + S::load(bias)).store(scores);
+    const P low = P::broadcast(weight) * distance(0);
+    const P high = P::broadcast(weight) * distance(P::width);
+    (S::load(scores) + rounded(low, high)).store(scores);
   }
 }
 

@@ -133,9 +133,8 @@ struct RotationStep {
 
 /// What is left of a head when a step is too wide: narrower tiers, which give the same bits.
 template <class Step, Scalar T>
-POSENC_ALWAYS_INLINE void rotate_rest(const T* in, T* out, Index half, Index pairs,
-                                      const typename Step::C* cos,
-                                      const typename Step::C* sin) noexcept {
+void rotate_rest(const T* in, T* out, Index half, Index pairs, const typename Step::C* cos,
+                 const typename Step::C* sin) noexcept {
   for (; pairs >= Step::pairs; pairs -= Step::pairs) {
     Step::rotate(in, out, half, Step::angles(cos, sin));
     in += Step::channels;

@@ -36,3 +36,4 @@
 //
 // Pack<double> alone:
 //   a.store_rounded(p)  a.store_rounded_partial(p, n)   to float
+//   rounded(low, high)                        both to one Pack<float>; where width > 1

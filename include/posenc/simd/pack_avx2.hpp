@@ -247,5 +247,12 @@ struct Pack<double, tier::Avx2> {
   POSENC_ALWAYS_INLINE __m256i bits() const noexcept { return _mm256_castpd_si256(v); }
 };
 
+/// Both rounded to float, one after the other.
+POSENC_ALWAYS_INLINE Pack<float, tier::Avx2> rounded(Pack<double, tier::Avx2> low,
+                                                     Pack<double, tier::Avx2> high) noexcept {
+  return {_mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low.v)),
+                               _mm256_cvtpd_ps(high.v), 1)};
+}
+
 POSENC_END
 #endif

@@ -256,5 +256,12 @@ struct Pack<double, tier::Avx512> {
   POSENC_ALWAYS_INLINE __m512i bits() const noexcept { return _mm512_castpd_si512(v); }
 };
 
+/// Both rounded to float, one after the other.
+POSENC_ALWAYS_INLINE Pack<float, tier::Avx512> rounded(Pack<double, tier::Avx512> low,
+                                                       Pack<double, tier::Avx512> high) noexcept {
+  return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low.v)),
+                             _mm512_cvtpd_ps(high.v), 1)};
+}
+
 POSENC_END
 #endif

@@ -221,5 +221,11 @@ struct Pack<double, tier::Neon> {
   POSENC_ALWAYS_INLINE uint64x2_t bits() const noexcept { return vreinterpretq_u64_f64(v); }
 };
 
+/// Both rounded to float, one after the other.
+POSENC_ALWAYS_INLINE Pack<float, tier::Neon> rounded(Pack<double, tier::Neon> low,
+                                                     Pack<double, tier::Neon> high) noexcept {
+  return {vcombine_f32(vcvt_f32_f64(low.v), vcvt_f32_f64(high.v))};
+}
+
 POSENC_END
 #endif

@@ -287,5 +287,11 @@ struct Pack<double, tier::Sse2> {
   POSENC_ALWAYS_INLINE __m128i bits() const noexcept { return _mm_castpd_si128(v); }
 };
 
+/// Both rounded to float, one after the other.
+POSENC_ALWAYS_INLINE Pack<float, tier::Sse2> rounded(Pack<double, tier::Sse2> low,
+                                                     Pack<double, tier::Sse2> high) noexcept {
+  return {_mm_movelh_ps(_mm_cvtpd_ps(low.v), _mm_cvtpd_ps(high.v))};
+}
+
 POSENC_END
 #endif
