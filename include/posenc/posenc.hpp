@@ -11,6 +11,7 @@
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/t5.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/build_info.hpp>
 #include <posenc/core/error.hpp>

@@ -149,6 +149,8 @@ TEST_CASE("Phi-3's preset takes the divisors of its file", "[interop]") {
 
 TEST_CASE("presets of other encodings make their encoders", "[interop]") {
   CHECK_NOTHROW(posenc::Sinusoidal(presets::transformer_base()));
+  CHECK(posenc::T5Buckets(presets::t5_encoder()).thresholds().back() == 91);
+  CHECK(posenc::T5Buckets(presets::t5_decoder()).thresholds().back() == 113);
   CHECK_NOTHROW(posenc::Alibi(presets::bloom_176b()));
   CHECK_NOTHROW(posenc::Alibi(presets::mpt_7b()));
   CHECK_NOTHROW(posenc::Alibi(presets::falcon_rw_1b()));

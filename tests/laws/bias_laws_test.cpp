@@ -4,7 +4,9 @@
 
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/t5.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/tensor/adapt.hpp>
 
 #include <Eigen/Core>
 
@@ -74,6 +76,15 @@ TEMPLATE_TEST_CASE("bias laws: ALiBi", "[laws]", float, double) {
       posenc::Alibi({.heads = 3, .form = AlibiForm::Causal, .max_bias = 4, .scale = 0.125}), 3);
 }
 
+TEMPLATE_TEST_CASE("bias laws: T5", "[laws]", float, double) {
+  using Table = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Table table = Table::Random(32, 3);
+  for (const auto direction : {posenc::T5Direction::Causal, posenc::T5Direction::Bidirectional}) {
+    laws::check_bias<TestType>(posenc::T5Bias(posenc::table_view(table), {.direction = direction}),
+                               3);
+  }
+}
+
 TEMPLATE_TEST_CASE("bias laws: a user's own", "[laws]", float, double) {
   laws::check_bias<TestType>(user::LogDistance{.strength = 0.3}, 3);
 }
@@ -82,6 +93,7 @@ TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float,
                    Eigen::half, Eigen::bfloat16) {
   STATIC_REQUIRE(posenc::ScoreBias<posenc::NoBias, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Alibi, TestType>);
+  STATIC_REQUIRE(posenc::ScoreBias<posenc::T5Bias<TestType>, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<user::LogDistance, TestType>);
   STATIC_REQUIRE(!posenc::ScoreBias<posenc::NoRotation, TestType>);
 }

@@ -4,6 +4,7 @@
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/t5.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
@@ -345,6 +346,11 @@ inline LearnedTable gpt2() { return {.rows = 1024, .dim = 768}; }
 inline LearnedTable opt(Index dim) {
   return {.rows = 2050, .dim = dim, .config = {.row_offset = 2}};
 }
+
+/// T5, all sizes [read]: scores are not scaled by 1 / sqrt(head_dim), which is from memory.
+/// models/t5/modeling_t5.py
+inline T5BiasConfig t5_encoder() { return {.direction = T5Direction::Bidirectional}; }
+inline T5BiasConfig t5_decoder() { return {.direction = T5Direction::Causal}; }
 
 /// BLOOM-176B [read]: the number of heads from memory. models/bloom/modeling_bloom.py
 inline AlibiConfig bloom_176b() { return {.heads = 112, .form = AlibiForm::Causal}; }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Which keys T5's buckets tell apart.
+enum class T5Direction {
+  Unspecified,
+  Bidirectional,  ///< encoders: half of the buckets for keys before the query, half for those after
+  Causal          ///< decoders: keys after the query all share bucket 0 and should be masked
+};
+
+/// Settings of T5Bias.
+struct T5BiasConfig {
+  Index buckets = 32;        ///< relative_attention_num_buckets; even where bidirectional
+  Index max_distance = 128;  ///< relative_attention_max_distance: from here on one bucket
+  T5Direction direction = T5Direction::Unspecified;  ///< required
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// T5's buckets of relative positions: one a token nearby, wider ones with the logarithm of the
+/// distance. With n buckets a direction and e = n / 2, distance d has bucket d for d < e, else
+/// e + floor(ln(d / e) / ln(max_distance / e) (n - e)), at most n - 1; keys after the query add n
+/// where the buckets are bidirectional.
+///   Throws:   ConfigError
+///   Accuracy: exact, from thresholds: floating-point logarithms do not decide about a whole distance
+///   Source:   arXiv 1910.10683, section 2.1; Hugging Face's modeling_t5.py
+class T5Buckets {
+ public:
+  explicit T5Buckets(const T5BiasConfig& config) : config_(config) {
+    constexpr auto function = "T5Buckets";
+    const bool both = config.direction == T5Direction::Bidirectional;
+    if (!both && config.direction != T5Direction::Causal) {
+      detail::fail<ConfigError>(function, "direction must be given as Bidirectional or Causal");
+    }
+    constexpr Index limit = Index{1} << 20;
+    if (config.buckets < (both ? 4 : 2) || config.buckets > limit ||
+        (both && config.buckets % 2 != 0)) {
+      detail::fail<ConfigError>(function, "buckets must be at least ", both ? 4 : 2,
+                                both ? " and even" : "", " and at most ", limit, " but are ",
+                                config.buckets);
+    }
+    const Index of_direction = both ? config.buckets / 2 : config.buckets;
+    const Index exact = of_direction / 2, steps = of_direction - exact;
+    if (config.max_distance <= exact || config.max_distance > (Index{1} << 53)) {
+      detail::fail<ConfigError>(function, "max_distance must be more than the ", exact,
+                                " distances with a bucket of their own, and at most 2^53, but is ",
+                                config.max_distance);
+    }
+    for (Index d = 1; d <= exact; ++d) thresholds_.push_back(static_cast<double>(d));
+    // Bucket exact + j begins at the first whole d with (d / e)^steps >= (max_distance / e)^j.
+    const auto e = static_cast<double>(exact);
+    const DoubleDouble reach = log(DoubleDouble(static_cast<double>(config.max_distance)) / e);
+    for (Index j = 1; j < steps; ++j) {
+      const DoubleDouble goal = reach * static_cast<double>(j);
+      const auto reached = [&](double d) {
+        const DoubleDouble lack = goal - log(DoubleDouble(d) / e) * static_cast<double>(steps);
+        return lack <= goal * 0x1p-80;  // equality, but for the rounding of the logarithms
+      };
+      double d = std::floor(e * exp(goal / static_cast<double>(steps)).hi);
+      while (d > 1 && reached(d - 1)) d -= 1;
+      while (!reached(d)) d += 1;
+      thresholds_.push_back(d);
+    }
+  }
+
+  /// The bucket of key_position - query_position.
+  Index bucket(double relative) const noexcept {
+    const bool both = config_.direction == T5Direction::Bidirectional;
+    const double distance = both ? std::abs(relative) : -relative;
+    const auto begin = thresholds_.begin();
+    const auto bucket = std::upper_bound(begin, thresholds_.end(), distance) - begin;
+    const bool after = both && relative > 0;
+    return static_cast<Index>(bucket) + (after ? config_.buckets / 2 : 0);
+  }
+
+  const T5BiasConfig& config() const noexcept { return config_; }
+  /// The distance at which buckets 1, 2, ... of a direction begin.
+  std::span<const double> thresholds() const noexcept { return thresholds_; }
+
+ private:
+  T5BiasConfig config_;
+  std::vector<double> thresholds_;
+};
+
+/// T5's learned bias: a score gets table[bucket of key - query, head].
+///
+/// A view of the user's table, which must outlive it; T5 keeps it in its first layer and shares it
+/// with all others, and does not scale q k^T by 1 / sqrt(head_dim). The bias is made from absolute
+/// positions a tile at a time, so a decoded row equals the prefilled one. A model of ScoreBias.
+///   Shapes:   table [buckets, H]
+///   Accuracy: the table's value, and the rounding of the sum
+///   Source:   as T5Buckets
+template <Scalar T>
+class T5Bias {
+ public:
+  ///   Throws: ConfigError; ShapeError where the table has not `buckets` rows
+  T5Bias(MatrixView<const T> table, const T5BiasConfig& config) : table_(table), buckets_(config) {
+    if (table.rows != config.buckets) {
+      detail::fail<ShapeError>("T5Bias", "table must have a row for each of the ", config.buckets,
+                               " buckets but is ", table.extents());
+    }
+  }
+
+  Index heads() const noexcept { return table_.cols; }
+  const T5Buckets& buckets() const noexcept { return buckets_; }
+
+  /// tile(i, j) += table[bucket(key j - query i), head].
+  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
+  ///   Throws: ShapeError
+  template <std::floating_point Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, MatrixView<Real> tile) const {
+    check("T5Bias::add", head, query_positions, key_positions, tile.extents());
+    for_each(query_positions, key_positions, [&](Index i, Index j, Index bucket) {
+      tile.row(i)[j] += static_cast<Real>(table_.row(bucket)[head]);
+    });
+  }
+
+  /// grad_table[bucket(key j - query i), head] += grad(i, j), row by row: the gradient of the table
+  /// for the scores' gradient. What grad_table held before is kept.
+  ///   Shapes: grad [Sq, Sk]; grad_table as the table
+  ///   Throws: ShapeError
+  template <std::floating_point Real, std::floating_point Gradient>
+  void add_gradient(Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    MatrixView<Gradient> grad_table) const {
+    constexpr auto function = "T5Bias::add_gradient";
+    check(function, head, query_positions, key_positions, grad.extents());
+    if (grad_table.extents() != table_.extents()) {
+      detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
+                               table_.extents(), " but is ", grad_table.extents());
+    }
+    for_each(query_positions, key_positions, [&](Index i, Index j, Index bucket) {
+      grad_table.row(bucket)[head] += static_cast<Gradient>(grad.row(i)[j]);
+    });
+  }
+
+ private:
+  template <class Visit>
+  void for_each(std::span<const double> query_positions, std::span<const double> key_positions,
+                const Visit& visit) const {
+    for (std::size_t i = 0; i < query_positions.size(); ++i) {
+      for (std::size_t j = 0; j < key_positions.size(); ++j) {
+        visit(static_cast<Index>(i), static_cast<Index>(j),
+              buckets_.bucket(key_positions[j] - query_positions[i]));
+      }
+    }
+  }
+
+  void check(const char* function, Index head, std::span<const double> query_positions,
+             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+    if (head < 0 || head >= heads()) {
+      detail::fail<ShapeError>(function, "head must lie within the table's ", heads(),
+                               " columns but is ", head);
+    }
+    if (tile[0] != static_cast<Index>(query_positions.size()) ||
+        tile[1] != static_cast<Index>(key_positions.size())) {
+      detail::fail<ShapeError>(function, "the tile ", tile, " must be queries by keys, ",
+                               query_positions.size(), " by ", key_positions.size());
+    }
+  }
+
+  MatrixView<const T> table_;
+  T5Buckets buckets_;
+};
+
+template <class T>
+T5Bias(MatrixView<T>, const T5BiasConfig&) -> T5Bias<std::remove_const_t<T>>;
+
+POSENC_END
