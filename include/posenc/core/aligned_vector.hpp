@@ -16,7 +16,7 @@ namespace detail {
 /// Whole cache lines, and no zeros written that are overwritten at once.
 template <class T>
 struct AlignedAllocator {
-  using value_type = T;
+  using value_type = T;  // NOLINT(readability-identifier-naming): the standard's name
   static constexpr std::align_val_t alignment{64};
 
   AlignedAllocator() = default;

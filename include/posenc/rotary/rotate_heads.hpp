@@ -35,7 +35,7 @@ template <class Pairing, Scalar T, class Tier>
 struct RotationStep {
   using C = Compute<T>;
   using P = Pack<C, Tier>;
-  using Narrower = RotationStep<Pairing, T, typename tier::Narrower<Tier>::type>;
+  using Narrower = RotationStep<Pairing, T, typename tier::Narrower<Tier>::Type>;
   static constexpr bool interleaved = std::same_as<Pairing, Interleaved>;
   /// bfloat16 is widened and narrowed most cheaply as even and odd channels.
   static constexpr bool even_odd = storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;

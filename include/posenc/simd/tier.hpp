@@ -40,17 +40,19 @@ inline constexpr bool allowed<Neon> = POSENC_HAS_NEON != 0;
 /// The tier that takes what is left over when a tier's vectors are too wide.
 template <class Tier>
 struct Narrower {
-  using type = Scalar;
+  using Type = Scalar;
 };
 template <>
 struct Narrower<Avx512> {
-  using type = Avx2;
+  using Type = Avx2;
 };
 template <>
 struct Narrower<Avx2> {
-  using type = Sse2;
+  using Type = Sse2;
 };
 
+// As POSENC_TIER names them.
+// NOLINTBEGIN(readability-identifier-naming)
 namespace named {
 using scalar = Scalar;
 using sse2 = Sse2;
@@ -58,6 +60,7 @@ using avx2 = Avx2;
 using avx512 = Avx512;
 using neon = Neon;
 }  // namespace named
+// NOLINTEND(readability-identifier-naming)
 
 /// The tier that posenc's public calls use.
 using Best = named::POSENC_TIER;
