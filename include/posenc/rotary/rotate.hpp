@@ -115,7 +115,7 @@ void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySl
                       Index first, Index count, AngleRows<Compute<T>> angles) noexcept {
   // Where a head's positions lie together and the heads apart, few heads go side by side.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
-  const Index together = heads_apart ? (std::min)(Index{8}, x.in.heads) : x.in.heads;
+  const Index together = heads_apart ? (std::min)(Index{4}, x.in.heads) : x.in.heads;
   const Index at = slice.offset + Pairing::first(first, slice.pairs);
   for (Index h = 0; h < x.in.heads; h += together) {
     const RotationBlock<T> block{.in = x.in.row(b, s, h) + at,
