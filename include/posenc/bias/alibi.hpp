@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/bias/tile.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -148,36 +149,22 @@ class Alibi {
                         std::span<const double> key_positions, MatrixView<const Real> grad) const {
     check("Alibi::slope_gradient", head, query_positions, key_positions, grad.extents());
     double sum = 0;
-    for_each(query_positions, key_positions, [&](Index i, Index j, double distance) {
+    const auto subtract = [&](Index i, Index j, double query, double key) {
+      const double distance = form_ == AlibiForm::Causal ? query - key : std::abs(query - key);
       sum -= distance * static_cast<double>(grad.row(i)[j]);
-    });
+    };
+    detail::for_each_cell(query_positions, key_positions, subtract);
     return scale_ * sum;
   }
 
  private:
-  template <class Visit>
-  void for_each(std::span<const double> query_positions, std::span<const double> key_positions,
-                const Visit& visit) const {
-    for (std::size_t i = 0; i < query_positions.size(); ++i) {
-      for (std::size_t j = 0; j < key_positions.size(); ++j) {
-        const double difference = query_positions[i] - key_positions[j];
-        visit(static_cast<Index>(i), static_cast<Index>(j),
-              form_ == AlibiForm::Causal ? difference : std::abs(difference));
-      }
-    }
-  }
-
   void check(const char* function, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
     if (head < 0 || head >= heads()) {
       detail::fail<ShapeError>(function, "head must lie within the ", heads(), " slopes but is ",
                                head);
     }
-    if (tile[0] != static_cast<Index>(query_positions.size()) ||
-        tile[1] != static_cast<Index>(key_positions.size())) {
-      detail::fail<ShapeError>(function, "the tile ", tile, " must be queries by keys, ",
-                               query_positions.size(), " by ", key_positions.size());
-    }
+    detail::check_tile(function, query_positions, key_positions, tile);
   }
 
   std::vector<double> slopes_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/bias/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -129,9 +130,10 @@ class T5Bias {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("T5Bias::add", head, query_positions, key_positions, tile.extents());
-    for_each(query_positions, key_positions, [&](Index i, Index j, Index bucket) {
-      tile.row(i)[j] += static_cast<Real>(table_.row(bucket)[head]);
-    });
+    const auto add_value = [&](Index i, Index j, double query, double key) {
+      tile.row(i)[j] += static_cast<Real>(table_.row(buckets_.bucket(key - query))[head]);
+    };
+    detail::for_each_cell(query_positions, key_positions, add_value);
   }
 
   /// grad_table[bucket(key j - query i), head] += grad(i, j), row by row: the gradient of the table
@@ -148,34 +150,20 @@ class T5Bias {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
                                table_.extents(), " but is ", grad_table.extents());
     }
-    for_each(query_positions, key_positions, [&](Index i, Index j, Index bucket) {
-      grad_table.row(bucket)[head] += static_cast<Gradient>(grad.row(i)[j]);
-    });
+    const auto add_value = [&](Index i, Index j, double query, double key) {
+      grad_table.row(buckets_.bucket(key - query))[head] += static_cast<Gradient>(grad.row(i)[j]);
+    };
+    detail::for_each_cell(query_positions, key_positions, add_value);
   }
 
  private:
-  template <class Visit>
-  void for_each(std::span<const double> query_positions, std::span<const double> key_positions,
-                const Visit& visit) const {
-    for (std::size_t i = 0; i < query_positions.size(); ++i) {
-      for (std::size_t j = 0; j < key_positions.size(); ++j) {
-        visit(static_cast<Index>(i), static_cast<Index>(j),
-              buckets_.bucket(key_positions[j] - query_positions[i]));
-      }
-    }
-  }
-
   void check(const char* function, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
     if (head < 0 || head >= heads()) {
       detail::fail<ShapeError>(function, "head must lie within the table's ", heads(),
                                " columns but is ", head);
     }
-    if (tile[0] != static_cast<Index>(query_positions.size()) ||
-        tile[1] != static_cast<Index>(key_positions.size())) {
-      detail::fail<ShapeError>(function, "the tile ", tile, " must be queries by keys, ",
-                               query_positions.size(), " by ", key_positions.size());
-    }
+    detail::check_tile(function, query_positions, key_positions, tile);
   }
 
   MatrixView<const T> table_;

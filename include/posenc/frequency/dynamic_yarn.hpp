@@ -2,12 +2,10 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/index_ramp.hpp>
 #include <posenc/frequency/yarn.hpp>
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 POSENC_STABLE_BEGIN
 
@@ -48,12 +46,7 @@ inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
   const DoubleDouble factor = DoubleDouble(static_cast<double>((std::max)(length, finetuned))) /
                               static_cast<double>(rule.original_max_position);
 
-  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
-  const auto interpolated = detail::divided(inv_freq, factor);
-  detail::blend(inv_freq, interpolated,
-                detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position,
-                                           rule.beta_fast, rule.beta_slow, rule.truncate));
-  return Frequencies(std::move(inv_freq), detail::yarn_magnitude(factor).hi);
+  return Frequencies(detail::yarn_inv_freq(rule, factor), detail::yarn_magnitude(factor).hi);
 }
 
 POSENC_END

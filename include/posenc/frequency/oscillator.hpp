@@ -6,6 +6,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/storage.hpp>
 #include <posenc/simd/twice.hpp>
 #include <posenc/tensor/positions.hpp>
 
@@ -135,8 +136,8 @@ class Oscillator {
       const CosSinOf<P> value = cos_sin(where.template load_partial<P>(i, rest),
                                         P::load_partial(turns_hi_.data() + first + i, rest),
                                         P::load_partial(turns_lo_.data() + first + i, rest));
-      store_partial_as(times(factor, value.cos), cos_row + i, rest);
-      store_partial_as(times(factor, value.sin), sin_row + i, rest);
+      detail::store_partial_as(times(factor, value.cos), cos_row + i, rest);
+      detail::store_partial_as(times(factor, value.sin), sin_row + i, rest);
     }
   }
 
@@ -146,8 +147,8 @@ class Oscillator {
     const CosSinOf<P> value =
         cos_sin(where.template load<P>(i), P::load(turns_hi_.data() + first + i),
                 P::load(turns_lo_.data() + first + i));
-    store_as(times(factor, value.cos), cos_row + i);
-    store_as(times(factor, value.sin), sin_row + i);
+    detail::store_as(times(factor, value.cos), cos_row + i);
+    detail::store_as(times(factor, value.sin), sin_row + i);
   }
 
   template <class Where, class T>
@@ -165,23 +166,6 @@ class Oscillator {
   POSENC_ALWAYS_INLINE static P times(double factor, P value) noexcept {
     return factor == 1 ? value : P::broadcast(factor) * value;
   }
-  template <class P>
-  POSENC_ALWAYS_INLINE static void store_as(P value, double* p) noexcept {
-    value.store(p);
-  }
-  template <class P>
-  POSENC_ALWAYS_INLINE static void store_as(P value, float* p) noexcept {
-    value.store_rounded(p);
-  }
-  template <class P>
-  POSENC_ALWAYS_INLINE static void store_partial_as(P value, double* p, Index n) noexcept {
-    value.store_partial(p, n);
-  }
-  template <class P>
-  POSENC_ALWAYS_INLINE static void store_partial_as(P value, float* p, Index n) noexcept {
-    value.store_rounded_partial(p, n);
-  }
-
   // Two arrays rather than one of pairs: a row is then two streams of neighbouring lanes.
   detail::AlignedVector<double> turns_hi_, turns_lo_;
   std::vector<float> float_inv_freq_;  ///< instead of these with AnglePolicy::HfFloat32

@@ -6,7 +6,7 @@
 
 #include <cmath>
 #include <optional>
-#include <utility>
+#include <vector>
 
 POSENC_STABLE_BEGIN
 
@@ -41,6 +41,17 @@ namespace detail {
 inline DoubleDouble yarn_magnitude(DoubleDouble factor, double k = 1) {
   if (factor <= DoubleDouble(1.0)) return 1.0;
   return log(factor) * k / 10.0 + 1.0;
+}
+
+/// The power law, divided by factor along the ramp of a YarnScaling or DynamicYarnScaling.
+template <class Rule>
+std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, DoubleDouble factor) {
+  auto inv_freq = power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  const auto interpolated = divided(inv_freq, factor);
+  blend(inv_freq, interpolated,
+        IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position, rule.beta_fast,
+                           rule.beta_slow, rule.truncate));
+  return inv_freq;
 }
 
 inline void check_betas(const char* rule, double beta_fast, double beta_slow) {
@@ -100,17 +111,11 @@ inline Frequencies frequencies(const YarnScaling& rule) {
   detail::check_betas(name, rule.beta_fast, rule.beta_slow);
   detail::check_mscales(rule);
 
-  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
-  const auto interpolated = detail::divided(inv_freq, rule.factor);
-  detail::blend(inv_freq, interpolated,
-                detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position,
-                                           rule.beta_fast, rule.beta_slow, rule.truncate));
-
   const DoubleDouble all_dim = detail::yarn_magnitude(rule.factor, rule.mscale_all_dim.value_or(0));
   const DoubleDouble magnitude =
       detail::yarn_magnitude(rule.factor, rule.mscale.value_or(1)) / all_dim;
-  return Frequencies(std::move(inv_freq), rule.attention_factor.value_or(magnitude.hi),
-                     (all_dim * all_dim).hi);
+  return Frequencies(detail::yarn_inv_freq(rule, rule.factor),
+                     rule.attention_factor.value_or(magnitude.hi), (all_dim * all_dim).hi);
 }
 
 POSENC_END

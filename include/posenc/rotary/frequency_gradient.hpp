@@ -51,10 +51,7 @@ void check_frequency_gradient(const char* function, const HeadsView<const T>& y,
     fail<ShapeError>(function, "rotated ", y.extents(), " and gradient ", grad_y.extents(),
                      " must have the same shape");
   }
-  if (slice.end() > y.dim) {
-    fail<ShapeError>(function, "head_dim (", y.dim, ") must hold the rotary channels [",
-                     slice.offset, ", ", slice.end(), "); x is ", y.extents());
-  }
+  check_slice_fits(function, y, slice);
   check_positions(function, positions, y.batch, y.seq, axes, y.extents());
   if (gradients != frequencies) {
     fail<ShapeError>(function, "grad_inv_freq must have ", frequencies, " values but has ",

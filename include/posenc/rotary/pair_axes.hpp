@@ -4,8 +4,10 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/oscillator.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <initializer_list>
 #include <span>
 #include <utility>
@@ -126,6 +128,25 @@ inline void check_pair_axes(const char* function, const PairAxes& axes, Index pa
   if (!axes.plain() && axes.pairs() != pairs) {
     fail<ConfigError>(function, "the table of axes is for ", axes.pairs(),
                       " pairs but there are frequencies for ", pairs);
+  }
+}
+
+/// factor cos and factor sin of pairs first .. first + count - 1, each at position_of(its axis).
+template <class PositionOf, class Real>
+void axial_row(const Oscillator& oscillator, const PairAxes& axes, const PositionOf& position_of,
+               Index first, Index count, double factor, Real* cos, Real* sin) noexcept {
+  if (axes.axis_count() == 1) {
+    oscillator.row(position_of(Index{0}), first, count, factor, cos, sin);
+    return;
+  }
+  constexpr Index chunk = 64;
+  double position_of_pair[static_cast<std::size_t>(chunk)];
+  for (Index done = 0; done < count; done += chunk) {
+    const Index part = (std::min)(chunk, count - done), begin = first + done;
+    axes.for_each_run(begin, part, [&](Index axis, Index run, Index pairs) {
+      std::fill_n(position_of_pair + (run - begin), pairs, position_of(axis));
+    });
+    oscillator.row(position_of_pair, begin, part, factor, cos + done, sin + done);
   }
 }
 

@@ -30,10 +30,10 @@ void shift(HeadsView<T> k, const Rope<Pairing>& rope, bool shared, const Positio
            bool same_everywhere) {
   using Real = Compute<T>;
   const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
-    rope.axes().for_each_run(first, count, [&](Index axis, Index begin, Index pairs) {
-      const double delta = same_everywhere ? deltas.at(0, 0, axis) : deltas.at(b, s, axis);
-      rope.oscillator().row(delta, begin, pairs, 1.0, cos + (begin - first), sin + (begin - first));
-    });
+    const auto delta_of = [&](Index axis) {
+      return same_everywhere ? deltas.at(0, 0, axis) : deltas.at(b, s, axis);
+    };
+    axial_row(rope.oscillator(), rope.axes(), delta_of, first, count, 1.0, cos, sin);
   };
   rotate_tensor<Pairing>(HeadsView<const T>(k), k, {rope.rotary_offset(), rope.rotary_dim() / 2},
                          Direction::Forward, 1.0, shared, angles);

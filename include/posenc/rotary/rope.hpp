@@ -11,7 +11,6 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -177,21 +176,10 @@ class Rope {
   template <std::floating_point Real>
   void fill(const Positions& positions, Index b, Index s, Index seq, Index first, Index count,
             Real* cos, Real* sin) const noexcept {
-    const double factor = frequencies_.attention_factor();
-    for (Index i = 0; i < seq; ++i, cos += count, sin += count) {
-      if (axes_.axis_count() == 1) {
-        oscillator_.row(positions.at(b, s + i), first, count, factor, cos, sin);
-        continue;
-      }
-      constexpr Index chunk = 64;
-      double position_of_pair[static_cast<std::size_t>(chunk)];
-      for (Index k = 0; k < count; k += chunk) {
-        const Index part = (std::min)(chunk, count - k);
-        for (Index pair = 0; pair < part; ++pair) {
-          position_of_pair[pair] = positions.at(b, s + i, axes_.axis(first + k + pair));
-        }
-        oscillator_.row(position_of_pair, first + k, part, factor, cos + k, sin + k);
-      }
+    for (Index i = 0; i < seq; ++i) {
+      detail::axial_row(
+          oscillator_, axes_, [&](Index axis) { return positions.at(b, s + i, axis); }, first,
+          count, frequencies_.attention_factor(), cos + i * count, sin + i * count);
     }
   }
 

@@ -40,6 +40,14 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
   }
 }
 
+template <class T>
+void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice slice) {
+  if (slice.end() > x.dim) {
+    fail<ShapeError>(function, "head_dim (", x.dim, ") must hold the rotary channels [",
+                     slice.offset, ", ", slice.end(), "); x is ", x.extents());
+  }
+}
+
 /// Checks shared by all rotations, before anything is written.
 template <Scalar T>
 void check_rotation(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
@@ -48,10 +56,7 @@ void check_rotation(const char* function, const HeadsView<const T>& in, const He
     fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
                      " must have the same shape");
   }
-  if (slice.end() > in.dim) {
-    fail<ShapeError>(function, "head_dim (", in.dim, ") must hold the rotary channels [",
-                     slice.offset, ", ", slice.end(), "); x is ", in.extents());
-  }
+  check_slice_fits(function, in, slice);
   check_overlap<T>(function, in, out);
 }
 

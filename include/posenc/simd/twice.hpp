@@ -22,6 +22,7 @@ struct Twice {
     return {P::load(p), P::load(p + P::width)};
   }
   template <class T>
+  requires requires(P pack, T* p) { pack.store(p); }
   POSENC_ALWAYS_INLINE void store(T* p) const noexcept {
     a.store(p);
     b.store(p + P::width);

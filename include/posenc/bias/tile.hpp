@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+// What biases made from positions do with a tile of scores.
+POSENC_BEGIN
+namespace detail {
+
+inline void check_tile(const char* function, std::span<const double> query_positions,
+                       std::span<const double> key_positions, const std::array<Index, 2>& tile) {
+  if (tile[0] != static_cast<Index>(query_positions.size()) ||
+      tile[1] != static_cast<Index>(key_positions.size())) {
+    fail<ShapeError>(function, "the tile ", tile, " must be queries by keys, ",
+                     query_positions.size(), " by ", key_positions.size());
+  }
+}
+
+/// Calls visit(i, j, query i, key j) with the positions, row by row.
+template <class Visit>
+void for_each_cell(std::span<const double> query_positions, std::span<const double> key_positions,
+                   const Visit& visit) {
+  for (std::size_t i = 0; i < query_positions.size(); ++i) {
+    for (std::size_t j = 0; j < key_positions.size(); ++j) {
+      visit(static_cast<Index>(i), static_cast<Index>(j), query_positions[i], key_positions[j]);
+    }
+  }
+}
+
+}  // namespace detail
+POSENC_END
