@@ -43,6 +43,8 @@ concept RotaryEncoding = Scalar<T> &&
 /// of heads says so by heads(); attention then refuses another number.
 ///   Laws: the increment does not depend on S; it depends on head and positions alone, so that any
 ///         cut into tiles gives the same scores.
+/// So CoPE (arXiv 2405.18719) is none: its positions are sums of sigmoids of the query's scores with
+/// all keys from the one at hand to the query, and what it adds is a product with the query itself.
 template <class B, class T>
 concept ScoreBias = Scalar<T> &&
     requires(const B& bias, Index head, std::span<const double> query_positions,

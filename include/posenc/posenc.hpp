@@ -9,8 +9,13 @@
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/additive/sinusoidal_2d.hpp>
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/fire.hpp>
+#include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/build_info.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "attend.hpp"
 #include "reference/attention.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
@@ -18,6 +19,7 @@
 #include <functional>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 // One call of attention() with its inputs, and what the double reference says of it.
@@ -25,6 +27,8 @@ namespace attention_test {
 
 using posenc::Index;
 using Scalars = std::tuple<float, double, Eigen::half, Eigen::bfloat16>;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Shape {
   Index batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1, dim = 8, value_dim = 8;
@@ -56,8 +60,13 @@ class Case {
   }
 
   template <class Bias = posenc::NoBias>
-  void run(const posenc::AttentionOptions<T>& options = {}, const Bias& bias = {}) {
-    posenc::attention(q.view(), k.view(), v.view(), out.view(), options, bias);
+  void run(const posenc::AttentionOptions<T>& options = {},
+           [[maybe_unused]] const Bias& bias = {}) {
+    if constexpr (std::is_same_v<Bias, posenc::NoBias>) {
+      attend(q.view(), k.view(), v.view(), out.view(), options);
+    } else {
+      posenc::attention(q.view(), k.view(), v.view(), out.view(), options, bias);
+    }
   }
 
   double default_scale() const { return 1 / std::sqrt(static_cast<double>(shape.dim)); }
@@ -69,6 +78,19 @@ RuleOf plain_rule(const Case<T>& c) {
   return [scale = c.default_scale()](Index, Index) {
     reference::AttentionRule rule;
     rule.scale = scale;
+    return rule;
+  };
+}
+
+/// Whether batch row b and head h show key j to query i.
+using Sees = std::function<bool(Index b, Index h, Index i, Index j)>;
+
+/// The same with some keys alone.
+template <class T>
+RuleOf seeing(const Case<T>& c, const Sees& sees) {
+  return [plain = plain_rule(c), sees](Index b, Index h) {
+    auto rule = plain(b, h);
+    rule.allowed = [=](Index i, Index j) { return sees(b, h, i, j); };
     return rule;
   };
 }
@@ -89,20 +111,24 @@ reference::AttentionResult answer(Case<T>& c, const RuleOf& rule_of, Index b, In
                               matrix_of(c.v.view(), b, kv), rule_of(b, h));
 }
 
-/// The greatest |score| at any stage: |scale q k| + |bias| over what is seen.
+/// The greatest |score| at any stage: |scale q k| + |bias| + |mask| over what is seen; or the sink.
 template <class T>
 double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, Index h) {
   const auto q = matrix_of(c.q.view(), b, h);
   const auto k = matrix_of(c.k.view(), b, h / (c.shape.heads / c.shape.kv_heads));
-  double largest = 0;
+  double largest = std::abs(rule.sink.value_or(0));
   for (Index i = 0; i < q.rows; ++i) {
     for (Index j = 0; j < k.rows; ++j) {
       if (rule.allowed && !rule.allowed(i, j)) continue;
+      const double bias = rule.bias ? rule.bias(i, j) : 0,
+                   added = rule.added ? rule.added(i, j) : 0;
+      if (std::isinf(bias) || std::isinf(added)) continue;
+      const double* query = q.values.data() + i * q.cols;
+      const double* key = k.values.data() + j * k.cols;
       double score = 0;
-      for (Index d = 0; d < q.cols; ++d) score += q(i, d) * k(j, d);
-      const double bias = rule.bias ? rule.bias(i, j) : 0;
-      if (std::isinf(bias)) continue;
-      largest = support::worse(largest, std::abs(rule.scale * score) + std::abs(bias));
+      for (Index d = 0; d < q.cols; ++d) score += query[d] * key[d];
+      largest =
+          support::worse(largest, std::abs(rule.scale * score) + std::abs(bias) + std::abs(added));
     }
   }
   return largest;
@@ -111,21 +137,30 @@ double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, 
 /// Counts roundings of one score, each of a number no larger than the largest score.
 struct Roundings {
   bool softcap = false, bias = false, additive = false;
-  double dot = 0;  ///< 0 where dot products are exact, as they are in a Case
+  double dot = 0;         ///< 0 where dot products are exact, as they are in a Case
+  double kept_times = 1;  ///< what dropout multiplies kept probabilities with
 
-  /// The scale and its product; quotient, tanh (1 ulp is two) and product of the cap; slope times
-  /// distance (1 ulp) and its sum; the additive mask's sum.
-  double count() const { return 2 + dot + (softcap ? 4 : 0) + (bias ? 3 : 0) + (additive ? 1 : 0); }
+  /// The scale and its product; product with the cap's reciprocal, tanh (2 ulp are four) and product
+  /// of the cap; slope times distance (1 ulp) and its sum; the additive mask's sum.
+  double count() const { return 2 + dot + (softcap ? 7 : 0) + (bias ? 3 : 0) + (additive ? 1 : 0); }
 };
 
-/// Relative error of a probability, where scores are off by `roundings` of the largest one: that
-/// error and the rounding of score - highest (up to twice the largest score) count for the
-/// numerator and for the sum; exp is good to 1 ulp in both; then the sum's own and the division's.
-/// The reference in double is as good as double arithmetic itself.
+/// Relative error of exp(score - highest), and of a sum of such, in roundings. Scores are off by
+/// `roundings` of the largest one, score - highest (up to twice the largest score) is rounded, and
+/// exp is good to 1.2 ulp. With more than one tile, each merge multiplies by another such exp; the
+/// differences of the tiles' maxima, which only grow, add up to twice the largest score as well.
+inline double exponential_error(double largest_score, double roundings, Index keys) {
+  const auto merges = static_cast<double>(keys <= 128 ? 0 : (keys + 127) / 128);
+  return (roundings + (merges > 0 ? 4 : 2)) * largest_score + 2.4 + (2.4 + 1) * merges;
+}
+
+/// Relative error of a probability: that of numerator and denominator, the roundings of the sum of
+/// keys and sink, and the division. The reference, in long double, counts for nothing but in double.
 template <class T>
 double probability_error(double largest_score, double roundings, Index keys) {
   using Real = posenc::Compute<T>;
-  const double count = 2 * (roundings + 2) * largest_score + 2 * 2 + static_cast<double>(keys) + 1;
+  const double count =
+      2 * exponential_error(largest_score, roundings, keys) + static_cast<double>(keys) + 2;
   return 1.01 * support::rounding<Real>(count) * (std::is_same_v<T, double> ? 2 : 1);
 }
 
@@ -138,26 +173,51 @@ double output_error(double largest_value, double of_probability, Index keys) {
          support::rounding<T>(1.01 * largest_value);
 }
 
-/// The greatest error of c.out as a multiple of what it may be; infinite where a row that sees no
-/// key is not zero.
+/// Error of a log-sum-exp: relative errors of the sum become absolute ones; then its logarithm (1
+/// ulp) and what is added to the highest score, both no larger than that score + ln(keys + 1).
 template <class T>
-double worst_error(Case<T>& c, const RuleOf& rule_of, const Roundings& roundings = {}) {
+double lse_error(double largest_score, double roundings, Index keys) {
+  const double count = exponential_error(largest_score, roundings, keys) +
+                       static_cast<double>(keys) + 1 +
+                       4 * (largest_score + std::log(static_cast<double>(keys) + 1));
+  return 1.01 * support::rounding<posenc::Compute<T>>(count) * (std::is_same_v<T, double> ? 2 : 1);
+}
+
+/// error / allowed; no error is 0 even where none is allowed.
+inline double share(double error, double allowed) { return error == 0 ? 0 : error / allowed; }
+
+/// The greatest error of c.out, and of the log-sum-exps where there are any, as a multiple of what
+/// it may be; infinite where a row that sees no key is not zero.
+template <class T>
+double worst_error(Case<T>& c, const RuleOf& rule_of, const Roundings& roundings = {},
+                   const posenc::LseView<posenc::Compute<T>>& lse = {}) {
   double worst = 0;
   for (Index b = 0; b < c.shape.batch; ++b) {
     for (Index h = 0; h < c.shape.heads; ++h) {
-      const auto want = answer(c, rule_of, b, h);
-      const double relative = probability_error<T>(largest_score(c, rule_of(b, h), b, h),
-                                                   roundings.count(), c.shape.keys);
+      const auto rule = rule_of(b, h);
+      const auto want = answer(
+          c, [&](Index, Index) { return rule; }, b, h);
+      const double largest = largest_score(c, rule, b, h);
+      const double relative = probability_error<T>(largest, roundings.count(), c.shape.keys);
       const auto values = matrix_of(c.v.view(), b, h / (c.shape.heads / c.shape.kv_heads)).values;
-      const double allowed = output_error<T>(support::max_abs(values), relative, c.shape.keys);
+      const double allowed =
+          output_error<T>(roundings.kept_times * support::max_abs(values), relative, c.shape.keys);
       for (Index i = 0; i < c.shape.queries; ++i) {
-        const bool blind = std::isinf(want.log_sum_exp[static_cast<std::size_t>(i)]);
+        const double want_lse = want.log_sum_exp[static_cast<std::size_t>(i)];
+        const auto scores = want.scores.row(i);
+        const bool blind = std::all_of(scores.begin(), scores.end(),
+                                       [](double score) { return score == -infinity; });
         const auto got = support::row_of(c.out.view(), b, i, h);
         for (Index d = 0; d < c.shape.value_dim; ++d) {
           const double error =
               support::abs_difference(got[static_cast<std::size_t>(d)], want.output(i, d));
-          if (error != 0) worst = support::worse(worst, error / (blind ? 0 : allowed));
+          worst = support::worse(worst, share(error, blind ? 0 : allowed));
         }
+        if (lse.data == nullptr) continue;
+        const double error = support::abs_difference(static_cast<double>(lse(b, h, i)), want_lse);
+        worst = support::worse(
+            worst,
+            share(error, blind ? 0 : lse_error<T>(largest, roundings.count(), c.shape.keys)));
       }
     }
   }
@@ -190,6 +250,37 @@ class Mask {
   }
 };
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+/// Log-sum-exps [B, H, Sq], NaN until they are written.
+template <class Real>
+class Lse {
+ public:
+  Eigen::Tensor<Real, 3, Eigen::RowMajor> values;
+
+  Lse(Index batch, Index heads, Index queries) : values(batch, heads, queries) {
+    values.setConstant(std::numeric_limits<Real>::quiet_NaN());
+  }
+  auto view() { return posenc::bhq(values); }
+};
+
+template <class Real>
+posenc::LseView<Real> slice_queries(posenc::LseView<Real> x, Index first, Index count) {
+  x.data += first * x.query_stride;
+  x.queries = count;
+  return x;
+}
+
+/// Equal bits.
+template <class Real>
+bool same_bits(posenc::LseView<Real> a, posenc::LseView<Real> b) {
+  if (a.extents() != b.extents()) return false;
+  for (Index n = 0; n < a.batch; ++n) {
+    for (Index h = 0; h < a.heads; ++h) {
+      for (Index i = 0; i < a.queries; ++i) {
+        if (!support::same_bits(&a(n, h, i), &b(n, h, i), 1)) return false;
+      }
+    }
+  }
+  return true;
+}
 
 }  // namespace attention_test

@@ -4,13 +4,16 @@
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/merge.hpp>
 #include <posenc/bias/alibi.hpp>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
 using attention_test::Case;
+using attention_test::Lse;
 using attention_test::Mask;
 using posenc::AttentionOptions;
 using posenc::Causal;
@@ -29,16 +32,29 @@ namespace {
 const std::string name = "posenc::attention: ";
 
 /// The message for q [2, 3, 4, 8], k [2, 5, 2, 8], v [2, 5, 2, 6] and these options; says so where
-/// the output or the weights were written to.
+/// the output, the weights or the log-sum-exps were written to.
 template <class Error, class Bias = posenc::NoBias>
 std::string error_of(AttentionOptions<float> options, const Bias& bias = {}) {
   Case<float> c({2, 4, 2, 3, 5, 8, 6}, 1);
   Mask<float> weights(2, 4, 3, 5, 7.0F);
+  Lse<float> lse(2, 4, 3);
   if (options.weights.data == nullptr) options.weights = weights.view();
+  if (options.lse.data == nullptr) options.lse = lse.view();
   const std::string message = message_of<Error>([&] { c.run(options, bias); });
   bool written = false;
+  for (Index n = 0; n < lse.values.size(); ++n) written |= !std::isnan(lse.values.data()[n]);
   c.out.for_each([&](float& value) { written |= !std::isnan(value); });
   for (Index n = 0; n < weights.values.size(); ++n) written |= weights.values.data()[n] != 7.0F;
+  return written ? "something was written; " + message : message;
+}
+
+/// The same for one batch row of 3 queries and 5 keys.
+template <class Error>
+std::string error_of_row(AttentionOptions<float> options) {
+  Case<float> c({1, 4, 2, 3, 5, 8, 6}, 1);
+  const std::string message = message_of<Error>([&] { c.run(options); });
+  bool written = false;
+  c.out.for_each([&](float& value) { written |= !std::isnan(value); });
   return written ? "something was written; " + message : message;
 }
 
@@ -153,4 +169,102 @@ TEST_CASE("a bias is made for as many heads as there are queries", "[attention][
   };
   CHECK(error(3) == name + "the bias is made for 3 heads but q has 4");
   CHECK(error(8) == name + "the bias is made for 8 heads but q has 4");
+}
+
+TEST_CASE("sinks are one a head, log-sum-exps one a query and head", "[attention][errors]") {
+  const std::vector<float> sinks{1, 2};
+  CHECK(error_of<ShapeError>({.sinks = sinks}) ==
+        name + "sinks must have one entry for each of the 4 heads but has 2");
+  Lse<float> lse(2, 3, 4);
+  CHECK(error_of<ShapeError>({.lse = lse.view()}) == name + "lse [2, 3, 4] must be [2, 4, 3]");
+  CHECK(std::isnan(lse.values(0, 0, 0)));
+}
+
+TEST_CASE("a window needs sides and a place", "[attention][errors]") {
+  const std::string sides = name + "window.left and window.right must be at least -1 but are ";
+  CHECK(error_of<ConfigError>({.causal = Causal::TopLeft, .window = {.left = -2}}) ==
+        sides + "-2 and -1");
+  CHECK(error_of<ConfigError>({.causal = Causal::TopLeft, .window = {.left = 0, .right = -7}}) ==
+        sides + "0 and -7");
+  const std::string place = name +
+                            "a window without a causal mask needs query_starts where 3 queries "
+                            "meet 5 keys";
+  CHECK(error_of<ConfigError>({.window = {.left = 1}}) == place);
+  CHECK(error_of<ConfigError>({.window = {.right = 1}}) == place);
+  const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5};
+  CHECK(error_of_row<ConfigError>(
+            {.window = {.left = 1}, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) == place);
+}
+
+TEST_CASE("query_starts are for those who start there", "[attention][errors]") {
+  const std::vector<Index> one{1}, three{1, 2, 3}, far{(Index{1} << 53) + 1}, low{-far[0]};
+  CHECK(error_of<ConfigError>({.causal = Causal::FromStart}) ==
+        name + "Causal::FromStart needs query_starts");
+  const std::string others = name + "query_starts go with Causal::FromStart or Causal::No";
+  for (const Causal causal : {Causal::TopLeft, Causal::BottomRight, Causal::ByPosition}) {
+    CHECK(error_of<ConfigError>({.causal = causal,
+                                 .query_starts = one,
+                                 .query_positions = Positions::range(0, 3),
+                                 .key_positions = Positions::range(0, 5)}) == others);
+  }
+  CHECK(error_of<ShapeError>({.causal = Causal::FromStart, .query_starts = three}) ==
+        name + "query_starts must have 1 entry or one for each of the 2 sequences but has 3");
+  const std::string range = name + "query_starts must lie within +-2^53 but one is ";
+  CHECK(error_of<posenc::PositionError>({.causal = Causal::FromStart, .query_starts = far}) ==
+        range + "9007199254740993");
+  CHECK(error_of<posenc::PositionError>({.query_starts = low}) == range + "-9007199254740993");
+  const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5};
+  CHECK(error_of_row<ShapeError>({.causal = Causal::FromStart,
+                                  .query_starts = three,
+                                  .cu_seqlens_q = cu_q,
+                                  .cu_seqlens_k = cu_k}) ==
+        name + "query_starts must have 1 entry or one for each of the 2 sequences but has 3");
+}
+
+TEST_CASE("cu_seqlens are boundaries of the one batch row", "[attention][errors]") {
+  const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5}, longer{0, 1, 2, 3}, one{0};
+  const auto error = [](const std::vector<Index>& of_q, const std::vector<Index>& of_k) {
+    return error_of_row<ShapeError>({.cu_seqlens_q = of_q, .cu_seqlens_k = of_k});
+  };
+  REQUIRE(error(cu_q, cu_k) == "something was written; nothing was thrown");
+  const std::string counts =
+      name + "cu_seqlens_q and cu_seqlens_k must have as many entries as each other but have ";
+  CHECK(error(cu_q, {}) == counts + "3 and 0");
+  CHECK(error({}, cu_k) == counts + "0 and 3");
+  CHECK(error(longer, cu_k) == counts + "4 and 3");
+  const std::string ends = " must begin with 0 and end with ";
+  CHECK(error({0, 1, 2}, cu_k) == name + "cu_seqlens_q" + ends + "3 but goes from 0 to 2");
+  CHECK(error({1, 1, 3}, cu_k) == name + "cu_seqlens_q" + ends + "3 but goes from 1 to 3");
+  CHECK(error(cu_q, {0, 2, 6}) == name + "cu_seqlens_k" + ends + "5 but goes from 0 to 6");
+  CHECK(error(one, one) == name + "cu_seqlens_q" + ends + "3 but goes from 0 to 0");
+  CHECK(error({0, 2, 1, 3}, {0, 1, 2, 5}) ==
+        name + "cu_seqlens_q must not descend but has 1 after 2");
+  CHECK(error({0, 1, 2, 3}, {0, 7, 2, 5}) ==
+        name + "cu_seqlens_k must not descend but has 2 after 7");
+  const std::string alone =
+      name + "cu_seqlens_q takes one batch row and no key_lengths but there are ";
+  CHECK(error_of<ConfigError>({.cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) ==
+        alone + "2 rows and 0 key_lengths");
+  const std::vector<Index> length{5};
+  CHECK(error_of_row<ConfigError>(
+            {.key_lengths = length, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) ==
+        alone + "1 rows and 1 key_lengths");
+}
+
+TEST_CASE("merged pieces have the same shape", "[attention][merge][errors]") {
+  Heads<float> a(2, 3, 4, 8), b(2, 3, 4, 7), fits(2, 3, 4, 8);
+  Lse<float> right(2, 4, 3), wrong(2, 3, 4);
+  CHECK(message_of<ShapeError>([&] {
+          posenc::merge(a.view(), right.view(), b.view(), right.view());
+        }) == "posenc::merge: out_b [2, 3, 4, 7] must have the shape of out_a [2, 3, 4, 8]");
+  const std::string rows = " must be [2, 4, 3]";
+  CHECK(message_of<ShapeError>([&] {
+          posenc::merge(a.view(), wrong.view(), fits.view(), right.view());
+        }) == "posenc::merge: lse_a [2, 3, 4] and lse_b [2, 4, 3]" + rows);
+  CHECK(message_of<ShapeError>([&] {
+          posenc::merge(a.view(), right.view(), fits.view(), wrong.view());
+        }) == "posenc::merge: lse_a [2, 4, 3] and lse_b [2, 3, 4]" + rows);
+  bool written = false;
+  a.for_each([&](float& value) { written |= !std::isnan(value); });
+  CHECK(!written);
 }

@@ -61,8 +61,8 @@ TEST_CASE("a bias needs positions where nothing implies them", "[attention][posi
   const Shape shape{1, 2, 2, 3, 8};
   Case<float> c(shape, 2);
   CHECK(message_of<ConfigError>([&] { c.run({}, alibi_of(shape)); }) ==
-        "posenc::attention: a bias needs query_positions where 3 queries meet 8 keys without a "
-        "causal alignment");
+        "posenc::attention: a bias needs query_positions or query_starts where 3 queries meet 8 "
+        "keys without a causal alignment");
   const support::Heads<float> untouched(1, 3, 2, 8);
   CHECK(support::same_bits(c.out.view(), support::Heads<float>(untouched).view()));
   CHECK_NOTHROW(c.run({.query_positions = Positions::range(5, 3)}, alibi_of(shape)));

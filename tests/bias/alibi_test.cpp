@@ -2,6 +2,7 @@
 // The bias of ALiBi: values, tiles, absolute positions, gradients, bad input.
 #include "reference/alibi.hpp"
 
+#include "bias/tiles.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
@@ -157,6 +158,12 @@ TEMPLATE_TEST_CASE("any cut into tiles gives the same bits", "[alibi]", float, d
                                  static_cast<Index>(whole.values.size())));
       }
     }
+  }
+}
+
+TEMPLATE_TEST_CASE("ALiBi's scores do not depend on the tile", "[alibi]", float, double) {
+  for (const auto form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
+    tiles::check_single_scores<TestType>(Alibi({.heads = 5, .form = form, .scale = 0.3}), 4);
   }
 }
 

@@ -2,6 +2,7 @@
 // T5's buckets and the bias that reads them.
 #include "reference/t5.hpp"
 
+#include "bias/tiles.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/attention/attention.hpp>
@@ -46,7 +47,7 @@ TEST_CASE("the published settings have the known thresholds", "[t5]") {
 TEST_CASE("buckets equal the reference at every distance", "[t5]") {
   for (const bool both : {true, false}) {
     for (const auto& [count, reach] :
-         {std::pair<Index, Index>{32, 128}, {32, 129}, {8, 1000}, {4, 2}, {64, 4096}, {12, 77}}) {
+         {std::pair<Index, Index>{32, 128}, {32, 129}, {8, 1000}, {4, 2}, {64, 20000}, {12, 77}}) {
       CAPTURE(both, count, reach);
       const T5Buckets buckets(
           {.buckets = count,
@@ -80,6 +81,13 @@ TEST_CASE("a score gets the value of its bucket and head", "[t5]") {
         CHECK(scores(i, j) == 0.5F + table(bucket, h));
       }
     }
+  }
+}
+
+TEMPLATE_TEST_CASE("T5's scores do not depend on the tile", "[t5]", float, double) {
+  const Table table = Table::Random(32, 3);
+  for (const auto& config : {encoder, decoder}) {
+    tiles::check_single_scores<TestType>(posenc::T5Bias(posenc::table_view(table), config), 2);
   }
 }
 

@@ -86,29 +86,12 @@ std::vector<Index> first_queries(const AttentionInputs<T>& inputs) {
   return first;
 }
 
-/// true where a key lies outside the window around the query's place, [B, 1, Sq, Sk].
-inline Tensor4<bool> outside_window(const AttentionAttributes& attributes,
-                                    const std::vector<Index>& first, Index queries, Index keys) {
-  Tensor4<bool> outside(static_cast<Index>(first.size()), 1, queries, keys);
-  const Index left = attributes.left_window_size, right = attributes.right_window_size;
-  for (std::size_t b = 0; b < first.size(); ++b) {
-    for (Index i = 0; i < queries; ++i) {
-      const Index place = first[b] + i;
-      for (Index j = 0; j < keys; ++j) {
-        outside(static_cast<Index>(b), 0, i, j) =
-            (left >= 0 && j < place - left) || (right >= 0 && j > place + right);
-      }
-    }
-  }
-  return outside;
-}
-
 /// y, and qk_matmul_output where it has data.
 template <class T>
 void attention(const AttentionAttributes& attributes, const AttentionInputs<T>& inputs,
                posenc::HeadsView<T> y,
                posenc::ScoresView<posenc::Compute<T>> qk_matmul_output = {}) {
-  const auto first = first_queries(inputs);
+  const std::vector<Index> starts = first_queries(inputs);
   posenc::AttentionOptions<T> options;
   options.scale = attributes.scale;
   options.keep = inputs.keep;
@@ -116,16 +99,10 @@ void attention(const AttentionAttributes& attributes, const AttentionInputs<T>& 
   options.key_lengths = inputs.nonpad_kv_seqlen;
 
   // With no cache this is Causal::TopLeft; with nonpad_kv_seqlen, and with as many new keys as
-  // queries after a past, Causal::BottomRight. Positions say all three, and serve the window too.
-  options.query_positions = posenc::Positions::starts(first, inputs.q.seq);
-  options.key_positions = posenc::Positions::range(0, inputs.k.seq);
-  if (attributes.is_causal) options.causal = posenc::Causal::ByPosition;
-
-  Tensor4<bool> outside;
-  if (attributes.left_window_size >= 0 || attributes.right_window_size >= 0) {
-    outside = outside_window(attributes, first, inputs.q.seq, inputs.k.seq);
-    options.masked = posenc::bhqk(outside);
-  }
+  // queries after a past, Causal::BottomRight. The starts say all three, for the window too.
+  options.query_starts = starts;
+  options.causal = attributes.is_causal ? posenc::Causal::FromStart : posenc::Causal::No;
+  options.window = {.left = attributes.left_window_size, .right = attributes.right_window_size};
   if (attributes.softcap != 0) {
     options.softcap = attributes.softcap;
     options.softcap_order = posenc::SoftcapOrder::BeforeBias;

@@ -4,6 +4,8 @@
 
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/fire.hpp>
+#include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/tensor/adapt.hpp>
@@ -85,6 +87,23 @@ TEMPLATE_TEST_CASE("bias laws: T5", "[laws]", float, double) {
   }
 }
 
+TEMPLATE_TEST_CASE("bias laws: KERPLE", "[laws]", float, double) {
+  for (const auto form : {posenc::KerpleForm::Logarithmic, posenc::KerpleForm::Power}) {
+    laws::check_bias<TestType>(posenc::Kerple({.form = form, .r1 = {1.5, 0.3}, .r2 = {0.7, 1.25}}),
+                               2);
+  }
+}
+
+TEMPLATE_TEST_CASE("bias laws: FIRE", "[laws]", float, double) {
+  laws::check_bias<TestType>(posenc::Fire({.c = 0.2,
+                                           .threshold = 6,
+                                           .hidden_weight = {1, -2, 0.5},
+                                           .hidden_bias = {-0.25, 1, 0.75},
+                                           .output_weight = {1, -1, 2, 0.5, 0.25, -3},
+                                           .output_bias = {0.125, -1}}),
+                             2);
+}
+
 TEMPLATE_TEST_CASE("bias laws: a user's own", "[laws]", float, double) {
   laws::check_bias<TestType>(user::LogDistance{.strength = 0.3}, 3);
 }
@@ -94,6 +113,8 @@ TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float,
   STATIC_REQUIRE(posenc::ScoreBias<posenc::NoBias, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Alibi, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::T5Bias<TestType>, TestType>);
+  STATIC_REQUIRE(posenc::ScoreBias<posenc::Kerple, TestType>);
+  STATIC_REQUIRE(posenc::ScoreBias<posenc::Fire, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<user::LogDistance, TestType>);
   STATIC_REQUIRE(!posenc::ScoreBias<posenc::NoRotation, TestType>);
 }

@@ -3,11 +3,13 @@
 
 #include "matrix.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -16,85 +18,127 @@ namespace reference {
 /// Which comes first on the scaled scores. ONNX and Gemma-2: the cap.
 enum class SoftcapOrder { BeforeBias, AfterBias };
 
-/// What stands between q k^T and the softmax of one head; i is the query row, j the key row.
+/// What stands between q k^T and the values of one head; i is the query row, j the key row.
 struct AttentionRule {
   double scale = 1.0;
   double softcap = 0.0;  ///< cap * tanh(score / cap); 0: none.
   SoftcapOrder softcap_order = SoftcapOrder::BeforeBias;
-  std::function<bool(std::int64_t i, std::int64_t j)> allowed;  ///< Empty: all are.
-  std::function<double(std::int64_t i, std::int64_t j)> bias;   ///< Empty: zero; -inf: masked.
+  std::function<bool(std::int64_t i, std::int64_t j)> allowed;    ///< Empty: all are.
+  std::function<double(std::int64_t i, std::int64_t j)> bias;     ///< Empty: zero; -inf: masked.
+  std::function<double(std::int64_t i, std::int64_t j)> added;    ///< A mask, added last; likewise.
+  std::optional<double> sink;                                     ///< exp(sink) joins the sum.
+  std::function<double(std::int64_t i, std::int64_t j)> dropout;  ///< Times the weight; empty: 1.
 };
 
 struct AttentionResult {
   Matrix output;                    ///< [Sq, Dv].
-  Matrix weights;                   ///< [Sq, Sk].
+  Matrix weights;                   ///< [Sq, Sk], after dropout.
   Matrix scores;                    ///< [Sq, Sk], as the softmax sees them, -inf where masked.
-  std::vector<double> log_sum_exp;  ///< [Sq].
+  std::vector<double> log_sum_exp;  ///< [Sq], the sink included.
 };
+
+/// The score of query row i and key row j as the softmax sees it; -inf where the key is masked,
+/// which is not read then.
+inline long double attention_score(const Matrix& q, const Matrix& k, const AttentionRule& rule,
+                                   std::int64_t i, std::int64_t j) {
+  constexpr long double masked = -std::numeric_limits<long double>::infinity();
+  if (rule.allowed && !rule.allowed(i, j)) return masked;
+  const auto bias = static_cast<long double>(rule.bias ? rule.bias(i, j) : 0.0);
+  const auto added = static_cast<long double>(rule.added ? rule.added(i, j) : 0.0);
+  if (bias == masked || added == masked) return masked;
+  const double* query = q.values.data() + i * q.cols;
+  const double* key = k.values.data() + j * k.cols;
+  long double score = 0;
+  for (std::int64_t d = 0; d < q.cols; ++d) {
+    score += static_cast<long double>(query[d]) * static_cast<long double>(key[d]);
+  }
+  score *= static_cast<long double>(rule.scale);
+  const auto cap = static_cast<long double>(rule.softcap);
+  if (rule.softcap_order == SoftcapOrder::AfterBias) score += bias;
+  if (cap != 0) score = cap * std::tanh(score / cap);
+  if (rule.softcap_order == SoftcapOrder::BeforeBias) score += bias;
+  return score + added;
+}
 
 /// Softmax attention of one head of one batch entry: q [Sq, D], k [Sk, D], v [Sk, Dv].
 ///
-/// Masked keys and values are never read. A row with every key masked gives zeros, LSE = -inf.
+/// Masked keys and values are never read. A row with every key masked gives zeros, LSE = -inf, or
+/// the sink where there is one.
 inline AttentionResult attention(const Matrix& q, const Matrix& k, const Matrix& v,
                                  const AttentionRule& rule) {
   if (q.cols != k.cols || k.rows != v.rows) {
     throw std::invalid_argument("attention: the shapes of q, k and v do not agree");
   }
-  const double infinity = std::numeric_limits<double>::infinity();
+  constexpr long double masked = -std::numeric_limits<long double>::infinity();
   AttentionResult result{
       Matrix(q.rows, v.cols), Matrix(q.rows, k.rows), Matrix(q.rows, k.rows), {}};
+  std::vector<long double> scores(static_cast<std::size_t>(k.rows));
+  std::vector<long double> mixed(static_cast<std::size_t>(v.cols));
 
   for (std::int64_t i = 0; i < q.rows; ++i) {
-    bool any_key = false;
+    long double largest = rule.sink ? static_cast<long double>(*rule.sink) : masked;
     for (std::int64_t j = 0; j < k.rows; ++j) {
-      if (rule.allowed && !rule.allowed(i, j)) {
-        result.scores(i, j) = -infinity;
-        continue;
-      }
-      const double bias = rule.bias ? rule.bias(i, j) : 0.0;
-      if (bias == -infinity) {
-        result.scores(i, j) = -infinity;
-        continue;
-      }
-      long double dot = 0;
-      for (std::int64_t d = 0; d < q.cols; ++d) {
-        dot += static_cast<long double>(q(i, d)) * static_cast<long double>(k(j, d));
-      }
-      double score = static_cast<double>(dot * static_cast<long double>(rule.scale));
-      if (rule.softcap_order == SoftcapOrder::AfterBias) score += bias;
-      if (rule.softcap != 0) score = rule.softcap * std::tanh(score / rule.softcap);
-      if (rule.softcap_order == SoftcapOrder::BeforeBias) score += bias;
-      result.scores(i, j) = score;
-      any_key = true;
+      const long double score = attention_score(q, k, rule, i, j);
+      scores[static_cast<std::size_t>(j)] = score;
+      result.scores(i, j) = static_cast<double>(score);
+      largest = std::fmax(largest, score);
     }
+    // NaN compares unequal, so a visible NaN is a key that is seen.
+    const auto seen = [&](std::int64_t j) { return scores[static_cast<std::size_t>(j)] != masked; };
+    const auto part = [&](long double score) { return std::exp(score - largest); };
 
-    if (!any_key) {
-      result.log_sum_exp.push_back(-infinity);
-      continue;
-    }
-    double largest = -infinity;
-    for (std::int64_t j = 0; j < k.rows; ++j) largest = std::fmax(largest, result.scores(i, j));
-    long double sum = 0;
+    long double sum = rule.sink ? part(static_cast<long double>(*rule.sink)) : 0.0L;
     for (std::int64_t j = 0; j < k.rows; ++j) {
-      sum += std::exp(static_cast<long double>(result.scores(i, j) - largest));
+      if (seen(j)) sum += part(scores[static_cast<std::size_t>(j)]);
     }
-    for (std::int64_t j = 0; j < k.rows; ++j) {
-      result.weights(i, j) = static_cast<double>(
-          std::exp(static_cast<long double>(result.scores(i, j) - largest)) / sum);
-    }
-    result.log_sum_exp.push_back(
-        static_cast<double>(static_cast<long double>(largest) + std::log(sum)));
+    result.log_sum_exp.push_back(static_cast<double>(sum == 0 ? masked : largest + std::log(sum)));
 
+    std::fill(mixed.begin(), mixed.end(), 0.0L);
+    for (std::int64_t j = 0; j < k.rows; ++j) {
+      if (!seen(j)) continue;
+      long double weight = part(scores[static_cast<std::size_t>(j)]) / sum;
+      if (rule.dropout) weight *= static_cast<long double>(rule.dropout(i, j));
+      result.weights(i, j) = static_cast<double>(weight);
+      const double* value = v.values.data() + j * v.cols;
+      for (std::size_t d = 0; d < mixed.size(); ++d) {
+        mixed[d] += weight * static_cast<long double>(value[d]);
+      }
+    }
     for (std::int64_t d = 0; d < v.cols; ++d) {
-      long double mixed = 0;
-      for (std::int64_t j = 0; j < k.rows; ++j) {
-        if (result.scores(i, j) == -infinity) continue;
-        mixed += static_cast<long double>(result.weights(i, j)) * static_cast<long double>(v(j, d));
-      }
-      result.output(i, d) = static_cast<double>(mixed);
+      result.output(i, d) = static_cast<double>(mixed[static_cast<std::size_t>(d)]);
     }
   }
   return result;
+}
+
+/// Where query 0 stands among the keys: at key 0; such that the last query is at the last key; at
+/// a key that is given.
+enum class Alignment { TopLeft, BottomRight, FromStart };
+
+inline std::int64_t first_place(Alignment alignment, std::int64_t queries, std::int64_t keys,
+                                std::int64_t start) {
+  if (alignment == Alignment::BottomRight) return keys - queries;
+  return alignment == Alignment::FromStart ? start : 0;
+}
+
+/// Which keys a query sees by where both stand, be that places or positions.
+struct Band {
+  bool causal = false;      ///< None after the query.
+  std::int64_t left = -1;   ///< At most so many before it; -1: any number.
+  std::int64_t right = -1;  ///< At most so many after it.
+
+  bool shows(double query, double key) const {
+    if (causal && key > query) return false;
+    if (left >= 0 && key < query - static_cast<double>(left)) return false;
+    return right < 0 || key <= query + static_cast<double>(right);
+  }
+};
+
+/// The sequence that token t belongs to, of those packed between the boundaries 0 = c[0] <= c[1] ...
+inline std::size_t sequence_of(const std::vector<std::int64_t>& boundaries, std::int64_t t) {
+  std::size_t n = 0;
+  while (t >= boundaries.at(n + 1)) ++n;
+  return n;
 }
 
 /// Makes the rule of head h.

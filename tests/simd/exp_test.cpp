@@ -7,19 +7,16 @@
 #include <cmath>
 #include <limits>
 
-using posenc::Index;
-
 namespace {
 
 template <class P, class T>
 std::vector<T> exp_of(const std::vector<T>& x) {
-  constexpr auto width = static_cast<std::size_t>(P::width);
-  std::vector<T> values(x.size());
-  for (std::size_t at = 0; at < x.size(); at += width) {
-    const auto count = static_cast<Index>((std::min)(width, x.size() - at));
-    exp(P::load_partial(x.data() + at, count)).store_partial(values.data() + at, count);
-  }
-  return values;
+  return tiers::each<P>(x, [](P a) { return exp(a); });
+}
+
+template <class P, class T>
+std::vector<T> exp_nonpositive_of(const std::vector<T>& x) {
+  return tiers::each<P>(x, [](P a) { return exp_nonpositive(a); });
 }
 
 /// Where e^x is normal, a multiple of the least denormal, and beyond both ends.
@@ -56,15 +53,16 @@ std::vector<T> arguments() {
   return x;
 }
 
-/// |value - e^x| in units of the last place of the true value, of the least denormal below them.
 template <class T>
 double error_in_ulp(T value, T x) {
-  const long double truth = std::exp(static_cast<long double>(x));
-  int exponent = 0;
-  std::frexp(truth, &exponent);
-  exponent = (std::max)(exponent, std::numeric_limits<T>::min_exponent);
-  const long double ulp = std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits);
-  return static_cast<double>(std::abs(static_cast<long double>(value) - truth) / ulp);
+  return tiers::ulps(value, std::exp(static_cast<long double>(x)));
+}
+
+template <class T>
+std::vector<T> nonpositive_arguments() {
+  auto x = arguments<T>();
+  for (T& value : x) value = -std::abs(value);
+  return x;
 }
 
 }  // namespace
@@ -90,11 +88,7 @@ TEMPLATE_LIST_TEST_CASE("exp on every tier: the same bits", "[simd][exp]", tiers
   const auto x = arguments<T>();
   const auto values = exp_of<typename TestType::P>(x);
   const auto expected = exp_of<posenc::Pack<T, posenc::tier::Scalar>>(x);
-  int different = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    different += tiers::bits(values[i]) == tiers::bits(expected[i]) ? 0 : 1;
-  }
-  CHECK(different == 0);
+  CHECK(tiers::differing(values, expected) == 0);
 }
 
 TEMPLATE_LIST_TEST_CASE("exp on every tier: special values", "[simd][exp]", tiers::Packs) {
@@ -116,4 +110,58 @@ TEMPLATE_LIST_TEST_CASE("exp on every tier: special values", "[simd][exp]", tier
         Limits::infinity());
   CHECK(exp_one(Ends<T>::zero) == 0);
   CHECK(exp_one(Ends<T>::normal) > 0);
+}
+
+TEMPLATE_LIST_TEST_CASE("exp_nonpositive on every tier: within 1.1 ulp, 1.4 without fma",
+                        "[simd][exp]", tiers::Packs) {
+  using T = typename TestType::Real;
+  INFO(TestType::Tier::name);
+  const auto x = nonpositive_arguments<T>();
+  const auto values = exp_nonpositive_of<typename TestType::P>(x);
+  double worst = 0;
+  bool rest_is_tiny = true;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (x[i] >= Ends<T>::normal) {
+      worst = support::worse(worst, error_in_ulp(values[i], x[i]));
+    } else {
+      rest_is_tiny = rest_is_tiny && values[i] >= 0 && values[i] <= std::numeric_limits<T>::min();
+    }
+  }
+  CHECK(worst <= (POSENC_HAS_FMA ? 1.1 : 1.4));
+  CHECK(rest_is_tiny);
+}
+
+TEMPLATE_LIST_TEST_CASE("exp_nonpositive on every tier: the same bits", "[simd][exp]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  INFO(TestType::Tier::name);
+  auto x = nonpositive_arguments<T>();
+  for (const T value : tiers::numbers<T>(62)) x.push_back(-std::abs(value));
+  CHECK(tiers::differing(exp_nonpositive_of<typename TestType::P>(x),
+                         exp_nonpositive_of<posenc::Pack<T, posenc::tier::Scalar>>(x)) == 0);
+}
+
+TEMPLATE_LIST_TEST_CASE("exp_nonpositive on every tier: special values", "[simd][exp]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Limits = std::numeric_limits<T>;
+  INFO(TestType::Tier::name);
+  const auto exp_one = [](T x) {
+    return exp_nonpositive_of<typename TestType::P>(std::vector<T>{x})[0];
+  };
+  CHECK(exp_one(0) == 1);
+  CHECK(exp_one(-T{0}) == 1);
+  CHECK(exp_one(-Limits::denorm_min()) == 1);
+  CHECK(tiers::bits(exp_one(-Limits::infinity())) == 0);
+  CHECK(tiers::bits(exp_one(-Limits::max())) == 0);
+  CHECK(tiers::bits(exp_one(Ends<T>::normal - 1)) == 0);
+  CHECK(exp_one(Ends<T>::normal) > 0);
+  CHECK(error_in_ulp(exp_one(T{1} / 3), T{1} / 3) <= 1.4);
+  CHECK(error_in_ulp(exp_one(88), T{88}) <= 1.4);
+  // Whatever a NaN carries.
+  const auto quiet = tiers::bits(Limits::quiet_NaN());
+  for (tiers::Bits<T> payload = 1; payload < 0x1000; ++payload) {
+    const T nan = std::bit_cast<T>(static_cast<tiers::Bits<T>>(quiet + payload));
+    if (!std::isnan(exp_one(nan)) || !std::isnan(exp_one(-nan))) FAIL("payload " << payload);
+  }
 }

@@ -126,6 +126,22 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are split, joined and swapped", "[simd][pa
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("packs: two are interleaved over the whole width", "[simd][pack]",
+                        tiers::Packs) {
+  using P = typename TestType::P;
+  using T = typename TestType::Real;
+  INFO(TestType::Tier::name);
+  constexpr T width = static_cast<T>(P::width);
+  P a = counting<P>(T{0}, T{2}), b = counting<P>(T{1}, T{2}), low, high;
+  interleave(a, b, low, high);
+  CHECK(counts(low, T{0}));
+  CHECK(counts(high, width));
+  // In place.
+  interleave(a, b, a, b);
+  CHECK(counts(a, T{0}));
+  CHECK(counts(b, width));
+}
+
 TEMPLATE_LIST_TEST_CASE("packs: sum and maximum see every lane", "[simd][pack]", tiers::Packs) {
   using P = typename TestType::P;
   using T = typename TestType::Real;

@@ -5,6 +5,7 @@
 #include "support/compare.hpp"
 #include <posenc/simd/pack.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -66,6 +67,37 @@ auto lanes_of(P a) {
   std::vector<T> lanes(static_cast<std::size_t>(P::width));
   a.store(lanes.data());
   return lanes;
+}
+
+/// op(x), a pack at a time.
+template <class P, class T, class Op>
+std::vector<T> each(const std::vector<T>& x, const Op& op) {
+  constexpr auto width = static_cast<std::size_t>(P::width);
+  std::vector<T> values(x.size());
+  for (std::size_t at = 0; at < x.size(); at += width) {
+    const auto count = static_cast<Index>((std::min)(width, x.size() - at));
+    op(P::load_partial(x.data() + at, count)).store_partial(values.data() + at, count);
+  }
+  return values;
+}
+
+/// How many of them have not the same bits, where not both are NaN.
+template <class T>
+std::size_t differing(const std::vector<T>& a, const std::vector<T>& b) {
+  REQUIRE(a.size() == b.size());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) count += same(a[i], b[i]) ? 0u : 1u;
+  return count;
+}
+
+/// |value - truth| in units of the last place of the truth, of the least denormal below them.
+template <class T>
+double ulps(T value, long double truth) {
+  int exponent = 0;
+  std::frexp(truth, &exponent);
+  exponent = (std::max)(exponent, std::numeric_limits<T>::min_exponent);
+  const long double ulp = std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits);
+  return static_cast<double>(std::abs(static_cast<long double>(value) - truth) / ulp);
 }
 
 /// Numbers of every kind: zeros, denormals, infinities, NaN with payloads, and random bits.

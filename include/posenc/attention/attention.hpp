@@ -1,30 +1,85 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/dropout.hpp>
-#include <posenc/attention/mask.hpp>
 #include <posenc/attention/options.hpp>
+#include <posenc/attention/pack_keys.hpp>
+#include <posenc/attention/query_block.hpp>
+#include <posenc/attention/visibility.hpp>
+#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/simd/softmax.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
-#include <span>
 #include <type_traits>
-#include <vector>
 
 POSENC_BEGIN
 namespace detail {
 
+/// Keys and values that lie in the user's tensors: each tile is packed before it is used.
 template <Scalar T>
-AttentionShape check_attention(const char* function, const HeadsView<const T>& q,
-                               const HeadsView<const T>& k, const HeadsView<const T>& v,
-                               const HeadsView<T>& out) {
+class TensorKeys {
+ public:
+  using Stored = Compute<T>;
+
+  struct Scratch {
+    Stored* keys;
+    Stored* values;
+  };
+
+  TensorKeys(HeadsView<const T> k, HeadsView<const T> v) : k_(k), v_(v) {}
+
+  Index heads() const noexcept { return k_.heads; }
+  KeyRange keys_of_row(Index) const noexcept { return {0, k_.seq}; }
+
+  Scratch carve(Carver& carver) const noexcept {
+    return {carver.take<Stored>(tile_keys * k_.dim),
+            carver.take<Stored>(tile_keys * padded_value_dim(v_.dim))};
+  }
+
+  /// Of keys outside `seen` nothing is read.
+  KeyTile<Stored> tile(const AttentionSequence& s, Index head, Index tile, KeyRange seen,
+                       const Scratch& scratch) const noexcept {
+    const Index stride = padded_value_dim(v_.dim);
+    const Index begin = (std::max)(seen.begin, tile * tile_keys);
+    const Index end = (std::min)(seen.end, (tile + 1) * tile_keys);
+    for (Index n = 0; n < tile_blocks; ++n) {
+      const Index of_block = tile * tile_keys + n * tile_lanes;
+      const Index first = (std::max)(begin, of_block);
+      const Index last = (std::min)(end, of_block + tile_lanes);
+      if (first >= last) continue;
+      Stored* block = scratch.keys + n * tile_lanes * k_.dim;
+      // Lanes without a key are multiplied as well: with zeros, not with what happens to be there.
+      if (last - first < tile_lanes) std::fill_n(block, tile_lanes * k_.dim, Stored{0});
+      pack_keys(k_.row(s.batch, s.first_key + first, head), k_.seq_stride, first - of_block,
+                last - first, k_.dim, block);
+    }
+    const bool finite =
+        pack_values(v_.row(s.batch, s.first_key + begin, head), v_.seq_stride, end - begin, v_.dim,
+                    scratch.values + (begin - tile * tile_keys) * stride, stride);
+    return {scratch.keys, scratch.values, stride, finite, scratch.keys};
+  }
+
+ private:
+  HeadsView<const T> k_, v_;
+};
+
+template <Scalar T>
+void check_out(const char* function, const HeadsView<const T>& q, const HeadsView<T>& out,
+               Index value_dim) {
+  if (out.batch != q.batch || out.seq != q.seq || out.heads != q.heads || out.dim != value_dim) {
+    fail<ShapeError>(function, "out ", out.extents(), " must be [", q.batch, ", ", q.seq, ", ",
+                     q.heads, ", ", value_dim, "]");
+  }
+}
+
+template <Scalar T>
+void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const T>& k,
+                   const HeadsView<const T>& v, const HeadsView<T>& out) {
   if (k.batch != q.batch || k.dim != q.dim) {
     fail<ShapeError>(function, "k ", k.extents(), " must have the batch and head_dim of q ",
                      q.extents());
@@ -37,11 +92,7 @@ AttentionShape check_attention(const char* function, const HeadsView<const T>& q
     fail<ShapeError>(function, "v ", v.extents(), " must have the batch, length and heads of k ",
                      k.extents());
   }
-  if (out.batch != q.batch || out.seq != q.seq || out.heads != q.heads || out.dim != v.dim) {
-    fail<ShapeError>(function, "out ", out.extents(), " must be [", q.batch, ", ", q.seq, ", ",
-                     q.heads, ", ", v.dim, "]");
-  }
-  return {q.batch, q.heads, q.seq, k.seq};
+  check_out(function, q, out, v.dim);
 }
 
 template <Scalar T>
@@ -63,11 +114,21 @@ void check_options(const char* function, const AttentionOptions<T>& options,
       options.softcap_order == SoftcapOrder::AfterBias) {
     fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
   }
+  if (!options.sinks.empty() && static_cast<Index>(options.sinks.size()) != shape.heads) {
+    fail<ShapeError>(function, "sinks must have one entry for each of the ", shape.heads,
+                     " heads but has ", options.sinks.size());
+  }
   const auto& w = options.weights;
   if (w.data != nullptr &&
       w.extents() != std::array<Index, 4>{shape.batch, shape.heads, shape.queries, shape.keys}) {
     fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
                      shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
+  }
+  const auto& lse = options.lse;
+  if (lse.data != nullptr &&
+      lse.extents() != std::array<Index, 3>{shape.batch, shape.heads, shape.queries}) {
+    fail<ShapeError>(function, "lse ", lse.extents(), " must be [", shape.batch, ", ", shape.heads,
+                     ", ", shape.queries, "]");
   }
 }
 
@@ -82,180 +143,222 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
                        shape.heads);
     }
   }
-  if (!std::is_same_v<Bias, NoBias>) visible.require_query_positions(function);
+  if (!std::is_same_v<Bias, NoBias>) visible.require_query_positions();
 }
 
-/// One query's way through attention: scores, softmax, weighted sum of values. Its arithmetic
-/// depends on nothing but the query and the keys it sees, so that decoding gives the bits of
-/// prefill.
-template <Scalar T, class Bias>
-class AttentionRow {
+/// One call of attention(), cut into blocks of queries; and where there are fewer of them than
+/// threads, into tiles of keys.
+template <class Device, Scalar T, class Bias, class Keys>
+class AttentionRun {
  public:
   using Real = Compute<T>;
 
-  AttentionRow(const Visibility<T>& visible, const AttentionOptions<T>& options, const Bias& bias,
-               HeadsView<const T> k, HeadsView<const T> v, double scale)
-      : visible_(visible),
-        options_(options),
-        bias_(bias),
-        k_(k),
-        v_(v),
-        scale_(static_cast<Real>(scale)),
-        scores_(static_cast<std::size_t>(k.seq)),
-        seen_(static_cast<std::size_t>(k.seq)),
-        key_positions_(static_cast<std::size_t>(k.seq)),
-        sum_(static_cast<std::size_t>(v.dim)) {}
-
-  /// Keys of another batch row.
-  void begin_batch_row(Index b) {
-    for (Index j = 0; j < k_.seq; ++j) key_positions_[at(j)] = visible_.key_position(b, j);
+  AttentionRun(const Device& device, const AttentionCall<T, Bias>& call, const Keys& keys)
+      : device_(device), call_(call), keys_(keys) {
+    const Index queries = call.q.seq;
+    per_block_ =
+        (std::clamp)(Block::most_rows / call.group, Index{1}, (std::max)(queries, Index{1}));
+    per_sequence_ = (queries + per_block_ - 1) / per_block_;
+    blocks_ = call.visible.sequences() * keys.heads() * per_sequence_;
   }
 
-  /// out <- attention of query q, which is row i of head h; kv is the head of k and v that it
-  /// shares.
-  void run(Index b, Index h, Index kv, Index i, const T* q, T* out) {
-    for (Index j = 0; j < k_.seq; ++j) {
-      seen_[at(j)] = visible_(b, h, i, j);
-      // A hidden key is not read, so that its NaN or inf has no way out.
-      scores_[at(j)] =
-          seen_[at(j)] || wants(ReturnedScores::Scaled) || wants(ReturnedScores::Capped)
-              ? scale_ * dot(q, k_.row(b, j, kv))
-              : Real{0};
+  void run(AttentionWorkspace& workspace) const {
+    const Index threads = thread_count(device_);
+    const Index tiles = (most_keys() + tile_keys - 1) / tile_keys;
+    const bool split = blocks_ < threads && tiles > 1;
+    const Index parts = split ? (std::min)(tiles, 4 * threads) : 0;
+    Carver measure(nullptr);
+    (void)Slot(*this, parts, measure);
+    workspace.reserve(threads + 1, measure.used());
+    if (split) {
+      for (Index n = 0; n < blocks_; ++n) run_split(n, parts, workspace);
+      return;
     }
-    give(ReturnedScores::Scaled, b, h, i);
-    if (options_.softcap_order == SoftcapOrder::BeforeBias) cap();
-    give(ReturnedScores::Capped, b, h, i);
-    const double query_position = visible_.query_position(b, i);
-    bias_.add(h, std::span<const double>(&query_position, 1),
-              std::span<const double>(key_positions_),
-              MatrixView<Real>{scores_.data(), 1, k_.seq, k_.seq});
-    if (options_.softcap_order == SoftcapOrder::AfterBias) cap();
-    mask(b, h, i);
-    give(ReturnedScores::Masked, b, h, i);
-    softmax();
-    if (options_.dropout.probability > 0) drop(b, h, query_position);
-    give(ReturnedScores::Probabilities, b, h, i);
-    sum_values(b, kv, out);
+    const auto run_blocks = [&](Index first, Index last) {
+      Carver carver(workspace.slot(slot_index(device_)));
+      Slot slot(*this, parts, carver);
+      for (Index n = first; n < last; ++n) run_block(n, slot);
+    };
+    parallel_for(device_, blocks_, 0, static_cast<double>(tiles) * cycles_of_tile(), run_blocks);
   }
 
  private:
-  static std::size_t at(Index j) noexcept { return static_cast<std::size_t>(j); }
+  using Block = QueryBlock<T, Bias>;
 
-  Real dot(const T* q, const T* k) const noexcept {
-    Real sum = 0;
-    for (Index d = 0; d < k_.dim; ++d)
-      sum = mul_add(static_cast<Real>(q[d]), static_cast<Real>(k[d]), sum);
-    return sum;
+  /// What a thread keeps in its slot of the workspace.
+  struct Slot {
+    Slot(const AttentionRun& run, Index parts, Carver& carver) noexcept
+        : block(run.call_, run.rows(), carver),
+          sums(RowSums<Real>::carve(carver, run.rows(), run.call_.value_dim)),
+          scratch(Block::Scratch::carve(carver)),
+          key_scratch(run.keys_.carve(carver)),
+          parts_(RowSums<Real>::carve(carver, (run.rows() + merge_rows) * parts,
+                                      run.call_.value_dim)) {}
+
+    /// Of a single tile.
+    RowSums<Real> part(Index n, Index rows, Index value_dim) const noexcept {
+      const Index first = n * (rows + merge_rows);
+      return {parts_.highest + first, parts_.sum + first, parts_.out + first * value_dim};
+    }
+
+    Block block;
+    RowSums<Real> sums;
+    typename Block::Scratch scratch;
+    typename Keys::Scratch key_scratch;
+
+   private:
+    RowSums<Real> parts_;
+  };
+
+  Index rows() const noexcept { return per_block_ * call_.group; }
+  Index most_keys() const noexcept {
+    Index most = 0;
+    for (Index b = 0; b < call_.q.batch; ++b) most = (std::max)(most, keys_.keys_of_row(b).end);
+    return most;
   }
 
-  void cap() noexcept {
-    const auto limit = static_cast<Real>(options_.softcap);
-    for (Real& score : scores_) score = limit * std::tanh(score / limit);
+  /// Whether block n has queries.
+  bool begin(Index n, Block& block) const noexcept {
+    const Index of_sequence = n / per_sequence_;
+    const AttentionSequence s = call_.visible.sequence(
+        of_sequence / keys_.heads(), [&](Index b) { return keys_.keys_of_row(b); });
+    const Index first = n % per_sequence_ * per_block_;
+    if (first >= s.queries) return false;
+    block.begin(s, of_sequence % keys_.heads(), first, (std::min)(per_block_, s.queries - first));
+    return true;
   }
 
-  void mask(Index b, Index h, Index i) noexcept {
-    for (Index j = 0; j < k_.seq; ++j) {
-      Real& score = scores_[at(j)];
-      if (seen_[at(j)]) score += visible_.additive(b, h, i, j);
-      // A bias may hide a key as well.
-      if (!seen_[at(j)] || score == lowest) {
-        seen_[at(j)] = false;
-        score = lowest;
+  void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums) const {
+    block.add_tile(
+        tile, keys_.tile(block.sequence(), block.key_head(), tile, block.keys(), slot.key_scratch),
+        slot.scratch, sums);
+  }
+
+  void run_block(Index n, Slot& slot) const {
+    if (!begin(n, slot.block)) return;
+    slot.sums.clear(slot.block.rows(), call_.value_dim);
+    const KeyRange keys = slot.block.keys();
+    for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
+      add_tile(slot.block, tile, slot, slot.sums);
+    }
+    slot.block.finish(slot.sums);
+  }
+
+  /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as
+  /// run_block() does it.
+  void run_split(Index n, Index parts, AttentionWorkspace& workspace) const {
+    Carver carver(workspace.slot(0));
+    Slot shared(*this, parts, carver);
+    if (!begin(n, shared.block)) return;
+    const Index rows = shared.block.rows();
+    shared.sums.clear(rows, call_.value_dim);
+    const KeyRange keys = shared.block.keys();
+    for (Index first = keys.begin / tile_keys; first * tile_keys < keys.end; first += parts) {
+      const Index end = (std::min)(first + parts, (keys.end + tile_keys - 1) / tile_keys);
+      const auto run_tiles = [&](Index from, Index to) {
+        Carver own(workspace.slot(slot_index(device_)));
+        const Slot slot(*this, parts, own);
+        for (Index part = from; part < to; ++part) {
+          const RowSums<Real> sums = shared.part(part, rows, call_.value_dim);
+          sums.clear(rows, call_.value_dim);
+          add_tile(shared.block, first + part, slot, sums);
+        }
+      };
+      parallel_for(device_, end - first, 0, cycles_of_tile(), run_tiles);
+      for (Index part = 0; part < end - first; ++part) {
+        merge_rows_of<tier::Best>(shared.sums, shared.part(part, rows, call_.value_dim), rows,
+                                  call_.value_dim);
       }
     }
+    shared.block.finish(shared.sums);
   }
 
-  /// Probabilities; all zero where no key is seen.
-  void softmax() noexcept {
-    softmax_row(scores_.data(), static_cast<Index>(scores_.size()));
-    // A NaN anywhere makes the sum NaN; hidden keys stay out of it.
-    for (std::size_t j = 0; j < scores_.size(); ++j) {
-      if (!seen_[j]) scores_[j] = 0;
-    }
+  /// Of one tile for one block, about.
+  double cycles_of_tile() const noexcept {
+    return static_cast<double>(rows() * tile_keys * (call_.q.dim + call_.value_dim)) / 16;
   }
 
-  void drop(Index b, Index h, double query_position) noexcept {
-    for (Index j = 0; j < k_.seq; ++j) {
-      scores_[at(j)] *= static_cast<Real>(
-          dropout_factor(options_.dropout, b, h, query_position, key_positions_[at(j)]));
-    }
-  }
-
-  void sum_values(Index b, Index kv, T* out) noexcept {
-    std::fill(sum_.begin(), sum_.end(), Real{0});
-    for (Index j = 0; j < k_.seq; ++j) {
-      if (!seen_[at(j)]) continue;
-      const T* value = v_.row(b, j, kv);
-      for (Index d = 0; d < v_.dim; ++d) {
-        sum_[at(d)] = mul_add(scores_[at(j)], static_cast<Real>(value[d]), sum_[at(d)]);
-      }
-    }
-    for (Index d = 0; d < v_.dim; ++d) out[d] = static_cast<T>(sum_[at(d)]);
-  }
-
-  bool wants(ReturnedScores stage) const noexcept {
-    return options_.weights.data != nullptr && options_.returned == stage;
-  }
-
-  void give(ReturnedScores stage, Index b, Index h, Index i) const noexcept {
-    if (!wants(stage)) return;
-    for (Index j = 0; j < k_.seq; ++j) options_.weights(b, h, i, j) = scores_[at(j)];
-  }
-
-  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
-
-  const Visibility<T>& visible_;
-  const AttentionOptions<T>& options_;
-  const Bias& bias_;
-  HeadsView<const T> k_, v_;
-  Real scale_;
-  std::vector<Real> scores_;
-  std::vector<char> seen_;
-  std::vector<double> key_positions_;
-  std::vector<Real> sum_;
+  const Device& device_;
+  const AttentionCall<T, Bias>& call_;
+  const Keys& keys_;
+  Index per_block_ = 0, per_sequence_ = 0, blocks_ = 0;
 };
+
+/// Checks everything but q, out, k and v; keys_of_row as for Visibility.
+template <Scalar T, class Bias, class KeysOfRow>
+Visibility<T> checked_visibility(const char* function, const AttentionShape& shape,
+                                 const KeysOfRow& keys_of_row, const AttentionOptions<T>& options,
+                                 const Bias& bias) {
+  static_assert(
+      ScoreBias<Bias, T>,
+      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile); see "
+      "ScoreBias in posenc/concepts.hpp");
+  check_options<T>(function, options, shape);
+  const Visibility<T> visible(function, options, shape, keys_of_row);
+  check_bias(function, bias, visible, shape);
+  return visible;
+}
+
+/// What attention() over tensors and over a cache have in common, once q, out and the keys fit.
+template <class Device, Scalar T, class Bias, class Keys>
+void attention_over(const char* function, const Device& device, const HeadsView<const T>& q,
+                    const Keys& keys, Index key_count, Index value_dim, const HeadsView<T>& out,
+                    const AttentionOptions<T>& options, const Bias& bias) {
+  const Visibility<T> visible = checked_visibility(
+      function, {q.batch, q.heads, q.seq, key_count},
+      [&](Index b) { return keys.keys_of_row(b); }, options, bias);
+  if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
+  const double scale =
+      options.scale.value_or(1 / std::sqrt(static_cast<double>((std::max)(q.dim, Index{1}))));
+  const AttentionCall<T, Bias> call{q,
+                                    out,
+                                    options,
+                                    visible,
+                                    bias,
+                                    static_cast<Compute<T>>(scale),
+                                    q.heads / keys.heads(),
+                                    padded_value_dim(value_dim)};
+  AttentionWorkspace own;
+  AttentionRun(device, call, keys).run(options.workspace == nullptr ? own : *options.workspace);
+}
 
 }  // namespace detail
 
 /// Scaled dot-product attention: out = softmax(scale * q k^T + bias + masks) v.
 ///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out [B, Sq, H, Dv]; Hkv
 ///             divides H, and query head h uses key head h / (H / Hkv). Any of them may be empty.
+///   Device:   Eigen::DefaultDevice or ThreadPoolDevice, which takes heads and blocks of queries, or
+///             tiles of keys where there are few of those; without one the calling thread
 ///   Aliasing: out shares no memory with k, v and the masks; it may be q
-///   Throws:   ShapeError, ConfigError, before anything is written
-///   Masks:    a query that sees no key gives zeros; what a hidden key holds, NaN included, never
-///             reaches the output
+///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
 ///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout
-///   Bits:     a query's result does not depend on the other queries, nor on keys that it does not see
+///   Masks:    a query that sees no key gives zeros and a log-sum-exp of -inf; what a hidden key
+///             holds, NaN included, never reaches the output. Keys that nobody sees are not read
+///   Bits:     a query's result depends on itself and on the keys that it sees, counted from key 0:
+///             not on other queries, hidden keys, threads, or how many queries come in one call
 ///   Accuracy: arithmetic in Compute<T>, rounded once to T
-///   Cost:     O(B H Sq Sk (D + Dv)); memory O(Sk + Dv), no Sq x Sk buffer unless options.weights is
-///             given
-///   Source:   arXiv 1706.03762, equation 1
+///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless options.weights is given
+///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135
+template <class Device, Scalar T, class Bias = NoBias>
+void attention(const Device& device, HeadsView<const std::type_identity_t<T>> q,
+               HeadsView<const std::type_identity_t<T>> k,
+               HeadsView<const std::type_identity_t<T>> v, HeadsView<T> out,
+               const AttentionOptions<std::type_identity_t<T>>& options = {},
+               const Bias& bias = {}) {
+  constexpr auto function = "attention";
+  detail::check_tensors<T>(function, q, k, v, out);
+  detail::attention_over<Device, T>(function, device, q, detail::TensorKeys<T>(k, v), k.seq, v.dim,
+                                    out, options, bias);
+}
+
+/// The same on the calling thread.
 template <Scalar T, class Bias = NoBias>
 void attention(HeadsView<const std::type_identity_t<T>> q,
                HeadsView<const std::type_identity_t<T>> k,
                HeadsView<const std::type_identity_t<T>> v, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options = {},
                const Bias& bias = {}) {
-  static_assert(
-      ScoreBias<Bias, T>,
-      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile); see "
-      "ScoreBias in posenc/concepts.hpp");
-  constexpr auto function = "attention";
-  const detail::AttentionShape shape = detail::check_attention<T>(function, q, k, v, out);
-  detail::check_options<T>(function, options, shape);
-  const detail::Visibility<T> visible(function, options, shape);
-  detail::check_bias(function, bias, visible, shape);
-  const double scale =
-      options.scale.value_or(1 / std::sqrt(static_cast<double>((std::max)(q.dim, Index{1}))));
-  detail::AttentionRow<T, Bias> row(visible, options, bias, k, v, scale);
-  const Index group = k.heads == 0 ? 1 : q.heads / k.heads;
-  for (Index b = 0; b < q.batch; ++b) {
-    row.begin_batch_row(b);
-    for (Index h = 0; h < q.heads; ++h) {
-      for (Index i = 0; i < q.seq; ++i)
-        row.run(b, h, h / group, i, q.row(b, i, h), out.row(b, i, h));
-    }
-  }
+  attention(detail::CallingThread(), q, k, v, out, options, bias);
 }
 
 POSENC_END

@@ -7,24 +7,26 @@
 
 #include <Eigen/Core>
 
+#include <array>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 
 POSENC_BEGIN
 
-/// y = x W^T + b, the layer of torch.nn.Linear; owns its parameters.
+/// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
 ///   Shapes: weight [out, in] row-major, bias [out] or empty
-template <class T>
-struct Linear {
+template <std::floating_point T>
+struct LinearParameters {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Vector = Eigen::Matrix<T, 1, Eigen::Dynamic>;
 
   Matrix weight;
   Vector bias;
 
-  Linear() = default;
+  LinearParameters() = default;
   /// Zero parameters.
-  Linear(Index in, Index out, bool with_bias)
+  LinearParameters(Index in, Index out, bool with_bias)
       : weight(Matrix::Zero(out, in)), bias(Vector::Zero(with_bias ? out : 0)) {}
 
   Index in_dim() const noexcept { return weight.cols(); }
@@ -44,12 +46,8 @@ struct Linear {
     bias.setZero();
   }
 
-  /// out <- x W^T + b.
-  ///   Shapes:   x [B, S, in], out [B, S, out]
-  ///   Aliasing: none
-  ///   Throws:   ShapeError
-  void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
-    constexpr auto function = "Linear::apply";
+  /// Throws ShapeError, in the name of `function`, unless x and out fit the parameters.
+  void check(const char* function, EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     if (x.dim != in_dim() || (bias.size() != 0 && bias.size() != out_dim())) {
       detail::fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias.size(),
                                ") must fit the weight [", out_dim(), ", ", in_dim(), "]");
@@ -58,14 +56,44 @@ struct Linear {
       detail::fail<ShapeError>(function, "out ", out.extents(), " must be [", x.batch, ", ", x.seq,
                                ", ", out_dim(), "]");
     }
+  }
+};
+
+/// What MultiHeadAttention makes queries, keys, values and its output with. check() throws what
+/// apply() would; an apply() that takes a device first is used where there is one.
+template <class P, class T>
+concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
+    requires(P& projection, const P& constant, EmbeddingsView<const T> x, EmbeddingsView<T> out,
+             std::uint64_t seed) {
+  constant.check("function", x, out);
+  constant.apply(x, out);
+  { constant.parameter_count() } -> std::convertible_to<Index>;
+  projection.randomize(seed);
+};
+
+/// y = x W^T + b, the layer of torch.nn.Linear, by Eigen's product; owns its parameters.
+///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). Eigen
+///             adds up in an order that depends on how many rows there are; FixedOrderLinear does not
+template <std::floating_point T>
+struct Linear : LinearParameters<T> {
+  using LinearParameters<T>::LinearParameters;
+  using typename LinearParameters<T>::Matrix;
+
+  /// out <- x W^T + b.
+  ///   Shapes:   x [B, S, in], out [B, S, out]
+  ///   Aliasing: none
+  ///   Throws:   ShapeError
+  ///   Cost:     the calling thread alone; Eigen allocates what it packs
+  void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
+    this->check("Linear::apply", x, out);
     if (out.empty()) return;
     using Stride = Eigen::OuterStride<>;
     for (Index b = 0; b < x.batch; ++b) {
       const Eigen::Map<const Matrix, 0, Stride> rows(x.row(b, 0), x.seq, x.dim,
                                                      Stride(x.seq_stride));
       Eigen::Map<Matrix, 0, Stride> result(out.row(b, 0), out.seq, out.dim, Stride(out.seq_stride));
-      result.noalias() = rows * weight.transpose();
-      if (bias.size() > 0) result.rowwise() += bias;
+      result.noalias() = rows * this->weight.transpose();
+      if (this->bias.size() > 0) result.rowwise() += this->bias;
     }
   }
 };

@@ -2,18 +2,25 @@
 #pragma once
 
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/linear.hpp>
+#include <posenc/attention/multi_head_workspace.hpp>
+#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <utility>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 
@@ -35,13 +42,24 @@ POSENC_BEGIN
 
 /// Multi-head attention with projections, a rotary encoding, and a score bias, any of which may be
 /// nothing: with NoRotation and NoBias it knows no positions at all (NoPE).
-///   T:      float or double
-///   Rotary: models RotaryEncoding: Rope, NoRotation, a user's own
-///   Bias:   models ScoreBias: Alibi, NoBias, a user's own
-///   Scale:  options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier()
-///   Source: arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
-/// Const calls may run on several threads at once.
-template <class T, class Rotary = NoRotation, class Bias = NoBias>
+///   T:          float or double
+///   Rotary:     models RotaryEncoding: Rope, NoRotation, a user's own
+///   Bias:       models ScoreBias: Alibi, NoBias, a user's own
+///   Projection: models LinearProjection: Linear, FixedOrderLinear, a user's own
+///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier()
+///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and Causal::ByPosition.
+///               On several axes, as M-RoPE has them, they are for the rotary encoding alone
+///   Workspace:  where one is given, the memory that forward() needs is taken from it and stays there
+///   Device:     attention, and the projections and rotations that take one, run on its threads;
+///               Linear's products, which are Eigen's, stay on the calling thread
+///   Accuracy:   a token's output has the same bits alone over a cache and among others, where the
+///               projection gives its q, k and v the same bits, as FixedOrderLinear does. With Linear
+///               each of their numbers moves by d <= 2 (in + 2) u sum |w x|, u = 2^-24 (2^-53 for
+///               double), a score by ds <= scale (|dq| |k| + |q| |dk|), and an output to first order by
+///               2 sum |w_out| (ds max |v| + dv) and the same d for its own projection
+///   Source:     arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
+/// Const calls may run on several threads at once, each with a workspace of its own.
+template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
 class MultiHeadAttention {
   static_assert(
       std::same_as<T, float> || std::same_as<T, double>,
@@ -54,6 +72,10 @@ class MultiHeadAttention {
                 "posenc::MultiHeadAttention: Bias must provide add(head, query_positions, "
                 "key_positions, tile); "
                 "see posenc/concepts.hpp");
+  static_assert(LinearProjection<Projection, T>,
+                "posenc::MultiHeadAttention: Projection must provide a constructor (in, out, "
+                "with_bias), check(function, x, out), apply(x, out), parameter_count() and "
+                "randomize(seed); see posenc/attention/linear.hpp");
 
  public:
   /// Parameters are zero until they are set or randomize()d.
@@ -76,10 +98,16 @@ class MultiHeadAttention {
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]
   ///   Aliasing: out may be x
   ///   Throws:   ShapeError, ConfigError, PositionError
-  ///   Cost:     allocates q, k, v and the heads' outputs
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}) const {
-    forward(x, positions, x, x, positions, out, options);
+               const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    forward(detail::CallingThread(), x, positions, out, options, workspace);
+  }
+  template <class Device>
+  void forward(const Device& device, EmbeddingsView<const T> x, const Positions& positions,
+               EmbeddingsView<T> out, const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    forward(device, x, positions, x, x, positions, out, options, workspace);
   }
 
   /// Cross attention: out <- attention of queries made from x with keys and values made from other
@@ -89,33 +117,76 @@ class MultiHeadAttention {
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}) const {
-    if (out.extents() != std::array<Index, 3>{x.batch, x.seq, config_.model_dim}) {
-      detail::fail<ShapeError>("MultiHeadAttention::forward", "out ", out.extents(), " must be [",
-                               x.batch, ", ", x.seq, ", ", config_.model_dim, "]");
-    }
-    if (options.query_positions || options.key_positions) {
-      detail::fail<ConfigError>(
-          "MultiHeadAttention::forward",
-          "positions are arguments of forward and must not stand in the options");
-    }
-    Buffer q(x.batch, x.seq, config_.heads, config_.head_dim);
-    Buffer k(keys_from.batch, keys_from.seq, config_.kv_heads, config_.head_dim);
-    Buffer v(values_from.batch, values_from.seq, config_.kv_heads, config_.value_dim);
-    query_projection.apply(x, q.merged());
-    key_projection.apply(keys_from, k.merged());
-    value_projection.apply(values_from, v.merged());
-    rotary_.rotate_queries(q.heads(), query_positions);
-    rotary_.rotate_keys(k.heads(), key_positions);
+               const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    forward(detail::CallingThread(), x, query_positions, keys_from, values_from, key_positions, out,
+            options, workspace);
+  }
+  template <class Device>
+  void forward(const Device& device, EmbeddingsView<const T> x, const Positions& query_positions,
+               EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
+               const Positions& key_positions, EmbeddingsView<T> out,
+               const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    check_call(x, out, options);
+    if (options.key_positions) fail_positions_twice();
+    check_positions("query_positions", query_positions, x);
+    check_positions("key_positions", key_positions, keys_from);
+    MultiHeadWorkspace own;
+    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
+    const Heads heads =
+        project(device, memory, x, query_positions, keys_from, values_from, key_positions);
+    AttentionOptions<T> completed = complete(options, memory);
+    if (positions_are_read(options, query_positions)) completed.query_positions = query_positions;
+    if (positions_are_read(options, key_positions)) completed.key_positions = key_positions;
+    attention(device, split_heads(heads.q, config_.heads), split_heads(heads.k, config_.kv_heads),
+              split_heads(heads.v, config_.kv_heads), split_heads(heads.mixed, config_.heads),
+              completed, bias_);
+    apply(device, output_projection, heads.mixed, out);
+  }
 
-    AttentionOptions<T> completed = options;
-    completed.query_positions = query_positions;
-    completed.key_positions = key_positions;
-    completed.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(config_.head_dim))) *
-                      rotary_.softmax_scale_multiplier();
-    Buffer mixed(x.batch, x.seq, config_.heads, config_.value_dim);
-    attention(q.heads(), k.heads(), v.heads(), mixed.heads(), completed, bias_);
-    output_projection.apply(mixed.merged(), out);
+  /// Self attention of new tokens with all of their sequences so far: rotates their keys, appends keys
+  /// and values to the cache, and attends to what is there then. One token or many, with the same
+  /// result; see Accuracy above.
+  ///   Shapes:    x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
+  ///              sequences[b] of the cache; no sequence is named twice
+  ///   Options:   Causal::BottomRight is what a decoder takes. Keys stand at 0, 1, ... unless
+  ///              options.key_positions [B or 1, longest sequence] says otherwise; they have to be
+  ///              given where a bias, dropout or Causal::ByPosition reads them and `positions` are
+  ///              not the tokens' places in their sequences
+  ///   Aliasing:  out may be x
+  ///   Throws:    ShapeError, ConfigError, PositionError, before the cache or out is written
+  template <Scalar S>
+  requires std::same_as<Compute<S>, T>
+  void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
+               std::span<const Index> sequences, EmbeddingsView<T> out,
+               const AttentionOptions<T>& options, MultiHeadWorkspace* workspace = nullptr) const {
+    forward(detail::CallingThread(), x, positions, cache, sequences, out, options, workspace);
+  }
+  template <class Device, Scalar S>
+  requires std::same_as<Compute<S>, T>
+  void forward(const Device& device, EmbeddingsView<const T> x, const Positions& positions,
+               KvCache<S>& cache, std::span<const Index> sequences, EmbeddingsView<T> out,
+               const AttentionOptions<T>& options, MultiHeadWorkspace* workspace = nullptr) const {
+    check_call(x, out, options);
+    check_positions("positions", positions, x);
+    MultiHeadWorkspace own;
+    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
+    const Heads heads = project(device, memory, x, positions, x, x, positions);
+    AttentionOptions<T> completed = complete(options, memory);
+    const bool read = positions_are_read(options, positions);
+    if (read) completed.query_positions = positions;
+    const auto q = split_heads(heads.q, config_.heads);
+    const auto mixed = split_heads(heads.mixed, config_.heads);
+    // Nothing may fail once the keys are in the cache.
+    detail::check_before_append<T>(forward_name, q, cache, sequences, x.seq, mixed, completed,
+                                   bias_);
+    if (read && !options.key_positions) check_places(positions, cache, sequences, x);
+    output_projection.check(forward_name, heads.mixed, out);
+    cache.append(sequences, split_heads(heads.k, config_.kv_heads),
+                 split_heads(heads.v, config_.kv_heads));
+    attention(device, q, cache, sequences, mixed, completed, bias_);
+    apply(device, output_projection, heads.mixed, out);
   }
 
   /// Fills all projections with random weights that depend on the seed alone.
@@ -144,29 +215,119 @@ class MultiHeadAttention {
  public:
   // Parameters, to be loaded or trained by their owner. Rows of head h are h * head_dim .. (h + 1)
   // * head_dim - 1.
-  Linear<T> query_projection, key_projection, value_projection, output_projection;
+  Projection query_projection, key_projection, value_projection, output_projection;
 
  private:
-  /// A dense [B, S, H, D] block of its own.
-  class Buffer {
-   public:
-    Buffer(Index batch, Index seq, Index heads, Index dim)
-        : batch_(batch),
-          seq_(seq),
-          heads_(heads),
-          dim_(dim),
-          data_(static_cast<std::size_t>(batch * seq * heads * dim)) {}
+  static constexpr auto forward_name = "MultiHeadAttention::forward";
 
-    HeadsView<T> heads() { return split_heads(merged(), heads_); }
-    EmbeddingsView<T> merged() {
-      const Index width = heads_ * dim_;
-      return {data_.data(), batch_, seq_, width, seq_ * width, width};
-    }
-
-   private:
-    Index batch_, seq_, heads_, dim_;
-    std::vector<T> data_;
+  /// What a call computes before attention and after it, dense in the workspace.
+  struct Heads {
+    EmbeddingsView<T> q, k, v, mixed;
   };
+
+  Heads lay_out(MultiHeadWorkspace& workspace, EmbeddingsView<const T> x,
+                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from) const {
+    const auto carve = [&](detail::Carver carver, Heads& heads) {
+      const auto take = [&](EmbeddingsView<const T> from, Index width) {
+        T* const data = carver.template take<T>(from.batch * from.seq * width);
+        return EmbeddingsView<T>{data, from.batch, from.seq, width, from.seq * width, width};
+      };
+      heads.q = take(x, config_.heads * config_.head_dim);
+      heads.k = take(keys_from, config_.kv_heads * config_.head_dim);
+      heads.v = take(values_from, config_.kv_heads * config_.value_dim);
+      heads.mixed = take(x, config_.heads * config_.value_dim);
+      return carver.used();
+    };
+    Heads heads;
+    std::byte* const memory = workspace.reserve(carve(detail::Carver(nullptr), heads));
+    carve(detail::Carver(memory), heads);
+    return heads;
+  }
+
+  /// Queries, rotated, keys, rotated, and values. Rotations take a pass of their own: it is 0.3 % of
+  /// attention's time, and less than that of the products.
+  template <class Device>
+  Heads project(const Device& device, MultiHeadWorkspace& workspace, EmbeddingsView<const T> x,
+                const Positions& query_positions, EmbeddingsView<const T> keys_from,
+                EmbeddingsView<const T> values_from, const Positions& key_positions) const {
+    const Heads heads = lay_out(workspace, x, keys_from, values_from);
+    apply(device, query_projection, x, heads.q);
+    apply(device, key_projection, keys_from, heads.k);
+    apply(device, value_projection, values_from, heads.v);
+    const auto q = split_heads(heads.q, config_.heads);
+    const auto k = split_heads(heads.k, config_.kv_heads);
+    if constexpr (requires { rotary_.rotate_queries(device, q, query_positions); }) {
+      rotary_.rotate_queries(device, q, query_positions);
+      rotary_.rotate_keys(device, k, key_positions);
+    } else {
+      rotary_.rotate_queries(q, query_positions);
+      rotary_.rotate_keys(k, key_positions);
+    }
+    return heads;
+  }
+
+  template <class Device>
+  static void apply([[maybe_unused]] const Device& device, const Projection& projection,
+                    EmbeddingsView<const T> x, EmbeddingsView<T> out) {
+    if constexpr (requires { projection.apply(device, x, out); }) {
+      projection.apply(device, x, out);
+    } else {
+      projection.apply(x, out);
+    }
+  }
+
+  AttentionOptions<T> complete(AttentionOptions<T> options, MultiHeadWorkspace& workspace) const {
+    options.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(config_.head_dim))) *
+                    rotary_.softmax_scale_multiplier();
+    if (options.workspace == nullptr) options.workspace = &workspace.attention();
+    return options;
+  }
+
+  /// Attention counts tokens itself where positions of several axes tell it nothing.
+  static bool positions_are_read(const AttentionOptions<T>& options, const Positions& positions) {
+    return !std::same_as<Bias, NoBias> || options.causal == Causal::ByPosition ||
+           (options.dropout.probability > 0 && positions.axis_count() == 1);
+  }
+
+  void check_call(EmbeddingsView<const T> x, EmbeddingsView<T> out,
+                  const AttentionOptions<T>& options) const {
+    if (out.extents() != std::array<Index, 3>{x.batch, x.seq, config_.model_dim}) {
+      detail::fail<ShapeError>(forward_name, "out ", out.extents(), " must be [", x.batch, ", ",
+                               x.seq, ", ", config_.model_dim, "]");
+    }
+    if (options.query_positions) fail_positions_twice();
+  }
+
+  static void fail_positions_twice() {
+    detail::fail<ConfigError>(
+        forward_name, "positions are arguments of forward and must not stand in the options");
+  }
+
+  static void check_positions(const char* name, const Positions& positions,
+                              EmbeddingsView<const T> x) {
+    if (positions.count() != x.seq || (positions.batch() != 1 && positions.batch() != x.batch)) {
+      detail::fail<ShapeError>(forward_name, name, " [", positions.batch(), ", ", positions.count(),
+                               "] must be [1 or ", x.batch, ", ", x.seq, "]");
+    }
+  }
+
+  /// Tokens stand where their keys go.
+  template <Scalar S>
+  static void check_places(const Positions& positions, const KvCache<S>& cache,
+                           std::span<const Index> sequences, EmbeddingsView<const T> x) {
+    for (Index b = 0; b < x.batch; ++b) {
+      const Index length = cache.length(sequences[static_cast<std::size_t>(b)]);
+      for (Index s = 0; s < x.seq; ++s) {
+        if (positions.at(b, s) != static_cast<double>(length + s)) {
+          detail::fail<ConfigError>(
+              function,
+              "options.key_positions must be given where positions are not places: token ", s,
+              " of batch row ", b, " stands at ", positions.at(b, s), " but will be key ",
+              length + s);
+        }
+      }
+    }
+  }
 
   static MultiHeadAttentionConfig completed(MultiHeadAttentionConfig c) {
     constexpr auto function = "MultiHeadAttention";

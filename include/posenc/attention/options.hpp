@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -12,14 +14,23 @@
 
 POSENC_STABLE_BEGIN
 
-/// Which keys a causal mask shows to query i. With as many queries as keys the first two agree;
-/// otherwise libraries differ, so it has to be said.
+/// Which keys a causal mask shows to query i: those up to the query's own place. With as many queries
+/// as keys the first two agree; otherwise libraries differ, so it has to be said.
 enum class Causal {
   No,           ///< every key
-  TopLeft,      ///< keys 0 .. i: PyTorch's is_causal, ONNX without a cache
-  BottomRight,  ///< keys 0 .. i + Sk - Sq, the last query sees the last key: flash-attn >= 2.1,
-                ///< MLX; decoding
+  TopLeft,      ///< query i stands at key i: PyTorch's is_causal, ONNX without a cache
+  BottomRight,  ///< at key i + Sk - Sq, the last query at the last key: flash-attn >= 2.1, MLX;
+                ///< decoding
+  FromStart,    ///< at key query_starts[b] + i
   ByPosition    ///< keys whose position is at most the query's
+};
+
+/// A band of keys around the query's place: from `left` before it to `right` after it, both included,
+/// as in flash-attn. A causal mask hides what is after the query all the same. sliding_window() makes
+/// the window of Mistral and Gemma.
+struct Window {
+  Index left = -1;   ///< -1: no end
+  Index right = -1;  ///< -1: no end
 };
 
 /// Where the soft cap stands. Gemma-2, Hugging Face and ONNX cap before the bias, FlashInfer after
@@ -46,30 +57,53 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The window that shows `visible` keys, the query's own included: Gemma's and Mistral's W.
+///   Throws: ConfigError unless visible > 0
+inline Window sliding_window(Index visible) {
+  if (visible <= 0) {
+    detail::fail<ConfigError>("sliding_window", "a window must show at least the query's own key ",
+                              "but shows ", visible);
+  }
+  return {.left = visible - 1, .right = 0};
+}
+
 /// Everything that can be said about one call of attention(). Masks are [B, H, Sq, Sk], broadcast
-/// over axes of extent 1; they and the causal rule and the lengths all have to show a key for it to
-/// count.
+/// over axes of extent 1. A key counts where the causal rule, the window, the lengths and all masks
+/// show it.
 template <Scalar T>
 struct AttentionOptions {
   using Real = Compute<T>;
 
   std::optional<double> scale = std::nullopt;  ///< of q k; 1 / sqrt(head_dim) if not given
   Causal causal = Causal::No;
+  /// Around the query's place, which `causal` names; without a causal mask it is query_starts[b] + i,
+  /// or i where there are as many queries as keys.
+  Window window = {};
+  std::span<const Index> query_starts = {};  ///< [1] or [B]: the key at which query 0 stands
   ScoresView<const bool> keep =
       {};  ///< true = may attend (PyTorch's scaled_dot_product_attention, ONNX)
   ScoresView<const bool> masked =
       {};  ///< true = may not attend (torch.nn.MultiheadAttention, BLOOM)
   ScoresView<const Real> additive = {};     ///< added after scale and bias; -inf masks
   std::span<const Index> key_lengths = {};  ///< [B]: only the first key_lengths[b] keys count
-  double softcap = 0;                       ///< cap * tanh(score / cap); 0 = none
+  /// Several sequences in one batch row, one after the other: sequence n has queries
+  /// cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1 and keys likewise, and sees no other. Causal rule,
+  /// window and query_starts (one a sequence) then speak of places within the sequence.
+  std::span<const Index> cu_seqlens_q = {};
+  std::span<const Index> cu_seqlens_k = {};
+  double softcap = 0;                                      ///< cap * tanh(score / cap); 0 = none
   SoftcapOrder softcap_order = SoftcapOrder::Unspecified;  ///< required with softcap
+  std::span<const Real> sinks = {};  ///< [H]: exp(sinks[h]) joins the softmax's denominator
   Dropout dropout = {};
   /// Positions that bias, dropout and Causal::ByPosition see. Keys default to 0 .. Sk - 1, queries
   /// to the place that the causal alignment gives them.
   std::optional<Positions> query_positions = std::nullopt;
   std::optional<Positions> key_positions = std::nullopt;
+  /// Receives ln(sum of exp(score)) where it has data, the sink included; -inf where no key is seen.
+  LseView<Real> lse = {};
   ScoresView<Real> weights = {};  ///< receives the scores [B, H, Sq, Sk] where it has data
   ReturnedScores returned = ReturnedScores::Probabilities;
+  AttentionWorkspace* workspace = nullptr;  ///< the call's own where not given
 };
 
 POSENC_END

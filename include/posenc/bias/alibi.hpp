@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/bias/distances.hpp>
 #include <posenc/bias/tile.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
@@ -65,35 +66,22 @@ inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
 
 namespace detail {
 
-/// A vector of scores += weight * (query - key), or of its magnitude.
-template <class Tier, std::floating_point Real>
-POSENC_ALWAYS_INLINE void add_alibi(double query, const double* keys, double weight, bool symmetric,
-                                    Real* scores) noexcept {
+/// values[u] = weight * (from - to[u]), or its magnitude; of whole groups.
+template <class Tier = tier::Best, std::floating_point Real>
+void alibi_values(double weight, bool symmetric, double from, const double* to, Real* values,
+                  Index count) noexcept {
   using P = Pack<double, Tier>;
-  using S = Pack<Real, Tier>;
   // Clears the sign, or nothing.
   const P kept = P::broadcast(std::bit_cast<double>(~std::uint64_t{0} >> (symmetric ? 1 : 0)));
-  const auto distance = [&](Index k) { return (P::broadcast(query) - P::load(keys + k)) & kept; };
-  if constexpr (std::same_as<Real, double>) {
-    mul_add(P::broadcast(weight), distance(0), P::load(scores)).store(scores);
-  } else if constexpr (S::width == P::width) {
-    (S::load(scores) + S{static_cast<float>((P::broadcast(weight) * distance(0)).v)}).store(scores);
-  } else {
-    const P low = P::broadcast(weight) * distance(0);
-    const P high = P::broadcast(weight) * distance(P::width);
-    (S::load(scores) + rounded(low, high)).store(scores);
-  }
-}
-
-template <class Tier = tier::Best, std::floating_point Real>
-void alibi_row(double query, const double* keys, double weight, bool symmetric, Real* scores,
-               Index count) noexcept {
-  Index j = 0;
-  for (; j + Pack<Real, Tier>::width <= count; j += Pack<Real, Tier>::width) {
-    add_alibi<Tier>(query, keys + j, weight, symmetric, scores + j);
-  }
-  for (; j < count; ++j) {
-    add_alibi<tier::Scalar>(query, keys + j, weight, symmetric, scores + j);
+  for (Index u = 0; u < count; u += P::width) {
+    const P distance = (P::broadcast(from) - P::load(to + u)) & kept;
+    // No product, which could be fused with the sum that follows.
+    const P bias = mul_add(P::broadcast(weight), distance, P::zero());
+    if constexpr (std::same_as<Real, double>) {
+      bias.store(values + u);
+    } else {
+      bias.store_rounded(values + u);
+    }
   }
 }
 
@@ -137,10 +125,14 @@ class Alibi {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Alibi::add", head, query_positions, key_positions, tile.extents());
     const double slope = scale_ * slopes_[static_cast<std::size_t>(head)];
-    for (std::size_t i = 0; i < query_positions.size(); ++i) {
-      detail::alibi_row(query_positions[i], key_positions.data(), -slope,
-                        form_ == AlibiForm::Symmetric, tile.row(static_cast<Index>(i)), tile.cols);
-    }
+    const bool symmetric = form_ == AlibiForm::Symmetric;
+    const auto evaluate = [=](double from, const double* to, Real* values, Index count) {
+      detail::alibi_values(-slope, symmetric, from, to, values, count);
+    };
+    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
+      detail::add_values(values, tile.row(i) + j, n);
+    };
+    detail::for_each_row_of_distances<Real>(query_positions, key_positions, evaluate, add_to_row);
   }
 
   /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/bias/distances.hpp>
 #include <posenc/bias/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
@@ -80,16 +81,17 @@ class T5Buckets {
       while (!reached(d)) d += 1;
       thresholds_.push_back(d);
     }
+    // From the last threshold on all distances share a bucket; a list too long ends before.
+    reach_ = static_cast<Index>(std::min(thresholds_.back(), 0x1p12));
+    for (Index d = -reach_; d <= reach_; ++d) near_.push_back(search(static_cast<double>(d)));
   }
 
-  /// The bucket of key_position - query_position.
+  /// The bucket of key_position - query_position; its whole part counts.
   Index bucket(double relative) const noexcept {
-    const bool both = config_.direction == T5Direction::Bidirectional;
-    const double distance = both ? std::abs(relative) : -relative;
-    const auto begin = thresholds_.begin();
-    const auto bucket = std::upper_bound(begin, thresholds_.end(), distance) - begin;
-    const bool after = both && relative > 0;
-    return static_cast<Index>(bucket) + (after ? config_.buckets / 2 : 0);
+    const auto reach = static_cast<double>(reach_);
+    if (std::abs(relative) > reach && reach < thresholds_.back()) return search(relative);
+    const auto whole = static_cast<Index>(std::min(std::max(relative, -reach), reach));
+    return near_[static_cast<std::size_t>(whole + reach_)];
   }
 
   const T5BiasConfig& config() const noexcept { return config_; }
@@ -97,8 +99,18 @@ class T5Buckets {
   std::span<const double> thresholds() const noexcept { return thresholds_; }
 
  private:
+  Index search(double relative) const noexcept {
+    const bool both = config_.direction == T5Direction::Bidirectional;
+    const double distance = both ? std::abs(relative) : -relative;
+    const auto begin = thresholds_.begin();
+    const Index bucket = std::upper_bound(begin, thresholds_.end(), distance) - begin;
+    return bucket + (both && relative > 0 ? config_.buckets / 2 : 0);
+  }
+
   T5BiasConfig config_;
   std::vector<double> thresholds_;
+  Index reach_ = 0;
+  std::vector<Index> near_;  ///< buckets of -reach_ .. reach_
 };
 
 /// T5's learned bias: a score gets table[bucket of key - query, head].
@@ -130,10 +142,15 @@ class T5Bias {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("T5Bias::add", head, query_positions, key_positions, tile.extents());
-    const auto add_value = [&](Index i, Index j, double query, double key) {
-      tile.row(i)[j] += static_cast<Real>(table_.row(buckets_.bucket(key - query))[head]);
+    const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
+      for (Index u = 0; u < count; ++u) {
+        values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
+      }
     };
-    detail::for_each_cell(query_positions, key_positions, add_value);
+    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
+      detail::add_values(values, tile.row(i) + j, n);
+    };
+    detail::for_each_row_of_distances<Real>(query_positions, key_positions, evaluate, add_to_row);
   }
 
   /// grad_table[bucket(key j - query i), head] += grad(i, j), row by row: the gradient of the table

@@ -91,8 +91,10 @@
 
 #if defined(_MSC_VER)
 #define POSENC_ALWAYS_INLINE __forceinline
+#define POSENC_NOINLINE __declspec(noinline)
 #else
 #define POSENC_ALWAYS_INLINE [[gnu::always_inline]] inline
+#define POSENC_NOINLINE [[gnu::noinline]]
 #endif
 
 /// POSENC_CHECKED=1 adds checks whose cost is more than a few comparisons a call (overlapping

@@ -130,9 +130,17 @@ class Rope {
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate(q, positions);
   }
+  template <class Device, Scalar T>
+  void rotate_queries(const Device& device, HeadsView<T> q, const Positions& positions) const {
+    rotate(device, q, positions);
+  }
   template <Scalar T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate(k, positions);
+  }
+  template <class Device, Scalar T>
+  void rotate_keys(const Device& device, HeadsView<T> k, const Positions& positions) const {
+    rotate(device, k, positions);
   }
   template <Scalar T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {

@@ -17,6 +17,8 @@ template <>
 struct ExpConstants<float> {
   static constexpr float shifter = 0x1.8p23f;  ///< leaves an integer in the last bits of a sum
   static constexpr float smallest = -105, largest = 89.5;  ///< where the result is 0, and infinite
+  static constexpr float nothing = -88;  ///< whose n is -127: exp_nonpositive() is 0 from here on
+  static constexpr float exponent_bias = 127;
   static constexpr float log2_e = 0x1.715476p+0f;
   static constexpr float ln_2_hi = 0x1.62e400p-1f, ln_2_lo = 0x1.7f7d1cp-20f;
   static constexpr int exponent_shift = 23;
@@ -28,6 +30,8 @@ template <>
 struct ExpConstants<double> {
   static constexpr double shifter = 0x1.8p52;
   static constexpr double smallest = -746, largest = 710;
+  static constexpr double nothing = -709;
+  static constexpr double exponent_bias = 1023;
   static constexpr double log2_e = 0x1.71547652b82fep+0;
   static constexpr double ln_2_hi = 0x1.62e42fefa3800p-1, ln_2_lo = 0x1.ef35793c76730p-45;
   static constexpr int exponent_shift = 52;
@@ -37,6 +41,36 @@ struct ExpConstants<double> {
                                  0x1.11111111109a6p-7,  0x1.5555555553d38p-5,
                                  0x1.5555555555556p-3,  0.5};
 };
+
+/// x as n ln 2 + r with |r| <= ln(2) / 2, and 2^n: for n from -exponent_bias, where it is 0, to
+/// exponent_bias. A NaN in x stays in r.
+template <class P>
+struct SplitExponent {
+  P r, power_of_2;
+};
+
+template <class T, class Tier>
+POSENC_ALWAYS_INLINE SplitExponent<Pack<T, Tier>> split_exponent(Pack<T, Tier> x) noexcept {
+  using P = Pack<T, Tier>;
+  using K = ExpConstants<T>;
+  constexpr int shift = K::exponent_shift;  // by name, or clang++ 14 finds no shift_left
+  // The sum's last bits are n + bias: all that has to be done to them is to be moved.
+  const P biased = P::broadcast(K::shifter + K::exponent_bias);
+  const P shifted = mul_add(x, P::broadcast(K::log2_e), biased);
+  const P n = shifted - biased;
+  const P r = mul_add(n, P::broadcast(-K::ln_2_hi), x);
+  return {mul_add(n, P::broadcast(-K::ln_2_lo), r), shift_left<shift>(shifted)};
+}
+
+/// (exp(r) - 1 - r) / r^2.
+template <class T, class Tier>
+POSENC_ALWAYS_INLINE Pack<T, Tier> exp_tail(Pack<T, Tier> r) noexcept {
+  using P = Pack<T, Tier>;
+  using K = ExpConstants<T>;
+  P q = P::broadcast(K::q[0]);
+  for (std::size_t i = 1; i < std::size(K::q); ++i) q = mul_add(q, r, P::broadcast(K::q[i]));
+  return q;
+}
 
 }  // namespace detail
 
@@ -54,9 +88,7 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
   const P n = mul_add(x, P::broadcast(K::log2_e), shifter) - shifter;
   P r = mul_add(n, P::broadcast(-K::ln_2_hi), x);
   r = mul_add(n, P::broadcast(-K::ln_2_lo), r);
-  P q = P::broadcast(K::q[0]);
-  for (std::size_t i = 1; i < std::size(K::q); ++i) q = mul_add(q, r, P::broadcast(K::q[i]));
-  const P power = mul_add(q, r * r, r) + P::broadcast(T{1});
+  const P power = mul_add(detail::exp_tail(r), r * r, r) + P::broadcast(T{1});
   // 2^n may lie beyond the exponents, its two halves do not.
   const P first = mul_add(n, P::broadcast(T{0.5}), shifter);
   const P second = (n - (first - shifter)) + shifter;
@@ -65,6 +97,21 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
     return add_bits(shift_left<shift>(shifted), P::broadcast(T{1}));
   };
   return (power * power_of_2(first)) * power_of_2(second);
+}
+
+/// e^x in every lane for x <= 0, as a softmax takes it of scores less their maximum.
+///   Accuracy: 1.1 ulp (1.4 without fma) where the result is normal; 0 instead of denormal results,
+///             but for the largest of them, and for -inf. exp(0) is exactly 1; NaN stays NaN. The
+///             same bits on every tier with fma. Finite x above 0 will do up to 88.
+///   Cost:     13 operations, 10 of them products (double: 18 and 15); no branch, no table.
+template <class T, class Tier>
+POSENC_ALWAYS_INLINE Pack<T, Tier> exp_nonpositive(Pack<T, Tier> x) noexcept {
+  using P = Pack<T, Tier>;
+  using K = detail::ExpConstants<T>;
+  const P one = P::broadcast(T{1});
+  // The variable comes second, so that its NaN survives.
+  const auto [r, power_of_2] = detail::split_exponent(max(P::broadcast(K::nothing), x));
+  return mul_add(mul_add(detail::exp_tail(r), r, one), r, one) * power_of_2;
 }
 
 POSENC_END

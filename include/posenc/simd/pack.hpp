@@ -25,6 +25,7 @@
 //   split_pairs(low, high, even, odd)         of 2 width neighbours: the even and the odd ones, in
 //   join_pairs(even, odd, low, high)          the tier's pair order; and back
 //   pair_order(a)  natural_order(a)           lanes brought from natural into pair order; and back
+//   interleave(a, b, low, high)               a0 b0 a1 b1 ...: its first width lanes, and the rest
 //   sum(a)  maximum(a)                        over the lanes; in which order is the tier's choice
 //
 // Pack<float> alone, 16 bits in memory, p without type (rounded to nearest even, denormals kept, NaN

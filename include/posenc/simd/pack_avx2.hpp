@@ -87,6 +87,11 @@ struct Pack<float, tier::Avx2> {
     low = {_mm256_unpacklo_ps(even.v, odd.v)};
     high = {_mm256_unpackhi_ps(even.v, odd.v)};
   }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    const __m256 even = _mm256_unpacklo_ps(a.v, b.v), odd = _mm256_unpackhi_ps(a.v, b.v);
+    low = {_mm256_permute2f128_ps(even, odd, 0x20)};
+    high = {_mm256_permute2f128_ps(even, odd, 0x31)};
+  }
 
   POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept {
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
@@ -220,6 +225,11 @@ struct Pack<double, tier::Avx2> {
   POSENC_ALWAYS_INLINE friend void join_pairs(Pack even, Pack odd, Pack& low, Pack& high) noexcept {
     low = {_mm256_unpacklo_pd(even.v, odd.v)};
     high = {_mm256_unpackhi_pd(even.v, odd.v)};
+  }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    const __m256d even = _mm256_unpacklo_pd(a.v, b.v), odd = _mm256_unpackhi_pd(a.v, b.v);
+    low = {_mm256_permute2f128_pd(even, odd, 0x20)};
+    high = {_mm256_permute2f128_pd(even, odd, 0x31)};
   }
 
   POSENC_ALWAYS_INLINE friend double sum(Pack a) noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/simd/pack_scalar.hpp>
+#include <posenc/simd/pack_avx2.hpp>
 #include <posenc/simd/tier.hpp>
 
 #if POSENC_HAS_AVX512
@@ -93,9 +93,18 @@ struct Pack<float, tier::Avx512> {
     low = {_mm512_unpacklo_ps(even.v, odd.v)};
     high = {_mm512_unpackhi_ps(even.v, odd.v)};
   }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    const __m512i lower = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i upper =
+        _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    low = {_mm512_permutex2var_ps(a.v, lower, b.v)};
+    high = {_mm512_permutex2var_ps(a.v, upper, b.v)};
+  }
 
-  POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept { return _mm512_reduce_add_ps(a.v); }
-  POSENC_ALWAYS_INLINE friend float maximum(Pack a) noexcept { return _mm512_reduce_max_ps(a.v); }
+  POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept { return sum(a.low() + a.high()); }
+  POSENC_ALWAYS_INLINE friend float maximum(Pack a) noexcept {
+    return maximum(max(a.low(), a.high()));
+  }
 
   POSENC_ALWAYS_INLINE static Pack load_half(const void* p) noexcept {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
@@ -141,6 +150,8 @@ struct Pack<float, tier::Avx512> {
   }
 
  private:
+  using Half = Pack<float, tier::Avx2>;
+
   POSENC_ALWAYS_INLINE static __mmask16 first(Index n) noexcept {
     return static_cast<__mmask16>((1u << n) - 1u);
   }
@@ -148,6 +159,9 @@ struct Pack<float, tier::Avx512> {
     return _mm512_set1_epi32(static_cast<int>(0xffff0000u));
   }
   POSENC_ALWAYS_INLINE __m512i bits() const noexcept { return _mm512_castps_si512(v); }
+  // By the forms that g++ 12 does not warn of.
+  POSENC_ALWAYS_INLINE Half low() const noexcept { return {_mm512_extractf32x8_ps(v, 0)}; }
+  POSENC_ALWAYS_INLINE Half high() const noexcept { return {_mm512_extractf32x8_ps(v, 1)}; }
   /// Each lane's bfloat16 in its upper half; the lower half holds what is left over.
   POSENC_ALWAYS_INLINE __m512i rounded_to_bfloat16() const noexcept {
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits(), 16), _mm512_set1_epi32(1));
@@ -238,9 +252,15 @@ struct Pack<double, tier::Avx512> {
     low = {_mm512_unpacklo_pd(even.v, odd.v)};
     high = {_mm512_unpackhi_pd(even.v, odd.v)};
   }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    low = {_mm512_permutex2var_pd(a.v, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), b.v)};
+    high = {_mm512_permutex2var_pd(a.v, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), b.v)};
+  }
 
-  POSENC_ALWAYS_INLINE friend double sum(Pack a) noexcept { return _mm512_reduce_add_pd(a.v); }
-  POSENC_ALWAYS_INLINE friend double maximum(Pack a) noexcept { return _mm512_reduce_max_pd(a.v); }
+  POSENC_ALWAYS_INLINE friend double sum(Pack a) noexcept { return sum(a.low() + a.high()); }
+  POSENC_ALWAYS_INLINE friend double maximum(Pack a) noexcept {
+    return maximum(max(a.low(), a.high()));
+  }
 
   POSENC_ALWAYS_INLINE void store_rounded(float* p) const noexcept {
     _mm256_storeu_ps(p, _mm512_cvtpd_ps(v));
@@ -250,10 +270,18 @@ struct Pack<double, tier::Avx512> {
   }
 
  private:
+  using Half = Pack<double, tier::Avx2>;
+
   POSENC_ALWAYS_INLINE static __mmask8 first(Index n) noexcept {
     return static_cast<__mmask8>((1u << n) - 1u);
   }
   POSENC_ALWAYS_INLINE __m512i bits() const noexcept { return _mm512_castpd_si512(v); }
+  POSENC_ALWAYS_INLINE Half low() const noexcept {
+    return {_mm512_maskz_extractf64x4_pd(0xff, v, 0)};
+  }
+  POSENC_ALWAYS_INLINE Half high() const noexcept {
+    return {_mm512_maskz_extractf64x4_pd(0xff, v, 1)};
+  }
 };
 
 /// Both rounded to float, one after the other.

@@ -87,6 +87,10 @@ struct Pack<float, tier::Neon> {
     low = {vzip1q_f32(even.v, odd.v)};
     high = {vzip2q_f32(even.v, odd.v)};
   }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    low = {vzip1q_f32(a.v, b.v)};
+    high = {vzip2q_f32(a.v, b.v)};
+  }
 
   POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept { return vaddvq_f32(a.v); }
   POSENC_ALWAYS_INLINE friend float maximum(Pack a) noexcept { return vmaxvq_f32(a.v); }
@@ -205,6 +209,10 @@ struct Pack<double, tier::Neon> {
   POSENC_ALWAYS_INLINE friend void join_pairs(Pack even, Pack odd, Pack& low, Pack& high) noexcept {
     low = {vzip1q_f64(even.v, odd.v)};
     high = {vzip2q_f64(even.v, odd.v)};
+  }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    low = {vzip1q_f64(a.v, b.v)};
+    high = {vzip2q_f64(a.v, b.v)};
   }
 
   POSENC_ALWAYS_INLINE friend double sum(Pack a) noexcept { return vaddvq_f64(a.v); }

@@ -67,6 +67,10 @@ struct Pack<T, tier::Scalar> {
     low = even;
     high = odd;
   }
+  friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    low = a;
+    high = b;
+  }
 
   friend T sum(Pack a) noexcept { return a.v; }
   friend T maximum(Pack a) noexcept { return a.v; }

@@ -96,6 +96,10 @@ struct Pack<float, tier::Sse2> {
     low = {_mm_unpacklo_ps(even.v, odd.v)};
     high = {_mm_unpackhi_ps(even.v, odd.v)};
   }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    low = {_mm_unpacklo_ps(a.v, b.v)};
+    high = {_mm_unpackhi_ps(a.v, b.v)};
+  }
 
   POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept {
     const __m128 two = _mm_add_ps(a.v, _mm_movehl_ps(a.v, a.v));
@@ -263,6 +267,10 @@ struct Pack<double, tier::Sse2> {
   POSENC_ALWAYS_INLINE friend void join_pairs(Pack even, Pack odd, Pack& low, Pack& high) noexcept {
     low = {_mm_unpacklo_pd(even.v, odd.v)};
     high = {_mm_unpackhi_pd(even.v, odd.v)};
+  }
+  POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
+    low = {_mm_unpacklo_pd(a.v, b.v)};
+    high = {_mm_unpackhi_pd(a.v, b.v)};
   }
 
   POSENC_ALWAYS_INLINE friend double sum(Pack a) noexcept {

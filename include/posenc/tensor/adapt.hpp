@@ -177,4 +177,12 @@ auto bk(X&& x) {
   return detail::scores_view(detail::describe<2>("bk", x), 0, -1, -1);
 }
 
+/// One number a query and head, the log-sum-exp of scores: [batch, heads, queries].
+template <class X>
+auto bhq(X&& x) {
+  const auto t = detail::describe<3>("bhq", x);
+  return LseView<typename decltype(t)::Element>{t.data,       t.extents[0], t.extents[1],
+                                                t.extents[2], t.strides[0], t.strides[1]};
+}
+
 POSENC_END

@@ -80,6 +80,22 @@ struct ScoresView {
   }
 };
 
+/// One number a query and head [B, H, Sq]: the log-sum-exp of attention scores.
+template <class T>
+struct LseView {
+  T* data = nullptr;
+  Index batch = 0, heads = 0, queries = 0;
+  Index batch_stride = 0, head_stride = 0, query_stride = 1;
+
+  T& operator()(Index b, Index h, Index i) const noexcept {
+    return data[b * batch_stride + h * head_stride + i * query_stride];
+  }
+  std::array<Index, 3> extents() const noexcept { return {batch, heads, queries}; }
+  operator LseView<const T>() const noexcept {
+    return {data, batch, heads, queries, batch_stride, head_stride, query_stride};
+  }
+};
+
 // ---- slices: the same memory, fewer elements
 // -----------------------------------------------------------------------
 

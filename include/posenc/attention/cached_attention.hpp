@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <span>
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Keys and values of a cache, whose tiles are read as they lie there.
+template <Scalar S>
+class CachedKeys {
+ public:
+  using Stored = S;
+  struct Scratch {};
+
+  CachedKeys(const KvCache<S>& cache, std::span<const Index> sequences)
+      : cache_(cache), sequences_(sequences) {}
+
+  Index heads() const noexcept { return cache_.kv_heads(); }
+  Scratch carve(Carver&) const noexcept { return {}; }
+
+  KeyRange keys_of_row(Index b) const {
+    return {cache_.first(sequence(b)), cache_.length(sequence(b))};
+  }
+  KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, KeyRange,
+                  const Scratch&) const noexcept {
+    KeyTile<S> found = cache_.tile(sequence(s.batch), head, tile);
+    const bool last = (tile + 1) * tile_keys >= s.stored;
+    found.next_keys = last && head + 1 < heads()
+                          ? cache_.tile(sequence(s.batch), head + 1, s.begin / tile_keys).keys
+                          : cache_.tile(sequence(s.batch), head, tile + 1).keys;
+    return found;
+  }
+
+ private:
+  Index sequence(Index b) const noexcept { return sequences_[static_cast<std::size_t>(b)]; }
+
+  const KvCache<S>& cache_;
+  std::span<const Index> sequences_;
+};
+
+template <Scalar T, Scalar S>
+Index check_cache(const char* function, const HeadsView<const T>& q, const KvCache<S>& cache,
+                  std::span<const Index> sequences, const HeadsView<T>& out,
+                  const AttentionOptions<T>& options) {
+  if (q.dim != cache.head_dim() || q.heads % cache.kv_heads() != 0) {
+    fail<ShapeError>(function, "q ", q.extents(), " must have the cache's head_dim ",
+                     cache.head_dim(), " and a multiple of its ", cache.kv_heads(), " heads");
+  }
+  check_out(function, q, out, cache.value_dim());
+  if (static_cast<Index>(sequences.size()) != q.batch) {
+    fail<ShapeError>(function, "sequences must name one for each of the ", q.batch,
+                     " batch rows but has ", sequences.size());
+  }
+  if (!options.key_lengths.empty() || !options.cu_seqlens_q.empty() ||
+      !options.cu_seqlens_k.empty()) {
+    fail<ConfigError>(function,
+                      "a cache knows its lengths: key_lengths and cu_seqlens must not be "
+                      "given");
+  }
+  Index longest = 0;
+  for (const Index sequence : sequences) {
+    if (sequence < 0 || sequence >= cache.sequences()) {
+      fail<ShapeError>(function, "sequences must lie within the cache's ", cache.sequences(),
+                       " but one is ", sequence);
+    }
+    longest = (std::max)(longest, cache.length(sequence));
+  }
+  return longest;
+}
+
+/// What attention() will check once `appended` keys more are in each sequence: for callers that append
+/// only what they can attend to.
+template <Scalar T, Scalar S, class Bias>
+void check_before_append(const char* function, const HeadsView<const T>& q, const KvCache<S>& cache,
+                         std::span<const Index> sequences, Index appended, const HeadsView<T>& out,
+                         const AttentionOptions<T>& options, const Bias& bias) {
+  const Index longest = check_cache<T>(function, q, cache, sequences, out, options);
+  const Index keys = sequences.empty() ? 0 : longest + appended;
+  const auto keys_of_row = [&](Index b) {
+    const Index sequence = sequences[static_cast<std::size_t>(b)];
+    return KeyRange{cache.first_after(sequence, appended), cache.length(sequence) + appended};
+  };
+  (void)checked_visibility(function, {q.batch, q.heads, q.seq, keys}, keys_of_row, options, bias);
+}
+
+}  // namespace detail
+
+/// Attention of queries over the keys of a cache, to which their own have been appended: out <-
+/// softmax(scale * q k^T + bias + masks) v. The same bits as over tensors that hold the same keys, all
+/// at once or a token at a time.
+///   Shapes:   q [B, Sq, H, D], out [B, Sq, H, Dv]; batch row b reads sequences[b] of the cache, whose
+///             kv_heads divide H. Masks are [B, H, Sq, length of the longest sequence]
+///   Causal:   decoding takes Causal::BottomRight: the last query stands at the last key of its
+///             sequence
+///   Ring:     the options' window must end before the keys that are gone
+///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
+///   Accuracy: arithmetic in Compute<T>, whatever the cache stores
+///   Cost:     reads the visible keys and values once for each group of query heads that shares them
+template <class Device, Scalar T, Scalar S, class Bias = NoBias>
+requires std::same_as<Compute<T>, Compute<S>>
+void attention(const Device& device, HeadsView<const std::type_identity_t<T>> q,
+               const KvCache<S>& cache, std::span<const Index> sequences, HeadsView<T> out,
+               const AttentionOptions<std::type_identity_t<T>>& options = {},
+               const Bias& bias = {}) {
+  constexpr auto function = "attention";
+  const Index longest = detail::check_cache<T>(function, q, cache, sequences, out, options);
+  detail::attention_over<Device, T>(function, device, q, detail::CachedKeys<S>(cache, sequences),
+                                    longest, cache.value_dim(), out, options, bias);
+}
+
+/// The same on the calling thread.
+template <Scalar T, Scalar S, class Bias = NoBias>
+requires std::same_as<Compute<T>, Compute<S>>
+void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
+               std::span<const Index> sequences, HeadsView<T> out,
+               const AttentionOptions<std::type_identity_t<T>>& options = {},
+               const Bias& bias = {}) {
+  attention(detail::CallingThread(), q, cache, sequences, out, options, bias);
+}
+
+POSENC_END

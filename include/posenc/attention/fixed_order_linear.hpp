@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/kernels.hpp>
+#include <posenc/attention/key_tile.hpp>
+#include <posenc/attention/linear.hpp>
+#include <posenc/attention/pack_keys.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <concepts>
+
+POSENC_BEGIN
+
+/// Linear with an order of its own: each output is one chain of multiply-adds over the inputs, in
+/// their order, to which the bias is added. So a token's outputs have the same bits alone and among
+/// others, on any number of threads, and a module that decodes gives those of one that sees the whole
+/// sequence.
+///   Accuracy: as Linear
+///   Cost:     packs the weight in each call
+template <std::floating_point T>
+struct FixedOrderLinear : LinearParameters<T> {
+  using LinearParameters<T>::LinearParameters;
+
+  /// out <- x W^T + b.
+  ///   Shapes:   x [B, S, in], out [B, S, out]
+  ///   Aliasing: none
+  ///   Throws:   ShapeError
+  ///   Cost:     allocates 140 rows of x a thread
+  void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
+    apply(detail::CallingThread(), x, out);
+  }
+  /// The same on the threads of an Eigen device, which share out the outputs.
+  template <class Device>
+  void apply(const Device& device, EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
+    this->check("FixedOrderLinear::apply", x, out);
+    if (out.empty()) return;
+    detail::Carver measure(nullptr);
+    (void)Scratch(measure, x.dim);
+    AttentionWorkspace workspace;
+    workspace.reserve(detail::thread_count(device) + 1, measure.used());
+    const Index tiles = (out.dim + detail::tile_keys - 1) / detail::tile_keys;
+    const auto products = static_cast<double>(x.batch * x.seq * x.dim * detail::tile_keys);
+    const auto run = [&](Index first, Index last) {
+      detail::Carver carver(workspace.slot(detail::slot_index(device)));
+      const Scratch scratch(carver, x.dim);
+      for (Index tile = first; tile < last; ++tile) {
+        apply_tile(tile * detail::tile_keys, x, out, scratch);
+      }
+    };
+    detail::parallel_for(device, tiles, 0, products / 16, run);
+  }
+
+ private:
+  static constexpr Index strip_rows = detail::kernel_rows<tier::Best>;
+
+  struct Scratch {
+    Scratch(detail::Carver& carver, Index in)
+        : weights(carver.take<T>(detail::tile_keys * in)),
+          rows(carver.take<T>(strip_rows * in)),
+          products(carver.take<T>(strip_rows * detail::tile_keys)) {}
+
+    T* weights;   ///< packed as keys of attention are
+    T* rows;      ///< [strip_rows, in]
+    T* products;  ///< [strip_rows, tile_keys]
+  };
+
+  /// Outputs first .. first + tile_keys - 1 of all rows.
+  void apply_tile(Index first, EmbeddingsView<const T> x, EmbeddingsView<T> out,
+                  const Scratch& scratch) const noexcept {
+    const Index count = (std::min)(detail::tile_keys, out.dim - first);
+    const detail::VisibleKeys outputs = pack_weights(first, count, scratch.weights);
+    const Index rows = x.batch * x.seq;
+    for (Index r = 0; r < rows; r += strip_rows) {
+      const Index strip = (std::min)(strip_rows, rows - r);
+      for (Index i = 0; i < strip; ++i) {
+        std::copy_n(x.row((r + i) / x.seq, (r + i) % x.seq), x.dim, scratch.rows + i * x.dim);
+      }
+      detail::for_row_groups<tier::Best>(
+          strip, detail::ScoreKernel<tier::Best, T, T>{scratch.rows, scratch.weights, x.dim, T{1},
+                                                       outputs, scratch.products, scratch.weights});
+      for (Index i = 0; i < strip; ++i) {
+        const T* product = scratch.products + i * detail::tile_keys;
+        T* to = out.row((r + i) / x.seq, (r + i) % x.seq) + first;
+        if (this->bias.size() == 0) {
+          std::copy_n(product, count, to);
+        } else {
+          const T* added = this->bias.data() + first;
+          for (Index j = 0; j < count; ++j) to[j] = product[j] + added[j];
+        }
+      }
+    }
+  }
+
+  /// Puts rows first .. first + count - 1 of the weight where the kernel reads keys.
+  detail::VisibleKeys pack_weights(Index first, Index count, T* packed) const noexcept {
+    const Index in = this->in_dim();
+    detail::VisibleKeys outputs{0, count, 0};
+    for (Index n = 0; n * detail::tile_lanes < count; ++n) {
+      const Index begin = n * detail::tile_lanes;
+      const Index lanes = (std::min)(detail::tile_lanes, count - begin);
+      T* block = packed + begin * in;
+      if (lanes < detail::tile_lanes) std::fill_n(block, detail::tile_lanes * in, T{0});
+      detail::pack_keys(this->weight.data() + (first + begin) * in, in, 0, lanes, in, block);
+      outputs.blocks |= 1u << n;
+    }
+    return outputs;
+  }
+};
+
+POSENC_END

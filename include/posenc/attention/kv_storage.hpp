@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/key_tile.hpp>
+#include <posenc/attention/pack_keys.hpp>
+#include <posenc/core/aligned_vector.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
+///   keys   [sequences][heads][capacity / tile_lanes][D][tile_lanes]
+///   values [sequences][heads][capacity][padded_value_dim(Dv)]
+/// Key j, whatever was there before, goes to slot j mod capacity. In a tile that was begun, rows of
+/// values past the last key are zero.
+template <Scalar S>
+class KvStorage {
+ public:
+  KvStorage(Index sequences, Index heads, Index capacity, Index dim, Index value_dim)
+      : heads_(heads),
+        capacity_(capacity),
+        dim_(dim),
+        value_dim_(value_dim),
+        value_stride_(padded_value_dim(value_dim)),
+        keys_(at(sequences * heads * capacity * dim), static_cast<S>(0.0F)),
+        values_(at(sequences * heads * capacity * value_stride_), static_cast<S>(0.0F)),
+        finite_(at(sequences * heads * (capacity / tile_keys)), true) {}
+
+  Index heads() const noexcept { return heads_; }
+  Index capacity() const noexcept { return capacity_; }
+  Index dim() const noexcept { return dim_; }
+  Index value_dim() const noexcept { return value_dim_; }
+
+  std::size_t bytes() const noexcept {
+    return (keys_.capacity() + values_.capacity()) * sizeof(S) + finite_.capacity();
+  }
+
+  KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
+    const Index slot = slot_tile(sequence, head, tile);
+    return {.keys = keys_.data() + slot * tile_keys * dim_,
+            .values = values_.data() + slot * tile_keys * value_stride_,
+            .value_stride = value_stride_,
+            .finite = finite_[at(slot)] != 0};
+  }
+
+  /// k [1, n, H, D] becomes keys first .. first + n - 1.
+  template <class T>
+  void write_keys(Index sequence, Index first, HeadsView<const T> k) noexcept {
+    for_pieces(first, k.seq, tile_lanes, [&](Index j, Index n) {
+      for (Index h = 0; h < heads_; ++h) {
+        pack_keys(k.row(0, j - first, h), k.seq_stride, j % tile_lanes, n, dim_,
+                  keys_.data() + block(sequence, h, j));
+      }
+    });
+  }
+  template <class T>
+  void read_keys(Index sequence, Index first, HeadsView<T> k) const noexcept {
+    for_pieces(first, k.seq, tile_lanes, [&](Index j, Index n) {
+      for (Index h = 0; h < heads_; ++h) {
+        unpack_keys(keys_.data() + block(sequence, h, j), j % tile_lanes, n, dim_,
+                    k.row(0, j - first, h), k.seq_stride);
+      }
+    });
+  }
+
+  /// v [1, n, H, Dv] becomes values first .. first + n - 1. Writing the first row of a tile begins
+  /// it anew.
+  template <class T>
+  void write_values(Index sequence, Index first, HeadsView<const T> v) noexcept {
+    for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
+      for (Index h = 0; h < heads_; ++h) {
+        const bool finite = pack_values(v.row(0, j - first, h), v.seq_stride, n, value_dim_,
+                                        value(sequence, h, j), value_stride_);
+        char& note = finite_[at(slot_tile(sequence, h, j / tile_keys))];
+        if (j % tile_keys == 0) {
+          note = finite;
+          zero_values(sequence, h, j + n, j + tile_keys);
+        } else if (!finite) {
+          note = false;
+        }
+      }
+    });
+  }
+  template <class T>
+  void read_values(Index sequence, Index first, HeadsView<T> v) const noexcept {
+    for (Index i = 0; i < v.seq; ++i) {
+      for (Index h = 0; h < heads_; ++h) {
+        const S* from = values_.data() + value_at(sequence, h, first + i);
+        convert_row(from, value_dim_, v.row(0, i, h));
+      }
+    }
+  }
+
+  /// Values past `end`, of which there were some up to old_end, leave the last tile.
+  void cut_values(Index sequence, Index end, Index old_end) noexcept {
+    const Index tile = end / tile_keys;
+    const Index last = (std::min)(old_end, (tile + 1) * tile_keys);
+    if (end % tile_keys == 0 || end >= last) return;
+    for (Index h = 0; h < heads_; ++h) {
+      zero_values(sequence, h, end, last);
+      if (finite_[at(slot_tile(sequence, h, tile))] == 0) note_finite(sequence, h, tile);
+    }
+  }
+
+  /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
+  void move_values(Index sequence, Index from, Index end, Index to) noexcept {
+    const Index new_end = to + (end - from);
+    for (Index h = 0; h < heads_; ++h) {
+      std::copy(value(sequence, h, from), value(sequence, h, from) + (end - from) * value_stride_,
+                value(sequence, h, to));
+    }
+    cut_values(sequence, new_end, end);
+    for (Index tile = to / tile_keys; tile * tile_keys < new_end; ++tile) {
+      for (Index h = 0; h < heads_; ++h) note_finite(sequence, h, tile);
+    }
+  }
+
+  /// One sequence's tiles first .. last - 1 become another's.
+  void copy_tiles(Index from, Index to, Index first, Index last) noexcept {
+    for (Index tile = first; tile < last; ++tile) {
+      for (Index h = 0; h < heads_; ++h) {
+        const Index source = slot_tile(from, h, tile), target = slot_tile(to, h, tile);
+        std::copy_n(keys_.data() + source * tile_keys * dim_, tile_keys * dim_,
+                    keys_.data() + target * tile_keys * dim_);
+        std::copy_n(values_.data() + source * tile_keys * value_stride_, tile_keys * value_stride_,
+                    values_.data() + target * tile_keys * value_stride_);
+        finite_[at(target)] = finite_[at(source)];
+      }
+    }
+  }
+
+ private:
+  static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+
+  /// Calls visit(j, n) for the keys j .. j + n - 1 of each block of `size` that the run touches.
+  template <class Visit>
+  static void for_pieces(Index first, Index count, Index size, const Visit& visit) noexcept {
+    for (Index j = first; j < first + count;) {
+      const Index n = (std::min)(first + count, (j / size + 1) * size) - j;
+      visit(j, n);
+      j += n;
+    }
+  }
+
+  Index slot_tile(Index sequence, Index head, Index tile) const noexcept {
+    const Index tiles = capacity_ / tile_keys;
+    return (sequence * heads_ + head) * tiles + tile % tiles;
+  }
+  /// Where the block of lanes begins in which key j is.
+  Index block(Index sequence, Index head, Index j) const noexcept {
+    const Index in_tile = j % tile_keys / tile_lanes * tile_lanes;
+    return (slot_tile(sequence, head, j / tile_keys) * tile_keys + in_tile) * dim_;
+  }
+  Index value_at(Index sequence, Index head, Index j) const noexcept {
+    return (slot_tile(sequence, head, j / tile_keys) * tile_keys + j % tile_keys) * value_stride_;
+  }
+  S* value(Index sequence, Index head, Index j) noexcept {
+    return values_.data() + value_at(sequence, head, j);
+  }
+
+  /// Values first .. last - 1 of one tile.
+  void zero_values(Index sequence, Index head, Index first, Index last) noexcept {
+    if (first == last) return;
+    std::fill_n(value(sequence, head, first), (last - first) * value_stride_, static_cast<S>(0.0F));
+  }
+  void note_finite(Index sequence, Index head, Index tile) noexcept {
+    finite_[at(slot_tile(sequence, head, tile))] =
+        all_finite(value(sequence, head, tile * tile_keys), tile_keys * value_stride_);
+  }
+
+  Index heads_, capacity_, dim_, value_dim_, value_stride_;
+  AlignedVector<S> keys_, values_;
+  std::vector<char> finite_;  ///< of each tile
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+POSENC_BEGIN
+
+/// Joins what attention() gave for two sets of keys that have none in common: out_a, lse_a <- as if
+/// they had been one set. So keys can be shared out over threads, machines or a cached prefix; merge
+/// the pieces in an order of your own, to within rounding the result is the same. A sink belongs to
+/// one of the pieces.
+///   Shapes:   out_a, out_b [B, Sq, H, Dv]; lse_a, lse_b [B, H, Sq], natural logarithms
+///   Aliasing: none
+///   Throws:   ShapeError, before anything is written
+///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the store; exact where one side has no
+///             keys (lse -inf)
+///   Source:   arXiv 2205.14135, section 3.1
+template <Scalar T>
+void merge(HeadsView<T> out_a, LseView<Compute<T>> lse_a,
+           HeadsView<const std::type_identity_t<T>> out_b,
+           LseView<const Compute<std::type_identity_t<T>>> lse_b) {
+  using Real = Compute<T>;
+  constexpr auto function = "merge";
+  if (out_a.extents() != out_b.extents()) {
+    detail::fail<ShapeError>(function, "out_b ", out_b.extents(), " must have the shape of out_a ",
+                             out_a.extents());
+  }
+  const std::array<Index, 3> rows{out_a.batch, out_a.heads, out_a.seq};
+  if (lse_a.extents() != rows || lse_b.extents() != rows) {
+    detail::fail<ShapeError>(function, "lse_a ", lse_a.extents(), " and lse_b ", lse_b.extents(),
+                             " must be ", rows);
+  }
+  constexpr Real lowest = -std::numeric_limits<Real>::infinity();
+  for (Index b = 0; b < out_a.batch; ++b) {
+    for (Index i = 0; i < out_a.seq; ++i) {
+      for (Index h = 0; h < out_a.heads; ++h) {
+        const Real of_a = lse_a(b, h, i), of_b = lse_b(b, h, i);
+        if (of_b == lowest) continue;
+        const Real top = of_a > of_b ? of_a : of_b;
+        const Real a = std::exp(of_a - top), other = std::exp(of_b - top), sum = a + other;
+        T* out = out_a.row(b, i, h);
+        const T* more = out_b.row(b, i, h);
+        for (Index d = 0; d < out_a.dim; ++d) {
+          // Nothing, not even NaN, comes from a side without keys.
+          const Real mine = of_a == lowest ? Real{0} : static_cast<Real>(out[d]) * (a / sum);
+          out[d] = static_cast<T>(mine + static_cast<Real>(more[d]) * (other / sum));
+        }
+        lse_a(b, h, i) = top + std::log(sum);
+      }
+    }
+  }
+}
+
+POSENC_END

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/key_tile.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/simd/prefetch.hpp>
+#include <posenc/simd/storage.hpp>
+#include <posenc/simd/transpose.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <algorithm>
+#include <concepts>
+
+// Between rows of keys and values, as tensors hold them, and the tiles that attention's kernels
+// read. All of it moves numbers or rounds them once to nearest even, so tiers give the same bits.
+POSENC_BEGIN
+namespace detail {
+
+/// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
+template <class Tier = tier::Best, class S, class T>
+void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out,
+                    Index out_stride) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  constexpr Index width = P::width;
+  if constexpr (width > 1) {
+    if (rows < width || cols < width) {
+      using Narrower = typename tier::Narrower<Tier>::Type;
+      return transpose_into<Narrower>(in, in_stride, rows, cols, out, out_stride);
+    }
+  }
+  for (Index row = 0; row < rows; row += width) {
+    // The last square reaches back over the one before it rather than past the end.
+    const Index r = (std::min)(row, rows - width);
+    for (Index col = 0; col < cols; col += width) {
+      const Index c = (std::min)(col, cols - width);
+      P square[P::width];
+      for (Index i = 0; i < width; ++i) {
+        const T* from = in + (r + i) * in_stride + c;
+        square[i] = load_as<P>(from);
+        prefetch(from + width * in_stride, 1);
+      }
+      if constexpr (width > 1) transpose(square);
+      for (Index i = 0; i < width; ++i) store_as(square[i], out + (c + i) * out_stride + r);
+    }
+  }
+}
+
+/// Puts keys into lanes first_lane .. first_lane + count - 1 of a block; other lanes are kept.
+///   Shapes: k [count, dim] with rows key_stride apart; block [dim][tile_lanes]
+template <class Tier = tier::Best, class S, class T>
+void pack_keys(const T* k, Index key_stride, Index first_lane, Index count, Index dim,
+               S* block) noexcept {
+  transpose_into<Tier>(k, key_stride, count, dim, block + first_lane, tile_lanes);
+}
+
+/// The inverse of pack_keys().
+template <class Tier = tier::Best, class S, class T>
+void unpack_keys(const S* block, Index first_lane, Index count, Index dim, T* k,
+                 Index key_stride) noexcept {
+  transpose_into<Tier>(block + first_lane, tile_lanes, dim, count, k, key_stride);
+}
+
+/// out[i] <- in[i] for i < count.
+template <class Tier = tier::Best, class S, class T>
+void convert_row(const T* in, Index count, S* out) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  Index i = 0;
+  for (; i + P::width <= count; i += P::width) store_as(load_as<P>(in + i), out + i);
+  if (i < count) store_partial_as(load_partial_as<P>(in + i, count - i), out + i, count - i);
+}
+
+/// Whether all lanes are zero. (Adding them up takes an intrinsic that g++ 12 warns of.)
+template <class P>
+POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
+  decltype(sum(a)) lanes[P::width];
+  a.store(lanes);
+  bool zero = true;
+  for (const auto lane : lanes) zero &= lane == 0;
+  return zero;
+}
+
+/// Rows between the one that is read and the one that is asked for.
+inline constexpr Index rows_ahead = 16;
+
+/// Copies values and pads each row with zeros to out_stride = padded_value_dim(value_dim). Whether
+/// all of them, as stored, are finite.
+///   Shapes: v [count, value_dim] with rows `stride` apart; out [count, out_stride]
+template <class Tier = tier::Best, class S, class T>
+bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
+                 Index out_stride) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  // 0 as long as all are finite, for 0 * inf and 0 * NaN are NaN.
+  P zeros = P::zero();
+  for (Index j = 0; j < count; ++j) {
+    const T* row = v + j * stride;
+    prefetch(row + rows_ahead * stride, value_dim * Index{sizeof(T)});
+    S* to = out + j * out_stride;
+    for (Index d = 0; d < out_stride; d += P::width) {
+      P value = P::zero();
+      if (d + P::width <= value_dim) {
+        value = load_as<P>(row + d);
+      } else if (d < value_dim) {
+        value = load_partial_as<P>(row + d, value_dim - d);
+      }
+      store_as(value, to + d);
+      // What was finite may not be so any more.
+      if constexpr (!std::same_as<S, T>) value = load_as<P>(to + d);
+      zeros = mul_add(value, P::zero(), zeros);
+    }
+  }
+  return all_zero(zeros);
+}
+
+/// Whether all of `count` values, a multiple of 16, are finite.
+template <class Tier = tier::Best, class S>
+bool all_finite(const S* values, Index count) noexcept {
+  using P = Pack<Compute<S>, Tier>;
+  P zeros = P::zero();
+  for (Index i = 0; i < count; i += P::width) {
+    zeros = mul_add(load_as<P>(values + i), P::zero(), zeros);
+  }
+  return all_zero(zeros);
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/config.hpp>
+
+#include <cstddef>
+#include <vector>
+
+POSENC_BEGIN
+
+/// Scratch memory of attention(): some hundred kilobytes a thread, whatever the lengths of the
+/// sequences. Keep one and pass it by AttentionOptions::workspace, and calls after the first allocate
+/// nothing. One call at a time may use it.
+class AttentionWorkspace {
+ public:
+  /// Memory now held.
+  std::size_t bytes() const noexcept {
+    std::size_t sum = 0;
+    for (const auto& slot : slots_) sum += slot.capacity();
+    return sum;
+  }
+
+  /// At least so many bytes for each of `threads`; what they hold is nobody's.
+  ///   Throws: std::bad_alloc
+  void reserve(Index threads, std::size_t bytes) {
+    if (slots_.size() < static_cast<std::size_t>(threads)) {
+      slots_.resize(static_cast<std::size_t>(threads));
+    }
+    for (auto& slot : slots_) {
+      if (slot.size() < bytes) slot.resize(bytes);
+    }
+  }
+
+  /// A thread's memory, at the start of a cache line.
+  std::byte* slot(Index thread) noexcept { return slots_[static_cast<std::size_t>(thread)].data(); }
+
+ private:
+  std::vector<detail::AlignedVector<std::byte>> slots_;
+};
+
+namespace detail {
+
+/// Cuts arrays out of a slot, each at the start of a cache line; without a slot it adds up their size.
+class Carver {
+ public:
+  explicit Carver(std::byte* begin) noexcept : begin_(begin) {}
+
+  template <class T>
+  T* take(Index count) noexcept {
+    auto* const array = begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + used_);
+    used_ += (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    return array;
+  }
+  std::size_t used() const noexcept { return used_; }
+
+ private:
+  std::byte* begin_;
+  std::size_t used_ = 0;
+};
+
+/// The workspace's slot of the thread that asks.
+template <class Device>
+Index slot_index([[maybe_unused]] const Device& device) {
+  if constexpr (requires { device.currentThreadId(); }) {
+    // -1 where the thread is not one of the pool's.
+    return static_cast<Index>(device.currentThreadId()) + 1;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+POSENC_END

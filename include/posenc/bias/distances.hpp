@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/simd/pack.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <span>
+
+// Tiles of biases that are functions of query - key. Where positions are those of neighbouring
+// tokens, a tile of m x n scores has m + n - 1 distances, not m n.
+POSENC_BEGIN
+namespace detail {
+
+/// Distances come in groups of so many, whatever the tier.
+inline constexpr Index distance_group = 16;
+
+constexpr Index whole_groups(Index count) noexcept {
+  return (count + distance_group - 1) / distance_group * distance_group;
+}
+
+/// Whether a position is a whole number whose distance to another one is exact.
+inline bool whole(double position) noexcept {
+  return std::abs(position) <= 0x1p51 && std::rint(position) == position;
+}
+
+/// Whether positions are whole numbers that go up by one.
+template <class Tier = tier::Best>
+bool consecutive(std::span<const double> positions) noexcept {
+  using P = Pack<double, Tier>;
+  const double* p = positions.data();
+  const auto count = static_cast<Index>(positions.size());
+  if (count == 0 || !whole(p[0])) return false;
+  // The greatest of |step - 1|.
+  const P one = P::broadcast(1), zero = P::zero();
+  P worst = zero;
+  Index j = 1;
+  for (; j + P::width <= count; j += P::width) {
+    const P excess = (P::load(p + j) - P::load(p + j - 1)) - one;
+    worst = max(max(excess, zero - excess), worst);
+  }
+  bool steady = maximum(worst) == 0;
+  for (; j < count; ++j) steady = steady && p[j] - p[j - 1] == 1;
+  return steady;
+}
+
+/// How many positions from the first on are whole numbers that go up by one; at most `most`.
+inline Index leading_run(std::span<const double> positions, Index most) noexcept {
+  most = std::min(most, static_cast<Index>(positions.size()));
+  if (!whole(positions[0])) return 1;
+  Index count = 1;
+  for (std::size_t i = 1; count < most && positions[i] - positions[i - 1] == 1; ++i) ++count;
+  return count;
+}
+
+/// Blocks of a tile, and what they have of distances.
+inline constexpr Index block_queries = 32, block_keys = 1024;
+inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_keys);
+
+/// 0, 1, 2, ...
+inline constexpr auto steps = [] {
+  std::array<double, block_distances> result{};
+  for (std::size_t u = 0; u < result.size(); ++u) result[u] = static_cast<double>(u);
+  return result;
+}();
+
+/// Calls evaluate(from, to, values, count), where values[u] is to be that of the distance
+/// from - to[u] of query and key, count whole groups of them, at most block_distances, some of which
+/// belong to no score; and for each row of a block of the tile use(i, j, n, values) with the values
+/// of query i and keys j .. j + n - 1. What lies behind those, up to whole_groups(n), may be read.
+///   Bits: a value depends on its distance alone, if evaluate's do
+template <std::floating_point Real, class Evaluate, class Use>
+void for_each_row_of_distances(std::span<const double> queries, std::span<const double> keys,
+                               const Evaluate& evaluate, const Use& use) {
+  alignas(64) Real values[static_cast<std::size_t>(block_distances)];
+  const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
+  for (Index j = 0; j < columns; j += block_keys) {
+    const Index n = std::min(block_keys, columns - j);
+    const auto block = keys.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
+    const bool steady = rows > 1 && consecutive(block);
+    for (Index i = 0, m = 1; i < rows; i += m) {
+      const auto first = static_cast<std::size_t>(i);
+      m = steady ? leading_run(queries.subspan(first), block_queries) : 1;
+      if (m > 1) {
+        // Row r of the block begins at m - 1 - r.
+        const double farthest = queries[first + static_cast<std::size_t>(m - 1)] - block[0];
+        evaluate(farthest, steps.data(), &values[0], whole_groups(m - 1 + whole_groups(n)));
+      } else {
+        const Index whole = n / distance_group * distance_group;
+        if (whole > 0) evaluate(queries[first], block.data(), &values[0], whole);
+        if (whole < n) {
+          double last[distance_group] = {};
+          std::copy(block.begin() + whole, block.end(), last);
+          evaluate(queries[first], &last[0], values + whole, distance_group);
+        }
+      }
+      for (Index r = 0; r < m; ++r)
+        use(i + r, j, n, static_cast<const Real*>(values) + (m - 1 - r));
+    }
+  }
+}
+
+/// scores[u] += values[u].
+template <class Tier = tier::Best, std::floating_point Real>
+void add_values(const Real* values, Real* scores, Index count) noexcept {
+  using P = Pack<Real, Tier>;
+  Index u = 0;
+  for (; u + P::width <= count; u += P::width) {
+    (P::load(scores + u) + P::load(values + u)).store(scores + u);
+  }
+  if (u < count) {
+    const P sum = P::load_partial(scores + u, count - u) + P::load_partial(values + u, count - u);
+    sum.store_partial(scores + u, count - u);
+  }
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/bias/distances.hpp>
+#include <posenc/bias/logarithm.hpp>
+#include <posenc/bias/tile.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/simd/exp.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// How KERPLE's bias falls with the distance d = |query - key|.
+enum class KerpleForm {
+  Unspecified,
+  Logarithmic,  ///< -r1 ln(1 + r2 d)
+  Power         ///< -r1 d^r2
+};
+
+/// Settings of Kerple: what the model learned, one number a head. The authors' code calls r1 and r2
+/// bias_p and bias_a in the logarithmic form, bias_a and bias_p in the power form.
+struct KerpleConfig {
+  KerpleForm form = KerpleForm::Unspecified;  ///< required
+  std::vector<double> r1 = {};                ///< required; positive
+  std::vector<double> r2 = {};  ///< required; positive, and at most 2 in the power form
+};
+
+/// Gradient of one head's r1 and r2.
+struct KerpleGradient {
+  double r1 = 0;
+  double r2 = 0;
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Kernelised relative positions (KERPLE): a score loses a function of |query - key| with two learned
+/// parameters a head. Keys after the query count as those before it, where a mask does not hide them.
+/// A model of ScoreBias.
+///   Accuracy: 1 ulp of the bias, in the tile's type, plus the rounding of the sum; in tiles of double
+///             the power form has a relative error of 2^-53 (3 + 2 r2 |ln d|)
+///   Source:   arXiv 2205.09921, section 4
+class Kerple {
+ public:
+  ///   Throws: ConfigError.
+  explicit Kerple(const KerpleConfig& config) : config_(config) {
+    if (config.form != KerpleForm::Logarithmic && config.form != KerpleForm::Power) {
+      detail::fail<ConfigError>("Kerple", "form must be given as Logarithmic or Power");
+    }
+    if (config.r1.empty() || config.r1.size() != config.r2.size()) {
+      detail::fail<ConfigError>("Kerple", "r1 and r2 must have a value for each head but have ",
+                                config.r1.size(), " and ", config.r2.size());
+    }
+    const bool power = config.form == KerpleForm::Power;
+    for (const double r1 : config.r1) {
+      if (!std::isfinite(r1) || r1 <= 0) {
+        detail::fail<ConfigError>("Kerple", "r1 must be positive and finite but one is ", r1);
+      }
+    }
+    for (const double r2 : config.r2) {
+      if (!std::isfinite(r2) || r2 <= 0 || (power && r2 > 2)) {
+        detail::fail<ConfigError>("Kerple", "r2 must be positive and ",
+                                  power ? "at most 2" : "finite", " but one is ", r2);
+      }
+    }
+  }
+
+  Index heads() const noexcept { return static_cast<Index>(config_.r1.size()); }
+  const KerpleConfig& config() const noexcept { return config_; }
+
+  /// tile(i, j) += bias[head](|query i - key j|).
+  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
+  ///   Throws: ShapeError.
+  template <std::floating_point Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, MatrixView<Real> tile) const {
+    check("Kerple::add", head, query_positions, key_positions, tile.extents());
+    const double r1 = config_.r1[static_cast<std::size_t>(head)];
+    const double r2 = config_.r2[static_cast<std::size_t>(head)];
+    const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
+      for (Index u = 0; u < count; ++u) {
+        values[u] = static_cast<Real>(mul_add(-r1, logarithm_1_plus(r2, from - to[u]), 0.0));
+      }
+    };
+    const auto powers = [=](double from, const double* to, Real* values, Index count) {
+      power_values(r1, r2, from, to, values, count);
+    };
+    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
+      detail::add_values(values, tile.row(i) + j, n);
+    };
+    if (config_.form == KerpleForm::Logarithmic) {
+      detail::for_each_row_of_distances<Real>(query_positions, key_positions, logarithms,
+                                              add_to_row);
+    } else {
+      detail::for_each_row_of_distances<Real>(query_positions, key_positions, powers, add_to_row);
+    }
+  }
+
+  /// Gradient of r1[head] and r2[head] for the scores' gradient: summed over the tile, in double.
+  ///   Shapes: grad [Sq, Sk]
+  ///   Throws: ShapeError.
+  template <std::floating_point Real>
+  KerpleGradient gradient(Index head, std::span<const double> query_positions,
+                          std::span<const double> key_positions,
+                          MatrixView<const Real> grad) const {
+    check("Kerple::gradient", head, query_positions, key_positions, grad.extents());
+    const double r1 = config_.r1[static_cast<std::size_t>(head)];
+    const double r2 = config_.r2[static_cast<std::size_t>(head)];
+    KerpleGradient sum;
+    const auto subtract = [&](Index i, Index j, double query, double key) {
+      const double d = std::abs(query - key);
+      const auto of_score = static_cast<double>(grad.row(i)[j]);
+      if (config_.form == KerpleForm::Logarithmic) {
+        sum.r1 -= of_score * std::log1p(r2 * d);
+        sum.r2 -= of_score * r1 * d / (1 + r2 * d);
+      } else if (d > 0) {
+        const double power = std::pow(d, r2);
+        sum.r1 -= of_score * power;
+        sum.r2 -= of_score * r1 * power * std::log(d);
+      }
+    };
+    detail::for_each_cell(query_positions, key_positions, subtract);
+    return sum;
+  }
+
+ private:
+  static double logarithm_1_plus(double rate, double distance) noexcept {
+    return detail::logarithm_1_plus(mul_add(rate, std::abs(distance), 0.0));
+  }
+
+  /// values[u] = -r1 |from - to[u]|^r2.
+  template <class Real>
+  static void power_values(double r1, double r2, double from, const double* to, Real* values,
+                           Index count) noexcept {
+    double x[static_cast<std::size_t>(detail::block_distances)];
+    for (Index u = 0; u < count; ++u) x[u] = detail::logarithm(std::abs(from - to[u]));
+    using P = Pack<double, tier::Best>;
+    const P rate = P::broadcast(r2), none = P::broadcast(-std::numeric_limits<double>::infinity());
+    for (Index u = 0; u < count; u += P::width) {
+      // logarithm(0) is -1023 ln 2, below that of every normal number.
+      const P log = P::load(x + u);
+      exp(select_by_sign(log + P::broadcast(709), none, rate * log)).store(x + u);
+    }
+    for (Index u = 0; u < count; ++u) values[u] = static_cast<Real>(mul_add(-r1, x[u], 0.0));
+  }
+
+  void check(const char* function, Index head, std::span<const double> query_positions,
+             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+    if (head < 0 || head >= heads()) {
+      detail::fail<ShapeError>(function, "head must lie within the ", heads(), " heads but is ",
+                               head);
+    }
+    detail::check_tile(function, query_positions, key_positions, tile);
+  }
+
+  KerpleConfig config_;
+};
+
+POSENC_END

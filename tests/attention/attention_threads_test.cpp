@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// One set of bits whatever the device, its threads and how it cuts the work.
+#define EIGEN_USE_THREADS
+#include "random_call.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/kv_cache.hpp>
+
+#include <unsupported/Eigen/CXX11/Tensor>
+
+#include <algorithm>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+using attention_test::Lse;
+using attention_test::RandomCall;
+using attention_test::same_bits;
+using attention_test::Shape;
+using posenc::AttentionOptions;
+using posenc::Causal;
+using posenc::Index;
+using support::Heads;
+
+namespace {
+
+/// Cuts work into parts of a given size, the last one first, where Eigen would decide by itself.
+struct Cutter {
+  struct Cost {
+    double bytes_loaded, bytes_stored, cycles;
+  };
+  Index part;
+
+  int numThreads() const { return 5; }
+  template <class Work>
+  void parallelFor(Index count, const Cost&, const Work& work) const {
+    for (Index end = count; end > 0; end -= (std::min)(part, end)) {
+      work((std::max)(Index{0}, end - part), end);
+    }
+  }
+};
+
+/// test(device) on one, two and three threads, and for cuts of two sizes.
+template <class Test>
+void for_each_device(const Test& test) {
+  for (const int threads : {1, 2, 3}) {
+    INFO(threads << " threads");
+    Eigen::ThreadPool pool(threads);
+    test(Eigen::ThreadPoolDevice(&pool, threads));
+  }
+  for (const Index part : {1, 3}) {
+    INFO("parts of " << part);
+    test(Cutter{part});
+  }
+}
+
+template <class T, class Device>
+void run(const Device& device, RandomCall<T>& call) {
+  auto& c = call.c;
+  if (call.bias) {
+    posenc::attention(device, c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options,
+                      *call.bias);
+  } else {
+    posenc::attention(device, c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options);
+  }
+}
+
+template <class T>
+void check_devices(RandomCall<T>& call) {
+  run(Eigen::DefaultDevice(), call);
+  auto out = call.c.out;
+  auto lse = call.lse;
+  for_each_device([&](const auto& device) {
+    call.c.out.for_each([](T& x) { x = static_cast<T>(7.0F); });
+    call.lse.values.setConstant(7);
+    run(device, call);
+    CHECK(support::same_bits(call.c.out.view(), out.view()));
+    CHECK(same_bits(call.lse.view(), lse.view()));
+  });
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("attention gives the same bits on every device", "[attention][threads]", float,
+                   Eigen::bfloat16) {
+  support::Random random(1);
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+    // Many blocks of queries, as in prefill.
+    const Index kv_heads = random.integer(1, 3);
+    RandomCall<TestType> call(seed, {random.integer(1, 2), kv_heads * random.integer(1, 3),
+                                     kv_heads, random.integer(1, 300), random.integer(0, 300),
+                                     random.integer(1, 20), random.integer(1, 20)});
+    INFO("seed " << seed);
+    check_devices(call);
+  }
+}
+
+TEMPLATE_TEST_CASE("a few queries over many keys give the same bits on every device",
+                   "[attention][threads]", float, Eigen::bfloat16) {
+  support::Random random(2);
+  for (std::uint64_t seed = 101; seed <= 125; ++seed) {
+    // Fewer blocks than threads, as in decoding: the keys are shared out.
+    const Index group = random.integer(1, 7);
+    RandomCall<TestType> call(seed, {1, group, 1, random.integer(1, 4), random.integer(100, 3000),
+                                     random.integer(1, 20), random.integer(1, 40)});
+    INFO("seed " << seed);
+    check_devices(call);
+  }
+}
+
+TEST_CASE("attention over a cache gives the same bits on every device", "[attention][threads]") {
+  using S = Eigen::bfloat16;
+  constexpr Index sequences = 2, heads = 4, kv_heads = 2, keys = 1000, dim = 16;
+  support::Random random(3);
+  posenc::KvCache<S> cache(
+      {.sequences = sequences, .kv_heads = kv_heads, .head_dim = dim, .capacity = keys});
+  for (Index s = 0; s < sequences; ++s) {
+    auto k = Heads<S>::random(random, 1, keys - 100 * s, kv_heads, dim);
+    auto v = Heads<S>::random(random, 1, keys - 100 * s, kv_heads, dim);
+    cache.append(s, k.view(), v.view());
+  }
+  for (const Index queries : {1, 3, 90}) {
+    auto q = Heads<float>::random(random, sequences, queries, heads, dim);
+    Heads<float> want(sequences, queries, heads, dim);
+    const std::vector<Index> rows{1, 0};
+    const AttentionOptions<float> options{.causal = Causal::BottomRight};
+    posenc::attention(q.view(), cache, rows, want.view(), options);
+    INFO(queries << " queries");
+    for_each_device([&](const auto& device) {
+      Heads<float> out(sequences, queries, heads, dim);
+      posenc::attention(device, q.view(), cache, rows, out.view(), options);
+      CHECK(support::same_bits(out.view(), want.view()));
+    });
+  }
+}
+
+TEST_CASE("calls at the same time share inputs and a pool", "[attention][threads]") {
+  const Shape shape{2, 4, 2, 60, 400, 16, 20};
+  RandomCall<float> call(5, shape);
+  run(Eigen::DefaultDevice(), call);
+  Eigen::ThreadPool pool(2);
+  const Eigen::ThreadPoolDevice device(&pool, 2);
+  constexpr std::size_t callers = 3;
+  std::vector<Heads<float>> outs(
+      callers, Heads<float>(shape.batch, shape.queries, shape.heads, shape.value_dim));
+  std::vector<Lse<float>> lses(callers, Lse<float>(shape.batch, shape.heads, shape.queries));
+  std::vector<std::thread> threads;
+  for (std::size_t n = 0; n < callers; ++n) {
+    threads.emplace_back([&, n] {
+      auto options = call.options;
+      options.lse = lses[n].view();
+      posenc::AttentionWorkspace workspace;
+      options.workspace = &workspace;
+      for (int round = 0; round < 3; ++round) {
+        if (call.bias) {
+          posenc::attention(device, call.c.q.view(), call.c.k.view(), call.c.v.view(),
+                            outs[n].view(), options, *call.bias);
+        } else {
+          posenc::attention(device, call.c.q.view(), call.c.k.view(), call.c.v.view(),
+                            outs[n].view(), options);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t n = 0; n < callers; ++n) {
+    CHECK(support::same_bits(outs[n].view(), call.c.out.view()));
+    CHECK(same_bits(lses[n].view(), call.lse.view()));
+  }
+}

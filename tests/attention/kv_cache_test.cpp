@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: MIT
+// The cache of keys and values: what is appended comes back, wherever it went in between.
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include "support/heads.hpp"
+#include "support/throws.hpp"
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/rerotate.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+using posenc::ConfigError;
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::KvCache;
+using posenc::KvCacheConfig;
+using posenc::ShapeError;
+using support::Heads;
+using support::message_of;
+using support::to_double;
+
+namespace {
+
+constexpr Index heads = 2, dim = 5, value_dim = 19;
+
+KvCacheConfig full_cache(Index capacity, Index sequences = 1) {
+  return {.sequences = sequences,
+          .kv_heads = heads,
+          .head_dim = dim,
+          .value_dim = value_dim,
+          .capacity = capacity};
+}
+
+KvCacheConfig ring(Index window, Index max_append, Index sequences = 1) {
+  return {.sequences = sequences,
+          .kv_heads = heads,
+          .head_dim = dim,
+          .value_dim = value_dim,
+          .window = window,
+          .max_append = max_append};
+}
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+template <class S, class T>
+S stored(T x) {
+  return static_cast<S>(static_cast<posenc::Compute<T>>(x));
+}
+
+/// Keys and values of one sequence as plain rows, rounded to S: what the cache is compared to.
+template <class S>
+struct Model {
+  using Row = std::array<std::vector<S>, 2 * heads>;  ///< key and value of each head
+  std::vector<Row> rows;
+  Index first = 0;  ///< the oldest key that has to be there still
+
+  Index length() const { return static_cast<Index>(rows.size()); }
+
+  template <class T>
+  void append(HeadsView<T> k, HeadsView<T> v, Index b = 0) {
+    for (Index s = 0; s < k.seq; ++s) {
+      Row row;
+      for (Index h = 0; h < heads; ++h) {
+        for (Index d = 0; d < dim; ++d) row[at(2 * h)].push_back(stored<S>(k.row(b, s, h)[d]));
+        for (Index d = 0; d < value_dim; ++d) {
+          row[at(2 * h + 1)].push_back(stored<S>(v.row(b, s, h)[d]));
+        }
+      }
+      rows.push_back(row);
+    }
+  }
+};
+
+bool is_finite(double x) { return std::isfinite(x); }
+
+/// The tiles of a sequence hold what the model says, each number in the place that kernels read it
+/// from; past the end values are zero and the notes tell of what there is.
+template <class S>
+bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model) {
+  using namespace posenc::detail;
+  bool right = cache.length(sequence) == model.length() && cache.first(sequence) == model.first;
+  for (Index h = 0; h < heads; ++h) {
+    for (Index t = model.first / tile_keys; t * tile_keys < model.length(); ++t) {
+      const KeyTile<S> tile = cache.tile(sequence, h, t);
+      bool finite = true;
+      right &= tile.value_stride == padded_value_dim(value_dim);
+      for (Index r = 0; r < tile_keys; ++r) {
+        const Index j = t * tile_keys + r;
+        const bool there = j < model.length();
+        for (Index d = 0; d < tile.value_stride; ++d) {
+          const S got = tile.values[r * tile.value_stride + d];
+          const S want = there && d < value_dim ? model.rows[at(j)][at(2 * h + 1)][at(d)]
+                                                : static_cast<S>(0.0F);
+          right &= support::same_bits(&got, &want, 1);
+          finite &= is_finite(to_double(got));
+        }
+        for (Index d = 0; there && d < dim; ++d) {
+          const S* key = tile.keys + (r / tile_lanes * dim + d) * tile_lanes + r % tile_lanes;
+          right &= support::same_bits(key, &model.rows[at(j)][at(2 * h)][at(d)], 1);
+        }
+      }
+      right &= tile.finite == finite;
+    }
+  }
+  return right;
+}
+
+template <class S>
+bool copies_match(const KvCache<S>& cache, Index sequence, Index first, Index count,
+                  const Model<S>& model, support::Layout layout = {}) {
+  Heads<S> k(1, count, heads, dim, layout), v(1, count, heads, value_dim, layout);
+  cache.copy_keys(sequence, first, k.view(), v.view());
+  bool right = k.surroundings_kept() && v.surroundings_kept();
+  for (Index i = 0; i < count; ++i) {
+    for (Index h = 0; h < heads; ++h) {
+      const auto& row = model.rows[at(first + i)];
+      right &= support::same_bits<S>(k.view().row(0, i, h), row[at(2 * h)].data(), dim);
+      right &= support::same_bits<S>(v.view().row(0, i, h), row[at(2 * h + 1)].data(), value_dim);
+    }
+  }
+  return right;
+}
+
+template <class S>
+std::vector<S> all_of(const KvCache<S>& cache, Index sequence) {
+  const Index n = cache.length(sequence) - cache.first(sequence);
+  Heads<S> k(1, n, heads, dim), v(1, n, heads, value_dim);
+  cache.copy_keys(sequence, cache.first(sequence), k.view(), v.view());
+  std::vector<S> all;
+  k.for_each([&](S x) { all.push_back(x); });
+  v.for_each([&](S x) { all.push_back(x); });
+  return all;
+}
+
+/// Stored S, given as T.
+template <class StoredAs, class Element>
+struct Given {
+  using S = StoredAs;
+  using T = Element;
+};
+
+const auto nothing = [](auto) {};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("what is appended comes back", "[attention][cache]", (Given<float, float>),
+                   (Given<double, double>), (Given<Eigen::half, Eigen::half>),
+                   (Given<Eigen::bfloat16, Eigen::bfloat16>), (Given<Eigen::half, float>),
+                   (Given<Eigen::bfloat16, float>), (Given<float, Eigen::half>),
+                   (Given<float, Eigen::bfloat16>), (Given<Eigen::bfloat16, Eigen::half>)) {
+  using S = typename TestType::S;
+  using T = typename TestType::T;
+  support::Random random(1);
+  for (const support::Layout& layout : support::layouts()) {
+    KvCache<S> cache(full_cache(300));
+    REQUIRE(cache.capacity() == 384);
+    Model<S> model;
+    for (const Index n : {1, 1, 31, 7, 100, 128, 3}) {
+      auto k = Heads<T>::random(random, 1, n, heads, dim, layout);
+      auto v = Heads<T>::random(random, 1, n, heads, value_dim, layout);
+      cache.append(0, k.view(), v.view());
+      model.append(k.view(), v.view());
+      INFO(layout.name << ", length " << model.length());
+      REQUIRE(tiles_match(cache, 0, model));
+    }
+    CHECK(copies_match(cache, 0, 0, model.length(), model, layout));
+    CHECK(copies_match(cache, 0, 30, 101, model, layout));
+    CHECK(copies_match(cache, 0, 127, 1, model, layout));
+    CHECK(copies_match(cache, 0, model.length(), 0, model));
+    // Into the type that was given: T holds each S or was what S was rounded from.
+    Heads<T> k(1, 5, heads, dim), v(1, 5, heads, value_dim);
+    cache.copy_keys(0, 125, k.view(), v.view());
+    const S first = model.rows[125][0][0];
+    CHECK(to_double(k.view().row(0, 0, 0)[0]) == to_double(stored<T>(first)));
+  }
+}
+
+TEST_CASE("how tokens are cut into appends does not matter", "[attention][cache]") {
+  support::Random random(2);
+  const Index n = 400;
+  auto k = Heads<float>::random(random, 1, n, heads, dim);
+  auto v = Heads<float>::random(random, 1, n, heads, value_dim);
+  KvCache<Eigen::bfloat16> whole(full_cache(n));
+  whole.append(0, k.view(), v.view());
+  for (const Index piece : {1, 3, 32, 100, 128, 200}) {
+    KvCache<Eigen::bfloat16> cut(full_cache(n));
+    for (Index j = 0; j < n; j += piece) {
+      const Index count = std::min(piece, n - j);
+      cut.append(0, posenc::slice_seq(k.view(), j, count), posenc::slice_seq(v.view(), j, count));
+    }
+    for (Index t = 0; t < 4; ++t) {
+      for (Index h = 0; h < heads; ++h) {
+        const auto a = whole.tile(0, h, t), b = cut.tile(0, h, t);
+        CHECK(support::same_bits(a.keys, b.keys, 128 * dim));
+        CHECK(support::same_bits(a.values, b.values, 128 * a.value_stride));
+      }
+    }
+  }
+}
+
+TEST_CASE("tiles start on cache lines and follow each other", "[attention][cache]") {
+  const KvCache<Eigen::half> cache(full_cache(256, 3));
+  for (Index sequence = 0; sequence < 3; ++sequence) {
+    for (Index h = 0; h < heads; ++h) {
+      for (Index t = 0; t < 2; ++t) {
+        const auto tile = cache.tile(sequence, h, t);
+        CHECK(reinterpret_cast<std::uintptr_t>(tile.keys) % 64 == 0);
+        CHECK(reinterpret_cast<std::uintptr_t>(tile.values) % 32 == 0);
+        CHECK(tile.finite);
+      }
+      CHECK(cache.tile(sequence, h, 1).keys == cache.tile(sequence, h, 0).keys + 128 * dim);
+      CHECK(cache.tile(sequence, h, 1).values ==
+            cache.tile(sequence, h, 0).values + Index{128} * 32);
+    }
+  }
+}
+
+TEST_CASE("a ring holds the window of each of the last queries", "[attention][cache]") {
+  for (const Index window : {1, 100, 128, 129, 300}) {
+    for (const Index max_append : {1, 7, 128, 200}) {
+      KvCache<float> cache(ring(window, max_append));
+      const Index tiles = (window + max_append - 1 + 127) / 128 + 1;
+      REQUIRE(cache.capacity() == tiles * 128);
+      CHECK(cache.window() == window);
+      CHECK(cache.max_append() == max_append);
+      support::Random random(3);
+      Index furthest = 0;
+      for (int step = 0; step < 300; ++step) {
+        const Index n = random.integer(0, max_append);
+        const Index before = cache.length(0);
+        const Heads<float> k(1, n, heads, dim), v(1, n, heads, value_dim);
+        cache.append(0, Heads<float>(k).view(), Heads<float>(v).view());
+        furthest = std::max(furthest, cache.length(0));
+        REQUIRE(cache.length(0) == before + n);
+        REQUIRE(cache.first(0) % 128 == 0);
+        REQUIRE(cache.length(0) - cache.first(0) <= cache.capacity());
+        if (n > 0) REQUIRE(cache.first(0) <= std::max(Index{0}, before - window + 1));
+        const Index shortest = std::max({Index{0}, cache.first(0), furthest - max_append});
+        cache.truncate(0, random.integer(shortest, cache.length(0)));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("any mixture of calls leaves what a plain list would hold", "[attention][cache]",
+                   float, double, Eigen::half, Eigen::bfloat16) {
+  using S = TestType;
+  support::Random random(4);
+  const Index sequences = 3, max_append = 150;
+  for (const bool is_ring : {false, true}) {
+    KvCache<S> cache(is_ring ? ring(200, max_append, sequences) : full_cache(700, sequences));
+    std::vector<Model<S>> models(at(sequences));
+    for (int step = 0; step < 400; ++step) {
+      const Index sequence = random.integer(0, sequences - 1);
+      Model<S>& model = models[at(sequence)];
+      const auto what = random.integer(0, 9);
+      if (what <= 5) {
+        const bool all = what == 5;  // both the other two at once, last one first
+        const Index batch = all ? 2 : 1;
+        Index room = max_append;
+        std::vector<Index> ids{sequence};
+        if (all) ids = {(sequence + 2) % sequences, (sequence + 1) % sequences};
+        for (const Index id : ids) {
+          if (!is_ring) room = std::min(room, cache.capacity() - models[at(id)].length());
+        }
+        const Index n = random.integer(0, what == 0 ? std::min(room, Index{1}) : room);
+        auto k = Heads<S>::random(random, batch, n, heads, dim);
+        auto v = Heads<S>::random(random, batch, n, heads, value_dim);
+        if (n > 0 && random.integer(0, 3) == 0) {
+          v.view().row(0, n / 2, 1)[17] = std::numeric_limits<S>::infinity();
+        }
+        if (all) {
+          cache.append(ids, k.view(), v.view());
+        } else {
+          cache.append(sequence, k.view(), v.view());
+        }
+        for (Index b = 0; b < batch; ++b) {
+          Model<S>& appended = models[at(ids[at(b)])];
+          appended.append(k.view(), v.view(), b);
+          const Index begun = (appended.length() + 127) / 128 * 128;
+          appended.first = std::max(appended.first, begun - cache.capacity());
+        }
+      } else if (what == 6) {
+        const Index length = random.integer(model.first, model.length());
+        cache.truncate(sequence, length);
+        model.rows.resize(at(length));
+      } else if (what == 7) {
+        const Index to = random.integer(0, sequences - 1);
+        cache.copy(sequence, to);
+        models[at(to)] = Model<S>(model);
+      } else if (what == 8 && !is_ring) {
+        const Index first = random.integer(0, model.length());
+        const Index count = random.integer(0, model.length() - first);
+        cache.erase(sequence, first, count, nothing);
+        model.rows.erase(model.rows.begin() + first, model.rows.begin() + first + count);
+      } else if (what == 9 && random.integer(0, 3) == 0) {
+        cache.clear(sequence);
+        model = {};
+      }
+      for (Index n = 0; n < sequences; ++n) {
+        INFO("step " << step << ", call " << what << ", sequence " << n);
+        REQUIRE(tiles_match(cache, n, models[at(n)]));
+      }
+      const Index first = random.integer(model.first, model.length());
+      REQUIRE(copies_match(cache, sequence, first, model.length() - first, model));
+    }
+  }
+}
+
+TEST_CASE("a tile tells of values that are not finite until it begins anew", "[attention][cache]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  KvCache<Eigen::half> cache(ring(1, 128));
+  REQUIRE(cache.capacity() == 256);
+  Heads<float> k(1, 128, heads, dim), v(1, 128, heads, value_dim);
+  const auto fill = [&](float value) { v.for_each([&](float& x) { x = value; }); };
+  fill(1);
+  v.view().row(0, 100, 1)[18] = nan;
+  cache.append(0, k.view(), v.view());
+  CHECK(cache.tile(0, 0, 0).finite);
+  CHECK_FALSE(cache.tile(0, 1, 0).finite);
+  fill(65520);  // above the greatest half
+  cache.append(0, k.view(), v.view());
+  CHECK_FALSE(cache.tile(0, 0, 1).finite);
+  fill(65519);
+  const auto one = [](HeadsView<float> x) { return posenc::slice_seq(x, 0, 1); };
+  cache.append(0, one(k.view()), one(v.view()));
+  CHECK(cache.first(0) == 128);
+  CHECK(cache.tile(0, 0, 2).finite);
+  CHECK(cache.tile(0, 1, 2).finite);
+  CHECK(cache.tile(0, 1, 2).values == cache.tile(0, 1, 0).values);
+  v.view().row(0, 0, 0)[0] = nan;
+  cache.append(0, one(k.view()), one(v.view()));
+  CHECK_FALSE(cache.tile(0, 0, 2).finite);
+  cache.truncate(0, 257);
+  CHECK(cache.tile(0, 0, 2).finite);
+}
+
+TEMPLATE_TEST_CASE("a context shift leaves the keys of a shorter context", "[attention][cache]",
+                   float, double, Eigen::bfloat16) {
+  using S = TestType;
+  using Real = posenc::Compute<S>;
+  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
+  const Index n = 300, sinks = 4, removed = 90;
+  support::Random random(5);
+  auto k = Heads<Real>::random(random, 1, n, heads, 9), plain = k;
+  auto v = Heads<Real>::random(random, 1, n, heads, 3);
+  rope.rotate(k.view(), posenc::Positions::range(0, n));
+  KvCache<S> cache({.kv_heads = heads, .head_dim = 9, .value_dim = 3, .capacity = n});
+  cache.append(0, k.view(), v.view());
+  Index seen = 0;
+  cache.erase(0, sinks, removed, [&](auto keys) {
+    seen += keys.seq;
+    posenc::shift_keys(keys, rope, {-removed});
+  });
+  CHECK(seen == n - sinks - removed);
+  REQUIRE(cache.length(0) == n - removed);
+  Heads<Real> got_k(1, n - removed, heads, 9), got_v(1, n - removed, heads, 3);
+  cache.copy_keys(0, 0, got_k.view(), got_v.view());
+  double worst = 0;
+  for (Index j = 0; j < n - removed; ++j) {
+    const Index source = j < sinks ? j : j + removed;
+    auto want = posenc::slice_seq(plain.view(), source, 1);
+    rope.rotate(want, posenc::Positions::range(j, 1));
+    for (Index h = 0; h < heads; ++h) {
+      for (Index d = 0; d < 9; ++d) {
+        const double difference =
+            to_double(want.row(0, 0, h)[d]) - to_double(got_k.view().row(0, j, h)[d]);
+        worst = std::max(worst, std::abs(difference));
+      }
+      for (Index d = 0; d < 3; ++d) {
+        const S value = stored<S>(v.view().row(0, source, h)[d]);
+        REQUIRE(to_double(got_v.view().row(0, j, h)[d]) == to_double(value));
+      }
+    }
+  }
+  // Rounded when stored and when moved, of numbers below 8.
+  CHECK(worst < 4 * support::rounding<S>(8));
+}
+
+TEST_CASE("keys are updated in place", "[attention][cache]") {
+  KvCache<float> cache(ring(150, 100));
+  support::Random random(6);
+  for (int i = 0; i < 7; ++i) {
+    auto k = Heads<float>::random(random, 1, 99, heads, dim);
+    auto v = Heads<float>::random(random, 1, 99, heads, value_dim);
+    cache.append(0, k.view(), v.view());
+  }
+  REQUIRE(cache.first(0) == 384);
+  const auto before = all_of(cache, 0);
+  Index next = cache.first(0);
+  cache.update_keys(0, [&](HeadsView<float> keys, Index first) {
+    CHECK(first == next);
+    CHECK(keys.heads == heads);
+    CHECK(keys.dim == dim);
+    next += keys.seq;
+    for (Index s = 0; s < keys.seq; ++s) {
+      for (Index h = 0; h < heads; ++h) keys.row(0, s, h)[1] += static_cast<float>(first + s);
+    }
+  });
+  CHECK(next == cache.length(0));
+  const auto after = all_of(cache, 0);
+  for (std::size_t n = 0; n < before.size(); ++n) {
+    const Index i = static_cast<Index>(n);
+    const bool changed = i < (next - 384) * heads * dim && i % dim == 1;
+    const Index key = 384 + i / (heads * dim);
+    REQUIRE(after[n] == (changed ? before[n] + static_cast<float>(key) : before[n]));
+  }
+}
+
+TEST_CASE("a cache is a value", "[attention][cache]") {
+  support::Random random(7);
+  auto k = Heads<float>::random(random, 1, 140, heads, dim);
+  auto v = Heads<float>::random(random, 1, 140, heads, value_dim);
+  KvCache<float> cache(full_cache(384, 2));
+  const std::size_t numbers = at(2 * heads * 384 * (dim + 32));
+  CHECK(cache.bytes() >= 4 * numbers);
+  CHECK(cache.bytes() < 4 * numbers + 200);
+  cache.append(1, k.view(), v.view());
+  const auto before = all_of(cache, 1);
+  KvCache<float> copy = cache;
+  copy.append(1, k.view(), v.view());
+  CHECK(all_of(cache, 1) == before);
+  const auto longer = all_of(copy, 1);
+  cache = std::move(copy);
+  CHECK(all_of(cache, 1) == longer);
+  CHECK(cache.length(0) == 0);
+}
+
+TEST_CASE("a cache without sense is refused", "[attention][cache][errors]") {
+  const auto error = [](KvCacheConfig config) {
+    return message_of<ConfigError>([&] { KvCache<float> cache(config); });
+  };
+  const KvCacheConfig good = full_cache(10);
+  REQUIRE(error(good) == "nothing was thrown");
+  auto bad = good;
+  bad.kv_heads = 0;
+  CHECK(error(bad) == "posenc::KvCache: kv_heads must be positive but is 0");
+  bad = good;
+  bad.head_dim = -1;
+  CHECK(error(bad) == "posenc::KvCache: head_dim must be positive but is -1");
+  bad = good;
+  bad.sequences = 0;
+  CHECK(error(bad) == "posenc::KvCache: sequences must be positive but is 0");
+  bad = good;
+  bad.value_dim = -3;
+  CHECK(error(bad) == "posenc::KvCache: value_dim must not be negative but is -3");
+  bad = good;
+  bad.max_append = 0;
+  CHECK(error(bad) == "posenc::KvCache: max_append must be positive but is 0");
+  const std::string either =
+      "posenc::KvCache: either capacity or window must be given, but they are ";
+  bad = good;
+  bad.capacity = 0;
+  CHECK(error(bad) == either + "0 and 0");
+  bad.capacity = 10;
+  bad.window = 20;
+  CHECK(error(bad) == either + "10 and 20");
+  bad = good;
+  bad.capacity = std::numeric_limits<Index>::max();
+  CHECK(error(bad) == "posenc::KvCache: capacity must be at most 2^40 but is 9223372036854775807");
+  bad.capacity = Index{1} << 40;
+  bad.head_dim = 1 << 20;
+  CHECK(
+      error(bad) ==
+      "posenc::KvCache: no memory holds 1 sequences of 1099511627776 keys with 2 heads of 1048576 "
+      "and 19 numbers");
+}
+
+TEST_CASE("bad calls name their rule and write nothing", "[attention][cache][errors]") {
+  KvCache<float> cache(full_cache(256, 3)), small_ring(ring(10, 4));
+  support::Random random(8);
+  const auto some = [&](Index batch, Index n, Index h, Index d) {
+    return Heads<float>::random(random, batch, n, h, d);
+  };
+  auto k = some(1, 200, heads, dim), v = some(1, 200, heads, value_dim);
+  cache.append(1, k.view(), v.view());
+  const auto before = all_of(cache, 1);
+
+  const auto append = [&](auto sequences, Heads<float> keys, Heads<float> values) {
+    return message_of<ShapeError>([&] { cache.append(sequences, keys.view(), values.view()); });
+  };
+  const std::string name = "posenc::KvCache::append: ";
+  CHECK(append(Index{1}, some(2, 3, heads, dim), some(2, 3, heads, value_dim)) ==
+        name + "k [2, 3, 2, 5] must be [1, n, 2, 5]");
+  CHECK(append(Index{1}, some(1, 3, 1, dim), some(1, 3, 1, value_dim)) ==
+        name + "k [1, 3, 1, 5] must be [1, n, 2, 5]");
+  CHECK(append(Index{1}, some(1, 3, heads, 6), some(1, 3, heads, value_dim)) ==
+        name + "k [1, 3, 2, 6] must be [1, n, 2, 5]");
+  CHECK(append(Index{1}, some(1, 3, heads, dim), some(1, 4, heads, value_dim)) ==
+        name + "v [1, 4, 2, 19] must be [1, 3, 2, 19]");
+  CHECK(append(Index{1}, some(1, 3, heads, dim), some(1, 3, heads, dim)) ==
+        name + "v [1, 3, 2, 5] must be [1, 3, 2, 19]");
+  CHECK(append(Index{3}, some(1, 3, heads, dim), some(1, 3, heads, value_dim)) ==
+        name + "sequence 3 must lie within [0, 3)");
+  CHECK(append(Index{-1}, some(1, 3, heads, dim), some(1, 3, heads, value_dim)) ==
+        name + "sequence -1 must lie within [0, 3)");
+  CHECK(append(std::vector<Index>{0, 2, 0}, some(3, 3, heads, dim), some(3, 3, heads, value_dim)) ==
+        name + "sequence 0 is named twice");
+  // Sequence 0 has room; nothing goes there either.
+  CHECK(append(std::vector<Index>{0, 1}, some(2, 57, heads, dim), some(2, 57, heads, value_dim)) ==
+        name + "sequence 1 holds 200 keys, and with 57 more would pass the capacity of 256");
+  CHECK(message_of<ShapeError>([&] {
+          small_ring.append(0, some(1, 5, heads, dim).view(), some(1, 5, heads, value_dim).view());
+        }) == name + "a ring (window 10) takes at most max_append = 4 keys at once but got 5");
+
+  Heads<float> out_k(1, 3, heads, dim), out_v(1, 3, heads, value_dim);
+  const auto copy_keys = [&](Index sequence, Index first) {
+    return message_of<ShapeError>(
+        [&] { cache.copy_keys(sequence, first, out_k.view(), out_v.view()); });
+  };
+  CHECK(copy_keys(1, 198) ==
+        "posenc::KvCache::copy_keys: 3 keys from key 198 on must lie within [0, 200), the keys of "
+        "sequence 1");
+  CHECK(copy_keys(1, -1) != "nothing was thrown");
+  CHECK(copy_keys(5, 0) == "posenc::KvCache::copy_keys: sequence 5 must lie within [0, 3)");
+  CHECK(message_of<ShapeError>([&] { cache.copy_keys(1, 0, out_k.view(), out_k.view()); }) ==
+        "posenc::KvCache::copy_keys: v [1, 3, 2, 5] must be [1, 3, 2, 19]");
+  CHECK(out_k.surroundings_kept());
+
+  const auto truncate = [&](Index length) {
+    return message_of<ShapeError>([&] { cache.truncate(1, length); });
+  };
+  CHECK(
+      truncate(201) ==
+      "posenc::KvCache::truncate: the new length must lie within [0, 200], the keys of sequence 1, "
+      "but is 201");
+  CHECK(truncate(-1) != "nothing was thrown");
+
+  const auto erase = [&](Index first, Index count) {
+    return message_of<ShapeError>([&] { cache.erase(1, first, count, nothing); });
+  };
+  CHECK(erase(100, 101) ==
+        "posenc::KvCache::erase: 101 keys from key 100 on must lie within [0, 200), the keys of "
+        "sequence 1");
+  CHECK(erase(-1, 1) != "nothing was thrown");
+  CHECK(erase(3, -1) != "nothing was thrown");
+  CHECK(erase(3, std::numeric_limits<Index>::max()) != "nothing was thrown");
+  CHECK(message_of<ConfigError>([&] { small_ring.erase(0, 0, 0, nothing); }) ==
+        "posenc::KvCache::erase: a ring (window 10) forgets its oldest keys alone; none can be "
+        "erased");
+
+  for (const Index bad : {-1, 3}) {
+    CHECK(message_of<ShapeError>([&] { cache.clear(bad); }) != "nothing was thrown");
+    CHECK(message_of<ShapeError>([&] { cache.copy(bad, 0); }) != "nothing was thrown");
+    CHECK(message_of<ShapeError>([&] { cache.copy(0, bad); }) != "nothing was thrown");
+    CHECK(message_of<ShapeError>([&] { (void)cache.length(bad); }) != "nothing was thrown");
+    CHECK(message_of<ShapeError>([&] { (void)cache.first(bad); }) != "nothing was thrown");
+    CHECK(message_of<ShapeError>([&] { cache.update_keys(bad, [](auto, Index) {}); }) !=
+          "nothing was thrown");
+  }
+  CHECK(cache.length(0) == 0);
+  CHECK(all_of(cache, 1) == before);
+  CHECK(small_ring.length(0) == 0);
+}

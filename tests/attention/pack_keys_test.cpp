@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Keys and values on their way into tiles and back.
+#include "simd/tiers.hpp"
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include "support/heads.hpp"
+#include <posenc/attention/pack_keys.hpp>
+
+#include <Eigen/Core>
+
+#include <limits>
+#include <tuple>
+#include <vector>
+
+using posenc::Index;
+using posenc::detail::tile_lanes;
+using support::to_double;
+
+namespace {
+
+/// Stored S from tensors of T on a tier.
+template <class StoredAs, class Element, class TheTier>
+struct Way {
+  using S = StoredAs;
+  using T = Element;
+  using Tier = TheTier;
+};
+
+template <class Tier>
+using WaysOn =
+    std::tuple<Way<float, float, Tier>, Way<double, double, Tier>, Way<float, Eigen::half, Tier>,
+               Way<Eigen::half, float, Tier>, Way<Eigen::bfloat16, float, Tier>,
+               Way<Eigen::bfloat16, Eigen::bfloat16, Tier>>;
+template <class... Tiers>
+using WaysOnAll =
+    tiers::Joined<std::conditional_t<tiers::tier::allowed<Tiers>, WaysOn<Tiers>, std::tuple<>>...>;
+using Ways = WaysOnAll<tiers::tier::Scalar, tiers::tier::Sse2, tiers::tier::Avx2,
+                       tiers::tier::Avx512, tiers::tier::Neon>;
+
+template <class S>
+S marker() {
+  return static_cast<S>(-77.0F);
+}
+
+/// One rounding, by Eigen's conversions.
+template <class S, class T>
+S stored(T x) {
+  return static_cast<S>(static_cast<posenc::Compute<T>>(x));
+}
+
+template <class S>
+bool same(S a, S b) {
+  return support::same_bits(&a, &b, 1);
+}
+
+template <class T>
+std::vector<T> random_rows(Index count, std::uint64_t seed) {
+  std::vector<T> rows(static_cast<std::size_t>(count));
+  support::Random(seed).fill_normal(rows);
+  return rows;
+}
+
+const Index extents[]{0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("keys go into lanes and come back", "[attention][cache]", Ways) {
+  using S = typename TestType::S;
+  using T = typename TestType::T;
+  using Tier = typename TestType::Tier;
+  for (const Index dim : {0, 1, 3, 4, 8, 15, 16, 17, 40, 64, 100}) {
+    for (const Index count : extents) {
+      for (const Index first : {Index{0}, Index{1}, (tile_lanes - count) / 2, tile_lanes - count}) {
+        if (first + count > tile_lanes) continue;
+        const Index stride = dim + 3;
+        const auto k = random_rows<T>(count * stride, 1);
+        std::vector<S> block(static_cast<std::size_t>(dim * tile_lanes + 1), marker<S>());
+        posenc::detail::pack_keys<Tier>(k.data(), stride, first, count, dim, block.data());
+        bool right = same(block.back(), marker<S>());
+        for (Index d = 0; d < dim; ++d) {
+          for (Index lane = 0; lane < tile_lanes; ++lane) {
+            const bool ours = lane >= first && lane < first + count;
+            const S want = ours
+                               ? stored<S>(k[static_cast<std::size_t>((lane - first) * stride + d)])
+                               : marker<S>();
+            right &= same(block[static_cast<std::size_t>(d * tile_lanes + lane)], want);
+          }
+        }
+        std::vector<T> back(k.size() + 1, marker<T>());
+        posenc::detail::unpack_keys<Tier>(block.data(), first, count, dim, back.data(), stride);
+        right &= same(back.back(), marker<T>());
+        for (std::size_t n = 0; n < k.size(); ++n) {
+          const bool between = static_cast<Index>(n) % stride >= dim;
+          right &= same(back[n], between ? marker<T>() : stored<T>(stored<S>(k[n])));
+        }
+        INFO("dim " << dim << ", lanes " << first << " + " << count);
+        REQUIRE(right);
+      }
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("values are padded with zeros", "[attention][cache]", Ways) {
+  using S = typename TestType::S;
+  using T = typename TestType::T;
+  using Tier = typename TestType::Tier;
+  for (const Index dim : {0, 1, 3, 8, 15, 16, 17, 33, 48}) {
+    for (const Index count : {0, 1, 5}) {
+      const Index stride = dim + 3, padded = posenc::detail::padded_value_dim(dim);
+      const auto v = random_rows<T>(count * stride, 2);
+      std::vector<S> out(static_cast<std::size_t>(count * padded + 1), marker<S>());
+      CHECK(posenc::detail::pack_values<Tier>(v.data(), stride, count, dim, out.data(), padded));
+      bool right = same(out.back(), marker<S>());
+      for (Index j = 0; j < count; ++j) {
+        for (Index d = 0; d < padded; ++d) {
+          const S want = d < dim ? stored<S>(v[static_cast<std::size_t>(j * stride + d)]) : S(0);
+          right &= same(out[static_cast<std::size_t>(j * padded + d)], want);
+        }
+      }
+      INFO("dim " << dim << ", count " << count);
+      REQUIRE(right);
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("values that are not finite are noticed wherever they are",
+                        "[attention][cache]", Ways) {
+  using S = typename TestType::S;
+  using T = typename TestType::T;
+  using Tier = typename TestType::Tier;
+  using Limits = std::numeric_limits<float>;
+  const Index count = 3, dim = 37, stride = dim + 2, padded = posenc::detail::padded_value_dim(dim);
+  std::vector<S> out(static_cast<std::size_t>(count * padded));
+  const auto finite = [&](const std::vector<T>& v) {
+    const bool noticed =
+        posenc::detail::pack_values<Tier>(v.data(), stride, count, dim, out.data(), padded);
+    CHECK(posenc::detail::all_finite<Tier>(out.data(), count * padded) == noticed);
+    return noticed;
+  };
+  for (const float hostile : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
+    for (Index n = 0; n < count * stride; ++n) {
+      std::vector<T> v(static_cast<std::size_t>(count * stride), T(-1));
+      v[static_cast<std::size_t>(n)] = static_cast<T>(hostile);
+      const bool between = n % stride >= dim;
+      REQUIRE(finite(v) == between);
+    }
+  }
+  // A number that is only finite before it is stored.
+  std::vector<T> v(static_cast<std::size_t>(count * stride), T(0));
+  v[5] = std::numeric_limits<T>::max();
+  CHECK(finite(v) == (to_double(static_cast<S>(static_cast<posenc::Compute<T>>(v[5]))) <
+                      std::numeric_limits<double>::infinity()));
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// KERPLE's two forms: values, cuts, gradients, bad settings.
+#include "reference/kerple.hpp"
+
+#include "bias/tiles.hpp"
+#include "support/catch.hpp"
+#include "support/heads.hpp"
+#include "support/throws.hpp"
+#include "support/worse.hpp"
+#include <posenc/bias/kerple.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::Kerple;
+using posenc::KerpleConfig;
+using posenc::KerpleForm;
+using posenc::MatrixView;
+using posenc::ShapeError;
+using support::message_of;
+using tiles::run;
+using tiles::Values;
+
+namespace {
+
+const KerpleConfig logarithmic{
+    .form = KerpleForm::Logarithmic, .r1 = {1.3, 0.01, 7}, .r2 = {0.4, 3, 1e-5}};
+const KerpleConfig power{.form = KerpleForm::Power, .r1 = {1.3, 0.01, 7}, .r2 = {0.4, 2, 1e-2}};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("KERPLE equals the reference", "[kerple]", float, double) {
+  using Real = TestType;
+  for (const KerpleConfig& config : {logarithmic, power}) {
+    const Kerple kerple(config);
+    REQUIRE(kerple.heads() == 3);
+    const bool is_power = config.form == KerpleForm::Power;
+    for (const auto& [queries, keys] : {std::pair<Values, Values>{run(70, 40), run(0, 150)},
+                                        {{0, 5, 0.25, 1e6}, {0, 6, -3, 2.5}}}) {
+      for (std::size_t h = 0; h < 3; ++h) {
+        const auto tile = tiles::added<Real>(kerple, static_cast<Index>(h), queries, keys);
+        double worst = 0;
+        for (std::size_t i = 0; i < queries.size(); ++i) {
+          for (std::size_t j = 0; j < keys.size(); ++j) {
+            const double want =
+                reference::kerple_bias(is_power, config.r1[h], config.r2[h], queries[i], keys[j]);
+            const double exponent = config.r2[h] * std::log(std::abs(queries[i] - keys[j]));
+            // 1 ulp is two roundings.
+            const double ulps =
+                is_power && std::isfinite(exponent) ? 3 + 2 * std::abs(exponent) : 2;
+            const double tolerance = support::rounding<Real>(2 * std::abs(want)) +
+                                     support::rounding<double>(ulps * std::abs(want));
+            const double error = std::abs(static_cast<double>(tile[i * keys.size() + j]) - want);
+            worst = support::worse(worst, tolerance == 0 ? error : error / tolerance);
+          }
+        }
+        CAPTURE(is_power, h);
+        CHECK(worst <= 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("KERPLE adds nothing where query and key meet", "[kerple]") {
+  for (const KerpleConfig& config : {logarithmic, power}) {
+    for (const Index head : {0, 1, 2}) {
+      CHECK(tiles::added<double>(Kerple(config), head, Values{3, 7.5}, Values{3})[0] == 0);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("KERPLE's scores do not depend on the tile", "[kerple]", float, double) {
+  tiles::check_single_scores<TestType>(Kerple(logarithmic), 0);
+  tiles::check_single_scores<TestType>(Kerple(power), 2);
+}
+
+TEMPLATE_TEST_CASE("KERPLE's gradient equals finite differences", "[kerple]", float, double) {
+  using Real = TestType;
+  const Values queries{3, 4, 8}, keys{0, 1, 2, 3, 9};
+  std::vector<Real> grad(15);
+  support::Random(4).fill_normal(grad);
+  const MatrixView<const Real> view{grad.data(), 3, 5, 5};
+  for (const KerpleConfig& config : {logarithmic, power}) {
+    const auto loss = [&](const KerpleConfig& at, Index head) {
+      const auto tile = tiles::added<double>(Kerple(at), head, queries, keys);
+      double sum = 0;
+      for (std::size_t i = 0; i < tile.size(); ++i) sum += tile[i] * static_cast<double>(grad[i]);
+      return sum;
+    };
+    // Error of a central difference: h^2 / 6 times the third derivative, and rounding / h.
+    const double step = 0x1p-17;
+    for (const std::size_t h : {0U, 1U, 2U}) {
+      const auto head = static_cast<Index>(h);
+      const posenc::KerpleGradient got = Kerple(config).gradient<Real>(head, queries, keys, view);
+      const auto difference = [&](std::vector<double> KerpleConfig::*of) {
+        KerpleConfig more = config, less = config;
+        const double width = step * (config.*of)[h];
+        (more.*of)[h] += width;
+        (less.*of)[h] -= width;
+        return (loss(more, head) - loss(less, head)) / ((more.*of)[h] - (less.*of)[h]);
+      };
+      CAPTURE(static_cast<int>(config.form), h);
+      if (config.form == KerpleForm::Logarithmic || config.r2[h] < 2) {
+        CHECK(got.r2 == Approx(difference(&KerpleConfig::r2)).epsilon(1e-7).margin(1e-8));
+      }
+      CHECK(got.r1 == Approx(difference(&KerpleConfig::r1)).epsilon(1e-7).margin(1e-8));
+    }
+  }
+}
+
+TEST_CASE("KERPLE checks its settings", "[kerple][errors]") {
+  const auto refuse = [](const KerpleConfig& config) {
+    return message_of<ConfigError>([&] { Kerple{config}; });
+  };
+  const auto logarithm = KerpleForm::Logarithmic;
+  const std::string name = "posenc::Kerple: ";
+  CHECK(refuse({.r1 = {1}, .r2 = {1}}) == name + "form must be given as Logarithmic or Power");
+  CHECK(refuse({.form = logarithm}) ==
+        name + "r1 and r2 must have a value for each head but have 0 and 0");
+  CHECK(refuse({.form = logarithm, .r1 = {1, 2}, .r2 = {1}}) ==
+        name + "r1 and r2 must have a value for each head but have 2 and 1");
+  CHECK(refuse({.form = logarithm, .r1 = {1, 0}, .r2 = {1, 1}}) ==
+        name + "r1 must be positive and finite but one is 0");
+  CHECK(refuse({.form = logarithm, .r1 = {1}, .r2 = {-1}}) ==
+        name + "r2 must be positive and finite but one is -1");
+  CHECK(refuse({.form = logarithm, .r1 = {1}, .r2 = {std::numeric_limits<double>::infinity()}}) ==
+        name + "r2 must be positive and finite but one is inf");
+  CHECK(refuse({.form = KerpleForm::Power, .r1 = {1}, .r2 = {2.5}}) ==
+        name + "r2 must be positive and at most 2 but one is 2.5");
+}
+
+TEST_CASE("KERPLE checks head and tile before it writes", "[kerple][errors]") {
+  const Kerple kerple(power);
+  std::vector<float> scores(6, 5);
+  const MatrixView<float> tile{scores.data(), 2, 3, 3};
+  const Values two{0, 1}, three{0, 1, 2};
+  CHECK(message_of<ShapeError>([&] { kerple.add(3, two, three, tile); }) ==
+        "posenc::Kerple::add: head must lie within the 3 heads but is 3");
+  CHECK(message_of<ShapeError>([&] { kerple.add(0, three, three, tile); }) ==
+        "posenc::Kerple::add: the tile [2, 3] must be queries by keys, 3 by 3");
+  CHECK(message_of<ShapeError>([&] { kerple.gradient<float>(-1, two, three, tile); }) ==
+        "posenc::Kerple::gradient: head must lie within the 3 heads but is -1");
+  CHECK(scores == std::vector<float>(6, 5));
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// The logarithms that biases are made of.
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include "support/worse.hpp"
+#include <posenc/bias/logarithm.hpp>
+
+#include <cmath>
+#include <vector>
+
+using posenc::detail::logarithm;
+using posenc::detail::logarithm_1_plus;
+
+namespace {
+
+/// |got - want| in units of the last place of want.
+double ulps(double got, long double want) {
+  const double nearest = std::abs(static_cast<double>(want));
+  const double unit = std::nextafter(nearest, 2 * nearest + 1) - nearest;
+  return static_cast<double>(std::abs(static_cast<long double>(got) - want) /
+                             static_cast<long double>(unit));
+}
+
+/// From all magnitudes, and many near 1.
+std::vector<double> arguments() {
+  support::Random random(5);
+  std::vector<double> all{0x1p-1022, 0x1.fffffffffffffp1023, 0.5, 2, std::sqrt(0.5), std::sqrt(2)};
+  for (int i = 0; i < 40000; ++i) {
+    all.push_back(std::exp2(random.uniform(-1000, 1000)));
+    all.push_back(std::exp2(random.uniform(-60, 60)));
+    all.push_back(std::exp2(random.uniform(-1, 1)));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("logarithm is within 1 ulp", "[logarithm]") {
+  CHECK(logarithm(1) == 0);
+  double worst = 0;
+  for (const double x : arguments()) {
+    worst = support::worse(worst, ulps(logarithm(x), std::log(static_cast<long double>(x))));
+  }
+  CHECK(worst <= 1);
+}
+
+TEST_CASE("logarithm_1_plus is within 1 ulp, also of small numbers", "[logarithm]") {
+  CHECK(logarithm_1_plus(0) == 0);
+  double worst = 0;
+  for (const double y : arguments()) {
+    worst =
+        support::worse(worst, ulps(logarithm_1_plus(y), std::log1p(static_cast<long double>(y))));
+  }
+  CHECK(worst <= 1);
+}
+
+TEST_CASE("the logarithm of zero lies below all others", "[logarithm]") {
+  CHECK(logarithm(0) < -709);
+  CHECK(logarithm(0x1p-1022) > -709);
+}
