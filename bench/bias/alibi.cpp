@@ -72,6 +72,9 @@ void add_alibi() {
   const std::string model = "bias/bloom_176b/";
   bench::add(model + "decode_4096/alibi",
              [](benchmark::State& state) { alibi_case(state, 112, 1, 4096); });
+  // What attention gives to a bias at a time.
+  bench::add(model + "tile_12x128/alibi",
+             [](benchmark::State& state) { alibi_case(state, 1, 12, 128); });
   bench::add(model + "tile_64x1024/alibi",
              [](benchmark::State& state) { alibi_case(state, 1, 64, 1024); });
   bench::add(model + "prefill_1024_16_heads/alibi",

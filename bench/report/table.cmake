@@ -8,35 +8,72 @@ file(READ "${OUTPUT}.json" json)
 cases(names "${json}")
 preface(where "${json}")
 
-# rows(<out> <regular expression of cases>): the table of some cases.
-function(rows out wanted)
-  set(table)
+set(of_arithmetic "^(attention|limits/multiply_add)")
+
+# others(<out> <benchmark as JSON>): what only some cases tell.
+function(others out benchmark)
+  set(told)
+  foreach(
+    key_and_text IN
+    ITEMS "vs_float;of float's time"
+          "vs_std_sin;x std::cos, std::sin"
+          "vs_plain_attention;of plain attention's time"
+          "vs_one_thread;x one thread"
+          "vs_parts;of its parts' time")
+    list(POP_FRONT key_and_text key)
+    counter(value "${benchmark}" ${key} 2)
+    if(value)
+      list(APPEND told "${value} ${key_and_text}")
+    endif()
+  endforeach()
+  list(JOIN told ", " told)
+  set(${out} "${told}" PARENT_SCOPE)
+endfunction()
+
+# times(<out> <benchmark as JSON> <counter>): how many times faster.
+function(times out benchmark name)
+  counter(value "${benchmark}" ${name} 2)
+  if(value)
+    string(APPEND value " x")
+  endif()
+  set(${out} "${value}" PARENT_SCOPE)
+endfunction()
+
+# rows(<out> <regular expressions>...): the tables of the cases that one of them matches, of those that move bytes and of those
+# that compute.
+function(rows out)
+  set(moving)
+  set(computing)
   foreach(name IN LISTS names)
-    if(NOT name MATCHES "${wanted}")
+    set(wanted OFF)
+    foreach(expression IN LISTS ARGN)  # one for all would have more groups than CMake takes
+      if(name MATCHES "^(${expression})$")
+        set(wanted ON)
+      endif()
+    endforeach()
+    if(NOT wanted)
       continue()
     endif()
     set(benchmark "${CASES_${name}}")
     string(JSON nanoseconds GET "${benchmark}" real_time)
     duration(time "${nanoseconds}")
-    counter(rate "${benchmark}" "GB/s" 0)
-    foreach(key IN ITEMS vs_limit vs_plain vs_eigen vs_float vs_std_sin)
-      counter(${key} "${benchmark}" ${key} 2)
-    endforeach()
-    set(others)
-    if(vs_float)
-      list(APPEND others "${vs_float} of float's time")
+    others(others "${benchmark}")
+    if(name MATCHES "${of_arithmetic}")
+      counter(rate "${benchmark}" flop_rate 0)
+      counter(of_fma_peak "${benchmark}" of_fma_peak 2)
+      counter(of_read_bandwidth "${benchmark}" of_read_bandwidth 2)
+      counter(workspace "${benchmark}" workspace_kib 0)
+      times(vs_naive "${benchmark}" vs_naive)
+      string(
+        APPEND computing
+        "| ${name} | ${time} | ${rate} | ${of_fma_peak} | ${of_read_bandwidth} | ${vs_naive} | ${workspace} | ${others} |\n")
+    else()
+      counter(rate "${benchmark}" "GB/s" 0)
+      counter(vs_limit "${benchmark}" vs_limit 2)
+      times(vs_plain "${benchmark}" vs_plain)
+      times(vs_eigen "${benchmark}" vs_eigen)
+      string(APPEND moving "| ${name} | ${time} | ${rate} | ${vs_limit} | ${vs_plain} | ${vs_eigen} | ${others} |\n")
     endif()
-    if(vs_std_sin)
-      list(APPEND others "${vs_std_sin} x std::cos, std::sin")
-    endif()
-    list(JOIN others ", " others)
-    foreach(key IN ITEMS vs_plain vs_eigen)
-      if(${key})
-        string(APPEND ${key} " x")
-      endif()
-    endforeach()
-    string(APPEND table
-           "| ${name} | ${time} | ${rate} | ${vs_limit} | ${vs_plain} | ${vs_eigen} | ${others} |\n")
   endforeach()
   set(${out}
       "${where}
@@ -46,17 +83,26 @@ many times faster it is than a plain loop compiled with the same flags, than Eig
 
 | case | time | GB/s | beside the limit | plain loop | Eigen | others |
 | --- | ---: | ---: | ---: | ---: | ---: | --- |
-${table}"
+${moving}
+Attention: time of a call (median), useful GFLOP/s (4 a feature, head and pair of a query and a key that it sees; of a causal
+prompt S^2 / 2 pairs), as a share of the peak of multiply-adds in registers; for single tokens, the share of the bandwidth at
+which the same bytes can be read and added up; how many times faster than two Eigen products with a softmax between them, a
+head at a time; and KiB of scratch memory. Plain attention's time is that of as many useful operations.
+
+| case | time | GFLOP/s | of the peak | of the bandwidth | naive Eigen | KiB | others |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
+${computing}"
       PARENT_SCOPE)
 endfunction()
 
-rows(all ".")
+rows(all ".*")
 file(WRITE "${OUTPUT}.md" "${all}")
 message(STATUS "all cases: ${OUTPUT}.md")
 
 set(rotary "rotary/llama3_8b/(decode|prefill_512|prefill_4096)/(half|interleaved)/(table|on_the_fly|qk_on_the_fly|bf16_table)")
 set(others "rotary/gpt_neox_20b/prefill_512/half/table|rotary/gptj_6b/prefill_512/interleaved/table|batch_64/learned|x_4096/sinusoidal|alibi|angles/table.*")
-rows(some "^(${rotary}|.*(${others}))$")
+set(attention "attention/(module/.*|llama3_8b/.*|llama2_7b/(prefill_(128|1024|4096)|decode_4096(/bf16_cache)?))")
+rows(some "${rotary}" "((additive|bias)/.*)?(${others})" "${attention}")
 file(WRITE "${OUTPUT}_readme.md" "${some}")
 message(STATUS "the README's: ${OUTPUT}_readme.md")
 

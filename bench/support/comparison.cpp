@@ -7,7 +7,7 @@
 namespace bench {
 namespace {
 
-constexpr double shortest_repetition = 5e-3, slow_call = 50e-3;  // seconds
+constexpr double shortest_repetition = 5e-3, slow_call = 50e-3, slowest_call = 0.2;  // seconds
 constexpr Index rounds = 15, rounds_of_slow = 3;
 
 double median(std::vector<double> values) {
@@ -21,7 +21,7 @@ double median(std::vector<double> values) {
 /// Finds how many calls make a repetition long enough to be steady.
 void Comparison::calibrate(Entry& entry) {
   double seconds = entry.seconds_of(1);
-  entry.every = seconds > slow_call ? rounds / rounds_of_slow : 1;
+  entry.call = seconds;
   while (seconds < shortest_repetition) {
     const double growth = std::clamp(1.1 * shortest_repetition / seconds, 1.5, 16.0);
     entry.calls = static_cast<Index>(std::ceil(growth * static_cast<double>(entry.calls)));
@@ -31,7 +31,7 @@ void Comparison::calibrate(Entry& entry) {
 
 void Comparison::repeat(Entry& entry) {
   // The first call finds the caches as the one before left them.
-  if (entry.every == 1) entry.seconds_of(1);
+  if (entry.call < slow_call) entry.seconds_of(1);
   entry.seconds.push_back(entry.seconds_of(entry.calls) / static_cast<double>(entry.calls));
 }
 
@@ -40,31 +40,35 @@ double Comparison::ratio(const Entry& entry) const {
   std::vector<double> ratios;
   std::size_t round = static_cast<std::size_t>(entry.every) - 1;
   for (const double theirs : entry.seconds) {
-    const double ours = entries_.front().seconds[round];
+    const double ours = entries_.front().seconds[round] / entry.work;
     round += static_cast<std::size_t>(entry.every);
     ratios.push_back(entry.shown == Shown::OursByTheirs ? ours / theirs : theirs / ours);
   }
   return median(ratios);
 }
 
-void Comparison::measure(Index bytes) {
+double Comparison::measure(Index bytes) {
+  double seconds = 0;
   for (auto _ : state_) {
     state_.PauseTiming();  // or the column of CPU time would tell how long the measuring took
     for (Entry& entry : entries_) calibrate(entry);
+    const Index count = entries_.front().call > slowest_call ? rounds_of_slow : rounds;
+    for (Entry& entry : entries_) entry.every = entry.call > slow_call ? count / rounds_of_slow : 1;
     entries_.front().every = 1;
-    for (Index round = 1; round <= rounds; ++round) {
+    for (Index round = 1; round <= count; ++round) {
       for (Entry& entry : entries_) {
         if (round % entry.every == 0) repeat(entry);
       }
     }
     state_.ResumeTiming();
-    const double seconds = median(entries_.front().seconds);
+    seconds = median(entries_.front().seconds);
     state_.SetIterationTime(seconds);
-    state_.counters["GB/s"] = static_cast<double>(bytes) / seconds * 1e-9;
+    if (bytes > 0) state_.counters["GB/s"] = static_cast<double>(bytes) / seconds * 1e-9;
     for (const Entry& entry : entries_) {
       if (entry.shown != Shown::Nothing) state_.counters[entry.counter] = ratio(entry);
     }
   }
+  return seconds;
 }
 
 }  // namespace bench

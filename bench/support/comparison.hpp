@@ -32,22 +32,25 @@ class Comparison {
     entries_.push_back({"", Shown::Nothing, timed(ours)});
   }
 
+  // A call of ours does `work` times the work of one of theirs, whose time then counts so often.
+
   /// counter = time of ours / time of theirs: what we cost beside a limit.
   template <class Call>
-  Comparison& beside(std::string counter, const Call& theirs) {
-    entries_.push_back({std::move(counter), Shown::OursByTheirs, timed(theirs)});
+  Comparison& beside(std::string counter, const Call& theirs, double work = 1) {
+    entries_.push_back({std::move(counter), Shown::OursByTheirs, timed(theirs), work});
     return *this;
   }
 
   /// counter = time of theirs / time of ours: how many times faster we are.
   template <class Call>
-  Comparison& faster_than(std::string counter, const Call& theirs) {
-    entries_.push_back({std::move(counter), Shown::TheirsByOurs, timed(theirs)});
+  Comparison& faster_than(std::string counter, const Call& theirs, double work = 1) {
+    entries_.push_back({std::move(counter), Shown::TheirsByOurs, timed(theirs), work});
     return *this;
   }
 
-  /// Runs everything; a call of ours reads and writes so many bytes.
-  void measure(Index bytes);
+  /// Runs everything and returns the seconds that a call of ours takes. It reads and writes so many
+  /// bytes; 0: they do not matter.
+  double measure(Index bytes = 0);
 
  private:
   enum class Shown { Nothing, OursByTheirs, TheirsByOurs };
@@ -56,6 +59,8 @@ class Comparison {
     std::string counter;
     Shown shown;
     std::function<double(Index)> seconds_of;  ///< runs so many calls
+    double work = 1;                          ///< what theirs counts
+    double call = 0;                          ///< seconds, roughly
     Index calls = 1;                          ///< in a repetition
     Index every = 1;                          ///< takes part in every n-th round
     std::vector<double> seconds = {};         ///< a call, in each of its rounds

@@ -35,7 +35,15 @@ void add_limits() {
       Eigen::ArrayXf x = Eigen::ArrayXf::Ones(count);
       bench::Comparison(state, [&] { bench::fill(x.data(), count); }).measure(4 * count);
     });
+    bench::add(std::string("limits/read/") + name, [count](benchmark::State& state) {
+      Eigen::ArrayXf x = Eigen::ArrayXf::Ones(count);
+      bench::Comparison(state, [&] { bench::read(x.data(), count); }).measure(4 * count);
+    });
   }
+  bench::add("limits/multiply_add", [](benchmark::State& state) {
+    const double seconds = bench::Comparison(state, [] { bench::multiply_add(); }).measure();
+    state.counters["flop_rate"] = bench::multiply_add_flop / seconds * 1e-9;  // GFLOP/s
+  });
 }
 
 const bool added = (add_limits(), true);

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <Eigen/Core>
+
+#include <cmath>
+
+// Causal attention as one writes it in Eigen without posenc.
+namespace bench {
+
+using posenc::Index;
+
+/// A head at a time: all scores in one product, a softmax a row over the keys that the query sees,
+/// and a product with the values. The heads are read where they lie, through strided maps (Eigen's
+/// products pack their operands anyway, so copies would only add to the time), and the scores stay
+/// allocated between calls.
+class NaiveAttention {
+ public:
+  void operator()(posenc::HeadsView<const float> q, posenc::HeadsView<const float> k,
+                  posenc::HeadsView<const float> v, posenc::HeadsView<float> out) {
+    const Index group = q.heads / k.heads;
+    for (Index h = 0; h < q.heads; ++h) {
+      scores_.noalias() = rows(q, h) * rows(k, h / group).transpose();
+      softmax(1 / std::sqrt(static_cast<float>(q.dim)));
+      rows(out, h).noalias() = scores_ * rows(v, h / group);
+    }
+  }
+
+ private:
+  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  template <class M>
+  using Rows = Eigen::Map<M, 0, Eigen::OuterStride<>>;
+
+  /// Head h as a matrix [seq, dim].
+  static Rows<const Matrix> rows(const posenc::HeadsView<const float>& x, Index h) {
+    return {x.row(0, 0, h), x.seq, x.dim, Eigen::OuterStride<>(x.seq_stride)};
+  }
+  static Rows<Matrix> rows(const posenc::HeadsView<float>& x, Index h) {
+    return {x.row(0, 0, h), x.seq, x.dim, Eigen::OuterStride<>(x.seq_stride)};
+  }
+
+  void softmax(float scale) {
+    const Index keys = scores_.cols(), past = keys - scores_.rows();
+    for (Index i = 0; i < scores_.rows(); ++i) {
+      auto seen = scores_.row(i).head(past + i + 1).array();
+      seen = (scale * (seen - seen.maxCoeff())).exp();
+      seen *= 1 / seen.sum();
+      scores_.row(i).tail(keys - past - i - 1).setZero();
+    }
+  }
+
+  Matrix scores_;
+};
+
+}  // namespace bench

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "cases.hpp"
+
+namespace bench {
+
+/// attend(device) on two threads of Eigen's pool beside attend() on one. vs_one_thread: how many
+/// times faster.
+template <class Setup, class OneThread, class Threads>
+void threads_case(benchmark::State& state, const Setup& setup, const OneThread& one_thread,
+                  const Threads& threads) {
+  Eigen::ThreadPool pool(2);
+  const Eigen::ThreadPoolDevice device(&pool, 2);
+  Comparison comparison(state, [&] { threads(device); });
+  const double seconds = comparison.faster_than("vs_one_thread", one_thread).measure();
+  const double useful_flop = flop(setup.model, causal_work(setup.queries(), setup.keys()));
+  state.counters["flop_rate"] = useful_flop / seconds * 1e-9;  // GFLOP/s
+  tell_workspace(state, setup);
+}
+
+}  // namespace bench
