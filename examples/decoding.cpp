@@ -1,76 +1,95 @@
 // SPDX-License-Identifier: MIT
 // Decoding with a cache: a prompt at once, then one token after the other, with the same bits as
-// the whole sequence in one pass.
+// the whole sequence in one pass; in 16 bits; and past the cache's end, by a context shift.
 #include <posenc/posenc.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 
 using posenc::Index;
 using Heads = Eigen::Tensor<float, 4, Eigen::RowMajor>;  // [batch, seq, heads, head_dim]
+using Rope = posenc::Rope<posenc::HalfRotate>;
 
 namespace {
 
-constexpr Index prompt = 12, total = 20, heads = 4, kv_heads = 2, head_dim = 64;
+constexpr Index prompt = 120, total = 200, heads = 4, kv_heads = 2, head_dim = 64;
+constexpr std::array<Index, 1> sequence{0};
 
-/// Keys and values of up to `total` tokens; keys are stored rotated.
-struct Cache {
-  Heads keys{1, total, kv_heads, head_dim};
-  Heads values{1, total, kv_heads, head_dim};
-  Index size = 0;
+template <class S>
+posenc::KvCache<S> make_cache(Index capacity) {
+  return posenc::KvCache<S>({.kv_heads = kv_heads, .head_dim = head_dim, .capacity = capacity});
+}
+
+/// What a layer's projections would give.
+struct Tokens {
+  Heads q{1, total, heads, head_dim}, k{1, total, kv_heads, head_dim},
+      v{1, total, kv_heads, head_dim};
+
+  Tokens() { q.setRandom(), k.setRandom(), v.setRandom(); }
 };
 
-/// Appends the keys and values of `count` tokens, rotated to the positions where they stand, and
-/// attends to all so far.
-void step(const posenc::Rope<posenc::HalfRotate>& rope, Cache& cache,
-          posenc::HeadsView<const float> q, posenc::HeadsView<const float> k,
-          posenc::HeadsView<const float> v, posenc::HeadsView<float> out) {
-  const auto positions = posenc::Positions::range(cache.size, q.seq);
-
-  rope.rotate_into(k, posenc::slice_seq(posenc::bshd(cache.keys), cache.size, k.seq), positions);
-  const auto values = posenc::slice_seq(posenc::bshd(cache.values), cache.size, v.seq);
-  for (Index s = 0; s < v.seq; ++s) {
-    for (Index h = 0; h < v.heads; ++h) std::copy_n(v.row(0, s, h), v.dim, values.row(0, s, h));
-  }
-  cache.size += q.seq;
-
-  Heads rotated(1, q.seq, heads, head_dim);
-  rope.rotate_into(q, posenc::bshd(rotated), positions);
-  posenc::attention(posenc::bshd(rotated),
-                    posenc::slice_seq(posenc::bshd(cache.keys), 0, cache.size),
-                    posenc::slice_seq(posenc::bshd(cache.values), 0, cache.size), out,
+/// Attends from tokens first .. first + count - 1 to themselves and all that the cache holds.
+template <class S>
+void step(const Rope& rope, posenc::KvCache<S>& cache, Tokens tokens, Index first, Index count,
+          Heads& out) {
+  const auto part = [&](auto& x) { return posenc::slice_seq(posenc::bshd(x), first, count); };
+  rope.rotate_all(posenc::Positions::range(cache.length(0), count), part(tokens.q), part(tokens.k));
+  cache.append(0, part(tokens.k), part(tokens.v));
+  posenc::attention(part(tokens.q), cache, sequence, part(out),
                     {.causal = posenc::Causal::BottomRight});
+}
+
+/// A prompt, then a token at a time. Where the cache is full, its oldest quarter goes and the other
+/// keys are turned to their new positions.
+template <class S>
+Heads decode(const Rope& rope, posenc::KvCache<S> cache, const Tokens& tokens) {
+  Heads out(1, total, heads, head_dim);
+  step(rope, cache, tokens, 0, prompt, out);
+  for (Index token = prompt; token < total; ++token) {
+    if (cache.length(0) == cache.capacity()) {
+      const Index gone = cache.capacity() / 4;
+      cache.erase(0, 0, gone, [&](auto k) { posenc::shift_keys(k, rope, {-gone}); });
+    }
+    step(rope, cache, tokens, token, 1, out);
+  }
+  return out;
+}
+
+float largest_difference(const Heads& a, const Heads& b) {
+  const Eigen::Tensor<float, 0, Eigen::RowMajor> largest = (a - b).abs().maximum();
+  return largest();
 }
 
 }  // namespace
 
 int main() {
   std::clog << posenc::build_info() << '\n';
-  const posenc::Rope<posenc::HalfRotate> rope(
-      posenc::Unscaled{.rotary_dim = head_dim, .base = 500000});
+  const Rope rope(posenc::Unscaled{.rotary_dim = head_dim, .base = 500000});
+  const Tokens tokens;
 
-  Heads q(1, total, heads, head_dim), k(1, total, kv_heads, head_dim),
-      v(1, total, kv_heads, head_dim);
-  q.setRandom(), k.setRandom(), v.setRandom();
-  Heads whole(1, total, heads, head_dim), pieces(1, total, heads, head_dim);
+  Heads whole(1, total, heads, head_dim);
+  auto cache = make_cache<float>(total);
+  step(rope, cache, tokens, 0, total, whole);
 
-  Cache at_once;
-  step(rope, at_once, posenc::bshd(q), posenc::bshd(k), posenc::bshd(v), posenc::bshd(whole));
-
-  Cache cache;
-  for (Index first = 0; first < total; first = cache.size) {
-    const Index count = first == 0 ? prompt : 1;
-    const auto part = [&](auto& tensor) {
-      return posenc::slice_seq(posenc::bshd(tensor), first, count);
-    };
-    step(rope, cache, part(q), part(k), part(v), part(pieces));
-  }
-
+  const Heads pieces = decode(rope, make_cache<float>(total), tokens);
   const auto bytes = static_cast<std::size_t>(whole.size()) * sizeof(float);
   const bool same = std::memcmp(whole.data(), pieces.data(), bytes) == 0;
   std::cout << "a prompt of " << prompt << " tokens, then " << total - prompt
             << " tokens one at a time: " << (same ? "the same bits as" : "different from")
             << " one pass over all " << total << '\n';
-  return same ? EXIT_SUCCESS : EXIT_FAILURE;
+
+  const auto half = make_cache<Eigen::bfloat16>(total);
+  const float rounded = largest_difference(whole, decode(rope, half, tokens));
+  std::cout << "a bfloat16 cache, " << half.bytes() / 1024 << " KiB in place of "
+            << cache.bytes() / 1024 << ": largest difference " << rounded << '\n';
+
+  const Heads shifted = decode(rope, make_cache<float>(128), tokens);
+  const bool finite = std::all_of(shifted.data(), shifted.data() + shifted.size(),
+                                  [](float x) { return std::isfinite(x); });
+  std::cout << "a cache of 128 keys forgets 32 whenever it is full, and goes on\n";
+  return same && finite && rounded < 0.05F ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -42,7 +42,8 @@ concept RotaryEncoding = Scalar<T> &&
 /// scores at a time. Tiles are float or double, [queries, keys]. A bias that is made for a number
 /// of heads says so by heads(); attention then refuses another number.
 ///   Laws: the increment does not depend on S; it depends on head and positions alone, so that any
-///         cut into tiles gives the same scores.
+///         cut into tiles gives the same scores; add() does not throw where heads() agree, for
+///         it is called on a device's threads, in the midst of the work.
 /// So CoPE (arXiv 2405.18719) is none: its positions are sums of sigmoids of the query's scores with
 /// all keys from the one at hand to the query, and what it adds is a product with the query itself.
 template <class B, class T>

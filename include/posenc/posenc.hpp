@@ -10,6 +10,7 @@
 #include <posenc/additive/sinusoidal_2d.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>

@@ -251,6 +251,23 @@ TEST_CASE("cu_seqlens are boundaries of the one batch row", "[attention][errors]
         alone + "1 rows and 1 key_lengths");
 }
 
+TEST_CASE("settings that float cannot hold are refused", "[attention][errors]") {
+  using Limits = std::numeric_limits<float>;
+  for (const double softcap : {1e39, 1e-39, 1e-50}) {
+    INFO(softcap);
+    CHECK(error_of<ConfigError>(
+              {.softcap = softcap, .softcap_order = posenc::SoftcapOrder::BeforeBias})
+              .starts_with("posenc::attention: softcap must be positive"));
+  }
+  CHECK(error_of<ConfigError>({.scale = 1e39})
+            .starts_with("posenc::attention: scale must be finite"));
+  for (const float sink : {Limits::infinity(), Limits::quiet_NaN()}) {
+    const std::vector<float> sinks{0, 1, sink, 2};
+    CHECK(error_of<ConfigError>({.sinks = sinks})
+              .starts_with("posenc::attention: sinks must be finite or -inf but one is "));
+  }
+}
+
 TEST_CASE("merged pieces have the same shape", "[attention][merge][errors]") {
   Heads<float> a(2, 3, 4, 8), b(2, 3, 4, 7), fits(2, 3, 4, 8);
   Lse<float> right(2, 4, 3), wrong(2, 3, 4);

@@ -49,6 +49,11 @@ void for_each_device(const Test& test) {
     Eigen::ThreadPool pool(threads);
     test(Eigen::ThreadPoolDevice(&pool, threads));
   }
+  {
+    INFO("two threads of a pool of seven");
+    Eigen::ThreadPool pool(7);
+    test(Eigen::ThreadPoolDevice(&pool, 2));
+  }
   for (const Index part : {1, 3}) {
     INFO("parts of " << part);
     test(Cutter{part});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The cache of keys and values: what is appended comes back, wherever it went in between.
+#include "key_place.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
@@ -106,7 +107,8 @@ bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model)
           finite &= is_finite(to_double(got));
         }
         for (Index d = 0; there && d < dim; ++d) {
-          const S* key = tile.keys + (r / tile_lanes * dim + d) * tile_lanes + r % tile_lanes;
+          const S* block = tile.keys + r / tile_lanes * tile_lanes * stored_dim<S>(dim);
+          const S* key = block + attention_test::place<S>(r % tile_lanes, d);
           right &= support::same_bits(key, &model.rows[at(j)][at(2 * h)][at(d)], 1);
         }
       }

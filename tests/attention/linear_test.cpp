@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT
-// The projection layer.
+// The projection layers.
 #include "reference/attention.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
+#include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/linear.hpp>
+#include <posenc/core/build_info.hpp>
 #include <posenc/tensor/eigen.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
 #include <vector>
 
+using posenc::FixedOrderLinear;
 using posenc::Index;
 using posenc::Linear;
 using posenc::ShapeError;
@@ -21,9 +25,16 @@ using support::message_of;
 
 namespace {
 
+template <class Layer>
+using ScalarOf = typename Layer::Matrix::Scalar;
+
 template <class T>
-Linear<T> random_linear(std::uint64_t seed, Index in, Index out, bool with_bias) {
-  Linear<T> layer(in, out, with_bias);
+using Tensor3 = Eigen::Tensor<T, 3, Eigen::RowMajor>;
+
+template <class Layer>
+Layer random_layer(std::uint64_t seed, Index in, Index out, bool with_bias) {
+  using T = ScalarOf<Layer>;
+  Layer layer(in, out, with_bias);
   layer.randomize(seed);
   support::Random random(seed);
   for (Index i = 0; i < layer.bias.size(); ++i) layer.bias(i) = static_cast<T>(random.normal());
@@ -31,7 +42,7 @@ Linear<T> random_linear(std::uint64_t seed, Index in, Index out, bool with_bias)
 }
 
 template <class T>
-reference::Linear reference_of(const Linear<T>& layer) {
+reference::Linear reference_of(const posenc::LinearParameters<T>& layer) {
   reference::Linear r{{layer.out_dim(), layer.in_dim()}, {}};
   for (Index o = 0; o < layer.out_dim(); ++o) {
     for (Index i = 0; i < layer.in_dim(); ++i) {
@@ -46,16 +57,17 @@ reference::Linear reference_of(const Linear<T>& layer) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", float, double) {
-  using T = TestType;
+TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", Linear<float>, Linear<double>,
+                   FixedOrderLinear<float>, FixedOrderLinear<double>) {
+  using T = ScalarOf<TestType>;
   struct Size {
     Index batch, seq, in, out;
   };
-  for (const Size size :
-       {Size{1, 1, 1, 1}, Size{2, 5, 7, 3}, Size{3, 1, 16, 8}, Size{2, 40, 33, 65},
-        Size{2, 3, 5, 0}, Size{2, 3, 0, 4}, Size{0, 3, 4, 4}, Size{2, 0, 4, 4}}) {
+  for (const Size size : {Size{1, 1, 1, 1}, Size{2, 5, 7, 3}, Size{3, 1, 16, 8},
+                          Size{2, 40, 33, 65}, Size{2, 7, 20, 300}, Size{2, 3, 5, 0},
+                          Size{2, 3, 0, 4}, Size{0, 3, 4, 4}, Size{2, 0, 4, 4}}) {
     for (const bool with_bias : {false, true}) {
-      const auto layer = random_linear<T>(1, size.in, size.out, with_bias);
+      const auto layer = random_layer<TestType>(1, size.in, size.out, with_bias);
       CHECK(layer.in_dim() == size.in);
       CHECK(layer.out_dim() == size.out);
       CHECK(layer.parameter_count() == size.in * size.out + (with_bias ? size.out : 0));
@@ -133,8 +145,56 @@ TEST_CASE("the first random weights are the same on every platform", "[linear]")
   CHECK(layer.weight(1, 1) == Approx(0.4713934861943971).epsilon(1e-15));
 }
 
+TEMPLATE_TEST_CASE("an output of the fixed order is one chain over the inputs", "[linear][bits]",
+                   float, double) {
+  using T = TestType;
+  const bool fused = posenc::build_info().fma;
+  const auto layer = random_layer<FixedOrderLinear<T>>(1, 77, 200, true);
+  Tensor3<T> x(1, 3, 77), y(1, 3, 200);
+  support::Random random(2);
+  for (Index n = 0; n < x.size(); ++n) x.data()[n] = static_cast<T>(random.normal());
+  layer.apply(posenc::bsd(x), posenc::bsd(y));
+  bool same = true;
+  for (Index s = 0; s < 3; ++s) {
+    for (Index o = 0; o < 200; ++o) {
+      T sum = 0;
+      for (Index i = 0; i < 77; ++i) {
+        const volatile T product = x(0, s, i) * layer.weight(o, i);
+        sum = fused ? std::fma(x(0, s, i), layer.weight(o, i), sum) : sum + product;
+      }
+      same &= y(0, s, o) == sum + layer.bias(o);
+    }
+  }
+  CHECK(same);
+}
+
+TEMPLATE_TEST_CASE("in the fixed order a row has the same bits alone and among others",
+                   "[linear][bits]", float, double) {
+  using T = TestType;
+  for (const Index batch : {1, 3}) {
+    for (const Index out : {1, 31, 128, 300}) {
+      const auto layer = random_layer<FixedOrderLinear<T>>(3, 67, out, out != 31);
+      Tensor3<T> x(batch, 29, 67), all(batch, 29, out), some(batch, 29, out);
+      support::Random random(4);
+      for (Index n = 0; n < x.size(); ++n) x.data()[n] = static_cast<T>(random.normal());
+      layer.apply(posenc::bsd(x), posenc::bsd(all));
+      for (const Index count : {1, 2, 3, 5, 8, 13, 29}) {
+        INFO(count << " rows at once in each of " << batch << ", " << out << " outputs");
+        some.setZero();
+        for (Index first = 0; first < 29; first += count) {
+          const Index n = std::min(count, 29 - first);
+          layer.apply(posenc::slice_seq(posenc::bsd(x), first, n),
+                      posenc::slice_seq(posenc::bsd(some), first, n));
+        }
+        CHECK(support::same_bits(some.data(), all.data(), all.size()));
+      }
+    }
+  }
+}
+
 TEST_CASE("linear checks its shapes before it writes", "[linear][errors]") {
-  auto layer = random_linear<float>(1, 4, 3, true);
+  auto layer = random_layer<Linear<float>>(1, 4, 3, true);
+  FixedOrderLinear<float> fixed(4, 3, true);
   Eigen::Tensor<float, 3, Eigen::RowMajor> x(2, 5, 4), narrow(2, 5, 3), y(2, 5, 3), wide(2, 5, 4),
       short_y(2, 4, 3), one(1, 5, 3);
   x.setZero();
@@ -153,5 +213,7 @@ TEST_CASE("linear checks its shapes before it writes", "[linear][errors]") {
     CHECK(error(x, y) ==
           name + "x [2, 5, 4] and bias (" + std::to_string(size) + ") must fit the weight [3, 4]");
   }
+  CHECK(message_of<ShapeError>([&] { fixed.apply(posenc::bsd(narrow), posenc::bsd(y)); }) ==
+        "posenc::FixedOrderLinear::apply: x [2, 5, 3] and bias (3) must fit the weight [3, 4]");
   for (Index n = 0; n < y.size(); ++n) CHECK(y.data()[n] == 77);
 }

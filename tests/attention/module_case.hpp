@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <vector>
 
@@ -38,8 +39,15 @@ Embeddings<T> random_embeddings(support::Random& random, Index batch, Index seq,
   return x;
 }
 
-template <class T>
-void set_exact(posenc::Linear<T>& layer, support::Random& random) {
+template <class Layer>
+using ScalarOf = typename Layer::Matrix::Scalar;
+
+template <class Layer>
+concept IsLinear = std::derived_from<Layer, posenc::LinearParameters<ScalarOf<Layer>>>;
+
+template <IsLinear Layer>
+void set_exact(Layer& layer, support::Random& random) {
+  using T = ScalarOf<Layer>;
   for (Index n = 0; n < layer.weight.size(); ++n) {
     layer.weight.data()[n] = exact_number<T>(random, 0.125, 4);
   }
@@ -57,8 +65,8 @@ void set_exact(Module& module, std::uint64_t seed) {
   }
 }
 
-template <class T>
-reference::Linear reference_of(const posenc::Linear<T>& layer) {
+template <IsLinear Layer>
+reference::Linear reference_of(const Layer& layer) {
   reference::Linear r{{layer.out_dim(), layer.in_dim()}, {}};
   for (Index o = 0; o < layer.out_dim(); ++o) {
     for (Index i = 0; i < layer.in_dim(); ++i) {
@@ -136,6 +144,49 @@ double module_error(const reference::MultiHead& module, const reference::Matrix&
                                     support::rounding<T>(terms * (weights * largest_value + bias)));
   }
   return largest;
+}
+
+/// How far the numbers of a projection move when their sums are taken in another order.
+template <class T>
+reference::Matrix projection_difference(reference::Linear layer, reference::Matrix x) {
+  const auto drop_signs = [](std::vector<double>& values) {
+    for (double& value : values) value = std::abs(value);
+  };
+  drop_signs(layer.weight.values);
+  drop_signs(layer.bias);
+  drop_signs(x.values);
+  auto sizes = layer(x);
+  const double roundings = 2 * (static_cast<double>(layer.weight.cols) + 2);
+  for (double& size : sizes.values) size *= support::rounding<T>(1.01 * roundings);
+  return sizes;
+}
+
+/// How far two outputs for the same tokens may be apart whose projections were summed in different
+/// orders: what MultiHeadAttention states, with attention's own rounding on both sides. `scale` holds
+/// all factors of a score.
+template <class T>
+double decode_tolerance(const reference::MultiHead& module, const reference::Matrix& x,
+                        double scale, double largest_bias) {
+  const auto norm = [](const reference::Matrix& m, Index heads) {
+    return largest_norm(reference::split_heads(m, heads));
+  };
+  const double q = norm(module.query(x), module.heads), k = norm(module.key(x), module.kv_heads);
+  const double dq = norm(projection_difference<T>(module.query, x), module.heads);
+  const double dk = norm(projection_difference<T>(module.key, x), module.kv_heads);
+  const double v = support::max_abs(module.value(x).values);
+  const double dv = support::max_abs(projection_difference<T>(module.value, x).values);
+  const double of_head = 1.01 * 2 * scale * (dq * k + q * dk) * v + dv;
+
+  reference::Matrix widest(1, module.out.weight.cols);
+  widest.values.assign(widest.values.size(), v);
+  const auto of_out = projection_difference<T>(module.out, widest);
+  double largest = 0;
+  for (Index o = 0; o < module.out.weight.rows; ++o) {
+    double weights = 0;
+    for (const double w : module.out.weight.row(o)) weights += std::abs(w);
+    largest = support::worse(largest, weights * of_head + of_out(0, o));
+  }
+  return largest + 2 * module_error<T>(module, x, x, x, scale, largest_bias);
 }
 
 /// The greatest error of out against the reference as a multiple of what it may be.

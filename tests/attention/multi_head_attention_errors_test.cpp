@@ -102,13 +102,10 @@ TEST_CASE("forward checks its tensors and positions before it writes", "[mha][er
   CHECK(shape_error([&](Call& c) { resize(c.keys, 1, 4, 6), resize(c.values, 1, 4, 5); }) ==
         "posenc::attention: k [1, 4, 2, 4] must have the batch and head_dim of q [2, 3, 2, 4]");
   CHECK(shape_error([&](Call& c) { c.queries_at = Positions::range(0, 4); }) ==
-        "posenc::Rope::rotate: positions [1, 4] must match batch and sequence of x, which is "
-        "[2, 3, 2, 4]");
+        "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
   CHECK(shape_error([&](Call& c) {
           c.keys_at = Positions::starts({0, 0, 0}, 4);
-        }) ==
-        "posenc::Rope::rotate: positions [3, 4] must match batch and sequence of x, which is "
-        "[2, 4, 2, 4]");
+        }) == "posenc::MultiHeadAttention::forward: key_positions [3, 4] must be [1 or 2, 4]");
   Call far;
   far.keys_at = Positions::range(Index{1} << 51, 4);
   CHECK_THAT(message_of<PositionError>([&] { run(far); }),
@@ -121,12 +118,12 @@ TEST_CASE("forward checks its tensors and positions before it writes", "[mha][er
   CHECK(options.out.data()[0] == 77);
 }
 
-TEST_CASE("without a rotation, attention itself checks the positions", "[mha][errors]") {
+TEST_CASE("positions must fit even where nothing reads them", "[mha][errors]") {
   MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   Embeddings<float> x(2, 3, 8), out(2, 3, 8);
   x.setConstant(1);
   CHECK(message_of<ShapeError>([&] { module.forward(bsd(x), Positions::range(0, 4), bsd(out)); }) ==
-        "posenc::attention: query_positions [1, 4] must be [1 or 2, 3]");
+        "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
 }
 
 TEST_CASE("positions of the options would contradict those of forward", "[mha][errors]") {

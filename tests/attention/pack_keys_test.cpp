@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Keys and values on their way into tiles and back.
+#include "key_place.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -13,6 +14,7 @@
 #include <vector>
 
 using posenc::Index;
+using posenc::detail::stored_dim;
 using posenc::detail::tile_lanes;
 using support::to_double;
 
@@ -44,7 +46,7 @@ S marker() {
 
 /// One rounding, by Eigen's conversions.
 template <class S, class T>
-S stored(T x) {
+S rounded(T x) {
   return static_cast<S>(static_cast<posenc::Compute<T>>(x));
 }
 
@@ -74,16 +76,18 @@ TEMPLATE_LIST_TEST_CASE("keys go into lanes and come back", "[attention][cache]"
         if (first + count > tile_lanes) continue;
         const Index stride = dim + 3;
         const auto k = random_rows<T>(count * stride, 1);
-        std::vector<S> block(static_cast<std::size_t>(dim * tile_lanes + 1), marker<S>());
+        const Index stored = stored_dim<S>(dim);
+        std::vector<S> block(static_cast<std::size_t>(stored * tile_lanes + 1), marker<S>());
         posenc::detail::pack_keys<Tier>(k.data(), stride, first, count, dim, block.data());
         bool right = same(block.back(), marker<S>());
-        for (Index d = 0; d < dim; ++d) {
+        for (Index d = 0; d < stored; ++d) {
           for (Index lane = 0; lane < tile_lanes; ++lane) {
             const bool ours = lane >= first && lane < first + count;
-            const S want = ours
-                               ? stored<S>(k[static_cast<std::size_t>((lane - first) * stride + d)])
-                               : marker<S>();
-            right &= same(block[static_cast<std::size_t>(d * tile_lanes + lane)], want);
+            const S want =
+                !ours     ? marker<S>()
+                : d < dim ? rounded<S>(k[static_cast<std::size_t>((lane - first) * stride + d)])
+                          : S(0.0F);
+            right &= same(block[attention_test::place<S>(lane, d)], want);
           }
         }
         std::vector<T> back(k.size() + 1, marker<T>());
@@ -91,7 +95,7 @@ TEMPLATE_LIST_TEST_CASE("keys go into lanes and come back", "[attention][cache]"
         right &= same(back.back(), marker<T>());
         for (std::size_t n = 0; n < k.size(); ++n) {
           const bool between = static_cast<Index>(n) % stride >= dim;
-          right &= same(back[n], between ? marker<T>() : stored<T>(stored<S>(k[n])));
+          right &= same(back[n], between ? marker<T>() : rounded<T>(rounded<S>(k[n])));
         }
         INFO("dim " << dim << ", lanes " << first << " + " << count);
         REQUIRE(right);
@@ -113,7 +117,7 @@ TEMPLATE_LIST_TEST_CASE("values are padded with zeros", "[attention][cache]", Wa
       bool right = same(out.back(), marker<S>());
       for (Index j = 0; j < count; ++j) {
         for (Index d = 0; d < padded; ++d) {
-          const S want = d < dim ? stored<S>(v[static_cast<std::size_t>(j * stride + d)]) : S(0);
+          const S want = d < dim ? rounded<S>(v[static_cast<std::size_t>(j * stride + d)]) : S(0);
           right &= same(out[static_cast<std::size_t>(j * padded + d)], want);
         }
       }

@@ -76,9 +76,9 @@ void check_alibi_gradients(Case& c) {
   const auto queries = heads_of(q), keys = heads_of(k);
   const Index first_query = c.parameter<Index>("query_position_of_row_0", 0);
   posenc::AttentionOptions<double> options{.scale = c.parameter<double>("scale")};
-  options.query_positions = posenc::Positions::range(first_query, queries.seq);
-  options.key_positions = posenc::Positions::range(0, keys.seq);
-  if (c.parameter<bool>("causal", false)) options.causal = posenc::Causal::ByPosition;
+  const std::vector<Index> starts{first_query};
+  options.query_starts = starts;
+  if (c.parameter<bool>("causal", false)) options.causal = posenc::Causal::FromStart;
   Array<double> out({queries.batch, queries.heads, queries.seq, v.extent(-1)});
   Array<double> weights({queries.batch, queries.heads, queries.seq, keys.seq});
   options.weights = scores_of(weights);

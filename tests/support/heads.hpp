@@ -73,7 +73,9 @@ class Heads {
   }
 
   posenc::HeadsView<T> view() {
-    return {buffer_.data() + layout_.other_heads * head_stride() + layout_.other_features,
+    T* const data = buffer_.data();  // null where there is nothing
+    return {data == nullptr ? data
+                            : data + layout_.other_heads * head_stride() + layout_.other_features,
             batch_,
             seq_,
             heads_,

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <type_traits>
 
 POSENC_BEGIN
@@ -24,7 +26,7 @@ namespace detail {
 template <Scalar T>
 class TensorKeys {
  public:
-  using Stored = Compute<T>;
+  using Stored = PackedQuery<tier::Best, T, T>;
 
   struct Scratch {
     Stored* keys;
@@ -35,9 +37,10 @@ class TensorKeys {
 
   Index heads() const noexcept { return k_.heads; }
   KeyRange keys_of_row(Index) const noexcept { return {0, k_.seq}; }
+  Index identity(Index b) const noexcept { return b; }
 
   Scratch carve(Carver& carver) const noexcept {
-    return {carver.take<Stored>(tile_keys * k_.dim),
+    return {carver.take<Stored>(tile_keys * key_size()),
             carver.take<Stored>(tile_keys * padded_value_dim(v_.dim))};
   }
 
@@ -52,9 +55,9 @@ class TensorKeys {
       const Index first = (std::max)(begin, of_block);
       const Index last = (std::min)(end, of_block + tile_lanes);
       if (first >= last) continue;
-      Stored* block = scratch.keys + n * tile_lanes * k_.dim;
+      Stored* block = scratch.keys + n * tile_lanes * key_size();
       // Lanes without a key are multiplied as well: with zeros, not with what happens to be there.
-      if (last - first < tile_lanes) std::fill_n(block, tile_lanes * k_.dim, Stored{0});
+      if (last - first < tile_lanes) std::fill_n(block, tile_lanes * key_size(), Stored(0));
       pack_keys(k_.row(s.batch, s.first_key + first, head), k_.seq_stride, first - of_block,
                 last - first, k_.dim, block);
     }
@@ -65,6 +68,8 @@ class TensorKeys {
   }
 
  private:
+  Index key_size() const noexcept { return stored_dim<Stored>(k_.dim); }
+
   HeadsView<const T> k_, v_;
 };
 
@@ -99,10 +104,13 @@ template <Scalar T>
 void check_options(const char* function, const AttentionOptions<T>& options,
                    const AttentionShape& shape) {
   check_dropout(function, options.dropout);
-  if (options.scale && !std::isfinite(*options.scale)) {
+  using Real = Compute<T>;
+  if (options.scale && !std::isfinite(static_cast<Real>(*options.scale))) {
     fail<ConfigError>(function, "scale must be finite but is ", *options.scale);
   }
-  if (!std::isfinite(options.softcap) || options.softcap < 0) {
+  const auto softcap = static_cast<Real>(options.softcap);
+  if (options.softcap != 0 &&
+      !(softcap >= (std::numeric_limits<Real>::min)() && std::isfinite(softcap))) {
     fail<ConfigError>(function, "softcap must be positive, or 0 for none, but is ",
                       options.softcap);
   }
@@ -110,13 +118,18 @@ void check_options(const char* function, const AttentionOptions<T>& options,
     fail<ConfigError>(function, "softcap (", options.softcap,
                       ") and softcap_order must be given together");
   }
-  if (options.returned == ReturnedScores::Capped &&
+  if (options.weights.data != nullptr && options.returned == ReturnedScores::Capped &&
       options.softcap_order == SoftcapOrder::AfterBias) {
     fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
   }
   if (!options.sinks.empty() && static_cast<Index>(options.sinks.size()) != shape.heads) {
     fail<ShapeError>(function, "sinks must have one entry for each of the ", shape.heads,
                      " heads but has ", options.sinks.size());
+  }
+  for (const Real sink : options.sinks) {
+    if (!(sink < std::numeric_limits<Real>::infinity())) {
+      fail<ConfigError>(function, "sinks must be finite or -inf but one is ", sink);
+    }
   }
   const auto& w = options.weights;
   if (w.data != nullptr &&
@@ -143,7 +156,7 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
                        shape.heads);
     }
   }
-  if (!std::is_same_v<Bias, NoBias>) visible.require_query_positions();
+  if (!std::is_same_v<Bias, NoBias>) visible.require_query_positions("a bias");
 }
 
 /// One call of attention(), cut into blocks of queries; and where there are fewer of them than
@@ -155,60 +168,69 @@ class AttentionRun {
 
   AttentionRun(const Device& device, const AttentionCall<T, Bias>& call, const Keys& keys)
       : device_(device), call_(call), keys_(keys) {
-    const Index queries = call.q.seq;
-    per_block_ =
-        (std::clamp)(Block::most_rows / call.group, Index{1}, (std::max)(queries, Index{1}));
-    per_sequence_ = (queries + per_block_ - 1) / per_block_;
-    blocks_ = call.visible.sequences() * keys.heads() * per_sequence_;
+    cut(Block::most_rows);
+    // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
+    if (blocks_ < thread_count(device)) cut(rows_of_split);
   }
 
   void run(AttentionWorkspace& workspace) const {
     const Index threads = thread_count(device_);
     const Index tiles = (most_keys() + tile_keys - 1) / tile_keys;
-    const bool split = blocks_ < threads && tiles > 1;
-    const Index parts = split ? (std::min)(tiles, 4 * threads) : 0;
+    const Index parts =
+        blocks_ < threads && tiles > 1 ? (std::min)(tiles, rows_of_parts / rows()) : 0;
     Carver measure(nullptr);
-    (void)Slot(*this, parts, measure);
-    workspace.reserve(threads + 1, measure.used());
-    if (split) {
+    (void)Slot(*this, measure);
+    const std::size_t of_slot = measure.used();
+    (void)parts_of(measure, parts);
+    workspace.reserve(slot_count(device_), of_slot, measure.used());
+    if (parts > 1) {
       for (Index n = 0; n < blocks_; ++n) run_split(n, parts, workspace);
       return;
     }
     const auto run_blocks = [&](Index first, Index last) {
       Carver carver(workspace.slot(slot_index(device_)));
-      Slot slot(*this, parts, carver);
+      Slot slot(*this, carver);
       for (Index n = first; n < last; ++n) run_block(n, slot);
     };
     parallel_for(device_, blocks_, 0, static_cast<double>(tiles) * cycles_of_tile(), run_blocks);
   }
 
  private:
-  using Block = QueryBlock<T, Bias>;
+  using Block = QueryBlock<T, Bias, typename Keys::Stored>;
 
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
-    Slot(const AttentionRun& run, Index parts, Carver& carver) noexcept
+    Slot(const AttentionRun& run, Carver& carver) noexcept
         : block(run.call_, run.rows(), carver),
           sums(RowSums<Real>::carve(carver, run.rows(), run.call_.value_dim)),
-          scratch(Block::Scratch::carve(carver)),
-          key_scratch(run.keys_.carve(carver)),
-          parts_(RowSums<Real>::carve(carver, (run.rows() + merge_rows) * parts,
-                                      run.call_.value_dim)) {}
-
-    /// Of a single tile.
-    RowSums<Real> part(Index n, Index rows, Index value_dim) const noexcept {
-      const Index first = n * (rows + merge_rows);
-      return {parts_.highest + first, parts_.sum + first, parts_.out + first * value_dim};
-    }
+          scratch(Block::Scratch::carve(carver, run.rows())),
+          key_scratch(run.keys_.carve(carver)) {}
 
     Block block;
     RowSums<Real> sums;
     typename Block::Scratch scratch;
     typename Keys::Scratch key_scratch;
-
-   private:
-    RowSums<Real> parts_;
   };
+
+  /// Rows of a block whose tiles are shared out, and of all tiles that are kept at once.
+  static constexpr Index rows_of_split = 48, rows_of_parts = 4096;
+
+  /// Makes blocks of about `rows`.
+  void cut(Index rows) noexcept {
+    const Index queries = call_.visible.most_queries();
+    per_block_ = (std::clamp)(rows / call_.group, Index{1}, (std::max)(queries, Index{1}));
+    per_sequence_ = (queries + per_block_ - 1) / per_block_;
+    blocks_ = call_.visible.sequences() * keys_.heads() * per_sequence_;
+  }
+
+  /// Sums of single tiles, a group of rows apart.
+  RowSums<Real> parts_of(Carver& carver, Index parts) const noexcept {
+    return RowSums<Real>::carve(carver, (rows() + rows_at_once) * parts, call_.value_dim);
+  }
+  RowSums<Real> part(const RowSums<Real>& parts, Index n) const noexcept {
+    const Index first = n * (rows() + rows_at_once);
+    return {parts.highest + first, parts.sum + first, parts.out + first * call_.value_dim};
+  }
 
   Index rows() const noexcept { return per_block_ * call_.group; }
   Index most_keys() const noexcept {
@@ -220,8 +242,9 @@ class AttentionRun {
   /// Whether block n has queries.
   bool begin(Index n, Block& block) const noexcept {
     const Index of_sequence = n / per_sequence_;
-    const AttentionSequence s = call_.visible.sequence(
-        of_sequence / keys_.heads(), [&](Index b) { return keys_.keys_of_row(b); });
+    AttentionSequence s = call_.visible.sequence(of_sequence / keys_.heads(),
+                                                 [&](Index b) { return keys_.keys_of_row(b); });
+    s.identity = keys_.identity(s.batch);
     const Index first = n % per_sequence_ * per_block_;
     if (first >= s.queries) return false;
     block.begin(s, of_sequence % keys_.heads(), first, (std::min)(per_block_, s.queries - first));
@@ -229,9 +252,11 @@ class AttentionRun {
   }
 
   void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums) const {
-    block.add_tile(
-        tile, keys_.tile(block.sequence(), block.key_head(), tile, block.keys(), slot.key_scratch),
-        slot.scratch, sums);
+    const KeyRange seen = block.look_at(tile, slot.scratch);
+    if (seen.begin >= seen.end) return;
+    block.add_tile(tile,
+                   keys_.tile(block.sequence(), block.key_head(), tile, seen, slot.key_scratch),
+                   slot.scratch, sums);
   }
 
   void run_block(Index n, Slot& slot) const {
@@ -248,7 +273,8 @@ class AttentionRun {
   /// run_block() does it.
   void run_split(Index n, Index parts, AttentionWorkspace& workspace) const {
     Carver carver(workspace.slot(0));
-    Slot shared(*this, parts, carver);
+    Slot shared(*this, carver);
+    const RowSums<Real> of_tiles = parts_of(carver, parts);
     if (!begin(n, shared.block)) return;
     const Index rows = shared.block.rows();
     shared.sums.clear(rows, call_.value_dim);
@@ -257,17 +283,16 @@ class AttentionRun {
       const Index end = (std::min)(first + parts, (keys.end + tile_keys - 1) / tile_keys);
       const auto run_tiles = [&](Index from, Index to) {
         Carver own(workspace.slot(slot_index(device_)));
-        const Slot slot(*this, parts, own);
-        for (Index part = from; part < to; ++part) {
-          const RowSums<Real> sums = shared.part(part, rows, call_.value_dim);
+        const Slot slot(*this, own);
+        for (Index i = from; i < to; ++i) {
+          const RowSums<Real> sums = part(of_tiles, i);
           sums.clear(rows, call_.value_dim);
-          add_tile(shared.block, first + part, slot, sums);
+          add_tile(shared.block, first + i, slot, sums);
         }
       };
       parallel_for(device_, end - first, 0, cycles_of_tile(), run_tiles);
-      for (Index part = 0; part < end - first; ++part) {
-        merge_rows_of<tier::Best>(shared.sums, shared.part(part, rows, call_.value_dim), rows,
-                                  call_.value_dim);
+      for (Index i = 0; i < end - first; ++i) {
+        merge_all<tier::Best>(shared.sums, part(of_tiles, i), rows, call_.value_dim);
       }
     }
     shared.block.finish(shared.sums);
@@ -296,6 +321,7 @@ Visibility<T> checked_visibility(const char* function, const AttentionShape& sha
   check_options<T>(function, options, shape);
   const Visibility<T> visible(function, options, shape, keys_of_row);
   check_bias(function, bias, visible, shape);
+  if (options.dropout.probability > 0) visible.require_query_positions("dropout");
   return visible;
 }
 
@@ -305,8 +331,8 @@ void attention_over(const char* function, const Device& device, const HeadsView<
                     const Keys& keys, Index key_count, Index value_dim, const HeadsView<T>& out,
                     const AttentionOptions<T>& options, const Bias& bias) {
   const Visibility<T> visible = checked_visibility(
-      function, {q.batch, q.heads, q.seq, key_count},
-      [&](Index b) { return keys.keys_of_row(b); }, options, bias);
+      function, {q.batch, q.heads, q.seq, key_count}, [&](Index b) { return keys.keys_of_row(b); },
+      options, bias);
   if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
   const double scale =
       options.scale.value_or(1 / std::sqrt(static_cast<double>((std::max)(q.dim, Index{1}))));
@@ -332,11 +358,15 @@ void attention_over(const char* function, const Device& device, const HeadsView<
 ///   Aliasing: out shares no memory with k, v and the masks; it may be q
 ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
 ///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout
-///   Masks:    a query that sees no key gives zeros and a log-sum-exp of -inf; what a hidden key
-///             holds, NaN included, never reaches the output. Keys that nobody sees are not read
+///   Masks:    a query that sees no key gives zeros and a log-sum-exp of -inf, or its sink; what a hidden key
+///             holds, NaN included, never reaches the output. A score that is -inf in the end hides its
+///             key as a mask does. Tiles of keys that nobody sees are not read
 ///   Bits:     a query's result depends on itself and on the keys that it sees, counted from key 0:
 ///             not on other queries, hidden keys, threads, or how many queries come in one call
-///   Accuracy: arithmetic in Compute<T>, rounded once to T
+///   Accuracy: arithmetic in Compute<T>, rounded once to T; |v| times the number of keys must not
+///             exceed the largest of it. A score before scaling is off by at most D roundings of
+///             sum |q k|; in bfloat16 on AVX512_BF16, which takes denormals for zero and otherwise
+///             gives the same bits, by 2^-126 sum (1 + |q| + |k|) more
 ///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless options.weights is given
 ///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135
 template <class Device, Scalar T, class Bias = NoBias>

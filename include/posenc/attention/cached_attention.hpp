@@ -28,6 +28,8 @@ class CachedKeys {
   Index heads() const noexcept { return cache_.kv_heads(); }
   Scratch carve(Carver&) const noexcept { return {}; }
 
+  /// A sequence drops the same keys in whichever batch row it is.
+  Index identity(Index b) const noexcept { return sequence(b); }
   KeyRange keys_of_row(Index b) const {
     return {cache_.first(sequence(b)), cache_.length(sequence(b))};
   }
@@ -78,17 +80,20 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const KvCac
   return longest;
 }
 
-/// What attention() will check once `appended` keys more are in each sequence: for callers that append
-/// only what they can attend to.
+/// What append() checks, and what attention() will check then: for callers that append only what they
+/// can attend to.
 template <Scalar T, Scalar S, class Bias>
-void check_before_append(const char* function, const HeadsView<const T>& q, const KvCache<S>& cache,
-                         std::span<const Index> sequences, Index appended, const HeadsView<T>& out,
-                         const AttentionOptions<T>& options, const Bias& bias) {
+void check_before_append(const char* function, const HeadsView<const T>& q,
+                         const HeadsView<const T>& k, const HeadsView<const T>& v,
+                         const KvCache<S>& cache, std::span<const Index> sequences,
+                         const HeadsView<T>& out, const AttentionOptions<T>& options,
+                         const Bias& bias) {
   const Index longest = check_cache<T>(function, q, cache, sequences, out, options);
-  const Index keys = sequences.empty() ? 0 : longest + appended;
+  cache.template check_append<T>(sequences, k, v);
+  const Index keys = sequences.empty() ? 0 : longest + k.seq;
   const auto keys_of_row = [&](Index b) {
     const Index sequence = sequences[static_cast<std::size_t>(b)];
-    return KeyRange{cache.first_after(sequence, appended), cache.length(sequence) + appended};
+    return KeyRange{cache.first_after(sequence, k.seq), cache.length(sequence) + k.seq};
   };
   (void)checked_visibility(function, {q.batch, q.heads, q.seq, keys}, keys_of_row, options, bias);
 }

@@ -4,10 +4,12 @@
 #include <posenc/attention/key_tile.hpp>
 #include <posenc/simd/prefetch.hpp>
 #include <posenc/simd/storage.hpp>
+#include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <type_traits>
 
 // The two products of attention for a few rows and one tile of keys. Every score is one chain of
 // fma over d, every output one over the keys: how many rows go side by side changes no bit.
@@ -54,12 +56,23 @@ struct VisibleKeys {
 
 inline constexpr Index tile_blocks = tile_keys / tile_lanes;
 
+/// Whether queries of T meet keys stored as S in products of pairs, both in bfloat16.
+template <class Tier, class T, class S>
+inline constexpr bool pair_products = in_pairs<T>&& in_pairs<S>&& requires(Pack<float, Tier> p) {
+  add_pair_products(p, p, p);
+};
+
+/// What queries of T become before they meet keys stored as S.
+template <class Tier, class T, class S>
+using PackedQuery = std::conditional_t<pair_products<Tier, T, S>, T, Compute<T>>;
+
 /// scores(r, j) <- scale * q(r) . k(j), for the visible blocks.
-template <class Tier, class Real, class S>
+///   Q: Real, or bfloat16 in pairs as the keys are where pair_products
+template <class Tier, class Real, class S, class Q = Real>
 struct ScoreKernel {
   using P = Pack<Real, Tier>;
 
-  const Real* q;  ///< [rows, D]
+  const Q* q;  ///< [rows, stored_dim<S>(D)]
   const S* keys;
   Index dim;
   Real scale;
@@ -95,42 +108,69 @@ struct ScoreKernel {
   }
 
  private:
+  /// What one load of keys brings.
+  static constexpr Index channels = in_pairs<S> ? 2 : 1;
+
   // Not inlined: what surrounds it must not take its registers.
   template <Index Rows, Index Blocks, Index InBlock>
   POSENC_NOINLINE void multiply(Index first_row, Index block, Index lane) const noexcept {
-    const Index block_size = dim * tile_lanes;
-    const S* k = keys + block * block_size + lane;
-    const Real* x = q + first_row * dim;
-    P sums[std::size_t{Rows}][std::size_t{Blocks * InBlock}];
+    constexpr Index columns = Blocks * InBlock;
+    const Index row_size = stored_dim<S>(dim), block_size = row_size * tile_lanes;
+    const S* k = keys + block * block_size + lane * channels;
+    const Q* x = q + first_row * row_size;
+    P sums[std::size_t{Rows}][std::size_t{columns}];
     for (Index r = 0; r < Rows; ++r) {
-      for (Index c = 0; c < Blocks * InBlock; ++c) sums[r][c] = P::zero();
+      for (Index c = 0; c < columns; ++c) sums[r][c] = P::zero();
     }
     const S* next = ahead + (k - keys);
-    for (Index d = 0; d < dim; ++d) {
+    for (Index d = 0; d < row_size; d += channels) {
       if constexpr (few_rows<Tier, Rows>) {
         for (Index n = 0; n < Blocks; ++n) {
-          prefetch_far(next + n * block_size, InBlock * P::width * Index{sizeof(S)});
+          prefetch_far(next + n * block_size, channels * InBlock * P::width * Index{sizeof(S)});
         }
-        next += tile_lanes;
+        next += channels * tile_lanes;
       }
-      P key[std::size_t{Blocks * InBlock}];
-      for (Index c = 0; c < Blocks * InBlock; ++c) {
-        key[c] = load_as<P>(k + c / InBlock * block_size + c % InBlock * P::width);
+      P key[std::size_t{columns}], other[std::size_t{columns}];
+      for (Index c = 0; c < columns; ++c) {
+        load(k + c / InBlock * block_size + c % InBlock * P::width * channels, key[c], other[c]);
       }
       for (Index r = 0; r < Rows; ++r) {
-        const P value = P::broadcast(x[r * dim]);
-        for (Index c = 0; c < Blocks * InBlock; ++c)
-          sums[r][c] = mul_add(value, key[c], sums[r][c]);
+        if constexpr (in_pairs<Q>) {
+          const P pair = P::broadcast_pair(x + r * row_size);
+          for (Index c = 0; c < columns; ++c) {
+            sums[r][c] = add_pair_products(sums[r][c], pair, key[c]);
+          }
+        } else {
+          const P value = P::broadcast(x[r * row_size]);
+          for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, key[c], sums[r][c]);
+        }
       }
-      k += tile_lanes;
-      ++x;
+      if constexpr (channels > 1 && !in_pairs<Q>) {
+        for (Index r = 0; r < Rows; ++r) {
+          const P value = P::broadcast(x[r * row_size + 1]);
+          for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, other[c], sums[r][c]);
+        }
+      }
+      k += channels * tile_lanes;
+      x += channels;
     }
     Real* out = scores + first_row * tile_keys + block * tile_lanes + lane;
     const P factor = P::broadcast(scale);
     for (Index r = 0; r < Rows; ++r) {
-      for (Index c = 0; c < Blocks * InBlock; ++c) {
+      for (Index c = 0; c < columns; ++c) {
         (sums[r][c] * factor).store(out + r * tile_keys + c * P::width);
       }
+    }
+  }
+
+  /// One channel, or two as a pair in `key`, or one each in `key` and `other`.
+  POSENC_ALWAYS_INLINE static void load(const S* k, P& key, [[maybe_unused]] P& other) noexcept {
+    if constexpr (in_pairs<Q>) {
+      key = P::load_pairs(k);
+    } else if constexpr (in_pairs<S>) {
+      P::load_bfloat16_pairs(k, other, key);
+    } else {
+      key = load_as<P>(k);
     }
   }
 };
@@ -166,24 +206,34 @@ struct ValueKernel {
  private:
   template <Index Rows, Index Columns>
   POSENC_NOINLINE void multiply(Index first_row, Index first_channel) const noexcept {
+    // One row alone waits for its values: two vectors of bfloat16 are loaded as one, the even channels
+    // and the odd ones.
+    constexpr Index together = in_pairs<S> && Rows == 1 && Columns % 2 == 0 ? 2 : 1;
     P sums[std::size_t{Rows}][std::size_t{Columns}];
     for (Index r = 0; r < Rows; ++r) {
       for (Index c = 0; c < Columns; ++c) sums[r][c] = P::zero();
     }
+    const Index steps = visible.end - visible.begin;
+    const S* next = ahead + visible.begin * value_stride + first_channel * steps;
     for (Index n = visible.begin / tile_lanes; n * tile_lanes < visible.end; ++n) {
       if (!visible.block(n)) continue;
       const Index begin = n * tile_lanes > visible.begin ? n * tile_lanes : visible.begin;
       const Index end = (n + 1) * tile_lanes < visible.end ? (n + 1) * tile_lanes : visible.end;
       const Real* w = weights + first_row * tile_keys + begin;
       const S* v = values + begin * value_stride + first_channel;
-      const S* next = ahead + (v - values);
       for (Index j = begin; j < end; ++j) {
         if constexpr (few_rows<Tier, Rows>) {
-          prefetch_far(next, Columns * P::width * Index{sizeof(S)});
-          next += value_stride;
+          prefetch_streams<Columns * P::width * Index{sizeof(S)}>(next, steps);
+          next += cache_line / Index{sizeof(S)};
         }
         P value[std::size_t{Columns}];
-        for (Index c = 0; c < Columns; ++c) value[c] = load_as<P>(v + c * P::width);
+        for (Index c = 0; c < Columns; c += together) {
+          if constexpr (together == 2) {
+            P::load_bfloat16_pairs(v + c * P::width, value[c], value[c + 1]);
+          } else {
+            value[c] = load_as<P>(v + c * P::width);
+          }
+        }
         for (Index r = 0; r < Rows; ++r) {
           if constexpr (Select) {
             if (w[r * tile_keys] < 0) continue;
@@ -199,8 +249,18 @@ struct ValueKernel {
       const Index row = first_row + r;
       Real* to = out + row * value_dim + first_channel;
       const P old = P::broadcast(old_factor[row]), fresh = P::broadcast(tile_factor[row]);
-      for (Index c = 0; c < Columns; ++c) {
-        mul_add(P::load(to + c * P::width), old, sums[r][c] * fresh).store(to + c * P::width);
+      const auto merge = [&](Index c, P sum) {
+        mul_add(P::load(to + c * P::width), old, sum * fresh).store(to + c * P::width);
+      };
+      for (Index c = 0; c < Columns; c += together) {
+        if constexpr (together == 2) {
+          P low, high;
+          interleave(sums[r][c], sums[r][c + 1], low, high);
+          merge(c, low);
+          merge(c + 1, high);
+        } else {
+          merge(c, sums[r][c]);
+        }
       }
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/simd/storage.hpp>
 
 POSENC_BEGIN
 namespace detail {
@@ -13,11 +14,23 @@ inline constexpr Index tile_keys = 128;
 /// Keys side by side in a tile, so that vectors run over keys and a score is one chain over d.
 inline constexpr Index tile_lanes = 32;
 
+/// Whether keys stored as S lie with two channels of a key side by side: 2i + 1 before 2i, since a
+/// processor that multiplies pairs takes the second product first. A missing last one is zero.
+template <class S>
+inline constexpr bool in_pairs = storage_format<S> == StorageFormat::Bfloat16;
+
+/// Channels of a stored key.
+template <class S>
+constexpr Index stored_dim(Index dim) noexcept {
+  return in_pairs<S> ? (dim + 1) / 2 * 2 : dim;
+}
+
 /// Keys and values of one tile as kernels read them; S is what they are stored as. Rows of keys that
 /// no query sees may hold anything.
 template <class S>
 struct KeyTile {
-  const S* keys = nullptr;       ///< [tile_keys / tile_lanes][D][tile_lanes]
+  /// [tile_keys / tile_lanes][D][tile_lanes], or where in_pairs<S>, [..][ceil(D / 2)][tile_lanes][2]
+  const S* keys = nullptr;
   const S* values = nullptr;     ///< [tile_keys][value_stride]
   Index value_stride = 0;        ///< value_dim rounded up to whole vectors, see padded_value_dim()
   bool finite = true;            ///< no value is NaN or infinite

@@ -39,8 +39,9 @@ POSENC_BEGIN
 /// Keys are numbered from 0 by their place in the sequence and keep their number when a ring
 /// forgets older ones. They are stored as they are given, so rotate them before. A cache is a plain
 /// value; const calls from several threads at once are fine.
-///   Layout:   keys [sequence][head][key / 32][D][32], values [sequence][head][key][Dv rounded up
-///             to a multiple of 16]; a key stays in its slot, its number modulo capacity()
+///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
+///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
+///             16]; a key stays in its slot, its number modulo capacity()
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
 ///   Cost:     all memory is taken, and zeroed, when the cache is made; see bytes()
 template <Scalar S>
@@ -97,20 +98,9 @@ class KvCache {
   template <class T>
   void append(std::span<const Index> sequences, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
-    constexpr auto function = "KvCache::append";
     using Element = std::remove_const_t<T>;
-    check_element<Element>();
-    const auto batch = static_cast<Index>(sequences.size());
-    check_views<const Element>(function, batch, k, v);
-    for (std::size_t b = 0; b < sequences.size(); ++b) {
-      check_sequence(function, sequences[b]);
-      const auto others = sequences.first(b);
-      if (std::find(others.begin(), others.end(), sequences[b]) != others.end()) {
-        detail::fail<ShapeError>(function, "sequence ", sequences[b], " is named twice");
-      }
-      check_room(function, sequences[b], k.seq);
-    }
-    for (Index b = 0; b < batch; ++b) {
+    check_append<Element>(sequences, k, v);
+    for (Index b = 0; b < k.batch; ++b) {
       const Index sequence = sequences[at(b)];
       Range& range = ranges_[at(sequence)];
       storage_.write_keys(sequence, range.end, batch_row<const Element>(k, b));
@@ -123,6 +113,23 @@ class KvCache {
   template <class T>
   void append(Index sequence, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v) {
     append(std::span<const Index>(&sequence, 1), k, v);
+  }
+
+  /// Throws what append() would, for callers that append last.
+  template <Scalar T>
+  void check_append(std::span<const Index> sequences, HeadsView<const std::type_identity_t<T>> k,
+                    HeadsView<const std::type_identity_t<T>> v) const {
+    constexpr auto function = "KvCache::append";
+    check_element<T>();
+    check_views<const T>(function, static_cast<Index>(sequences.size()), k, v);
+    for (std::size_t b = 0; b < sequences.size(); ++b) {
+      check_sequence(function, sequences[b]);
+      const auto others = sequences.first(b);
+      if (std::find(others.begin(), others.end(), sequences[b]) != others.end()) {
+        detail::fail<ShapeError>(function, "sequence ", sequences[b], " is named twice");
+      }
+      check_room(function, sequences[b], k.seq);
+    }
   }
 
   /// Copies keys and values out, from key `first` on: the inverse of append().

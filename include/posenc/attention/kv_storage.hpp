@@ -15,7 +15,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
-///   keys   [sequences][heads][capacity / tile_lanes][D][tile_lanes]
+///   keys   [sequences][heads][capacity / tile_lanes], then as in a KeyTile
 ///   values [sequences][heads][capacity][padded_value_dim(Dv)]
 /// Key j, whatever was there before, goes to slot j mod capacity. In a tile that was begun, rows of
 /// values past the last key are zero.
@@ -26,9 +26,10 @@ class KvStorage {
       : heads_(heads),
         capacity_(capacity),
         dim_(dim),
+        key_size_(stored_dim<S>(dim)),
         value_dim_(value_dim),
         value_stride_(padded_value_dim(value_dim)),
-        keys_(at(sequences * heads * capacity * dim), static_cast<S>(0.0F)),
+        keys_(at(sequences * heads * capacity * key_size_), static_cast<S>(0.0F)),
         values_(at(sequences * heads * capacity * value_stride_), static_cast<S>(0.0F)),
         finite_(at(sequences * heads * (capacity / tile_keys)), true) {}
 
@@ -43,7 +44,7 @@ class KvStorage {
 
   KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
     const Index slot = slot_tile(sequence, head, tile);
-    return {.keys = keys_.data() + slot * tile_keys * dim_,
+    return {.keys = keys_.data() + slot * tile_keys * key_size_,
             .values = values_.data() + slot * tile_keys * value_stride_,
             .value_stride = value_stride_,
             .finite = finite_[at(slot)] != 0};
@@ -126,8 +127,8 @@ class KvStorage {
     for (Index tile = first; tile < last; ++tile) {
       for (Index h = 0; h < heads_; ++h) {
         const Index source = slot_tile(from, h, tile), target = slot_tile(to, h, tile);
-        std::copy_n(keys_.data() + source * tile_keys * dim_, tile_keys * dim_,
-                    keys_.data() + target * tile_keys * dim_);
+        std::copy_n(keys_.data() + source * tile_keys * key_size_, tile_keys * key_size_,
+                    keys_.data() + target * tile_keys * key_size_);
         std::copy_n(values_.data() + source * tile_keys * value_stride_, tile_keys * value_stride_,
                     values_.data() + target * tile_keys * value_stride_);
         finite_[at(target)] = finite_[at(source)];
@@ -155,7 +156,7 @@ class KvStorage {
   /// Where the block of lanes begins in which key j is.
   Index block(Index sequence, Index head, Index j) const noexcept {
     const Index in_tile = j % tile_keys / tile_lanes * tile_lanes;
-    return (slot_tile(sequence, head, j / tile_keys) * tile_keys + in_tile) * dim_;
+    return (slot_tile(sequence, head, j / tile_keys) * tile_keys + in_tile) * key_size_;
   }
   Index value_at(Index sequence, Index head, Index j) const noexcept {
     return (slot_tile(sequence, head, j / tile_keys) * tile_keys + j % tile_keys) * value_stride_;
@@ -174,7 +175,7 @@ class KvStorage {
         all_finite(value(sequence, head, tile * tile_keys), tile_keys * value_stride_);
   }
 
-  Index heads_, capacity_, dim_, value_dim_, value_stride_;
+  Index heads_, capacity_, dim_, key_size_, value_dim_, value_stride_;
   AlignedVector<S> keys_, values_;
   std::vector<char> finite_;  ///< of each tile
 };

@@ -60,7 +60,8 @@ struct LinearParameters {
 };
 
 /// What MultiHeadAttention makes queries, keys, values and its output with. check() throws what
-/// apply() would; an apply() that takes a device first is used where there is one.
+/// apply() would. Where there is an apply(device, x, out, workspace), as FixedOrderLinear has it, that
+/// is used.
 template <class P, class T>
 concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
     requires(P& projection, const P& constant, EmbeddingsView<const T> x, EmbeddingsView<T> out,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -50,7 +51,7 @@ void merge(HeadsView<T> out_a, LseView<Compute<T>> lse_a,
         for (Index d = 0; d < out_a.dim; ++d) {
           // Nothing, not even NaN, comes from a side without keys.
           const Real mine = of_a == lowest ? Real{0} : static_cast<Real>(out[d]) * (a / sum);
-          out[d] = static_cast<T>(mine + static_cast<Real>(more[d]) * (other / sum));
+          out[d] = static_cast<T>(mul_add(static_cast<Real>(more[d]), other / sum, mine));
         }
         lse_a(b, h, i) = top + std::log(sum);
       }

@@ -48,15 +48,17 @@ POSENC_BEGIN
 ///   Projection: models LinearProjection: Linear, FixedOrderLinear, a user's own
 ///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier()
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and Causal::ByPosition.
-///               On several axes, as M-RoPE has them, they are for the rotary encoding alone
+///               On several axes, as M-RoPE has them, they are for the rotary encoding alone;
+///               what else reads positions refuses them
 ///   Workspace:  where one is given, the memory that forward() needs is taken from it and stays there
 ///   Device:     attention, and the projections and rotations that take one, run on its threads;
 ///               Linear's products, which are Eigen's, stay on the calling thread
 ///   Accuracy:   a token's output has the same bits alone over a cache and among others, where the
 ///               projection gives its q, k and v the same bits, as FixedOrderLinear does. With Linear
-///               each of their numbers moves by d <= 2 (in + 2) u sum |w x|, u = 2^-24 (2^-53 for
-///               double), a score by ds <= scale (|dq| |k| + |q| |dk|), and an output to first order by
-///               2 sum |w_out| (ds max |v| + dv) and the same d for its own projection
+///               each of their numbers moves by d <= 2 (in + 2) u (sum |w x| + |b|), u = 2^-24 (2^-53
+///               for double), a score by ds <= scale (|dq| |k| + |q| |dk|), and an output to first
+///               order by sum |w_out| (2 ds max |v| + dv), a d of its own projection, and attention's
+///               rounding. Random weights of width 64 to 2048: at most 14 u of the largest output
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
 /// Const calls may run on several threads at once, each with a workspace of its own.
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
@@ -142,7 +144,7 @@ class MultiHeadAttention {
     attention(device, split_heads(heads.q, config_.heads), split_heads(heads.k, config_.kv_heads),
               split_heads(heads.v, config_.kv_heads), split_heads(heads.mixed, config_.heads),
               completed, bias_);
-    apply(device, output_projection, heads.mixed, out);
+    apply(device, memory, output_projection, heads.mixed, out);
   }
 
   /// Self attention of new tokens with all of their sequences so far: rotates their keys, appends keys
@@ -177,16 +179,17 @@ class MultiHeadAttention {
     const bool read = positions_are_read(options, positions);
     if (read) completed.query_positions = positions;
     const auto q = split_heads(heads.q, config_.heads);
+    const auto k = split_heads(heads.k, config_.kv_heads);
+    const auto v = split_heads(heads.v, config_.kv_heads);
     const auto mixed = split_heads(heads.mixed, config_.heads);
     // Nothing may fail once the keys are in the cache.
-    detail::check_before_append<T>(forward_name, q, cache, sequences, x.seq, mixed, completed,
+    detail::check_before_append<T>(forward_name, q, k, v, cache, sequences, mixed, completed,
                                    bias_);
     if (read && !options.key_positions) check_places(positions, cache, sequences, x);
     output_projection.check(forward_name, heads.mixed, out);
-    cache.append(sequences, split_heads(heads.k, config_.kv_heads),
-                 split_heads(heads.v, config_.kv_heads));
+    cache.append(sequences, k, v);
     attention(device, q, cache, sequences, mixed, completed, bias_);
-    apply(device, output_projection, heads.mixed, out);
+    apply(device, memory, output_projection, heads.mixed, out);
   }
 
   /// Fills all projections with random weights that depend on the seed alone.
@@ -251,9 +254,9 @@ class MultiHeadAttention {
                 const Positions& query_positions, EmbeddingsView<const T> keys_from,
                 EmbeddingsView<const T> values_from, const Positions& key_positions) const {
     const Heads heads = lay_out(workspace, x, keys_from, values_from);
-    apply(device, query_projection, x, heads.q);
-    apply(device, key_projection, keys_from, heads.k);
-    apply(device, value_projection, values_from, heads.v);
+    apply(device, workspace, query_projection, x, heads.q);
+    apply(device, workspace, key_projection, keys_from, heads.k);
+    apply(device, workspace, value_projection, values_from, heads.v);
     const auto q = split_heads(heads.q, config_.heads);
     const auto k = split_heads(heads.k, config_.kv_heads);
     if constexpr (requires { rotary_.rotate_queries(device, q, query_positions); }) {
@@ -267,10 +270,11 @@ class MultiHeadAttention {
   }
 
   template <class Device>
-  static void apply([[maybe_unused]] const Device& device, const Projection& projection,
+  static void apply([[maybe_unused]] const Device& device,
+                    [[maybe_unused]] MultiHeadWorkspace& workspace, const Projection& projection,
                     EmbeddingsView<const T> x, EmbeddingsView<T> out) {
-    if constexpr (requires { projection.apply(device, x, out); }) {
-      projection.apply(device, x, out);
+    if constexpr (requires { projection.apply(device, x, out, &workspace.attention()); }) {
+      projection.apply(device, x, out, &workspace.attention());
     } else {
       projection.apply(x, out);
     }
@@ -320,7 +324,7 @@ class MultiHeadAttention {
       for (Index s = 0; s < x.seq; ++s) {
         if (positions.at(b, s) != static_cast<double>(length + s)) {
           detail::fail<ConfigError>(
-              function,
+              forward_name,
               "options.key_positions must be given where positions are not places: token ", s,
               " of batch row ", b, " stands at ", positions.at(b, s), " but will be key ",
               length + s);

@@ -19,15 +19,16 @@ POSENC_STABLE_BEGIN
 enum class Causal {
   No,           ///< every key
   TopLeft,      ///< query i stands at key i: PyTorch's is_causal, ONNX without a cache
-  BottomRight,  ///< at key i + Sk - Sq, the last query at the last key: flash-attn >= 2.1, MLX;
-                ///< decoding
+  BottomRight,  ///< at key i + Sk - Sq, the last query at the last key, Sk being key_lengths[b] where
+                ///< given: flash-attn >= 2.1, MLX; decoding. Padded self attention wants TopLeft
   FromStart,    ///< at key query_starts[b] + i
   ByPosition    ///< keys whose position is at most the query's
 };
 
 /// A band of keys around the query's place: from `left` before it to `right` after it, both included,
-/// as in flash-attn. A causal mask hides what is after the query all the same. sliding_window() makes
-/// the window of Mistral and Gemma.
+/// as in flash-attn. A causal mask hides what is after the query all the same. Under
+/// Causal::ByPosition the band is one of positions, and a cache that has lost keys cannot be asked.
+/// sliding_window() makes the window of Mistral and Gemma.
 struct Window {
   Index left = -1;   ///< -1: no end
   Index right = -1;  ///< -1: no end
@@ -40,9 +41,10 @@ enum class SoftcapOrder { Unspecified, BeforeBias, AfterBias };
 /// What a weights view receives.
 enum class ReturnedScores {
   Probabilities,  ///< after softmax and dropout
-  Scaled,         ///< scale * q k, before anything else
-  Capped,         ///< after the soft cap (which must come before the bias)
-  Masked          ///< after bias and masks; -inf where masked
+  Scaled,  ///< scale * q k, before anything else: also of hidden keys, which are read, but for
+           ///< those of other packed sequences and those that a ring has lost, -inf
+  Capped,  ///< after the soft cap (which must come before the bias)
+  Masked   ///< after bias and masks; -inf where masked
 };
 
 /// Dropout of attention probabilities, kept ones scaled by 1 / (1 - probability). Whether a
@@ -84,7 +86,7 @@ struct AttentionOptions {
       {};  ///< true = may attend (PyTorch's scaled_dot_product_attention, ONNX)
   ScoresView<const bool> masked =
       {};  ///< true = may not attend (torch.nn.MultiheadAttention, BLOOM)
-  ScoresView<const Real> additive = {};     ///< added after scale and bias; -inf masks
+  ScoresView<const Real> additive = {};     ///< added after scale, bias and soft cap; -inf masks
   std::span<const Index> key_lengths = {};  ///< [B]: only the first key_lengths[b] keys count
   /// Several sequences in one batch row, one after the other: sequence n has queries
   /// cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1 and keys likewise, and sees no other. Causal rule,
@@ -96,10 +98,12 @@ struct AttentionOptions {
   std::span<const Real> sinks = {};  ///< [H]: exp(sinks[h]) joins the softmax's denominator
   Dropout dropout = {};
   /// Positions that bias, dropout and Causal::ByPosition see. Keys default to 0 .. Sk - 1, queries
-  /// to the place that the causal alignment gives them.
+  /// to the place that the causal alignment gives them; packed sequences count on through the row, so
+  /// where more than distances matters (Fire), give Positions::packed.
   std::optional<Positions> query_positions = std::nullopt;
   std::optional<Positions> key_positions = std::nullopt;
-  /// Receives ln(sum of exp(score)) where it has data, the sink included; -inf where no key is seen.
+  /// Receives ln(sum of exp(score)) where it has data, the sink included; where no key is seen, -inf or
+  /// the sink.
   LseView<Real> lse = {};
   ScoresView<Real> weights = {};  ///< receives the scores [B, H, Sq, Sk] where it has data
   ReturnedScores returned = ReturnedScores::Probabilities;

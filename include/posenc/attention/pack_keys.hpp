@@ -45,19 +45,115 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
   }
 }
 
+/// Moves keys into pairs of channels, see in_pairs. Pairs of a channel lie tile_lanes pairs apart.
+template <class Tier, class S, class T>
+void keys_to_pairs(const T* k, Index key_stride, Index count, Index dim, S* pairs) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  constexpr Index width = P::width;
+  const Index even_dim = dim / 2 * 2;
+  if constexpr (width > 1) {
+    if (count < width || even_dim < width) {
+      using Narrower = typename tier::Narrower<Tier>::Type;
+      return keys_to_pairs<Narrower>(k, key_stride, count, dim, pairs);
+    }
+    for (Index row = 0; row < count; row += width) {
+      const Index r = (std::min)(row, count - width);
+      for (Index col = 0; col < even_dim; col += width) {
+        const Index c = (std::min)(col, even_dim - width);
+        P square[P::width];
+        for (Index i = 0; i < width; ++i) {
+          const T* from = k + (r + i) * key_stride + c;
+          square[i] = load_as<P>(from);
+          prefetch(from + width * key_stride, 1);
+        }
+        transpose(square);
+        for (Index i = 0; i < width; i += 2) {
+          S* to = pairs + (c + i) * tile_lanes + 2 * r;
+          P::store_bfloat16_pairs(to, square[i + 1], square[i]);
+        }
+      }
+    }
+  } else {
+    for (Index r = 0; r < count; ++r) {
+      for (Index c = 0; c < even_dim; c += 2) {
+        const T* from = k + r * key_stride + c;
+        P::store_bfloat16_pairs(pairs + c * tile_lanes + 2 * r, load_as<P>(from + 1),
+                                load_as<P>(from));
+      }
+    }
+  }
+  if (even_dim == dim) return;
+  using One = Pack<Compute<T>, tier::Scalar>;
+  for (Index r = 0; r < count; ++r) {
+    One::store_bfloat16_pairs(pairs + even_dim * tile_lanes + 2 * r, One::zero(),
+                              load_as<One>(k + r * key_stride + even_dim));
+  }
+}
+
+/// The inverse of keys_to_pairs().
+template <class Tier, class S, class T>
+void keys_from_pairs(const S* pairs, Index count, Index dim, T* k, Index key_stride) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  constexpr Index width = P::width;
+  const Index even_dim = dim / 2 * 2;
+  if constexpr (width > 1) {
+    if (count < width || even_dim < width) {
+      using Narrower = typename tier::Narrower<Tier>::Type;
+      return keys_from_pairs<Narrower>(pairs, count, dim, k, key_stride);
+    }
+    for (Index row = 0; row < count; row += width) {
+      const Index r = (std::min)(row, count - width);
+      for (Index col = 0; col < even_dim; col += width) {
+        const Index c = (std::min)(col, even_dim - width);
+        P square[P::width];
+        for (Index i = 0; i < width; i += 2) {
+          const S* from = pairs + (c + i) * tile_lanes + 2 * r;
+          P::load_bfloat16_pairs(from, square[i + 1], square[i]);
+        }
+        transpose(square);
+        for (Index i = 0; i < width; ++i) store_as(square[i], k + (r + i) * key_stride + c);
+      }
+    }
+  } else {
+    for (Index r = 0; r < count; ++r) {
+      for (Index c = 0; c < even_dim; c += 2) {
+        P first, second;
+        P::load_bfloat16_pairs(pairs + c * tile_lanes + 2 * r, second, first);
+        store_as(first, k + r * key_stride + c);
+        store_as(second, k + r * key_stride + c + 1);
+      }
+    }
+  }
+  if (even_dim == dim) return;
+  using One = Pack<Compute<T>, tier::Scalar>;
+  for (Index r = 0; r < count; ++r) {
+    One none, last;
+    One::load_bfloat16_pairs(pairs + even_dim * tile_lanes + 2 * r, none, last);
+    store_as(last, k + r * key_stride + even_dim);
+  }
+}
+
 /// Puts keys into lanes first_lane .. first_lane + count - 1 of a block; other lanes are kept.
-///   Shapes: k [count, dim] with rows key_stride apart; block [dim][tile_lanes]
+///   Shapes: k [count, dim] with rows key_stride apart; block as in a KeyTile
 template <class Tier = tier::Best, class S, class T>
 void pack_keys(const T* k, Index key_stride, Index first_lane, Index count, Index dim,
                S* block) noexcept {
-  transpose_into<Tier>(k, key_stride, count, dim, block + first_lane, tile_lanes);
+  if constexpr (in_pairs<S>) {
+    keys_to_pairs<Tier>(k, key_stride, count, dim, block + 2 * first_lane);
+  } else {
+    transpose_into<Tier>(k, key_stride, count, dim, block + first_lane, tile_lanes);
+  }
 }
 
 /// The inverse of pack_keys().
 template <class Tier = tier::Best, class S, class T>
 void unpack_keys(const S* block, Index first_lane, Index count, Index dim, T* k,
                  Index key_stride) noexcept {
-  transpose_into<Tier>(block + first_lane, tile_lanes, dim, count, k, key_stride);
+  if constexpr (in_pairs<S>) {
+    keys_from_pairs<Tier>(block + 2 * first_lane, count, dim, k, key_stride);
+  } else {
+    transpose_into<Tier>(block + first_lane, tile_lanes, dim, count, k, key_stride);
+  }
 }
 
 /// out[i] <- in[i] for i < count.
@@ -67,6 +163,19 @@ void convert_row(const T* in, Index count, S* out) noexcept {
   Index i = 0;
   for (; i + P::width <= count; i += P::width) store_as(load_as<P>(in + i), out + i);
   if (i < count) store_partial_as(load_partial_as<P>(in + i, count - i), out + i, count - i);
+}
+
+/// A query's channels as the kernel wants them, see PackedQuery, with zeros up to out_dim: dim, or the
+/// next even number.
+template <class Q, class T>
+void pack_query(const T* in, Index dim, Q* out, Index out_dim) noexcept {
+  if constexpr (in_pairs<Q>) {
+    if (dim != out_dim) out[dim - 1] = Q(0.0F);
+    for (Index d = 0; d < dim; ++d) out[d ^ 1] = in[d];
+  } else {
+    convert_row(in, dim, out);
+    std::fill(out + dim, out + out_dim, Q{0});
+  }
 }
 
 /// Whether all lanes are zero. (Adding them up takes an intrinsic that g++ 12 warns of.)

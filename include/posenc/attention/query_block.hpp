@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -37,8 +38,8 @@ struct AttentionCall {
 
 /// Some queries of a sequence, for all heads that share a key head, and their way through attention.
 /// Row r is query first + r / group, head r % group of the key head's: rows that share keys and see
-/// nearly the same ones are neighbours.
-template <Scalar T, class Bias>
+/// nearly the same ones are neighbours. S is what keys are stored as.
+template <Scalar T, class Bias, class S>
 class QueryBlock {
  public:
   using Real = Compute<T>;
@@ -51,15 +52,17 @@ class QueryBlock {
   struct Scratch {
     Real* scores;           ///< [kernel_rows, tile_keys]
     double* key_positions;  ///< [tile_keys]
+    VisibleKeys* visible;   ///< of each strip of kernel_rows
 
-    static Scratch carve(Carver& carver) noexcept {
-      return {carver.take<Real>(strip_rows * tile_keys), carver.take<double>(tile_keys)};
+    static Scratch carve(Carver& carver, Index rows) noexcept {
+      return {carver.take<Real>(strip_rows * tile_keys), carver.take<double>(tile_keys),
+              carver.take<VisibleKeys>((rows + strip_rows - 1) / strip_rows)};
     }
   };
 
   QueryBlock(const Call& call, Index rows, Carver& carver) noexcept
       : call_(call),
-        q_(carver.take<Real>(rows * call.q.dim)),
+        q_(carver.take<Query>(rows * query_dim())),
         ranges_(carver.take<KeyRange>(rows)),
         query_positions_(carver.take<double>(rows)) {}
 
@@ -73,7 +76,7 @@ class QueryBlock {
     for (Index r = 0; r < rows_; ++r) {
       const Index i = query(r);
       prefetch(q_row((std::min)(r + rows_ahead, rows_ - 1)), call_.q.dim * Index{sizeof(T)});
-      convert_row(q_row(r), call_.q.dim, q_ + r * call_.q.dim);
+      pack_query(q_row(r), call_.q.dim, q_ + r * query_dim(), query_dim());
       ranges_[r] = call_.visible.range(sequence, i);
       if (ranges_[r].begin >= ranges_[r].end) continue;
       keys_.begin = (std::min)(keys_.begin, ranges_[r].begin);
@@ -94,8 +97,22 @@ class QueryBlock {
   /// Keys that some row sees, counted from the sequence's first; empty where begin >= end.
   KeyRange keys() const noexcept { return keys_; }
 
-  /// Adds what one tile gives to `sums`.
-  template <class S>
+  /// The keys of a tile that some row sees, counted from the sequence's first; what each strip sees is
+  /// noted for add_tile().
+  KeyRange look_at(Index tile, const Scratch& scratch) const noexcept {
+    KeyRange seen{tile_keys, 0};
+    for (Index r = 0; r < rows_; r += strip_rows) {
+      const VisibleKeys visible =
+          visible_keys(tile * tile_keys, r, (std::min)(strip_rows, rows_ - r));
+      scratch.visible[r / strip_rows] = visible;
+      if (visible.blocks == 0) continue;
+      seen.begin = (std::min)(seen.begin, visible.begin);
+      seen.end = (std::max)(seen.end, visible.end);
+    }
+    return {tile * tile_keys + seen.begin, tile * tile_keys + seen.end};
+  }
+
+  /// Adds what one tile gives to `sums`, after look_at() of the same tile.
   void add_tile(Index tile, const KeyTile<S>& keys, const Scratch& scratch,
                 const RowSums<Real>& sums) const {
     const Index first_key = tile * tile_keys;
@@ -140,9 +157,12 @@ class QueryBlock {
   }
 
  private:
+  using Query = PackedQuery<tier::Best, T, S>;
+
   static constexpr Index strip_rows = kernel_rows<tier::Best>;
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
+  Index query_dim() const noexcept { return stored_dim<S>(call_.q.dim); }
   Index query(Index r) const noexcept { return first_ + r / call_.group; }
   Index head(Index r) const noexcept { return kv_ * call_.group + r % call_.group; }
 
@@ -164,20 +184,19 @@ class QueryBlock {
     return wants(ReturnedScores::Scaled) || wants(ReturnedScores::Capped);
   }
 
-  template <class S>
   void add_strip(Index first_key, const KeyTile<S>& keys, const Scratch& scratch,
                  const RowSums<Real>& sums, Index first_row, Index rows) const {
-    const VisibleKeys visible = visible_keys(first_key, first_row, rows);
+    const VisibleKeys visible = scratch.visible[first_row / strip_rows];
     if (visible.blocks == 0) return;
-    for_row_groups<tier::Best>(
-        rows, ScoreKernel<tier::Best, Real, S>{q_ + first_row * call_.q.dim, keys.keys, call_.q.dim,
-                                               call_.scale, visible, scratch.scores, keys.values});
+    for_row_groups<tier::Best>(rows, ScoreKernel<tier::Best, Real, S, Query>{
+                                         q_ + first_row * query_dim(), keys.keys, call_.q.dim,
+                                         call_.scale, visible, scratch.scores, keys.values});
     finish_scores(first_key, visible, scratch, first_row, rows);
 
-    alignas(64) Real highest[merge_rows], sum[merge_rows], old_factor[merge_rows],
-        tile_factor[merge_rows];
-    std::fill_n(highest, merge_rows, lowest);
-    std::fill_n(sum, merge_rows, Real{0});
+    alignas(64) Real highest[rows_at_once], sum[rows_at_once], old_factor[rows_at_once],
+        tile_factor[rows_at_once];
+    std::fill_n(highest, rows_at_once, lowest);
+    std::fill_n(sum, rows_at_once, Real{0});
     // First all maxima, so that no exponential waits for its row's.
     for (Index r = 0; r < rows; ++r)
       highest[r] = maximum_of(visible, scratch.scores + r * tile_keys);
@@ -187,8 +206,8 @@ class QueryBlock {
                            : marked_exponentials(visible, highest[r], scores);
     }
     if (call_.options.dropout.probability > 0) drop(visible, scratch, first_row, rows);
-    merge_sums<tier::Best>(highest, sum, sums.highest + first_row, sums.sum + first_row, old_factor,
-                           tile_factor);
+    merge_group<tier::Best>(highest, sum, sums.highest + first_row, sums.sum + first_row,
+                            old_factor, tile_factor);
     const auto add_values = [&]<bool Select>(std::bool_constant<Select>) {
       for_row_groups<tier::Best>(rows, ValueKernel<tier::Best, Real, S, Select>{
                                            scratch.scores, keys.values, keys.value_stride,
@@ -216,6 +235,12 @@ class QueryBlock {
       if (wants_all_scores() || block_is_seen(first_key, n, first_row, rows)) {
         visible.blocks |= 1u << n;
       }
+    }
+    if (visible.blocks != 0) {
+      const auto first = static_cast<Index>(std::countr_zero(visible.blocks));
+      const auto end = static_cast<Index>(std::bit_width(visible.blocks));
+      visible.begin = (std::max)(visible.begin, first * tile_lanes);
+      visible.end = (std::min)(visible.end, end * tile_lanes);
     }
     return visible;
   }
@@ -301,13 +326,13 @@ class QueryBlock {
     if (seen_end < end) std::fill(scores + (std::max)(seen_end, begin), scores + end, lowest);
   }
 
+  /// Whole vectors, up to the last key that is seen: kernels write no further.
   template <class Work>
   static void for_visible_vectors(const VisibleKeys& visible, Real* scores, const Work& work) {
     for (Index n = 0; n < tile_blocks; ++n) {
       if (!visible.block(n)) continue;
-      for (Index j = 0; j < tile_lanes; j += Pack<Real, tier::Best>::width) {
-        work(scores + n * tile_lanes + j);
-      }
+      const Index end = (std::min)((n + 1) * tile_lanes, visible.end);
+      for (Index j = n * tile_lanes; j < end; j += Pack<Real, tier::Best>::width) work(scores + j);
     }
   }
 
@@ -353,8 +378,9 @@ class QueryBlock {
       const double position = query_positions_[query(row) - first_];
       for (Index j = visible.begin; j < visible.end; ++j) {
         if (!visible.block(j / tile_lanes) || !(scores[j] > 0)) continue;
-        scores[j] *= static_cast<Real>(dropout_factor(
-            call_.options.dropout, sequence_.batch, head(row), position, scratch.key_positions[j]));
+        scores[j] *=
+            static_cast<Real>(dropout_factor(call_.options.dropout, sequence_.identity, head(row),
+                                             position, scratch.key_positions[j]));
       }
     }
   }
@@ -394,14 +420,14 @@ class QueryBlock {
       p = exp_nonpositive(One{p - highest}).v / sum;
       if (call_.options.dropout.probability > 0) {
         const double key = call_.visible.key_position(sequence_, j - sequence_.first_key);
-        p *= static_cast<Real>(dropout_factor(call_.options.dropout, sequence_.batch, head(r),
+        p *= static_cast<Real>(dropout_factor(call_.options.dropout, sequence_.identity, head(r),
                                               query_positions_[query(r) - first_], key));
       }
     }
   }
 
   const Call& call_;
-  Real* q_;
+  Query* q_;
   KeyRange* ranges_;
   double* query_positions_;
   AttentionSequence sequence_{};

@@ -12,7 +12,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Rows whose maxima and sums are merged at once: whole vectors of every tier.
-inline constexpr Index merge_rows = 16;
+inline constexpr Index rows_at_once = 16;
 
 /// What some rows of scores have given so far. With p = exp(score - highest):
 template <class Real>
@@ -22,26 +22,26 @@ struct RowSums {
   Real* out;      ///< [rows, value_dim] of p times values
 
   static RowSums carve(Carver& carver, Index rows, Index value_dim) noexcept {
-    return {carver.take<Real>(rows + merge_rows), carver.take<Real>(rows + merge_rows),
+    return {carver.take<Real>(rows + rows_at_once), carver.take<Real>(rows + rows_at_once),
             carver.take<Real>(rows * value_dim)};
   }
 
   /// No keys yet.
   void clear(Index rows, Index value_dim) const noexcept {
-    std::fill_n(highest, rows + merge_rows, -std::numeric_limits<Real>::infinity());
-    std::fill_n(sum, rows + merge_rows, Real{0});
+    std::fill_n(highest, rows + rows_at_once, -std::numeric_limits<Real>::infinity());
+    std::fill_n(sum, rows + rows_at_once, Real{0});
     std::fill_n(out, rows * value_dim, Real{0});
   }
 };
 
-/// Adds a tile's maxima and sums to those of merge_rows rows, and gives the factors by which both
+/// Adds a tile's maxima and sums to those of rows_at_once rows, and gives the factors by which both
 /// outputs must be multiplied before they are added. A tile without visible keys, whose maximum is
 /// -inf and whose sum is 0, changes no bit.
 template <class Tier, class Real>
-void merge_sums(const Real* tile_highest, const Real* tile_sum, Real* highest, Real* sum,
-                Real* old_factor, Real* tile_factor) noexcept {
+void merge_group(const Real* tile_highest, const Real* tile_sum, Real* highest, Real* sum,
+                 Real* old_factor, Real* tile_factor) noexcept {
   using P = Pack<Real, Tier>;
-  for (Index r = 0; r < merge_rows; r += P::width) {
+  for (Index r = 0; r < rows_at_once; r += P::width) {
     const P old = P::load(highest + r), fresh = P::load(tile_highest + r);
     const P both = max(old, fresh);
     // Where there is no key at all, -inf - -inf would be NaN.
@@ -56,14 +56,14 @@ void merge_sums(const Real* tile_highest, const Real* tile_sum, Real* highest, R
 
 /// into <- what both have given.
 template <class Tier, class Real>
-void merge_rows_of(const RowSums<Real>& into, const RowSums<Real>& from, Index rows,
-                   Index value_dim) noexcept {
+void merge_all(const RowSums<Real>& into, const RowSums<Real>& from, Index rows,
+               Index value_dim) noexcept {
   using P = Pack<Real, Tier>;
-  for (Index first = 0; first < rows; first += merge_rows) {
-    alignas(64) Real old_factor[merge_rows], tile_factor[merge_rows];
-    merge_sums<Tier>(from.highest + first, from.sum + first, into.highest + first, into.sum + first,
-                     old_factor, tile_factor);
-    for (Index r = first; r < (std::min)(rows, first + merge_rows); ++r) {
+  for (Index first = 0; first < rows; first += rows_at_once) {
+    alignas(64) Real old_factor[rows_at_once], tile_factor[rows_at_once];
+    merge_group<Tier>(from.highest + first, from.sum + first, into.highest + first,
+                      into.sum + first, old_factor, tile_factor);
+    for (Index r = first; r < (std::min)(rows, first + rows_at_once); ++r) {
       const P old = P::broadcast(old_factor[r - first]), add = P::broadcast(tile_factor[r - first]);
       Real* to = into.out + r * value_dim;
       const Real* more = from.out + r * value_dim;

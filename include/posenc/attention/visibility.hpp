@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/broadcast_mask.hpp>
+#include <posenc/attention/key_tile.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
-
-/// Extents of one attention call.
-struct AttentionShape {
-  Index batch, heads, queries, keys;
-};
 
 /// Queries and keys that see each other: a batch row, or one of the sequences packed into it. Places
 /// of queries and keys count from the sequence's start.
@@ -27,45 +28,12 @@ struct AttentionSequence {
   Index begin, end;            ///< keys that count, counted from first_key
   Index stored;                ///< the end of those in memory
   Index place;                 ///< of query 0 among the keys
+  Index identity;              ///< what dropout takes for the batch row
 };
 
 /// Keys from begin to end - 1, counted from the sequence's first one.
 struct KeyRange {
   Index begin, end;
-};
-
-/// A mask read at (b, h, i, j), with axes of extent 1 broadcast.
-template <class T>
-class BroadcastMask {
- public:
-  BroadcastMask(const char* function, const char* name, ScoresView<const T> mask,
-                const AttentionShape& shape)
-      : mask_(mask) {
-    if (mask_.data == nullptr) return;
-    check(function, name, shape);
-    if (mask_.batch == 1) mask_.batch_stride = 0;
-    if (mask_.heads == 1) mask_.head_stride = 0;
-    if (mask_.queries == 1) mask_.query_stride = 0;
-    if (mask_.keys == 1) mask_.key_stride = 0;
-  }
-
-  bool given() const noexcept { return mask_.data != nullptr; }
-  Index key_stride() const noexcept { return mask_.key_stride; }
-
-  /// The row of query i, from key j on; only of a mask that is given.
-  const T* row(Index b, Index h, Index i, Index j) const noexcept { return &mask_(b, h, i, j); }
-
- private:
-  void check(const char* function, const char* name, const AttentionShape& shape) const {
-    const auto fits = [](Index extent, Index full) { return extent == full || extent == 1; };
-    if (!fits(mask_.batch, shape.batch) || !fits(mask_.heads, shape.heads) ||
-        !fits(mask_.queries, shape.queries) || !fits(mask_.keys, shape.keys)) {
-      fail<ShapeError>(function, name, " ", mask_.extents(), " must broadcast to [", shape.batch,
-                       ", ", shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
-    }
-  }
-
-  ScoresView<const T> mask_;
 };
 
 /// Which keys each query sees, and at which positions queries and keys stand.
@@ -98,6 +66,16 @@ class Visibility {
 
   Index sequences() const noexcept { return packed() ? packed_count() : shape_.batch; }
 
+  /// Of the longest sequence.
+  Index most_queries() const noexcept {
+    if (!packed()) return shape_.queries;
+    Index most = 0;
+    for (Index n = 0; n < packed_count(); ++n) {
+      most = (std::max)(most, at(options_.cu_seqlens_q, n + 1) - at(options_.cu_seqlens_q, n));
+    }
+    return most;
+  }
+
   /// keys_of_row as in the constructor.
   template <class KeysOfRow>
   AttentionSequence sequence(Index n, const KeysOfRow& keys_of_row) const noexcept {
@@ -108,7 +86,7 @@ class Visibility {
       s.first_key = at(options_.cu_seqlens_k, n);
       s.end = s.stored = at(options_.cu_seqlens_k, n + 1) - s.first_key;
     } else {
-      s.batch = n;
+      s.batch = s.identity = n;
       s.queries = shape_.queries;
       const KeyRange keys = keys_of_row(n);
       s.begin = keys.begin;
@@ -146,14 +124,22 @@ class Visibility {
   /// Whether query i may see one of the `count` keys from local key j on at all, by has_cells().
   bool any_cell(const AttentionSequence& s, Index h, Index i, Index j, Index count) const noexcept {
     const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
+    const auto has = [count](const bool* cells, bool value) {
+      return std::memchr(cells, value ? 1 : 0, static_cast<std::size_t>(count)) != nullptr;
+    };
+    // A boolean mask by itself is searched a block at a time.
+    if (!additive_.given() && !by_cell() && keep_.given() != masked_.given()) {
+      const BroadcastMask<bool>& mask = keep_.given() ? keep_ : masked_;
+      if (mask.key_stride() == 1) return has(mask.row(b, h, row, column), keep_.given());
+    }
     for (Index n = 0; n < count; ++n) {
       if (shows(b, h, row, column + n)) return true;
     }
     return false;
   }
 
-  /// Adds the additive mask to the scores of query i from local key j on, and makes those of hidden
-  /// keys -inf, whatever they were.
+  /// Adds the additive mask to the scores of query i from local key j on, at most a tile, and makes
+  /// those of hidden keys -inf, whatever they were.
   void apply_cells(const AttentionSequence& s, Index h, Index i, Index j, Index count,
                    Real* scores) const noexcept {
     const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
@@ -184,15 +170,15 @@ class Visibility {
                                   : static_cast<double>(s.first_key + j);
   }
 
-  /// The queries' positions must be given, or implied by the alignment or by there being as many
-  /// queries as keys.
-  void require_query_positions() const {
+  /// The queries' positions, which `reader` needs, must be given, or implied by the alignment or by
+  /// there being as many queries as keys.
+  void require_query_positions(const char* reader) const {
     if (options_.query_positions) return;
     if (options_.key_positions) {
-      fail<ConfigError>(function_, "a bias needs query_positions where key_positions are given");
+      fail<ConfigError>(function_, reader, " needs query_positions where key_positions are given");
     }
     if (!has_places()) {
-      fail<ConfigError>(function_, "a bias needs query_positions or query_starts where ",
+      fail<ConfigError>(function_, reader, " needs query_positions or query_starts where ",
                         shape_.queries, " queries meet ", shape_.keys,
                         " keys without a causal alignment");
     }
@@ -244,12 +230,18 @@ class Visibility {
   static void hide(const BroadcastMask<bool>& mask, Index b, Index h, Index row, Index column,
                    Index count, Real* scores) noexcept {
     const bool* cells = mask.row(b, h, row, column);
+    // First widened, then compared: compilers make good vectors of either, not of both at once.
+    using Flag = std::conditional_t<sizeof(Real) == 8, std::int64_t, std::int32_t>;
+    std::array<Flag, static_cast<std::size_t>(tile_keys)> flags;
     if (mask.key_stride() == 1) {
-      for (Index n = 0; n < count; ++n) scores[n] = cells[n] == Hidden ? lowest : scores[n];
+      for (Index n = 0; n < count; ++n) flags[static_cast<std::size_t>(n)] = cells[n];
     } else {
       for (Index n = 0; n < count; ++n) {
-        if (cells[n * mask.key_stride()] == Hidden) scores[n] = lowest;
+        flags[static_cast<std::size_t>(n)] = cells[n * mask.key_stride()];
       }
+    }
+    for (Index n = 0; n < count; ++n) {
+      scores[n] = flags[static_cast<std::size_t>(n)] == Flag{Hidden} ? lowest : scores[n];
     }
   }
 
@@ -279,8 +271,13 @@ class Visibility {
   bool do_positions_ascend() const noexcept {
     const Positions& keys = *options_.key_positions;
     for (Index b = 0; b < keys.batch(); ++b) {
-      for (Index j = 1; j < keys.count(); ++j) {
-        if (!(keys.at(b, j - 1) <= keys.at(b, j))) return false;
+      auto next_start = options_.cu_seqlens_k.begin();
+      const auto end = options_.cu_seqlens_k.end();
+      for (Index j = 0; j < keys.count(); ++j) {
+        // Positions may restart with each packed sequence.
+        const bool starts = j == 0 || (next_start != end && *next_start == j);
+        while (next_start != end && *next_start <= j) ++next_start;
+        if (!starts && !(keys.at(b, j - 1) <= keys.at(b, j))) return false;
       }
     }
     return true;

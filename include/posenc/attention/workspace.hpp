@@ -4,6 +4,7 @@
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/config.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -21,14 +22,16 @@ class AttentionWorkspace {
     return sum;
   }
 
-  /// At least so many bytes for each of `threads`; what they hold is nobody's.
+  /// At least so many bytes for each of `slots`, or more for the first; what they hold is nobody's.
   ///   Throws: std::bad_alloc
-  void reserve(Index threads, std::size_t bytes) {
-    if (slots_.size() < static_cast<std::size_t>(threads)) {
-      slots_.resize(static_cast<std::size_t>(threads));
+  void reserve(Index slots, std::size_t bytes, std::size_t bytes_of_first = 0) {
+    if (slots_.size() < static_cast<std::size_t>(slots)) {
+      slots_.resize(static_cast<std::size_t>(slots));
     }
     for (auto& slot : slots_) {
-      if (slot.size() < bytes) slot.resize(bytes);
+      const bool first = &slot == &slots_.front();
+      const std::size_t needed = first ? (std::max)(bytes, bytes_of_first) : bytes;
+      if (slot.size() < needed) slot.resize(needed);
     }
   }
 
@@ -67,6 +70,17 @@ Index slot_index([[maybe_unused]] const Device& device) {
     return static_cast<Index>(device.currentThreadId()) + 1;
   } else {
     return 0;
+  }
+}
+
+/// How many slots a device's threads need. A device may have fewer threads than its pool, but any of
+/// the pool's may come.
+template <class Device>
+Index slot_count([[maybe_unused]] const Device& device) {
+  if constexpr (requires { device.numThreadsInPool(); }) {
+    return static_cast<Index>(device.numThreadsInPool()) + 1;
+  } else {
+    return 1;
   }
 }
 

@@ -90,7 +90,9 @@ void alibi_values(double weight, bool symmetric, double from, const double* to, 
 /// Attention with linear biases (arXiv 2108.12409): a score loses slope * distance.
 ///
 /// The bias is made from absolute positions a tile at a time, so a decoded row equals the prefilled
-/// one and nothing of size Sq x Sk is kept. A model of ScoreBias.
+/// one and nothing of size Sq x Sk is kept. There is no key-only form (slope * key, as in BLOOM and
+/// MPT): it equals this one only under a causal mask, without a late soft cap, sinks or log-sum-exp,
+/// and would save next to nothing. A model of ScoreBias.
 ///   Accuracy: 1 ulp of slope * distance, in the tile's type, plus the rounding of the sum
 class Alibi {
  public:

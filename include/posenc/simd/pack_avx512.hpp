@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include <bit>
+#include <cstring>
 
 POSENC_BEGIN
 
@@ -50,10 +51,10 @@ struct Pack<float, tier::Avx512> {
     return {_mm512_fmsub_ps(a.v, b.v, c.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
-    return {_mm512_max_ps(a.v, b.v)};
+    return {_mm512_maskz_max_ps(0xffff, a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
-    return {_mm512_min_ps(a.v, b.v)};
+    return {_mm512_maskz_min_ps(0xffff, a.v, b.v)};
   }
 
   POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {
@@ -117,6 +118,19 @@ struct Pack<float, tier::Avx512> {
     const __m256i narrow = _mm256_loadu_si256(static_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16))};
   }
+#if defined(__AVX512BF16__)
+  POSENC_ALWAYS_INLINE static Pack load_pairs(const void* p) noexcept {
+    return {_mm512_loadu_ps(p)};
+  }
+  POSENC_ALWAYS_INLINE static Pack broadcast_pair(const void* p) noexcept {
+    int pair;
+    std::memcpy(&pair, p, sizeof(pair));
+    return {_mm512_castsi512_ps(_mm512_set1_epi32(pair))};
+  }
+  POSENC_ALWAYS_INLINE friend Pack add_pair_products(Pack sum, Pack a, Pack b) noexcept {
+    return {_mm512_dpbf16_ps(sum.v, std::bit_cast<__m512bh>(a.v), std::bit_cast<__m512bh>(b.v))};
+  }
+#endif
   POSENC_ALWAYS_INLINE void store_bfloat16(void* p) const noexcept {
     _mm256_storeu_si256(static_cast<__m256i*>(p),
                         _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded_to_bfloat16(), 16)));
@@ -211,10 +225,10 @@ struct Pack<double, tier::Avx512> {
     return {_mm512_fmsub_pd(a.v, b.v, c.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
-    return {_mm512_max_pd(a.v, b.v)};
+    return {_mm512_maskz_max_pd(0xff, a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
-    return {_mm512_min_pd(a.v, b.v)};
+    return {_mm512_maskz_min_pd(0xff, a.v, b.v)};
   }
 
   POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {

@@ -32,6 +32,18 @@ POSENC_ALWAYS_INLINE void prefetch_far([[maybe_unused]] const void* p,
 #endif
 }
 
+/// One of `steps` calls, p a line further in each, that together ask for steps * StepBytes bytes, as
+/// prefetch_far() does. They go as several streams side by side, which memory answers faster than one.
+template <Index StepBytes>
+POSENC_ALWAYS_INLINE void prefetch_streams([[maybe_unused]] const void* p,
+                                           [[maybe_unused]] Index steps) noexcept {
+#if defined(__GNUC__)
+  for (Index at = 0; at < StepBytes; at += cache_line) {
+    __builtin_prefetch(static_cast<const std::byte*>(p) + at * steps, 0, 1);
+  }
+#endif
+}
+
 /// Asks for `bytes` from p on, which are soon overwritten.
 POSENC_ALWAYS_INLINE void prefetch_to_write([[maybe_unused]] void* p,
                                             [[maybe_unused]] Index bytes) noexcept {

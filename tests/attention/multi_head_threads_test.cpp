@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// MultiHeadAttention on a device: the bits of the calling thread.
+#define EIGEN_USE_THREADS
+#include "module_case.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/bias/alibi.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <unsupported/Eigen/CXX11/Tensor>
+
+#include <type_traits>
+#include <vector>
+
+using module_test::Embeddings;
+using posenc::bsd;
+using posenc::Causal;
+using posenc::Index;
+using posenc::Positions;
+
+namespace {
+
+/// A projection that takes no device.
+struct OneThread : posenc::FixedOrderLinear<float> {
+  using posenc::FixedOrderLinear<float>::FixedOrderLinear;
+  void apply(posenc::EmbeddingsView<const float> x, posenc::EmbeddingsView<float> out) const {
+    posenc::FixedOrderLinear<float>::apply(x, out);
+  }
+};
+
+template <class Module>
+void check_devices(const Module& module, Index dim) {
+  constexpr Index batch = 2, seq = 70;
+  support::Random random(1);
+  const auto x = module_test::random_embeddings<float>(random, batch, seq, dim);
+  const auto positions = Positions::range(0, seq);
+  const std::vector<Index> sequences{1, 0};
+  const posenc::AttentionOptions<float> options{.causal = Causal::BottomRight};
+  const auto run = [&](const auto&... device) {
+    Embeddings<float> self(batch, seq, dim), cross = self, cached = self;
+    posenc::KvCache<float> cache(
+        {.sequences = 2, .kv_heads = 2, .head_dim = dim / 4, .capacity = seq});
+    module.forward(device..., bsd(x), positions, bsd(self), options);
+    module.forward(device..., bsd(x), positions, bsd(x), bsd(x), positions, bsd(cross), options);
+    module.forward(device..., bsd(x), positions, cache, sequences, bsd(cached), options);
+    return std::vector{self, cross, cached};
+  };
+  const auto want = run();
+  const auto check = [&](const auto& device) {
+    const auto got = run(device);
+    for (std::size_t n = 0; n < 3; ++n) CHECK(module_test::same_bits(got[n], want[n]));
+  };
+  check(Eigen::DefaultDevice());
+  for (const int threads : {1, 2, 3}) {
+    Eigen::ThreadPool pool(threads);
+    check(Eigen::ThreadPoolDevice(&pool, threads));
+  }
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a module gives the same bits on every device", "[mha][threads]",
+                   posenc::Linear<float>, posenc::FixedOrderLinear<float>, OneThread) {
+  using Rope = posenc::Rope<posenc::Interleaved>;
+  // Enough outputs for several threads to share.
+  constexpr Index dim = 272;
+  posenc::MultiHeadAttention<float, Rope, posenc::Alibi, TestType> module(
+      {.model_dim = dim, .heads = 4, .kv_heads = 2},
+      Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1})),
+      posenc::Alibi({.heads = 4, .form = posenc::AlibiForm::Causal}));
+  module.randomize(1);
+  check_devices(module, dim);
+}

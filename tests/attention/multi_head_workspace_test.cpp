@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// The workspace of MultiHeadAttention: calls after the first allocate nothing.
+#include "module_case.hpp"
+#include "support/allocations.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/bias/alibi.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <vector>
+
+using module_test::Embeddings;
+using posenc::bsd;
+using posenc::Causal;
+using posenc::FixedOrderLinear;
+using posenc::Index;
+using posenc::Linear;
+using posenc::MultiHeadWorkspace;
+using posenc::Positions;
+
+namespace {
+
+// Eigen's products take their memory by malloc, which is not counted.
+template <class Layer>
+auto make_module() {
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  posenc::MultiHeadAttention<module_test::ScalarOf<Layer>, Rope, posenc::Alibi, Layer> module(
+      {.model_dim = 24, .heads = 4, .kv_heads = 2},
+      Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1})),
+      posenc::Alibi({.heads = 4, .form = posenc::AlibiForm::Causal}));
+  module.randomize(1);
+  return module;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a module allocates nothing when its workspace has served a call like it",
+                   "[mha][workspace]", Linear<float>, Linear<double>, FixedOrderLinear<float>,
+                   FixedOrderLinear<double>) {
+  using T = module_test::ScalarOf<TestType>;
+  const auto module = make_module<TestType>();
+  support::Random random(2);
+  const auto x = module_test::random_embeddings<T>(random, 2, 9, 24);
+  const auto positions = Positions::range(0, 9);
+  Embeddings<T> want(2, 9, 24), out(2, 9, 24);
+  module.forward(bsd(x), positions, bsd(want), {.causal = Causal::BottomRight});
+  MultiHeadWorkspace workspace;
+  CHECK(workspace.bytes() == 0);
+  const auto run = [&](Index count) {
+    module.forward(posenc::slice_seq(bsd(x), 0, count), Positions::range(0, count),
+                   posenc::slice_seq(bsd(out), 0, count), {.causal = Causal::BottomRight},
+                   &workspace);
+  };
+  run(9);
+  CHECK(module_test::same_bits(out, want));
+  const auto bytes = workspace.bytes();
+  CHECK(bytes >= 2 * 9 * (24 + 12 + 12 + 24) * sizeof(T));
+  const auto before = support::allocations();
+  run(9);
+  run(4);
+  CHECK(support::allocations() == before);
+  CHECK(workspace.bytes() == bytes);
+}
+
+TEMPLATE_TEST_CASE("decoding with a workspace allocates nothing", "[mha][workspace]", Linear<float>,
+                   Linear<double>, FixedOrderLinear<float>, FixedOrderLinear<double>) {
+  using T = module_test::ScalarOf<TestType>;
+  const auto module = make_module<TestType>();
+  support::Random random(3);
+  const auto x = module_test::random_embeddings<T>(random, 1, 1, 24);
+  Embeddings<T> out(1, 1, 24);
+  posenc::KvCache<T> cache({.kv_heads = 2, .head_dim = 6, .capacity = 200});
+  MultiHeadWorkspace workspace;
+  const std::vector<Index> sequence{0};
+  const auto step = [&] {
+    module.forward(bsd(x), Positions::range(cache.length(0), 1), cache, sequence, bsd(out),
+                   {.causal = Causal::BottomRight}, &workspace);
+  };
+  step();
+  const auto before = support::allocations();
+  for (int i = 0; i < 150; ++i) step();
+  CHECK(support::allocations() == before);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// Products of bfloat16 pairs, where the processor has them.
+#include "tiers.hpp"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+using posenc::Index;
+
+namespace {
+
+/// The float with these 16 bits in front.
+float number(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+std::uint16_t front(float x) {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
+}
+
+float flushed(float x) {
+  return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
+}
+
+/// One product and its sum, as the contract of the packs has it.
+float add_product(float sum, float a, float b) {
+  return flushed(std::fma(flushed(a), flushed(b), flushed(sum)));
+}
+
+template <class P>
+inline constexpr bool has_pairs = requires(P p) {
+  add_pair_products(p, p, p);
+};
+
+using Pair = std::array<std::uint16_t, 2>;
+
+/// add_pair_products in every lane, the first of which is returned, against the contract.
+template <class P>
+bool agrees(float sum, Pair a, Pair b) {
+  std::array<Pair, static_cast<std::size_t>(P::width)> many;
+  many.fill(a);
+  const P got =
+      add_pair_products(P::broadcast(sum), P::load_pairs(many.data()), P::broadcast_pair(b.data()));
+  const float want =
+      add_product(add_product(sum, number(a[1]), number(b[1])), number(a[0]), number(b[0]));
+  for (const float lane : tiers::lanes_of(got)) {
+    if (!tiers::same(lane, want)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("packs: pairs are multiplied and added second first", "[simd][pack]",
+                        tiers::FloatPacks) {
+  using P = typename TestType::P;
+  if constexpr (has_pairs<P>) {
+    support::Random random(1);
+    for (const double range : {1.0, 8.0, 40.0, 120.0}) {
+      bool right = true;
+      for (int i = 0; i < 20'000; ++i) {
+        const auto any = [&](double exponents) {
+          return static_cast<float>(random.normal() * std::exp2(random.uniform(-1, 1) * exponents));
+        };
+        const Pair a{front(any(range)), front(any(range))}, b{front(any(range)), front(any(range))};
+        float sum = any(range);
+        // What nearly cancels shows every rounding.
+        if (i % 3 == 0) sum = -number(a[1]) * number(b[1]) * (1 + std::ldexp(1.0F, -i % 24));
+        right &= agrees<P>(sum, a, b);
+      }
+      INFO("exponents up to " << range);
+      CHECK(right);
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("packs: products of pairs take numbers of every kind", "[simd][pack]",
+                        tiers::FloatPacks) {
+  using P = typename TestType::P;
+  if constexpr (has_pairs<P>) {
+    std::vector<float> all = tiers::numbers<float>(2, 3);
+    bool right = true;
+    for (const float x : all) {
+      for (const float y : all) {
+        for (const float sum : {0.0F, -0.0F, 1.0F, x, -x}) {
+          right &= agrees<P>(sum, {front(x), front(y)}, {front(y), front(1.0F)});
+          right &= agrees<P>(sum, {front(1.0F), front(x)}, {front(x), front(y)});
+        }
+      }
+    }
+    CHECK(right);
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("packs: pairs are loaded as they lie", "[simd][pack]", tiers::FloatPacks) {
+  using P = typename TestType::P;
+  if constexpr (has_pairs<P>) {
+    std::array<Pair, static_cast<std::size_t>(P::width) + 1> pairs;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      pairs[i] = {static_cast<std::uint16_t>(2 * i), static_cast<std::uint16_t>(2 * i + 1)};
+    }
+    const auto bits_of = [](Pair p) {
+      return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 16;
+    };
+    const auto loaded = tiers::lanes_of(P::load_pairs(pairs.data() + 1));
+    for (std::size_t i = 0; i < loaded.size(); ++i) {
+      CHECK(tiers::bits(loaded[i]) == bits_of(pairs[i + 1]));
+    }
+    for (const float lane : tiers::lanes_of(P::broadcast_pair(pairs.data() + 3))) {
+      CHECK(tiers::bits(lane) == bits_of(pairs[3]));
+    }
+  }
+}
