@@ -37,10 +37,12 @@ void show_length_extrapolation(Tour& tour);
 
 void show_alibi_bias(Tour& tour);
 void show_alibi_slopes(Tour& tour);
+void show_learned_biases(Tour& tour);
 
 void show_attention_patterns(Tour& tour);
 void show_permutation(Tour& tour);
 void show_causal_leakage(Tour& tour);
+void show_cached_decoding(Tour& tour);
 
 void show_properties(Tour& tour);
 void show_accuracy(Tour& tour);
