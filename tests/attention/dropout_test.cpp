@@ -4,13 +4,10 @@
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/dropout.hpp>
-#include <posenc/attention/kv_cache.hpp>
 
 #include <cmath>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 using attention_test::Case;
@@ -184,41 +181,4 @@ TEST_CASE("dropout needs places where nothing implies them", "[dropout][attentio
         "posenc::attention: dropout needs query_positions or query_starts where 2 queries meet 5 "
         "keys without a causal alignment");
   CHECK_NOTHROW(c.run({.causal = posenc::Causal::BottomRight, .dropout = {0.5, 1}}));
-}
-
-TEST_CASE("over a cache, a sequence drops the same keys in every batch row", "[dropout][cache]") {
-  constexpr Index keys = 200;
-  Case<float> c({2, 2, 2, 3, keys}, 5);
-  posenc::KvCache<float> cache({.sequences = 2, .kv_heads = 2, .head_dim = 8, .capacity = keys});
-  const Index ids[] = {0, 1};
-  cache.append(ids, c.k.view(), c.v.view());
-  const auto run = [&](Index sequence) {
-    auto q = c.q.view();
-    q.batch = 1;
-    support::Heads<float> out(1, 3, 2, 8);
-    const Index id[] = {sequence};
-    posenc::attention(q, cache, id, out.view(),
-                      {.causal = posenc::Causal::BottomRight, .dropout = {0.5, 7}});
-    return out;
-  };
-  support::Heads<float> both(2, 3, 2, 8), again(2, 3, 2, 8);
-  auto q = c.q.view();
-  q.batch_stride = 0;
-  const auto run_both = [&](std::span<const Index> order, support::Heads<float>& out) {
-    posenc::attention(q, cache, order, out.view(),
-                      {.causal = posenc::Causal::BottomRight, .dropout = {0.5, 7}});
-  };
-  const Index turned[] = {1, 0};
-  run_both(ids, both);
-  run_both(turned, again);
-  for (const Index sequence : ids) {
-    auto alone = run(sequence);
-    for (Index i = 0; i < 3; ++i) {
-      for (Index h = 0; h < 2; ++h) {
-        const auto want = support::row_of(alone.view(), 0, i, h);
-        CHECK(support::row_of(both.view(), sequence, i, h) == want);
-        CHECK(support::row_of(again.view(), 1 - sequence, i, h) == want);
-      }
-    }
-  }
 }

@@ -37,7 +37,6 @@ class TensorKeys {
 
   Index heads() const noexcept { return k_.heads; }
   KeyRange keys_of_row(Index) const noexcept { return {0, k_.seq}; }
-  Index identity(Index b) const noexcept { return b; }
 
   Scratch carve(Carver& carver) const noexcept {
     return {carver.take<Stored>(tile_keys * key_size()),
@@ -242,9 +241,8 @@ class AttentionRun {
   /// Whether block n has queries.
   bool begin(Index n, Block& block) const noexcept {
     const Index of_sequence = n / per_sequence_;
-    AttentionSequence s = call_.visible.sequence(of_sequence / keys_.heads(),
-                                                 [&](Index b) { return keys_.keys_of_row(b); });
-    s.identity = keys_.identity(s.batch);
+    const AttentionSequence s = call_.visible.sequence(
+        of_sequence / keys_.heads(), [&](Index b) { return keys_.keys_of_row(b); });
     const Index first = n % per_sequence_ * per_block_;
     if (first >= s.queries) return false;
     block.begin(s, of_sequence % keys_.heads(), first, (std::min)(per_block_, s.queries - first));

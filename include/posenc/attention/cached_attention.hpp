@@ -28,8 +28,6 @@ class CachedKeys {
   Index heads() const noexcept { return cache_.kv_heads(); }
   Scratch carve(Carver&) const noexcept { return {}; }
 
-  /// A sequence drops the same keys in whichever batch row it is.
-  Index identity(Index b) const noexcept { return sequence(b); }
   KeyRange keys_of_row(Index b) const {
     return {cache_.first(sequence(b)), cache_.length(sequence(b))};
   }

@@ -378,9 +378,8 @@ class QueryBlock {
       const double position = query_positions_[query(row) - first_];
       for (Index j = visible.begin; j < visible.end; ++j) {
         if (!visible.block(j / tile_lanes) || !(scores[j] > 0)) continue;
-        scores[j] *=
-            static_cast<Real>(dropout_factor(call_.options.dropout, sequence_.identity, head(row),
-                                             position, scratch.key_positions[j]));
+        scores[j] *= static_cast<Real>(dropout_factor(
+            call_.options.dropout, sequence_.batch, head(row), position, scratch.key_positions[j]));
       }
     }
   }
@@ -420,7 +419,7 @@ class QueryBlock {
       p = exp_nonpositive(One{p - highest}).v / sum;
       if (call_.options.dropout.probability > 0) {
         const double key = call_.visible.key_position(sequence_, j - sequence_.first_key);
-        p *= static_cast<Real>(dropout_factor(call_.options.dropout, sequence_.identity, head(r),
+        p *= static_cast<Real>(dropout_factor(call_.options.dropout, sequence_.batch, head(r),
                                               query_positions_[query(r) - first_], key));
       }
     }

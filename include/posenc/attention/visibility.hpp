@@ -28,7 +28,6 @@ struct AttentionSequence {
   Index begin, end;            ///< keys that count, counted from first_key
   Index stored;                ///< the end of those in memory
   Index place;                 ///< of query 0 among the keys
-  Index identity;              ///< what dropout takes for the batch row
 };
 
 /// Keys from begin to end - 1, counted from the sequence's first one.
@@ -86,7 +85,7 @@ class Visibility {
       s.first_key = at(options_.cu_seqlens_k, n);
       s.end = s.stored = at(options_.cu_seqlens_k, n + 1) - s.first_key;
     } else {
-      s.batch = s.identity = n;
+      s.batch = n;
       s.queries = shape_.queries;
       const KeyRange keys = keys_of_row(n);
       s.begin = keys.begin;
