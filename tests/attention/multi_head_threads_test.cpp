@@ -39,7 +39,7 @@ void check_devices(const Module& module, Index dim) {
   const std::vector<Index> sequences{1, 0};
   const posenc::AttentionOptions<float> options{.causal = Causal::BottomRight};
   const auto run = [&](const auto&... device) {
-    Embeddings<float> self(batch, seq, dim), cross = self, cached = self;
+    Embeddings<float> self(batch, seq, dim), cross(batch, seq, dim), cached(batch, seq, dim);
     posenc::KvCache<float> cache(
         {.sequences = 2, .kv_heads = 2, .head_dim = dim / 4, .capacity = seq});
     module.forward(device..., bsd(x), positions, bsd(self), options);
