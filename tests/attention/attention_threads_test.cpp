@@ -3,6 +3,7 @@
 #define EIGEN_USE_THREADS
 #include "random_call.hpp"
 #include "support/catch.hpp"
+#include "support/cutter.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/kv_cache.hpp>
@@ -25,22 +26,6 @@ using support::Heads;
 
 namespace {
 
-/// Cuts work into parts of a given size, the last one first, where Eigen would decide by itself.
-struct Cutter {
-  struct Cost {
-    double bytes_loaded, bytes_stored, cycles;
-  };
-  Index part;
-
-  int numThreads() const { return 5; }
-  template <class Work>
-  void parallelFor(Index count, const Cost&, const Work& work) const {
-    for (Index end = count; end > 0; end -= (std::min)(part, end)) {
-      work((std::max)(Index{0}, end - part), end);
-    }
-  }
-};
-
 /// test(device) on one, two and three threads, and for cuts of two sizes.
 template <class Test>
 void for_each_device(const Test& test) {
@@ -56,7 +41,7 @@ void for_each_device(const Test& test) {
   }
   for (const Index part : {1, 3}) {
     INFO("parts of " << part);
-    test(Cutter{part});
+    test(support::Cutter{part});
   }
 }
 

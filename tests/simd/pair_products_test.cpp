@@ -10,13 +10,14 @@
 
 using posenc::Index;
 
+// Called where a tier has products of pairs.
 namespace {
 
 /// The float with these 16 bits in front.
-float number(std::uint16_t bits) {
+[[maybe_unused]] float number(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
-std::uint16_t front(float x) {
+[[maybe_unused]] std::uint16_t front(float x) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
 }
 
@@ -25,7 +26,7 @@ float flushed(float x) {
 }
 
 /// One product and its sum, as the contract of the packs has it.
-float add_product(float sum, float a, float b) {
+[[maybe_unused]] float add_product(float sum, float a, float b) {
   return flushed(std::fma(flushed(a), flushed(b), flushed(sum)));
 }
 

@@ -2,6 +2,7 @@
 // One set of bits, however a tensor is cut, laid out or spread over threads.
 #define EIGEN_USE_THREADS
 #include "support/catch.hpp"
+#include "support/cutter.hpp"
 #include "support/heads.hpp"
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
@@ -26,22 +27,6 @@ using Scalars = std::tuple<float, Eigen::bfloat16>;
 
 constexpr Index batch = 3, seq = 37, heads = 3, rotary_offset = 1;
 
-/// Cuts work into parts of a given size, the last one first, where Eigen would decide by itself.
-struct Cutter {
-  struct Cost {
-    double bytes_loaded, bytes_stored, cycles;
-  };
-  Index part;
-
-  int numThreads() const { return 5; }
-  template <class Work>
-  void parallelFor(Index count, const Cost&, const Work& work) const {
-    for (Index end = count; end > 0; end -= (std::min)(part, end)) {
-      work((std::max)(Index{0}, end - part), end);
-    }
-  }
-};
-
 /// test(device) on one, two and three threads, and for cuts of several sizes.
 template <class Test>
 void for_each_device(const Test& test) {
@@ -50,7 +35,7 @@ void for_each_device(const Test& test) {
     Eigen::ThreadPool pool(threads);
     test(Eigen::ThreadPoolDevice(&pool, threads));
   }
-  for (const Index part : {1, 5, 16, 1000}) test(Cutter{part});
+  for (const Index part : {1, 5, 16, 1000}) test(support::Cutter{part});
 }
 
 template <class Pairing>

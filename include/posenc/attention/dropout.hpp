@@ -19,6 +19,11 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
+/// Uniform in [0, 1): the first 53 of the bits.
+constexpr double uniform(std::uint64_t bits) noexcept {
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
 inline void check_dropout(const char* function, const Dropout& dropout) {
   if (!(dropout.probability >= 0 && dropout.probability < 1)) {
     fail<ConfigError>(function, "the dropout probability must lie in [0, 1) but is ",
@@ -37,8 +42,7 @@ inline double dropout_factor(const Dropout& dropout, Index batch, Index head, do
   // Adding 0 makes one pattern of the two zeros.
   bits = detail::mix_bits(bits ^ std::bit_cast<std::uint64_t>(query_position + 0.0));
   bits = detail::mix_bits(bits ^ std::bit_cast<std::uint64_t>(key_position + 0.0));
-  const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;
-  return uniform < dropout.probability ? 0.0 : 1 / (1 - dropout.probability);
+  return detail::uniform(bits) < dropout.probability ? 0.0 : 1 / (1 - dropout.probability);
 }
 
 POSENC_END

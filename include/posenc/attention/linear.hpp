@@ -40,8 +40,7 @@ struct LinearParameters {
     for (Index i = 0; i < weight.size(); ++i) {
       const std::uint64_t bits =
           detail::mix_bits(detail::mix_bits(seed) + static_cast<std::uint64_t>(i));
-      const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;
-      weight.data()[i] = static_cast<T>(limit * (2 * uniform - 1));
+      weight.data()[i] = static_cast<T>(limit * (2 * detail::uniform(bits) - 1));
     }
     bias.setZero();
   }

@@ -16,6 +16,17 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Calls move(r, c) for the first row and column of squares that cover a matrix of rows x cols, both at
+/// least Width. The last ones reach back over those before them rather than past the end.
+template <Index Width, class Move>
+POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& move) noexcept {
+  for (Index r = 0; r < rows; r += Width) {
+    for (Index c = 0; c < cols; c += Width) {
+      move((std::min)(r, rows - Width), (std::min)(c, cols - Width));
+    }
+  }
+}
+
 /// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
 template <class Tier = tier::Best, class S, class T>
 void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out,
@@ -28,21 +39,16 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
       return transpose_into<Narrower>(in, in_stride, rows, cols, out, out_stride);
     }
   }
-  for (Index row = 0; row < rows; row += width) {
-    // The last square reaches back over the one before it rather than past the end.
-    const Index r = (std::min)(row, rows - width);
-    for (Index col = 0; col < cols; col += width) {
-      const Index c = (std::min)(col, cols - width);
-      P square[P::width];
-      for (Index i = 0; i < width; ++i) {
-        const T* from = in + (r + i) * in_stride + c;
-        square[i] = load_as<P>(from);
-        prefetch(from + width * in_stride, 1);
-      }
-      if constexpr (width > 1) transpose(square);
-      for (Index i = 0; i < width; ++i) store_as(square[i], out + (c + i) * out_stride + r);
+  for_each_square<width>(rows, cols, [&](Index r, Index c) {
+    P square[P::width];
+    for (Index i = 0; i < width; ++i) {
+      const T* from = in + (r + i) * in_stride + c;
+      square[i] = load_as<P>(from);
+      prefetch(from + width * in_stride, 1);
     }
-  }
+    if constexpr (width > 1) transpose(square);
+    for (Index i = 0; i < width; ++i) store_as(square[i], out + (c + i) * out_stride + r);
+  });
 }
 
 /// Moves keys into pairs of channels, see in_pairs. Pairs of a channel lie tile_lanes pairs apart.
@@ -56,23 +62,19 @@ void keys_to_pairs(const T* k, Index key_stride, Index count, Index dim, S* pair
       using Narrower = typename tier::Narrower<Tier>::Type;
       return keys_to_pairs<Narrower>(k, key_stride, count, dim, pairs);
     }
-    for (Index row = 0; row < count; row += width) {
-      const Index r = (std::min)(row, count - width);
-      for (Index col = 0; col < even_dim; col += width) {
-        const Index c = (std::min)(col, even_dim - width);
-        P square[P::width];
-        for (Index i = 0; i < width; ++i) {
-          const T* from = k + (r + i) * key_stride + c;
-          square[i] = load_as<P>(from);
-          prefetch(from + width * key_stride, 1);
-        }
-        transpose(square);
-        for (Index i = 0; i < width; i += 2) {
-          S* to = pairs + (c + i) * tile_lanes + 2 * r;
-          P::store_bfloat16_pairs(to, square[i + 1], square[i]);
-        }
+    for_each_square<width>(count, even_dim, [&](Index r, Index c) {
+      P square[P::width];
+      for (Index i = 0; i < width; ++i) {
+        const T* from = k + (r + i) * key_stride + c;
+        square[i] = load_as<P>(from);
+        prefetch(from + width * key_stride, 1);
       }
-    }
+      transpose(square);
+      for (Index i = 0; i < width; i += 2) {
+        S* to = pairs + (c + i) * tile_lanes + 2 * r;
+        P::store_bfloat16_pairs(to, square[i + 1], square[i]);
+      }
+    });
   } else {
     for (Index r = 0; r < count; ++r) {
       for (Index c = 0; c < even_dim; c += 2) {
@@ -101,19 +103,15 @@ void keys_from_pairs(const S* pairs, Index count, Index dim, T* k, Index key_str
       using Narrower = typename tier::Narrower<Tier>::Type;
       return keys_from_pairs<Narrower>(pairs, count, dim, k, key_stride);
     }
-    for (Index row = 0; row < count; row += width) {
-      const Index r = (std::min)(row, count - width);
-      for (Index col = 0; col < even_dim; col += width) {
-        const Index c = (std::min)(col, even_dim - width);
-        P square[P::width];
-        for (Index i = 0; i < width; i += 2) {
-          const S* from = pairs + (c + i) * tile_lanes + 2 * r;
-          P::load_bfloat16_pairs(from, square[i + 1], square[i]);
-        }
-        transpose(square);
-        for (Index i = 0; i < width; ++i) store_as(square[i], k + (r + i) * key_stride + c);
+    for_each_square<width>(count, even_dim, [&](Index r, Index c) {
+      P square[P::width];
+      for (Index i = 0; i < width; i += 2) {
+        const S* from = pairs + (c + i) * tile_lanes + 2 * r;
+        P::load_bfloat16_pairs(from, square[i + 1], square[i]);
       }
-    }
+      transpose(square);
+      for (Index i = 0; i < width; ++i) store_as(square[i], k + (r + i) * key_stride + c);
+    });
   } else {
     for (Index r = 0; r < count; ++r) {
       for (Index c = 0; c < even_dim; c += 2) {

@@ -131,10 +131,7 @@ class Alibi {
     const auto evaluate = [=](double from, const double* to, Real* values, Index count) {
       detail::alibi_values(-slope, symmetric, from, to, values, count);
     };
-    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
-      detail::add_values(values, tile.row(i) + j, n);
-    };
-    detail::for_each_row_of_distances<Real>(query_positions, key_positions, evaluate, add_to_row);
+    detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }
 
   /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad.
@@ -154,11 +151,8 @@ class Alibi {
  private:
   void check(const char* function, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
-    if (head < 0 || head >= heads()) {
-      detail::fail<ShapeError>(function, "head must lie within the ", heads(), " slopes but is ",
-                               head);
-    }
-    detail::check_tile(function, query_positions, key_positions, tile);
+    detail::check_tile(function, head, heads(), "the ", " slopes", query_positions, key_positions,
+                       tile);
   }
 
   std::vector<double> slopes_;

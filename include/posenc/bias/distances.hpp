@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/simd/pack.hpp>
+#include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <array>
@@ -116,6 +117,16 @@ void add_values(const Real* values, Real* scores, Index count) noexcept {
     const P sum = P::load_partial(scores + u, count - u) + P::load_partial(values + u, count - u);
     sum.store_partial(scores + u, count - u);
   }
+}
+
+/// tile(i, j) += what evaluate, as above, says of the distance of query i and key j.
+template <std::floating_point Real, class Evaluate>
+void add_of_distances(std::span<const double> queries, std::span<const double> keys,
+                      const Evaluate& evaluate, MatrixView<Real> tile) {
+  for_each_row_of_distances<Real>(queries, keys, evaluate,
+                                  [&](Index i, Index j, Index n, const Real* values) {
+                                    add_values(values, tile.row(i) + j, n);
+                                  });
 }
 
 }  // namespace detail

@@ -189,11 +189,8 @@ class Fire {
 
   void check(const char* function, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
-    if (head < 0 || head >= heads()) {
-      detail::fail<ShapeError>(function, "head must lie within the ", heads(), " heads but is ",
-                               head);
-    }
-    detail::check_tile(function, query_positions, key_positions, tile);
+    detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
+                       tile);
   }
 
   FireParameters parameters_;

@@ -95,14 +95,10 @@ class Kerple {
     const auto powers = [=](double from, const double* to, Real* values, Index count) {
       power_values(r1, r2, from, to, values, count);
     };
-    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
-      detail::add_values(values, tile.row(i) + j, n);
-    };
     if (config_.form == KerpleForm::Logarithmic) {
-      detail::for_each_row_of_distances<Real>(query_positions, key_positions, logarithms,
-                                              add_to_row);
+      detail::add_of_distances<Real>(query_positions, key_positions, logarithms, tile);
     } else {
-      detail::for_each_row_of_distances<Real>(query_positions, key_positions, powers, add_to_row);
+      detail::add_of_distances<Real>(query_positions, key_positions, powers, tile);
     }
   }
 
@@ -156,11 +152,8 @@ class Kerple {
 
   void check(const char* function, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
-    if (head < 0 || head >= heads()) {
-      detail::fail<ShapeError>(function, "head must lie within the ", heads(), " heads but is ",
-                               head);
-    }
-    detail::check_tile(function, query_positions, key_positions, tile);
+    detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
+                       tile);
   }
 
   KerpleConfig config_;

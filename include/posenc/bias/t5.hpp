@@ -147,10 +147,7 @@ class T5Bias {
         values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
       }
     };
-    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
-      detail::add_values(values, tile.row(i) + j, n);
-    };
-    detail::for_each_row_of_distances<Real>(query_positions, key_positions, evaluate, add_to_row);
+    detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }
 
   /// grad_table[bucket(key j - query i), head] += grad(i, j), row by row: the gradient of the table
@@ -176,11 +173,8 @@ class T5Bias {
  private:
   void check(const char* function, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
-    if (head < 0 || head >= heads()) {
-      detail::fail<ShapeError>(function, "head must lie within the table's ", heads(),
-                               " columns but is ", head);
-    }
-    detail::check_tile(function, query_positions, key_positions, tile);
+    detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
+                       key_positions, tile);
   }
 
   MatrixView<const T> table_;

@@ -11,8 +11,13 @@
 POSENC_BEGIN
 namespace detail {
 
-inline void check_tile(const char* function, std::span<const double> query_positions,
+/// `whose` and `counted` stand around the number of heads in a message: "the 8 slopes".
+inline void check_tile(const char* function, Index head, Index heads, const char* whose,
+                       const char* counted, std::span<const double> query_positions,
                        std::span<const double> key_positions, const std::array<Index, 2>& tile) {
+  if (head < 0 || head >= heads) {
+    fail<ShapeError>(function, "head must lie within ", whose, heads, counted, " but is ", head);
+  }
   if (tile[0] != static_cast<Index>(query_positions.size()) ||
       tile[1] != static_cast<Index>(key_positions.size())) {
     fail<ShapeError>(function, "the tile ", tile, " must be queries by keys, ",
