@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/additive/resize_weights.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -72,7 +73,22 @@ inline ResizeAxis resize_axis(const char* function, const char* axis_name, Index
   return {source, target, config.filter, config.coordinates, config.antialias, step};
 }
 
-inline GridResize make_grid_resize(const char* function, const GridResizeConfig& config) {
+template <class T>
+void check_grid_table(const char* function, const char* table_name, const MatrixView<T>& table,
+                      Index prefix, GridShape grid) {
+  check_extents(function, table_name, table);
+  const auto cells = product_of({grid.rows, grid.cols});
+  if (!cells || sum_of(prefix, *cells) != table.rows) {
+    fail<ShapeError>(function, table_name, " must have ", prefix, " + ", grid.rows, " * ",
+                     grid.cols, " rows but is ", table.extents());
+  }
+}
+
+/// Of tables of the source's and the target's cells, by the names that messages give them.
+template <class Source, class Target>
+GridResize make_grid_resize(const char* function, const GridResizeConfig& config,
+                            const char* source_name, const MatrixView<Source>& source_table,
+                            const char* target_name, const MatrixView<Target>& target_table) {
   if (config.filter != ResizeFilter::Bilinear && config.filter != ResizeFilter::Bicubic) {
     fail<ConfigError>(function, "filter must be given as Bilinear or Bicubic");
   }
@@ -83,20 +99,14 @@ inline GridResize make_grid_resize(const char* function, const GridResizeConfig&
     fail<ConfigError>(function, "prefix_tokens must not be negative but is ", config.prefix_tokens);
   }
   const GridShape source = config.source, target = config.target;
-  return {config.prefix_tokens, source, target,
-          ResizeWeights(
-              resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config)),
-          ResizeWeights(
-              resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config))};
-}
-
-template <class T>
-void check_grid_table(const char* function, const char* table_name, const MatrixView<T>& table,
-                      Index prefix, GridShape grid) {
-  if (table.rows != prefix + grid.rows * grid.cols) {
-    fail<ShapeError>(function, table_name, " must have ", prefix, " + ", grid.rows, " * ",
-                     grid.cols, " rows but is ", table.extents());
-  }
+  const ResizeAxis rows =
+      resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config);
+  const ResizeAxis cols =
+      resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config);
+  // Before there are weights for as many cells as the settings say.
+  check_grid_table(function, source_name, source_table, config.prefix_tokens, source);
+  check_grid_table(function, target_name, target_table, config.prefix_tokens, target);
+  return {config.prefix_tokens, source, target, ResizeWeights(rows), ResizeWeights(cols)};
 }
 
 /// Checks the two tables of a resize against each other; `in` is read and `out` written.
@@ -151,9 +161,8 @@ template <Scalar T>
 void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
                  const GridResizeConfig& config) {
   constexpr auto function = "resize_grid";
-  const detail::GridResize resize = detail::make_grid_resize(function, config);
-  detail::check_grid_table(function, "table", table, resize.prefix, resize.source);
-  detail::check_grid_table(function, "out", out, resize.prefix, resize.target);
+  const detail::GridResize resize =
+      detail::make_grid_resize(function, config, "table", table, "out", out);
   detail::check_grid_tables<T>(function, table, out);
 
   const Index dim = table.cols, source_cols = resize.source.cols;
@@ -193,9 +202,8 @@ template <Scalar T>
 void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid_adjoint";
-  const detail::GridResize resize = detail::make_grid_resize(function, config);
-  detail::check_grid_table(function, "grad_out", grad_out, resize.prefix, resize.target);
-  detail::check_grid_table(function, "grad_table", grad_table, resize.prefix, resize.source);
+  const detail::GridResize resize =
+      detail::make_grid_resize(function, config, "grad_table", grad_table, "grad_out", grad_out);
   detail::check_grid_tables<T>(function, grad_out, grad_table);
 
   const Index dim = grad_out.cols, source_cols = resize.source.cols;

@@ -32,14 +32,15 @@ POSENC_BEGIN
 /// what Positions::from_padding_mask(keep, -1) does.
 ///   Shapes: table [rows, D], x [B, S, D]; positions [B or 1, S], integers on one axis
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
-///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
-///           an integer or whose row the table does not have. Nothing is written then.
+///   Throws: ConfigError, ShapeError from the constructor. ShapeError; PositionError for a position that
+///           is not an integer or whose row the table does not have. Nothing is written then.
 ///   Cost:   one pass over x. No allocation
 template <Scalar T>
 class Learned {
  public:
   explicit Learned(MatrixView<const T> table, const LearnedConfig& config = {})
       : table_(table), config_(config) {
+    detail::check_extents("Learned", "table", table);
     constexpr Index limit = Index{1} << 53;
     if (config.row_offset < -limit || config.row_offset > limit) {
       detail::fail<ConfigError>("Learned", "row_offset must lie within 2^53 but is ",
@@ -77,6 +78,7 @@ class Learned {
   void add_gradient(EmbeddingsView<const T> grad, const Positions& positions,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "Learned::add_gradient";
+    detail::check_extents(function, "grad_table", grad_table);
     if (grad_table.extents() != table_.extents()) {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
                                table_.extents(), " but is ", grad_table.extents());

@@ -114,6 +114,7 @@ void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
 template <class Device, class T, class MakeSource, class Use>
 void visit_all_rows(const Device& device, EmbeddingsView<T> x, bool shared,
                     const MakeSource& make_source, const Use& use) {
+  if (x.empty()) return;  // without rows of P, which need memory
   const double bytes = static_cast<double>(x.dim) * sizeof(T);
   if (shared) {
     parallel_for(
@@ -144,6 +145,7 @@ void store_written_rows(const Device& device, EmbeddingsView<T> x, bool shared,
 template <class T>
 void check_embeddings(const char* function, const EmbeddingsView<T>& x, Index dim,
                       const Positions& positions, Index axes = 1) {
+  check_extents(function, "x", x);
   if (x.dim != dim) {
     fail<ShapeError>(function, "x must be [B, S, ", dim, "] but is ", x.extents());
   }

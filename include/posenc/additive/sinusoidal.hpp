@@ -194,6 +194,7 @@ class Sinusoidal {
       detail::fail<ConfigError>(name, "model_dim must be given and positive but is ",
                                 config.model_dim);
     }
+    detail::check_most_channels(name, "model_dim", config.model_dim);
     if (!(std::abs(static_cast<double>(config.start)) <= furthest)) {
       detail::fail<ConfigError>(name, "start must lie within 2^50 but is ", config.start);
     }

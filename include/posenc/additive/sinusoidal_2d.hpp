@@ -82,6 +82,7 @@ class Sinusoidal2d {
       detail::fail<ConfigError>(name, "model_dim must be given, positive and even but is ",
                                 config.model_dim);
     }
+    detail::check_most_channels(name, "model_dim", config.model_dim);
     if (config.axis_order != GridAxisOrder::ColumnFirst &&
         config.axis_order != GridAxisOrder::RowFirst) {
       detail::fail<ConfigError>(name, "axis_order must be given as ColumnFirst or RowFirst");

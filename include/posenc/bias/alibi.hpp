@@ -48,6 +48,9 @@ POSENC_BEGIN
 inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
   if (heads <= 0)
     detail::fail<ConfigError>("alibi_slopes", "heads must be given and positive but is ", heads);
+  if (heads > (Index{1} << 24)) {
+    detail::fail<ConfigError>("alibi_slopes", "heads must not exceed 2^24 but is ", heads);
+  }
   if (!std::isfinite(max_bias) || max_bias <= 0) {
     detail::fail<ConfigError>("alibi_slopes", "max_bias must be positive and finite but is ",
                               max_bias);
@@ -125,7 +128,7 @@ class Alibi {
   template <std::floating_point Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Alibi::add", head, query_positions, key_positions, tile.extents());
+    check("Alibi::add", head, query_positions, key_positions, tile);
     const double slope = scale_ * slopes_[static_cast<std::size_t>(head)];
     const bool symmetric = form_ == AlibiForm::Symmetric;
     const auto evaluate = [=](double from, const double* to, Real* values, Index count) {
@@ -138,7 +141,7 @@ class Alibi {
   template <std::floating_point Real>
   double slope_gradient(Index head, std::span<const double> query_positions,
                         std::span<const double> key_positions, MatrixView<const Real> grad) const {
-    check("Alibi::slope_gradient", head, query_positions, key_positions, grad.extents());
+    check("Alibi::slope_gradient", head, query_positions, key_positions, grad);
     double sum = 0;
     const auto subtract = [&](Index i, Index j, double query, double key) {
       const double distance = form_ == AlibiForm::Causal ? query - key : std::abs(query - key);
@@ -149,8 +152,9 @@ class Alibi {
   }
 
  private:
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the ", " slopes", query_positions, key_positions,
                        tile);
   }

@@ -94,7 +94,7 @@ class Fire {
   template <std::floating_point Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Fire::add", head, query_positions, key_positions, tile.extents());
+    check("Fire::add", head, query_positions, key_positions, tile);
     const detail::Hinges<Real>& f = hinges<Real>(head);
     Real greatest = 0;  // of all values so far
     const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
@@ -121,7 +121,7 @@ class Fire {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     FireParameters& gradient) const {
     constexpr auto function = "Fire::add_gradient";
-    check(function, head, query_positions, key_positions, grad.extents());
+    check(function, head, query_positions, key_positions, grad);
     if (gradient.hidden_weight.size() != width() || gradient.hidden_bias.size() != width() ||
         gradient.output_weight.size() != parameters_.output_weight.size() ||
         gradient.output_bias.size() != parameters_.output_bias.size()) {
@@ -187,8 +187,9 @@ class Fire {
     if (query < p.threshold) gradient.threshold -= of_x * x * p.c / (1 + p.c * reach) / normaliser;
   }
 
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
                        tile);
   }

@@ -84,7 +84,7 @@ class Kerple {
   template <std::floating_point Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Kerple::add", head, query_positions, key_positions, tile.extents());
+    check("Kerple::add", head, query_positions, key_positions, tile);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
@@ -109,7 +109,7 @@ class Kerple {
   KerpleGradient gradient(Index head, std::span<const double> query_positions,
                           std::span<const double> key_positions,
                           MatrixView<const Real> grad) const {
-    check("Kerple::gradient", head, query_positions, key_positions, grad.extents());
+    check("Kerple::gradient", head, query_positions, key_positions, grad);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     KerpleGradient sum;
@@ -150,8 +150,9 @@ class Kerple {
     for (Index u = 0; u < count; ++u) values[u] = static_cast<Real>(mul_add(-r1, x[u], 0.0));
   }
 
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
                        tile);
   }

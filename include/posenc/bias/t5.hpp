@@ -126,6 +126,7 @@ class T5Bias {
  public:
   ///   Throws: ConfigError; ShapeError where the table has not `buckets` rows
   T5Bias(MatrixView<const T> table, const T5BiasConfig& config) : table_(table), buckets_(config) {
+    detail::check_extents("T5Bias", "table", table);
     if (table.rows != config.buckets) {
       detail::fail<ShapeError>("T5Bias", "table must have a row for each of the ", config.buckets,
                                " buckets but is ", table.extents());
@@ -141,7 +142,7 @@ class T5Bias {
   template <std::floating_point Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("T5Bias::add", head, query_positions, key_positions, tile.extents());
+    check("T5Bias::add", head, query_positions, key_positions, tile);
     const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
       for (Index u = 0; u < count; ++u) {
         values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
@@ -159,7 +160,8 @@ class T5Bias {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "T5Bias::add_gradient";
-    check(function, head, query_positions, key_positions, grad.extents());
+    check(function, head, query_positions, key_positions, grad);
+    detail::check_extents(function, "grad_table", grad_table);
     if (grad_table.extents() != table_.extents()) {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
                                table_.extents(), " but is ", grad_table.extents());
@@ -171,8 +173,9 @@ class T5Bias {
   }
 
  private:
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
                        key_positions, tile);
   }

@@ -97,11 +97,30 @@ Frequencies evaluate(const R& rule) {
 
 // Checks shared by the rules; `rule` is the name that messages carry.
 
+/// Of a head, a token or a list of heads: far beyond any use, and what is made of as many numbers fits in
+/// memory.
+inline constexpr Index most_channels = Index{1} << 24;
+
+inline void check_most_channels(const char* rule, const char* field, Index channels) {
+  if (channels > most_channels) {
+    fail<ConfigError>(rule, field, " must not exceed 2^24 but is ", channels);
+  }
+}
+
 inline void check_rotary_dim(const char* rule, Index rotary_dim, Index smallest = 2,
                              const char* field = "rotary_dim") {
   if (rotary_dim < smallest || rotary_dim % 2 != 0) {
     fail<ConfigError>(rule, field, " must be even and at least ", smallest, " but is ", rotary_dim);
   }
+  check_most_channels(rule, field, rotary_dim);
+}
+
+/// Of a head whose halves turn by different positions, each in pairs.
+inline void check_head_of_two_halves(const char* rule, Index head_dim) {
+  if (head_dim < 4 || head_dim % 4 != 0) {
+    fail<ConfigError>(rule, "head_dim must be divisible by 4 and at least 4 but is ", head_dim);
+  }
+  check_most_channels(rule, "head_dim", head_dim);
 }
 
 /// Beyond any use; powers and logarithms stay finite below.

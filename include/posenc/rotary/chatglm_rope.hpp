@@ -98,10 +98,7 @@ class ChatGlmRope {
  private:
   static Frequencies half_of(Index head_dim, double base) {
     constexpr auto function = "ChatGlmRope";
-    if (head_dim < 4 || head_dim % 4 != 0) {
-      detail::fail<ConfigError>(function, "head_dim must be divisible by 4 and at least 4 but is ",
-                                head_dim);
-    }
+    detail::check_head_of_two_halves(function, head_dim);
     detail::check_base(function, base);
     return detail::evaluate(Unscaled{.rotary_dim = head_dim / 2, .base = base});
   }

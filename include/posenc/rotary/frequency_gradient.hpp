@@ -47,6 +47,8 @@ void check_frequency_gradient(const char* function, const HeadsView<const T>& y,
                               const HeadsView<const T>& grad_y, RotarySlice slice,
                               const Positions& positions, Index axes, std::size_t frequencies,
                               std::size_t gradients) {
+  check_extents(function, "rotated", y);
+  check_extents(function, "gradient", grad_y);
   if (y.extents() != grad_y.extents()) {
     fail<ShapeError>(function, "rotated ", y.extents(), " and gradient ", grad_y.extents(),
                      " must have the same shape");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
@@ -100,10 +101,11 @@ class MixedRope {
     }
     detail::check_rotary_dim(function, shape.rotary_dim);
     detail::check_slice_and_factor(function, {shape.rotary_offset, shape.rotary_dim / 2}, 1);
-    if (static_cast<Index>(inv_freq.size()) != shape.axes * shape.heads * (shape.rotary_dim / 2)) {
-      detail::fail<ConfigError>(function, "inv_freq must have axes * heads * rotary_dim / 2 = ",
-                                shape.axes * shape.heads * (shape.rotary_dim / 2),
-                                " values but has ", inv_freq.size());
+    if (detail::product_of({shape.axes, shape.heads, shape.rotary_dim / 2}) !=
+        static_cast<Index>(inv_freq.size())) {
+      detail::fail<ConfigError>(
+          function, "inv_freq must have axes * heads * rotary_dim / 2 = ", shape.axes, " * ",
+          shape.heads, " * ", shape.rotary_dim / 2, " values but has ", inv_freq.size());
     }
     for (const double w : inv_freq) {
       if (!std::isfinite(w)) {
@@ -160,10 +162,7 @@ class MixedRope {
 inline std::vector<double> rope_vit_mixed_inv_freq(Index head_dim, double base,
                                                    std::span<const double> angles) {
   constexpr auto function = "rope_vit_mixed_inv_freq";
-  if (head_dim < 4 || head_dim % 4 != 0) {
-    detail::fail<ConfigError>(function, "head_dim must be divisible by 4 and at least 4 but is ",
-                              head_dim);
-  }
+  detail::check_head_of_two_halves(function, head_dim);
   detail::check_base(function, base);
   const auto magnitudes = detail::power_law(base, head_dim / 2, head_dim / 4);
   std::vector<double> x, y;

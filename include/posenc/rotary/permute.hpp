@@ -36,7 +36,9 @@ std::vector<Index> pair_order(Index pairs) {
   return source;
 }
 
-inline void check_head_rows(const char* function, Index rows, const HeadRows& heads) {
+template <class T>
+void check_head_rows(const char* function, const MatrixView<T>& weights, const HeadRows& heads) {
+  check_extents(function, "weights", weights);
   if (heads.head_dim <= 0) {
     fail<ConfigError>(function, "head_dim must be given and positive but is ", heads.head_dim);
   }
@@ -45,12 +47,13 @@ inline void check_head_rows(const char* function, Index rows, const HeadRows& he
   }
   if (heads.rotary_offset < 0 || heads.rotary_dim > heads.head_dim ||
       heads.rotary_offset > heads.head_dim - heads.rotary_dim) {
+    const auto end = sum_of(heads.rotary_offset, heads.rotary_dim);
     fail<ConfigError>(function, "head_dim (", heads.head_dim, ") must hold the rotary channels [",
-                      heads.rotary_offset, ", ", heads.rotary_offset + heads.rotary_dim, ")");
+                      heads.rotary_offset, ", ", end.value_or(heads.rotary_dim), ")");
   }
-  if (rows % heads.head_dim != 0) {
-    fail<ShapeError>(function, "the number of rows (", rows, ") must be a multiple of head_dim (",
-                     heads.head_dim, ")");
+  if (weights.rows % heads.head_dim != 0) {
+    fail<ShapeError>(function, "the number of rows (", weights.rows,
+                     ") must be a multiple of head_dim (", heads.head_dim, ")");
   }
 }
 
@@ -91,7 +94,8 @@ void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const In
 ///   Throws: ConfigError, ShapeError
 template <class From, class To, class T>
 void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
-  detail::check_head_rows("permute_pairs", weights.rows, heads);
+  detail::check_head_rows("permute_pairs", weights, heads);
+  if (weights.empty()) return;
   const auto source = detail::pair_order<From, To>(heads.rotary_dim / 2);
   std::vector<bool> done;
   for (Index row = heads.rotary_offset; row < weights.rows; row += heads.head_dim) {
@@ -104,7 +108,8 @@ template <class From, class To, class T>
 void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
                    const HeadRows& heads) {
   constexpr auto function = "permute_pairs";
-  detail::check_head_rows(function, weights.rows, heads);
+  detail::check_head_rows(function, weights, heads);
+  detail::check_extents(function, "out", out);
   if (weights.extents() != out.extents()) {
     detail::fail<ShapeError>(function, "input ", weights.extents(), " and output ", out.extents(),
                              " must have the same shape");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/rotate_heads.hpp>
 #include <posenc/tensor/device.hpp>
@@ -34,6 +35,10 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
   if (slice.offset < 0) {
     fail<ConfigError>(function, "rotary_offset must not be negative but is ", slice.offset);
   }
+  if (!sum_of(slice.offset, 2 * slice.pairs)) {
+    fail<ConfigError>(function, "no head holds ", 2 * slice.pairs, " rotary channels behind ",
+                      slice.offset, " others");
+  }
   if (!std::isfinite(attention_factor) || attention_factor <= 0) {
     fail<ConfigError>(function, "attention_factor must be positive and finite but is ",
                       attention_factor);
@@ -52,10 +57,12 @@ void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice s
 template <Scalar T>
 void check_rotation(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
                     RotarySlice slice) {
+  check_extents(function, "x", in);
   if (in.extents() != out.extents()) {
     fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
                      " must have the same shape");
   }
+  if (in.data != out.data) check_extents(function, "out", out);
   check_slice_fits(function, in, slice);
   check_overlap<T>(function, in, out);
 }

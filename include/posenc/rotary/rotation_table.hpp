@@ -31,7 +31,7 @@ class RotationTable {
   static RotationTable from_cos_sin(EmbeddingsView<const Real> cos, EmbeddingsView<const Real> sin,
                                     Index rotary_offset = 0, double attention_factor = 1) {
     constexpr auto function = "RotationTable::from_cos_sin";
-    check_same(function, cos.extents(), sin.extents());
+    check_tables(function, cos, sin);
     RotationTable table(function, cos.batch, cos.seq, {rotary_offset, cos.dim}, attention_factor);
     table.fill([&](Index b, Index s, Index count, Real* c, Real* n) {
       for (Index i = 0; i < count; ++i) {
@@ -49,7 +49,7 @@ class RotationTable {
                                   const Positions& positions, Index rotary_offset = 0,
                                   double attention_factor = 1) {
     constexpr auto function = "RotationTable::from_cache";
-    check_same(function, cos.extents(), sin.extents());
+    check_tables(function, cos, sin);
     detail::check_axes(function, positions, 1);
     detail::check_integral(function, positions);
     for (Index b = 0; b < positions.batch(); ++b) {
@@ -154,6 +154,10 @@ class RotationTable {
                 double attention_factor)
       : batch_(batch), seq_(seq), slice_(slice), attention_factor_(attention_factor) {
     detail::check_slice_and_factor(function, slice, attention_factor);
+    if (!detail::product_of({batch, seq, slice.pairs, Index{sizeof(Real)}})) {
+      detail::fail<ShapeError>(function, "no memory holds a table of [", batch, ", ", seq, ", ",
+                               slice.pairs, "] numbers");
+    }
     cos_.resize(static_cast<std::size_t>(batch * seq * slice.pairs));
     sin_.resize(cos_.size());
   }
@@ -167,11 +171,12 @@ class RotationTable {
     }
   }
 
-  template <std::size_t Rank>
-  static void check_same(const char* function, const std::array<Index, Rank>& cos,
-                         const std::array<Index, Rank>& sin) {
-    if (cos != sin) {
-      detail::fail<ShapeError>(function, "cos ", cos, " and sin ", sin,
+  template <class View>
+  static void check_tables(const char* function, const View& cos, const View& sin) {
+    detail::check_extents(function, "cos", cos);
+    detail::check_extents(function, "sin", sin);
+    if (cos.extents() != sin.extents()) {
+      detail::fail<ShapeError>(function, "cos ", cos.extents(), " and sin ", sin.extents(),
                                " must have the same shape");
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
@@ -107,6 +108,7 @@ class Positions {
   /// keys are attended to.
   static Positions from_padding_mask(MatrixView<const bool> keep, Index masked_position = 1) {
     constexpr auto function = "Positions::from_padding_mask";
+    detail::check_extents(function, "keep", keep);
     Positions p(function, Form::Table, keep.rows, keep.cols, 1);
     for (Index b = 0; b < keep.rows; ++b) {
       Index next = 0;
@@ -125,10 +127,11 @@ class Positions {
       detail::fail<ShapeError>(function, "rows and columns must not be negative but are ", rows,
                                " and ", cols);
     }
-    if (cols != 0 && rows > exact_limit / cols) {
+    const auto cells = detail::product_of({rows, cols});
+    if (!cells || *cells > exact_limit) {
       detail::fail<ShapeError>(function, "a grid of ", rows, " x ", cols, " has too many cells");
     }
-    Positions p(function, Form::Table, 1, rows * cols, 2);
+    Positions p(function, Form::Table, 1, *cells, 2);
     for (Index row = 0; row < rows; ++row) {
       for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(row));
     }
@@ -191,7 +194,12 @@ class Positions {
       detail::fail<ShapeError>(function,
                                "the number of positions must be between 0 and 2^53 but is ", count);
     }
-    if (form == Form::Table) values_.reserve(static_cast<std::size_t>(axes * batch * count));
+    const auto size = detail::product_of({axes, batch, count});
+    if (!size || *size > exact_limit) {
+      detail::fail<ShapeError>(function, "positions [", batch, ", ", count, "] on ", axes,
+                               axes == 1 ? " axis" : " axes", " are more than 2^53");
+    }
+    if (form == Form::Table) values_.reserve(static_cast<std::size_t>(*size));
   }
 
   static Positions table(const char* function, Index batch, Index size) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 
@@ -8,6 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -96,15 +99,97 @@ struct LseView {
   }
 };
 
+// ---- what a view must be before there is arithmetic with it
+// -----------------------------------------------------------------------
+
+namespace detail {
+
+// Strides of all axes, the last of which is contiguous but in scores.
+template <class T>
+std::array<Index, 4> strides_of(const HeadsView<T>& x) noexcept {
+  return {x.batch_stride, x.seq_stride, x.head_stride, 1};
+}
+template <class T>
+std::array<Index, 3> strides_of(const EmbeddingsView<T>& x) noexcept {
+  return {x.batch_stride, x.seq_stride, 1};
+}
+template <class T>
+std::array<Index, 2> strides_of(const MatrixView<T>& x) noexcept {
+  return {x.row_stride, 1};
+}
+template <class T>
+std::array<Index, 4> strides_of(const ScoresView<T>& x) noexcept {
+  return {x.batch_stride, x.head_stride, x.query_stride, x.key_stride};
+}
+template <class T>
+std::array<Index, 3> strides_of(const LseView<T>& x) noexcept {
+  return {x.batch_stride, x.head_stride, x.query_stride};
+}
+
+/// How far the last element lies from the first, in elements, or how many there are behind it where that is
+/// more; nothing where an Index does not hold it.
+template <std::size_t Rank>
+std::optional<Index> reach_of(const std::array<Index, Rank>& extents,
+                              const std::array<Index, Rank>& strides) noexcept {
+  std::optional<Index> reach = 0, count = 1;
+  for (std::size_t axis = 0; axis < Rank && reach && count; ++axis) {
+    count = product_of(*count, extents[axis]);
+    if (extents[axis] <= 1) continue;
+    const Index stride = strides[axis];
+    if (stride == (std::numeric_limits<Index>::min)()) return std::nullopt;
+    const auto along = product_of(extents[axis] - 1, stride < 0 ? -stride : stride);
+    reach = along ? sum_of(*reach, *along) : std::nullopt;
+  }
+  if (!count || !reach) return std::nullopt;
+  return (std::max)(*count - 1, *reach);
+}
+
+/// Every public function looks at its views with this before it does arithmetic with them: no extent is
+/// negative, and where there are elements, there is memory, and none of it is farther away than memory
+/// can be. `name` is what messages call the view.
+///   Throws: ShapeError
+template <class View>
+void check_extents(const char* function, const char* name, const View& x) {
+  const auto extents = x.extents();
+  bool is_empty = false;
+  for (const Index extent : extents) {
+    if (extent < 0) {
+      fail<ShapeError>(function, name, " ", extents, " must not have a negative extent");
+    }
+    is_empty = is_empty || extent == 0;
+  }
+  if (is_empty) return;
+  if (x.data == nullptr) {
+    fail<ShapeError>(function, name, " ", extents, " has elements but no memory: data is null");
+  }
+  const auto strides = strides_of(x);
+  const auto reach = reach_of(extents, strides);
+  constexpr Index size = sizeof(*x.data);
+  if (!reach || *reach > (std::numeric_limits<Index>::max)() / size - 1) {
+    fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
+                     " is larger than any memory");
+  }
+}
+
+}  // namespace detail
+
 // ---- slices: the same memory, fewer elements
 // -----------------------------------------------------------------------
 
 namespace detail {
-inline void check_slice(const char* function, Index first, Index count, Index extent) {
-  if (first < 0 || count < 0 || first > extent - count) {
-    fail<ShapeError>(function, "the slice [", first, ", ", first + count,
-                     ") must lie within the axis of ", extent);
+template <class View>
+void check_slice(const char* function, const View& x, Index first, Index count, Index extent) {
+  check_extents(function, "x", x);
+  if (first < 0 || count < 0 || extent < count || first > extent - count) {
+    fail<ShapeError>(function, "the slice of ", count, " from ", first,
+                     " on must lie within the axis of ", extent);
   }
+}
+
+/// Moves a view that was cut already; one without elements has no place to move to.
+template <class View>
+void move_data(View& x, Index first, Index stride) noexcept {
+  if (!x.empty()) x.data += first * stride;
 }
 }  // namespace detail
 
@@ -112,33 +197,34 @@ inline void check_slice(const char* function, Index first, Index count, Index ex
 /// buffer.
 template <class T>
 HeadsView<T> slice_heads(HeadsView<T> x, Index first, Index count) {
-  detail::check_slice("slice_heads", first, count, x.heads);
-  x.data += first * x.head_stride;
+  detail::check_slice("slice_heads", x, first, count, x.heads);
   x.heads = count;
+  detail::move_data(x, first, x.head_stride);
   return x;
 }
 
 /// Sequence positions first .. first + count - 1 of HeadsView or EmbeddingsView.
 template <class View>
 View slice_seq(View x, Index first, Index count) {
-  detail::check_slice("slice_seq", first, count, x.seq);
-  x.data += first * x.seq_stride;
+  detail::check_slice("slice_seq", x, first, count, x.seq);
   x.seq = count;
+  detail::move_data(x, first, x.seq_stride);
   return x;
 }
 
 /// Features first .. first + count - 1 of HeadsView or EmbeddingsView.
 template <class View>
 View slice_features(View x, Index first, Index count) {
-  detail::check_slice("slice_features", first, count, x.dim);
-  x.data += first;
+  detail::check_slice("slice_features", x, first, count, x.dim);
   x.dim = count;
+  detail::move_data(x, first, 1);
   return x;
 }
 
 /// [B, S, H*D] read as [B, S, H, D].
 template <class T>
 HeadsView<T> split_heads(EmbeddingsView<T> x, Index heads) {
+  detail::check_extents("split_heads", "x", x);
   if (heads <= 0 || x.dim % heads != 0) {
     detail::fail<ShapeError>("split_heads", "the number of heads (", heads,
                              ") must divide the last axis; x is ", x.extents());
