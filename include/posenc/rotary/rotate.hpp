@@ -129,13 +129,15 @@ void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySl
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
   const Index together = heads_apart ? (std::min)(Index{4}, x.in.heads) : x.in.heads;
   const Index at = slice.offset + Pairing::first(first, slice.pairs);
+  // Kernels step once behind the last row; the stride of an axis with one element may be anything.
+  const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
   for (Index h = 0; h < x.in.heads; h += together) {
     const RotationBlock<T> block{.in = x.in.row(b, s, h) + at,
                                  .out = x.out.row(b, s, h) + at,
-                                 .in_seq_stride = x.in.seq_stride,
-                                 .in_head_stride = x.in.head_stride,
-                                 .out_seq_stride = x.out.seq_stride,
-                                 .out_head_stride = x.out.head_stride,
+                                 .in_seq_stride = step(seq, x.in.seq_stride),
+                                 .in_head_stride = step(x.in.heads, x.in.head_stride),
+                                 .out_seq_stride = step(seq, x.out.seq_stride),
+                                 .out_head_stride = step(x.in.heads, x.out.head_stride),
                                  .seq = seq,
                                  .heads = (std::min)(together, x.in.heads - h),
                                  .half = slice.pairs,

@@ -164,8 +164,9 @@ void check_extents(const char* function, const char* name, const View& x) {
   }
   const auto strides = strides_of(x);
   const auto reach = reach_of(extents, strides);
-  constexpr Index size = sizeof(*x.data);
-  if (!reach || *reach > (std::numeric_limits<Index>::max)() / size - 1) {
+  // What a process can address where addresses have 57 bits, the most that processors have.
+  constexpr Index most = (Index{1} << 56) / Index{sizeof(*x.data)};
+  if (!reach || *reach >= most) {
     fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
                      " is larger than any memory");
   }
