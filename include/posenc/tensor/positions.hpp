@@ -194,12 +194,13 @@ class Positions {
       detail::fail<ShapeError>(function,
                                "the number of positions must be between 0 and 2^53 but is ", count);
     }
+    if (form != Form::Table) return;
     const auto size = detail::product_of({axes, batch, count});
     if (!size || *size > exact_limit) {
       detail::fail<ShapeError>(function, "positions [", batch, ", ", count, "] on ", axes,
                                axes == 1 ? " axis" : " axes", " are more than 2^53");
     }
-    if (form == Form::Table) values_.reserve(static_cast<std::size_t>(*size));
+    values_.reserve(static_cast<std::size_t>(*size));
   }
 
   static Positions table(const char* function, Index batch, Index size) {

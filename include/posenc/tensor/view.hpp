@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -182,8 +183,10 @@ template <class View>
 void check_slice(const char* function, const View& x, Index first, Index count, Index extent) {
   check_extents(function, "x", x);
   if (first < 0 || count < 0 || extent < count || first > extent - count) {
-    fail<ShapeError>(function, "the slice of ", count, " from ", first,
-                     " on must lie within the axis of ", extent);
+    const auto end = sum_of(first, count);
+    fail<ShapeError>(function, "the slice [", first, ", ",
+                     end ? to_text(*end) : std::string("beyond all memory"),
+                     ") must lie within the axis of ", extent);
   }
 }
 
