@@ -212,8 +212,8 @@ class MultiHeadAttention {
 
  private:
   MultiHeadAttentionConfig config_;
-  [[no_unique_address]] Rotary rotary_;
-  [[no_unique_address]] Bias bias_;
+  POSENC_NO_UNIQUE_ADDRESS Rotary rotary_;
+  POSENC_NO_UNIQUE_ADDRESS Bias bias_;
 
  public:
   // Parameters, to be loaded or trained by their owner. Rows of head h are h * head_dim .. (h + 1)

@@ -102,7 +102,7 @@ class Fire {
         const double y = mul_add(parameters_.c, std::abs(from - to[u]), 0.0);
         values[u] = static_cast<Real>(detail::logarithm_1_plus(y));
       }
-      greatest = std::max(greatest, detail::greatest_of(values, count));
+      greatest = (std::max)(greatest, detail::greatest_of(values, count));
     };
     const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
       const double normaliser = normaliser_of(query_positions[static_cast<std::size_t>(i)]);
@@ -160,7 +160,7 @@ class Fire {
   }
 
   double normaliser_of(double query) const noexcept {
-    const double y = mul_add(parameters_.c, std::max(query, parameters_.threshold), 0.0);
+    const double y = mul_add(parameters_.c, (std::max)(query, parameters_.threshold), 0.0);
     return detail::logarithm_1_plus(y) + epsilon_;
   }
 
@@ -168,7 +168,7 @@ class Fire {
   void add_gradient_of(std::size_t head, double query, double distance, double of_score,
                        FireParameters& gradient) const {
     const FireParameters& p = parameters_;
-    const double reach = std::max(query, p.threshold), normaliser = normaliser_of(query);
+    const double reach = (std::max)(query, p.threshold), normaliser = normaliser_of(query);
     const double x = detail::logarithm_1_plus(p.c * distance) / normaliser;
     double of_x = 0;
     for (std::size_t k = 0; k < width(); ++k) {

@@ -18,7 +18,7 @@ template <class Tier = tier::Best, class Real>
 Real greatest_of(const Real* values, Index count) noexcept {
   using P = Pack<Real, Tier>;
   P most = P::load(values);
-  for (Index u = P::width; u < count; u += P::width) most = max(P::load(values + u), most);
+  for (Index u = P::width; u < count; u += P::width) most = larger(P::load(values + u), most);
   return maximum(most);
 }
 
@@ -90,7 +90,7 @@ class Hinges {
     }
     for (const Bend& bend : bends) {
       const P at = P::broadcast(bend.at), gain = P::broadcast(bend.gain);
-      for (std::size_t n = 0; n < N; ++n) y[n] = mul_add(max(x[n] - at, P::zero()), gain, y[n]);
+      for (std::size_t n = 0; n < N; ++n) y[n] = mul_add(larger(x[n] - at, P::zero()), gain, y[n]);
     }
     for (std::size_t n = 0; n < N; ++n) {
       y[n] = mul_add(x[n], P::broadcast(slope_), y[n]) + P::broadcast(at_zero_);

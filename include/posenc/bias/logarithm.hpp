@@ -25,8 +25,8 @@ inline double logarithm(double x, double extra = 0) noexcept {
   const double s = f / (2 + f), z = s * s, half = 0.5 * f;
   double series = 1.0 / 23;
   for (int n = 21; n >= 3; n -= 2) series = mul_add(series, z, 1.0 / n);
-  const double small = mul_add(s, mul_add(2 * z, series, half * f), mul_add(k, ln_2_lo, extra));
-  return mul_add(k, ln_2_hi, f - mul_add(half, f, -small));
+  const double part = mul_add(s, mul_add(2 * z, series, half * f), mul_add(k, ln_2_lo, extra));
+  return mul_add(k, ln_2_hi, f - mul_add(half, f, -part));
 }
 
 /// ln(1 + y) for finite y >= 0.

@@ -82,7 +82,7 @@ class T5Buckets {
       thresholds_.push_back(d);
     }
     // From the last threshold on all distances share a bucket; a list too long ends before.
-    reach_ = static_cast<Index>(std::min(thresholds_.back(), 0x1p12));
+    reach_ = static_cast<Index>((std::min)(thresholds_.back(), 0x1p12));
     for (Index d = -reach_; d <= reach_; ++d) near_.push_back(search(static_cast<double>(d)));
   }
 
@@ -90,7 +90,7 @@ class T5Buckets {
   Index bucket(double relative) const noexcept {
     const auto reach = static_cast<double>(reach_);
     if (std::abs(relative) > reach && reach < thresholds_.back()) return search(relative);
-    const auto whole = static_cast<Index>(std::min(std::max(relative, -reach), reach));
+    const auto whole = static_cast<Index>((std::min)((std::max)(relative, -reach), reach));
     return near_[static_cast<std::size_t>(whole + reach_)];
   }
 

@@ -92,9 +92,11 @@
 #if defined(_MSC_VER)
 #define POSENC_ALWAYS_INLINE __forceinline
 #define POSENC_NOINLINE __declspec(noinline)
+#define POSENC_NO_UNIQUE_ADDRESS [[msvc::no_unique_address]]
 #else
 #define POSENC_ALWAYS_INLINE [[gnu::always_inline]] inline
 #define POSENC_NOINLINE [[gnu::noinline]]
+#define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
 #endif
 
 /// POSENC_CHECKED=1 adds checks whose cost is more than a few comparisons a call (overlapping

@@ -188,7 +188,7 @@ class GgufFile {
         return cursor.template number<double>(what);
       case Type::UInt64: {
         const auto number = cursor.template number<std::uint64_t>(what);
-        if (number > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return {};
+        if (number > std::uint64_t{(std::numeric_limits<std::int64_t>::max)()}) return {};
         return static_cast<Index>(number);
       }
       case Type::Bool: {
@@ -287,7 +287,7 @@ class GgufFile {
     std::uint64_t elements = 1;
     for (std::uint32_t i = 0; i < axes; ++i) {
       const auto extent = cursor.template number<std::uint64_t>(what);
-      constexpr auto most = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+      constexpr auto most = std::uint64_t{(std::numeric_limits<std::int64_t>::max)()};
       if (extent != 0 && elements > most / extent) {
         detail::fail<ConfigError>(function, "the tensor ", name, " has more than 2^63 elements");
       }

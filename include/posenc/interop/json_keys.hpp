@@ -114,7 +114,7 @@ class JsonKeys {
     } else {
       if (value.is_number_unsigned()) {
         const auto number = value.get<std::uint64_t>();
-        if (number <= std::uint64_t{std::numeric_limits<Index>::max()}) {
+        if (number <= std::uint64_t{(std::numeric_limits<Index>::max)()}) {
           return static_cast<Index>(number);
         }
       } else if (value.is_number_integer()) {

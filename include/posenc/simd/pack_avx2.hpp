@@ -47,10 +47,10 @@ struct Pack<float, tier::Avx2> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {_mm256_fmsub_ps(a.v, b.v, c.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {_mm256_max_ps(a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {_mm256_min_ps(a.v, b.v)};
   }
 
@@ -186,10 +186,10 @@ struct Pack<double, tier::Avx2> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {_mm256_fmsub_pd(a.v, b.v, c.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {_mm256_max_pd(a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {_mm256_min_pd(a.v, b.v)};
   }
 
