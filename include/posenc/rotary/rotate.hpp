@@ -57,6 +57,7 @@ void check_rotation(const char* function, const HeadsView<const T>& in, const He
                      " must have the same shape");
   }
   check_slice_fits(function, in, slice);
+  check_output(function, "x", out);
   check_overlap<T>(function, in, out);
 }
 
