@@ -68,7 +68,7 @@ TEST_CASE("BinaryEncoding: positions past the width wrap where asked to") {
 TEST_CASE("BinaryEncoding: one row of positions serves all rows of a column-major tensor") {
   Eigen::Tensor<float, 3> x(2, 3, 2);
   x.setZero();
-  BinaryEncoding({.model_dim = 2}).add_to(posenc::bsd(x), Positions::range(1, 3));
+  BinaryEncoding({.model_dim = 2}).add_to(posenc::dsb(x), Positions::range(1, 3));
   for (Index b = 0; b < 2; ++b) {
     CHECK(x(0, 0, b) == 1);
     CHECK(x(1, 0, b) == 0);

@@ -61,7 +61,7 @@ TEST_CASE("Learned: one row of positions serves all batch rows; tables are seen 
   row_major.setZero();
   column_major.setZero();
   encoding.add_to(posenc::bsd(row_major), Positions::range(2, 2));
-  encoding.add_to(posenc::bsd(column_major), Positions::range(2, 2));
+  encoding.add_to(posenc::dsb(column_major), Positions::range(2, 2));
   for (Index b = 0; b < 3; ++b) {
     CHECK(row_major(b, 0, 0) == 5);
     CHECK(row_major(b, 1, 1) == 8);
@@ -72,9 +72,9 @@ TEST_CASE("Learned: one row of positions serves all batch rows; tables are seen 
   encoding.add_to(posenc::bsd(row_major), Positions::range(2, 2));
   CHECK(row_major(0, 0, 0) == 55);
 
-  // A column-major table holds a row in each of its columns.
+  // A column-major table that holds a row in each of its columns is read by its transpose.
   const Eigen::MatrixXf mirrored = table.transpose();
-  const Learned transposed(posenc::table_view(mirrored));
+  const Learned transposed(posenc::table_view(mirrored.transpose()));
   row_major.setZero();
   transposed.add_to(posenc::bsd(row_major), Positions::ids({3, 0}));
   CHECK(row_major(1, 0, 1) == 8);

@@ -100,9 +100,9 @@ TEMPLATE_LIST_TEST_CASE("attention gives the same bits in all of Eigen's tensors
   Eigen::Tensor<T, 4> v(6, 2, 5, 2), out(6, 3, 4, 2);
   support::copy(c.q.view(), posenc::bshd(q));
   support::copy(c.k.view(), posenc::bhsd(k));
-  support::copy(c.v.view(), posenc::bshd(v));
-  posenc::attention(posenc::bshd(q), posenc::bhsd(k), posenc::bshd(v), posenc::bhsd(out));
-  CHECK(support::same_bits(posenc::bhsd(out), c.out.view()));
+  support::copy(c.v.view(), posenc::dhsb(v));
+  posenc::attention(posenc::bshd(q), posenc::bhsd(k), posenc::dhsb(v), posenc::dshb(out));
+  CHECK(support::same_bits(posenc::dshb(out), c.out.view()));
 }
 
 TEMPLATE_LIST_TEST_CASE("empty tensors are legal", "[attention]", attention_test::Scalars) {

@@ -137,7 +137,7 @@ TEMPLATE_TEST_CASE("column-major tensors and slices give the same bits", "[mha]"
 
   const Eigen::Tensor<T, 3> mirrored = x.swap_layout();
   Eigen::Tensor<T, 3> out(16, 5, 2);
-  module.forward(bsd(mirrored), Positions::range(0, 5), bsd(out));
+  module.forward(posenc::dsb(mirrored), Positions::range(0, 5), posenc::dsb(out));
   CHECK(module_test::same_bits<T>(want, out.swap_layout()));
 
   wide_x.setZero();

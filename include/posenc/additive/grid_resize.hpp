@@ -121,8 +121,8 @@ void check_grid_tables(const char* function, const MatrixView<const T>& in,
     fail<ShapeError>(function, "the tables must not share memory; they are ", in.extents(), " and ",
                      out.extents());
   }
-  check_overlap<T>(function, HeadsView<const T>{in.data, 1, in.rows, 1, in.cols, 0, in.row_stride},
-                   HeadsView<T>{out.data, 1, out.rows, 1, out.cols, 0, out.row_stride});
+  check_output(function, "the table that is written", out);
+  check_overlap<T>(function, in, out);
 }
 
 template <class T>

@@ -83,6 +83,7 @@ class Learned {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
                                table_.extents(), " but is ", grad_table.extents());
     }
+    detail::check_output(function, "grad_table", grad_table);
     check(function, grad, positions);
     for (Index b = 0; b < grad.batch; ++b) {
       for (Index s = 0; s < grad.seq; ++s) {

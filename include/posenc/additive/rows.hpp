@@ -149,6 +149,7 @@ void check_embeddings(const char* function, const EmbeddingsView<T>& x, Index di
   if (x.dim != dim) {
     fail<ShapeError>(function, "x must be [B, S, ", dim, "] but is ", x.extents());
   }
+  if constexpr (!std::is_const_v<T>) check_output(function, "x", x);
   check_positions(function, positions, x.batch, x.seq, axes, x.extents());
 }
 

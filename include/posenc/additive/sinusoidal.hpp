@@ -150,7 +150,7 @@ class Sinusoidal {
   template <class T>
   requires Scalar<std::remove_const_t<T>>
   double scale_gradient(EmbeddingsView<T> grad, const Positions& positions) const {
-    check("Sinusoidal::scale_gradient", grad, positions);
+    check<const T>("Sinusoidal::scale_gradient", grad, positions);
     const auto write = [&](Index b, Index s, double* row) {
       axis_.write(at(positions, b, s), 1, row);
     };

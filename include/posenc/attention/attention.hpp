@@ -79,6 +79,7 @@ void check_out(const char* function, const HeadsView<const T>& q, const HeadsVie
     fail<ShapeError>(function, "out ", out.extents(), " must be [", q.batch, ", ", q.seq, ", ",
                      q.heads, ", ", value_dim, "]");
   }
+  check_output(function, "out", out);
 }
 
 template <Scalar T>
@@ -136,12 +137,14 @@ void check_options(const char* function, const AttentionOptions<T>& options,
     fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
                      shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
   }
+  if (w.data != nullptr) check_output(function, "weights", w);
   const auto& lse = options.lse;
   if (lse.data != nullptr &&
       lse.extents() != std::array<Index, 3>{shape.batch, shape.heads, shape.queries}) {
     fail<ShapeError>(function, "lse ", lse.extents(), " must be [", shape.batch, ", ", shape.heads,
                      ", ", shape.queries, "]");
   }
+  if (lse.data != nullptr) check_output(function, "lse", lse);
 }
 
 /// A bias needs to know where queries and keys stand, and, where it says for how many heads it was

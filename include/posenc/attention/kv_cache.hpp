@@ -143,6 +143,8 @@ class KvCache {
     check_sequence(function, sequence);
     check_views<T>(function, 1, k, v);
     check_keys(function, sequence, first, k.seq);
+    detail::check_output(function, "k", k);
+    detail::check_output(function, "v", v);
     storage_.read_keys(sequence, first, k);
     storage_.read_values(sequence, first, v);
   }

@@ -55,6 +55,7 @@ struct LinearParameters {
       detail::fail<ShapeError>(function, "out ", out.extents(), " must be [", x.batch, ", ", x.seq,
                                ", ", out_dim(), "]");
     }
+    detail::check_output(function, "out", out);
   }
 };
 

@@ -38,6 +38,8 @@ void merge(HeadsView<T> out_a, LseView<Compute<T>> lse_a,
     detail::fail<ShapeError>(function, "lse_a ", lse_a.extents(), " and lse_b ", lse_b.extents(),
                              " must be ", rows);
   }
+  detail::check_output(function, "out_a", out_a);
+  detail::check_output(function, "lse_a", lse_a);
   constexpr Real lowest = -std::numeric_limits<Real>::infinity();
   for (Index b = 0; b < out_a.batch; ++b) {
     for (Index i = 0; i < out_a.seq; ++i) {

@@ -299,6 +299,7 @@ class MultiHeadAttention {
       detail::fail<ShapeError>(forward_name, "out ", out.extents(), " must be [", x.batch, ", ",
                                x.seq, ", ", config_.model_dim, "]");
     }
+    detail::check_output(forward_name, "out", out);
     if (options.query_positions) fail_positions_twice();
   }
 

@@ -129,6 +129,7 @@ class Alibi {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Alibi::add", head, query_positions, key_positions, tile);
+    detail::check_output("Alibi::add", "tile", tile);
     const double slope = scale_ * slopes_[static_cast<std::size_t>(head)];
     const bool symmetric = form_ == AlibiForm::Symmetric;
     const auto evaluate = [=](double from, const double* to, Real* values, Index count) {

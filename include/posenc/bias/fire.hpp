@@ -95,6 +95,7 @@ class Fire {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Fire::add", head, query_positions, key_positions, tile);
+    detail::check_output("Fire::add", "tile", tile);
     const detail::Hinges<Real>& f = hinges<Real>(head);
     Real greatest = 0;  // of all values so far
     const auto evaluate = [&](double from, const double* to, Real* values, Index count) {

@@ -85,6 +85,7 @@ class Kerple {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Kerple::add", head, query_positions, key_positions, tile);
+    detail::check_output("Kerple::add", "tile", tile);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {

@@ -143,6 +143,7 @@ class T5Bias {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("T5Bias::add", head, query_positions, key_positions, tile);
+    detail::check_output("T5Bias::add", "tile", tile);
     const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
       for (Index u = 0; u < count; ++u) {
         values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
@@ -166,6 +167,7 @@ class T5Bias {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
                                table_.extents(), " but is ", grad_table.extents());
     }
+    detail::check_output(function, "grad_table", grad_table);
     const auto add_value = [&](Index i, Index j, double query, double key) {
       grad_table.row(buckets_.bucket(key - query))[head] += static_cast<Gradient>(grad.row(i)[j]);
     };

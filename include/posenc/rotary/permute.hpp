@@ -57,12 +57,6 @@ void check_head_rows(const char* function, const MatrixView<T>& weights, const H
   }
 }
 
-/// A matrix as tokens of one head, for the check of overlaps.
-template <class T>
-HeadsView<T> as_heads(MatrixView<T> x) {
-  return {x.data, 1, x.rows, 1, x.cols, 0, x.row_stride, 0};
-}
-
 /// Moves row source[j] to j, for all j, by following the cycles of the permutation.
 template <class T>
 void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const Index> source,
@@ -95,6 +89,7 @@ void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const In
 template <class From, class To, class T>
 void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
   detail::check_head_rows("permute_pairs", weights, heads);
+  detail::check_output("permute_pairs", "weights", weights);
   if (weights.empty()) return;
   const auto source = detail::pair_order<From, To>(heads.rotary_dim / 2);
   std::vector<bool> done;
@@ -114,7 +109,8 @@ void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView
     detail::fail<ShapeError>(function, "input ", weights.extents(), " and output ", out.extents(),
                              " must have the same shape");
   }
-  detail::check_overlap<T>(function, detail::as_heads(weights), detail::as_heads(out));
+  detail::check_output(function, "out", out);
+  detail::check_overlap<T>(function, weights, out);
   if (weights.data != out.data) {
     for (Index row = 0; row < out.rows; ++row) {
       std::copy_n(weights.row(row), out.cols, out.row(row));

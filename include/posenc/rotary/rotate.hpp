@@ -64,6 +64,7 @@ void check_rotation(const char* function, const HeadsView<const T>& in, const He
   }
   if (in.data != out.data) check_extents(function, "out", out);
   check_slice_fits(function, in, slice);
+  check_output(function, "x", out);
   check_overlap<T>(function, in, out);
 }
 

@@ -20,6 +20,18 @@ concept Float16 = std::is_class_v<T> && sizeof(T) == 2 && requires(T value, floa
 template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || Float16<T>;
 
+namespace detail {
+
+template <class T>
+inline constexpr bool is_scalar = Scalar<T>;
+
+}  // namespace detail
+
+// Said by everything that tensors enter by, so that it is the first thing that a compiler says.
+#define POSENC_DETAIL_SCALAR_RULE                                                             \
+  "posenc: elements of a tensor must be float, double or a 16-bit float class (Eigen::half, " \
+  "Eigen::bfloat16)"
+
 /// Arithmetic is done in double for double and in float for everything else, and rounded once when
 /// stored.
 template <Scalar T>

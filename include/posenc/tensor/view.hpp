@@ -4,11 +4,13 @@
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -19,14 +21,35 @@
 // elements. The last axis (features; keys of a score tile) is contiguous. The axes are logical:
 // they are always read in the order of the fields, whatever their order in memory. Adapters from
 // Eigen types are in tensor/adapt.hpp and tensor/eigen.hpp; raw pointers fill the fields by name.
+//
+// A stride that is left out is that of a dense tensor of these extents, with the axes in the order of
+// the fields. It is taken from the extents that stand beside it: where they are assigned later, the
+// strides have to be as well.
+// Strides of what is read may be anything: 0 reads the same again along an axis (a broadcast), and a
+// negative one goes backwards. Strides of what is written may be negative too, but no two elements may
+// share memory: an axis of extent > 1 steps over all that lies within it, or there is a ShapeError.
 POSENC_BEGIN
+
+namespace detail {
+
+/// The stride of an axis over dense inner ones; as far as an Index goes where it does not hold that, so
+/// that checks refuse it.
+constexpr Index dense_stride(std::initializer_list<Index> inner) noexcept {
+  return product_or((std::numeric_limits<Index>::max)(), inner);
+}
+
+}  // namespace detail
 
 /// Per-head vectors [B, S, H, D]: queries, keys or values.
 template <class T>
 struct HeadsView {
+  static_assert(detail::is_scalar<std::remove_const_t<T>>, POSENC_DETAIL_SCALAR_RULE);
+
   T* data = nullptr;
   Index batch = 0, seq = 0, heads = 0, dim = 0;
-  Index batch_stride = 0, seq_stride = 0, head_stride = 0;
+  Index batch_stride = detail::dense_stride({seq, heads, dim});
+  Index seq_stride = detail::dense_stride({heads, dim});
+  Index head_stride = dim;
 
   /// The D contiguous features of head h at position s of batch row b.
   T* row(Index b, Index s, Index h) const noexcept {
@@ -42,9 +65,12 @@ struct HeadsView {
 /// Token vectors [B, S, D]: embeddings or hidden states.
 template <class T>
 struct EmbeddingsView {
+  static_assert(detail::is_scalar<std::remove_const_t<T>>, POSENC_DETAIL_SCALAR_RULE);
+
   T* data = nullptr;
   Index batch = 0, seq = 0, dim = 0;
-  Index batch_stride = 0, seq_stride = 0;
+  Index batch_stride = detail::dense_stride({seq, dim});
+  Index seq_stride = dim;
 
   T* row(Index b, Index s) const noexcept { return data + (b * batch_stride + s * seq_stride); }
   bool empty() const noexcept { return batch == 0 || seq == 0 || dim == 0; }
@@ -59,7 +85,7 @@ template <class T>
 struct MatrixView {
   T* data = nullptr;
   Index rows = 0, cols = 0;
-  Index row_stride = 0;
+  Index row_stride = cols;
 
   T* row(Index r) const noexcept { return data + r * row_stride; }
   bool empty() const noexcept { return rows == 0 || cols == 0; }
@@ -73,7 +99,10 @@ template <class T>
 struct ScoresView {
   T* data = nullptr;
   Index batch = 0, heads = 0, queries = 0, keys = 0;
-  Index batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 1;
+  Index batch_stride = detail::dense_stride({heads, queries, keys});
+  Index head_stride = detail::dense_stride({queries, keys});
+  Index query_stride = keys;
+  Index key_stride = 1;
 
   T& operator()(Index b, Index h, Index i, Index j) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride + j * key_stride];
@@ -89,7 +118,9 @@ template <class T>
 struct LseView {
   T* data = nullptr;
   Index batch = 0, heads = 0, queries = 0;
-  Index batch_stride = 0, head_stride = 0, query_stride = 1;
+  Index batch_stride = detail::dense_stride({heads, queries});
+  Index head_stride = queries;
+  Index query_stride = 1;
 
   T& operator()(Index b, Index h, Index i) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride];
@@ -260,11 +291,15 @@ void append_rows(const HeadsView<const T>& x, bool of_output, std::vector<RowRan
     }
   }
 }
+template <class T>
+void append_rows(const MatrixView<const T>& x, bool of_output, std::vector<RowRange<T>>& rows) {
+  for (Index r = 0; r < x.rows; ++r) rows.push_back({x.row(r), x.row(r) + x.cols, of_output});
+}
 
 /// Whether a row of one view shares memory with a row of the other. Rows, not whole views, because
 /// the q and k of a fused buffer lie between each other without touching.
-template <class T>
-bool rows_meet(const HeadsView<const T>& in, const HeadsView<const T>& out) {
+template <class T, class View>
+bool rows_meet(const View& in, const View& out) {
   std::vector<RowRange<T>> rows;
   append_rows<T>(in, false, rows);
   append_rows<T>(out, true, rows);
@@ -291,13 +326,102 @@ void check_overlap([[maybe_unused]] const char* function,
   const bool same = in.data == out.data && agree(in.batch, in.batch_stride, out.batch_stride) &&
                     agree(in.seq, in.seq_stride, out.seq_stride) &&
                     agree(in.heads, in.head_stride, out.head_stride);
-  if (!same && !in.empty() && !out.empty() && rows_meet<T>(in, out)) {
+  if (!same && !in.empty() && !out.empty() && rows_meet<T, HeadsView<const T>>(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
         in.extents());
   }
 #endif
+}
+template <class T>
+void check_overlap([[maybe_unused]] const char* function,
+                   [[maybe_unused]] const MatrixView<const T>& in,
+                   [[maybe_unused]] const MatrixView<T>& out) {
+#if POSENC_CHECKED
+  const bool same = in.data == out.data && (in.rows <= 1 || in.row_stride == out.row_stride);
+  if (!same && !in.empty() && !out.empty() && rows_meet<T, MatrixView<const T>>(in, out)) {
+    fail<ShapeError>(
+        function,
+        "input and output overlap in part; pass the same view or separate memory; input is ",
+        in.extents());
+  }
+#endif
+}
+
+/// One axis of a view, for messages.
+struct ViewAxis {
+  const char* name;
+  Index extent, stride;
+};
+
+// The axes of a view, from the last of the fields on.
+template <class T>
+std::array<ViewAxis, 4> axes_of(const HeadsView<T>& x) noexcept {
+  return {{{"stride of the features", x.dim, 1},
+           {"head_stride", x.heads, x.head_stride},
+           {"seq_stride", x.seq, x.seq_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 3> axes_of(const EmbeddingsView<T>& x) noexcept {
+  return {{{"stride of the features", x.dim, 1},
+           {"seq_stride", x.seq, x.seq_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 2> axes_of(const MatrixView<T>& x) noexcept {
+  return {{{"stride of the columns", x.cols, 1}, {"row_stride", x.rows, x.row_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 4> axes_of(const ScoresView<T>& x) noexcept {
+  return {{{"key_stride", x.keys, x.key_stride},
+           {"query_stride", x.queries, x.query_stride},
+           {"head_stride", x.heads, x.head_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 3> axes_of(const LseView<T>& x) noexcept {
+  return {{{"query_stride", x.queries, x.query_stride},
+           {"head_stride", x.heads, x.head_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+
+/// Throws ShapeError where two elements of a view that is written share memory: from the shortest
+/// stride on, every axis has to step over what lies within it. Negative extents are not its business.
+template <class View>
+void check_output(const char* function, const char* name, const View& x) {
+  auto axes = axes_of(x);
+  constexpr Index most = (std::numeric_limits<Index>::max)();
+  const auto step = [](const ViewAxis& axis) {
+    return axis.stride < 0 ? (axis.stride < -most ? most : -axis.stride) : axis.stride;
+  };
+  for (const ViewAxis& axis : axes) {
+    if (axis.extent <= 0) return;  // nothing is written
+  }
+  // Insertion, which keeps the order of equal strides: of two the outer axis is named.
+  for (std::size_t i = 1; i < axes.size(); ++i) {
+    for (std::size_t j = i; j > 0 && step(axes[j]) < step(axes[j - 1]); --j) {
+      std::swap(axes[j], axes[j - 1]);
+    }
+  }
+  Index reach = 0;  // from the first element within to the last
+  for (const ViewAxis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (step(axis) <= reach) {
+      fail<ShapeError>(function, name,
+                       " is written, so its elements must not share memory, but its ", axis.name,
+                       " is ", axis.stride, " where at least ", reach + 1, " is needed; ", name,
+                       " is ", x.extents());
+    }
+    const Index extent_reach = product_or(most, {axis.extent - 1, step(axis)});
+    const auto sum = sum_of(reach, extent_reach);
+    if (!sum || *sum == most) {
+      fail<ShapeError>(function, "no memory holds ", name, ", whose ", axis.name, " is ",
+                       axis.stride, "; ", name, " is ", x.extents());
+    }
+    reach = *sum;
+  }
 }
 
 }  // namespace detail
