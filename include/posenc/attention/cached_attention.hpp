@@ -93,6 +93,7 @@ void check_before_append(const char* function, const HeadsView<const T>& q,
     const Index sequence = sequences[static_cast<std::size_t>(b)];
     return KeyRange{cache.first_after(sequence, k.seq), cache.length(sequence) + k.seq};
   };
+  (void)checked_scale<T>(function, options, q.dim);
   (void)checked_visibility(function, {q.batch, q.heads, q.seq, keys}, keys_of_row, options, bias);
 }
 

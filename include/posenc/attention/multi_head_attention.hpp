@@ -15,7 +15,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +45,8 @@ POSENC_BEGIN
 ///   Rotary:     models RotaryEncoding: Rope, NoRotation, a user's own
 ///   Bias:       models ScoreBias: Alibi, NoBias, a user's own
 ///   Projection: models LinearProjection: Linear, FixedOrderLinear, a user's own
-///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier()
+///   Scale:      options.scale or 1 / sqrt(head_dim), times options.softmax_scale_multiplier, times
+///               rotary.softmax_scale_multiplier()
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and Causal::ByPosition.
 ///               On several axes, as M-RoPE has them, they are for the rotary encoding alone;
 ///               what else reads positions refuses them
@@ -281,8 +281,7 @@ class MultiHeadAttention {
   }
 
   AttentionOptions<T> complete(AttentionOptions<T> options, MultiHeadWorkspace& workspace) const {
-    options.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(config_.head_dim))) *
-                    rotary_.softmax_scale_multiplier();
+    options.softmax_scale_multiplier *= rotary_.softmax_scale_multiplier();
     if (options.workspace == nullptr) options.workspace = &workspace.attention();
     return options;
   }
@@ -301,6 +300,7 @@ class MultiHeadAttention {
     }
     detail::check_output(forward_name, "out", out);
     if (options.query_positions) fail_positions_twice();
+    detail::check_causal(forward_name, options.causal);
   }
 
   static void fail_positions_twice() {
