@@ -3,6 +3,7 @@
 
 #include <posenc/additive/rows.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -54,9 +55,14 @@ class BinaryEncoding {
   /// x += the position's bits.
   template <Scalar T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    add_to(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, Scalar T>
+  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
-    detail::store_written_rows<true>(detail::CallingThread(), x, positions.batch() == 1,
+    detail::store_written_rows<true>(device, x, positions.batch() == 1,
                                      [&](Index b, Index s, Compute<T>* row) {
                                        auto bits = bits_of(positions, b, s);
                                        for (Index k = 0; k < x.dim; ++k) {

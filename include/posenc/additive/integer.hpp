@@ -3,6 +3,7 @@
 
 #include <posenc/additive/rows.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -40,10 +41,15 @@ class IntegerEncoding {
   /// x += position, or position / max_length.
   template <Scalar T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    add_to(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, Scalar T>
+  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
     detail::store_written_rows<true>(
-        detail::CallingThread(), x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
+        device, x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
           std::fill_n(row, x.dim, static_cast<Compute<T>>(positions.at(b, s) / unit));
         });
   }

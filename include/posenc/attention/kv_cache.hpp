@@ -5,6 +5,7 @@
 #include <posenc/attention/kv_storage.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -38,7 +39,8 @@ POSENC_BEGIN
 /// Keys and values of earlier tokens, for several sequences: what attention() of new queries reads.
 /// Keys are numbered from 0 by their place in the sequence and keep their number when a ring
 /// forgets older ones. They are stored as they are given, so rotate them before. A cache is a plain
-/// value; const calls from several threads at once are fine.
+/// value; const calls from several threads at once are fine. What touches many keys takes an Eigen
+/// device first, or none, and leaves the same bits.
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
 ///             16]; a key stays in its slot, its number modulo capacity()
@@ -98,13 +100,25 @@ class KvCache {
   template <class T>
   void append(std::span<const Index> sequences, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
+    append(detail::CallingThread(), sequences, k, v);
+  }
+  template <class Device, class T>
+  void append(const Device& device, std::span<const Index> sequences, HeadsView<T> k,
+              HeadsView<const std::remove_const_t<T>> v) {
     using Element = std::remove_const_t<T>;
     check_append<Element>(sequences, k, v);
-    for (Index b = 0; b < k.batch; ++b) {
-      const Index sequence = sequences[at(b)];
+    detail::for_each_piece(
+        device, k.batch, k.seq, kv_heads(), bytes_of_keys<Element>(1),
+        [&](Index b) { return ranges_[at(sequences[at(b)])].end; },
+        [&](Index b, Index head, Index first, Index s, Index n) {
+          const Index sequence = sequences[at(b)];
+          storage_.write_keys(sequence, head, first,
+                              detail::rows_of<const Element>(k, b, head, s, n));
+          storage_.write_values(sequence, head, first,
+                                detail::rows_of<const Element>(v, b, head, s, n));
+        });
+    for (const Index sequence : sequences) {
       Range& range = ranges_[at(sequence)];
-      storage_.write_keys(sequence, range.end, batch_row<const Element>(k, b));
-      storage_.write_values(sequence, range.end, batch_row<const Element>(v, b));
       range.end += k.seq;
       range.first = (std::max)(range.first, oldest(range.end));
     }
@@ -112,7 +126,12 @@ class KvCache {
   /// The same for one sequence: B = 1.
   template <class T>
   void append(Index sequence, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v) {
-    append(std::span<const Index>(&sequence, 1), k, v);
+    append(detail::CallingThread(), sequence, k, v);
+  }
+  template <class Device, class T>
+  void append(const Device& device, Index sequence, HeadsView<T> k,
+              HeadsView<const std::remove_const_t<T>> v) {
+    append(device, std::span<const Index>(&sequence, 1), k, v);
   }
 
   /// Throws what append() would, for callers that append last.
@@ -138,6 +157,11 @@ class KvCache {
   template <class T>
   void copy_keys(Index sequence, Index first, HeadsView<T> k,
                  HeadsView<std::type_identity_t<T>> v) const {
+    copy_keys(detail::CallingThread(), sequence, first, k, v);
+  }
+  template <class Device, class T>
+  void copy_keys(const Device& device, Index sequence, Index first, HeadsView<T> k,
+                 HeadsView<std::type_identity_t<T>> v) const {
     constexpr auto function = "KvCache::copy_keys";
     check_element<T>();
     check_sequence(function, sequence);
@@ -145,8 +169,12 @@ class KvCache {
     check_keys(function, sequence, first, k.seq);
     detail::check_output(function, "k", k);
     detail::check_output(function, "v", v);
-    storage_.read_keys(sequence, first, k);
-    storage_.read_values(sequence, first, v);
+    detail::for_each_piece(
+        device, 1, k.seq, kv_heads(), bytes_of_keys<T>(1), [&](Index) { return first; },
+        [&](Index, Index head, Index key, Index s, Index n) {
+          storage_.read_keys(sequence, head, key, detail::rows_of<T>(k, 0, head, s, n));
+          storage_.read_values(sequence, head, key, detail::rows_of<T>(v, 0, head, s, n));
+        });
   }
 
   /// Forgets the keys from `length` on: those of rejected tokens in speculative decoding. A ring
@@ -162,7 +190,9 @@ class KvCache {
                                range.end, "], the keys of sequence ", sequence, ", but is ",
                                length);
     }
-    storage_.cut_values(sequence, length, range.end);
+    for (Index head = 0; head < kv_heads(); ++head) {
+      storage_.cut_values(sequence, head, length, range.end);
+    }
     range.end = length;
   }
 
@@ -176,14 +206,23 @@ class KvCache {
   /// Makes sequence `to` a copy of `from`: a beam that splits, a prefix that is shared.
   ///   Throws: ShapeError
   ///   Cost:   one pass over the keys that are there
-  void copy(Index from, Index to) {
+  void copy(Index from, Index to) { copy(detail::CallingThread(), from, to); }
+  template <class Device>
+  void copy(const Device& device, Index from, Index to) {
     constexpr auto function = "KvCache::copy";
     check_sequence(function, from);
     check_sequence(function, to);
     if (from == to) return;
     const Range range = ranges_[at(from)];
-    storage_.copy_tiles(from, to, range.first / detail::tile_keys,
-                        (range.end + detail::tile_keys - 1) / detail::tile_keys);
+    const Index first = range.first / detail::tile_keys;
+    const Index last = (range.end + detail::tile_keys - 1) / detail::tile_keys;
+    const double bytes = bytes_of_keys<S>(detail::tile_keys);
+    detail::parallel_for(
+        device, (last - first) * kv_heads(), bytes, bytes / 16, [&](Index unit, Index end) {
+          for (; unit < end; ++unit) {
+            storage_.copy_tile(from, to, unit % kv_heads(), first + unit / kv_heads());
+          }
+        });
     ranges_[at(to)] = range;
   }
 
@@ -193,10 +232,15 @@ class KvCache {
   ///   Throws:   ShapeError unless the keys are there, ConfigError in a ring, whose old keys go by
   ///             themselves; what rotate throws, and then clear() the sequence unless it was the
   ///             first call
+  ///   Device:   it moves the keys; rotate is called on the calling thread and can be given it too
   ///   Accuracy: moved keys are rounded to S once more
   ///   Cost:     two passes over what moves
   template <class Rotate>
   void erase(Index sequence, Index first, Index count, Rotate&& rotate) {
+    erase(detail::CallingThread(), sequence, first, count, rotate);
+  }
+  template <class Device, class Rotate>
+  void erase(const Device& device, Index sequence, Index first, Index count, Rotate&& rotate) {
     constexpr auto function = "KvCache::erase";
     if (window_ != 0) {
       detail::fail<ConfigError>(function, "a ring (window ", window_,
@@ -206,9 +250,11 @@ class KvCache {
     check_keys(function, sequence, first, count);
     if (count == 0) return;
     Range& range = ranges_[at(sequence)];
-    rewrite_keys(sequence, first + count, range.end, -count,
+    rewrite_keys(device, sequence, first + count, range.end, -count,
                  [&](HeadsView<Real> keys, Index) { rotate(keys); });
-    storage_.move_values(sequence, first + count, range.end, first);
+    detail::for_each_head(
+        device, kv_heads(), bytes_of_keys<S>(range.end - first - count),
+        [&](Index head) { storage_.move_values(sequence, head, first + count, range.end, first); });
     range.end -= count;
   }
 
@@ -217,13 +263,18 @@ class KvCache {
   /// frequencies.
   ///   Throws:   ShapeError; what update throws, and then clear() the sequence unless it was the
   ///             first call
+  ///   Device:   as in erase()
   ///   Accuracy: keys are rounded to S once more
   ///   Cost:     two passes over the keys
   template <class Update>
   void update_keys(Index sequence, Update&& update) {
+    update_keys(detail::CallingThread(), sequence, update);
+  }
+  template <class Device, class Update>
+  void update_keys(const Device& device, Index sequence, Update&& update) {
     check_sequence("KvCache::update_keys", sequence);
     const Range range = ranges_[at(sequence)];
-    rewrite_keys(sequence, range.first, range.end, 0, update);
+    rewrite_keys(device, sequence, range.first, range.end, 0, update);
   }
 
   /// Keys tile * 128 .. tile * 128 + 127 of a head, as attention reads them.
@@ -325,11 +376,10 @@ class KvCache {
     }
   }
 
+  /// Of so many keys and values of one head, in T.
   template <class T>
-  static HeadsView<T> batch_row(HeadsView<T> x, Index b) noexcept {
-    x.data = x.row(b, 0, 0);
-    x.batch = 1;
-    return x;
+  double bytes_of_keys(Index keys) const noexcept {
+    return static_cast<double>(keys * (head_dim() + value_dim())) * sizeof(T);
   }
 
   /// The oldest key that has kept its place when the last one is end - 1.
@@ -339,8 +389,9 @@ class KvCache {
   }
 
   /// Keys first .. end - 1, through change(k, first), to their place or a lower one.
-  template <class Change>
-  void rewrite_keys(Index sequence, Index first, Index end, Index move, Change&& change) {
+  template <class Device, class Change>
+  void rewrite_keys(const Device& device, Index sequence, Index first, Index end, Index move,
+                    Change&& change) {
     // Blocks of lanes that are whole are faster, so pieces end where blocks do.
     constexpr Index piece = detail::tile_keys;
     const Index row = kv_heads() * head_dim();
@@ -349,9 +400,15 @@ class KvCache {
       const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
       const HeadsView<Real> keys{buffer.data(), 1,       n,   kv_heads(),
                                  head_dim(),    n * row, row, head_dim()};
-      storage_.read_keys(sequence, j, keys);
+      const double bytes = static_cast<double>(n * head_dim()) * sizeof(Real);
+      detail::for_each_head(device, kv_heads(), bytes, [&](Index head) {
+        storage_.read_keys(sequence, head, j, detail::rows_of<Real>(keys, 0, head, 0, n));
+      });
       change(keys, j);
-      storage_.write_keys(sequence, j + move, HeadsView<const Real>(keys));
+      detail::for_each_head(device, kv_heads(), bytes, [&](Index head) {
+        storage_.write_keys(sequence, head, j + move,
+                            detail::rows_of<const Real>(keys, 0, head, 0, n));
+      });
       j += n;
     }
   }

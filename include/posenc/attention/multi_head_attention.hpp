@@ -187,7 +187,7 @@ class MultiHeadAttention {
                                    bias_);
     if (read && !options.key_positions) check_places(positions, cache, sequences, x);
     output_projection.check(forward_name, heads.mixed, out);
-    cache.append(sequences, k, v);
+    cache.append(device, sequences, k, v);
     attention(device, q, cache, sequences, mixed, completed, bias_);
     apply(device, memory, output_projection, heads.mixed, out);
   }

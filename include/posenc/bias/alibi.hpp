@@ -5,6 +5,7 @@
 #include <posenc/bias/tile.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -138,18 +139,23 @@ class Alibi {
     detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }
 
-  /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad.
+  /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad, in double.
   template <std::floating_point Real>
   double slope_gradient(Index head, std::span<const double> query_positions,
                         std::span<const double> key_positions, MatrixView<const Real> grad) const {
+    return slope_gradient(detail::CallingThread(), head, query_positions, key_positions, grad);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real>
+  double slope_gradient(const Device& device, Index head, std::span<const double> query_positions,
+                        std::span<const double> key_positions, MatrixView<const Real> grad) const {
     check("Alibi::slope_gradient", head, query_positions, key_positions, grad);
-    double sum = 0;
-    const auto subtract = [&](Index i, Index j, double query, double key) {
+    const auto subtract = [&](double* sum, Index i, Index j, double query, double key) {
       const double distance = form_ == AlibiForm::Causal ? query - key : std::abs(query - key);
-      sum -= distance * static_cast<double>(grad.row(i)[j]);
+      *sum -= distance * static_cast<double>(grad.row(i)[j]);
     };
-    detail::for_each_cell(query_positions, key_positions, subtract);
-    return scale_ * sum;
+    return scale_ *
+           detail::sums_over_cells(device, query_positions, key_positions, 1, 4, subtract)[0];
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <posenc/bias/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -121,6 +122,13 @@ class Fire {
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     FireParameters& gradient) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real>
+  void add_gradient(const Device& device, Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    FireParameters& gradient) const {
     constexpr auto function = "Fire::add_gradient";
     check(function, head, query_positions, key_positions, grad);
     if (gradient.hidden_weight.size() != width() || gradient.hidden_bias.size() != width() ||
@@ -129,11 +137,23 @@ class Fire {
       detail::fail<ShapeError>(function, "gradient must have the shape of the parameters, width ",
                                width(), " and ", heads(), " heads");
     }
-    const auto add_cell = [&](Index i, Index j, double query, double key) {
-      add_gradient_of(static_cast<std::size_t>(head), query, std::abs(query - key),
-                      static_cast<double>(grad.row(i)[j]), gradient);
+    const auto at = static_cast<std::size_t>(head);
+    const auto add_cell = [&](double* sums, Index i, Index j, double query, double key) {
+      add_gradient_of(at, query, std::abs(query - key), static_cast<double>(grad.row(i)[j]),
+                      GradientSums(sums, width()));
     };
-    detail::for_each_cell(query_positions, key_positions, add_cell);
+    auto sums =
+        detail::sums_over_cells(device, query_positions, key_positions, GradientSums::size(width()),
+                                40 + 4 * static_cast<double>(width()), add_cell);
+    const GradientSums total(sums.data(), width());
+    for (std::size_t k = 0; k < width(); ++k) {
+      gradient.hidden_weight[k] += total.hidden_weight[k];
+      gradient.hidden_bias[k] += total.hidden_bias[k];
+      gradient.output_weight[at * width() + k] += total.output_weight[k];
+    }
+    gradient.output_bias[at] += total.output_bias;
+    gradient.c += total.c;
+    gradient.threshold += total.threshold;
   }
 
   /// Zeros in the shape of the parameters.
@@ -165,9 +185,24 @@ class Fire {
     return detail::logarithm_1_plus(y) + epsilon_;
   }
 
+  /// Sums of one head's gradient, in a row of numbers.
+  struct GradientSums {
+    double &output_bias, &c, &threshold;
+    double *output_weight, *hidden_weight, *hidden_bias;
+
+    GradientSums(double* sums, std::size_t width) noexcept
+        : output_bias(sums[0]),
+          c(sums[1]),
+          threshold(sums[2]),
+          output_weight(sums + 3),
+          hidden_weight(output_weight + width),
+          hidden_bias(hidden_weight + width) {}
+    static std::size_t size(std::size_t width) noexcept { return 3 + 3 * width; }
+  };
+
   /// The chain rule for one score.
   void add_gradient_of(std::size_t head, double query, double distance, double of_score,
-                       FireParameters& gradient) const {
+                       const GradientSums& gradient) const {
     const FireParameters& p = parameters_;
     const double reach = (std::max)(query, p.threshold), normaliser = normaliser_of(query);
     const double x = detail::logarithm_1_plus(p.c * distance) / normaliser;
@@ -175,14 +210,13 @@ class Fire {
     for (std::size_t k = 0; k < width(); ++k) {
       const double hidden = p.hidden_weight[k] * x + p.hidden_bias[k];
       if (!(hidden > 0)) continue;
-      const std::size_t at = head * width() + k;
-      gradient.output_weight[at] += of_score * hidden;
-      const double of_hidden = of_score * p.output_weight[at];
+      gradient.output_weight[k] += of_score * hidden;
+      const double of_hidden = of_score * p.output_weight[head * width() + k];
       gradient.hidden_weight[k] += of_hidden * x;
       gradient.hidden_bias[k] += of_hidden;
       of_x += of_hidden * p.hidden_weight[k];
     }
-    gradient.output_bias[head] += of_score;
+    gradient.output_bias += of_score;
     const double of_reach = reach / (1 + p.c * reach);
     gradient.c += of_x * (distance / (1 + p.c * distance) - x * of_reach) / normaliser;
     if (query < p.threshold) gradient.threshold -= of_x * x * p.c / (1 + p.c * reach) / normaliser;

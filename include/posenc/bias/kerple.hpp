@@ -7,6 +7,7 @@
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/exp.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>
@@ -110,24 +111,31 @@ class Kerple {
   KerpleGradient gradient(Index head, std::span<const double> query_positions,
                           std::span<const double> key_positions,
                           MatrixView<const Real> grad) const {
+    return gradient(detail::CallingThread(), head, query_positions, key_positions, grad);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real>
+  KerpleGradient gradient(const Device& device, Index head, std::span<const double> query_positions,
+                          std::span<const double> key_positions,
+                          MatrixView<const Real> grad) const {
     check("Kerple::gradient", head, query_positions, key_positions, grad);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
-    KerpleGradient sum;
-    const auto subtract = [&](Index i, Index j, double query, double key) {
+    const auto subtract = [&](double* sums, Index i, Index j, double query, double key) {
       const double d = std::abs(query - key);
       const auto of_score = static_cast<double>(grad.row(i)[j]);
       if (config_.form == KerpleForm::Logarithmic) {
-        sum.r1 -= of_score * std::log1p(r2 * d);
-        sum.r2 -= of_score * r1 * d / (1 + r2 * d);
+        sums[0] -= of_score * std::log1p(r2 * d);
+        sums[1] -= of_score * r1 * d / (1 + r2 * d);
       } else if (d > 0) {
         const double power = std::pow(d, r2);
-        sum.r1 -= of_score * power;
-        sum.r2 -= of_score * r1 * power * std::log(d);
+        sums[0] -= of_score * power;
+        sums[1] -= of_score * r1 * power * std::log(d);
       }
     };
-    detail::for_each_cell(query_positions, key_positions, subtract);
-    return sum;
+    const auto sums =
+        detail::sums_over_cells(device, query_positions, key_positions, 2, 100, subtract);
+    return {sums[0], sums[1]};
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <posenc/bias/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -152,12 +153,20 @@ class T5Bias {
     detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }
 
-  /// grad_table[bucket(key j - query i), head] += grad(i, j), row by row: the gradient of the table
-  /// for the scores' gradient. What grad_table held before is kept.
+  /// grad_table[bucket(key j - query i), head] += the sum of grad(i, j): the gradient of the table for
+  /// the scores' gradient. What grad_table held before is kept.
+  ///   Types:  a call's sums are double, and rounded once to be added to the table
   ///   Shapes: grad [Sq, Sk]; grad_table as the table
   ///   Throws: ShapeError
   template <std::floating_point Real, std::floating_point Gradient>
   void add_gradient(Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    MatrixView<Gradient> grad_table) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, grad_table);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real, std::floating_point Gradient>
+  void add_gradient(const Device& device, Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "T5Bias::add_gradient";
@@ -168,10 +177,15 @@ class T5Bias {
                                table_.extents(), " but is ", grad_table.extents());
     }
     detail::check_output(function, "grad_table", grad_table);
-    const auto add_value = [&](Index i, Index j, double query, double key) {
-      grad_table.row(buckets_.bucket(key - query))[head] += static_cast<Gradient>(grad.row(i)[j]);
+    const auto add_value = [&](double* sums, Index i, Index j, double query, double key) {
+      sums[buckets_.bucket(key - query)] += static_cast<double>(grad.row(i)[j]);
     };
-    detail::for_each_cell(query_positions, key_positions, add_value);
+    const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
+                                              static_cast<std::size_t>(table_.rows), 6, add_value);
+    for (Index bucket = 0; bucket < table_.rows; ++bucket) {
+      const double sum = sums[static_cast<std::size_t>(bucket)];
+      if (sum != 0) grad_table.row(bucket)[head] += static_cast<Gradient>(sum);
+    }
   }
 
  private:

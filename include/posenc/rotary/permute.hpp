@@ -3,9 +3,11 @@
 
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/pairing.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -57,22 +59,56 @@ void check_head_rows(const char* function, const MatrixView<T>& weights, const H
   }
 }
 
-/// Moves row source[j] to j, for all j, by following the cycles of the permutation.
-template <class T>
-void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const Index> source,
-                  std::vector<bool>& done) {
-  const auto row = [&](std::size_t j) { return first_row + static_cast<Index>(j) * row_stride; };
-  done.assign(source.size(), false);
+/// Two rows that change places.
+struct RowSwap {
+  Index row, other;
+};
+
+/// The swaps, in their order, that bring row source[j] to j for all j: along the cycles of the
+/// permutation.
+inline std::vector<RowSwap> swaps_of(const std::vector<Index>& source) {
+  std::vector<RowSwap> swaps;
+  swaps.reserve(source.size());
+  std::vector<bool> done(source.size(), false);
   for (std::size_t start = 0; start < source.size(); ++start) {
     for (std::size_t j = start; !done[j];) {
       done[j] = true;
       const auto next = static_cast<std::size_t>(source[j]);
       if (done[next]) break;
-      std::swap_ranges(row(j), row(j) + cols, row(next));
+      swaps.push_back({static_cast<Index>(j), source[j]});
       j = next;
     }
   }
+  return swaps;
 }
+
+/// Copies each head's rows, unless they are there already, and swaps them: on the threads of a device,
+/// head by head.
+template <class Device, class T>
+void permute_heads(const Device& device, MatrixView<const T> weights, MatrixView<T> out,
+                   const HeadRows& heads, const std::vector<RowSwap>& swaps) {
+  const double bytes = static_cast<double>(heads.head_dim * out.cols) * sizeof(T);
+  parallel_for(device, out.rows / heads.head_dim, bytes, bytes / 8, [&](Index head, Index end) {
+    for (; head < end; ++head) {
+      const Index first = head * heads.head_dim;
+      if (weights.data != out.data) {
+        for (Index row = first; row < first + heads.head_dim; ++row) {
+          std::copy_n(weights.row(row), out.cols, out.row(row));
+        }
+      }
+      for (const RowSwap& swap : swaps) {
+        T* const row = out.row(first + heads.rotary_offset + swap.row);
+        std::swap_ranges(row, row + out.cols, out.row(first + heads.rotary_offset + swap.other));
+      }
+    }
+  });
+}
+
+/// A device or something else: other overloads of the same number of arguments begin with a view.
+template <class D>
+concept NoView = !requires(const D& d) {
+  d.data;
+};
 
 }  // namespace detail
 
@@ -86,22 +122,24 @@ void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const In
 ///   Types:  any that can be swapped, rows of quantised bytes too
 ///   Rows outside the rotary channels stay; From and To exchanged undo it bit for bit.
 ///   Throws: ConfigError, ShapeError
-template <class From, class To, class T>
-void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
+/// On the threads of an Eigen device, split over heads, or without one.
+template <class From, class To, detail::NoView Device, class T>
+void permute_pairs(const Device& device, MatrixView<T> weights, const HeadRows& heads) {
   detail::check_head_rows("permute_pairs", weights, heads);
   detail::check_output("permute_pairs", "weights", weights);
   if (weights.empty()) return;
-  const auto source = detail::pair_order<From, To>(heads.rotary_dim / 2);
-  std::vector<bool> done;
-  for (Index row = heads.rotary_offset; row < weights.rows; row += heads.head_dim) {
-    detail::permute_rows(weights.row(row), weights.cols, weights.row_stride, source, done);
-  }
+  const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
+  detail::permute_heads<Device, T>(device, weights, weights, heads, swaps);
+}
+template <class From, class To, class T>
+void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
+  permute_pairs<From, To>(detail::CallingThread(), weights, heads);
 }
 
 /// The same into out, which is the input itself or shares no memory with it.
-template <class From, class To, class T>
-void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
-                   const HeadRows& heads) {
+template <class From, class To, class Device, class T>
+void permute_pairs(const Device& device, MatrixView<const std::type_identity_t<T>> weights,
+                   MatrixView<T> out, const HeadRows& heads) {
   constexpr auto function = "permute_pairs";
   detail::check_head_rows(function, weights, heads);
   detail::check_extents(function, "out", out);
@@ -111,18 +149,25 @@ void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView
   }
   detail::check_output(function, "out", out);
   detail::check_overlap<T>(function, weights, out);
-  if (weights.data != out.data) {
-    for (Index row = 0; row < out.rows; ++row) {
-      std::copy_n(weights.row(row), out.cols, out.row(row));
-    }
-  }
-  permute_pairs<From, To>(out, heads);
+  if (weights.empty()) return;
+  const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
+  detail::permute_heads<Device, T>(device, weights, out, heads, swaps);
+}
+template <class From, class To, class T>
+void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
+                   const HeadRows& heads) {
+  permute_pairs<From, To>(detail::CallingThread(), weights, out, heads);
 }
 
 /// A bias, or the per-channel gains of a norm.
+template <class From, class To, class Device, class T>
+void permute_pairs(const Device& device, std::span<T> bias, const HeadRows& heads) {
+  permute_pairs<From, To>(device, MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1},
+                          heads);
+}
 template <class From, class To, class T>
 void permute_pairs(std::span<T> bias, const HeadRows& heads) {
-  permute_pairs<From, To>(MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1}, heads);
+  permute_pairs<From, To>(detail::CallingThread(), bias, heads);
 }
 
 POSENC_END

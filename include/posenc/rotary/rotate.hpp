@@ -3,6 +3,7 @@
 
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate_heads.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -10,8 +11,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 // The walk over tensors that Rope and RotationTable share: blocks of positions, their angles, and
 // the kernel over all heads.
@@ -106,6 +109,23 @@ AngleRows<C> turned(const AngleRows<C>& rows, Direction direction, double attent
   return {cos, sin, count};
 }
 
+/// ChatGLM's: either half of the channels is a slice of its own with half pairing.
+struct HalfRotateTwice {
+  static constexpr const char* name = "half, twice";
+  static constexpr Index first(Index pair, Index pairs) noexcept {
+    return pair < pairs / 2 ? pair : pair + pairs / 2;
+  }
+  static constexpr Index second(Index pair, Index pairs) noexcept {
+    return first(pair, pairs) + pairs / 2;
+  }
+};
+
+/// Pairs that one call of the kernel can turn: neighbours in channels too.
+template <class Pairing>
+constexpr Index pairs_together(Index pairs) noexcept {
+  return std::same_as<Pairing, HalfRotateTwice> ? pairs / 2 : pairs;
+}
+
 /// Copies the channels that the rotation leaves alone.
 template <Scalar T>
 void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
@@ -126,6 +146,7 @@ void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
 template <class Pairing, Scalar T>
 void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySlice slice,
                       Index first, Index count, AngleRows<Compute<T>> angles) noexcept {
+  using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
   // Where a head's positions lie together and the heads apart, few heads go side by side.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
   const Index together = heads_apart ? (std::min)(Index{4}, x.in.heads) : x.in.heads;
@@ -141,12 +162,22 @@ void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySl
                                  .out_head_stride = step(x.in.heads, x.out.head_stride),
                                  .seq = seq,
                                  .heads = (std::min)(together, x.in.heads - h),
-                                 .half = slice.pairs,
+                                 .half = pairs_together<Pairing>(slice.pairs),
                                  .pairs = count,
                                  .cos = angles.cos,
                                  .sin = angles.sin,
                                  .angle_stride = angles.stride};
-    rotate_heads<Pairing>(block);
+    rotate_heads<Kernel>(block);
+  }
+}
+
+/// Calls visit(first, count) for pieces of the pairs, at most so many at a time.
+template <class Pairing, class Visit>
+void for_pieces_of_pairs(Index pairs, Index most, const Visit& visit) {
+  const Index together = pairs_together<Pairing>(pairs);
+  for (Index first = 0, count = 0; first < pairs; first += count) {
+    count = (std::min)(most, together - first % together);
+    visit(first, count);
   }
 }
 
@@ -176,8 +207,7 @@ void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, R
         while (unit < unit_end) {
           const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
           const Index seq = (std::min)({block, unit_end - unit, shape.seq - s});
-          for (Index first = 0; first < slice.pairs; first += chunk) {
-            const Index count = (std::min)(chunk, slice.pairs - first);
+          for_pieces_of_pairs<Pairing>(slice.pairs, chunk, [&](Index first, Index count) {
             AngleRows<C> angle_rows = angles(b, s, seq, first, count, cos, sin);
             if (direction != Direction::Forward) {
               angle_rows = turned(angle_rows, direction, attention_factor, seq, count, cos, sin);
@@ -187,29 +217,12 @@ void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, R
                 rotate_positions<Pairing>(x, row, s, seq, slice, first, count, angle_rows);
               }
             }
-          }
+          });
           for (const Rotated<T>& x : tensors) {
             if (x.in.data != x.out.data) pass_through(x, b, rows, s, seq, slice);
           }
           unit += seq;
         }
-      });
-}
-
-/// The same for one tensor on the calling thread, where angles(b, s, first, count, cos, sin) writes m
-/// cos and m sin of one position.
-template <class Pairing, Scalar T, class Angles>
-void rotate_tensor(HeadsView<const T> in, HeadsView<T> out, RotarySlice slice, Direction direction,
-                   double attention_factor, bool shared, const Angles& angles) {
-  using C = Compute<T>;
-  const Rotated<T> tensor{in, out};
-  rotate_tensors<Pairing, CallingThread, T>(
-      CallingThread(), std::span<const Rotated<T>>(&tensor, 1), slice, direction, attention_factor,
-      shared, [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
-        for (Index i = 0; i < seq; ++i) {
-          angles(b, s + i, first, count, cos + i * count, sin + i * count);
-        }
-        return AngleRows<C>{cos, sin, count};
       });
 }
 
