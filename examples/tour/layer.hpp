@@ -38,7 +38,7 @@ void set_projections(Layer& layer, Projections projections) {
   if (projections == Projections::Random) return layer.randomize(2017);
   for (auto* projection : {&layer.query_projection, &layer.key_projection, &layer.value_projection,
                            &layer.output_projection}) {
-    projection->weight.setIdentity();
+    projection->weight = Matrix::Identity(projection->out_dim(), projection->in_dim());
   }
   layer.query_projection.bias = shared_part();
   layer.key_projection.bias = shared_part();

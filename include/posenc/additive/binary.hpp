@@ -10,6 +10,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -29,6 +30,8 @@ struct BinaryEncodingConfig {
   BinaryValues values = BinaryValues::ZeroOne;
   BinaryOverflow overflow = BinaryOverflow::Reject;
 };
+
+static_assert(std::is_trivially_copyable_v<BinaryEncodingConfig>);
 
 POSENC_STABLE_END
 

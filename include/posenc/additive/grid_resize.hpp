@@ -37,6 +37,9 @@ struct GridResizeConfig {
   std::optional<double> col_scale = std::nullopt;
 };
 
+static_assert(std::is_trivially_copyable_v<GridShape>);
+static_assert(std::is_trivially_copyable_v<GridResizeConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

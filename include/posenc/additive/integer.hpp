@@ -9,6 +9,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -17,6 +18,8 @@ POSENC_STABLE_BEGIN
 struct IntegerEncodingConfig {
   Index max_length = 0;  ///< positions are divided by it; 0: not divided
 };
+
+static_assert(std::is_trivially_copyable_v<IntegerEncodingConfig>);
 
 POSENC_STABLE_END
 

@@ -20,6 +20,8 @@ struct LearnedConfig {
                                                     ///< RoBERTa: 1
 };
 
+static_assert(std::is_trivially_copyable_v<LearnedConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

@@ -40,6 +40,8 @@ struct SinusoidalConfig {
   double scale = 1;  ///< multiplies the encoding: x-transformers learns it, from model_dim^-0.5
 };
 
+static_assert(std::is_trivially_copyable_v<SinusoidalConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

@@ -9,6 +9,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <concepts>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -25,6 +26,8 @@ struct Sinusoidal2dConfig {
                                                             ///< Concatenated
   double base = 10000;                                      ///< > 1
 };
+
+static_assert(std::is_trivially_copyable_v<Sinusoidal2dConfig>);
 
 POSENC_STABLE_END
 

@@ -86,7 +86,7 @@ struct FixedOrderLinear : LinearParameters<T> {
     const auto finish = [&](Index output, Index i, T sum) {
       const T* weights = this->weight.data() + output * in;
       for (; i < in; ++i) sum = mul_add(x[i], weights[i], sum);
-      out[output] = this->bias.size() == 0 ? sum : sum + this->bias[output];
+      out[output] = this->bias.size() == 0 ? sum : sum + this->bias(output);
     };
     Index output = first;
     for (; output + P::width <= end; output += P::width) {

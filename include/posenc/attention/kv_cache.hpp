@@ -32,6 +32,8 @@ struct KvCacheConfig {
   Index max_append = 1;  ///< the most keys that a ring takes at once
 };
 
+static_assert(std::is_trivially_copyable_v<KvCacheConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -34,6 +35,8 @@ struct MultiHeadAttentionConfig {
   Index value_input_dim = 0;  ///< width of what values are made from [model_dim]
   bool projection_bias = true;
 };
+
+static_assert(std::is_trivially_copyable_v<MultiHeadAttentionConfig>);
 
 POSENC_STABLE_END
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -55,6 +56,9 @@ struct Dropout {
   double probability = 0;
   std::uint64_t seed = 0;
 };
+
+static_assert(std::is_trivially_copyable_v<Window>);
+static_assert(std::is_trivially_copyable_v<Dropout>);
 
 POSENC_STABLE_END
 

@@ -15,6 +15,7 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct AlibiConfig {
   double max_bias = 8;  ///< MPT's alibi_bias_max, GGUF's attention.max_alibi_bias
   double scale = 1;     ///< multiplies the bias; Falcon uses 1 / sqrt(head_dim)
 };
+
+static_assert(std::is_trivially_copyable_v<AlibiConfig>);
 
 POSENC_STABLE_END
 

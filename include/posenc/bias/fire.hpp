@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-POSENC_STABLE_BEGIN
+POSENC_BEGIN
 
 /// What FIRE learns; its gradient has the same shape. Names in brackets are those of the paper's code.
 struct FireParameters {
@@ -30,10 +30,6 @@ struct FireParameters {
   std::vector<double> output_weight = {};  ///< required: [H, width], row by row (mlp.2.weight)
   std::vector<double> output_bias = {};    ///< required: [H] (mlp.2.bias)
 };
-
-POSENC_STABLE_END
-
-POSENC_BEGIN
 
 /// Functional interpolation of relative positions (FIRE): a score gets f_h(x),
 ///     x = ln(1 + c |query - key|) / (ln(1 + c max(query, L)) + epsilon),

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -27,6 +28,18 @@ enum class KerpleForm {
   Power         ///< -r1 d^r2
 };
 
+/// Gradient of one head's r1 and r2.
+struct KerpleGradient {
+  double r1 = 0;
+  double r2 = 0;
+};
+
+static_assert(std::is_trivially_copyable_v<KerpleGradient>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
 /// Settings of Kerple: what the model learned, one number a head. The authors' code calls r1 and r2
 /// bias_p and bias_a in the logarithmic form, bias_a and bias_p in the power form.
 struct KerpleConfig {
@@ -34,16 +47,6 @@ struct KerpleConfig {
   std::vector<double> r1 = {};                ///< required; positive
   std::vector<double> r2 = {};  ///< required; positive, and at most 2 in the power form
 };
-
-/// Gradient of one head's r1 and r2.
-struct KerpleGradient {
-  double r1 = 0;
-  double r2 = 0;
-};
-
-POSENC_STABLE_END
-
-POSENC_BEGIN
 
 /// Kernelised relative positions (KERPLE): a score loses a function of |query - key| with two learned
 /// parameters a head. Keys after the query count as those before it, where a mask does not hide them.

@@ -34,6 +34,8 @@ struct T5BiasConfig {
   T5Direction direction = T5Direction::Unspecified;  ///< required
 };
 
+static_assert(std::is_trivially_copyable_v<T5BiasConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-POSENC_STABLE_BEGIN
+POSENC_BEGIN
 
 /// Divisors of the user's own, one a pair: what GGUF files hold as rope_freqs.weight ("freq
 /// factors").
@@ -16,10 +16,6 @@ struct DivisorScaling {
   std::vector<double> divisors = {};  ///< required; rotary_dim / 2, positive
   double attention_factor = 1;        ///< the multiplier of cos and sin
 };
-
-POSENC_STABLE_END
-
-POSENC_BEGIN
 
 namespace detail {
 

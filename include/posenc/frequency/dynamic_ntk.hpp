@@ -5,6 +5,7 @@
 #include <posenc/frequency/ntk.hpp>
 
 #include <algorithm>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -24,6 +25,9 @@ struct PaperDynamicNtkScaling {
   double base = 0;                  ///< required
   Index original_max_position = 0;  ///< required; the trained length
 };
+
+static_assert(std::is_trivially_copyable_v<DynamicNtkScaling>);
+static_assert(std::is_trivially_copyable_v<PaperDynamicNtkScaling>);
 
 POSENC_STABLE_END
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -21,6 +22,8 @@ struct DynamicYarnScaling {
   double beta_slow = 1;   ///< pairs with fewer are divided by the factor
   bool truncate = true;   ///< round the ramp's ends outward to whole pairs
 };
+
+static_assert(std::is_trivially_copyable_v<DynamicYarnScaling>);
 
 POSENC_STABLE_END
 

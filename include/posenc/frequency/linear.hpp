@@ -3,6 +3,8 @@
 
 #include <posenc/frequency/frequencies.hpp>
 
+#include <type_traits>
+
 POSENC_STABLE_BEGIN
 
 /// Position interpolation (arXiv 2306.15595, equation 4): every position divided by factor.
@@ -11,6 +13,8 @@ struct LinearScaling {
   double base = 0;       ///< required
   double factor = 0;     ///< required, >= 1; MLX and XNNPACK call the reciprocal "scale"
 };
+
+static_assert(std::is_trivially_copyable_v<LinearScaling>);
 
 POSENC_STABLE_END
 

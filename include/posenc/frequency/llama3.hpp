@@ -5,6 +5,7 @@
 #include <posenc/frequency/rotation_ramp.hpp>
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -19,6 +20,8 @@ struct Llama3Scaling {
   double high_freq_factor = 0;      ///< required, >= low_freq_factor; pairs with more are kept
   Index original_max_position = 0;  ///< required; L, 8192
 };
+
+static_assert(std::is_trivially_copyable_v<Llama3Scaling>);
 
 POSENC_STABLE_END
 

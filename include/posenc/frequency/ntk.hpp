@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -23,6 +24,9 @@ struct AlphaNtkScaling {
   double base = 0;       ///< required
   double alpha = 0;      ///< required, >= 1
 };
+
+static_assert(std::is_trivially_copyable_v<NtkScaling>);
+static_assert(std::is_trivially_copyable_v<AlphaNtkScaling>);
 
 POSENC_STABLE_END
 

@@ -5,6 +5,7 @@
 #include <posenc/frequency/rotation_ramp.hpp>
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -19,6 +20,8 @@ struct NtkByPartsScaling {
   double alpha = 1;                 ///< pairs with fewer rotations in L are divided by factor
   double beta = 32;                 ///< pairs with more are kept
 };
+
+static_assert(std::is_trivially_copyable_v<NtkByPartsScaling>);
 
 POSENC_STABLE_END
 

@@ -4,6 +4,7 @@
 #include <posenc/frequency/frequencies.hpp>
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -17,6 +18,8 @@ struct ProportionalScaling {
   double partial_rotary_factor = 0;  ///< required; share of the pairs that turn, in (0, 1]
   double factor = 1;                 ///< >= 1; divides the frequencies
 };
+
+static_assert(std::is_trivially_copyable_v<ProportionalScaling>);
 
 POSENC_STABLE_END
 

@@ -5,6 +5,7 @@
 #include <posenc/frequency/index_ramp.hpp>
 #include <posenc/frequency/ntk.hpp>
 
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -17,6 +18,8 @@ struct TwoRampNtkScaling {
   double factor = 0;                ///< required, >= 1
   Index original_max_position = 0;  ///< required; the trained length L
 };
+
+static_assert(std::is_trivially_copyable_v<TwoRampNtkScaling>);
 
 POSENC_STABLE_END
 

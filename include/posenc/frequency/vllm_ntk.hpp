@@ -4,6 +4,7 @@
 #include <posenc/frequency/frequencies.hpp>
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -23,6 +24,9 @@ struct VllmMixedNtkScaling {
   double factor = 0;     ///< required, >= 1
   double mixed_b = 0;    ///< required, in (0, 1000]
 };
+
+static_assert(std::is_trivially_copyable_v<VllmNtkScaling>);
+static_assert(std::is_trivially_copyable_v<VllmMixedNtkScaling>);
 
 POSENC_STABLE_END
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -30,6 +31,8 @@ struct YarnScaling {
   /// attention_factor: alone it divides cos and sin in vLLM, and not in Hugging Face.
   std::optional<double> mscale_all_dim = std::nullopt;
 };
+
+static_assert(std::is_trivially_copyable_v<YarnScaling>);
 
 POSENC_STABLE_END
 

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct GgufOptions {
   std::optional<PairingKind> pairing = std::nullopt;
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;  ///< of YaRN
 };
+
+static_assert(std::is_trivially_copyable_v<GgufOptions>);
 
 POSENC_STABLE_END
 

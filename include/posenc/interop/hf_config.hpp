@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct HfConfigOptions {
   /// type implies, for weights that were permuted.
   std::optional<PairingKind> pairing = std::nullopt;
 };
+
+static_assert(std::is_trivially_copyable_v<HfConfigOptions>);
 
 POSENC_STABLE_END
 

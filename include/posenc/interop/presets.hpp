@@ -12,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct LearnedTable {
   Index dim = 0;
   LearnedConfig config = {};
 };
+
+static_assert(std::is_trivially_copyable_v<LearnedTable>);
 
 POSENC_STABLE_END
 

@@ -33,6 +33,8 @@ struct MixedRopeShape {
   Index rotary_offset = 0;
 };
 
+static_assert(std::is_trivially_copyable_v<MixedRopeShape>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

@@ -21,6 +21,8 @@ struct HeadRows {
   Index rotary_offset = 0;  ///< first rotary channel of a head
 };
 
+static_assert(std::is_trivially_copyable_v<HeadRows>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct PixelFrequencies {
   Index rotary_dim = 0;  ///< required; even
   double max_freq = 0;   ///< required, >= 2; 10 there
 };
+
+static_assert(std::is_trivially_copyable_v<VisionRope>);
+static_assert(std::is_trivially_copyable_v<PixelFrequencies>);
 
 POSENC_STABLE_END
 

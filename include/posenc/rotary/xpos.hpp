@@ -34,6 +34,8 @@ struct XPosSettings {
   double centre = 0;      ///< where queries and keys are not scaled; see XPos
 };
 
+static_assert(std::is_trivially_copyable_v<XPosSettings>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

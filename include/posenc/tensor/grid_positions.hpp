@@ -8,6 +8,7 @@
 #include <array>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 // Positions of the patches of pictures, in the orders that models visit them. Row-major with axes
@@ -21,6 +22,8 @@ struct PatchGrid {
   Index cols = 0;   ///< required; a multiple of merge
   Index merge = 1;  ///< patches on a side of a merge block; Qwen2-VL 2
 };
+
+static_assert(std::is_trivially_copyable_v<PatchGrid>);
 
 POSENC_STABLE_END
 

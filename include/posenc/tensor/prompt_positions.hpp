@@ -11,6 +11,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -32,6 +33,9 @@ struct ChatGlmPrompt {
   Index context_length = -1;  ///< required: tokens before the beginning-of-sequence token
   Index mask_position = -1;   ///< required: index of [MASK] or [gMASK]
 };
+
+static_assert(std::is_trivially_copyable_v<PromptPart>);
+static_assert(std::is_trivially_copyable_v<ChatGlmPrompt>);
 
 POSENC_STABLE_END
 
