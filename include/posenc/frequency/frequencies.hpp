@@ -13,10 +13,22 @@
 
 POSENC_BEGIN
 
+namespace detail {
+
+/// m cos, m sin and what undoes them keep their accuracy in float within.
+inline void check_attention_factor(const char* function, double factor) {
+  if (factor < 1e-25 || factor > 1e25) {
+    fail<ConfigError>(function, "attention_factor must lie within 1e-25 and 1e25 but is ", factor);
+  }
+}
+
+}  // namespace detail
+
 /// What every scaling rule comes down to: inverse frequencies, one a pair, and two factors. An
 /// immutable value.
 ///   inv_freq                  w_i; the angle of pair i at position p is p * w_i
-///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2
+///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2;
+///                             within 1e-25 and 1e25
 ///   softmax_scale_multiplier  multiplies the softmax scale; 1 but for DeepSeek
 /// Rules compute w_i in double-double (relative error <= 2^-95 of their definition); frequencies
 /// given as double are taken as exact.
@@ -35,6 +47,7 @@ class Frequencies {
       }
     }
     check_factor(function, "attention_factor", attention_factor);
+    detail::check_attention_factor(function, attention_factor);
     check_factor(function, "softmax_scale_multiplier", softmax_scale_multiplier);
   }
 
