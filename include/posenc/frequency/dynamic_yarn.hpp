@@ -44,10 +44,11 @@ inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
                               rule.original_max_position, " but is ", finetuned);
   }
   detail::check_length(name, length);
-  const DoubleDouble factor = DoubleDouble(static_cast<double>((std::max)(length, finetuned))) /
+  const detail::Wide factor = detail::Wide(static_cast<double>((std::max)(length, finetuned))) /
                               static_cast<double>(rule.original_max_position);
 
-  return Frequencies(detail::yarn_inv_freq(rule, factor), detail::yarn_magnitude(factor).hi);
+  return Frequencies(detail::yarn_inv_freq(rule, factor),
+                     detail::yarn_magnitude(detail::rounded(factor)).hi);
 }
 
 POSENC_END

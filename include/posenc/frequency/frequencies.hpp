@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/wide.hpp>
 
 #include <cmath>
 #include <concepts>
@@ -147,17 +148,33 @@ inline void check_length(const char* rule, Index length) {
 }
 
 /// base^(-2i / dim) for i < count.
-inline std::vector<DoubleDouble> power_law(DoubleDouble base, Index dim, Index count) {
-  const DoubleDouble step = log(base) * -2.0 / static_cast<double>(dim);
-  std::vector<DoubleDouble> inv_freq;
+inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count) {
+  const Wide ratio = exp(log(base) * -2.0 / static_cast<double>(dim));
+  std::vector<Wide> inv_freq;
   inv_freq.reserve(static_cast<std::size_t>(count));
-  for (Index i = 0; i < count; ++i) inv_freq.push_back(exp(step * static_cast<double>(i)));
+  Wide power = 1;
+  for (Index i = 0; i < count; ++i) {
+    inv_freq.push_back(power);
+    power = power * ratio;
+  }
   return inv_freq;
 }
 
+inline std::vector<DoubleDouble> rounded(const std::vector<Wide>& inv_freq) {
+  std::vector<DoubleDouble> result;
+  result.reserve(inv_freq.size());
+  for (const Wide& w : inv_freq) result.push_back(rounded(w));
+  return result;
+}
+
+/// base^(-2i / dim) for i < count.
+inline std::vector<DoubleDouble> power_law(const Wide& base, Index dim, Index count) {
+  return rounded(wide_power_law(base, dim, count));
+}
+
 /// w_i / factor; factor 1 keeps the bits.
-inline std::vector<DoubleDouble> divided(std::vector<DoubleDouble> inv_freq, DoubleDouble factor) {
-  for (DoubleDouble& w : inv_freq) w = w / factor;
+inline std::vector<Wide> divided(std::vector<Wide> inv_freq, const Wide& factor) {
+  for (Wide& w : inv_freq) w = w / factor;
   return inv_freq;
 }
 

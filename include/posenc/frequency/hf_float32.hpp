@@ -104,7 +104,8 @@ inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
   const auto ramp =
       detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position,
                                  rule.beta_fast, rule.beta_slow, rule.truncate, rule.crossing);
-  const double low = to_float(ramp.low.hi), width = to_float((ramp.high - ramp.low).hi);
+  const double low = to_float(static_cast<double>(ramp.low));
+  const double width = to_float(static_cast<double>(ramp.high - ramp.low));
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     const double rho = to_float(to_float(static_cast<double>(i) - low) / width);
     const double kept = to_float(1 - std::clamp(rho, 0.0, 1.0));

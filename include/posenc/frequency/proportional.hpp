@@ -4,7 +4,6 @@
 #include <posenc/frequency/frequencies.hpp>
 
 #include <cmath>
-#include <utility>
 
 POSENC_STABLE_BEGIN
 
@@ -41,11 +40,11 @@ inline Frequencies frequencies(const ProportionalScaling& rule) {
                               rule.partial_rotary_factor, " of head_dim ", rule.head_dim);
   }
   const auto turning = static_cast<std::size_t>(turning_pairs);
-  auto inv_freq = detail::power_law(rule.base, rule.head_dim, rule.head_dim / 2);
+  auto inv_freq = detail::wide_power_law(rule.base, rule.head_dim, rule.head_dim / 2);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : DoubleDouble(0);
+    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : detail::Wide(0);
   }
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -46,13 +46,13 @@ inline DoubleDouble yarn_magnitude(DoubleDouble factor, double k = 1) {
 
 /// The power law, divided by factor along the ramp of a YarnScaling or DynamicYarnScaling.
 template <class Rule>
-std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, DoubleDouble factor) {
-  auto inv_freq = power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, const Wide& factor) {
+  auto inv_freq = wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   const auto interpolated = divided(inv_freq, factor);
   blend(inv_freq, interpolated,
         IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position, rule.beta_fast,
                            rule.beta_slow, rule.truncate, rule.crossing));
-  return inv_freq;
+  return rounded(inv_freq);
 }
 
 inline void check_betas(const char* rule, double beta_fast, double beta_slow) {
