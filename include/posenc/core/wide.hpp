@@ -41,10 +41,14 @@ inline DoubleDouble rounded(const Wide& x) noexcept {
 /// The sum of numbers, the large ones first by and large.
 template <std::size_t N>
 Wide sum_of_parts(std::array<double, N> x) noexcept {
-  // Every pass keeps the sum and moves it forward; what is left after some of them does not overlap.
-  for (int pass = 0; pass < 5; ++pass) {
+  // Every pass keeps the sum and moves it forward; where much cancels it takes some of them until the
+  // numbers overlap no more.
+  bool moved = true;
+  for (int pass = 0; moved && pass < 16; ++pass) {
+    moved = false;
     for (std::size_t i = N - 1; i > 0; --i) {
       const DoubleDouble sum = two_sum(x[i - 1], x[i]);
+      moved = moved || sum.hi != x[i - 1];
       x[i - 1] = sum.hi;
       x[i] = sum.lo;
     }
