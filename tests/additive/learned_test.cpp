@@ -211,3 +211,20 @@ TEST_CASE("Learned rejects what the table does not hold, and writes nothing") {
   CHECK(x == std::vector<float>(12, 2.0f));
   CHECK(gradient == std::vector<float>(10, 3.0f));
 }
+
+TEST_CASE("Learned has no row for real positions that no integer holds") {
+  std::vector<float> table(10, 1.0f), x(2, 2.0f);
+  const Learned<float> encoding({table.data(), 5, 2, 2}, {.row_offset = -2});
+  for (const double far : {1e300, -1e300, 0x1p63, 0x1p62}) {
+    CAPTURE(far);
+    CHECK_THROWS_AS(encoding.add_to(posenc::EmbeddingsView<float>{x.data(), 1, 1, 2, 2, 2},
+                                    Positions::real({far})),
+                    posenc::PositionError);
+  }
+  CHECK_THROWS_MATCHES(encoding.add_to(posenc::EmbeddingsView<float>{x.data(), 1, 1, 2, 2, 2},
+                                       Positions::real({1e300})),
+                       posenc::PositionError,
+                       Message("posenc::Learned::add_to: position 1e+300 reads no row, for the "
+                               "table has 5 rows"));
+  CHECK(x == std::vector<float>(2, 2.0f));
+}

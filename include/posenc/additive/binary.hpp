@@ -8,7 +8,9 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -67,10 +69,9 @@ class BinaryEncoding {
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
     detail::store_written_rows<true>(device, x, positions.batch() == 1,
                                      [&](Index b, Index s, Compute<T>* row) {
-                                       auto bits = bits_of(positions, b, s);
+                                       const Bits bits(positions.at(b, s));
                                        for (Index k = 0; k < x.dim; ++k) {
-                                         row[k] = (bits & 1) != 0 ? Compute<T>{1} : zero;
-                                         bits >>= 1;
+                                         row[k] = bits.at(k) ? Compute<T>{1} : zero;
                                        }
                                      });
   }
@@ -79,9 +80,27 @@ class BinaryEncoding {
   Index model_dim() const noexcept { return config_.model_dim; }
 
  private:
-  static std::uint64_t bits_of(const Positions& positions, Index b, Index s) noexcept {
-    return static_cast<std::uint64_t>(positions.at(b, s));
-  }
+  /// Those of a whole position, which may be far beyond what an integer holds.
+  class Bits {
+   public:
+    explicit Bits(double position) noexcept {
+      int exponent = 0;
+      // 53 bits of it, or all that there are, and the zeros below them.
+      const double leading = std::frexp(position, &exponent);
+      const int taken = (std::min)(exponent, 53);
+      leading_ = static_cast<std::uint64_t>(std::ldexp(leading, taken));
+      zeros_ = exponent - taken;
+    }
+    /// Number of bits up to the highest one that is set.
+    Index width() const noexcept { return zeros_ + static_cast<Index>(std::bit_width(leading_)); }
+    bool at(Index k) const noexcept {
+      return k >= zeros_ && k - zeros_ < 64 && ((leading_ >> (k - zeros_)) & 1) != 0;
+    }
+
+   private:
+    std::uint64_t leading_ = 0;
+    Index zeros_ = 0;
+  };
 
   template <class T>
   void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
@@ -94,7 +113,7 @@ class BinaryEncoding {
           detail::fail<PositionError>(function, "positions must not be negative but one is ",
                                       position);
         }
-        const auto width = static_cast<Index>(std::bit_width(bits_of(positions, b, s)));
+        const Index width = Bits(position).width();
         if (config_.overflow == BinaryOverflow::Reject && width > config_.model_dim) {
           detail::fail<PositionError>(function, "position ", position, " needs ", width,
                                       " bits, but model_dim is ", config_.model_dim);

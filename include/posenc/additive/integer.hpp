@@ -29,7 +29,7 @@ POSENC_BEGIN
 /// embeddings within a few tokens, and, divided by max_length, neighbours can hardly be told apart.
 ///   Shapes: x [B, S, D] of any width; positions [B or 1, S] on one axis, real ones too
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once;
-///           half overflows to inf from 65520 on
+///           half overflows to inf from 65520 on, float beyond 3.4e38
 ///   Throws: ConfigError from the constructor. ShapeError; nothing is written then.
 ///   Cost:   one pass over x; one row of scratch a call
 class IntegerEncoding {

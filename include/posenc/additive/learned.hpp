@@ -8,6 +8,7 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <cmath>
 #include <optional>
 #include <type_traits>
 
@@ -123,9 +124,15 @@ class Learned {
     detail::check_integral(function, positions);
     for (Index b = 0; b < positions.batch(); ++b) {
       for (Index s = 0; s < positions.count(); ++s) {
+        const double position = positions.at(b, s);
+        // A real position may be one that no integer holds.
+        if (!(std::abs(position) < 0x1p62)) {
+          detail::fail<PositionError>(function, "position ", position,
+                                      " reads no row, for the table has ", table_.rows, " rows");
+        }
         const Index row = row_of(positions, b, s);
         if (row < 0 || row >= table_.rows) {
-          detail::fail<PositionError>(function, "position ", positions.at(b, s), " reads row ", row,
+          detail::fail<PositionError>(function, "position ", position, " reads row ", row,
                                       " (row_offset ", config_.row_offset, "), but the table has ",
                                       table_.rows, " rows");
         }

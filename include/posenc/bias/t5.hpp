@@ -93,7 +93,8 @@ class T5Buckets {
   Index bucket(double relative) const noexcept {
     const auto reach = static_cast<double>(reach_);
     if (std::abs(relative) > reach && reach < thresholds_.back()) return search(relative);
-    const auto whole = static_cast<Index>((std::min)((std::max)(relative, -reach), reach));
+    // In this order a NaN becomes -reach.
+    const auto whole = static_cast<Index>((std::min)((std::max)(-reach, relative), reach));
     return near_[static_cast<std::size_t>(whole + reach_)];
   }
 

@@ -26,8 +26,8 @@ inline Frequencies frequencies(const LinearScaling& rule) {
   detail::check_rotary_dim("LinearScaling", rule.rotary_dim);
   detail::check_base("LinearScaling", rule.base);
   detail::check_scaling_factor("LinearScaling", rule.factor);
-  const auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
-  return Frequencies(detail::divided(inv_freq, rule.factor));
+  const auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  return Frequencies(detail::rounded(detail::divided(inv_freq, rule.factor)));
 }
 
 POSENC_END

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <type_traits>
-#include <utility>
 
 POSENC_STABLE_BEGIN
 
@@ -44,11 +43,11 @@ inline Frequencies frequencies(const ProportionalScaling& rule) {
                               rule.partial_rotary_factor, " of head_dim ", rule.head_dim);
   }
   const auto turning = static_cast<std::size_t>(turning_pairs);
-  auto inv_freq = detail::power_law(rule.base, rule.head_dim, rule.head_dim / 2);
+  auto inv_freq = detail::wide_power_law(rule.base, rule.head_dim, rule.head_dim / 2);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : DoubleDouble(0);
+    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : detail::Wide(0);
   }
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <posenc/core/arithmetic.hpp>
+#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate_heads.hpp>
 #include <posenc/tensor/device.hpp>
@@ -46,6 +48,7 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
     fail<ConfigError>(function, "attention_factor must be positive and finite but is ",
                       attention_factor);
   }
+  check_attention_factor(function, attention_factor);
 }
 
 template <class T>
@@ -97,13 +100,23 @@ struct AngleRows {
 template <class C>
 AngleRows<C> turned(const AngleRows<C>& rows, Direction direction, double attention_factor,
                     Index seq, Index count, C* cos, C* sin) noexcept {
-  const C scale = direction == Direction::Inverse
-                      ? static_cast<C>(1 / (attention_factor * attention_factor))
-                      : C{1};
+  if (direction == Direction::Inverse && attention_factor != 1) {
+    // One rounding, and no overflow where 1 / m^2 is beyond floats.
+    const DoubleDouble scale = DoubleDouble(1.0) / two_product(attention_factor, attention_factor);
+    for (Index i = 0; i < seq; ++i) {
+      for (Index k = 0; k < count; ++k) {
+        const auto c = static_cast<double>(rows.cos[i * rows.stride + k]);
+        const auto s = static_cast<double>(rows.sin[i * rows.stride + k]);
+        cos[i * count + k] = static_cast<C>((scale * c).hi);
+        sin[i * count + k] = static_cast<C>(-(scale * s).hi);
+      }
+    }
+    return {cos, sin, count};
+  }
   for (Index i = 0; i < seq; ++i) {
     for (Index k = 0; k < count; ++k) {
-      cos[i * count + k] = rows.cos[i * rows.stride + k] * scale;
-      sin[i * count + k] = rows.sin[i * rows.stride + k] * -scale;
+      cos[i * count + k] = rows.cos[i * rows.stride + k];
+      sin[i * count + k] = -rows.sin[i * rows.stride + k];
     }
   }
   return {cos, sin, count};
