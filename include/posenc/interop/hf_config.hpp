@@ -166,6 +166,10 @@ class HfReader : HfWidths {
                           .original_max_position = original_,
                           .softmax_mscale = type_.family == HfFamily::Mla,
                           .yarn_is_longrope = type_.family == HfFamily::Phi3};
+    const bool is_phi3 = model_.model_type == "phi3" || model_.model_type == "phi3_v";
+    if (is_phi3 && !original_ && keys.find("original_max_position_embeddings") == nullptr) {
+      context.original_max_position = 4096;  // the default of the class
+    }
     const auto own_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
     const auto own_partial = keys.real("partial_rotary_factor");
     context.base = own_base.value_or(base.value_or(usual_base));

@@ -217,6 +217,9 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
       model.layer_types = hf_layer_types(config, {.period_key = nullptr, .usual_period = 4});
       break;
     case HfFamily::Cohere2:
+      if (config.has("sliding_window") && config.find("sliding_window") == nullptr) {
+        config.refuse("sliding_window", "is null, and no layer without a window turns");
+      }
       model.layer_types =
           hf_layer_types(config, {.period_key = "sliding_window_pattern",
                                   .usual_period = 4,

@@ -98,8 +98,6 @@ class HfWidths {
     max_position_ = longest.value_or(other.value_or(0));
     model_.trained_length = max_position_;
     original_ = config_.integer("original_max_position_embeddings");
-    const bool is_phi3 = model_.model_type == "phi3" || model_.model_type == "phi3_v";
-    if (!original_ && is_phi3) original_ = 4096;  // the default of the class
     top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
     top_partial_ = config_.any_of<double>(
         {"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction"});
