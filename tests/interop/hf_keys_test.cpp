@@ -106,6 +106,8 @@ TEST_CASE("keys that change neither stand in nobody's way", "[interop]") {
                                                 {"scale_depth", 1.4},
                                                 {"temperature", 0.6},
                                                 {"use_qk_norm", true},
+                                                {"mlp_layer_types", {"dense", "sparse"}},
+                                                {"moe_layer_interval", 1},
                                                 {"v_head_dim", 64},
                                                 {"attention_head_dim", 128},
                                                 {"use_rotary_pos_emb", true},

@@ -87,6 +87,8 @@ TEST_CASE("layers that attend to images, convolutions and the like turn nothing"
 
   CHECK(still(config("lfm2", {{"full_attn_idxs", {2, 5, 8, 10}}})) ==
         std::vector<Index>{0, 1, 3, 4, 6, 7, 9, 11});
+  CHECK(base_of(without(config("lfm2", {{"full_attn_idxs", {2}}, {"theta", 5000}}), {"rope_theta"}),
+                2) == 5000);
   json types = config("lfm2");
   types["layer_types"] = {"conv", "full_attention"};
   CHECK(rotary_of_layer(read_hf_config(types), 0) == nullptr);
@@ -96,11 +98,14 @@ TEST_CASE("layers that attend to images, convolutions and the like turn nothing"
 TEST_CASE("EXAONE 4 turns in local layers alone, if there are any", "[interop]") {
   CHECK(still(config("exaone4")) == std::vector<Index>{3, 7, 11});
   CHECK(still(config("exaone4", {{"sliding_window", nullptr}})).empty());
-  CHECK(still(config("exaone4", {{"sliding_window_pattern", "LG"}})) ==
+  CHECK(still(config("exaone4", {{"sliding_window_pattern", 2}})) ==
         std::vector<Index>{1, 3, 5, 7, 9, 11});
-  json both = config("exaone4", {{"sliding_window_pattern", "LLLG"}});
-  both["layer_types"] = {"sliding_attention", "full_attention"};
-  refuse(both, "'sliding_window_pattern' in the configuration contradicts layer_types");
+  json letters = config("exaone4", {{"sliding_window_pattern", "LG"}});
+  refuse(letters, "the configuration must have layer_types");
+  letters["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
+  CHECK(read_hf_config(letters).layer_types.size() == 3);  // the last may be global anyway
+  letters["sliding_window_pattern"] = "LLLG";
+  refuse(letters, "'sliding_window_pattern' in the configuration contradicts layer_types");
 }
 
 TEST_CASE("global layers are the last of their period", "[interop]") {
@@ -169,6 +174,8 @@ TEST_CASE("what a file leaves out is what its class has", "[interop]") {
   CHECK(gemma.layer_types[4] == "sliding_attention");
   CHECK(gemma.layer_types[5] == "full_attention");
   CHECK(gemma.layer_types[6] == "full_attention");  // the last one always
+  const json beside = {{"model_type", "gemma4_text"}, {"rope_theta", 500000}};
+  refuse(beside, "'rope_theta' in the configuration is read by no class of this type");
 
   const auto oss = read_hf_config(json{{"model_type", "gpt_oss"}});
   const auto& yarn = std::get<posenc::YarnScaling>(rotary(oss).rule);
@@ -198,7 +205,7 @@ TEST_CASE("dicts by type of layer are for all types of the model", "[interop]") 
   refuse(config("llama4_text",
                 {{"rope_parameters", {{"full_attention", plain}, {"chunked_attention", plain}}}}),
          "'rope_parameters' in the configuration holds dicts, but this model's layers share one");
-  refuse(config("gemma4_text", {{"rope_parameters", plain}}),
+  refuse(without(config("gemma4_text", {{"rope_parameters", plain}}), {"rope_theta"}),
          "'rope_parameters' in the configuration must have a dict for each type of layer in this "
          "model");
 }
