@@ -20,6 +20,7 @@ struct DynamicYarnScaling {
   double beta_fast = 32;  ///< pairs with more rotations in L keep their frequency
   double beta_slow = 1;   ///< pairs with fewer are divided by the factor
   bool truncate = true;   ///< round the ramp's ends outward to whole pairs
+  YarnCrossing crossing = YarnCrossing::Step;  ///< where the ramp's ends cross, projects differ
 };
 
 POSENC_STABLE_END

@@ -7,6 +7,17 @@
 #include <cmath>
 #include <vector>
 
+POSENC_STABLE_BEGIN
+
+/// What YaRN's ramp is where its ends cross: where a trained length is far too short or too long for
+/// the base and the width.
+enum class YarnCrossing {
+  Step,      ///< a step at the low end, as ggml has it
+  Backwards  ///< a ramp of negative width, as Hugging Face and the YaRN repository have it
+};
+
+POSENC_STABLE_END
+
 POSENC_BEGIN
 namespace detail {
 
@@ -24,10 +35,10 @@ struct IndexRamp {
   DoubleDouble low, high;
 
   /// Between the indices of `fast` and of `slow` rotations, rounded outward where `truncate` says
-  /// so, clamped to [0, rotary_dim - 1] (as all code has it, not rotary_dim / 2 - 1), and at least
-  /// 0.001 wide.
+  /// so, and clamped to [0, rotary_dim - 1] (as all code has it, not rotary_dim / 2 - 1). At least
+  /// 0.001 wide, or, backwards, as wide as it is, and 0.001 if that is nothing.
   static IndexRamp between(Index rotary_dim, double base, Index original_max_position, double fast,
-                           double slow, bool truncate) {
+                           double slow, bool truncate, YarnCrossing crossing = YarnCrossing::Step) {
     DoubleDouble low = index_of_rotations(rotary_dim, base, original_max_position, fast);
     DoubleDouble high = index_of_rotations(rotary_dim, base, original_max_position, slow);
     if (truncate) {
@@ -36,6 +47,7 @@ struct IndexRamp {
     }
     low = (std::max)(low, DoubleDouble(0));
     high = (std::min)(high, DoubleDouble(static_cast<double>(rotary_dim - 1)));
+    if (crossing == YarnCrossing::Backwards && (high < low || low < high)) return {low, high};
     return {low, (std::max)(high, low + DoubleDouble(1.0) / 1000.0)};
   }
 

@@ -21,6 +21,7 @@ struct YarnScaling {
   double beta_fast = 32;            ///< pairs with more rotations in L keep their frequency
   double beta_slow = 1;             ///< pairs with fewer are divided by factor
   bool truncate = true;  ///< round the ramp's ends outward to whole pairs; gpt-oss does not
+  YarnCrossing crossing = YarnCrossing::Step;  ///< where the ramp's ends cross, projects differ
   /// The final multiplier of cos and sin; yarn_mscale(factor) if neither it nor mscale is given.
   std::optional<double> attention_factor = std::nullopt;
   /// DeepSeek: the multiplier is yarn_mscale(factor, mscale) / yarn_mscale(factor, mscale_all_dim).
@@ -50,7 +51,7 @@ std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, DoubleDouble factor) {
   const auto interpolated = divided(inv_freq, factor);
   blend(inv_freq, interpolated,
         IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position, rule.beta_fast,
-                           rule.beta_slow, rule.truncate));
+                           rule.beta_slow, rule.truncate, rule.crossing));
   return inv_freq;
 }
 
@@ -99,8 +100,10 @@ inline double yarn_mscale(double factor, double k = 1) {
 
 /// w_i' = w_i (1 - rho_i) + w_i / factor * rho_i, rho_i = clamp((i - low) / (high - low), 0, 1),
 /// where low and high are the pair indices of beta_fast and beta_slow, clamped to [0, rotary_dim -
-/// 1] (as all code has it, not rotary_dim / 2 - 1), and high is at least low + 0.001. Factor 1
-/// gives the bits of Unscaled.
+/// 1] (as all code has it, not rotary_dim / 2 - 1), and high is at least low + 0.001, but where
+/// crossing says Backwards: there high may be less than low, which leaves all pairs unscaled where
+/// high < 0 and divides all of them by factor where low > rotary_dim - 1. Factor 1 gives the bits of
+/// Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const YarnScaling& rule) {
   constexpr auto name = "YarnScaling";
