@@ -40,6 +40,9 @@ class JsonKeys {
     return at == object_.end() || at->is_null() ? nullptr : &*at;
   }
 
+  /// Whether the key is there, be it null.
+  bool has(const std::string& key) const { return object_.contains(key); }
+
   std::optional<double> real(const std::string& key) const {
     return get<double>(key, "a finite number");
   }
@@ -91,11 +94,21 @@ class JsonKeys {
     fail<ConfigError>(function, "'", key, "' in ", name_, " ", why);
   }
 
-  /// Refuses the first key that has a value, was not read, and may be meant for us.
-  template <class IsOurs>
-  void refuse_unread(const IsOurs& is_ours) const {
+  /// The first value that is there under one of several names, which need not agree.
+  std::optional<Index> first_integer(std::initializer_list<const char*> keys) const {
+    std::optional<Index> found;
+    for (const char* key : keys) {
+      const auto value = integer(key);
+      if (!found) found = value;
+    }
+    return found;
+  }
+
+  /// Refuses the first key that has a value, was not read, and may not be ignored.
+  template <class MayIgnore>
+  void refuse_unread(const MayIgnore& may_ignore) const {
     for (const auto& [key, value] : object_.items()) {
-      if (!value.is_null() && read_.count(key) == 0 && is_ours(key)) {
+      if (!value.is_null() && read_.count(key) == 0 && !may_ignore(key, value)) {
         refuse(key, "is unknown, or has no effect with the other settings");
       }
     }

@@ -252,6 +252,7 @@ inline ModelSettings gpt_oss() {
 inline ModelSettings gemma2_9b() {
   auto model = detail::half("gemma2", 256, Unscaled{.rotary_dim = 256, .base = 10000}, 8192);
   model.softmax_scale = 1.0 / 16;
+  model.softcap = 50;
   return model;
 }
 
@@ -259,6 +260,7 @@ inline ModelSettings gemma2_9b() {
 inline ModelSettings gemma2_27b() {
   auto model = detail::half("gemma2", 128, Unscaled{.rotary_dim = 128, .base = 10000}, 8192);
   model.softmax_scale = 1.0 / 12;  // (4608 / 32)^-1/2
+  model.softcap = 50;
   return model;
 }
 
@@ -281,7 +283,9 @@ inline ModelSettings gemma4(Index layers) {
   global.head_dim = 512;
   global.rule =
       ProportionalScaling{.head_dim = 512, .base = 1000000, .partial_rotary_factor = 0.25};
-  return detail::local_and_global("gemma4_text", global, local, layers, 6, 131072);
+  auto model = detail::local_and_global("gemma4_text", global, local, layers, 6, 131072);
+  model.softmax_scale = 1;
+  return model;
 }
 
 /// OLMo-7B.
