@@ -29,6 +29,8 @@ POSENC_BEGIN
 /// (strings above 4096 bytes, arrays above 4096 elements, arrays of strings) are stepped over: their
 /// keys are known, their values are not kept.
 ///   Throws: ConfigError that names the place or the key.
+///   Cost: linear in the size of the header, but for its keys, which are sorted; eight times its
+///         bytes at most are kept
 ///   Source: docs/gguf.md of ggml
 class GgufFile {
  public:
@@ -40,6 +42,12 @@ class GgufFile {
   /// Reads the header alone, and the rotary tensors: a model of any size.
   static GgufFile from_path(const std::filesystem::path& path) {
     detail::FileBytes source(path);
+    return GgufFile(source);
+  }
+
+  /// From anything that has size(), and read(at, n, out) as detail::SpanBytes has it.
+  template <class Bytes>
+  static GgufFile from_source(Bytes& source) {
     return GgufFile(source);
   }
 

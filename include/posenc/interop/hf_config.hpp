@@ -165,6 +165,7 @@ class HfReader : HfWidths {
 
   void add_layer(const std::string& layer_type, const nlohmann::json& dict, const std::string& name,
                  std::optional<double> base, double usual_base) {
+    check_layer_types(model_.layers.size() + 1);
     const JsonKeys keys(dict, name);
     HfRuleContext context{.max_position = max_position_,
                           .original_max_position = original_,
@@ -335,8 +336,11 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   return detail::HfReader(text != nullptr ? *text : config, *model_type, options).read();
 }
 
-/// The same from the text of the file.
-///   Throws: ConfigError, also for text that is not JSON, nests too deeply, or has a key twice.
+/// The same from the text of the file, which may be anything. NaN, Infinity and numbers beyond a
+/// double's range, which Python writes and reads, are errors only where the value is asked for.
+///   Throws: ConfigError, also, with line and column, for text that is not JSON, nests more than 64
+///           deep, or has a key twice
+///   Cost: linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
 inline ModelSettings read_hf_config(std::string_view text, const HfConfigOptions& options = {}) {
   return read_hf_config(detail::parse_json(text), options);
 }

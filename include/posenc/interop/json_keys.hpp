@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/json_parser.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -171,26 +172,11 @@ class JsonKeys {
   mutable std::set<std::string> read_;
 };
 
-/// Any text: what is not JSON, nests so deeply that no configuration does, or has two values for one
-/// key is an error.
+/// Any text, in linear time.
+///   Throws: ConfigError that tells line and column, for what is not JSON, nests more than 64 deep, or
+///           has two values for one key
 inline nlohmann::json parse_json(std::string_view text) {
-  constexpr int deepest = 64;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto check = [&keys](int depth, nlohmann::json::parse_event_t event,
-                             nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (depth > deepest) fail<ConfigError>(JsonKeys::function, "the text nests too deeply");
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      fail<ConfigError>(JsonKeys::function, "the key '", parsed.get<std::string>(),
-                        "' occurs twice in one object");
-    }
-    return true;
-  };
-  auto parsed = nlohmann::json::parse(text, check, false);
-  if (parsed.is_discarded()) fail<ConfigError>(JsonKeys::function, "the text is not JSON");
-  return parsed;
+  return JsonParser(JsonKeys::function, text).parse();
 }
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -58,6 +59,19 @@ struct ModelSettings {
 };
 
 namespace detail {
+
+// Bounds on what a file can multiply: whoever reads one knows no more of its frequencies than this.
+constexpr std::size_t most_layer_types = 64;
+constexpr Index most_head_channels = Index{1} << 18;  ///< head_dim of all types of layers together
+
+/// One type more must fit; to be asked before its axes and divisors are read.
+inline void check_layer_types(std::size_t types) {
+  if (types > most_layer_types) {
+    fail<ConfigError>("ModelSettings", "there are ", static_cast<Index>(types),
+                      " types of layers; at most ", static_cast<Index>(most_layer_types),
+                      " may be");
+  }
+}
 
 inline std::string list_of_types(const ModelSettings& model) {
   std::string list;
@@ -174,10 +188,23 @@ inline AnyRope rope(const ModelSettings& model, Index length,
   return rope(rotary(model), length, policy);
 }
 
-/// Checks the settings of all types of layers, and what is said of scores.
+/// Checks the settings of all types of layers, and what is said of scores. There may be at most 64
+/// types, whose widths of a head add up to at most 2^18.
 ///   Throws: ConfigError.
+///   Cost: evaluates each rule once
 inline void validate(const ModelSettings& model) {
   if (model.layers.empty()) detail::fail<ConfigError>("ModelSettings", "layers must be given");
+  detail::check_layer_types(model.layers.size());
+  Index channels = 0;
+  for (const LayerRotary& layer : model.layers) {
+    validate(layer.rotary);
+    channels += layer.rotary.head_dim;  // at most 2^16 each
+  }
+  if (channels > detail::most_head_channels) {
+    detail::fail<ConfigError>("ModelSettings", "the heads of all types of layers have ", channels,
+                              " channels together; at most ", detail::most_head_channels,
+                              " may be");
+  }
   for (const LayerRotary& layer : model.layers) {
     // Only evaluating a rule checks all of its fields.
     frequencies(layer.rotary, 1);
