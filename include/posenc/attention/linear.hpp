@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/dropout.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -26,8 +27,10 @@ struct LinearParameters {
 
   LinearParameters() = default;
   /// Zero parameters.
+  ///   Throws: ConfigError
   LinearParameters(Index in, Index out, bool with_bias)
-      : weight(Matrix::Zero(out, in)), bias(Vector::Zero(with_bias ? out : 0)) {}
+      : weight((check_dims(in, out), Matrix::Zero(out, in))),
+        bias(Vector::Zero(with_bias ? out : 0)) {}
 
   Index in_dim() const noexcept { return weight.cols(); }
   Index out_dim() const noexcept { return weight.rows(); }
@@ -45,8 +48,20 @@ struct LinearParameters {
     bias.setZero();
   }
 
+  static void check_dims(Index in, Index out) {
+    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+    const auto count = detail::product_of({in, out});
+    if (!count || *count > most) {
+      detail::fail<ConfigError>(
+          "Linear", "a weight of ", out, " x ", in,
+          " numbers cannot be: neither may be negative, and memory must hold ", "their product");
+    }
+  }
+
   /// Throws ShapeError, in the name of `function`, unless x and out fit the parameters.
   void check(const char* function, EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
+    detail::check_extents(function, "x", x);
+    detail::check_extents(function, "out", out);
     if (x.dim != in_dim() || (bias.size() != 0 && bias.size() != out_dim())) {
       detail::fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias.size(),
                                ") must fit the weight [", out_dim(), ", ", in_dim(), "]");

@@ -210,5 +210,31 @@ void check_overlap([[maybe_unused]] const char* function,
 #endif
 }
 
+/// Every public function looks at its views with this before it does arithmetic with them: no extent is
+/// negative, and where there are elements, there is memory, no more than there can be.
+///   Throws: ShapeError
+template <class View>
+void check_extents(const char* function, const char* name, const View& x) {
+  const auto extents = x.extents();
+  bool is_empty = false;
+  for (const Index extent : extents) {
+    if (extent < 0) {
+      fail<ShapeError>(function, name, " ", extents, " must not have negative extents");
+    }
+    is_empty = is_empty || extent == 0;
+  }
+  if (is_empty) return;
+  if (x.data == nullptr) {
+    fail<ShapeError>(function, name, " ", extents, " has elements but no memory: data is null");
+  }
+  Index left = (Index{1} << 56) / Index{sizeof(*x.data)};
+  for (const Index extent : extents) {
+    if (extent > left) {
+      fail<ShapeError>(function, name, " ", extents, " is larger than any memory");
+    }
+    left /= extent;
+  }
+}
+
 }  // namespace detail
 POSENC_END
