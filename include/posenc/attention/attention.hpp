@@ -246,6 +246,7 @@ void attention_over(const char* function, const Device& device, const HeadsView<
       function, {q.batch, q.heads, q.seq, key_count}, [&](Index b) { return keys.keys_of_row(b); },
       options, bias);
   if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
+  if (value_dim == 0 && options.lse.data == nullptr && options.weights.data == nullptr) return;
   const AttentionCall<T, Bias> call{q,
                                     out,
                                     options,

@@ -52,6 +52,8 @@ template <Scalar T, Scalar S>
 Index check_cache(const char* function, const HeadsView<const T>& q, const KvCache<S>& cache,
                   std::span<const Index> sequences, const HeadsView<T>& out,
                   const AttentionOptions<T>& options) {
+  check_extents(function, "q", q);
+  check_extents(function, "out", out);
   if (q.dim != cache.head_dim() || q.heads % cache.kv_heads() != 0) {
     fail<ShapeError>(function, "q ", q.extents(), " must have the cache's head_dim ",
                      cache.head_dim(), " and a multiple of its ", cache.kv_heads(), " heads");

@@ -6,6 +6,7 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/visibility.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -33,6 +34,10 @@ void check_out(const char* function, const HeadsView<const T>& q, const HeadsVie
 template <Scalar T>
 void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const T>& k,
                    const HeadsView<const T>& v, const HeadsView<T>& out) {
+  check_extents(function, "q", q);
+  check_extents(function, "k", k);
+  check_extents(function, "v", v);
+  check_extents(function, "out", out);
   if (k.batch != q.batch || k.dim != q.dim) {
     fail<ShapeError>(function, "k ", k.extents(), " must have the batch and head_dim of q ",
                      q.extents());
@@ -114,7 +119,13 @@ void check_options(const char* function, const AttentionOptions<T>& options,
       fail<ConfigError>(function, "sinks must be finite or -inf but one is ", sink);
     }
   }
+  // Rows are counted even where they hold nothing.
+  if (!product_of({shape.batch, shape.heads, shape.queries})) {
+    fail<ShapeError>(function, shape.batch, " times ", shape.heads, " heads times ", shape.queries,
+                     " queries are more than can be counted");
+  }
   const auto& w = options.weights;
+  check_extents(function, "weights", w);
   if (w.data != nullptr &&
       w.extents() != std::array<Index, 4>{shape.batch, shape.heads, shape.queries, shape.keys}) {
     fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
@@ -122,6 +133,7 @@ void check_options(const char* function, const AttentionOptions<T>& options,
   }
   if (w.data != nullptr) check_output(function, "weights", w);
   const auto& lse = options.lse;
+  check_extents(function, "lse", lse);
   if (lse.data != nullptr &&
       lse.extents() != std::array<Index, 3>{shape.batch, shape.heads, shape.queries}) {
     fail<ShapeError>(function, "lse ", lse.extents(), " must be [", shape.batch, ", ", shape.heads,

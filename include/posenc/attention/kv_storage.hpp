@@ -85,6 +85,14 @@ class KvStorage {
       }
     });
   }
+  /// Begins the tile of value `first` anew: what lies before that is zero.
+  void begin_values(Index sequence, Index first) noexcept {
+    const Index tile = first / tile_keys;
+    for (Index h = 0; h < heads_; ++h) {
+      zero_values(sequence, h, tile * tile_keys, (tile + 1) * tile_keys);
+      finite_[at(slot_tile(sequence, h, tile))] = true;
+    }
+  }
   template <class T>
   void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
     for (Index i = 0; i < v.seq; ++i) {

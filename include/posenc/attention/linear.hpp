@@ -4,6 +4,7 @@
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/parameter_matrix.hpp>
 #include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -29,8 +30,9 @@ struct LinearParameters {
 
   LinearParameters() = default;
   /// Zero parameters.
+  ///   Throws: ConfigError
   LinearParameters(Index in, Index out, bool with_bias)
-      : weight(out, in), bias(with_bias ? 1 : 0, with_bias ? out : 0) {}
+      : weight((check_dims(in, out), out), in), bias(with_bias ? 1 : 0, with_bias ? out : 0) {}
 
   Index in_dim() const noexcept { return weight.cols(); }
   Index out_dim() const noexcept { return weight.rows(); }
@@ -48,8 +50,20 @@ struct LinearParameters {
     bias.fill(T{0});
   }
 
+  static void check_dims(Index in, Index out) {
+    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+    const auto count = detail::product_of({in, out});
+    if (!count || *count > most) {
+      detail::fail<ConfigError>(
+          "Linear", "a weight of ", out, " x ", in,
+          " numbers cannot be: neither may be negative, and memory must hold ", "their product");
+    }
+  }
+
   /// Throws ShapeError, in the name of `function`, unless x and out fit the parameters.
   void check(const char* function, EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
+    detail::check_extents(function, "x", x);
+    detail::check_extents(function, "out", out);
     if (x.dim != in_dim() || (bias.size() != 0 && bias.size() != out_dim())) {
       detail::fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias.size(),
                                ") must fit the weight [", out_dim(), ", ", in_dim(), "]");

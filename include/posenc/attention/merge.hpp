@@ -30,6 +30,10 @@ void merge(const Device& device, HeadsView<T> out_a, LseView<Compute<T>> lse_a,
            LseView<const Compute<std::type_identity_t<T>>> lse_b) {
   using Real = Compute<T>;
   constexpr auto function = "merge";
+  detail::check_extents(function, "out_a", out_a);
+  detail::check_extents(function, "lse_a", lse_a);
+  detail::check_extents(function, "out_b", out_b);
+  detail::check_extents(function, "lse_b", lse_b);
   if (out_a.extents() != out_b.extents()) {
     detail::fail<ShapeError>(function, "out_b ", out_b.extents(), " must have the shape of out_a ",
                              out_a.extents());

@@ -8,6 +8,7 @@
 #include <posenc/attention/multi_head_workspace.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -134,6 +135,8 @@ class MultiHeadAttention {
                const AttentionOptions<T>& options = {},
                MultiHeadWorkspace* workspace = nullptr) const {
     check_call(x, out, options);
+    detail::check_extents(forward_name, "keys_from", keys_from);
+    detail::check_extents(forward_name, "values_from", values_from);
     if (options.key_positions) fail_positions_twice();
     check_positions("query_positions", query_positions, x);
     check_positions("key_positions", key_positions, keys_from);
@@ -235,7 +238,12 @@ class MultiHeadAttention {
                 EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from) const {
     const auto carve = [&](detail::Carver carver, Heads& heads) {
       const auto take = [&](EmbeddingsView<const T> from, Index width) {
-        T* const data = carver.template take<T>(from.batch * from.seq * width);
+        const auto count = detail::product_of({from.batch, from.seq, width});
+        if (!count) {
+          detail::fail<ShapeError>(forward_name, width, " numbers for each token of [", from.batch,
+                                   ", ", from.seq, "] are more than can be counted");
+        }
+        T* const data = carver.template take<T>(*count);
         return EmbeddingsView<T>{data, from.batch, from.seq, width, from.seq * width, width};
       };
       heads.q = take(x, config_.heads * config_.head_dim);
@@ -297,6 +305,8 @@ class MultiHeadAttention {
 
   void check_call(EmbeddingsView<const T> x, EmbeddingsView<T> out,
                   const AttentionOptions<T>& options) const {
+    detail::check_extents(forward_name, "x", x);
+    detail::check_extents(forward_name, "out", out);
     if (out.extents() != std::array<Index, 3>{x.batch, x.seq, config_.model_dim}) {
       detail::fail<ShapeError>(forward_name, "out ", out.extents(), " must be [", x.batch, ", ",
                                x.seq, ", ", config_.model_dim, "]");
@@ -367,6 +377,18 @@ class MultiHeadAttention {
           std::pair{"value_input_dim", c.value_input_dim}}) {
       if (value < 0) detail::fail<ConfigError>(function, name, " must be positive but is ", value);
     }
+    const auto require_memory = [](const char* name, Index in, Index heads, Index dim) {
+      constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+      const auto count = detail::product_of({in, heads, dim});
+      if (!count || *count > most) {
+        detail::fail<ConfigError>(function, "no memory holds the ", name, " projection's ", in,
+                                  " times ", heads, " times ", dim, " numbers");
+      }
+    };
+    require_memory("query", c.model_dim, c.heads, c.head_dim);
+    require_memory("key", c.key_input_dim, c.kv_heads, c.head_dim);
+    require_memory("value", c.value_input_dim, c.kv_heads, c.value_dim);
+    require_memory("output", c.model_dim, c.heads, c.value_dim);
     return c;
   }
 };
