@@ -21,9 +21,18 @@ int main() {
   posenc::MultiHeadAttention<float, decltype(rope)> mha(
       {.model_dim = 256, .heads = 4, .kv_heads = 2}, rope);  // grouped-query attention
   mha.randomize(42);
-  Eigen::Tensor<float, 3, Eigen::RowMajor> x(2, 10, 256), y(2, 10, 256);  // [batch, seq, model_dim]
-  x.setConstant(1);
-  mha.forward(posenc::bsd(x), posenc::Positions::range(0, 10), posenc::bsd(y),
-              {.causal = posenc::Causal::BottomRight});
-  std::cout << mha.parameter_count() << " parameters, y(0, 9, 0) = " << y(0, 9, 0) << '\n';
+  std::cout << mha.parameter_count() << " parameters\n";
+  Eigen::Tensor<float, 3, Eigen::RowMajor> x(2, 6, 256), y(2, 6, 256);  // [batch, seq, model_dim]
+  for (posenc::Index n = 0; n < x.size(); ++n) {
+    x.data()[n] = static_cast<float>(n * n % 101) / 25 - 2;  // any numbers that differ
+  }
+  const auto show = [&](const char* what, const posenc::Positions& at, posenc::Causal causal) {
+    mha.forward(posenc::bsd(x), at, posenc::bsd(y), {.causal = causal});
+    std::cout << what << ": y(1, 3, 0) = " << y(1, 3, 0) << '\n';
+  };
+  const auto causal = posenc::Causal::BottomRight;
+  show("positions 0 .. 5", posenc::Positions::range(0, 6), causal);
+  show("all moved on by 4096", posenc::Positions::range(4096, 6), causal);  // same distances
+  show("every third position", posenc::Positions::ids({0, 3, 6, 9, 12, 15}), causal);
+  show("positions 0 .. 5, no mask", posenc::Positions::range(0, 6), posenc::Causal::No);
 }
