@@ -4,6 +4,7 @@
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/storage.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>

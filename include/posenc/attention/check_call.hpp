@@ -8,6 +8,7 @@
 #include <posenc/concepts.hpp>
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 

@@ -6,6 +6,7 @@
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <Eigen/Core>

@@ -10,6 +10,7 @@
 #include <posenc/concepts.hpp>
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>

@@ -7,6 +7,7 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate_heads.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
