@@ -173,8 +173,8 @@ void check_rotary(const RotarySettings& settings, const Json& group, Index max_p
       check_number(key, static_cast<double>(turning), value);
     } else if (key != "rotary_offset") {
       const bool derived = key == "factor" && group.value("rule", "") == "longrope";
-      const auto found =
-          std::visit([&key](const auto& rule) { return rule_field(rule, key); }, settings.rule);
+      const auto found = std::visit(
+          [&name = key](const auto& rule) { return rule_field(rule, name); }, settings.rule);
       if (!found && derived) continue;  // the attention factor has it
       if (!found) throw Wrong("the rule has no " + key);
       check_number(key, *found, value);
