@@ -80,6 +80,9 @@ class HfReader : HfWidths {
       }
       case HfFamily::ModernBert:
         if (top_base_) config_.refuse("rope_theta", "contradicts global_rope_theta");
+        if (given != nullptr) {
+          config_.refuse(name, "must have a dict for each type of layer in this model");
+        }
         add_layer(full_attention, dict, name, config_.real("global_rope_theta"), 160000);
         // null, unlike nothing, is the base of the global layers.
         add_layer(sliding_attention, nothing, "the local layers",
@@ -167,6 +170,10 @@ class HfReader : HfWidths {
                           .original_max_position = original_,
                           .softmax_mscale = type_.family == HfFamily::Mla,
                           .yarn_is_longrope = type_.family == HfFamily::Phi3};
+    const bool is_phi3 = model_.model_type == "phi3" || model_.model_type == "phi3_v";
+    if (is_phi3 && !original_ && keys.find("original_max_position_embeddings") == nullptr) {
+      context.original_max_position = 4096;  // the default of the class
+    }
     const auto own_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
     const auto own_partial = keys.real("partial_rotary_factor");
     context.base = own_base.value_or(base.value_or(usual_base));
@@ -176,6 +183,9 @@ class HfReader : HfWidths {
         .pairing = type_.pairing, .head_dim = head_dim_, .rotary_offset = rotary_offset_};
     Index width = rotary_width_;
     if (type_.family == HfFamily::Gemma4 && layer_type == full_attention) {
+      if (config_.has("global_head_dim") && config_.find("global_head_dim") == nullptr) {
+        config_.refuse("global_head_dim", "is null, which is not supported");
+      }
       width = settings.head_dim = config_.integer("global_head_dim").value_or(512);
       check_width("global_head_dim", width);
     }

@@ -28,6 +28,12 @@ bool contains_one_of(const std::array<std::string_view, n>& words, std::string_v
   });
 }
 
+template <std::size_t n>
+bool starts_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
+  return std::any_of(words.begin(), words.end(),
+                     [key](std::string_view word) { return key.substr(0, word.size()) == word; });
+}
+
 /// Parts of the names of keys that turn queries and keys, choose the layers that do, or change scores.
 inline constexpr auto hf_words_of_positions_and_scores = std::to_array<std::string_view>(
     {"_rope",   "mrope",          "drope",       "rotary",      "ntk",        "yarn",
@@ -80,6 +86,10 @@ inline constexpr auto hf_harmless_keys =
                                      "max_window_layers",
                                      "mlp_multiplier",
                                      "moe_layer_freq",
+                                     "moe_layer_interval",
+                                     "fuse_rope",
+                                     "fuse_attention_qkv",
+                                     "fuse_attention_ffn",
                                      "multi_query_attention",
                                      "num_attention_heads",
                                      "original_rope",
@@ -144,13 +154,17 @@ inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
       key.substr(0, 4) == "rope" || contains_one_of(hf_words_of_positions_and_scores, key);
   if (!sounds_like_ours) return true;
   constexpr auto other = std::to_array<std::string_view>({"drop", "flash", "initializer"});
-  return contains_one_of(other, key);
+  constexpr auto parts =
+      std::to_array<std::string_view>({"mlp_", "moe_", "router_", "vision_", "video_", "audio_"});
+  return contains_one_of(other, key) || starts_with_one_of(parts, key);
 }
 
 /// The same for a type of model that nobody knows: keys of images and the like tell that positions
 /// have several axes, and no pairing that the caller names makes a plain rotary model of it.
 inline bool hf_may_ignore_in_unknown(std::string_view key, const nlohmann::json& value) {
-  return hf_may_ignore(key, value) && !contains_one_of(hf_words_of_several_axes, key);
+  constexpr auto parts = std::to_array<std::string_view>({"mm_", "vision_", "video_", "audio_"});
+  return hf_may_ignore(key, value) &&
+         (starts_with_one_of(parts, key) || !contains_one_of(hf_words_of_several_axes, key));
 }
 
 /// Keys that the reader of a plain rotary model understands.

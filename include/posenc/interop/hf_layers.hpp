@@ -86,19 +86,21 @@ inline std::vector<std::string> hf_layer_types(const JsonKeys& config, const HfP
   return types;
 }
 
-/// EXAONE 4 writes its pattern as letters: L for local layers, G for global ones.
+/// EXAONE 4 may write its pattern as letters: L for local layers, G for global ones. Its class reads
+/// letters only beside the list of types.
 inline void hf_read_exaone4_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "sliding_window_pattern";
-  const bool all_global = config.has("sliding_window") && config.find("sliding_window") == nullptr;
   const nlohmann::json* pattern = config.find(key);
-  if (all_global) {
-    // The types still tell windows, but every layer turns.
-    if (const auto types = config.texts("layer_types")) {
-      hf_check_layer_types(config, *types, {full_attention});
-    }
+  const auto given = config.texts("layer_types");
+  if (config.has("sliding_window") && config.find("sliding_window") == nullptr) {
+    // Every layer is global, and turns.
+    if (given) hf_check_layer_types(config, *given, {full_attention});
     return;
   }
   model.types_without_rotary = {full_attention};
+  if (config.has(key) && pattern == nullptr && !given) {
+    config.refuse(key, "is null, and there are no layer_types");
+  }
   if (pattern == nullptr || !pattern->is_string()) {
     model.layer_types = hf_layer_types(config, {.period_key = key, .usual_period = 4});
     return;
@@ -107,18 +109,14 @@ inline void hf_read_exaone4_types(const JsonKeys& config, ModelSettings& model) 
   if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
     config.refuse(key, "must be made of the letters L and G");
   }
-  const auto type_of = [&](std::size_t layer) {
-    return letters[layer % letters.size()] == 'G' ? full_attention : sliding_attention;
-  };
-  if (auto given = config.texts("layer_types")) {
-    for (std::size_t i = 0; i < given->size(); ++i) {
-      if ((*given)[i] != type_of(i)) config.refuse(key, "contradicts layer_types");
+  model.layer_types = config.required("layer_types", given);
+  hf_check_layer_types(config, model.layer_types, {full_attention, sliding_attention});
+  for (std::size_t i = 0; i + 1 < model.layer_types.size(); ++i) {  // the last may be global anyway
+    const bool is_global = letters[i % letters.size()] == 'G';
+    if ((model.layer_types[i] == full_attention) != is_global) {
+      config.refuse(key, "contradicts layer_types");
     }
-    model.layer_types = *std::move(given);
-    return;
   }
-  const auto layers = static_cast<std::size_t>(hf_layer_count(config).value_or(0));
-  for (std::size_t i = 0; i < layers; ++i) model.layer_types.emplace_back(type_of(i));
 }
 
 /// The layers that a list of indices names.
@@ -200,13 +198,8 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
       break;
     case HfFamily::Gemma4:
       model.layer_types = hf_layer_types(config, {.period_key = nullptr, .usual_period = 6});
-      if (!model.layer_types.empty() && model.layer_types.back() != full_attention) {
-        // The class makes the last layer a global one.
-        if (config.find("layer_types") != nullptr) {
-          config.refuse("layer_types", "must end with full_attention in this model");
-        }
-        model.layer_types.back() = full_attention;
-      }
+      // The class makes the last layer a global one, whatever the file says.
+      if (!model.layer_types.empty()) model.layer_types.back() = full_attention;
       break;
     case HfFamily::ModernBert:
       model.layer_types = hf_layer_types(
@@ -217,6 +210,9 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
       model.layer_types = hf_layer_types(config, {.period_key = nullptr, .usual_period = 4});
       break;
     case HfFamily::Cohere2:
+      if (config.has("sliding_window") && config.find("sliding_window") == nullptr) {
+        config.refuse("sliding_window", "is null, and no layer without a window turns");
+      }
       model.layer_types =
           hf_layer_types(config, {.period_key = "sliding_window_pattern",
                                   .usual_period = 4,

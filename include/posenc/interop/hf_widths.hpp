@@ -98,11 +98,18 @@ class HfWidths {
     max_position_ = longest.value_or(other.value_or(0));
     model_.trained_length = max_position_;
     original_ = config_.integer("original_max_position_embeddings");
-    const bool is_phi3 = model_.model_type == "phi3" || model_.model_type == "phi3_v";
-    if (!original_ && is_phi3) original_ = 4096;  // the default of the class
     top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
     top_partial_ = config_.any_of<double>(
         {"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction"});
+    if (type_.family == HfFamily::Lfm2) {
+      const auto old = config_.real("theta");
+      if (old && top_base_ && *old != *top_base_) config_.refuse("theta", "contradicts rope_theta");
+      if (old) top_base_ = old;
+    }
+    if (type_.family == HfFamily::Gemma4) {
+      if (top_base_) config_.refuse("rope_theta", "is read by no class of this type");
+      if (top_partial_) config_.refuse("partial_rotary_factor", "is read by no class of this type");
+    }
     if (type_.family == HfFamily::Baichuan || type_.family == HfFamily::ChatGlm ||
         model_.model_type == "esm") {
       // Their classes have the number 10000 and read no key.
