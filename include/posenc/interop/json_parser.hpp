@@ -6,11 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 POSENC_BEGIN
@@ -268,8 +270,13 @@ class JsonParser {
       if (is_negative) return -value;
       return static_cast<std::uint64_t>(value);
     }
-    // nlohmann knows how to read a double in any locale; a number that is too large it refuses.
     const std::string token(text_.substr(begin, at_ - begin));
+#if defined(__cpp_lib_to_chars)
+    double real = 0;
+    const char* const end = token.data() + token.size();
+    if (!is_integer && std::from_chars(token.data(), end, real).ec == std::errc()) return real;
+#endif
+    // nlohmann knows how to read a double in any locale; a number that is too large it refuses.
     auto value = nlohmann::json::parse(token, nullptr, false);
     if (!value.is_discarded()) return value;
     constexpr double infinity = std::numeric_limits<double>::infinity();
