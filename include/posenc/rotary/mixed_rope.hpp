@@ -10,7 +10,7 @@
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/rotary/rotate.hpp>
-#include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/prefetch.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -99,6 +99,8 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
                                                  "MixedRope::rotate_into", "MixedRope::adjoint",
                                                  "MixedRope::inverse"};
 
+  static constexpr Index block = 16;  // tokens at a time
+
   template <Scalar T, std::size_t Count, class Device>
   void apply(detail::RotaryCall call, const Device& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
@@ -139,7 +141,6 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
                      detail::MixedAngles& angles, Index b, Index rows, Index s,
                      Index seq) const noexcept {
     using C = Compute<T>;
-    constexpr Index block = 16;
     constexpr auto room = static_cast<std::size_t>(block * detail::MixedAngles::most_pairs);
     alignas(64) C cos[room], sin[room];
     const detail::Direction direction = detail::direction_of(call);
@@ -151,17 +152,17 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
         });
         for (Index token = 0; token < seq; token += block) {
           const Index tokens = (std::min)(block, seq - token);
+          for (const detail::Rotated<T>& x : tensors) {
+            prefetch_head(x.out, b, rows, s + token, tokens, head);
+          }
           angles.write(token, tokens, count, cos, sin);
           detail::AngleRows<C> turns{cos, sin, count};
           if (direction != detail::Direction::Forward) {
             turns = detail::turned(turns, direction, 1.0, tokens, count, cos, sin);
           }
           for (const detail::Rotated<T>& x : tensors) {
-            const detail::Rotated<T> of_head{slice_heads(x.in, head, 1),
-                                             slice_heads(x.out, head, 1)};
             for (Index row = b; row < b + rows; ++row) {
-              detail::rotate_positions<Pairing>(of_head, row, s + token, tokens, slice_, first,
-                                                count, turns);
+              rotate_head(x, row, s + token, tokens, head, first, count, turns);
             }
           }
         }
@@ -169,6 +170,25 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
     }
     for (const detail::Rotated<T>& x : tensors) {
       if (x.in.data != x.out.data) detail::pass_through(x, b, rows, s, seq, slice_);
+    }
+  }
+
+  template <Scalar T>
+  void rotate_head(const detail::Rotated<T>& x, Index b, Index s, Index tokens, Index head,
+                   Index first, Index count, detail::AngleRows<Compute<T>> turns) const noexcept {
+    const detail::Rotated<T> of_head{slice_heads(x.in, head, 1), slice_heads(x.out, head, 1)};
+    detail::rotate_positions<Pairing>(of_head, b, s, tokens, slice_, first, count, turns);
+  }
+
+  /// Rows of one head lie apart: they are asked for while their angles are made.
+  template <Scalar T>
+  void prefetch_head(const HeadsView<T>& x, Index b, Index rows, Index s, Index tokens,
+                     Index head) const noexcept {
+    const auto bytes = static_cast<Index>(sizeof(T)) * 2 * slice_.pairs;
+    for (Index row = b; row < b + rows; ++row) {
+      for (Index token = s; token < s + tokens; ++token) {
+        detail::prefetch_to_write(x.row(row, token, head) + slice_.offset, bytes);
+      }
     }
   }
 
