@@ -97,7 +97,8 @@ struct Linear : LinearParameters<T> {
   /// out <- x W^T + b.
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
-  ///   Throws:   ShapeError
+  ///   Throws:   ShapeError; std::bad_alloc where Eigen's product finds no memory, which may leave
+  ///             part of out written
   ///   Cost:     the calling thread alone; Eigen allocates what it packs
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     this->check("Linear::apply", x, out);

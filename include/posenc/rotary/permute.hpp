@@ -60,12 +60,13 @@ HeadsView<T> as_heads(MatrixView<T> x) {
   return {x.data, 1, x.rows, 1, x.cols, 0, x.row_stride, 0};
 }
 
-/// Moves row source[j] to j, for all j, by following the cycles of the permutation.
+/// Moves row source[j] to j, for all j, by following the cycles of the permutation. `done` has as many
+/// entries, whatever they are.
 template <class T>
 void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const Index> source,
                   std::vector<bool>& done) {
   const auto row = [&](std::size_t j) { return first_row + static_cast<Index>(j) * row_stride; };
-  done.assign(source.size(), false);
+  std::fill(done.begin(), done.end(), false);
   for (std::size_t start = 0; start < source.size(); ++start) {
     for (std::size_t j = start; !done[j];) {
       done[j] = true;
@@ -76,6 +77,23 @@ void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const In
     }
   }
 }
+
+/// The memory that permutations take, taken before anything is written.
+template <class From, class To>
+struct PairPermutation {
+  std::vector<Index> source;
+  std::vector<bool> done;
+
+  explicit PairPermutation(const HeadRows& heads)
+      : source(pair_order<From, To>(heads.rotary_dim / 2)), done(source.size()) {}
+
+  template <class T>
+  void apply(MatrixView<T> weights, const HeadRows& heads) {
+    for (Index row = heads.rotary_offset; row < weights.rows; row += heads.head_dim) {
+      permute_rows(weights.row(row), weights.cols, weights.row_stride, source, done);
+    }
+  }
+};
 
 }  // namespace detail
 
@@ -92,11 +110,8 @@ void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const In
 template <class From, class To, class T>
 void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
   detail::check_head_rows("permute_pairs", weights.rows, heads);
-  const auto source = detail::pair_order<From, To>(heads.rotary_dim / 2);
-  std::vector<bool> done;
-  for (Index row = heads.rotary_offset; row < weights.rows; row += heads.head_dim) {
-    detail::permute_rows(weights.row(row), weights.cols, weights.row_stride, source, done);
-  }
+  if (weights.empty()) return;
+  detail::PairPermutation<From, To>(heads).apply(weights, heads);
 }
 
 /// The same into out, which is the input itself or shares no memory with it.
@@ -110,12 +125,14 @@ void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView
                              " must have the same shape");
   }
   detail::check_overlap<T>(function, detail::as_heads(weights), detail::as_heads(out));
+  if (out.empty()) return;
+  detail::PairPermutation<From, To> permutation(heads);
   if (weights.data != out.data) {
     for (Index row = 0; row < out.rows; ++row) {
       std::copy_n(weights.row(row), out.cols, out.row(row));
     }
   }
-  permute_pairs<From, To>(out, heads);
+  permutation.apply(out, heads);
 }
 
 /// A bias, or the per-channel gains of a norm.
