@@ -172,22 +172,27 @@ TEST_CASE("additive encodings without memory", "[memory][additive]") {
   const auto at = table_of_positions();
   const auto grid = Positions::grid(3, 3);
   const MatrixView<const float> table{rows.data(), 64, width, width};
+  const posenc::Learned<float> learned(table);
   const auto check = [&](const std::string& name, const auto& call) {
     CHECK(check_calls(name, x,
                       [&](Data& data) { call(tokens_view(data.data(), batch, seq, width)); }) >= 0);
   };
-  check("sinusoidal", [&](auto v) {
-    posenc::Sinusoidal({.model_dim = width, .order = posenc::SinusoidalOrder::Interleaved})
-        .add_to(v, at);
-  });
-  check("sinusoidal, written", [&](auto v) {
-    posenc::Sinusoidal({.model_dim = width, .order = posenc::SinusoidalOrder::Interleaved})
-        .write_to(v, at);
-  });
-  check("learned", [&](auto v) { posenc::Learned<float>(table).add_to(v, at); });
+  const posenc::SinusoidalConfig flat{.model_dim = width,
+                                      .layout = posenc::SinusoidalLayout::Interleaved};
+  check("sinusoidal", [&](auto v) { posenc::Sinusoidal(flat).add_to(v, at); });
+  check("sinusoidal, written", [&](auto v) { posenc::Sinusoidal(flat).write_to(v, at); });
+  const posenc::Sinusoidal2dConfig of_grid{.model_dim = width,
+                                           .axis_order = posenc::GridAxisOrder::ColumnFirst,
+                                           .layout = posenc::SinusoidalLayout::Concatenated};
+  check("sinusoidal of a grid", [&](auto v) { posenc::Sinusoidal2d(of_grid).add_to(v, grid); });
+  check("sinusoidal of a grid, written",
+        [&](auto v) { posenc::Sinusoidal2d(of_grid).write_to(v, grid); });
+  check("binary", [&](auto v) { posenc::BinaryEncoding({.model_dim = width}).add_to(v, at); });
+  check("integer", [&](auto v) { posenc::IntegerEncoding().add_to(v, at); });
+  check("learned", [&](auto v) { learned.add_to(v, at); });
   CHECK(check_calls("learned, gradient", numbers(64 * width, 5), [&](Data& g) {
-          posenc::Learned<float>(table).add_gradient(tokens_view(x.data(), batch, seq, width), at,
-                                                     MatrixView<float>{g.data(), 64, width, width});
+          learned.add_gradient(tokens_view(x.data(), batch, seq, width), at,
+                               MatrixView<float>{g.data(), 64, width, width});
         }) >= 0);
 
   constexpr Index source = 3 * 4 + 1, target = 5 * 6 + 1;
