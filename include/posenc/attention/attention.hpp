@@ -267,7 +267,9 @@ void attention_over(const char* function, const Device& device, const HeadsView<
 ///   Device:   Eigen::DefaultDevice or ThreadPoolDevice, which takes heads and blocks of queries, or
 ///             tiles of keys where there are few of those; without one the calling thread
 ///   Aliasing: out shares no memory with k, v and the masks; it may be q
-///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
+///   Throws:   ShapeError, ConfigError, PositionError, std::bad_alloc, before anything is written. A
+///             pool that finds no memory for its own tasks, or a user's bias that throws in one, ends
+///             the program, since Eigen's pool lets no exception out of its threads
 ///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout
 ///   Masks:    a query that sees no key gives zeros and a log-sum-exp of -inf, or its sink; what a hidden key
 ///             holds, NaN included, never reaches the output. A score that is -inf in the end hides its

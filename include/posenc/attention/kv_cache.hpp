@@ -23,6 +23,11 @@
 
 POSENC_BEGIN
 
+namespace detail {
+template <Scalar S>
+class AppendUndo;
+}
+
 /// Keys and values of earlier tokens, for several sequences: what attention() of new queries reads.
 /// Keys are numbered from 0 by their place in the sequence and keep their number when a ring
 /// forgets older ones. They are stored as they are given, so rotate them before. A cache is a plain
@@ -329,6 +334,8 @@ class KvCache {
   }
 
  private:
+  friend class detail::AppendUndo<S>;
+
   /// Keys first .. end - 1 are there.
   struct Range {
     Index first = 0, end = 0;

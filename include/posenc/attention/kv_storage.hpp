@@ -15,6 +15,14 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Where all heads' keys and values of one tile are set aside.
+template <class S>
+struct KeptTile {
+  S* keys = nullptr;
+  S* values = nullptr;
+  char* finite = nullptr;
+};
+
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
 ///   keys   [sequences][heads][capacity / tile_lanes], then as in a KeyTile
 ///   values [sequences][heads][capacity][padded_value_dim(Dv)]
@@ -118,6 +126,29 @@ class KvStorage {
     cut_values(sequence, head, new_end, end);
     for (Index tile = to / tile_keys; tile * tile_keys < new_end; ++tile) {
       note_finite(sequence, head, tile);
+    }
+  }
+
+  /// Numbers of a tile, all heads together.
+  Index keys_of_tile() const noexcept { return heads_ * tile_keys * key_size_; }
+  Index values_of_tile() const noexcept { return heads_ * tile_keys * value_stride_; }
+
+  void keep_tile(Index sequence, Index tile, const KeptTile<S>& kept) const noexcept {
+    const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
+    for (Index h = 0; h < heads_; ++h) {
+      const Index slot = slot_tile(sequence, h, tile);
+      std::copy_n(keys_.data() + slot * keys, keys, kept.keys + h * keys);
+      std::copy_n(values_.data() + slot * values, values, kept.values + h * values);
+      kept.finite[h] = finite_[at(slot)];
+    }
+  }
+  void put_back_tile(Index sequence, Index tile, const KeptTile<S>& kept) noexcept {
+    const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
+    for (Index h = 0; h < heads_; ++h) {
+      const Index slot = slot_tile(sequence, h, tile);
+      std::copy_n(kept.keys + h * keys, keys, keys_.data() + slot * keys);
+      std::copy_n(kept.values + h * values, values, values_.data() + slot * values);
+      finite_[at(slot)] = kept.finite[h];
     }
   }
 

@@ -131,7 +131,7 @@ struct Linear : LinearParameters<T> {
   /// out <- x W^T + b.
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
-  ///   Throws:   ShapeError
+  ///   Throws:   ShapeError, std::bad_alloc; before anything is written
   ///   Cost:     the calling thread alone; allocates what the product packs, at most a few megabytes
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     this->check("Linear::apply", x, out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/append_undo.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/kv_cache.hpp>
@@ -104,7 +105,8 @@ class MultiHeadAttention {
   /// Self attention: out <- attention of x with itself.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]
   ///   Aliasing: out may be x
-  ///   Throws:   ShapeError, ConfigError, PositionError
+  ///   Throws:   ShapeError, ConfigError, PositionError, before out is written; std::bad_alloc, and
+  ///             out is as it was then unless its own projection failed midway, as Linear's may
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
                const AttentionOptions<T>& options = {},
                MultiHeadWorkspace* workspace = nullptr) const {
@@ -164,7 +166,9 @@ class MultiHeadAttention {
   ///              given where a bias, dropout or Causal::ByPosition reads them and `positions` are
   ///              not the tokens' places in their sequences
   ///   Aliasing:  out may be x
-  ///   Throws:    ShapeError, ConfigError, PositionError, before the cache or out is written
+  ///   Throws:    ShapeError, ConfigError, PositionError, before the cache or out is written;
+  ///              std::bad_alloc, or what a user's bias or projection throws: the cache is as it was
+  ///              then, and so is out, unless its own projection failed midway, as Linear's may
   template <Scalar S>
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
@@ -189,14 +193,16 @@ class MultiHeadAttention {
     const auto k = split_heads(heads.k, config_.kv_heads);
     const auto v = split_heads(heads.v, config_.kv_heads);
     const auto mixed = split_heads(heads.mixed, config_.heads);
-    // Nothing may fail once the keys are in the cache.
     detail::check_before_append<T>(forward_name, q, k, v, cache, sequences, mixed, completed,
                                    bias_);
     if (read && !options.key_positions) check_places(positions, cache, sequences, x);
     output_projection.check(forward_name, heads.mixed, out);
+    // What still may fail, for want of memory or in a user's code, leaves the cache as it was.
+    detail::AppendUndo<S> undo(cache, sequences, k.seq, memory.undo());
     cache.append(device, sequences, k, v);
     attention(device, q, cache, sequences, mixed, completed, bias_);
     apply(device, memory, output_projection, heads.mixed, out);
+    undo.keep();
   }
 
   /// Fills all projections with random weights that depend on the seed alone.
