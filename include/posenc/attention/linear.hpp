@@ -7,7 +7,9 @@
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <Eigen/Core>
+POSENC_UNDEFINED_OPERANDS_END
 
 #include <algorithm>
 #include <array>
