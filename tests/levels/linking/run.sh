@@ -22,6 +22,13 @@ if [[ "$wanted" == *" x86-64-v3 "* ]] && has avx2 && has fma && has bmi2; then l
 if [[ "$wanted" == *" x86-64-v4 "* ]] && has avx512f && has avx512bw && has avx512dq && has avx512vl; then levels+=(x86-64-v4); fi
 ((${#levels[@]} > 1)) || { echo "this processor has one level alone"; exit 0; }
 
+# What the linker may take from any unit, and is not of a unit's own namespace: the standard library, Eigen, the errors.
+shared_by_mistake() {
+  nm -C "$1" | sed -nE 's/^[0-9a-f]* [WVu] //p' | grep -vE 'posenc::v[0-9]+_[0-9]+_[a-z]' |
+    sed -E ':again; s/(operator)?<[^<>]*>//g; t again' | grep 'posenc::' |
+    grep -vE 'posenc::v[0-9]+_[0-9]+::(Shape|Config|Position)Error(::|$)'
+}
+
 read -ra eigen <<<"${EIGEN_FLAGS:-$(pkg-config --cflags eigen3)}"
 objects=()
 for compiler in "${compilers[@]}"; do
@@ -30,6 +37,9 @@ for compiler in "${compilers[@]}"; do
       name="unit_${#objects[@]}"
       "$compiler" -std=c++20 "$optimisation" -march="$level" -w -DUNIT="$name" -I "$here/../../../include" "${eigen[@]}" \
         -c "$here/unit.cpp" -o "$work/$name.o"
+      if shared_by_mistake "$work/$name.o"; then
+        echo "these are shared by units with other flags than $compiler $optimisation -march=$level"; exit 1
+      fi
       objects+=("$compiler $optimisation -march=$level")
     done
   done
