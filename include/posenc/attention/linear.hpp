@@ -9,7 +9,9 @@
 #include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <Eigen/Core>
+POSENC_UNDEFINED_OPERANDS_END
 
 #include <algorithm>
 #include <array>

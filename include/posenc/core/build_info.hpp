@@ -3,7 +3,9 @@
 
 #include <posenc/core/config.hpp>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <Eigen/Core>
+POSENC_UNDEFINED_OPERANDS_END
 
 #include <ostream>
 #include <string>

@@ -118,6 +118,19 @@
 #define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
 #endif
 
+// g++ 12 takes the undefined operands of its own AVX-512 intrinsics for mistakes (PR 105593), wherever
+// they are inlined. A pragma around the functions that use them is heard there; around Eigen's headers it
+// is heard by Eigen's product, where nobody included Eigen before.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13 && defined(__AVX512F__)
+#define POSENC_UNDEFINED_OPERANDS_BEGIN                                                \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
+      _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"")
+#define POSENC_UNDEFINED_OPERANDS_END _Pragma("GCC diagnostic pop")
+#else
+#define POSENC_UNDEFINED_OPERANDS_BEGIN
+#define POSENC_UNDEFINED_OPERANDS_END
+#endif
+
 /// POSENC_CHECKED=1 adds checks whose cost is more than a few comparisons a call (overlapping
 /// views).
 #ifndef POSENC_CHECKED

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstring>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 POSENC_BEGIN
 
 /// Sixteen floats.
@@ -306,4 +307,5 @@ POSENC_ALWAYS_INLINE Pack<float, tier::Avx512> rounded(Pack<double, tier::Avx512
 }
 
 POSENC_END
+POSENC_UNDEFINED_OPERANDS_END
 #endif

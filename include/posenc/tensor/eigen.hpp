@@ -3,7 +3,9 @@
 
 #include <posenc/tensor/adapt.hpp>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <unsupported/Eigen/CXX11/Tensor>
+POSENC_UNDEFINED_OPERANDS_END
 
 #include <cstddef>
 #include <type_traits>
