@@ -66,7 +66,7 @@ TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges
       score[i] = static_cast<T>(random.normal());
       before.push_back(score[i]);
     }
-    const auto factor = static_cast<T>(0.5);
+    const posenc::DoubleDouble factor(0.5);
     std::vector<T> again = before;
     f.template add<Tier>(value, factor, static_cast<T>(greatest), score, count);
     // Units that no x reaches may be looked at or not.
