@@ -39,9 +39,9 @@ POSENC_BEGIN
 /// with f a network 1 -> width -> H with one layer of ReLU. What normalises is the query's absolute
 /// position, so positions must count from the start of the text. Keys after the query, where a mask
 /// does not hide them, count as those before it. A model of ScoreBias.
-///   Accuracy: x within 2 ulp of the tile's type (3 without fma); f_h of such an x, not the same one in
-///             every term, within (width + 4) ulp of the sum of its terms' magnitudes, when written as a
-///             line and its bends; for parameters and x that are 0 or at least 1e-20
+///   Accuracy: x within 2 ulp of the tile's type; f_h of such an x, not the same one in every term,
+///             within (width + 4) ulp of the sum of its terms' magnitudes, when written as a line and its
+///             bends; where x and what its bends are at are 0 or at least 1e-30
 ///   Cost:     two operations a score for the line, three for each bend below the tile's greatest x
 ///   Source:   arXiv 2310.04418; the code in its appendix has the magnitude and the epsilon
 class Fire {
@@ -98,18 +98,18 @@ class Fire {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Fire::add", head, query_positions, key_positions, tile.extents());
     const detail::Hinges<Real>& f = hinges<Real>(head);
-    Real greatest = 0;  // of all values so far
-    const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
-      detail::logarithms_of_distances(parameters_.c, from, to, values, count,
-                                      [](double log, double) { return log; });
+    double greatest = 0;  // of all values so far
+    const auto evaluate = [&](double from, const double* to, double* values, Index count) {
+      detail::logarithms_of_distances<Real>(parameters_.c, from, to, values, count,
+                                            [](double log, double) { return log; });
       greatest = std::max(greatest, detail::greatest_of(values, count));
     };
-    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
+    const auto add_to_row = [&](Index i, Index j, Index n, const double* values) {
       const DoubleDouble factor =
           inverse_normaliser_of<Real>(query_positions[static_cast<std::size_t>(i)]);
       f.add(values, factor, greatest, tile.row(i) + j, n);
     };
-    detail::for_each_row_of_distances<Real>(query_positions, key_positions, evaluate, add_to_row);
+    detail::for_each_row_of_distances<double>(query_positions, key_positions, evaluate, add_to_row);
   }
 
   /// gradient += that of the parameters for the scores' gradient in one head. At a bend of ReLU, and

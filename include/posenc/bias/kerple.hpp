@@ -88,13 +88,14 @@ class Kerple {
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
-      detail::logarithms_of_distances(r2, from, to, values, count, [=](double log, double log_lo) {
-        if constexpr (std::same_as<Real, double>) {
-          return detail::rounded_product(-r1, DoubleDouble(log, log_lo));
-        } else {
-          return mul_add(-r1, log, 0.0);
-        }
-      });
+      detail::logarithms_of_distances<Real>(
+          r2, from, to, values, count, [=](double log, double log_lo) {
+            if constexpr (std::same_as<Real, double>) {
+              return detail::rounded_product(-r1, DoubleDouble(log, log_lo));
+            } else {
+              return mul_add(-r1, log, 0.0);
+            }
+          });
     };
     const auto powers = [=](double from, const double* to, Real* values, Index count) {
       if (detail::reaches_far(0x1p490, from, to, count)) {

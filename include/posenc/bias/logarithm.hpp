@@ -134,14 +134,15 @@ inline bool reaches_far(double rate, double from, const double* to, Index count)
   return !(reach <= far_away && reach * std::abs(rate) <= far_away);
 }
 
-/// values[u] = finish(ln(1 + rate |from - to[u]|)), whose argument is what the sum of two doubles is.
-template <std::floating_point Real, class Finish>
-void logarithms_of_distances(double rate, double from, const double* to, Real* values, Index count,
+/// values[u] = finish(ln(1 + rate |from - to[u]|)), as accurate as a tile of Real needs it; finish takes a sum
+/// of two doubles.
+template <std::floating_point Real, std::floating_point Value, class Finish>
+void logarithms_of_distances(double rate, double from, const double* to, Value* values, Index count,
                              const Finish& finish) noexcept {
   if (reaches_far(rate, from, to, count)) {
     for (Index u = 0; u < count; ++u) {
       const DoubleDouble log = far_logarithm_of<Real>(rate, from, to[u]);
-      values[u] = static_cast<Real>(finish(log.hi, log.lo));
+      values[u] = static_cast<Value>(finish(log.hi, log.lo));
     }
   } else if constexpr (std::same_as<Real, double>) {
     for (Index u = 0; u < count; ++u) {
@@ -150,7 +151,7 @@ void logarithms_of_distances(double rate, double from, const double* to, Real* v
     }
   } else {
     for (Index u = 0; u < count; ++u) {
-      values[u] = static_cast<Real>(finish(logarithm_of(rate, from, to[u]), 0.0));
+      values[u] = static_cast<Value>(finish(logarithm_of(rate, from, to[u]), 0.0));
     }
   }
 }
