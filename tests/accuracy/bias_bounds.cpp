@@ -60,7 +60,7 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
                    const double got = added<Real>(kerple, p[2], p[3]);
                    if (std::is_same_v<Real, float>) return ulps<Real>(got, want, 1);
                    const double exponent = p[1] * std::abs(static_cast<double>(log_d));
-                   return support::relative_error(got, want) / (0x1p-53 * (4 + 3 * exponent));
+                   return support::relative_error(got, want) / (0x1p-53 * (3 + 2 * exponent));
                  }});
   // c, threshold, query, key, two hidden units, their output weights, output bias.
   std::vector<Range> of_fire{magnitude(1e-3, 10), magnitude(1, 1e4), {0, 1e5}, {0, 1e5}};
