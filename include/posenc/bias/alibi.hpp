@@ -2,7 +2,9 @@
 #pragma once
 
 #include <posenc/bias/distances.hpp>
+#include <posenc/bias/logarithm.hpp>
 #include <posenc/bias/tile.hpp>
+#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/check_output.hpp>
@@ -74,7 +76,7 @@ inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
 
 namespace detail {
 
-/// values[u] = weight * (from - to[u]), or its magnitude; of whole groups.
+/// values[u] = weight * (from - to[u]), or of its magnitude; of whole groups.
 template <class Tier = tier::Best, std::floating_point Real>
 void alibi_values(double weight, bool symmetric, double from, const double* to, Real* values,
                   Index count) noexcept {
@@ -89,6 +91,47 @@ void alibi_values(double weight, bool symmetric, double from, const double* to, 
       bias.store(values + u);
     } else {
       bias.store_rounded(values + u);
+    }
+  }
+}
+
+/// The same in double, weight and distance in two doubles.
+inline void exact_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
+                               double* values, Index count) noexcept {
+  for (Index u = 0; u < count; ++u) {
+    const DoubleDouble d = two_sum(from, -to[u]);
+    const double sign = symmetric ? std::copysign(1.0, d.hi) : 1.0;
+    values[u] = sign * rounded_product(weight.hi, d, mul_add(weight.lo, d.hi, 0.0));
+  }
+}
+
+/// Whether no from - to[u] is rounded; of whole groups.
+template <class Tier = tier::Best>
+bool differences_are_exact(double from, const double* to, Index count) noexcept {
+  using P = Pack<double, Tier>;
+  const P first = P::broadcast(from);
+  P worst = P::zero();
+  for (Index u = 0; u < count; u += P::width) {
+    const P second = P::load(to + u);
+    const P difference = first - second, part = difference - first;
+    const P error = (first - (difference - part)) - (second + part);
+    worst = larger(larger(error, P::zero() - error), worst);
+  }
+  return maximum(worst) == 0;
+}
+
+/// The same where distances, or biases, may be beyond a double.
+template <std::floating_point Real>
+void far_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
+                      Real* values, Index count) noexcept {
+  for (Index u = 0; u < count; ++u) {
+    if (std::abs(from - to[u]) <= far_away && std::abs(weight.hi * (from - to[u])) <= far_away) {
+      double value = 0;
+      exact_alibi_values(weight, symmetric, from, to + u, &value, 1);
+      values[u] = static_cast<Real>(value);
+    } else {
+      const double half = 0.5 * from - 0.5 * to[u];
+      values[u] = static_cast<Real>(weight.hi * (symmetric ? std::abs(half) : half) * 2);
     }
   }
 }
@@ -122,6 +165,15 @@ class Alibi {
     if (!std::isfinite(scale)) {
       detail::fail<ConfigError>("Alibi", "scale must be finite but is ", scale);
     }
+    for (const double slope : slopes_) {
+      const double product = scale * slope;
+      if (!std::isfinite(product) || (std::abs(product) < 0x1p-900 && scale != 0 && slope != 0)) {
+        detail::fail<ConfigError>(
+            "Alibi",
+            "scale times slope must be 0 or of a magnitude from 2^-900 to what a double holds, ",
+            "but they are ", scale, " and ", slope);
+      }
+    }
   }
 
   Index heads() const noexcept { return static_cast<Index>(slopes_.size()); }
@@ -135,10 +187,23 @@ class Alibi {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Alibi::add", head, query_positions, key_positions, tile);
     detail::check_output("Alibi::add", "tile", tile);
-    const double slope = scale_ * slopes_[static_cast<std::size_t>(head)];
+    const DoubleDouble weight =
+        detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
     const bool symmetric = form_ == AlibiForm::Symmetric;
+    // In float an infinite distance has a bias that is infinite too, unless the weight is tiny.
+    const bool check_far = std::same_as<Real, double> || std::abs(weight.hi) < 0x1p-800;
     const auto evaluate = [=](double from, const double* to, Real* values, Index count) {
-      detail::alibi_values(-slope, symmetric, from, to, values, count);
+      if (check_far && detail::reaches_far(weight.hi, from, to, count)) {
+        detail::far_alibi_values(weight, symmetric, from, to, values, count);
+        return;
+      }
+      if constexpr (std::same_as<Real, double>) {
+        if (weight.lo != 0 || !detail::differences_are_exact(from, to, count)) {
+          detail::exact_alibi_values(weight, symmetric, from, to, values, count);
+          return;
+        }
+      }
+      detail::alibi_values(weight.hi, symmetric, from, to, values, count);
     };
     detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }

@@ -94,12 +94,21 @@ class Kerple {
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
-      for (Index u = 0; u < count; ++u) {
-        values[u] = static_cast<Real>(mul_add(-r1, logarithm_1_plus(r2, from - to[u]), 0.0));
-      }
+      detail::logarithms_of_distances<Real>(
+          r2, from, to, values, count, [=](double log, double log_lo) {
+            if constexpr (std::same_as<Real, double>) {
+              return detail::rounded_product(-r1, DoubleDouble(log, log_lo));
+            } else {
+              return mul_add(-r1, log, 0.0);
+            }
+          });
     };
     const auto powers = [=](double from, const double* to, Real* values, Index count) {
-      power_values(r1, r2, from, to, values, count);
+      if (detail::reaches_far(0x1p490, from, to, count)) {
+        far_power_values(r1, r2, from, to, values, count);
+      } else {
+        power_values(r1, r2, from, to, values, count);
+      }
     };
     if (config_.form == KerpleForm::Logarithmic) {
       detail::add_of_distances<Real>(query_positions, key_positions, logarithms, tile);
@@ -129,8 +138,8 @@ class Kerple {
       const double d = std::abs(query - key);
       const auto of_score = static_cast<double>(grad.row(i)[j]);
       if (config_.form == KerpleForm::Logarithmic) {
-        sums[0] -= of_score * std::log1p(r2 * d);
-        sums[1] -= of_score * r1 * d / (1 + r2 * d);
+        sums[0] -= of_score * detail::far_logarithm_of<double>(r2, query, key).hi;
+        if (d > 0) sums[1] -= of_score * r1 / (1 / d + r2);
       } else if (d > 0) {
         const double power = std::pow(d, r2);
         sums[0] -= of_score * power;
@@ -143,10 +152,6 @@ class Kerple {
   }
 
  private:
-  static double logarithm_1_plus(double rate, double distance) noexcept {
-    return detail::logarithm_1_plus(mul_add(rate, std::abs(distance), 0.0));
-  }
-
   /// values[u] = -r1 |from - to[u]|^r2.
   template <class Real>
   static void power_values(double r1, double r2, double from, const double* to, Real* values,
@@ -161,6 +166,19 @@ class Kerple {
       exp(select_by_sign(log + P::broadcast(709), none, rate * log)).store(x + u);
     }
     for (Index u = 0; u < count; ++u) values[u] = static_cast<Real>(mul_add(-r1, x[u], 0.0));
+  }
+
+  /// The same, where the power may be beyond a double and its product with r1 is not.
+  template <class Real>
+  static void far_power_values(double r1, double r2, double from, const double* to, Real* values,
+                               Index count) noexcept {
+    power_values(r1, r2, from, to, values, count);
+    for (Index u = 0; u < count; ++u) {
+      const double half = std::abs(0.5 * from - 0.5 * to[u]);
+      if (!(half > 0x1p490)) continue;
+      const double root = std::exp(0.25 * r2 * (detail::logarithm(half) + detail::ln_2.hi));
+      values[u] = static_cast<Real>(-(r1 * root * root * root * root));
+    }
   }
 
   template <class Real>

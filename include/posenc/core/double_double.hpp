@@ -76,6 +76,13 @@ inline DoubleDouble two_product(double a, double b) noexcept {
 #endif
 }
 
+/// a b + more, where more is far smaller, rounded hardly more than once; what overflows is infinite.
+inline double rounded_product(double a, DoubleDouble b, double more = 0) noexcept {
+  const DoubleDouble product = two_product(a, b.hi);
+  const double low = mul_add(a, b.lo, product.lo + more);
+  return product.hi + (std::abs(product.hi) <= 0x1p1020 ? low : 0.0);
+}
+
 }  // namespace detail
 
 inline DoubleDouble operator-(DoubleDouble a) noexcept { return {-a.hi, -a.lo}; }
