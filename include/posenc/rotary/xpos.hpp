@@ -224,6 +224,18 @@ class XPos {
     apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
              -1);
   }
+
+  /// x <- m R x in place: the rotation alone, which is that of queries and keys at the centre. Scores of
+  /// what is turned so do not decay.
+  template <Scalar T>
+  void rotate(HeadsView<T> x, const Positions& positions) const {
+    rotate(detail::CallingThread(), x, positions);
+  }
+  template <class Device, Scalar T>
+  void rotate(const Device& device, HeadsView<T> x, const Positions& positions) const {
+    apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
+  }
+
   double softmax_scale_multiplier() const noexcept {
     return frequencies_.softmax_scale_multiplier();
   }
@@ -289,7 +301,7 @@ class XPos {
     detail::check_rotation<T>(function, x.in, x.out, slice_);
     detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
     detail::check_reach(function, oscillator_, positions);
-    check_range<T>(function, positions);
+    if (sign != 0) check_range<T>(function, positions);
     using Real = Compute<T>;
     detail::rotate_tensors<Pairing, Device, T>(
         device, std::span<const detail::Rotated<T>>(&x, 1), slice_, direction,
