@@ -52,7 +52,7 @@ class BinaryEncoding {
   }
 
   /// x += the position's bits.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
@@ -68,6 +68,12 @@ class BinaryEncoding {
 
   const BinaryEncodingConfig& config() const noexcept { return config_; }
   Index model_dim() const noexcept { return config_.model_dim; }
+
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
 
  private:
   static std::uint64_t bits_of(const Positions& positions, Index b, Index s) noexcept {

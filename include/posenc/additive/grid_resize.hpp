@@ -147,7 +147,7 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 ///   Accuracy: sums within 1e-14 of the largest input; torch's float results are off by some 3e-6
 ///   Cost:     4 products an axis and value (antialiased: 4 times the shrinking), rows first;
 ///             scratch of source.cols * D doubles
-template <Scalar T>
+template <detail::Written T>
 void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
                  const GridResizeConfig& config) {
   constexpr auto function = "resize_grid";
@@ -189,7 +189,7 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
 ///   in
 ///             table's
 ///   Cost:     as resize_grid; scratch of source.rows * source.cols * D doubles
-template <Scalar T>
+template <detail::Written T>
 void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid_adjoint";

@@ -38,7 +38,7 @@ class IntegerEncoding {
   }
 
   /// x += position, or position / max_length.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
@@ -49,6 +49,12 @@ class IntegerEncoding {
   }
 
   const IntegerEncodingConfig& config() const noexcept { return config_; }
+
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
 
  private:
   IntegerEncodingConfig config_;

@@ -11,13 +11,17 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 POSENC_BEGIN
 
 /// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
 ///   Shapes: weight [out, in] row-major, bias [out] or empty
-template <std::floating_point T>
+template <class T>
 struct LinearParameters {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                "posenc: a projection is of float or double");
+
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Vector = Eigen::Matrix<T, 1, Eigen::Dynamic>;
 
@@ -75,7 +79,7 @@ concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
 /// y = x W^T + b, the layer of torch.nn.Linear, by Eigen's product; owns its parameters.
 ///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). Eigen
 ///             adds up in an order that depends on how many rows there are; FixedOrderLinear does not
-template <std::floating_point T>
+template <class T>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
   using typename LinearParameters<T>::Matrix;

@@ -23,10 +23,10 @@ POSENC_BEGIN
 ///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the store; exact where one side has no
 ///             keys (lse -inf)
 ///   Source:   arXiv 2205.14135, section 3.1
-template <Scalar T>
-void merge(HeadsView<T> out_a, LseView<Compute<T>> lse_a,
+template <detail::Written T>
+void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
            HeadsView<const std::type_identity_t<T>> out_b,
-           LseView<const Compute<std::type_identity_t<T>>> lse_b) {
+           LseView<const Compute<std::remove_const_t<T>>> lse_b) {
   using Real = Compute<T>;
   constexpr auto function = "merge";
   if (out_a.extents() != out_b.extents()) {

@@ -48,44 +48,44 @@ class AnyRope {
   }
 
   /// x <- m R x in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate(HeadsView<T> x, const Positions& positions) const {
     visit([&](const auto& rope) { rope.rotate(x, positions); });
   }
 
   /// out <- m R x; out is x itself or shares no memory with it.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions) const {
     visit([&](const auto& rope) { rope.rotate_into(x, out, positions); });
   }
 
   /// x <- m R^T x.
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint(HeadsView<T> x, const Positions& positions) const {
     visit([&](const auto& rope) { rope.adjoint(x, positions); });
   }
 
   /// x <- R^T x / m.
-  template <Scalar T>
+  template <detail::Written T>
   void inverse(HeadsView<T> x, const Positions& positions) const {
     visit([&](const auto& rope) { rope.inverse(x, positions); });
   }
 
   // The RotaryEncoding concept.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate(q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate(k, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     adjoint(grad_q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     adjoint(grad_k, positions);
   }
@@ -120,14 +120,14 @@ class AnyRope {
 };
 
 /// shift_keys() of the rope that is held; deltas are Positions or one number an axis.
-template <Scalar T, class Deltas = std::initializer_list<Index>>
+template <detail::Written T, class Deltas = std::initializer_list<Index>>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
   rope.visit([&](const auto& typed) { shift_keys(k, typed, deltas); });
 }
 
 /// rerotate() of the ropes that are held.
 ///   Throws: as there; ConfigError where they are of two kinds
-template <Scalar T>
+template <detail::Written T>
 void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
               const AnyRope& to, const Positions& to_positions) {
   from.visit([&]<class From>(const From& old) {

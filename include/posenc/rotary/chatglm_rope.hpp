@@ -37,7 +37,7 @@ class ChatGlmRope {
   ChatGlmRope(Index head_dim, double base) : ChatGlmRope(half_of(head_dim, base)) {}
 
   /// x <- m R x in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate(HeadsView<T> x, const Positions& positions) const {
     // The second half first: whatever is wrong with x or positions is wrong with this half, so that
     // nothing is written before the checks are done. The same below.
@@ -46,7 +46,7 @@ class ChatGlmRope {
   }
 
   /// out <- m R x; out is x itself or shares no memory with it.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions) const {
     block_.template rotate_into<T>(x, out, positions);
@@ -54,33 +54,33 @@ class ChatGlmRope {
   }
 
   /// x <- m R^T x.
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint(HeadsView<T> x, const Positions& positions) const {
     block_.adjoint(x, positions);
     position_.adjoint(x, positions);
   }
 
   /// x <- R^T x / m.
-  template <Scalar T>
+  template <detail::Written T>
   void inverse(HeadsView<T> x, const Positions& positions) const {
     block_.inverse(x, positions);
     position_.inverse(x, positions);
   }
 
   // The RotaryEncoding concept; queries and keys are treated alike.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate(q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate(k, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     adjoint(grad_q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     adjoint(grad_k, positions);
   }
@@ -110,14 +110,14 @@ class ChatGlmRope {
 };
 
 /// shift_keys() for both halves; deltas are Positions or one number an axis.
-template <Scalar T, class Deltas = std::initializer_list<Index>>
+template <detail::Written T, class Deltas = std::initializer_list<Index>>
 void shift_keys(HeadsView<T> k, const ChatGlmRope& rope, const Deltas& deltas) {
   shift_keys(k, rope.block_half(), deltas);
   shift_keys(k, rope.position_half(), deltas);
 }
 
 /// rerotate() for both halves.
-template <Scalar T>
+template <detail::Written T>
 void rerotate(HeadsView<T> k, const ChatGlmRope& from, const Positions& from_positions,
               const ChatGlmRope& to, const Positions& to_positions) {
   rerotate(k, from.block_half(), from_positions, to.block_half(), to_positions);

@@ -40,8 +40,10 @@ POSENC_BEGIN
 ///             axis after the first
 ///   The rest as Rope says. Where all but one of a pair's frequencies are 0, its bits are those of a
 ///   Rope on that axis.
-template <class Pairing>
+template <class Pairing = detail::NoPairing>
 class MixedRope {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   /// inv_freq [axes, heads, rotary_dim / 2], taken as exact.
   ///   Throws: ConfigError
@@ -51,39 +53,39 @@ class MixedRope {
         slice_{shape.rotary_offset, shape.rotary_dim / 2} {}
 
   /// x <- R x in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate(HeadsView<T> x, const Positions& positions) const {
     apply<T>("MixedRope::rotate", detail::Direction::Forward, x, x, positions);
   }
 
   /// out <- R x; out is x itself or shares no memory with it. Channels outside the rotary slice are
   /// copied.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions) const {
     apply<T>("MixedRope::rotate_into", detail::Direction::Forward, x, out, positions);
   }
 
   /// x <- R^T x: the backward pass, and the inverse.
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint(HeadsView<T> x, const Positions& positions) const {
     apply<T>("MixedRope::adjoint", detail::Direction::Adjoint, x, x, positions);
   }
 
   // The RotaryEncoding concept; queries and keys are treated alike.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate(q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate(k, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     adjoint(grad_q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     adjoint(grad_k, positions);
   }
@@ -124,7 +126,7 @@ class MixedRope {
     return sum;
   }
 
-  template <Scalar T>
+  template <detail::Written T>
   void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
              HeadsView<T> out, const Positions& positions) const {
     detail::check_rotation<T>(function, x, out, slice_);

@@ -20,12 +20,12 @@ POSENC_BEGIN
 
 namespace detail {
 
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView<T> k) {
   check_rotation<T>(function, k, k, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void shift(HeadsView<T> k, const Rope<Pairing>& rope, bool shared, const Positions& deltas,
            bool same_everywhere) {
   using Real = Compute<T>;
@@ -66,7 +66,7 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
 ///   Accuracy: as Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of itself.
 ///             Angles under AnglePolicy::HfFloat32 do not add up; there, rerotate() is the one to
 ///             take
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
@@ -76,7 +76,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
 }
 
 /// The same delta for all keys, one an axis: a context shift by -n is {-n}.
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, std::span<const Index> delta_of_axis) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
@@ -90,7 +90,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, std::span<const Index
   detail::check_reach(function, rope.oscillator(), deltas);
   detail::shift(k, rope, true, deltas, true);
 }
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope,
                 std::initializer_list<Index> delta_of_axis) {
   shift_keys(k, rope, std::span<const Index>(delta_of_axis.begin(), delta_of_axis.size()));
@@ -104,7 +104,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope,
 ///   Accuracy: as Rope for angles up to 2^40; of 24 million pairs none was more than 4 ulp of its
 ///             norm (5 in double) away from what `to` makes of the original key
 ///   Cost:     one pass over k; an angle in double-double a pair and position. No allocation
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
               const Rope<Pairing>& to, const Positions& to_positions) {
   constexpr auto function = "rerotate";

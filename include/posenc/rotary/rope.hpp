@@ -36,8 +36,10 @@ POSENC_BEGIN
 ///             farthest position of all axes. Nothing is written then
 ///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
 ///   Cost:     one pass over x; angles once a position for all heads and tensors. No allocation
-template <class Pairing>
+template <class Pairing = detail::NoPairing>
 class Rope {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   /// From frequencies; rotary_offset is the first rotary channel of a head (DeepSeek puts its
   /// rotary part last), axes tells which axis of the positions turns each pair, policy how angles
@@ -55,7 +57,7 @@ class Rope {
 
   /// From a scaling rule: Unscaled, YarnScaling, Llama3Scaling, ... or a user's own. Rules that
   /// depend on the length are evaluated first: Rope(frequencies(rule, length)).
-  template <FrequencyRule Rule>
+  template <class Rule>
   explicit Rope(const Rule& rule, Index rotary_offset = 0, PairAxes axes = {},
                 AnglePolicy policy = AnglePolicy::Exact)
       : Rope(detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
@@ -66,23 +68,23 @@ class Rope {
       : Rope(std::move(axial.frequencies), rotary_offset, std::move(axial.axes), policy) {}
 
   /// x <- m R x in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate(HeadsView<T> x, const Positions& positions) const {
     rotate(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device, split over batch and positions; the same bits.
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate(const Device& device, HeadsView<T> x, const Positions& positions) const {
     apply<T>("Rope::rotate", device, detail::Direction::Forward, {{{x, x}}}, positions);
   }
 
   /// Rotates several tensors of the same batch and sequence in place, q and k say, with one set of
   /// angles.
-  template <Scalar T, std::same_as<HeadsView<T>>... Views>
+  template <detail::Written T, std::same_as<HeadsView<T>>... Views>
   void rotate_all(const Positions& positions, HeadsView<T> x, Views... others) const {
     rotate_all(detail::CallingThread(), positions, x, others...);
   }
-  template <class Device, Scalar T, std::same_as<HeadsView<T>>... Views>
+  template <class Device, detail::Written T, std::same_as<HeadsView<T>>... Views>
   requires(!std::same_as<Device, Positions>) void rotate_all(const Device& device,
                                                              const Positions& positions,
                                                              HeadsView<T> x,
@@ -93,12 +95,12 @@ class Rope {
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
   /// are copied.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions) const {
     rotate_into(detail::CallingThread(), x, out, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate_into(const Device& device, HeadsView<const std::type_identity_t<T>> x,
                    HeadsView<T> out, const Positions& positions) const {
     apply<T>("Rope::rotate_into", device, detail::Direction::Forward, {{{x, out}}}, positions);
@@ -106,47 +108,47 @@ class Rope {
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint(HeadsView<T> x, const Positions& positions) const {
     adjoint(detail::CallingThread(), x, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void adjoint(const Device& device, HeadsView<T> x, const Positions& positions) const {
     apply<T>("Rope::adjoint", device, detail::Direction::Adjoint, {{{x, x}}}, positions);
   }
 
   /// x <- R^T x / m: undoes rotate().
-  template <Scalar T>
+  template <detail::Written T>
   void inverse(HeadsView<T> x, const Positions& positions) const {
     inverse(detail::CallingThread(), x, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void inverse(const Device& device, HeadsView<T> x, const Positions& positions) const {
     apply<T>("Rope::inverse", device, detail::Direction::Inverse, {{{x, x}}}, positions);
   }
 
   // The RotaryEncoding concept; queries and keys are treated alike.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate(q, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate_queries(const Device& device, HeadsView<T> q, const Positions& positions) const {
     rotate(device, q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate(k, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate_keys(const Device& device, HeadsView<T> k, const Positions& positions) const {
     rotate(device, k, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     adjoint(grad_q, positions);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     adjoint(grad_k, positions);
   }
@@ -156,8 +158,9 @@ class Rope {
 
   /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
   /// pass.
-  template <std::floating_point Real>
-  RotationTable<Pairing, Real> table(const Positions& positions) const {
+  template <detail::TableReal Real>
+  RotationTable<Pairing, typename detail::CheckTableReal<Real>::type> table(
+      const Positions& positions) const {
     constexpr auto function = "Rope::table";
     detail::check_axes(function, positions, axes_.axis_count());
     detail::check_reach(function, oscillator_, positions);
@@ -178,6 +181,30 @@ class Rope {
   Index axis_count() const noexcept { return axes_.axis_count(); }
   /// What turns positions into cos and sin, without the attention factor.
   const Oscillator& oscillator() const noexcept { return oscillator_; }
+
+  // What no call above takes.
+  template <class T = void>
+  void rotate(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  }
+  template <class T = void>
+  void rotate_all(detail::Anything, detail::Anything, detail::Anything = 0, detail::Anything = 0,
+                  detail::Anything = 0, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  }
+  template <class T = void>
+  void rotate_into(detail::Anything, detail::Anything, detail::Anything,
+                   detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  }
+  template <class T = void>
+  void adjoint(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  }
+  template <class T = void>
+  void inverse(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  }
 
  private:
   /// cos and sin [seq, count] of pairs first .. first + count - 1 at positions s .. s + seq - 1.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
 #include <posenc/rotary/rotate_heads.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -11,6 +12,10 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+
+#define POSENC_DETAIL_ROTATION_RULE                                                             \
+  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
+  "like), all of one element type, positions a posenc::Positions; an Eigen device may come first"
 
 // The walk over tensors that Rope and RotationTable share: blocks of positions, their angles, and
 // the kernel over all heads.

@@ -16,6 +16,36 @@
 
 POSENC_BEGIN
 
+namespace detail {
+
+template <class T, class Real>
+struct CheckTable {
+  static_assert(
+      std::is_same_v<Compute<T>, Real>,
+      "posenc: a RotationTable of float rotates float and 16-bit types, one of double rotates "
+      "double: rope.table<Real>(positions)");
+  static constexpr bool value = true;
+};
+
+/// Whether a table of Real rotates tensors of T; an error that says so where not.
+template <class T, class Real>
+concept FitsTable = CheckTable<T, Real>::value;
+
+template <class Real>
+struct CheckTableReal {
+  static_assert(
+      std::is_floating_point_v<Real>,
+      "posenc: a RotationTable holds float, for tensors of float and 16-bit types, or double: "
+      "rope.table<float>(positions)");
+  static constexpr bool value = true;
+  using type = std::conditional_t<std::is_floating_point_v<Real>, Real, float>;
+};
+
+template <class Real>
+concept TableReal = CheckTableReal<Real>::value && std::floating_point<Real>;
+
+}  // namespace detail
+
 /// cos and sin of one forward pass, made once and shared by q, k, every layer and every thread.
 /// Immutable.
 ///   Type:  Real is float for tensors of float, half and bfloat16, double for double
@@ -77,24 +107,24 @@ class RotationTable {
   ///   Shape:  x [B, S, H, D], B the table's or any where it has one row,
   ///           D >= rotary_offset + rotary_dim
   ///   Throws: ShapeError
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
   void rotate(HeadsView<T> x) const { rotate(detail::CallingThread(), x); }
   /// The same on the threads of an Eigen device, split over batch and positions; the same bits.
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <class Device, detail::Written T>
+  requires detail::FitsTable<T, Real>
   void rotate(const Device& device, HeadsView<T> x) const {
     apply<T>("RotationTable::rotate", device, detail::Direction::Forward, {{{x, x}}});
   }
 
   /// Rotates several tensors of the same batch and sequence in place, q and k say.
-  template <Scalar T, std::same_as<HeadsView<T>>... Views>
-  requires std::same_as<Compute<T>, Real>
+  template <detail::Written T, std::same_as<HeadsView<T>>... Views>
+  requires detail::FitsTable<T, Real>
   void rotate_all(HeadsView<T> x, Views... others) const {
     rotate_all(detail::CallingThread(), x, others...);
   }
-  template <class Device, Scalar T, std::same_as<HeadsView<T>>... Views>
-  requires(std::same_as<Compute<T>, Real> && !std::same_as<Device, HeadsView<T>>) void rotate_all(
+  template <class Device, detail::Written T, std::same_as<HeadsView<T>>... Views>
+  requires(detail::FitsTable<T, Real> && !std::same_as<Device, HeadsView<T>>) void rotate_all(
       const Device& device, HeadsView<T> x, Views... others) const {
     apply<T, 1 + sizeof...(Views)>("RotationTable::rotate_all", device, detail::Direction::Forward,
                                    {{{x, x}, {others, others}...}});
@@ -102,13 +132,13 @@ class RotationTable {
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
   /// are copied.
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out) const {
     rotate_into(detail::CallingThread(), x, out);
   }
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <class Device, detail::Written T>
+  requires detail::FitsTable<T, Real>
   void rotate_into(const Device& device, HeadsView<const std::type_identity_t<T>> x,
                    HeadsView<T> out) const {
     apply<T>("RotationTable::rotate_into", device, detail::Direction::Forward, {{{x, out}}});
@@ -116,21 +146,21 @@ class RotationTable {
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
   void adjoint(HeadsView<T> x) const { adjoint(detail::CallingThread(), x); }
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <class Device, detail::Written T>
+  requires detail::FitsTable<T, Real>
   void adjoint(const Device& device, HeadsView<T> x) const {
     apply<T>("RotationTable::adjoint", device, detail::Direction::Adjoint, {{{x, x}}});
   }
 
   /// x <- R^T x / m: undoes rotate().
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
   void inverse(HeadsView<T> x) const { inverse(detail::CallingThread(), x); }
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
+  template <class Device, detail::Written T>
+  requires detail::FitsTable<T, Real>
   void inverse(const Device& device, HeadsView<T> x) const {
     apply<T>("RotationTable::inverse", device, detail::Direction::Inverse, {{{x, x}}});
   }

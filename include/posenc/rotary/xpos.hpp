@@ -48,8 +48,10 @@ POSENC_BEGIN
 ///             2^50. Nothing is written then
 ///   Accuracy: as Rope; scales within 2^-51 of themselves
 ///   Cost:     as Rope, and one exp2 a pair and position. No allocation
-template <class Pairing>
+template <class Pairing = detail::NoPairing>
 class XPos {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   XPos(Frequencies frequencies, const XPosSettings& settings, Index rotary_offset = 0)
       : frequencies_(std::move(frequencies)),
@@ -73,40 +75,40 @@ class XPos {
     }
   }
 
-  template <FrequencyRule Rule>
+  template <class Rule>
   XPos(const Rule& rule, const XPosSettings& settings, Index rotary_offset = 0)
       : XPos(detail::evaluate(rule), settings, rotary_offset) {}
 
   /// q <- zeta^((p - c) / B) m R q in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     apply<T>("XPos::rotate_queries", detail::Direction::Forward, q, q, positions, 1);
   }
   /// k <- zeta^-((p - c) / B) m R k in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     apply<T>("XPos::rotate_keys", detail::Direction::Forward, k, k, positions, -1);
   }
 
   /// The same into out, which is x itself or shares no memory with it; channels outside the rotary
   /// slice are copied.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
                            const Positions& positions) const {
     apply<T>("XPos::rotate_queries_into", detail::Direction::Forward, q, out, positions, 1);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys_into(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> out,
                         const Positions& positions) const {
     apply<T>("XPos::rotate_keys_into", detail::Direction::Forward, k, out, positions, -1);
   }
 
   /// The transposed maps, which keep scale and attention factor: the backward pass.
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     apply<T>("XPos::adjoint_queries", detail::Direction::Adjoint, grad_q, grad_q, positions, 1);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     apply<T>("XPos::adjoint_keys", detail::Direction::Adjoint, grad_k, grad_k, positions, -1);
   }
@@ -135,14 +137,14 @@ class XPos {
 
   /// log2 of the largest scale: half of the type's exponents, so that scaled values and their
   /// products with others of their kind stay finite.
-  template <Scalar T>
+  template <detail::Written T>
   static constexpr double largest_exponent() {
     if constexpr (std::same_as<T, double>) return 511;
     if constexpr (std::same_as<T, float>) return 63;
     return std::isfinite(static_cast<float>(static_cast<T>(0x1p64F))) ? 63 : 7;
   }
 
-  template <Scalar T>
+  template <detail::Written T>
   void check_range(const char* function, const Positions& positions) const {
     if (slice_.pairs == 0) return;
     // zeta_0 is the smallest, so the first pair has the largest exponents.
@@ -159,7 +161,7 @@ class XPos {
     }
   }
 
-  template <Scalar T>
+  template <detail::Written T>
   void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
              HeadsView<T> out, const Positions& positions, double sign) const {
     detail::check_rotation<T>(function, x, out, slice_);
