@@ -27,7 +27,7 @@ else()
 endif()
 list(REMOVE_ITEM flags -fsyntax-only)
 execute_process(COMMAND "${COMPILER}" ${flags} -x c++-header "${WORK}/posenc.hpp" -o "${precompiled}" COMMAND_ERROR_IS_FATAL ANY)
-list(APPEND flags -fsyntax-only ${use})
+list(APPEND flags -fsyntax-only -Wfatal-errors ${use})  # one is read
 
 set(programs 0)
 file(GLOB files "${PROGRAMS}/*.cpp")
