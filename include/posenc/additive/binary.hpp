@@ -58,12 +58,12 @@ class BinaryEncoding {
   }
 
   /// x += the position's bits.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
@@ -78,6 +78,12 @@ class BinaryEncoding {
 
   const BinaryEncodingConfig& config() const noexcept { return config_; }
   Index model_dim() const noexcept { return config_.model_dim; }
+
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
 
  private:
   /// Those of a whole position, which may be far beyond what an integer holds.

@@ -150,7 +150,7 @@ double bytes_of_resize(const GridResize& resize) noexcept {
 }
 
 /// Rounds sums to a row of a table: 16-bit types by way of float.
-template <Scalar T>
+template <detail::Written T>
 void store_sums(const double* sum, T* out, Index count) noexcept {
   for (Index i = 0; i < count; ++i) out[i] = static_cast<T>(static_cast<Compute<T>>(sum[i]));
 }
@@ -171,7 +171,7 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 ///   Device:   on the threads of an Eigen device, split over channels, or without one; the same bits
 ///   Cost:     4 products an axis and value (antialiased: 4 times the shrinking), rows first;
 ///             scratch of (source.cols + 1) * D doubles
-template <class Device, Scalar T>
+template <class Device, detail::Written T>
 void resize_grid(const Device& device, MatrixView<const std::type_identity_t<T>> table,
                  MatrixView<T> out, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid";
@@ -208,7 +208,7 @@ void resize_grid(const Device& device, MatrixView<const std::type_identity_t<T>>
   const double bytes = detail::bytes_of_resize<T>(resize);
   detail::parallel_for_columns(device, table.cols, bytes, bytes, resize_columns);
 }
-template <Scalar T>
+template <detail::Written T>
 void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
                  const GridResizeConfig& config) {
   resize_grid(detail::CallingThread(), table, out, config);
@@ -220,7 +220,7 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
 ///   in
 ///             table's
 ///   Cost:     as resize_grid; scratch of source.rows * source.cols * D doubles and a row more
-template <class Device, Scalar T>
+template <class Device, detail::Written T>
 void resize_grid_adjoint(const Device& device, MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid_adjoint";
@@ -259,7 +259,7 @@ void resize_grid_adjoint(const Device& device, MatrixView<const std::type_identi
   const double bytes = detail::bytes_of_resize<T>(resize);
   detail::parallel_for_columns(device, grad_out.cols, bytes, bytes, sum_columns);
 }
-template <Scalar T>
+template <detail::Written T>
 void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config) {
   resize_grid_adjoint(detail::CallingThread(), grad_out, grad_table, config);

@@ -42,12 +42,12 @@ class IntegerEncoding {
   }
 
   /// x += position, or position / max_length.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
@@ -58,6 +58,12 @@ class IntegerEncoding {
   }
 
   const IntegerEncodingConfig& config() const noexcept { return config_; }
+
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
 
  private:
   IntegerEncodingConfig config_;

@@ -10,6 +10,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <optional>
 #include <type_traits>
 
@@ -40,8 +41,10 @@ POSENC_BEGIN
 ///   Throws: ConfigError, ShapeError from the constructor. ShapeError; PositionError for a position that
 ///           is not an integer or whose row the table does not have. Nothing is written then.
 ///   Cost:   one pass over x. No allocation
-template <Scalar T>
+template <class T>
 class Learned {
+  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+
  public:
   explicit Learned(MatrixView<const T> table, const LearnedConfig& config = {})
       : table_(table), config_(config) {
@@ -73,19 +76,32 @@ class Learned {
         [&x](T* out, const T* row) { detail::store_row<true>(out, row, x.dim); });
   }
 
+  // What neither of the two takes.
+  template <class X>
+  requires(!std::same_as<X, T>) void add_to(EmbeddingsView<X>, const Positions&) const {
+    static_assert(!std::is_const_v<X>,
+                  "posenc: this tensor is written to, so it must not be const");
+    static_assert(std::is_const_v<X>,
+                  "posenc::Learned: x must have the type of the table's elements");
+  }
+  template <class X = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<X>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+
   /// Gradient of the table: grad_table[position + row_offset] += grad, token by token in the order
   /// of b, then s, so that equal input gives equal bits. The padding row gets none. What grad_table
   /// held before is kept.
   ///   Shapes: grad [B, S, D], the gradient of the output; grad_table [rows, D]
   ///   Types:  sums are rounded to grad_table's type at every token; use float for 16-bit tables,
   ///           where sums in their own type stall
-  template <Scalar Gradient>
+  template <detail::Written Gradient>
   void add_gradient(EmbeddingsView<const T> grad, const Positions& positions,
                     MatrixView<Gradient> grad_table) const {
     add_gradient(detail::CallingThread(), grad, positions, grad_table);
   }
   /// The same on the threads of an Eigen device, split over channels; the same bits.
-  template <class Device, Scalar Gradient>
+  template <class Device, detail::Written Gradient>
   void add_gradient(const Device& device, EmbeddingsView<const T> grad, const Positions& positions,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "Learned::add_gradient";

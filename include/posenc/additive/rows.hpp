@@ -3,6 +3,7 @@
 
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
 #include <posenc/simd/storage.hpp>
 #include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
@@ -14,6 +15,10 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+
+#define POSENC_DETAIL_ADDITIVE_RULE                                                            \
+  "posenc: additive encodings take (x, positions), x an EmbeddingsView (from bsd(tensor) and " \
+  "its like), positions a posenc::Positions; an Eigen device may come first"
 
 // The walk over a tensor, its kernels and the checks that all additive encodings share.
 POSENC_BEGIN

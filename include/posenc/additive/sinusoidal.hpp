@@ -130,22 +130,22 @@ class Sinusoidal {
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
 
   /// x += scale * P.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     store<true>("Sinusoidal::add_to", device, x, positions);
   }
 
   /// out = scale * P.
-  template <Scalar T>
+  template <detail::Written T>
   void write_to(EmbeddingsView<T> out, const Positions& positions) const {
     write_to(detail::CallingThread(), out, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void write_to(const Device& device, EmbeddingsView<T> out, const Positions& positions) const {
     store<false>("Sinusoidal::write_to", device, out, positions);
   }
@@ -200,12 +200,22 @@ class Sinusoidal {
   /// w_i, fastest first.
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+  template <class T = void>
+  void write_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+
  private:
   double at(const Positions& positions, Index b, Index s) const noexcept {
     return positions.at(b, s) + static_cast<double>(config_.start);
   }
 
-  template <bool Add, class Device, Scalar T>
+  template <bool Add, class Device, detail::Written T>
   void store(const char* function, const Device& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);

@@ -5,6 +5,7 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/pack_keys.hpp>
 #include <posenc/attention/query_block.hpp>
+#include <posenc/attention/refused_calls.hpp>
 #include <posenc/attention/visibility.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>

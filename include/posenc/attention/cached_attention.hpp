@@ -99,6 +99,32 @@ void check_before_append(const char* function, const HeadsView<const T>& q,
   (void)checked_visibility(function, {q.batch, q.heads, q.seq, keys}, keys_of_row, options, bias);
 }
 
+template <class Q, class S, class T>
+inline constexpr bool same_compute = [] {
+  if constexpr (Scalar<T> && Scalar<S>) {
+    return std::is_same_v<std::remove_const_t<Q>, T> && std::is_same_v<Compute<T>, Compute<S>>;
+  } else {
+    return false;
+  }
+}();
+template <class Q, class S, class Sequences, class T>
+inline constexpr bool attends_cache =
+    same_compute<Q, S, T>&& std::convertible_to<const Sequences&, std::span<const Index>>;
+
+template <class Q, class S, class Sequences, class T>
+constexpr void refuse_cached_attention() {
+  static_assert(!std::is_const_v<T>,
+                "posenc::attention: out is written to, so it must not be const");
+  static_assert(
+      std::is_const_v<T> || same_compute<Q, S, T>,
+      "posenc::attention: q and out must have elements of one type; a cache of double goes with "
+      "double, others with float and 16-bit types");
+  static_assert(
+      std::is_const_v<T> || !same_compute<Q, S, T> || attends_cache<Q, S, Sequences, T>,
+      "posenc::attention: sequences must be posenc::Index, which is std::int64_t: a vector, an "
+      "array or a span of them");
+}
+
 }  // namespace detail
 
 /// Attention of queries over the keys of a cache, to which their own have been appended: out <-
@@ -122,6 +148,20 @@ void attention(const Device& device, HeadsView<const std::type_identity_t<T>> q,
   const Index longest = detail::check_cache<T>(function, q, cache, sequences, out, options);
   detail::attention_over<Device, T>(function, device, q, detail::CachedKeys<S>(cache, sequences),
                                     longest, cache.value_dim(), out, options, bias);
+}
+
+// Element types, or sequences, that do not go together.
+template <class Q, class S, class Sequences, class T, class Bias = NoBias>
+requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
+    HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
+    const detail::SomeOptions<T>& = {}, const Bias& = {}) {
+  detail::refuse_cached_attention<Q, S, Sequences, T>();
+}
+template <class Device, class Q, class S, class Sequences, class T, class Bias = NoBias>
+requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
+    const Device&, HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
+    const detail::SomeOptions<T>& = {}, const Bias& = {}) {
+  detail::refuse_cached_attention<Q, S, Sequences, T>();
 }
 
 /// The same on the calling thread.

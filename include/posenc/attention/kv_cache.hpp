@@ -7,6 +7,7 @@
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
 #include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -38,8 +39,10 @@ class AppendUndo;
 ///             16]; a key stays in its slot, its number modulo capacity()
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
 ///   Cost:     all memory is taken, and zeroed, when the cache is made; see bytes()
-template <Scalar S>
+template <class S>
 class KvCache {
+  static_assert(detail::is_scalar<S>, POSENC_DETAIL_SCALAR_RULE);
+
  public:
   using Real = Compute<S>;
 
@@ -141,6 +144,14 @@ class KvCache {
     append(device, std::span<const Index>(&sequence, 1), k, v);
   }
 
+  /// Says what append() takes.
+  template <class Where, class K, class V>
+  requires(!std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>) void append(
+      const Where&, HeadsView<K>, HeadsView<V>) {
+    static_assert(detail::never<K>,
+                  "posenc::KvCache::append: k and v must have elements of one type");
+  }
+
   /// Throws what append() would, for callers that append last.
   template <Scalar T>
   void check_append(std::span<const Index> sequences, HeadsView<const std::type_identity_t<T>> k,
@@ -161,7 +172,7 @@ class KvCache {
   /// Copies keys and values out, from key `first` on: the inverse of append().
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
   ///   Throws: ShapeError, also where one of the keys is not there
-  template <class T>
+  template <detail::Written T>
   void copy_keys(Index sequence, Index first, HeadsView<T> k,
                  HeadsView<std::type_identity_t<T>> v) const {
     copy_keys(detail::CallingThread(), sequence, first, k, v);

@@ -19,13 +19,17 @@ POSENC_UNDEFINED_OPERANDS_END
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 POSENC_BEGIN
 
 /// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
 ///   Shapes: weight [out, in], bias [1, out] (or [out, 1]) or empty
-template <std::floating_point T>
+template <class T>
 struct LinearParameters {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                "posenc: a projection is of float or double");
+
   using Scalar = T;
 
   ParameterMatrix<T> weight;
@@ -124,7 +128,7 @@ class ProductBlocks : public Eigen::internal::level3_blocking<T, T> {
 ///             adds up in an order that depends on how many rows there are; FixedOrderLinear does not
 ///   Flags:    the product's functions are Eigen's, shared by all units of a program whatever their
 ///             flags: any of them may run. FixedOrderLinear's are posenc's own
-template <std::floating_point T>
+template <class T>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
   /// What `weight` can be mapped as.

@@ -25,10 +25,10 @@ POSENC_BEGIN
 ///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the store; exact where one side has no
 ///             keys (lse -inf)
 ///   Source:   arXiv 2205.14135, section 3.1
-template <class Device, Scalar T>
-void merge(const Device& device, HeadsView<T> out_a, LseView<Compute<T>> lse_a,
+template <class Device, detail::Written T>
+void merge(const Device& device, HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
            HeadsView<const std::type_identity_t<T>> out_b,
-           LseView<const Compute<std::type_identity_t<T>>> lse_b) {
+           LseView<const Compute<std::remove_const_t<T>>> lse_b) {
   using Real = Compute<T>;
   constexpr auto function = "merge";
   detail::check_extents(function, "out_a", out_a);
@@ -70,7 +70,7 @@ void merge(const Device& device, HeadsView<T> out_a, LseView<Compute<T>> lse_a,
                          }
                        });
 }
-template <Scalar T>
+template <detail::Written T>
 void merge(HeadsView<T> out_a, LseView<Compute<T>> lse_a,
            HeadsView<const std::type_identity_t<T>> out_b,
            LseView<const Compute<std::type_identity_t<T>>> lse_b) {

@@ -7,6 +7,7 @@
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/linear.hpp>
 #include <posenc/attention/multi_head_workspace.hpp>
+#include <posenc/attention/refused_calls.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/arithmetic.hpp>
@@ -68,7 +69,7 @@ POSENC_BEGIN
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
 /// Const calls may run on several threads at once, each with a workspace of its own.
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
-class MultiHeadAttention {
+class MultiHeadAttention : detail::RefusedForward<T> {
   static_assert(
       std::same_as<T, float> || std::same_as<T, double>,
       "posenc::MultiHeadAttention: T must be float or double, which Eigen's products need");
@@ -86,6 +87,8 @@ class MultiHeadAttention {
                 "randomize(seed); see posenc/attention/linear.hpp");
 
  public:
+  using detail::RefusedForward<T>::forward;
+
   /// Parameters are zero until they are set or randomize()d.
   ///   Throws: ConfigError.
   explicit MultiHeadAttention(const MultiHeadAttentionConfig& config, Rotary rotary = {},

@@ -182,7 +182,7 @@ class Alibi {
   /// tile(i, j) += -scale * slope[head] * distance(query i, key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError.
-  template <std::floating_point Real>
+  template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Alibi::add", head, query_positions, key_positions, tile);

@@ -9,6 +9,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ class Fire {
   /// tile(i, j) += f_head(x of query i and key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError.
-  template <std::floating_point Real>
+  template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("Fire::add", head, query_positions, key_positions, tile);

@@ -126,8 +126,10 @@ class T5Buckets {
 ///   Shapes:   table [buckets, H]
 ///   Accuracy: the table's value, and the rounding of the sum
 ///   Source:   as T5Buckets
-template <Scalar T>
+template <class T>
 class T5Bias {
+  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+
  public:
   ///   Throws: ConfigError; ShapeError where the table has not `buckets` rows
   T5Bias(MatrixView<const T> table, const T5BiasConfig& config) : table_(table), buckets_(config) {
@@ -144,7 +146,7 @@ class T5Bias {
   /// tile(i, j) += table[bucket(key j - query i), head].
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
-  template <std::floating_point Real>
+  template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     check("T5Bias::add", head, query_positions, key_positions, tile);
@@ -162,7 +164,7 @@ class T5Bias {
   ///   Types:  a call's sums are double, and rounded once to be added to the table
   ///   Shapes: grad [Sq, Sk]; grad_table as the table
   ///   Throws: ShapeError
-  template <std::floating_point Real, std::floating_point Gradient>
+  template <std::floating_point Real, detail::WrittenTile Gradient>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     MatrixView<Gradient> grad_table) const {

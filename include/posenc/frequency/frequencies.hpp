@@ -104,9 +104,20 @@ concept LengthFrequencyRule = requires(const R& rule, Index length) {
 namespace detail {
 
 /// Calls frequencies(rule) from inside classes that have a member of that name.
-template <FrequencyRule R>
+template <class R>
 Frequencies evaluate(const R& rule) {
-  return frequencies(rule);
+  static_assert(
+      FrequencyRule<R> || !LengthFrequencyRule<R>,
+      "posenc: the frequencies of this rule depend on the length of the sequence, which must be "
+      "given: Rope<...>(frequencies(rule, length))");
+  static_assert(FrequencyRule<R> || LengthFrequencyRule<R>,
+                "posenc: this is no frequency rule: a rule is a struct of settings with a function "
+                "`posenc::Frequencies frequencies(const Rule&)` beside it, in its own namespace");
+  if constexpr (FrequencyRule<R>) {
+    return frequencies(rule);
+  } else {
+    return Frequencies(std::vector<DoubleDouble>{});
+  }
 }
 
 // Checks shared by the rules; `rule` is the name that messages carry.

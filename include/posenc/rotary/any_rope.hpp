@@ -76,7 +76,7 @@ class AnyRotationTable : public detail::TableCalls<AnyRotationTable<Real>, Real>
   template <class, std::floating_point>
   friend class detail::TableCalls;
 
-  template <Scalar T, std::size_t Count, class Device>
+  template <detail::Written T, std::size_t Count, class Device>
   void apply(detail::RotaryCall call, const Device& device,
              const std::array<detail::Rotated<T>, Count>& tensors) const {
     visit([&](const auto& table) {
@@ -166,7 +166,7 @@ class AnyRope : public detail::RotaryCalls<AnyRope> {
   template <class>
   friend class detail::RotaryCalls;
 
-  template <Scalar T, std::size_t Count, class Device>
+  template <detail::Written T, std::size_t Count, class Device>
   void apply(detail::RotaryCall call, const Device& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
              const Positions& positions) const {
@@ -187,18 +187,18 @@ class AnyRope : public detail::RotaryCalls<AnyRope> {
 };
 
 /// shift_keys() of the rope that is held; deltas are Positions or one number an axis.
-template <class Device, Scalar T, class Deltas = std::initializer_list<Index>>
+template <class Device, detail::Written T, class Deltas = std::initializer_list<Index>>
 void shift_keys(const Device& device, HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
   rope.visit([&](const auto& typed) { shift_keys(device, k, typed, deltas); });
 }
-template <Scalar T, class Deltas = std::initializer_list<Index>>
+template <detail::Written T, class Deltas = std::initializer_list<Index>>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
   shift_keys(detail::CallingThread(), k, rope, deltas);
 }
 
 /// rerotate() of the ropes that are held.
 ///   Throws: as there; ConfigError where they are of two kinds
-template <class Device, Scalar T>
+template <class Device, detail::Written T>
 void rerotate(const Device& device, HeadsView<T> k, const AnyRope& from,
               const Positions& from_positions, const AnyRope& to, const Positions& to_positions) {
   from.visit([&]<class From>(const From& old) {
@@ -211,7 +211,7 @@ void rerotate(const Device& device, HeadsView<T> k, const AnyRope& from,
     });
   });
 }
-template <Scalar T>
+template <detail::Written T>
 void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
               const AnyRope& to, const Positions& to_positions) {
   rerotate(detail::CallingThread(), k, from, from_positions, to, to_positions);

@@ -84,7 +84,7 @@ class ChatGlmRope : public detail::RotaryCalls<ChatGlmRope> {
   template <class>
   friend class detail::RotaryCalls;
 
-  template <Scalar T, std::size_t Count, class Device>
+  template <detail::Written T, std::size_t Count, class Device>
   void apply(detail::RotaryCall call, const Device& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
              const Positions& positions) const {
@@ -109,23 +109,23 @@ class ChatGlmRope : public detail::RotaryCalls<ChatGlmRope> {
 };
 
 /// shift_keys() for both halves; deltas are Positions or one number an axis.
-template <Scalar T, class Deltas = std::initializer_list<Index>>
+template <detail::Written T, class Deltas = std::initializer_list<Index>>
 void shift_keys(HeadsView<T> k, const ChatGlmRope& rope, const Deltas& deltas) {
   shift_keys(k, rope.both_halves(), deltas);
 }
-template <class Device, Scalar T, class Deltas = std::initializer_list<Index>>
+template <class Device, detail::Written T, class Deltas = std::initializer_list<Index>>
 void shift_keys(const Device& device, HeadsView<T> k, const ChatGlmRope& rope,
                 const Deltas& deltas) {
   shift_keys(device, k, rope.both_halves(), deltas);
 }
 
 /// rerotate() for both halves.
-template <Scalar T>
+template <detail::Written T>
 void rerotate(HeadsView<T> k, const ChatGlmRope& from, const Positions& from_positions,
               const ChatGlmRope& to, const Positions& to_positions) {
   rerotate(k, from.both_halves(), from_positions, to.both_halves(), to_positions);
 }
-template <class Device, Scalar T>
+template <class Device, detail::Written T>
 void rerotate(const Device& device, HeadsView<T> k, const ChatGlmRope& from,
               const Positions& from_positions, const ChatGlmRope& to,
               const Positions& to_positions) {

@@ -51,8 +51,10 @@ POSENC_BEGIN
 ///             grid, cost little. 80 KB of stack, no allocation
 ///   The rest as Rope says; its attention factor is 1, so that inverse is adjoint. Where all but one of a pair's frequencies are 0, its bits are those of a
 ///   Rope on that axis.
-template <class Pairing>
+template <class Pairing = detail::NoPairing>
 class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   /// inv_freq [axes, heads, rotary_dim / 2], taken as exact.
   ///   Throws: ConfigError
@@ -101,7 +103,7 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
 
   static constexpr Index block = 16;  // tokens at a time
 
-  template <Scalar T, std::size_t Count, class Device>
+  template <detail::Written T, std::size_t Count, class Device>
   void apply(detail::RotaryCall call, const Device& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
              const Positions& positions) const {
@@ -136,7 +138,7 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
   }
 
   /// Rotates the tokens that `angles` has taken, in batch rows [b, b + rows).
-  template <Scalar T, std::size_t Count>
+  template <detail::Written T, std::size_t Count>
   void rotate_tokens(detail::RotaryCall call, const std::array<detail::Rotated<T>, Count>& tensors,
                      detail::MixedAngles& angles, Index b, Index rows, Index s,
                      Index seq) const noexcept {
@@ -173,7 +175,7 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
     }
   }
 
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_head(const detail::Rotated<T>& x, Index b, Index s, Index tokens, Index head,
                    Index first, Index count, detail::AngleRows<Compute<T>> turns) const noexcept {
     const detail::Rotated<T> of_head{slice_heads(x.in, head, 1), slice_heads(x.out, head, 1)};
@@ -181,7 +183,7 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
   }
 
   /// Rows of one head lie apart: they are asked for while their angles are made.
-  template <Scalar T>
+  template <detail::Written T>
   void prefetch_head(const HeadsView<T>& x, Index b, Index rows, Index s, Index tokens,
                      Index head) const noexcept {
     const auto bytes = static_cast<Index>(sizeof(T)) * 2 * slice_.pairs;

@@ -40,3 +40,23 @@ static_assert(std::is_trivially_copyable_v<Interleaved>);
 static_assert(std::is_trivially_copyable_v<HalfRotate>);
 
 POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+/// What stands where no pairing was named.
+struct NoPairing {};
+
+template <class P>
+inline constexpr bool is_pairing = requires {
+  P::first(Index{}, Index{});
+  P::second(Index{}, Index{});
+};
+
+}  // namespace detail
+
+#define POSENC_DETAIL_PAIRING_RULE                                              \
+  "posenc: the pairing has no default, it must be named: Rope<Interleaved> or " \
+  "Rope<HalfRotate>, see posenc/rotary/pairing.hpp (AnyRope where it is known at run time only)"
+
+POSENC_END

@@ -21,13 +21,13 @@ POSENC_BEGIN
 
 namespace detail {
 
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView<T> k) {
   check_rotation<T>(function, k, k, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
 /// Rotates one tensor in place by angles(b, s, first, count, cos, sin), m cos and m sin of one position.
-template <class Pairing, class Device, Scalar T, class Angles>
+template <class Pairing, class Device, detail::Written T, class Angles>
 void rotate_by(const Device& device, HeadsView<T> k, RotarySlice slice, bool shared,
                const Angles& angles) {
   using C = Compute<T>;
@@ -43,7 +43,7 @@ void rotate_by(const Device& device, HeadsView<T> k, RotarySlice slice, bool sha
 }
 
 /// A delta for each key.
-template <class Device, class Pairing, Scalar T>
+template <class Device, class Pairing, detail::Written T>
 void shift(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
            const Positions& deltas) {
   using C = Compute<T>;
@@ -57,7 +57,7 @@ void shift(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
 }
 
 /// One delta for all keys.
-template <class Device, class Pairing, Scalar T>
+template <class Device, class Pairing, detail::Written T>
 void shift_all(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
                const Positions& delta) {
   using C = Compute<T>;
@@ -100,7 +100,7 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
 ///   Accuracy: as Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of itself.
 ///             Angles under AnglePolicy::HfFloat32 do not add up; there, rerotate() is the one to
 ///             take
-template <class Device, class Pairing, Scalar T>
+template <class Device, class Pairing, detail::Written T>
 void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
                 const Positions& deltas) {
   constexpr auto function = "shift_keys";
@@ -109,13 +109,13 @@ void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
   detail::check_reach(function, rope.oscillator(), deltas);
   detail::shift(device, k, rope, deltas);
 }
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
   shift_keys(detail::CallingThread(), k, rope, deltas);
 }
 
 /// The same delta for all keys, one an axis: a context shift by -n is {-n}.
-template <class Device, class Pairing, Scalar T>
+template <class Device, class Pairing, detail::Written T>
 void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
                 std::span<const Index> delta_of_axis) {
   constexpr auto function = "shift_keys";
@@ -130,16 +130,16 @@ void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
   detail::check_reach(function, rope.oscillator(), delta);
   detail::shift_all(device, k, rope, delta);
 }
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, std::span<const Index> delta_of_axis) {
   shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
 }
-template <class Device, class Pairing, Scalar T>
+template <class Device, class Pairing, detail::Written T>
 void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
                 std::initializer_list<Index> delta_of_axis) {
   shift_keys(device, k, rope, std::span<const Index>(delta_of_axis.begin(), delta_of_axis.size()));
 }
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope,
                 std::initializer_list<Index> delta_of_axis) {
   shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
@@ -154,7 +154,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope,
 ///   Accuracy: as Rope for angles up to 2^40; of 24 million pairs none was more than 4 ulp of its
 ///             norm (5 in double) away from what `to` makes of the original key
 ///   Cost:     one pass over k; an angle in double-double a pair and position. No allocation
-template <class Device, class Pairing, Scalar T>
+template <class Device, class Pairing, detail::Written T>
 void rerotate(const Device& device, HeadsView<T> k, const Rope<Pairing>& from,
               const Positions& from_positions, const Rope<Pairing>& to,
               const Positions& to_positions) {
@@ -188,7 +188,7 @@ void rerotate(const Device& device, HeadsView<T> k, const Rope<Pairing>& from,
   detail::rotate_by<Pairing>(device, k, {to.rotary_offset(), to.rotary_dim() / 2},
                              from_positions.batch() == 1 && to_positions.batch() == 1, angles);
 }
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
               const Rope<Pairing>& to, const Positions& to_positions) {
   rerotate(detail::CallingThread(), k, from, from_positions, to, to_positions);

@@ -39,8 +39,10 @@ POSENC_BEGIN
 ///   Cost:     one pass over x; angles once a position for all heads and tensors. No allocation
 ///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding, with an
 ///             Eigen device first or without: rotary/rotary_calls.hpp
-template <class Pairing>
+template <class Pairing = detail::NoPairing>
 class Rope : public detail::RotaryCalls<Rope<Pairing>> {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   /// From frequencies; rotary_offset is the first rotary channel of a head (DeepSeek puts its
   /// rotary part last), axes tells which axis of the positions turns each pair, policy how angles
@@ -58,7 +60,7 @@ class Rope : public detail::RotaryCalls<Rope<Pairing>> {
 
   /// From a scaling rule: Unscaled, YarnScaling, Llama3Scaling, ... or a user's own. Rules that
   /// depend on the length are evaluated first: Rope(frequencies(rule, length)).
-  template <FrequencyRule Rule>
+  template <class Rule>
   explicit Rope(const Rule& rule, Index rotary_offset = 0, PairAxes axes = {},
                 AnglePolicy policy = AnglePolicy::Exact)
       : Rope(detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
@@ -74,12 +76,14 @@ class Rope : public detail::RotaryCalls<Rope<Pairing>> {
 
   /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
   /// pass.
-  template <std::floating_point Real>
-  RotationTable<Pairing, Real> table(const Positions& positions) const {
+  template <detail::TableReal Real>
+  RotationTable<Pairing, typename detail::CheckTableReal<Real>::type> table(
+      const Positions& positions) const {
     return table<Real>(detail::CallingThread(), positions);
   }
-  template <std::floating_point Real, class Device>
-  RotationTable<Pairing, Real> table(const Device& device, const Positions& positions) const {
+  template <detail::TableReal Real, class Device>
+  RotationTable<Pairing, typename detail::CheckTableReal<Real>::type> table(
+      const Device& device, const Positions& positions) const {
     constexpr auto function = "Rope::table";
     detail::check_axes(function, positions, axes_.axis_count());
     detail::check_reach(function, oscillator_, positions);

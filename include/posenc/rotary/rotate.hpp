@@ -4,6 +4,7 @@
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate_heads.hpp>
@@ -18,6 +19,10 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+
+#define POSENC_DETAIL_ROTATION_RULE                                                             \
+  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
+  "like), all of one element type, positions a posenc::Positions; an Eigen device may come first"
 
 // The walk over tensors that Rope and RotationTable share: blocks of positions, their angles, and
 // the kernel over all heads.

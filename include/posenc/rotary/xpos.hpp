@@ -128,8 +128,10 @@ inline double power_of_2(double t, DoubleDouble e) noexcept {
 ///   Accuracy: as Rope; scales within 2^-51 of themselves
 ///   Cost:     as Rope, and about 25 vector operations more for each vector of doubles. No
 ///             allocation
-template <class Pairing>
+template <class Pairing = detail::NoPairing>
 class XPos {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   XPos(Frequencies frequencies, const XPosSettings& settings, Index rotary_offset = 0)
       : frequencies_(std::move(frequencies)),
@@ -155,71 +157,71 @@ class XPos {
     }
   }
 
-  template <FrequencyRule Rule>
+  template <class Rule>
   XPos(const Rule& rule, const XPosSettings& settings, Index rotary_offset = 0)
       : XPos(detail::evaluate(rule), settings, rotary_offset) {}
 
   /// q <- zeta^((p - c) / B) m R q in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate_queries(detail::CallingThread(), q, positions);
   }
   /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
   /// everywhere below.
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate_queries(const Device& device, HeadsView<T> q, const Positions& positions) const {
     apply<T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
   }
   /// k <- zeta^-((p - c) / B) m R k in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate_keys(detail::CallingThread(), k, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate_keys(const Device& device, HeadsView<T> k, const Positions& positions) const {
     apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
   /// The same into out, which is x itself or shares no memory with it; channels outside the rotary
   /// slice are copied.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
                            const Positions& positions) const {
     rotate_queries_into(detail::CallingThread(), q, out, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate_queries_into(const Device& device, HeadsView<const std::type_identity_t<T>> q,
                            HeadsView<T> out, const Positions& positions) const {
     apply<T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out}, positions,
              1);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys_into(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> out,
                         const Positions& positions) const {
     rotate_keys_into(detail::CallingThread(), k, out, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate_keys_into(const Device& device, HeadsView<const std::type_identity_t<T>> k,
                         HeadsView<T> out, const Positions& positions) const {
     apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
   }
 
   /// The transposed maps, which keep scale and attention factor: the backward pass.
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     adjoint_queries(detail::CallingThread(), grad_q, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void adjoint_queries(const Device& device, HeadsView<T> grad_q,
                        const Positions& positions) const {
     apply<T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
              positions, 1);
   }
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     adjoint_keys(detail::CallingThread(), grad_k, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void adjoint_keys(const Device& device, HeadsView<T> grad_k, const Positions& positions) const {
     apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
              -1);
@@ -227,11 +229,11 @@ class XPos {
 
   /// x <- m R x in place: the rotation alone, which is that of queries and keys at the centre. Scores of
   /// what is turned so do not decay.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate(HeadsView<T> x, const Positions& positions) const {
     rotate(detail::CallingThread(), x, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void rotate(const Device& device, HeadsView<T> x, const Positions& positions) const {
     apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
   }
@@ -254,14 +256,14 @@ class XPos {
  private:
   /// log2 of the largest scale: half of the type's exponents, so that scaled values and their
   /// products with others of their kind stay finite.
-  template <Scalar T>
+  template <detail::Written T>
   static constexpr double largest_exponent() {
     if constexpr (std::same_as<T, double>) return 511;
     if constexpr (std::same_as<T, float>) return 63;
     return std::isfinite(static_cast<float>(static_cast<T>(0x1p64F))) ? 63 : 7;
   }
 
-  template <Scalar T>
+  template <detail::Written T>
   void check_range(const char* function, const Positions& positions) const {
     if (slice_.pairs == 0) return;
     // zeta_0 is the smallest, so the first pair has the largest exponents.
@@ -295,7 +297,7 @@ class XPos {
     }
   }
 
-  template <Scalar T, class Device>
+  template <detail::Written T, class Device>
   void apply(const char* function, const Device& device, detail::Direction direction,
              const detail::Rotated<T>& x, const Positions& positions, double sign) const {
     detail::check_rotation<T>(function, x.in, x.out, slice_);

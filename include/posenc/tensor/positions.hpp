@@ -4,10 +4,12 @@
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <initializer_list>
 #include <span>
 #include <vector>
@@ -60,6 +62,23 @@ class Positions {
     Positions p = table(function, batch, static_cast<Index>(ids_of_batch.size()));
     for (const Index id : ids_of_batch) p.push(exact(function, id));
     return p;
+  }
+
+  // Numbers of other types.
+  template <class Ids>
+  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
+      ids(const Ids& ids_of_row) {
+    return ids(1, ids_of_row);
+  }
+  template <class Ids>
+  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
+      ids(Index, const Ids&) {
+    return refused<Ids>();
+  }
+  template <class Ids>
+  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
+      starts(const Ids&, Index) {
+    return refused<Ids>();
   }
 
   /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates.
@@ -185,6 +204,15 @@ class Positions {
   }
 
  private:
+  template <class Ids>
+  static Positions refused() {
+    static_assert(
+        detail::never<Ids>,
+        "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t: a vector, an "
+        "array or a span of them");
+    return range(0, 0);
+  }
+
   enum class Form { Range, Starts, Table };
   static constexpr Index exact_limit = Index{1} << 53;
 
