@@ -71,7 +71,7 @@ inline void check_causal(const char* function, Causal causal) {
 /// What q k is multiplied with, before it is rounded to the type that attention computes in.
 template <Scalar T>
 double checked_scale(const char* function, const AttentionOptions<T>& options, Index head_dim) {
-  constexpr double most = (std::numeric_limits<Compute<T>>::max)();
+  constexpr auto most = static_cast<double>((std::numeric_limits<Compute<T>>::max)());
   const double multiplier = options.softmax_scale_multiplier;
   if (!(multiplier > 0 && multiplier <= (std::numeric_limits<double>::max)())) {
     fail<ConfigError>(function, "softmax_scale_multiplier must be positive and finite but is ",
