@@ -35,6 +35,7 @@ POSENC_BEGIN
 ///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50, with the
 ///             farthest position of all axes. Nothing is written then
 ///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
+///             (inverse() without fma, where m is not 1: 3)
 ///   Cost:     one pass over x; angles once a position for all heads and tensors. No allocation
 template <class Pairing>
 class Rope {
