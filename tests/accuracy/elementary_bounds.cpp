@@ -26,7 +26,7 @@ Real of_lane(Real x, const Function& function) {
 
 template <class Real>
 void add_of(std::vector<Bound>& all, const std::string& type) {
-  const double largest = std::is_same_v<Real, float> ? 87 : 708;
+  const double largest = std::is_same_v<Real, float> ? 87 : 690;
   const auto check = [&](const std::string& name, Range range, double allowed, const auto& ours,
                          const auto& truth) {
     all.push_back({name + ", " + type, {range}, [=](const Point& p) {

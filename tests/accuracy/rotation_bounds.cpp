@@ -40,7 +40,8 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
     const auto allowed = [&](const Mpfr& with_c, const Mpfr& with_s) {
       const double off =
           is_float ? off_c * of(with_c) + off_s * of(with_s) : 4e-16 * (of(with_c) + of(with_s));
-      return static_cast<double>(m) * off + 2 * ulp<Real>(norm);
+      return static_cast<double>(m) * off +
+             (inverse && POSENC_HAS_FMA == 0 ? 3 : 2) * ulp<Real>(norm);
     };
     return std::max(distance(static_cast<double>(x[0]), first) / allowed(a, b),
                     distance(static_cast<double>(x[1]), second) / allowed(b, a));

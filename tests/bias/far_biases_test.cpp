@@ -90,8 +90,9 @@ TEST_CASE("KERPLE's logarithm in double where a search found it off", "[kerple]"
     return added<double>(Kerple({.form = KerpleForm::Logarithmic, .r1 = {r1}, .r2 = {r2}}),
                          distance, 0);
   };
-  const auto want = [](long double r1, long double r2, long double distance) {
-    return static_cast<double>(-r1 * std::log1p(r2 * distance));
+  const auto want = [](double r1, double r2, double distance) {
+    const auto product = static_cast<long double>(r2) * static_cast<long double>(distance);
+    return static_cast<double>(-static_cast<long double>(r1) * std::log1p(product));
   };
   for (const auto& [r1, r2, d] :
        {std::array{0.10173720059594915, 0.0016394389592601255, 0.17984440371916047},
