@@ -184,14 +184,15 @@ plot data index 'times' using 1:3 with linespoints lt 2 ps 0.8 title 'all of the
   '' index 'times' using 1:2 with linespoints lt 1 ps 0.8 title 'from the cache'
 unset logscale
 set title 'memory of the cache'
+set xlabel 'tokens that it has room for'
 set ylabel 'KiB'
 set format y '%g'
 set xtics 256
 set xrange [0:1024]
 set yrange [0:1150]
-plot data index 'memory' using 1:2 with lines lt 1 title 'float', \
-  '' index 'memory' using 1:3 with lines lt 2 title 'bfloat16, half', \
-  '' index 'memory' using 1:4 with lines lt 3 title 'bfloat16, ring for a window of 128'
+plot data index 'memory' using 1:2 with linespoints ps 0.7 lt 1 title 'float', \
+  '' index 'memory' using 1:3 with linespoints ps 0.7 lt 2 title 'bfloat16, half', \
+  '' index 'memory' using 1:4 with linespoints ps 0.7 lt 3 title 'bfloat16, ring for a window of 128'
 unset multiplot
 )";
   return figure;
@@ -236,15 +237,15 @@ void show_cached_decoding(Tour& tour) {
           scientific(late), " in that of the last."));
 
   Tokens timed = tokens;
-  Eigen::MatrixXd times(5, 3), memory(16, 4);
+  Eigen::MatrixXd times(5, 3), memory(8, 4);
   for (Index n = 0; n < 5; ++n) {
     const Index count = Index{16} << n;
     const Times measured = times_at(timed, count);
     times.row(n) << static_cast<double>(count), measured.cached, measured.again;
   }
-  for (Index n = 0; n < 16; ++n) {
+  for (Index n = 0; n < 8; ++n) {
     posenc::KvCacheConfig config = whole();
-    config.capacity = 64 * (n + 1);
+    config.capacity = 128 * (n + 1);
     memory.row(n) << static_cast<double>(config.capacity), kibibytes<float>(config),
         kibibytes<Eigen::bfloat16>(config), kibibytes<Eigen::bfloat16>(ring());
   }
@@ -255,8 +256,8 @@ void show_cached_decoding(Tour& tour) {
           grouped(std::llround(times(4, 2))),
           " if the attention of all of them is computed again, ",
           fixed(times(4, 2) / times(4, 1), 0), " times as long. Right: the price is memory, ",
-          grouped(std::llround(memory(15, 1))), " KiB for ", grouped(length), " tokens in float, ",
-          fixed(memory(15, 2), 0), " in 16 bits. A ring keeps its ", fixed(memory(15, 3), 0),
+          grouped(std::llround(memory(7, 1))), " KiB for ", grouped(length), " tokens in float, ",
+          fixed(memory(7, 2), 0), " in 16 bits. A ring keeps its ", fixed(memory(7, 3), 0),
           " KiB however long the text becomes."));
 }
 

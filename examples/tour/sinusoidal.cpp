@@ -113,7 +113,7 @@ Figure path(const Eigen::MatrixXd& points) {  // x, y, z, position
 unset key
 set border 4095 linewidth 0.4 linecolor '#888888'
 set tics textcolor '#000000'
-set view 62,38,0.95,1.1
+set view 60,110,0.95,1.1
 set xyplane 0
 set xlabel 'direction 1'
 set ylabel 'direction 2'
@@ -123,7 +123,7 @@ set tics 2
 set xtics offset 0,-0.3
 set cbtics (0, 16, 32, 48, 64, 80, 96, 112, 127)
 set cbrange [0:127]
-set colorbox user origin 0.89,0.25 size 0.02,0.5
+set colorbox user origin 0.89,0.36 size 0.02,0.46
 splot data index 'path' using 1:2:3:4 with lines lc palette lw 2, \
   '' index 'path' using 1:2:3:4 every 64 with points pt 7 ps 0.6 lc palette, \
   '' index 'path' using 1:2:3:(sprintf('%d', $4)) every 128 with labels offset 1.2,0.9 tc '#000000'
