@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 namespace tour {
 
@@ -14,45 +15,52 @@ namespace {
 
 constexpr Index seq = 64;
 
-/// The bias of one head as attention adds it.
-Eigen::MatrixXd bias_of(const posenc::Alibi& alibi, Index head) {
+/// e^bias of one head: what its bias multiplies the weights by, but for their sum.
+Eigen::MatrixXd factor_of(const posenc::Alibi& alibi, Index head) {
   std::vector<double> positions(static_cast<std::size_t>(seq));
   std::iota(positions.begin(), positions.end(), 0.0);
   Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> tile(seq, seq);
+  // excerpt: alibi_bias 2
   tile.setZero();
   alibi.add(head, positions, positions, posenc::table_view(tile));
-  return tile;
+  return tile.array().exp();  // what the weights are multiplied by
+  // end of excerpt
 }
 
 Eigen::MatrixXd slopes_of(Index count) {
+  // excerpt: alibi_slopes
   const std::vector<double> slopes = posenc::alibi_slopes(count);
   return Eigen::Map<const Eigen::VectorXd>(slopes.data(), count);
+  // end of excerpt
 }
 
 }  // namespace
 
 void show_alibi_bias(Tour& tour) {
   constexpr Index count = 8;
+  // excerpt: alibi_bias 1
   const posenc::Alibi alibi({.heads = count, .form = posenc::AlibiForm::Causal});
+  // end of excerpt
+  std::string slope_names;
+  for (const double slope : alibi.slopes()) slope_names += cat("1/", fixed(1 / slope, 0), ' ');
   Figure figure{.name = "alibi_bias",
-                .title = "ALiBi's bias for each of eight heads",
+                .title = "e^bias of ALiBi for each of eight heads",
                 .width = 960,
                 .height = 540};
-  for (Index h = 0; h < count; ++h) figure.blocks.push_back({cat("head", h), bias_of(alibi, h)});
-  figure.commands = magnitude_palette() +
+  for (Index h = 0; h < count; ++h) figure.blocks.push_back({cat("head", h), factor_of(alibi, h)});
+  figure.commands = magnitude_palette() + cat("slopes = '", slope_names, "'\n") +
                     R"(set multiplot layout 2,4 margins 0.075,0.89,0.12,0.87 spacing 0.02,0.09 \
-  title 'ALiBi bias, 8 heads, 64 tokens, causal (white: masked keys)'
+  title 'ALiBi: e^{bias} of 8 heads, 64 tokens, causal (white: masked keys)'
 unset key
-set cbrange [-8:0]
+set cbrange [0:1]
 set xrange [-0.5:63.5]
 set yrange [63.5:-0.5]
 set xtics 16
 set ytics 16
-slopes = '1/2 1/4 1/8 1/16 1/32 1/64 1/128 1/256'
 do for [h = 0:7] {
   if (h < 4) { set xlabel ''; set format x '' } else { set xlabel 'key'; set format x '%g' }
   if (h % 4 == 0) { set ylabel 'query'; set format y '%g' } else { set ylabel ''; set format y '' }
-  if (h == 3) { set colorbox user origin 0.905,0.12 size 0.016,0.75; set cblabel 'bias (-8 and below: dark)' } else { unset colorbox }
+  if (h == 3) { set colorbox user origin 0.905,0.12 size 0.016,0.75; set cblabel 'e^{bias}: a weight is multiplied by this' } else { unset colorbox }
   set title 'head '.h.', slope '.word(slopes, h + 1) offset 0,-0.6
   plot data index 'head'.h matrix using 1:2:($1 > $2 ? NaN : $3) with image
 }
@@ -64,11 +72,14 @@ unset multiplot
       "ALiBi changes neither embeddings nor queries and keys. It takes slope * distance off each "
       "score before the softmax, so that a weight is multiplied by e^(-slope * distance). Nothing "
       "of size S x S is stored: `alibi.add` works on the tile at hand.");
-  tour.report.picture(figure,
-                      cat("Each head has its own window: a weight falls to 1/e within ", reach(0),
-                          " positions in head 0, the steepest, and within ", reach(7),
-                          " in head 7. At distance 63 the bias is ", fixed(-slopes[0] * 63, 1),
-                          " in head 0 and ", fixed(-slopes[7] * 63, 2), " in head 7."));
+  tour.report.picture(
+      figure,
+      cat("Yellow: the key counts as without a bias; dark: it does not count. Each head has its "
+          "own window: a weight falls to 1/e = 0.37 within ",
+          reach(0), " positions in head 0, the steepest, and within ", reach(7),
+          " in head 7. At distance 63 the bias is ", fixed(-slopes[0] * 63, 1), " in head 0 and ",
+          fixed(-slopes[7] * 63, 2), " in head 7, so that a weight is multiplied by ",
+          compact(std::exp(-slopes[0] * 63)), " and ", fixed(std::exp(-slopes[7] * 63), 2), "."));
 }
 
 void show_alibi_slopes(Tour& tour) {

@@ -3,10 +3,12 @@
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include "random.hpp"
+#include "stopwatch.hpp"
 #include <posenc/posenc.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -124,26 +126,74 @@ posenc::KvCacheConfig ring() {
   return {.kv_heads = kv_heads, .head_dim = dim, .window = window, .max_append = chunk};
 }
 
-Figure picture(const Eigen::MatrixXd& columns) {
+/// Microseconds for the token at the end of `count` tokens: its own attention over a cache, and
+/// that of all of them again, as without one.
+struct Times {
+  double cached = 0, again = 0;
+};
+
+Times times_at(Tokens& tokens, Index count) {
+  const auto part = [](auto& x, Index first, Index n) {
+    return posenc::slice_seq(posenc::bshd(x), first, n);
+  };
+  Heads<float> out(1, length, query_heads, dim);
+  posenc::KvCache<float> cache(whole());
+  cache.append(0, part(tokens.k, 0, count), part(tokens.v, 0, count));
+  const Index slots[] = {0};
+  // excerpt: cached_decoding
+  const auto cached = [&] {  // the last query over the keys and values of the cache
+    posenc::attention(part(tokens.q, count - 1, 1), cache, slots, part(out, 0, 1),
+                      options_of<float>(0));
+  };
+  const auto again = [&] {  // every query over every key
+    posenc::attention(part(tokens.q, 0, count), part(tokens.k, 0, count), part(tokens.v, 0, count),
+                      part(out, 0, count), options_of<float>(0));
+  };
+  // end of excerpt
+  return {nanoseconds(cached, 3) / 1000, nanoseconds(again, 3) / 1000};
+}
+
+/// Bytes of a cache that has room for so many tokens.
+template <class S>
+double kibibytes(const posenc::KvCacheConfig& config) {
+  // excerpt: cached_decoding
+  return static_cast<double>(posenc::KvCache<S>(config).bytes()) / 1024;
+  // end of excerpt
+}
+
+/// times: tokens, cached, again; memory: tokens, float, bfloat16, ring of bfloat16.
+Figure picture(const Eigen::MatrixXd& times, const Eigen::MatrixXd& memory) {
   Figure figure{.name = "cached_decoding",
-                .title = "Error of the output at each position, for caches of three types",
-                .height = 380,
-                .blocks = {{"errors", columns}}};
-  figure.commands = R"(set title 'Attention from a cache: error of the output, by position'
-set xlabel 'position'
-set ylabel 'error / size of the output'
+                .title = "Time of one more token with and without a cache, and memory of caches",
+                .width = 960,
+                .height = 430,
+                .blocks = {{"times", times}, {"memory", memory}}};
+  figure.commands = R"(set multiplot layout 1,2 margins 0.085,0.985,0.15,0.9 spacing 0.1,0
+set grid lc '#dddddd'
+set key top left reverse Left
+set title 'attention of one more token (measured here)'
+set xlabel 'tokens so far'
+set ylabel 'microseconds, logarithmic'
+set logscale x 2
 set logscale y
 set format y '10^{%L}'
+set xtics (16, 32, 64, 128, 256)
+set xrange [14:295]
+set yrange [*:*]
+plot data index 'times' using 1:3 with linespoints lt 2 ps 0.8 title 'all of them again', \
+  '' index 'times' using 1:2 with linespoints lt 1 ps 0.8 title 'from the cache'
+unset logscale
+set title 'memory of the cache'
+set xlabel 'tokens that it has room for'
+set ylabel 'KiB'
+set format y '%g'
+set xtics 256
 set xrange [0:1024]
-set yrange [1e-8:3e-2]
-set xtics 128
-set grid lc '#dddddd'
-set key at graph 0.98,0.66 title 'stored as'
-set label 1 'prompt | a token at a time' at 384, 1.4e-2 center font 'sans-serif,11'
-set arrow 1 from 384, 1e-8 to 384, 1e-2 nohead dt 2 lc '#444444'
-plot data index 'errors' using 0:3 with lines lw 1 lt 2 title 'bfloat16', \
-  '' index 'errors' using 0:2 with lines lw 1 lt 3 title 'half', \
-  '' index 'errors' using 0:1 with lines lw 1 lt 1 title 'float'
+set yrange [0:1150]
+plot data index 'memory' using 1:2 with linespoints ps 0.7 lt 1 title 'float', \
+  '' index 'memory' using 1:3 with linespoints ps 0.7 lt 2 title 'bfloat16, half', \
+  '' index 'memory' using 1:4 with linespoints ps 0.7 lt 3 title 'bfloat16, ring for a window of 128'
+unset multiplot
 )";
   return figure;
 }
@@ -176,18 +226,39 @@ void show_cached_decoding(Tour& tour) {
         "largest error"},
        {in_float.row, in_half.row, in_bfloat16.row, ring_float.row, ring_bfloat16.row}});
 
-  Eigen::MatrixXd columns(length, 3);
-  columns << in_float.error, in_half.error, in_bfloat16.error;
-  const double early = columns.col(2).head(prompt).mean(),
-               late = columns.col(2).tail(prompt).mean();
-  report.picture(
-      picture(columns),
+  const double early = in_bfloat16.error.head(prompt).mean(),
+               late = in_bfloat16.error.tail(prompt).mean();
+  report.paragraph(
       cat("What is stored decides the error: half keeps 11 bits and bfloat16 8, so bfloat16's is ",
           fixed(in_bfloat16.error.mean() / in_half.error.mean(), 1),
           " times that of half in the mean; sums are in float all the same. The error does not "
-          "grow with the text (bfloat16: ",
-          scientific(early), " in the first ", prompt, " positions, ", scientific(late),
-          " in the last), and nothing shows where the prompt ends."));
+          "grow with the text: bfloat16 has ",
+          scientific(early), " in the mean of the first ", prompt, " positions and ",
+          scientific(late), " in that of the last."));
+
+  Tokens timed = tokens;
+  Eigen::MatrixXd times(5, 3), memory(8, 4);
+  for (Index n = 0; n < 5; ++n) {
+    const Index count = Index{16} << n;
+    const Times measured = times_at(timed, count);
+    times.row(n) << static_cast<double>(count), measured.cached, measured.again;
+  }
+  for (Index n = 0; n < 8; ++n) {
+    posenc::KvCacheConfig config = whole();
+    config.capacity = 128 * (n + 1);
+    memory.row(n) << static_cast<double>(config.capacity), kibibytes<float>(config),
+        kibibytes<Eigen::bfloat16>(config), kibibytes<Eigen::bfloat16>(ring());
+  }
+  report.picture(
+      picture(times, memory),
+      cat("Left, both axes logarithmic: after 256 tokens one more takes ",
+          grouped(std::llround(times(4, 1))), " microseconds from the cache, and ",
+          grouped(std::llround(times(4, 2))),
+          " if the attention of all of them is computed again, ",
+          fixed(times(4, 2) / times(4, 1), 0), " times as long. Right: the price is memory, ",
+          grouped(std::llround(memory(7, 1))), " KiB for ", grouped(length), " tokens in float, ",
+          fixed(memory(7, 2), 0), " in 16 bits. A ring keeps its ", fixed(memory(7, 3), 0),
+          " KiB however long the text becomes."));
 }
 
 }  // namespace tour

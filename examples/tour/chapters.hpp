@@ -15,6 +15,7 @@ struct Tour {
 // Each is one section; main.cpp gives their order and titles.
 
 void show_build_and_shapes(Tour& tour);
+void show_where_position_enters(Tour& tour);
 void show_parameters(Tour& tour);
 void show_comparison(Tour& tour);
 
@@ -30,6 +31,9 @@ void show_rope_curves(Tour& tour);
 void show_rotated_vector(Tour& tour);
 void show_rotation_arrows(Tour& tour);
 void show_relative_scores(Tour& tour);
+void show_rope_on_grid(Tour& tour);
+void show_mrope(Tour& tour);
+void show_xpos(Tour& tour);
 
 void show_scaled_wavelengths(Tour& tour);
 void show_angles_past_training(Tour& tour);
@@ -44,6 +48,7 @@ void show_permutation(Tour& tour);
 void show_causal_leakage(Tour& tour);
 void show_cached_decoding(Tour& tour);
 
+void show_position_similarity(Tour& tour);
 void show_properties(Tour& tour);
 void show_accuracy(Tour& tour);
 

@@ -25,9 +25,9 @@ template <class Call>
 std::string verdict(const Call& call, const std::string& remark) {
   try {
     call();
-    return "yes, runs; " + remark;
+    return "runs" + remark;
   } catch (const posenc::PositionError&) {
-    return "no, PositionError";
+    return "refuses: PositionError";
   }
 }
 
@@ -45,9 +45,7 @@ double similarity_around_64(const Matrix& codes) {
   return static_cast<double>(sum / near.squaredNorm()) / static_cast<double>(count);
 }
 
-Row none() {
-  return {"none", "nowhere", "0", "yes, runs; order unknown", "1 at any distance", "0"};
-}
+Row none() { return {"none", "nowhere", "0", "runs, order unknown", "1 at any distance", "0"}; }
 
 Row sinusoidal() {
   const posenc::Sinusoidal encoding(
@@ -57,7 +55,7 @@ Row sinusoidal() {
   return {"sinusoidal",
           "X += P",
           "0",
-          verdict([&] { run(untrained()); }, "slow channels take new values"),
+          verdict([&] { run(untrained()); }, ", slow channels take new values"),
           fixed(similarity_around_64(increments(encoding, trained(), width)), 2),
           cost([&] { run(trained()); })};
 }
@@ -91,7 +89,7 @@ Row rope() {
   return {"RoPE",
           "q, k turned",
           "0",
-          verdict([&] { run(untrained()); }, "slow pairs reach new angles"),
+          verdict([&] { run(untrained()); }, ", slow pairs reach new angles"),
           fixed(similarity_around_64(turned), 2),
           cost([&] { run(trained()); })};
 }
@@ -110,7 +108,7 @@ Row alibi() {
   return {"ALiBi",
           "scores += bias",
           "0",
-          verdict([&] { run(untrained()); }, "far keys fade"),
+          verdict([&] { run(untrained()); }, ", far keys fade"),
           cat("weights times ", factor(0), " to ", factor(layer_heads - 1), ", by head"),
           cost([&] { run(trained()); })};
 }
@@ -119,17 +117,20 @@ Row alibi() {
 
 void show_comparison(Tour& tour) {
   tour.report.paragraph(cat(
-      "Decay says how alike two positions 64 apart look to attention, where a position and itself "
-      "make 1: the mean over distances 48 to 80. The cost is measured here and now: one thread, "
+      "Similarity says how alike two positions 64 apart look to attention, where a position and "
+      "itself make 1: the mean over distances 48 to 80, for RoPE that of a query and a key of "
+      "ones; "
+      "for ALiBi the factor on a weight at distance 64. The cost is measured here and now: one "
+      "thread, "
       "float32, ",
       seq, " tokens, model width ", width, ", ", layer_heads, " heads of ", dim,
       ", in nanoseconds a token, the fastest of 15 runs. RoPE's holds cos and sin, queries and "
       "keys; ALiBi's grows with "
       "the number of keys, here ",
       seq, " a head."));
-  tour.report.table({"The encodings compared",
-                     {"encoding", "injected", "trained parameters", "past the trained length",
-                      "decay at distance 64", "ns a token"},
+  tour.report.table({"Price and similarity",
+                     {"encoding", "where it enters", "trained parameters",
+                      "past the trained length", "similarity at distance 64", "ns a token"},
                      {none(), sinusoidal(), learned(), rope(), alibi()}});
 }
 

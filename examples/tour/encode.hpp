@@ -25,6 +25,10 @@ Eigen::MatrixXd rows_of(const View& view) {
   return rows;
 }
 
+/// Share of the channels that take no value at positions 64 .. 127 that they did not take, to within
+/// 1 % of their range, at 0 .. 63, the trained length. codes [128, channels]
+double share_in_trained_range(const Eigen::MatrixXd& codes);
+
 /// A table of random rows, mean 0: what a learned table is before training.
 Matrix random_table(Index rows, Index width, std::uint64_t seed, double deviation = 1);
 

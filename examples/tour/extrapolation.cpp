@@ -10,22 +10,6 @@ namespace tour {
 
 namespace {
 
-/// Share of the channels that take no value past the trained length that they did not take, to
-/// within 1 %, before it. codes [sample_length, channels]
-double share_in_trained_range(const Eigen::MatrixXd& codes) {
-  Index inside = 0;
-  for (Index c = 0; c < codes.cols(); ++c) {
-    const auto trained = codes.col(c).head(trained_length),
-               rest = codes.col(c).tail(trained_length);
-    const double slack = 0.01 * (trained.maxCoeff() - trained.minCoeff());
-    inside += rest.minCoeff() >= trained.minCoeff() - slack &&
-                      rest.maxCoeff() <= trained.maxCoeff() + slack
-                  ? 1
-                  : 0;
-  }
-  return static_cast<double>(inside) / static_cast<double>(codes.cols());
-}
-
 std::string sinusoidal_range(const posenc::Positions& positions) {
   const posenc::Sinusoidal encoding(
       {.model_dim = model_dim, .layout = posenc::SinusoidalLayout::Interleaved});
@@ -67,9 +51,9 @@ Outcome run_on_all(const Scheme& scheme, const Sample& sample) {
         scheme.attend(0.5F * sample.embeddings, positions, {.projections = Projections::Plain});
     const double weight =
         mean_weights(attended).row(sample_length - 1).head(sample_length - trained_length).sum();
-    return {"yes, runs", percent(weight, 1)};
+    return {"runs", percent(weight, 1)};
   } catch (const posenc::PositionError&) {
-    return {"no, PositionError", "-"};
+    return {"refuses: PositionError", "-"};
   }
 }
 
@@ -107,7 +91,7 @@ Scheme resized_scheme() {
 void show_length_extrapolation(Tour& tour) {
   const auto positions = posenc::Positions::range(0, sample_length);
   Table table{"Run on 128 tokens of the text after training on 64",
-              {"encoding", "runs", "what lies within the trained range",
+              {"encoding", "on 128 tokens", "what lies within the trained range",
                "last query's weight on keys 64 or more back"},
               {}};
   const auto add = [&](const Scheme& scheme, const std::string& range) {

@@ -4,6 +4,7 @@
 #include "files.hpp"
 #include "numbers.hpp"
 
+#include <cmath>
 #include <cstdlib>
 #include <iomanip>
 #include <utility>
@@ -35,8 +36,7 @@ std::string script_text(const Figure& figure) {
              figure.width, ",", figure.height,
              " standalone enhanced background '#ffffff' font 'sans-serif,14'\n", "set output '",
              figure.name, ".svg'\n", "data = '", figure.name, ".dat'\n",
-             R"(set encoding utf8
-set border linewidth 0.7 linecolor '#444444'
+             R"(set border linewidth 0.7 linecolor '#444444'
 set tics out nomirror scale 0.6
 set xtics offset 0,0.2
 set xlabel offset 0,0.4
@@ -82,8 +82,9 @@ std::string Gnuplot::draw(const Figure& figure) const {
   write_file(file(".dat"), data_text(figure.blocks));
   write_file(file(".gp"), script_text(figure));
   if (!installed_) return "";
+  // In the C locale gnuplot takes text as it is, and UTF-8 stays UTF-8.
   const std::string command =
-      cat("cd -- ", quoted(folder_.string()), " && gnuplot ", figure.name, ".gp");
+      cat("cd -- ", quoted(folder_.string()), " && LC_ALL=C gnuplot ", figure.name, ".gp");
   if (std::system(command.c_str()) != 0) return "";
   const std::string svg = with_sharp_images(read_file(file(".svg")));
   write_file(file(".svg"), svg);
@@ -94,6 +95,14 @@ std::string magnitude_palette() {
   return R"(set palette defined (0 '#440154', 1 '#472d7b', 2 '#3b528b', 3 '#2c728e', 4 '#21918c', \
   5 '#28ae80', 6 '#5ec962', 7 '#addc30', 8 '#fde725')
 )";
+}
+
+double largest_size(const Eigen::MatrixXd& values) { return values.cwiseAbs().maxCoeff(); }
+
+std::string symmetric_colours(double size) {
+  const double step = std::pow(10, std::floor(std::log10(size))) / 2;
+  const double end = std::ceil(size / step) * step;
+  return cat("set cbrange [", -end, ":", end, "]\n");
 }
 
 std::string signed_palette() {

@@ -50,4 +50,14 @@ class Gnuplot {
 std::string magnitude_palette();
 std::string signed_palette();
 
+/// The largest absolute value.
+double largest_size(const Eigen::MatrixXd& values);
+
+/// The command for a colour scale around 0 that holds values of this size, so that no colour is
+/// clipped; its ends are round numbers.
+std::string symmetric_colours(double size);
+inline std::string symmetric_colours(const Eigen::MatrixXd& values) {
+  return symmetric_colours(largest_size(values));
+}
+
 }  // namespace tour

@@ -41,6 +41,7 @@ figure { margin: 1.2rem 0; }
 figure img { display: block; width: 100%; min-width: 36rem; background: #ffffff; }
 figure .wide { border: 1px solid var(--line); border-radius: 6px; }
 figcaption { margin-top: 0.4rem; max-width: 46rem; color: var(--text); }
+figure pre { font-size: 0.85rem; line-height: 1.4; margin: 0.5rem 0 0; white-space: pre; overflow-x: auto; overflow-wrap: normal; }
 figcaption small { color: var(--soft); }
 )";
 

@@ -53,10 +53,10 @@ Scheme sinusoidal_scheme() {
                         {.model_dim = model_dim, .layout = posenc::SinusoidalLayout::Interleaved}));
 }
 
-Scheme learned_scheme(Index rows) {
+Scheme learned_scheme(Index rows, double deviation) {
   return {"learned",
-          [table = random_table(rows, model_dim, 1)](Matrix x, const posenc::Positions& positions,
-                                                     const LayerSettings& settings) {
+          [table = random_table(rows, model_dim, 1, deviation)](
+              Matrix x, const posenc::Positions& positions, const LayerSettings& settings) {
             const posenc::Learned<float> learned(posenc::table_view(table));
             learned.add_to(posenc::sd(x), positions);
             return attend_plainly(x, positions, settings);

@@ -6,6 +6,7 @@
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/eigen.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -40,8 +41,10 @@ void set_projections(Layer& layer, Projections projections) {
                            &layer.output_projection}) {
     projection->weight = Matrix::Identity(projection->out_dim(), projection->in_dim());
   }
-  layer.query_projection.bias = shared_part();
-  layer.key_projection.bias = shared_part();
+  const Eigen::RowVectorXf part = shared_part();
+  for (auto* projection : {&layer.query_projection, &layer.key_projection}) {
+    std::copy_n(part.data(), part.size(), projection->bias.data());
+  }
 }
 
 /// Runs one layer of self attention over a text with the given rotary encoding and score bias.
@@ -69,7 +72,7 @@ Scheme integer_scheme();
 Scheme binary_scheme();
 Scheme sinusoidal_scheme();
 /// With a random table of `rows` rows, as before training.
-Scheme learned_scheme(Index rows);
+Scheme learned_scheme(Index rows, double deviation = 1);
 Scheme rope_scheme();
 /// Symmetric, so that it serves layers with and without a causal mask.
 Scheme alibi_scheme();

@@ -50,8 +50,10 @@ Eigen::VectorXd drift(posenc::Causal causal) {
   constexpr Index length = 48;
   Rows x = words.row(1).replicate(length, 1);
   x.row(0) = words.row(0);
-  const Rows y = run(x, 1, causal);
+  // excerpt: causal_leakage
+  const Rows y = run(x, 1, causal);  // x + attention(x), without any encoding
   return (y.rowwise() - y.row(1)).rowwise().norm().tail(length - 1);
+  // end of excerpt
 }
 
 Figure picture(const Eigen::MatrixXd& columns) {
@@ -93,8 +95,7 @@ void show_causal_leakage(Tour& tour) {
       "token sees n keys: that is a trace of its position. In one layer the last token still sees "
       "the same set of keys in any order, but the others do not, and a second layer passes what "
       "they know on to the last. The arithmetic is in double, so that a change of rounding alone "
-      "is "
-      "near 1e-16.");
+      "is of the order of 1e-15.");
   report.table(table);
 
   Eigen::MatrixXd columns(47, 2);

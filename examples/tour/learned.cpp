@@ -5,6 +5,7 @@
 #include "random.hpp"
 #include <posenc/posenc.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -68,11 +69,13 @@ Eigen::MatrixXd grid(const Matrix& table, Index side) {
 }
 
 Matrix resized(const Matrix& table, posenc::ResizeFilter filter) {
+  // excerpt: learned_table
   Matrix out(large_side * large_side, channels);
   posenc::resize_grid(posenc::table_view(table), posenc::table_view(out),
                       {.source = {.rows = small_side, .cols = small_side},
                        .target = {.rows = large_side, .cols = large_side},
                        .filter = filter});
+  // end of excerpt
   return out;
 }
 
@@ -89,9 +92,10 @@ Figure picture(const Matrix& table, const Matrix& large) {
                 .blocks = {{"table", table.cast<double>()},
                            {"small", grid(table, small_side)},
                            {"large", grid(large, large_side)}}};
-  figure.commands = signed_palette() + R"(set multiplot
+  const double size =
+      std::max(largest_size(figure.blocks[0].rows), largest_size(figure.blocks[2].rows));
+  figure.commands = signed_palette() + symmetric_colours(size) + R"(set multiplot
 unset key
-set cbrange [-4:4]
 unset colorbox
 set bmargin at screen 0.17
 set tmargin at screen 0.86
@@ -113,9 +117,10 @@ set ylabel 'row'
 set xrange [-0.5:13.5]
 set yrange [13.5:-0.5]
 plot data index 'small' matrix with image
-set lmargin at screen 0.685
-set rmargin at screen 0.92
-set colorbox user origin 0.935,0.17 size 0.015,0.69
+set lmargin at screen 0.675
+set rmargin at screen 0.91
+set cblabel 'value of the table'
+set colorbox user origin 0.925,0.17 size 0.015,0.69
 set title 'resized to 24 x 24, bicubic'
 unset ylabel
 set xrange [-0.5:23.5]

@@ -19,28 +19,36 @@ namespace {
 constexpr Index bias_heads = 8, hidden = 32, reach = 4096;
 constexpr Index queries[] = {512, 1024, reach};
 
-/// Every distance up to 128, then steps of 3 %, up to `reach`.
-std::vector<Index> distances() {
-  std::vector<Index> list;
-  for (Index d = 1; d < reach; d += d < 128 ? 1 : d * 3 / 100) list.push_back(d);
-  list.push_back(reach);
+/// Every whole distance up to 128, as T5's steps need them, and 64 to an octave, up to `reach`.
+std::vector<double> distances() {
+  std::vector<double> list;
+  for (int d = 1; d <= 128; ++d) list.push_back(d);
+  for (int n = 0; n <= 12 * 64; ++n) list.push_back(std::exp2(n / 64.0));
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
 }
 
 /// What a head adds to the score of the key `distance` before the query; NaN where there is none.
 template <class Bias>
-double bias_at(const Bias& bias, Index head, Index query, Index distance) {
-  if (distance > query) return std::numeric_limits<double>::quiet_NaN();
-  const double from[] = {static_cast<double>(query)},
-               to[] = {static_cast<double>(query - distance)};
+double bias_at(const Bias& bias, Index head, Index query, double distance) {
+  if (distance > static_cast<double>(query)) return std::numeric_limits<double>::quiet_NaN();
+  // excerpt: learned_biases
+  const double from[] = {static_cast<double>(query)}, to[] = {from[0] - distance};
   Eigen::Matrix<double, 1, 1, Eigen::RowMajor> score(0.0);
   bias.add(head, from, to, posenc::table_view(score));
+  // end of excerpt
   return score(0);
+}
+
+/// Distances between tokens are whole: a bucket holds up to the next one.
+double bias_at(const posenc::T5Bias<float>& bias, Index head, Index query, double distance) {
+  return bias_at<posenc::T5Bias<float>>(bias, head, query, std::floor(distance));
 }
 
 template <class Bias>
 Eigen::VectorXd curve(const Bias& bias, Index head, Index query = reach) {
-  const std::vector<Index> at = distances();
+  const std::vector<double> at = distances();
   Eigen::VectorXd values(static_cast<Index>(at.size()));
   for (Index n = 0; n < values.size(); ++n) {
     values(n) = bias_at(bias, head, query, at[static_cast<std::size_t>(n)]);
@@ -52,9 +60,8 @@ Eigen::VectorXd curve(const Bias& bias, Index head, Index query = reach) {
 Eigen::MatrixXd panel(const Eigen::VectorXd& a, const Eigen::VectorXd& b,
                       const Eigen::VectorXd& c) {
   Eigen::MatrixXd columns(a.size(), 4);
-  const std::vector<Index> at = distances();
-  columns.col(0) =
-      Eigen::Map<const Eigen::Array<Index, Eigen::Dynamic, 1>>(at.data(), a.size()).cast<double>();
+  const std::vector<double> at = distances();
+  columns.col(0) = Eigen::Map<const Eigen::VectorXd>(at.data(), a.size());
   columns.rightCols(3) << a, b, c;
   return columns;
 }
@@ -100,12 +107,12 @@ posenc::Fire fire() {
 
 const char* const commands = R"(set multiplot layout 2,2 \
   margins 0.075,0.965,0.105,0.88 spacing 0.075,0.13 \
-  title 'Bias by distance; T5, KERPLE and FIRE learn theirs, untrained here'
+  title 'Bias by distance (curves leave at -10); T5, KERPLE and FIRE learn theirs, untrained here'
 set logscale x 2
 set xrange [1:4200]
 set xtics (1, 4, 16, 64, 256, '1,024' 1024, '4,096' 4096)
 set grid lc '#dddddd'
-set key bottom left Left reverse samplen 1.5 font 'sans-serif,11'
+set key bottom left Left reverse samplen 1.5 font 'sans-serif,12'
 set yrange [-10:0.5]
 set ylabel 'added to the score' offset 0.8,0
 set title 'ALiBi' offset 0,-0.6
@@ -126,7 +133,7 @@ plot data index 'kerple' using 1:2 with lines title '-ln(1 + d/2)', \
 unset ylabel
 set yrange [-0.52:-0.28]
 set ytics 0.05
-set title 'FIRE, random network, one head, another scale' offset 0,-0.6
+set title 'FIRE, random network, one head (another scale)' offset 0,-0.6
 plot data index 'fire' using 1:2 with lines title 'query at 512', \
   '' index 'fire' using 1:3 with lines title 'query at 1,024', \
   '' index 'fire' using 1:4 with lines title 'query at 4,096'
@@ -172,7 +179,7 @@ void show_learned_biases(Tour& tour) {
                        const std::string& far) {
     std::vector<std::string> row{name, grouped(learned)};
     for (const Index d : {Index{16}, Index{128}, Index{1024}, reach}) {
-      row.push_back(fixed(bias_at(bias, head, reach, d), 2));
+      row.push_back(fixed(bias_at(bias, head, reach, static_cast<double>(d)), 2));
     }
     row.push_back(far);
     rows.rows.push_back(row);
@@ -187,16 +194,18 @@ void show_learned_biases(Tour& tour) {
 
   double apart = 0;
   for (const Index query : queries) {
-    apart = std::max(
-        apart, std::abs(bias_at(network, 0, query, query) - bias_at(network, 0, reach, reach)));
+    apart = std::max(apart, std::abs(bias_at(network, 0, query, static_cast<double>(query)) -
+                                     bias_at(network, 0, reach, reach)));
   }
   report.picture(
       figure,
       cat("A bias multiplies a weight by e^bias. At distance ", grouped(reach), " that is ",
           compact(std::exp(bias_at(alibi, 3, reach, reach))), " with ALiBi's slope 1/16, and ",
           compact(std::exp(bias_at(logarithmic, 0, reach, reach))),
-          " with KERPLE's first logarithm: a straight line here, which tells near keys apart and "
-          "still sees the far ones. T5's steps widen, and the last begins at distance ",
+          " with KERPLE's first logarithm: nearly a straight line over this logarithmic axis, "
+          "which "
+          "tells near keys apart and still sees the far ones. T5's steps widen, and the last "
+          "begins at distance ",
           last_step,
           ": whatever it learns, farther keys get the same. FIRE divides by the query's own "
           "position, which stretches its curve with the text: from the threshold on the first "

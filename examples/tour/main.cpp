@@ -29,6 +29,7 @@ std::vector<Chapter> chapters() {
   return {
       {"What runs, on what, at what price",
        {{"Build, text and shapes", show_build_and_shapes},
+        {"Where each encoding enters", show_where_position_enters},
         {"Parameters", show_parameters},
         {"The encodings compared", show_comparison}}},
       {"Added to the embeddings",
@@ -43,7 +44,10 @@ std::vector<Chapter> chapters() {
         {"RoPE: curves by dimension", show_rope_curves},
         {"RoPE: one vector at several positions", show_rotated_vector},
         {"RoPE: arrows of a rotation", show_rotation_arrows},
-        {"RoPE: scores depend on the distance alone", show_relative_scores}}},
+        {"RoPE: scores depend on the distance alone", show_relative_scores},
+        {"RoPE on a grid: two axes", show_rope_on_grid},
+        {"M-RoPE: text and pictures in one prompt", show_mrope},
+        {"xPos: RoPE that fades", show_xpos}}},
       {"Longer than trained",
        {{"Wavelengths before and after scaling", show_scaled_wavelengths},
         {"Angles past the trained length", show_angles_past_training},
@@ -58,19 +62,16 @@ std::vector<Chapter> chapters() {
         {"A causal mask leaks position", show_causal_leakage},
         {"Decoding from a cache", show_cached_decoding}}},
       {"What to expect of an encoding",
-       {{"Five wished properties", show_properties}, {"Accuracy of the angles", show_accuracy}}},
+       {{"How alike positions look", show_position_similarity},
+        {"Six wished properties", show_properties},
+        {"Accuracy of the angles", show_accuracy}}},
   };
 }
 
-void show_all(tour::Tour& tour) {
-  const std::vector<Chapter> all = chapters();
-  std::size_t sections = 0;
-  for (const Chapter& chapter : all) sections += chapter.sections.size();
-  tour::Progress progress(std::cerr, sections);
+void show_all(const std::vector<Chapter>& all, tour::Tour& tour) {
   for (const Chapter& chapter : all) {
     tour.report.chapter(chapter.title);
     for (const Section& section : chapter.sections) {
-      progress.begin(section.title);
       tour.report.section(section.title);
       section.show(tour);
     }
@@ -86,14 +87,18 @@ int run(const tour::Options& options) {
         << "gnuplot was not found, so no pictures are drawn; install it (package gnuplot-nox) "
            "and run the tour again. Everything else follows.\n";
   }
-  tour::Report report(std::cout, gnuplot);
+  const std::vector<Chapter> all = chapters();
+  std::size_t sections = 0;
+  for (const Chapter& chapter : all) sections += chapter.sections.size();
+  tour::Report report(std::cout, gnuplot, sections);
   tour::Tour tour{sample, report};
-  show_all(tour);
+  show_all(all, tour);
 
   const auto page = options.out / "report.html";
   report.write(page);
-  std::cout << "\nThe report: " << page.string() << "\nPictures drawn: " << report.drawn()
-            << "; they, their data and scripts: " << gnuplot.folder().string() << std::endl;
+  std::cout << "\nPage:     " << page.string() << "\nPictures: " << gnuplot.folder().string()
+            << " (" << report.drawn() << " drawn; beside each its data and its script)"
+            << std::endl;
   if (report.failed() == 0) return EXIT_SUCCESS;
   std::cerr << "gnuplot failed on " << report.failed() << " pictures; its messages are above\n";
   return EXIT_FAILURE;

@@ -9,7 +9,9 @@ namespace tour {
 std::string fixed(double value, int digits) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
+  const std::string text = out.str();
+  const bool minus_zero = text[0] == '-' && text.find_first_of("123456789") == std::string::npos;
+  return minus_zero ? text.substr(1) : text;
 }
 
 std::string scientific(double value) {

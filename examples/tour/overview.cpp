@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What runs, what it reads, what goes in and comes out, and how many parameters that takes.
+// What runs, what it reads, and what goes in and comes out.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "layer.hpp"
@@ -47,7 +47,9 @@ Table shapes(const Sample& sample) {
 
   const posenc::Sinusoidal sinusoidal(
       {.model_dim = model_dim, .layout = posenc::SinusoidalLayout::Interleaved});
-  sinusoidal.add_to(embeddings, positions);
+  // excerpt: where_position_enters
+  sinusoidal.add_to(embeddings, positions);  // 1
+  // end of excerpt
   const Matrix weights = random_table(x.rows(), model_dim, 1);
   const posenc::Learned<float> learned(posenc::table_view(weights));
   learned.add_to(embeddings, positions);
@@ -55,7 +57,9 @@ Table shapes(const Sample& sample) {
   const posenc::HeadsView<float> queries = posenc::split_heads(embeddings, heads);
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Unscaled{.rotary_dim = head_dim, .base = 10000});
-  rope.rotate(queries, positions);
+  // excerpt: where_position_enters
+  rope.rotate(queries, positions);  // 2, and the keys
+  // end of excerpt
   const auto table = rope.table<float>(positions);
 
   Matrix scores = Matrix::Zero(x.rows(), x.rows());
@@ -63,7 +67,9 @@ Table shapes(const Sample& sample) {
   std::iota(where.begin(), where.end(), 0.0);
   const posenc::Alibi alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric});
   const posenc::MatrixView<float> tile = posenc::table_view(scores);
-  alibi.add(0, where, where, tile);
+  // excerpt: where_position_enters
+  alibi.add(0, where, where, tile);  // 3: the scores of head 0
+  // end of excerpt
 
   Attended attended = attend(x, positions, {}, rope, posenc::NoBias{});
   const std::string y_shape = shape(posenc::sd(attended.output).extents());
@@ -79,7 +85,7 @@ Table shapes(const Sample& sample) {
             "cos and sin [B, S, d / 2] = " + shape(table.cos().extents())},
            {"`alibi.add(head, q_pos, k_pos, tile)`",
             "scores of a head [S, S] = " + shape(tile.extents()), "tile, in place"},
-           {"`mha.forward(x, positions, y)`", "x [B, S, D] = " + x_shape,
+           {"`mha.forward(x, positions, y, options)`", "x [B, S, D] = " + x_shape,
             "y [B, S, D] = " + y_shape + ", weights [B, H, S, S] = " + weights_shape}}};
 }
 
@@ -88,74 +94,8 @@ Table shapes(const Sample& sample) {
 void show_build_and_shapes(Tour& tour) {
   Report& report = tour.report;
   report.verbatim(cat(posenc::build_info()));
-  report.paragraph(
-      "Attention compares every token with every other one. By itself it does not know where they "
-      "stand: a positional encoding tells it. Position can enter in three places. (1) It is added "
-      "to the embeddings before anything else: integer, binary, sinusoidal, learned. (2) Queries "
-      "and keys, the vectors that are compared, are turned by an angle that grows with the "
-      "position: RoPE. (3) A bias is added to the scores, which are the results of the "
-      "comparisons: ALiBi. Attention runs in several heads side by side, each on its part of the "
-      "channels.");
   describe_text(tour);
   report.table(shapes(tour.sample));
-}
-
-void show_parameters(Tour& tour) {
-  constexpr Index width = 768, rows = 1024, layer_heads = 12, dim = width / layer_heads;
-  const posenc::MultiHeadAttention<float> layer({.model_dim = width, .heads = layer_heads});
-  const Index of_layer = layer.parameter_count();
-
-  const Matrix weights = Matrix::Zero(rows, width);
-  const posenc::Learned<float> learned(posenc::table_view(weights));
-  const Index of_table = learned.table().rows * learned.table().cols;
-  const posenc::Sinusoidal sinusoidal(
-      {.model_dim = width, .layout = posenc::SinusoidalLayout::Interleaved});
-  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
-  const posenc::Alibi alibi({.heads = layer_heads, .form = posenc::AlibiForm::Causal});
-
-  const auto row = [](const std::string& name, Index trained, Index fixed,
-                      const std::string& what) {
-    return std::vector<std::string>{name, grouped(trained), cat(grouped(fixed), " ", what)};
-  };
-  tour.report.paragraph(
-      cat("Sizes of GPT-2 small: model width ", width, ", ", layer_heads, " heads, ", grouped(rows),
-          " positions. An attention layer with its four projections has ", grouped(of_layer),
-          " parameters, as `mha.parameter_count()` says. Only a learned table adds to what is "
-          "trained."));
-  tour.report.table(
-      {"Numbers that an encoding trains, and numbers that it computes once and keeps",
-       {"encoding", "trained", "kept"},
-       {row("none", 0, 0, ""),
-        row("sinusoidal", 0, sinusoidal.frequencies().pairs(), "frequencies"),
-        row("learned", of_table, 0, ""), row("RoPE", 0, rope.frequencies().pairs(), "frequencies"),
-        row("ALiBi", 0, alibi.heads(), "slopes")}});
-
-  Eigen::MatrixXd bars(5, 2);
-  for (Index i = 0; i < 5; ++i) bars.row(i) << static_cast<double>(of_layer) / 1e6, 0;
-  bars(2, 1) = static_cast<double>(of_table) / 1e6;
-  Figure figure{
-      .name = "parameters", .title = "Bar chart of parameter counts", .blocks = {{"bars", bars}}};
-  figure.commands = cat(
-      R"(set title 'Parameters of one attention layer (768 wide, 12 heads) and of its position encoding'
-set style data histograms
-set style histogram rowstacked
-set style fill solid 0.9 border lc '#ffffff'
-set boxwidth 0.6
-set ylabel 'parameters, millions'
-set yrange [0:4]
-set grid y lc '#dddddd'
-set bmargin 4
-set key top left reverse Left
-set xtics ('none' 0, 'sinusoidal' 1, "learned,\n1024 rows" 2, 'RoPE' 3, 'ALiBi' 4) scale 0
-set label ')",
-      grouped(of_table), R"( more' at 2,)", bars(2, 0) + bars(2, 1) + 0.15, R"( center
-plot data index 'bars' using 1 title 'attention layer' lc '#0072b2', '' index 'bars' using 2 title 'positions' lc '#e69f00'
-)");
-  tour.report.picture(
-      figure, cat("One bar is taller: the learned table of ", grouped(rows), " x ", width, " adds ",
-                  grouped(of_table), " parameters, ",
-                  percent(static_cast<double>(of_table) / static_cast<double>(of_layer)),
-                  " of a layer. The other encodings add 0."));
 }
 
 }  // namespace tour

@@ -5,6 +5,8 @@
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
 
+#include <cmath>
+
 namespace tour {
 
 namespace {
@@ -39,11 +41,14 @@ void show_permutation(Tour& tour) {
     table.rows.push_back({scheme.name, largest(one.row(1) - one.row(4)), largest(other - moved),
                           same ? "no" : "yes"});
   }
-  tour.report.paragraph(
+  const Matrix plain = no_scheme().attend(x, positions, {}).output;
+  const double size = std::sqrt(static_cast<double>(plain.cwiseAbs2().mean()));
+  tour.report.paragraph(cat(
       "Both dogs have the same embedding and see the same words. Without positions their outputs "
       "are the same to the last bit, and a sentence with another meaning gives every word the same "
       "output, but for the rounding of sums in another order. Every encoding tells them apart. "
-      "Numbers are the largest differences of a channel; a channel's value is of the size of 1.");
+      "Numbers are the largest differences of a channel, whose root mean square is ",
+      fixed(size, 2), " without an encoding."));
   tour.report.table(table);
 }
 

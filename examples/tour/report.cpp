@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report.hpp"
 
+#include "excerpts.hpp"
 #include "files.hpp"
 #include "html.hpp"
 #include "numbers.hpp"
@@ -39,7 +40,7 @@ void Report::chapter(const std::string& title) {
 
 void Report::section(const std::string& title) {
   const std::string numbered = cat(++sections_, ". ", title);
-  terminal_.section(numbered);
+  terminal_.section(cat(sections_, " of ", all_sections_, ". ", title));
   contents_ += cat("<li><a href=\"#s", sections_, "\">", escaped(numbered), "</a></li>\n");
   body_ += cat("<h3 id=\"s", sections_, "\">", escaped(numbered), "</h3>\n");
 }
@@ -70,15 +71,17 @@ void Report::table(const Table& table) {
 void Report::picture(const Figure& figure, const std::string& caption) {
   const std::string svg = gnuplot_.draw(figure);
   if (gnuplot_.installed()) ++(svg.empty() ? failed_ : drawn_);
-  const auto file = gnuplot_.folder() / (figure.name + (svg.empty() ? ".gp" : ".svg"));
-  const std::string where = svg.empty() ? "not drawn; the script is " : "picture: ";
-  terminal_.paragraph(cat(without_backticks(caption), " (", where, file.string(), ")"));
+  const std::string what = svg.empty() ? "not drawn; its script" : "picture",
+                    file = figure.name + (svg.empty() ? ".gp" : ".svg");
+  terminal_.paragraph(without_backticks(caption));
+  terminal_.file(what, file);
   const std::string image =
       svg.empty() ? ""
                   : cat("<div class=\"wide\"><img alt=\"", escaped(figure.title),
                         "\" src=\"data:image/svg+xml;base64,", base64(svg), "\"></div>\n");
-  body_ += cat("<figure>\n", image, "<figcaption>", prose(caption), " <small>(", where,
-               file.filename().string(), ")</small></figcaption>\n</figure>\n");
+  body_ += cat("<figure>\n", image, "<figcaption>", prose(caption), " <small>(", what, ": ",
+               escaped(file), ")</small></figcaption>\n<pre class=\"code\"><code>",
+               escaped(code_of(figure.name)), "</code></pre>\n</figure>\n");
 }
 
 void Report::write(const std::filesystem::path& path) const {

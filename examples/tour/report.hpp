@@ -4,6 +4,7 @@
 #include "gnuplot.hpp"
 #include "terminal.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <ostream>
 #include <string>
@@ -13,7 +14,9 @@ namespace tour {
 /// What the tour has to say: printed as it comes, and kept for one page that needs no network.
 class Report {
  public:
-  Report(std::ostream& terminal, const Gnuplot& gnuplot) : terminal_(terminal), gnuplot_(gnuplot) {}
+  /// sections: how many there will be, which headings in the terminal tell.
+  Report(std::ostream& terminal, const Gnuplot& gnuplot, std::size_t sections)
+      : terminal_(terminal), gnuplot_(gnuplot), all_sections_(sections) {}
 
   void chapter(const std::string& title);
   void section(const std::string& title);
@@ -27,7 +30,8 @@ class Report {
   /// Cells that begin with "yes" or "no" are coloured.
   void table(const Table& table);
 
-  /// Draws a figure; the caption says what to see and the number that proves it.
+  /// Draws a figure; the caption says what to see and the number that proves it. Under it stand the
+  /// lines of the sources that are marked with the figure's name.
   void picture(const Figure& figure, const std::string& caption);
 
   /// Writes the page. Throws FileError.
@@ -40,8 +44,10 @@ class Report {
  private:
   Terminal terminal_;
   const Gnuplot& gnuplot_;
+  std::size_t all_sections_;
   std::string contents_, body_;
-  int chapters_ = 0, sections_ = 0, drawn_ = 0, failed_ = 0;
+  std::size_t sections_ = 0;
+  int chapters_ = 0, drawn_ = 0, failed_ = 0;
 };
 
 }  // namespace tour

@@ -20,17 +20,23 @@ posenc::Rope<posenc::Interleaved> rope_of(Index rotary_dim, double base = 10000)
 }
 
 Eigen::VectorXd wavelengths(Index rotary_dim, double base) {
+  // excerpt: rope_spectrum
   const std::vector<double> w =
       frequencies(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base}).inv_freq();
   return turn / Eigen::Map<const Eigen::ArrayXd>(w.data(), static_cast<Index>(w.size()));
+  // end of excerpt
 }
 
 }  // namespace
 
 void show_rope_tables(Tour& tour) {
   constexpr Index rotary_dim = 64;
-  const auto table = rope_of(rotary_dim).table<float>(posenc::Positions::range(0, sample_length));
+  // excerpt: rope_cos_sin
+  const posenc::Rope<posenc::Interleaved> rope(
+      posenc::Unscaled{.rotary_dim = rotary_dim, .base = 10000});
+  const auto table = rope.table<float>(posenc::Positions::range(0, sample_length));
   const Eigen::MatrixXd cos = rows_of(table.cos()), sin = rows_of(table.sin());
+  // end of excerpt
 
   Figure figure{.name = "rope_cos_sin",
                 .title = "Heatmaps of the cosines and sines of RoPE",
@@ -54,6 +60,7 @@ plot data index 'cos' matrix with image
 unset ylabel
 set format y ''
 set title 'sin(p w_i)' offset 0,-0.5
+set cblabel 'cos or sin'
 set colorbox user origin 0.915,0.15 size 0.018,0.7
 plot data index 'sin' matrix with image
 unset multiplot
@@ -66,7 +73,7 @@ unset multiplot
   tour.report.picture(
       figure,
       cat("Fast pairs on the left flicker; the last pair turns by only ",
-          fixed(std::acos(cos(127, 31)) * 360 / turn, 1),
+          fixed(std::asin(sin(127, 31)) * 360 / turn, 1),
           " degrees in 127 positions. Each entry is a pure rotation: cos^2 + sin^2 differs from 1 "
           "by at most ",
           scientific(worst), "."));
@@ -110,13 +117,17 @@ plot data index 'wavelengths' using 0:1 with points ps 0.6 title '10,000', \
           grouped(static_cast<Index>(columns(63, 1))),
           " with 500,000. Pairs above the dashed line do "
           "not finish a turn within 4,096 tokens: ",
-          longer(0), ", ", longer(1), " and ", longer(2), " of 64."));
+          longer(0), ", ", longer(1), " and ", longer(2), " of 64 with the three bases."));
 }
 
 void show_rope_curves(Tour& tour) {
   constexpr Index rotary_dim = 64;
-  const auto table = rope_of(rotary_dim).table<float>(posenc::Positions::range(0, sample_length));
+  // excerpt: rope_curves
+  std::vector<double> at;  // 0, 1/8, 2/8, ... 127
+  for (Index n = 0; n <= 8 * (sample_length - 1); ++n) at.push_back(static_cast<double>(n) / 8);
+  const auto table = rope_of(rotary_dim).table<float>(posenc::Positions::real(at));
   const Eigen::MatrixXd cos = rows_of(table.cos());
+  // end of excerpt
 
   Figure figure{.name = "rope_curves",
                 .title = "Cosines of five pairs against the position",
@@ -137,7 +148,7 @@ do for [n = 1:5] {
   i = int(word(pairs, n))
   set label 1 'pair '.word(pairs, n) at graph 1.02,0.5 left
   if (n == 5) { set format x '%g'; set xlabel 'position p' }
-  plot data index 'cos' using 0:(column(i + 1)) with lines lt n
+  plot data index 'cos' using ($0 / 8):(column(i + 1)) with lines lt n
 }
 unset multiplot
 )";
@@ -148,11 +159,12 @@ unset multiplot
     return crossings;
   };
   tour.report.picture(
-      figure, cat("The pair's number sets its speed: the curves of pairs 0, 4, 8, 16 and 24 change "
-                  "sign ",
-                  turns(0), ", ", turns(4), ", ", turns(8), ", ", turns(16), " and ", turns(24),
-                  " times in 128 positions. Fast pairs tell neighbours apart, slow ones tell near "
-                  "from far."));
+      figure,
+      cat("The pair's number sets its speed: the curves of pairs 0, 4, 8, 16 and 24 change "
+          "sign ",
+          turns(0), ", ", turns(4), ", ", turns(8), ", ", turns(16), " and ", turns(24),
+          " times from position 0 to 127. Fast pairs tell neighbours apart, slow ones tell near "
+          "from far."));
 }
 
 void show_rotated_vector(Tour& tour) {
@@ -160,9 +172,13 @@ void show_rotated_vector(Tour& tour) {
   const std::vector<Index> positions{0, 1, 2, 4, 8, 16, 32, 64, 128, 256};
   const auto rows = static_cast<Index>(positions.size());
   const Matrix vector = tour.sample.embeddings.row(0).head(rotary_dim);
+  // excerpt: rope_vector
   Matrix x = vector.replicate(rows, 1);
-  const auto rope = rope_of(rotary_dim);
+  // end of excerpt
+  // excerpt: rope_vector
+  const posenc::Rope<posenc::Interleaved> rope = rope_of(rotary_dim);  // base 10000
   rope.rotate(posenc::split_heads(posenc::sd(x), 1), posenc::Positions::ids(positions));
+  // end of excerpt
 
   Figure figure{.name = "rope_vector",
                 .title = "One vector rotated to several positions",
@@ -177,10 +193,9 @@ set cblabel 'value'
 set xrange [-0.5:31.5]
 set yrange [9.5:-0.5]
 set xtics 2
-set cbrange [-3:3]
 set ytics ('0' 0, '1' 1, '2' 2, '4' 3, '8' 4, '16' 5, '32' 6, '64' 7, '128' 8, '256' 9) scale 0
-plot data index 'vector' matrix with image
-)";
+)" + symmetric_colours(x.cast<double>()) +
+      "plot data index 'vector' matrix with image\n";
   const Eigen::VectorXf norms = x.rowwise().norm();
   const double drift = static_cast<double>((norms.array() / norms(0) - 1).abs().maxCoeff());
   const auto change = [&](Index first) {
@@ -199,9 +214,11 @@ void show_rotation_arrows(Tour& tour) {
   constexpr Index rotary_dim = 32, steps = 8;
   const std::array<Index, 3> pairs{0, 2, 6};
   Matrix x = Matrix::Zero(steps, rotary_dim);
+  // excerpt: rope_arrows
   for (const Index pair : pairs) x.col(2 * pair).setOnes();  // the arrow (1, 0) in each plane
-  const auto rope = rope_of(rotary_dim);
+  const posenc::Rope<posenc::Interleaved> rope = rope_of(rotary_dim);  // base 10000
   rope.rotate(posenc::split_heads(posenc::sd(x), 1), posenc::Positions::range(0, steps));
+  // end of excerpt
 
   Eigen::MatrixXd arrows(steps, 6);
   for (Index n = 0; n < 3; ++n) {

@@ -24,16 +24,17 @@ struct Rule {
 std::vector<Rule> rules() {
   const posenc::DynamicNtkScaling dynamic{
       .rotary_dim = rotary_dim, .base = base, .factor = factor, .original_max_position = trained};
+  // excerpt: scaled_wavelengths
+  const posenc::YarnScaling yarn{
+      .rotary_dim = rotary_dim, .base = base, .factor = factor, .original_max_position = trained};
+  // end of excerpt
   return {{"none", frequencies(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base})},
           {"linear", frequencies(posenc::LinearScaling{
                          .rotary_dim = rotary_dim, .base = base, .factor = factor})},
           {"NTK-aware", frequencies(posenc::NtkScaling{
                             .rotary_dim = rotary_dim, .base = base, .factor = factor})},
           {"dynamic NTK at length 16384", frequencies(dynamic, extended)},
-          {"YaRN", frequencies(posenc::YarnScaling{.rotary_dim = rotary_dim,
-                                                   .base = base,
-                                                   .factor = factor,
-                                                   .original_max_position = trained})}};
+          {"YaRN", frequencies(yarn)}};
 }
 
 Eigen::ArrayXd inv_freq(const Rule& rule) {
@@ -76,7 +77,9 @@ std::string plot_all(const std::vector<Rule>& all, const std::string& block,
 Figure wavelength_picture(const std::vector<Rule>& all) {
   Eigen::MatrixXd columns(rotary_dim / 2, static_cast<Index>(all.size()));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    columns.col(static_cast<Index>(i)) = turn / inv_freq(all[i]);
+    // excerpt: scaled_wavelengths
+    columns.col(static_cast<Index>(i)) = turn / inv_freq(all[i]);  // 2 pi / frequencies(rule)
+    // end of excerpt
   }
   Figure figure{.name = "scaled_wavelengths",
                 .title = "Wavelengths of RoPE's pairs before and after scaling",
@@ -102,11 +105,13 @@ set label 'extended length 16,384' at 0,23000 front
 
 Figure angle_picture(const std::vector<Rule>& all) {
   Eigen::MatrixXd columns(rotary_dim / 2, static_cast<Index>(all.size()));
+  // excerpt: angles_past_training
   const Eigen::ArrayXd seen = inv_freq(all[0]) * static_cast<double>(trained - 1);
   for (std::size_t i = 0; i < all.size(); ++i) {
     columns.col(static_cast<Index>(i)) =
         inv_freq(all[i]) * static_cast<double>(extended - 1) / seen;
   }
+  // end of excerpt
   const auto first_slow = static_cast<double>((seen >= turn).count()) - 0.5;
   Figure figure{.name = "angles_past_training",
                 .title = "Largest angle at the extended length over the largest trained angle",
@@ -156,16 +161,16 @@ void show_scaled_wavelengths(Tour& tour) {
       "last. "
       "Dynamic NTK does so by the length at hand, here with the factor as Hugging Face reads it. "
       "YaRN keeps pairs that turn more than 32 times in L, divides those that turn less than once, "
-      "and multiplies cos and sin by an attention factor.");
+      "goes from one to the other in between, and multiplies cos and sin by an attention factor.");
   tour.report.table(table);
-  tour.report.picture(
-      wavelength_picture(all),
-      cat("Linear moves the whole line up by 4. NTK-aware leaves pair 0 in place and moves pair 63 "
-          "up by ",
-          fixed(plain(63) / inv_freq(all[2])(63), 3),
-          ". YaRN follows the plain line for its first ", kept_pairs(all[0], all[4]),
-          " pairs and the linear one from pair ",
-          ((inv_freq(all[4]) / plain - 1 / factor).abs() > 1e-9).count(), " on."));
+  tour.report.picture(wavelength_picture(all),
+                      cat("Linear makes every wavelength 4 times as long. NTK-aware leaves pair 0 "
+                          "in place and makes pair "
+                          "63's ",
+                          fixed(plain(63) / inv_freq(all[2])(63), 3),
+                          " times as long. YaRN follows the plain line for its first ",
+                          kept_pairs(all[0], all[4]), " pairs and the linear one from pair ",
+                          ((inv_freq(all[4]) / plain - 1 / factor).abs() > 1e-9).count(), " on."));
 }
 
 void show_angles_past_training(Tour& tour) {
@@ -195,8 +200,8 @@ void show_angles_past_training(Tour& tour) {
           " stay above it, with YaRN ", untrained_pairs(all[0], all[4]), ". NTK-aware leaves ",
           untrained_pairs(all[0], all[2]), " of them somewhat above, up to ",
           fixed(largest_excess(all[0], all[2]), 2),
-          " times. Linear pays with the fast pairs on the left: it slows them too, by ", factor,
-          "."));
+          " times. Linear pays with the fast pairs on the left: it slows them too, to a quarter of "
+          "their speed."));
 }
 
 }  // namespace tour

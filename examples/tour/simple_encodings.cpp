@@ -23,21 +23,23 @@ Figure heatmaps(const Matrix& integer, const Matrix& binary) {
   Figure figure{.name = "integer_binary",
                 .title = "Heatmaps of integer and binary encodings",
                 .width = 860,
-                .height = 460,
-                .blocks = {{"integer", integer.topRows(64).cast<double>()},
-                           {"binary", binary.topRows(64).cast<double>()}}};
+                .height = 560,
+                .blocks = {{"integer", integer.cast<double>()}, {"binary", binary.cast<double>()}}};
   figure.commands =
-      magnitude_palette() + R"(set multiplot layout 1,2 margins 0.08,0.9,0.16,0.9 spacing 0.24,0
+      magnitude_palette() + R"(set multiplot layout 1,2 margins 0.1,0.9,0.13,0.92 spacing 0.24,0
 unset key
 set xlabel 'channel'
 set ylabel 'position'
 set xrange [-0.5:7.5]
-set yrange [63.5:-0.5]
+set yrange [127.5:-0.5]
+set ytics 16
+set cbrange [0:127]
+set cbtics 16
 set cblabel 'value added'
 set title 'integer: the position in every channel'
 plot data index 'integer' matrix with image
 set cbrange [0:1]
-set cbtics 1
+set cbtics ('0' 0.25, '1' 0.75) scale 0
 set palette defined (0 '#440154', 1 '#440154', 1 '#fde725', 2 '#fde725')
 set title 'binary: bit k of the position in channel k'
 plot data index 'binary' matrix with image
@@ -59,12 +61,14 @@ set xtics 32
 set grid lc '#dddddd'
 unset key
 set title 'Size of the code, 8 channels'
-set ylabel 'size / size of an embedding'
+set ylabel 'size / mean size of an embedding'
 set logscale y
-plot data index 'norms' using 0:1 with lines, '' index 'norms' using 0:2 with lines, \
-  '' index 'norms' using 0:3 with lines
+set key at graph 0.98,0.45
+plot data index 'norms' using 0:1 with lines title 'integer', \
+  '' index 'norms' using 0:2 with lines title 'binary', \
+  '' index 'norms' using 0:3 with lines title 'sinusoidal'
 unset logscale
-set key bottom right
+set key at graph 0.98,0.26
 set title 'Distance from each code to the next'
 set ylabel 'distance'
 set yrange [0:3]
@@ -80,9 +84,11 @@ unset multiplot
 
 void show_integer_and_binary(Tour& tour) {
   const auto range = posenc::Positions::range(0, positions);
-  const Matrix integer = increments(posenc::IntegerEncoding(), range, channels);
-  const Matrix binary =
-      increments(posenc::BinaryEncoding({.model_dim = channels}), range, channels);
+  // excerpt: integer_binary
+  Matrix integer = Matrix::Zero(positions, channels), binary = integer;
+  posenc::IntegerEncoding().add_to(posenc::sd(integer), range);
+  posenc::BinaryEncoding({.model_dim = channels}).add_to(posenc::sd(binary), range);
+  // end of excerpt
   const Matrix sinusoidal = increments(
       posenc::Sinusoidal({.model_dim = channels, .layout = posenc::SinusoidalLayout::Interleaved}),
       range, channels);
@@ -97,24 +103,28 @@ void show_integer_and_binary(Tour& tour) {
       "positions that are far apart may look alike.");
   report.picture(
       heatmaps(integer, binary),
-      cat("Left: one value that grows without bound, ", integer(63, 0),
-          " at position 63, where an embedding's channel is about 1. Right: jumps; from "
-          "position 63 to 64 ",
-          changed_bits(63, 64), " of the 8 bits change, from 0 to 64, which is far away, ",
+      cat("Left: one value that grows without bound, ", integer(127, 0),
+          " at position 127, where a channel of an embedding is of the size of 1. Right: jumps; "
+          "from position 63 to 64, halfway down, ",
+          changed_bits(63, 64), " of the 8 bits change, but from 0 to 64, which is far away, only ",
           changed_bits(0, 64), "."));
 
   const double embedding = norms(embed(tour.sample.tokens, channels)).mean();
   Eigen::MatrixXd sizes(positions, 3), apart(positions - 1, 3);
+  // excerpt: integer_binary_curves
   sizes << norms(integer) / embedding, norms(binary) / embedding, norms(sinusoidal) / embedding;
-  apart << steps(integer), steps(binary), steps(sinusoidal);
-  report.picture(
-      comparison(sizes, apart),
-      cat("Left: at position 127 the integer code is ", fixed(sizes(127, 0), 0),
-          " times as large as an embedding, the sinusoidal one ", fixed(sizes(127, 2), 2),
-          " times. Right: a step of one position should be the same everywhere. The binary step is "
-          "anything from ",
-          fixed(apart.col(1).minCoeff(), 2), " to ", fixed(apart.col(1).maxCoeff(), 2),
-          ", the sinusoidal one always ", fixed(apart.col(2).minCoeff(), 2), "."));
+  apart << steps(integer), steps(binary), steps(sinusoidal);  // from each row to the next
+  // end of excerpt
+  report.picture(comparison(sizes, apart),
+                 cat("Left: at position 127 the integer code is ", fixed(sizes(127, 0), 0),
+                     " times as large as an embedding is in the mean, the sinusoidal one ",
+                     fixed(sizes(127, 2), 2),
+                     " times. (Sizes are lengths of vectors.) Right: a step of one position should "
+                     "be the same "
+                     "everywhere. The integer step is always ",
+                     fixed(apart.col(0).minCoeff(), 2), ", the binary one anything from ",
+                     fixed(apart.col(1).minCoeff(), 2), " to ", fixed(apart.col(1).maxCoeff(), 2),
+                     ", the sinusoidal one always ", fixed(apart.col(2).minCoeff(), 2), "."));
 }
 
 }  // namespace tour

@@ -16,8 +16,11 @@ namespace tour {
 namespace {
 
 posenc::Sinusoidal paper_encoding() {
-  return posenc::Sinusoidal(
+  // excerpt: sinusoidal_heatmap
+  const posenc::Sinusoidal encoding(
       {.model_dim = model_dim, .layout = posenc::SinusoidalLayout::Interleaved, .base = 10000});
+  // end of excerpt
+  return encoding;
 }
 
 Figure heatmap(const Matrix& codes) {
@@ -40,11 +43,21 @@ plot data index 'codes' matrix with image
   return figure;
 }
 
-Figure curves(const Matrix& codes) {
+/// Positions 0 .. 127 in steps of 1/8: an encoding has values between the tokens too.
+constexpr Index fine_steps = 8, fine_count = (sample_length - 1) * fine_steps + 1;
+
+posenc::Positions fine_positions() {
+  std::vector<double> at(static_cast<std::size_t>(fine_count));
+  for (std::size_t n = 0; n < at.size(); ++n) at[n] = static_cast<double>(n) / fine_steps;
+  return posenc::Positions::real(at);
+}
+
+Figure curves(const Matrix& fine) {
   Figure figure{.name = "sinusoidal_curves",
                 .title = "Sine channels of the sinusoidal encoding against the position",
-                .blocks = {{"codes", codes.cast<double>()}}};
-  figure.commands = R"(set title 'Four sine channels of 128, base 10000'
+                .width = 860,
+                .blocks = {{"codes", fine.cast<double>()}}};
+  figure.commands = R"(set title 'Four sine channels of 128, base 10000 (points: whole positions)'
 set xlabel 'position'
 set ylabel 'value added'
 set xrange [0:127]
@@ -52,7 +65,10 @@ set yrange [-1.1:1.1]
 set xtics 16
 set grid lc '#dddddd'
 set key outside right center title 'channel'
-plot for [c in '4 16 32 64'] data index 'codes' using 0:(column(c + 1)) with lines title c
+plot for [n = 1:4] data index 'codes' using ($0 / 8):(column(word('4 16 32 64', n) + 1)) \
+    with lines lt n title word('4 16 32 64', n), \
+  for [n = 1:4] '' index 'codes' using 0:(column(word('4 16 32 64', n) + 1)) every 8 \
+    with points lt n ps 0.35 notitle
 )";
   return figure;
 }
@@ -76,7 +92,7 @@ channels = '0 1 2 8 16 17 18 24'
 do for [i = 1:8] {
   if (i < 5) { set xlabel ''; set format x '' } else { set xlabel 'column'; set format x '%g' }
   if (i % 4 == 1) { set ylabel 'row'; set format y '%g' } else { set ylabel ''; set format y '' }
-  if (i == 4) { set colorbox user origin 0.92,0.12 size 0.018,0.74 } else { unset colorbox }
+  if (i == 4) { set cblabel 'value added'; set colorbox user origin 0.92,0.12 size 0.018,0.74 } else { unset colorbox }
   set title 'channel '.word(channels, i) offset 0,-0.6
   plot data index 'panels' matrix every :::(16 * (i - 1))::(16 * i - 1) using 1:($2 - 16 * (i - 1)):3 with image
 }
@@ -85,7 +101,7 @@ unset multiplot
   return figure;
 }
 
-Figure path(const Eigen::MatrixXd& points) {
+Figure path(const Eigen::MatrixXd& points) {  // x, y, z, position
   Figure figure{.name = "path_of_positions",
                 .title = "Positions as a path in three dimensions",
                 .width = 760,
@@ -96,7 +112,8 @@ Figure path(const Eigen::MatrixXd& points) {
       R"(set title 'Sinusoidal codes of positions 0 .. 127 (128 channels) in their three main directions'
 unset key
 set border 4095 linewidth 0.4 linecolor '#888888'
-set view 62,38,0.95,1.1
+set tics textcolor '#000000'
+set view 60,110,0.95,1.1
 set xyplane 0
 set xlabel 'direction 1'
 set ylabel 'direction 2'
@@ -104,11 +121,12 @@ set zlabel 'direction 3' rotate parallel
 set cblabel 'position'
 set tics 2
 set xtics offset 0,-0.3
-set cbtics (0, 32, 64, 96, 127)
+set cbtics (0, 16, 32, 48, 64, 80, 96, 112, 127)
 set cbrange [0:127]
-set colorbox user origin 0.89,0.25 size 0.02,0.5
+set colorbox user origin 0.89,0.36 size 0.02,0.46
 splot data index 'path' using 1:2:3:4 with lines lc palette lw 2, \
-  '' index 'path' using 1:2:3:4 every 8 with points pt 7 ps 0.6 lc palette
+  '' index 'path' using 1:2:3:4 every 64 with points pt 7 ps 0.6 lc palette, \
+  '' index 'path' using 1:2:3:(sprintf('%d', $4)) every 128 with labels offset 1.2,0.9 tc '#000000'
 )";
   return figure;
 }
@@ -117,8 +135,14 @@ splot data index 'path' using 1:2:3:4 with lines lc palette lw 2, \
 
 void show_sinusoidal(Tour& tour) {
   const posenc::Sinusoidal encoding = paper_encoding();
+  // excerpt: sinusoidal_heatmap
   Matrix codes(sample_length, model_dim);
   encoding.write_to(posenc::sd(codes), posenc::Positions::range(0, sample_length));
+  // end of excerpt
+  // excerpt: sinusoidal_curves
+  Matrix fine(fine_count, model_dim);
+  encoding.write_to(posenc::sd(fine), fine_positions());  // 0, 1/8, 2/8, ...
+  // end of excerpt
 
   const auto inv_freq = encoding.frequencies().inv_freq();
   const double turn = 2 * std::acos(-1.0);
@@ -137,18 +161,22 @@ void show_sinusoidal(Tour& tour) {
           fixed(static_cast<double>(norms.minCoeff()), 4), " to ",
           fixed(static_cast<double>(norms.maxCoeff()), 4), ", the square root of 64."));
   tour.report.picture(
-      curves(codes),
-      cat("The same clocks as curves. Channel 4 has a wavelength of ", fixed(wavelength(2), 1),
+      curves(fine),
+      cat("Four of these clocks as curves. Channel 4 has a wavelength of ", fixed(wavelength(2), 1),
           " positions, channel 16 of ", fixed(wavelength(8), 1), ", channel 32 of ",
-          fixed(wavelength(16), 1), ", channel 64 of ", fixed(wavelength(32), 1), "."));
+          fixed(wavelength(16), 1), ", channel 64 of ", fixed(wavelength(32), 1),
+          ". Attention sees the points alone; the encoding is defined between them too."));
 }
 
 void show_sinusoidal_2d(Tour& tour) {
   constexpr Index side = 16, channels = 32;
+  // excerpt: sinusoidal_2d
   const posenc::Sinusoidal2d encoding({.model_dim = channels,
                                        .axis_order = posenc::GridAxisOrder::ColumnFirst,
                                        .layout = posenc::SinusoidalLayout::Concatenated});
-  const Matrix codes = increments(encoding, posenc::Positions::grid(side, side), channels);
+  Matrix codes = Matrix::Zero(side * side, channels);
+  encoding.add_to(posenc::sd(codes), posenc::Positions::grid(side, side));
+  // end of excerpt
 
   Eigen::MatrixXd panels(8 * side, side);
   const std::array<Index, 8> shown{0, 1, 2, 8, 16, 17, 18, 24};
@@ -176,7 +204,8 @@ void show_sinusoidal_2d(Tour& tour) {
       cat("Upper row: the first half of the channels gives vertical stripes, which change with "
           "the column (by up to ",
           fixed(static_cast<double>(by_col), 2), ") and not with the row (by ", by_row,
-          "). Lower row: the second half the other way round. Channels 8 and 24 are cosines."));
+          "). Lower row: the second half the other way round. Channels 8 and 24 are cosines, the "
+          "others shown are sines."));
 }
 
 void show_path_of_positions(Tour& tour) {
@@ -184,10 +213,15 @@ void show_path_of_positions(Tour& tour) {
       increments(paper_encoding(), posenc::Positions::range(0, sample_length), model_dim)
           .cast<double>();
   const Eigen::MatrixXd centred = codes.rowwise() - codes.colwise().mean();
+  // excerpt: path_of_positions
   const Eigen::BDCSVD<Eigen::MatrixXd> svd(centred, Eigen::ComputeThinU | Eigen::ComputeThinV);
-  Eigen::MatrixXd points(sample_length, 4);
-  points << centred * svd.matrixV().leftCols(3),
-      Eigen::VectorXd::LinSpaced(sample_length, 0, sample_length - 1);
+  const Eigen::MatrixXd fine =
+      increments(paper_encoding(), fine_positions(), model_dim).cast<double>();
+  const Eigen::MatrixXd path_points =
+      (fine.rowwise() - codes.colwise().mean()) * svd.matrixV().leftCols(3);
+  // end of excerpt
+  Eigen::MatrixXd points(fine_count, 4);
+  points << path_points, Eigen::VectorXd::LinSpaced(fine_count, 0, sample_length - 1);
   const Eigen::VectorXd variance = svd.singularValues().array().square();
   const double share = variance.head(3).sum() / variance.sum();
 
@@ -203,8 +237,12 @@ void show_path_of_positions(Tour& tour) {
       "finds the three directions in which the points spread most.");
   tour.report.picture(
       path(points),
-      cat("Positions lie on one smooth path; the three directions hold ", percent(share),
-          " of the variance. In all 128 dimensions every step has the same length, ",
+      cat("The line runs from position 0 to 127, a point at every eighth position and the number "
+          "at "
+          "every sixteenth. The three directions hold ",
+          percent(share),
+          " of the variance: the rest, fast channels above all, is not to be seen. In all 128 "
+          "dimensions every step from one position to the next has the same length, ",
           fixed(steps.minCoeff(), 4), " to ", fixed(steps.maxCoeff(), 4),
           ", and the path never comes back to itself: no two positions are closer than ",
           fixed(closest, 4), "."));

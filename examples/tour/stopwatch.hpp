@@ -6,10 +6,10 @@
 
 namespace tour {
 
-/// Nanoseconds that one call takes: the fastest of 15 batches of about 3 ms, which other work on
+/// Nanoseconds that one call takes: the fastest of some batches of about 3 ms, which other work on
 /// the machine disturbed least.
 template <class Call>
-double nanoseconds(const Call& call) {
+double nanoseconds(const Call& call, int batches = 15) {
   using Clock = std::chrono::steady_clock;
   const auto batch = [&call](int calls) {
     const auto begin = Clock::now();
@@ -18,7 +18,7 @@ double nanoseconds(const Call& call) {
   };
   const int calls = std::clamp(static_cast<int>(3e6 / std::max(batch(1), 1.0)), 1, 1'000'000);
   double fastest = batch(calls);
-  for (int n = 1; n < 15; ++n) fastest = std::min(fastest, batch(calls));
+  for (int n = 1; n < batches; ++n) fastest = std::min(fastest, batch(calls));
   return fastest / calls;
 }
 

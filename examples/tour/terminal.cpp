@@ -2,7 +2,6 @@
 #include "terminal.hpp"
 
 #include <algorithm>
-#include <iomanip>
 #include <sstream>
 
 namespace tour {
@@ -116,6 +115,10 @@ void Terminal::verbatim(const std::string& text) {
   out_ << std::endl;
 }
 
+void Terminal::file(const std::string& what, const std::string& name) {
+  out_ << "    " << what << ": " << name << "\n" << std::endl;
+}
+
 void Terminal::table(const Table& table) {
   const std::vector<std::size_t> widths = column_widths(table);
   std::vector<std::string> rules;
@@ -125,11 +128,6 @@ void Terminal::table(const Table& table) {
   print_row(out_, rules, widths);
   for (const auto& row : table.rows) print_row(out_, row, widths);
   out_ << std::endl;
-}
-
-void Progress::begin(const std::string& title) {
-  ++step_;
-  out_ << '[' << std::setw(2) << step_ << '/' << steps_ << "] " << title << std::endl;
 }
 
 }  // namespace tour

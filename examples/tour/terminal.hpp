@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <cstddef>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -24,23 +23,12 @@ class Terminal {
   void section(const std::string& title);
   void paragraph(const std::string& text);
   void verbatim(const std::string& text);
+  /// A line of its own for the name of a file, which no sentence is wrapped around.
+  void file(const std::string& what, const std::string& name);
   void table(const Table& table);
 
  private:
   std::ostream& out_;
-};
-
-/// Says what is being worked on, "[ 7/24] Spectrum".
-class Progress {
- public:
-  Progress(std::ostream& out, std::size_t steps) : out_(out), steps_(steps) {}
-
-  void begin(const std::string& title);
-
- private:
-  std::ostream& out_;
-  std::size_t steps_;
-  std::size_t step_ = 0;
 };
 
 }  // namespace tour

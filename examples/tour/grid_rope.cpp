@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// RoPE on more than one axis: the cells of a picture, and prompts of text and pictures.
+#include "chapters.hpp"
+#include "encode.hpp"
+#include "numbers.hpp"
+#include <posenc/posenc.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace tour {
+
+namespace {
+
+constexpr Index side = 15, centre = side / 2, grid_dim = 64;
+
+using Rope = posenc::Rope<posenc::Interleaved>;
+
+/// Scores of one cell with all cells, over that with itself; every query and key is all ones.
+Eigen::MatrixXd scores_on_grid(const Rope& rope, const posenc::Positions& positions, Index row,
+                               Index col) {
+  // excerpt: rope_grid 2
+  Matrix x = Matrix::Ones(side * side, grid_dim);
+  rope.rotate(posenc::split_heads(posenc::sd(x), 1), positions);  // a row for each cell
+  const Eigen::VectorXd scores = (x * x.row(row * side + col).transpose()).cast<double>();
+  // end of excerpt
+  const Eigen::VectorXd shares = scores / static_cast<double>(grid_dim);
+  return Eigen::Map<const Eigen::Matrix<double, side, side, Eigen::RowMajor>>(shares.data());
+}
+
+Figure grid_picture(const Eigen::MatrixXd& raster, const Eigen::MatrixXd& axial) {
+  Figure figure{.name = "rope_grid",
+                .title =
+                    "Scores of the middle cell of a grid with all cells, for RoPE on one axis "
+                    "and on two",
+                .width = 920,
+                .height = 460,
+                .blocks = {{"raster", raster}, {"axial", axial}}};
+  const double lowest = std::floor(10 * std::min(raster.minCoeff(), axial.minCoeff())) / 10;
+  figure.commands = magnitude_palette() + cat("set cbrange [", lowest, ":1]\n") +
+                    R"(set multiplot layout 1,2 margins 0.07,0.86,0.15,0.83 spacing 0.07,0 \
+  title 'RoPE: score of the middle cell (circle) with every cell; all channels 1, 64 of them'
+unset key
+set xrange [-0.5:14.5]
+set yrange [14.5:-0.5]
+set size ratio -1
+set xtics 2
+set ytics 2
+set xlabel 'column'
+set ylabel 'row'
+set object 1 circle at 7,7 size 0.3 front fs empty border lc '#000000'
+unset colorbox
+set title 'one axis: cells counted row by row' offset 0,-0.4
+plot data index 'raster' matrix with image
+set colorbox user origin 0.885,0.15 size 0.018,0.68
+set cblabel 'score / score of the cell with itself'
+unset ylabel
+set title 'two axes: row and column' offset 0,-0.4
+plot data index 'axial' matrix with image
+unset multiplot
+)";
+  return figure;
+}
+
+/// Axis of each pair, and t, h, w of each token.
+Figure mrope_picture(const Eigen::MatrixXd& axes, const Eigen::MatrixXd& positions) {
+  Figure figure{
+      .name = "mrope",
+      .title = "Axis that turns each pair of M-RoPE, and the three positions of each token",
+      .width = 960,
+      .height = 520,
+      .blocks = {{"axes", axes}, {"positions", positions}}};
+  figure.commands = R"(set multiplot
+set lmargin at screen 0.17
+set rmargin at screen 0.86
+set tmargin at screen 0.93
+set bmargin at screen 0.72
+set title 'The axis that turns each of 64 pairs' offset 0,-0.4
+set xrange [-0.5:63.5]
+set yrange [1.5:-0.5]
+set xtics 8
+set ytics ('chunked' 0, 'interleaved' 1) scale 0
+set xlabel 'pair'
+set palette maxcolors 3
+set palette defined (0 '#0072b2', 1 '#e69f00', 2 '#009e73')
+set cbrange [-0.5:2.5]
+set cbtics ('t, time' 0, 'h, row' 1, 'w, column' 2) scale 0
+set colorbox user origin 0.875,0.72 size 0.018,0.21
+unset key
+plot data index 'axes' matrix with image
+unset colorbox
+set lmargin at screen 0.17
+set rmargin at screen 0.86
+set tmargin at screen 0.53
+set bmargin at screen 0.12
+set title 'Positions of a prompt: 4 tokens of text, a picture of 3 x 4 patches, 4 tokens of text'
+set xrange [-0.6:19.6]
+set yrange [-0.8:12]
+set xtics 1
+set ytics 2
+set grid lc '#dddddd'
+set xlabel 'token'
+set ylabel 'position'
+set object 1 rectangle from 3.5,-0.8 to 15.5,12 behind fs solid 0.08 noborder fc '#000000'
+set label 'the picture' at 9.5,11 center
+set key at screen 0.985,0.5 right
+plot data index 'positions' using ($0 - 0.22):1 with points ps 0.8 pt 7 lc '#0072b2' title 't', \
+  '' index 'positions' using 0:2 with points ps 0.8 pt 5 lc '#e69f00' title 'h', \
+  '' index 'positions' using ($0 + 0.22):3 with points ps 0.9 pt 9 lc '#009e73' title 'w'
+unset multiplot
+)";
+  return figure;
+}
+
+}  // namespace
+
+void show_rope_on_grid(Tour& tour) {
+  // excerpt: rope_grid 1
+  const Rope one_axis(posenc::Unscaled{.rotary_dim = grid_dim, .base = 10000});
+  const Rope two_axes(posenc::rope_vit_axial({.head_dim = grid_dim, .base = 100}));
+  const auto counted = posenc::Positions::range(0, side * side);
+  const auto cells = posenc::Positions::grid(side, side);
+  // end of excerpt
+  const Eigen::MatrixXd raster = scores_on_grid(one_axis, counted, centre, centre);
+  const Eigen::MatrixXd axial = scores_on_grid(two_axes, cells, centre, centre);
+
+  // The same differences of rows and columns, from another cell.
+  const Eigen::MatrixXd other = scores_on_grid(two_axes, cells, centre - 2, centre + 3);
+  const double moved =
+      (axial.block(2, 0, side - 2, side - 3) - other.block(0, 3, side - 2, side - 3))
+          .cwiseAbs()
+          .maxCoeff();
+  tour.report.paragraph(
+      "The patches of an image can be counted row by row, but then the cell below is as far away "
+      "as the row is long. With two axes one half of the pairs is turned by the row, the other by "
+      "the column, each half with frequencies of its own: here RoPE-ViT's, base 100.");
+  tour.report.picture(
+      grid_picture(raster, axial),
+      cat("With one axis the cell to the right scores ", fixed(raster(centre, centre + 1), 2),
+          " and the one below, though as near, ", fixed(raster(centre + 1, centre), 2),
+          ". With two axes it is ", fixed(axial(centre, centre + 1), 2), " and ",
+          fixed(axial(centre + 1, centre), 2),
+          ". Only the difference of rows and that of columns count: moved by 2 rows and 3 columns, "
+          "the scores differ by at most ",
+          scientific(moved), "."));
+}
+
+void show_mrope(Tour& tour) {
+  // excerpt: mrope
+  const auto chunked = posenc::mrope_chunked({16, 24, 24});  // Qwen2-VL
+  const auto interleaved = posenc::mrope_interleaved({24, 20, 20}, posenc::MropeTail::Time);
+  const auto prompt = posenc::prompt_positions({{.text = 4}, {.rows = 3, .cols = 4}, {.text = 4}});
+  // end of excerpt
+  Eigen::MatrixXd axes(2, 64);
+  std::array<Index, 3> turned{};  // pairs of each axis in the interleaved table
+  for (Index pair = 0; pair < 64; ++pair) {
+    axes.col(pair) << static_cast<double>(chunked.axis(pair)),
+        static_cast<double>(interleaved.axis(pair));
+    ++turned[static_cast<std::size_t>(interleaved.axis(pair))];
+  }
+  const posenc::Positions& positions = prompt.positions;
+  Eigen::MatrixXd rows(positions.count(), 3);
+  for (Index s = 0; s < positions.count(); ++s) {
+    for (Index axis = 0; axis < 3; ++axis) rows(s, axis) = positions.at(0, s, axis);
+  }
+  const Index last_of_text = 3, after = 4 + 3 * 4;
+  Report& report = tour.report;
+  report.paragraph(
+      "A model that reads text and pictures gives every token three positions: time t, row h and "
+      "column w. Each pair of channels is turned by one of them. On text all three are the same, "
+      "so that there M-RoPE is plain RoPE; a picture stands at one time, and its patches differ in "
+      "row and column.");
+  report.picture(
+      mrope_picture(axes, rows),
+      cat("Above: Qwen2-VL gives the fastest 16 pairs to time, 24 to rows and 24 to columns; "
+          "Qwen3-VL lets them take turns (",
+          turned[0], ", ", turned[1], ", ", turned[2],
+          "), so that each axis has fast and slow pairs. Below: the text before the picture ends "
+          "at position ",
+          rows(last_of_text, 0), "; the picture's patches stand at t = ", rows(4, 0),
+          ", h = ", rows(4, 1), " to ", rows(after - 1, 1), " and w = ", rows(4, 2), " to ",
+          rows(after - 1, 2), "; the text after it goes on at ", rows(after, 0),
+          ", one above the largest. So ", after - 4, " patches take ", rows(after, 0) - rows(4, 0),
+          " positions."));
+}
+
+}  // namespace tour

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// xPos: RoPE whose scores fade with the distance, by factors on queries and keys.
+#include "chapters.hpp"
+#include "encode.hpp"
+#include "numbers.hpp"
+#include <posenc/posenc.hpp>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace tour {
+
+namespace {
+
+constexpr Index rotary_dim = 64, furthest = 2048, steps = 4, count = 512 * steps + 1;
+constexpr std::array<Index, 4> shown{0, 8, 16, 31};
+
+Eigen::VectorXd scores(const auto& encoding) {
+  std::vector<double> at;
+  for (Index n = 0; n < count; ++n) at.push_back(static_cast<double>(n) / steps);
+  // excerpt: xpos 2
+  Matrix q = Matrix::Ones(count, rotary_dim), k = Matrix::Ones(1, rotary_dim);
+  encoding.rotate_queries(posenc::split_heads(posenc::sd(q), 1),
+                          posenc::Positions::real(at));  // 0, 1/4, ...
+  encoding.rotate_keys(posenc::split_heads(posenc::sd(k), 1), posenc::Positions::range(0, 1));
+  return (q * k.transpose()).cast<double>() / rotary_dim;
+  // end of excerpt
+}
+
+Figure picture(const Eigen::MatrixXd& curves, const Eigen::MatrixXd& scales) {
+  Figure figure{.name = "xpos",
+                .title = "Scores of RoPE and of xPos against the distance, and xPos's factors",
+                .width = 960,
+                .height = 450,
+                .blocks = {{"scores", curves}, {"scales", scales}}};
+  figure.commands = R"(set multiplot layout 1,2 margins 0.08,0.975,0.145,0.83 spacing 0.11,0 \
+  title 'xPos, 64 rotary channels, base 10,000, scale base 512'
+set xlabel 'distance of the key before the query, positions'
+set grid lc '#dddddd'
+set xrange [0:512]
+set xtics 128
+set title 'score of equal vectors (all channels 1)'
+set ylabel 'score / score at distance 0'
+set yrange [0:1.05]
+plot data index 'scores' using ($0 / 4):1 with lines lw 1.5 title 'RoPE', \
+  '' index 'scores' using ($0 / 4):2 with lines lw 1.5 lt 2 title 'xPos'
+set xrange [0:2048]
+set xtics 512
+set title 'factor on a pair''s part of the score'
+set ylabel 'factor (logarithmic)'
+set yrange [0.004:1.3]
+set logscale y
+set key bottom left Left reverse title 'pair'
+plot for [n = 1:4] data index 'scales' using 0:n with lines lt n title word('0 8 16 31', n)
+unset multiplot
+)";
+  return figure;
+}
+
+}  // namespace
+
+void show_xpos(Tour& tour) {
+  const posenc::Unscaled rule{.rotary_dim = rotary_dim, .base = 10000};
+  // excerpt: xpos 1
+  const posenc::XPos<posenc::Interleaved> xpos(rule, {.scale_base = 512});
+  // end of excerpt
+  const posenc::Rope<posenc::Interleaved> rope(rule);
+  Eigen::MatrixXd curves(count, 2), scales(furthest + 1, 4);
+  curves << scores(rope), scores(xpos);
+  for (Index d = 0; d <= furthest; ++d) {
+    for (Index n = 0; n < 4; ++n) {
+      scales(d, n) = xpos.scale(static_cast<double>(d), shown[static_cast<std::size_t>(n)]);
+    }
+  }
+  const auto swing = [&](Index column) {
+    const auto far = curves.col(column).tail(256 * steps);
+    return far.maxCoeff() - far.minCoeff();
+  };
+  const auto mean = [&](Index column) { return curves.col(column).tail(256 * steps).mean(); };
+  tour.report.paragraph(
+      "xPos turns as RoPE does, multiplies a query by a factor that falls with its position and a "
+      "key by one that grows, so that their product knows the distance alone: pair i's part of the "
+      "score is multiplied by zeta_i^(distance / 512), zeta_i = (2i + 0.4 r) / (1.4 r), r = 64 "
+      "channels. The key has to stand before the query, as under a causal mask.");
+  tour.report.picture(
+      picture(curves, scales),
+      cat("Left: in the mean over distances 256 to 512 RoPE's score is ", fixed(mean(0), 3),
+          " and xPos's ", fixed(mean(1), 3), " of that at distance 0, and it goes up and down by ",
+          fixed(swing(0), 2), " and ", fixed(swing(1), 2),
+          ". Right: fast pairs fade most; at distance 2,048 pair 0 counts ",
+          fixed(scales(furthest, 0), 4), " times, pair 31 still ", fixed(scales(furthest, 3), 2),
+          " times."));
+}
+
+}  // namespace tour
