@@ -56,7 +56,7 @@ posenc::Alibi alibi() { return posenc::Alibi({.heads = heads, .form = posenc::Al
 
 template <class Layer, class Rotary = NoRotation, class Bias = NoBias>
 auto make_module(const Rotary& rotary = {}, const Bias& bias = {}) {
-  using T = typename Layer::Matrix::Scalar;
+  using T = typename Layer::Scalar;
   MultiHeadAttention<T, Rotary, Bias, Layer> module(config, rotary, bias);
   module.randomize(1);
   support::Random random(2);
@@ -148,7 +148,7 @@ void check_near(const Module& module, const Embeddings<T>& x, const Embeddings<T
 
 template <class Layer, class Rotary, class Bias>
 void check_cuts(const std::string& name, const Rotary& rotary, const Bias& bias) {
-  using T = typename Layer::Matrix::Scalar;
+  using T = typename Layer::Scalar;
   const auto module = make_module<Layer>(rotary, bias);
   const auto x = tokens<T>(3);
   const std::vector<T> sinks{T{1}, T{-1}, T{0}, T{2}};
@@ -196,7 +196,7 @@ TEMPLATE_TEST_CASE("through a 16-bit cache, cuts do not matter either", "[mha][c
 
 TEMPLATE_TEST_CASE("sequences of different lengths decode in one batch", "[mha][cache][bits]",
                    Linear<float>, FixedOrderLinear<float>, FixedOrderLinear<double>) {
-  using T = typename TestType::Matrix::Scalar;
+  using T = typename TestType::Scalar;
   const auto module = make_module<TestType>(yarn(), alibi());
   constexpr Index steps = 6;
   const std::vector<Index> prompts{5, 125, 0}, sequences{2, 0, 3};

@@ -75,7 +75,7 @@ POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcep
   const DoubleDouble whole = quick_two_sum(mul_add(k, ln_2_hi, 0.0), 2 * s);
   const DoubleDouble high = two_sum(whole.hi, extra);
   const double part = mul_add(2 * s * z, series, mul_add(2 * s_lo, z, 2 * s_lo)) +
-                       mul_add(k, ln_2_lo, mul_add(-0.5 * extra, extra, below.lo / x.hi));
+                      mul_add(k, ln_2_lo, mul_add(-0.5 * extra, extra, below.lo / x.hi));
   return quick_two_sum(high.hi, high.lo + (whole.lo + part));
 }
 

@@ -46,8 +46,8 @@ void append_rows(const MatrixView<const T>& x, bool of_output, std::vector<RowRa
 template <class T, class View>
 bool rows_meet(const View& in, const View& out) {
   std::vector<RowRange<T>> rows;
-  append_rows<T>(in, false, rows);
-  append_rows<T>(out, true, rows);
+  append_rows(in, false, rows);
+  append_rows(out, true, rows);
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return std::less<const T*>()(a.begin, b.begin); });
   const T* in_end = nullptr;
