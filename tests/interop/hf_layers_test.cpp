@@ -47,7 +47,8 @@ void refuse(const json& of, const std::string& message) {
 }
 
 double base_of(const json& of, Index layer) {
-  const auto* rotary = rotary_of_layer(read_hf_config(of), layer);
+  const posenc::ModelSettings model = read_hf_config(of);
+  const auto* rotary = rotary_of_layer(model, layer);
   return rotary == nullptr ? 0 : std::get<Unscaled>(rotary->rule).base;
 }
 
