@@ -3,6 +3,10 @@
 
 find_package(benchmark CONFIG QUIET)
 if(NOT TARGET benchmark::benchmark)
+  if(NOT FETCHCONTENT_SOURCE_DIR_BENCHMARK)
+    message(NOTICE "posenc: Google Benchmark is not installed, so it is downloaded now. Without network, install it "
+            "(Debian: libbenchmark-dev), or build without benchmarks: -D POSENC_BUILD_BENCH=OFF.")
+  endif()
   include(FetchContent)
   FetchContent_Declare(
     benchmark

@@ -4,6 +4,10 @@
 
 find_package(Catch2 CONFIG QUIET)
 if(NOT TARGET Catch2::Catch2)
+  if(NOT FETCHCONTENT_SOURCE_DIR_CATCH2)
+    message(NOTICE "posenc: Catch2 is not installed, so it is downloaded now. Without network, install it (Debian: "
+            "catch2), or build without tests: -D POSENC_BUILD_TESTS=OFF.")
+  endif()
   include(FetchContent)
   FetchContent_Declare(
     catch2

@@ -10,6 +10,12 @@ if(Eigen3_VERSION AND Eigen3_VERSION VERSION_LESS 3.4)
 endif()
 
 if(NOT TARGET Eigen3::Eigen)
+  if(NOT FETCHCONTENT_SOURCE_DIR_EIGEN)
+    message(NOTICE "posenc: Eigen is not installed, so it is downloaded now. Without network, install it "
+            "(Debian: libeigen3-dev; Fedora: eigen3-devel; brew, vcpkg, conda: eigen), or name a copy of its sources "
+            "with -D FETCHCONTENT_SOURCE_DIR_EIGEN=<folder>, or where it is installed with -D Eigen3_DIR=<folder "
+            "of Eigen3Config.cmake>.")
+  endif()
   include(FetchContent)
   FetchContent_Declare(
     eigen

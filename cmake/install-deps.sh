@@ -17,7 +17,7 @@ build=(g++ cmake ninja-build git libeigen3-dev)
 tour=(gnuplot-nox)
 tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
 bench=(libbenchmark-dev)
-tools=(clang clang-format clang-tidy libclang-rt-dev g++-aarch64-linux-gnu qemu-user)
+tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
@@ -36,6 +36,7 @@ is_present() {
     gnuplot-nox) command -v gnuplot >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
     g++-aarch64-linux-gnu) command -v aarch64-linux-gnu-g++ >/dev/null ;;
+    g++-mingw-w64-x86-64-posix) command -v x86_64-w64-mingw32-g++-posix >/dev/null ;;
     qemu-user) command -v qemu-aarch64 >/dev/null ;;
     cmake | git | pkg-config | clang-format | clang-tidy) command -v "$1" >/dev/null ;;
     *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;

@@ -22,6 +22,16 @@ install(FILES "${PROJECT_BINARY_DIR}/posencConfig.cmake" "${PROJECT_BINARY_DIR}/
 file(RELATIVE_PATH prefix_from_pc "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 file(RELATIVE_PATH include_from_prefix "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+# Eigen's headers are somebody else's, and -isystem says so; MSVC and downloaded copies have no such path.
+set(pc_requires "Requires: eigen3 >= 3.4")
+set(pc_eigen "")
+if(Eigen3_DIR AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  get_target_property(eigen_directories Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
+  if(IS_DIRECTORY "${eigen_directories}")
+    set(pc_requires "# Eigen ${Eigen3_VERSION}, at --define-variable=eigen_includedir=<folder> if it moves")
+    set(pc_eigen " -isystem \${eigen_includedir}")
+  endif()
+endif()
 configure_file(cmake/posenc.pc.in "${PROJECT_BINARY_DIR}/posenc.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/posenc.pc" DESTINATION "${pkgconfig_dir}")
 

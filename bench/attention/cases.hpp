@@ -175,7 +175,8 @@ void variant_case(benchmark::State& state, Setup& setup, const Work& work, const
   measure_attention(state, comparison, setup, work);
 }
 
-/// Adds what may be said besides "causal": name/alibi, name/window_1024, name/softcap, name/mask.
+/// Adds what may be said besides "causal": name/alibi, name/window_<a quarter of the keys>, name/softcap,
+/// name/mask.
 template <class Setup>
 void add_variants(const std::string& name, const AttentionModel& model, Index queries, Index keys) {
   add(name + "/alibi", [=](benchmark::State& state) {
@@ -183,11 +184,12 @@ void add_variants(const std::string& name, const AttentionModel& model, Index qu
     const posenc::Alibi alibi({.heads = model.heads, .form = posenc::AlibiForm::Causal});
     variant_case(state, setup, causal_work(queries, keys), setup.causal(), alibi);
   });
-  add(name + "/window_1024", [=](benchmark::State& state) {
+  const Index window = keys / 4;
+  add(name + "/window_" + std::to_string(window), [=](benchmark::State& state) {
     Setup setup(model, queries, keys);
     Options options = setup.causal();
-    options.window = posenc::sliding_window(1024);
-    variant_case(state, setup, window_work(queries, keys, 1024), options);
+    options.window = posenc::sliding_window(window);
+    variant_case(state, setup, window_work(queries, keys, window), options);
   });
   add(name + "/softcap", [=](benchmark::State& state) {
     Setup setup(model, queries, keys);

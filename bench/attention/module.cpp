@@ -25,16 +25,19 @@ class Parts {
 
   void operator()(const Matrix& x, const posenc::Positions& positions, Matrix& out,
                   const bench::Options& options) {
-    merged(q_).noalias() = x * module_.query_projection.weight.transpose();
-    merged(k_).noalias() = x * module_.key_projection.weight.transpose();
-    merged(v_).noalias() = x * module_.value_projection.weight.transpose();
+    merged(q_).noalias() = x * weight_of(module_.query_projection).transpose();
+    merged(k_).noalias() = x * weight_of(module_.key_projection).transpose();
+    merged(v_).noalias() = x * weight_of(module_.value_projection).transpose();
     module_.rotary().rotate_all(positions, posenc::bshd(q_), posenc::bshd(k_));
     posenc::attention(posenc::bshd(q_), posenc::bshd(k_), posenc::bshd(v_), posenc::bshd(y_),
                       options);
-    out.noalias() = merged(y_) * module_.output_projection.weight.transpose();
+    out.noalias() = merged(y_) * weight_of(module_.output_projection).transpose();
   }
 
  private:
+  static Eigen::Map<const Matrix> weight_of(const posenc::Linear<float>& projection) {
+    return {projection.weight.data(), projection.out_dim(), projection.in_dim()};
+  }
   Tensor4 heads(Index seq, Index count) const {
     return Tensor4(1, seq, count, module_.config().head_dim);
   }

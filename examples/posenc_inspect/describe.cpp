@@ -2,12 +2,13 @@
 #include "describe.hpp"
 
 #include "../tour/numbers.hpp"
+#include "fields.hpp"
 #include "float32_loss.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <type_traits>
+#include <string_view>
 
 namespace inspect {
 
@@ -16,124 +17,12 @@ namespace {
 using tour::cat;
 using tour::grouped;
 
-/// Fields of a rule in words; those that are not set are left out.
-class Fields {
- public:
-  explicit Fields(const char* rule) : text_(rule) {}
-
-  template <class T>
-  Fields& add(const char* name, const T& value) {
-    if constexpr (std::is_same_v<T, bool>) {
-      text_ += cat(separator_, name, value ? " yes" : " no");
-    } else {
-      text_ += cat(separator_, name, ' ', std::setprecision(10), value);
-    }
-    separator_ = ", ";
-    return *this;
+/// The words of one member.
+std::string shown_of(const posenc::RotarySettings& settings, std::string_view name) {
+  for (const Field& field : fields(settings)) {
+    if (field.name == name) return shown(field);
   }
-  template <class T>
-  Fields& add(const char* name, const std::optional<T>& value) {
-    return value ? add(name, *value) : *this;
-  }
-  /// A list by its ends.
-  Fields& add(const char* name, const std::vector<double>& list) {
-    return list.empty() ? *this : add(name, cat(list.front(), " ... ", list.back()));
-  }
-
-  std::string text() const { return text_; }
-
- private:
-  std::string text_;
-  const char* separator_ = ": ";
-};
-
-std::string words(const std::monostate&) { return "none"; }
-std::string words(const posenc::Unscaled& r) {
-  return Fields("Unscaled").add("base", r.base).text();
-}
-std::string words(const posenc::LinearScaling& r) {
-  return Fields("LinearScaling").add("base", r.base).add("factor", r.factor).text();
-}
-std::string words(const posenc::AlphaNtkScaling& r) {
-  return Fields("AlphaNtkScaling").add("base", r.base).add("alpha", r.alpha).text();
-}
-std::string words(const posenc::DynamicNtkScaling& r) {
-  return Fields("DynamicNtkScaling")
-      .add("base", r.base)
-      .add("factor", r.factor)
-      .add("original_max_position", r.original_max_position)
-      .text();
-}
-std::string words(const posenc::VllmNtkScaling& r) {
-  return Fields("VllmNtkScaling").add("base", r.base).add("factor", r.factor).text();
-}
-std::string words(const posenc::VllmMixedNtkScaling& r) {
-  return Fields("VllmMixedNtkScaling")
-      .add("base", r.base)
-      .add("factor", r.factor)
-      .add("mixed_b", r.mixed_b)
-      .text();
-}
-std::string words(const posenc::YarnScaling& r) {
-  return Fields("YarnScaling")
-      .add("base", r.base)
-      .add("factor", r.factor)
-      .add("original_max_position", r.original_max_position)
-      .add("beta_fast", r.beta_fast)
-      .add("beta_slow", r.beta_slow)
-      .add("truncate", r.truncate)
-      .add("attention_factor", r.attention_factor)
-      .add("mscale", r.mscale)
-      .add("mscale_all_dim", r.mscale_all_dim)
-      .text();
-}
-std::string words(const posenc::DynamicYarnScaling& r) {
-  return Fields("DynamicYarnScaling")
-      .add("base", r.base)
-      .add("original_max_position", r.original_max_position)
-      .add("finetuned_max_position", r.finetuned_max_position)
-      .text();
-}
-std::string words(const posenc::LongRopeScaling& r) {
-  return Fields("LongRopeScaling")
-      .add("base", r.base)
-      .add("original_max_position", r.original_max_position)
-      .add("factor", r.factor)
-      .add("attention_factor", r.attention_factor)
-      .add("short_mscale", r.short_mscale)
-      .add("long_mscale", r.long_mscale)
-      .add("short_factor", r.short_factor)
-      .add("long_factor", r.long_factor)
-      .text();
-}
-std::string words(const posenc::Llama3Scaling& r) {
-  return Fields("Llama3Scaling")
-      .add("base", r.base)
-      .add("factor", r.factor)
-      .add("low_freq_factor", r.low_freq_factor)
-      .add("high_freq_factor", r.high_freq_factor)
-      .add("original_max_position", r.original_max_position)
-      .text();
-}
-std::string words(const posenc::ProportionalScaling& r) {
-  return Fields("ProportionalScaling")
-      .add("base", r.base)
-      .add("partial_rotary_factor", r.partial_rotary_factor)
-      .add("factor", r.factor)
-      .text();
-}
-std::string words(const posenc::DivisorScaling& r) {
-  return Fields("DivisorScaling")
-      .add("base", r.base)
-      .add("divisors", r.divisors)
-      .add("attention_factor", r.attention_factor)
-      .text();
-}
-
-std::string pairing_of(const posenc::RotarySettings& settings) {
-  return *settings.pairing == posenc::PairingKind::Interleaved
-             ? "Interleaved: channels (2i, 2i + 1) form a pair"
-             : "HalfRotate: channels (i, i + half) form a pair";
+  return "";
 }
 
 std::string channels_of(const posenc::RotarySettings& settings) {
@@ -162,8 +51,8 @@ std::string ends_of(const std::vector<double>& wavelengths) {
   return cat(length_of(wavelengths.front()), " to ", length_of(wavelengths.back()), " tokens");
 }
 
-std::string line(const char* name, const std::string& value) {
-  return cat("  ", std::left, std::setw(20), name, value, '\n');
+std::string line(const std::string& name, const std::string& value) {
+  return cat("  ", std::left, std::setw(22), name + "  ", value, '\n');
 }
 
 std::string report(const posenc::RotarySettings& settings, Index length) {
@@ -171,7 +60,7 @@ std::string report(const posenc::RotarySettings& settings, Index length) {
   const auto loss = first_lossy_position(found, 1e-2);
   std::string text = line("rule", describe(settings.rule));
   if (depends_on_length(settings)) text += line("shown for length", grouped(length));
-  text += line("pairing", pairing_of(settings));
+  text += line("pairing", shown_of(settings, "pairing"));
   text += line("channels of a head", channels_of(settings));
   text += line("axes of positions", settings.chatglm_halves ? "2" : axes_of(settings.axes));
   text += line("attention factor", cat(std::setprecision(6), found.attention_factor()));
@@ -183,23 +72,29 @@ std::string report(const posenc::RotarySettings& settings, Index length) {
   return text;
 }
 
-std::string comparison(const posenc::RotarySettings& a, const posenc::RotarySettings& b,
-                       Index length) {
+/// The members that differ, a line each.
+template <class T>
+std::string differing(const T& a, const T& b, const std::string& prefix = "") {
   std::string text;
-  const auto differ = [&text](const char* name, const auto& first, const auto& second) {
+  const auto first = fields(a), second = fields(b);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::string found = difference(first[i], second[i]);
+    if (!found.empty()) text += line(prefix + first[i].name, found);
+  }
+  return text;
+}
+
+/// What the frequencies come to, where that differs; settings that differ may agree in it.
+std::string comparison(const posenc::Frequencies& a, const posenc::Frequencies& b) {
+  std::string text;
+  const auto differ = [&text](const char* name, double first, double second) {
     if (first != second) text += line(name, cat(first, "  |  ", second));
   };
-  differ("pairing", pairing_of(a), pairing_of(b));
-  differ("channels of a head", channels_of(a), channels_of(b));
-  differ("axes of positions", axes_of(a.axes), axes_of(b.axes));
-  if (text.empty() && !(a.axes == b.axes)) text += line("axes of positions", "in another order");
-  const auto first = frequencies(a, length), second = frequencies(b, length);
-  differ("attention factor", first.attention_factor(), second.attention_factor());
-  differ("softmax scale times", first.softmax_scale_multiplier(),
-         second.softmax_scale_multiplier());
-  if (first.pairs() != second.pairs()) return text;
+  differ("attention factor", a.attention_factor(), b.attention_factor());
+  differ("softmax scale times", a.softmax_scale_multiplier(), b.softmax_scale_multiplier());
+  if (a.pairs() != b.pairs()) return text;
 
-  const auto w = first.inv_freq(), v = second.inv_freq();
+  const auto w = a.inv_freq(), v = b.inv_freq();
   std::size_t worst = 0;
   const auto gap = [&](std::size_t i) {
     const double size = std::max(std::abs(w[i]), std::abs(v[i]));
@@ -208,12 +103,22 @@ std::string comparison(const posenc::RotarySettings& a, const posenc::RotarySett
   for (std::size_t i = 1; i < w.size(); ++i) {
     if (gap(i) > gap(worst)) worst = i;
   }
-  if (gap(worst) != 0) {
-    text += line("rule", cat(describe(a.rule), "  |  ", describe(b.rule)));
-    text += line("frequencies", cat("up to ", tour::percent(gap(worst), 3), " apart, in pair ",
-                                    worst, " of ", w.size(), ": ", w[worst], "  |  ", v[worst]));
+  if (w.empty() || gap(worst) == 0) return text + line("frequencies", "the same in both");
+  return text +
+         line("frequencies", cat("up to ", tour::percent(gap(worst), 3), " apart, in pair ", worst,
+                                 " of ", w.size(), ": ", w[worst], "  |  ", v[worst]));
+}
+
+std::string comparison(const posenc::RotarySettings& a, const posenc::RotarySettings& b,
+                       Index length) {
+  std::string text = differing(a, b);
+  if (a.rule.index() == b.rule.index()) {
+    text += differing(a.rule, b.rule, "rule: ");
+  } else {
+    text += line("the rules", describe(a.rule) + "  |  " + describe(b.rule));
   }
-  return text;
+  if (text.empty()) return "";
+  return text + comparison(frequencies(a, length), frequencies(b, length));
 }
 
 std::string title_of(const std::string& layer_type) {
@@ -223,7 +128,15 @@ std::string title_of(const std::string& layer_type) {
 }  // namespace
 
 std::string describe(const posenc::RotaryRule& rule) {
-  return std::visit([](const auto& r) { return words(r); }, rule);
+  std::string text = name_of(rule);
+  const char* separator = ": ";
+  for (const Field& field : fields(rule)) {
+    // The width is told with the channels.
+    if (field.values.empty() || field.name == "rotary_dim" || field.name == "head_dim") continue;
+    text += separator + field.name + " " + shown(field);
+    separator = ", ";
+  }
+  return text;
 }
 
 posenc::Frequencies without_scaling(const posenc::RotarySettings& settings) {
@@ -248,24 +161,22 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   text += line("made for", model.trained_length == 0
                                ? std::string("a length that the file does not tell")
                                : grouped(model.trained_length) + " tokens");
-  if (model.softmax_scale) text += line("softmax scale", cat(*model.softmax_scale));
-  if (!model.layers_without_rotary.empty()) {
-    std::string layers;
-    for (const Index layer : model.layers_without_rotary) layers += cat(layer, ' ');
-    text += line("no rotary in layers", layers);
-  }
-  for (const std::string& type : model.types_without_rotary) {
-    text += line("no rotary in layers", "of the type " + type);
+  // Each member that is set has a line; the types of layers have parts of their own below.
+  for (const Field& field : fields(model)) {
+    const bool is_told = field.name == "model_type" || field.name == "trained_length" ||
+                         field.name == "types of layers";
+    if (!is_told && !field.values.empty()) text += line(field.name, shown(field));
   }
   for (const posenc::LayerRotary& layer : model.layers) {
     text += cat('\n', title_of(layer.layer_type), '\n', report(layer.rotary, length));
+    text += line("scores times", cat(std::setprecision(6), softmax_scale(model, layer.layer_type)));
   }
   return text;
 }
 
 std::string comparison(const posenc::ModelSettings& a, const posenc::ModelSettings& b,
                        Index length) {
-  std::string text;
+  std::string text = differing(a, b);
   for (const posenc::LayerRotary& layer : a.layers) {
     const auto other = std::find_if(b.layers.begin(), b.layers.end(), [&](const auto& candidate) {
       return candidate.layer_type == layer.layer_type;
@@ -274,11 +185,6 @@ std::string comparison(const posenc::ModelSettings& a, const posenc::ModelSettin
                                   ? std::string("  the other model has none\n")
                                   : comparison(layer.rotary, other->rotary, length);
     if (!found.empty()) text += cat(title_of(layer.layer_type), '\n', found);
-  }
-  if (a.layers.size() < b.layers.size()) text += "the other model has more types of layers\n";
-  if (a.layer_types != b.layer_types) text += "the layers are of other types\n";
-  if (a.layers_without_rotary != b.layers_without_rotary) {
-    text += "other layers have no rotary encoding\n";
   }
   return text;
 }

@@ -26,7 +26,7 @@ Index length_for(const posenc::ModelSettings& model, std::optional<Index> given)
 /// All that is known of a model, line by line.
 std::string report(const posenc::ModelSettings& model, Index length);
 
-/// What differs between two models, line by line; empty where they rotate alike.
+/// What differs between two models, member by member; empty where all members are equal.
 std::string comparison(const posenc::ModelSettings& a, const posenc::ModelSettings& b,
                        Index length);
 

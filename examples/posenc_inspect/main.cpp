@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a model's config.json or GGUF file says of its rotary encoding, and how two of them differ.
 #include "../tour/error.hpp"
-#include "../tour/files.hpp"
 #include "../tour/gnuplot.hpp"
 #include "describe.hpp"
 #include "picture.hpp"
@@ -15,22 +14,32 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
 
 constexpr auto usage = R"(posenc_inspect FILE [--compare OTHER] [options]
 
-FILE and OTHER are a config.json of Hugging Face or a GGUF file.
-  --compare OTHER    show what differs; the exit status is 3 if anything does
+What a model's file says of its rotary encoding and of its scores.
+
+FILE and OTHER are a config.json of Hugging Face, a folder that holds one, a GGUF file, or - for
+standard input.
+  --compare OTHER    show every setting that differs
   --length N         the length of the sequence, for rules that depend on it
   --pairing KIND     interleaved or half, for models that posenc does not know
   --picture FOLDER   draw the wavelengths with gnuplot into FOLDER
+  --help             this text
+
+The exit status is 0; 1 if a file cannot be read; 2 if the command line makes no sense; 3 if
+--compare finds a difference.
 )";
 
 struct Options {
-  std::filesystem::path file, other, pictures;
+  std::string file, other, pictures;
+  bool help = false;
   std::optional<posenc::Index> length;
   std::optional<posenc::PairingKind> pairing;
 };
@@ -54,39 +63,99 @@ Options parse(const std::vector<std::string>& arguments) {
   Options options;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument.rfind("--", 0) != 0) {
+    if (argument == "--help" || argument == "-h") {
+      options.help = true;
+      return options;
+    }
+    if (argument == "-" || argument.rfind('-', 0) != 0) {
       if (!options.file.empty()) throw tour::UsageError("one FILE, not " + argument + " as well");
+      if (argument.empty()) throw tour::UsageError("FILE is empty");
       options.file = argument;
       continue;
     }
-    if (i + 1 == arguments.size()) throw tour::UsageError(argument + " needs a value");
-    const std::string& value = arguments[++i];
-    if (argument == "--compare") {
-      options.other = value;
-    } else if (argument == "--length") {
-      options.length = length_from(value);
-    } else if (argument == "--pairing") {
-      options.pairing = pairing_from(value);
-    } else if (argument == "--picture") {
-      options.pictures = value;
-    } else {
-      throw tour::UsageError("unknown option " + argument);
+    const bool is_known = argument == "--compare" || argument == "--length" ||
+                          argument == "--pairing" || argument == "--picture";
+    if (!is_known) throw tour::UsageError("unknown option " + argument);
+    if (i + 1 == arguments.size() || arguments[i + 1].empty()) {
+      throw tour::UsageError(argument + " needs a value");
     }
+    const std::string& value = arguments[++i];
+    if (argument == "--compare") options.other = value;
+    if (argument == "--length") options.length = length_from(value);
+    if (argument == "--pairing") options.pairing = pairing_from(value);
+    if (argument == "--picture") options.pictures = value;
   }
   if (options.file.empty()) throw tour::UsageError("no FILE is given");
+  if (options.file == "-" && options.other == "-") {
+    throw tour::UsageError("standard input can be read once");
+  }
   return options;
 }
 
-bool is_gguf(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  char magic[4] = {};
-  file.read(magic, sizeof magic);
-  return std::string(magic, sizeof magic) == "GGUF";
+constexpr std::string_view gguf_magic = "GGUF";
+
+/// All of a stream, unless it is longer than any configuration.
+std::string content_of(std::istream& in, const std::string& name) {
+  constexpr std::size_t most = std::size_t{1} << 28;
+  std::string content;
+  std::vector<char> part(std::size_t{1} << 16);
+  while (in) {
+    in.read(part.data(), static_cast<std::streamsize>(part.size()));
+    content.append(part.data(), static_cast<std::size_t>(in.gcount()));
+    if (content.size() > most) {
+      throw tour::FileError(name + " is longer than 256 MB and no GGUF file on disk");
+    }
+  }
+  if (in.bad()) throw tour::FileError("cannot read " + name);
+  return content;
 }
 
-posenc::ModelSettings read(const std::filesystem::path& path, const Options& options) {
-  if (is_gguf(path)) return posenc::read_gguf(path, {.pairing = options.pairing});
-  return posenc::read_hf_config(tour::read_file(path), {.pairing = options.pairing});
+posenc::ModelSettings read_content(const std::string& content, const Options& options) {
+  if (content.rfind(gguf_magic, 0) == 0) {
+    return posenc::read_gguf(std::as_bytes(std::span(content)), {.pairing = options.pairing});
+  }
+  return posenc::read_hf_config(content, {.pairing = options.pairing});
+}
+
+/// A file, the config.json of a folder, or standard input.
+posenc::ModelSettings read_named(const std::string& name, const Options& options) {
+  if (name == "-") return read_content(content_of(std::cin, "standard input"), options);
+  std::filesystem::path path(name);
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    path /= "config.json";
+    if (!std::filesystem::exists(path, error)) {
+      throw tour::FileError("this folder has no config.json");
+    }
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw tour::FileError("cannot open this file");
+  char magic[gguf_magic.size()] = {};
+  file.read(magic, sizeof magic);
+  if (std::string_view(magic, sizeof magic) == gguf_magic &&
+      std::filesystem::is_regular_file(path, error)) {
+    return posenc::read_gguf(path, {.pairing = options.pairing});  // its header alone
+  }
+  const std::string begin(magic, static_cast<std::size_t>(file.gcount()));
+  return read_content(begin + content_of(file, "it"), options);
+}
+
+posenc::ModelSettings read(const std::string& name, const Options& options) {
+  try {
+    return read_named(name, options);
+  } catch (const std::exception& error) {
+    throw tour::FileError((name == "-" ? "standard input" : name) + ": " + error.what());
+  }
+}
+
+/// The name of a picture: of the file, or of its folder where the file is called as all are.
+std::string picture_name(const std::string& file) {
+  if (file == "-") return "stdin";
+  std::error_code error;
+  auto path = std::filesystem::absolute(file, error).lexically_normal();
+  if (path.filename() == "config.json" || path.filename().empty()) path = path.parent_path();
+  const std::string stem = path.stem().string();
+  return stem.empty() ? "model" : stem;
 }
 
 int run(const Options& options) {
@@ -96,19 +165,19 @@ int run(const Options& options) {
 
   if (!options.pictures.empty()) {
     const tour::Gnuplot gnuplot(options.pictures);
-    const std::string name = options.file.stem().string() + "-wavelengths";
+    const std::string name = picture_name(options.file) + "-wavelengths";
     const bool drawn = !gnuplot.draw(inspect::wavelength_figure(model, name, length)).empty();
-    const auto picture = options.pictures / (name + (drawn ? ".svg" : ".gp"));
+    const auto picture = gnuplot.folder() / (name + (drawn ? ".svg" : ".gp"));
     std::cout << "\n"
               << (drawn ? "picture: " : "no gnuplot; its script: ") << picture.string() << '\n';
   }
   if (options.other.empty()) return EXIT_SUCCESS;
 
   const auto other = read(options.other, options);
-  std::cout << '\n' << options.other.string() << ": " << inspect::report(other, length) << '\n';
+  std::cout << '\n' << options.other << ": " << inspect::report(other, length) << '\n';
   const std::string differences = inspect::comparison(model, other, length);
   if (differences.empty()) {
-    std::cout << "Both rotate alike.\n";
+    std::cout << "All settings are the same.\n";
     return EXIT_SUCCESS;
   }
   std::cout << "They differ, first | second:\n" << differences;
@@ -119,8 +188,13 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   try {
+    const Options options = parse({argv + 1, argv + argc});
+    if (options.help) {
+      std::cout << usage;
+      return EXIT_SUCCESS;
+    }
     std::clog << posenc::build_info() << '\n';
-    return run(parse({argv + 1, argv + argc}));
+    return run(options);
   } catch (const tour::UsageError& error) {
     std::cerr << "posenc_inspect: " << error.what() << "\n\n" << usage;
     return 2;

@@ -6,7 +6,6 @@
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/eigen.hpp>
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,15 +38,10 @@ void set_projections(Layer& layer, Projections projections) {
   if (projections == Projections::Random) return layer.randomize(2017);
   for (auto* projection : {&layer.query_projection, &layer.key_projection, &layer.value_projection,
                            &layer.output_projection}) {
-    const Index width = projection->in_dim();
-    for (Index c = 0; c < width * width; ++c) {
-      projection->weight.data()[c] = c % (width + 1) == 0 ? 1.0F : 0.0F;
-    }
+    projection->weight = Matrix::Identity(projection->out_dim(), projection->in_dim());
   }
-  const Eigen::RowVectorXf part = shared_part();
-  for (auto* projection : {&layer.query_projection, &layer.key_projection}) {
-    std::copy_n(part.data(), part.size(), projection->bias.data());
-  }
+  layer.query_projection.bias = shared_part();
+  layer.key_projection.bias = shared_part();
 }
 
 /// Runs one layer of self attention over a text with the given rotary encoding and score bias.

@@ -68,7 +68,7 @@ TEST_CASE("BinaryEncoding: positions past the width wrap where asked to") {
 TEST_CASE("BinaryEncoding: one row of positions serves all rows of a column-major tensor") {
   Eigen::Tensor<float, 3> x(2, 3, 2);
   x.setZero();
-  BinaryEncoding({.model_dim = 2}).add_to(posenc::bsd(x), Positions::range(1, 3));
+  BinaryEncoding({.model_dim = 2}).add_to(posenc::dsb(x), Positions::range(1, 3));
   for (Index b = 0; b < 2; ++b) {
     CHECK(x(0, 0, b) == 1);
     CHECK(x(1, 0, b) == 0);
@@ -113,4 +113,30 @@ TEST_CASE("BinaryEncoding rejects bad input, and writes nothing") {
   CHECK_THROWS_AS(encoding.add_to(x.view(), Positions::range(0, 2)), posenc::ShapeError);
   CHECK_THROWS_AS(encoding.add_to(x.view(), Positions::grid(1, 3)), posenc::ShapeError);
   CHECK(x.matrix().values == before.matrix().values);
+}
+
+TEST_CASE("BinaryEncoding: real positions that no integer holds") {
+  const auto of = [](double position, Index width, BinaryOverflow overflow) {
+    std::vector<float> row(static_cast<std::size_t>(width), 0.0f);
+    BinaryEncoding({.model_dim = width, .overflow = overflow})
+        .add_to(posenc::EmbeddingsView<float>{row.data(), 1, 1, width, width, width},
+                Positions::real({position}));
+    return row;
+  };
+  const auto only = [](Index width, std::vector<Index> ones) {
+    std::vector<float> row(static_cast<std::size_t>(width), 0.0f);
+    for (const Index k : ones) row[static_cast<std::size_t>(k)] = 1;
+    return row;
+  };
+  const auto reject = BinaryOverflow::Reject, wrap = BinaryOverflow::Wrap;
+  CHECK(of(0x1p70, 8, wrap) == only(8, {}));
+  CHECK(of(0x1p70, 71, reject) == only(71, {70}));
+  CHECK(of(0x1p64, 65, reject) == only(65, {64}));
+  CHECK(of(0x1p63, 64, reject) == only(64, {63}));
+  CHECK(of(0x1.0000000000001p1023, 1024, reject) == only(1024, {971, 1023}));
+  CHECK(of(0x1.8p1023, 1000, wrap) == only(1000, {}));
+  CHECK(of(-0.0, 3, reject) == only(3, {}));
+  CHECK_THROWS_MATCHES(of(0x1p70, 64, reject), posenc::PositionError,
+                       Message("posenc::BinaryEncoding::add_to: position 1180591620717411303424 "
+                               "needs 71 bits, but model_dim is 64"));
 }

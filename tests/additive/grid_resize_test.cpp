@@ -197,7 +197,7 @@ TEST_CASE("resize_grid_adjoint is the transpose of resize_grid") {
   }
 }
 
-TEST_CASE("resize_grid takes row-major matrices, and column-major ones as their mirror image") {
+TEST_CASE("resize_grid takes row-major matrices, and the transposes of column-major ones") {
   const GridResizeConfig config{
       .source = {2, 3}, .target = {4, 4}, .filter = ResizeFilter::Bicubic, .prefix_tokens = 1};
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> table(7, 2), out(17, 2);
@@ -208,7 +208,8 @@ TEST_CASE("resize_grid takes row-major matrices, and column-major ones as their 
   const Eigen::MatrixXf mirrored = table.transpose();
   Eigen::MatrixXf mirrored_out(2, 17);
   posenc::resize_grid(posenc::table_view(table), posenc::table_view(out), config);
-  posenc::resize_grid(posenc::table_view(mirrored), posenc::table_view(mirrored_out), config);
+  posenc::resize_grid(posenc::table_view(mirrored.transpose()),
+                      posenc::table_view(mirrored_out.transpose()), config);
   for (Index d = 0; d < 2; ++d) {
     CHECK(out(0, d) == table(0, d));
     for (Index r = 0; r < 17; ++r) CHECK(mirrored_out(d, r) == out(r, d));

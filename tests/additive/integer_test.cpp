@@ -46,7 +46,7 @@ TEMPLATE_TEST_CASE("IntegerEncoding adds the position to every channel", "", flo
 TEST_CASE("IntegerEncoding: defaults, shared and real positions, column-major tensors") {
   Eigen::Tensor<float, 3> x(4, 2, 3);
   x.setZero();
-  IntegerEncoding().add_to(posenc::bsd(x), Positions::real({2.5, -1}));
+  IntegerEncoding().add_to(posenc::dsb(x), Positions::real({2.5, -1}));
   for (Index b = 0; b < 3; ++b) {
     for (Index d = 0; d < 4; ++d) {
       CHECK(x(d, 0, b) == 2.5f);

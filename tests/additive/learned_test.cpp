@@ -61,7 +61,7 @@ TEST_CASE("Learned: one row of positions serves all batch rows; tables are seen 
   row_major.setZero();
   column_major.setZero();
   encoding.add_to(posenc::bsd(row_major), Positions::range(2, 2));
-  encoding.add_to(posenc::bsd(column_major), Positions::range(2, 2));
+  encoding.add_to(posenc::dsb(column_major), Positions::range(2, 2));
   for (Index b = 0; b < 3; ++b) {
     CHECK(row_major(b, 0, 0) == 5);
     CHECK(row_major(b, 1, 1) == 8);
@@ -72,9 +72,9 @@ TEST_CASE("Learned: one row of positions serves all batch rows; tables are seen 
   encoding.add_to(posenc::bsd(row_major), Positions::range(2, 2));
   CHECK(row_major(0, 0, 0) == 55);
 
-  // A column-major table holds a row in each of its columns.
+  // A column-major table that holds a row in each of its columns is read by its transpose.
   const Eigen::MatrixXf mirrored = table.transpose();
-  const Learned transposed(posenc::table_view(mirrored));
+  const Learned transposed(posenc::table_view(mirrored.transpose()));
   row_major.setZero();
   transposed.add_to(posenc::bsd(row_major), Positions::ids({3, 0}));
   CHECK(row_major(1, 0, 1) == 8);
@@ -210,4 +210,21 @@ TEST_CASE("Learned rejects what the table does not hold, and writes nothing") {
 
   CHECK(x == std::vector<float>(12, 2.0f));
   CHECK(gradient == std::vector<float>(10, 3.0f));
+}
+
+TEST_CASE("Learned has no row for real positions that no integer holds") {
+  std::vector<float> table(10, 1.0f), x(2, 2.0f);
+  const Learned<float> encoding({table.data(), 5, 2, 2}, {.row_offset = -2});
+  for (const double far : {1e300, -1e300, 0x1p63, 0x1p62}) {
+    CAPTURE(far);
+    CHECK_THROWS_AS(encoding.add_to(posenc::EmbeddingsView<float>{x.data(), 1, 1, 2, 2, 2},
+                                    Positions::real({far})),
+                    posenc::PositionError);
+  }
+  CHECK_THROWS_MATCHES(encoding.add_to(posenc::EmbeddingsView<float>{x.data(), 1, 1, 2, 2, 2},
+                                       Positions::real({1e300})),
+                       posenc::PositionError,
+                       Message("posenc::Learned::add_to: position 1e+300 reads no row, for the "
+                               "table has 5 rows"));
+  CHECK(x == std::vector<float>(2, 2.0f));
 }

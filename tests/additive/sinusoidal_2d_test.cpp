@@ -131,7 +131,7 @@ TEST_CASE("Sinusoidal2d: positions a batch row, real coordinates, column-major t
   }
   // A column-major tensor is the mirror image: the same order in memory.
   Eigen::Tensor<float, 3> column_major(12, 3, 2);
-  encoding.write_to(posenc::bsd(column_major), both);
+  encoding.write_to(posenc::dsb(column_major), both);
   CHECK(std::equal(out.begin(), out.end(), column_major.data()));
 }
 

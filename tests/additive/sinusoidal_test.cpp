@@ -246,9 +246,9 @@ TEST_CASE("Sinusoidal reads row-major and column-major tensors and matrices") {
   token_rows.setZero();
   token_columns.setZero();
   encoding.add_to(posenc::bsd(row_major), positions);
-  encoding.add_to(posenc::bsd(column_major), positions);
+  encoding.add_to(posenc::dsb(column_major), positions);
   encoding.add_to(posenc::sd(token_rows), positions);
-  encoding.add_to(posenc::sd(token_columns), positions);
+  encoding.add_to(posenc::ds(token_columns), positions);
   bool right = true;
   for (Index s = 0; s < 3; ++s) {
     for (Index d = 0; d < 6; ++d) {

@@ -39,7 +39,8 @@ template <posenc::Scalar T>
 void attend(posenc::HeadsView<const std::type_identity_t<T>> q,
             posenc::HeadsView<const std::type_identity_t<T>> k,
             posenc::HeadsView<const std::type_identity_t<T>> v, posenc::HeadsView<T> out,
-            const posenc::AttentionOptions<std::type_identity_t<T>>& options = {},
+            const posenc::AttentionOptions<std::type_identity_t<T>>& options =
+                {.causal = posenc::Causal::No},
             const AnyBias* bias = nullptr);
 
 }  // namespace attention_test

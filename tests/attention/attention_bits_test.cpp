@@ -149,9 +149,9 @@ TEMPLATE_LIST_TEST_CASE("a head's bits do not depend on the other heads", "[atte
   c.run();
   for (Index h = 0; h < 6; ++h) {
     Heads<T> alone(2, 4, 1, 8);
-    posenc::attention(posenc::slice_heads(c.q.view(), h, 1),
-                      posenc::slice_heads(c.k.view(), h / 2, 1),
-                      posenc::slice_heads(c.v.view(), h / 2, 1), alone.view());
+    posenc::attention(
+        posenc::slice_heads(c.q.view(), h, 1), posenc::slice_heads(c.k.view(), h / 2, 1),
+        posenc::slice_heads(c.v.view(), h / 2, 1), alone.view(), {.causal = Causal::No});
     CHECK(support::same_bits(alone.view(), posenc::slice_heads(c.out.view(), h, 1)));
   }
 }
@@ -161,9 +161,9 @@ TEMPLATE_LIST_TEST_CASE("keys that no query sees change no bit", "[attention][bi
   using T = TestType;
   Case<T> c({2, 2, 1, 3, 9}, 6);
   const std::vector<Index> lengths{4, 4};
-  c.run({.key_lengths = lengths});
+  c.run({.causal = Causal::No, .key_lengths = lengths});
   Heads<T> fewer(2, 3, 2, 8);
   posenc::attention(c.q.view(), slice_seq(c.k.view(), 0, 4), slice_seq(c.v.view(), 0, 4),
-                    fewer.view());
+                    fewer.view(), {.causal = Causal::No});
   CHECK(support::same_bits(fewer.view(), c.out.view()));
 }

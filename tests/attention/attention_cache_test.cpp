@@ -198,9 +198,10 @@ TEST_CASE("a cache refuses what it cannot answer", "[attention][cache][errors]")
   support::Random random(3);
   auto k = Heads<float>::random(random, 1, 5, 2, dim);
   cache.append(sequence, k.view(), k.view());
-  const auto error = [&]<class Error>(std::type_identity<Error>, Heads<float> q,
-                                      const std::vector<Index>& sequences,
-                                      const AttentionOptions<float>& options = {}) {
+  const auto error = [&]<class Error>(
+                         std::type_identity<Error>, Heads<float> q,
+                         const std::vector<Index>& sequences,
+                         const AttentionOptions<float>& options = {.causal = Causal::No}) {
     const auto extents = q.view().extents();
     Heads<float> out(extents[0], extents[1], extents[2], dim);
     const std::string message = message_of<Error>(
@@ -222,9 +223,11 @@ TEST_CASE("a cache refuses what it cannot answer", "[attention][cache][errors]")
   const std::vector<Index> lengths{3}, boundaries{0, 1};
   const std::string rule =
       name + "a cache knows its lengths: key_lengths and cu_seqlens must not be given";
-  CHECK(error(contradiction, {1, 1, 2, dim}, {1}, {.key_lengths = lengths}) == rule);
+  CHECK(error(contradiction, {1, 1, 2, dim}, {1}, {.causal = Causal::No, .key_lengths = lengths}) ==
+        rule);
   CHECK(error(contradiction, {1, 1, 2, dim}, {1},
-              {.cu_seqlens_q = boundaries, .cu_seqlens_k = boundaries}) == rule);
+              {.causal = Causal::No, .cu_seqlens_q = boundaries, .cu_seqlens_k = boundaries}) ==
+        rule);
 }
 
 TEST_CASE("a ring refuses windows that reach beyond what it has", "[attention][cache][errors]") {

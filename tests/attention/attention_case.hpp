@@ -60,7 +60,7 @@ class Case {
   }
 
   template <class Bias = posenc::NoBias>
-  void run(const posenc::AttentionOptions<T>& options = {},
+  void run(const posenc::AttentionOptions<T>& options = {.causal = posenc::Causal::No},
            [[maybe_unused]] const Bias& bias = {}) {
     if constexpr (std::is_same_v<Bias, posenc::NoBias>) {
       attend(q.view(), k.view(), v.view(), out.view(), options);

@@ -60,7 +60,7 @@ std::string error_of_row(AttentionOptions<float> options) {
 
 std::string shape_error(Heads<float> q, Heads<float> k, Heads<float> v, Heads<float> out) {
   return message_of<ShapeError>(
-      [&] { posenc::attention(q.view(), k.view(), v.view(), out.view()); });
+      [&] { posenc::attention(q.view(), k.view(), v.view(), out.view(), {.causal = Causal::No}); });
 }
 
 }  // namespace
@@ -94,23 +94,27 @@ TEST_CASE("q, k, v and out have to fit each other", "[attention][errors]") {
 
 TEST_CASE("scale, dropout and soft cap have to make sense", "[attention][errors]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(error_of<ConfigError>({.scale = nan}) == name + "scale must be finite but is nan");
-  CHECK(error_of<ConfigError>({.scale = attention_test::infinity}) ==
+  CHECK(error_of<ConfigError>({.scale = nan, .causal = Causal::No}) ==
+        name + "scale must be finite but is nan");
+  CHECK(error_of<ConfigError>({.scale = attention_test::infinity, .causal = Causal::No}) ==
         name + "scale must be finite but is inf");
   const std::string dropout_rule = name + "the dropout probability must lie in [0, 1) but is ";
-  CHECK(error_of<ConfigError>({.dropout = {1}}) == dropout_rule + "1");
-  CHECK(error_of<ConfigError>({.dropout = {-0.5}}) == dropout_rule + "-0.5");
-  CHECK(error_of<ConfigError>({.dropout = {nan}}) == dropout_rule + "nan");
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .dropout = {1}}) == dropout_rule + "1");
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .dropout = {-0.5}}) == dropout_rule + "-0.5");
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .dropout = {nan}}) == dropout_rule + "nan");
   const std::string cap_rule = name + "softcap must be positive, or 0 for none, but is ";
-  CHECK(error_of<ConfigError>({.softcap = -2, .softcap_order = SoftcapOrder::BeforeBias}) ==
+  CHECK(error_of<ConfigError>(
+            {.causal = Causal::No, .softcap = -2, .softcap_order = SoftcapOrder::BeforeBias}) ==
         cap_rule + "-2");
-  CHECK(error_of<ConfigError>({.softcap = nan, .softcap_order = SoftcapOrder::BeforeBias}) ==
+  CHECK(error_of<ConfigError>(
+            {.causal = Causal::No, .softcap = nan, .softcap_order = SoftcapOrder::BeforeBias}) ==
         cap_rule + "nan");
-  CHECK(error_of<ConfigError>({.softcap = 2}) ==
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .softcap = 2}) ==
         name + "softcap (2) and softcap_order must be given together");
-  CHECK(error_of<ConfigError>({.softcap_order = SoftcapOrder::AfterBias}) ==
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .softcap_order = SoftcapOrder::AfterBias}) ==
         name + "softcap (0) and softcap_order must be given together");
-  CHECK(error_of<ConfigError>({.softcap = 2,
+  CHECK(error_of<ConfigError>({.causal = Causal::No,
+                               .softcap = 2,
                                .softcap_order = SoftcapOrder::AfterBias,
                                .returned = ReturnedScores::Capped}) ==
         name + "ReturnedScores::Capped needs the soft cap before the bias");
@@ -118,40 +122,41 @@ TEST_CASE("scale, dropout and soft cap have to make sense", "[attention][errors]
 
 TEST_CASE("weights have the full shape, masks broadcast to it", "[attention][errors]") {
   Mask<float> weights(2, 4, 3, 1);
-  CHECK(error_of<ShapeError>({.weights = weights.view()}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .weights = weights.view()}) ==
         name + "weights [2, 4, 3, 1] must be [2, 4, 3, 5]");
   Mask<float> additive(1, 1, 2, 5);
-  CHECK(error_of<ShapeError>({.additive = additive.view()}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .additive = additive.view()}) ==
         name + "additive [1, 1, 2, 5] must broadcast to [2, 4, 3, 5]");
   Mask<bool> mask(2, 2, 3, 5);
-  CHECK(error_of<ShapeError>({.keep = mask.view()}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .keep = mask.view()}) ==
         name + "keep [2, 2, 3, 5] must broadcast to [2, 4, 3, 5]");
-  CHECK(error_of<ShapeError>({.masked = mask.view()}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .masked = mask.view()}) ==
         name + "masked [2, 2, 3, 5] must broadcast to [2, 4, 3, 5]");
   Eigen::Tensor<bool, 2, Eigen::RowMajor> padding(3, 5), keys(2, 4);
-  CHECK(error_of<ShapeError>({.keep = posenc::bk(padding)}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .keep = posenc::bk(padding)}) ==
         name + "keep [3, 1, 1, 5] must broadcast to [2, 4, 3, 5]");
-  CHECK(error_of<ShapeError>({.keep = posenc::bk(keys)}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .keep = posenc::bk(keys)}) ==
         name + "keep [2, 1, 1, 4] must broadcast to [2, 4, 3, 5]");
 }
 
 TEST_CASE("key lengths count keys of every batch row", "[attention][errors]") {
   const std::vector<Index> one{5}, long_one{5, 6}, negative{-1, 5};
-  CHECK(error_of<ShapeError>({.key_lengths = one}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .key_lengths = one}) ==
         name + "key_lengths must have one entry for each of the 2 batch rows but has 1");
   const std::string range = name + "key_lengths must lie between 0 and the 5 keys but one is ";
-  CHECK(error_of<ShapeError>({.key_lengths = long_one}) == range + "6");
-  CHECK(error_of<ShapeError>({.key_lengths = negative}) == range + "-1");
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .key_lengths = long_one}) == range + "6");
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .key_lengths = negative}) == range + "-1");
 }
 
 TEST_CASE("positions are those of the queries and of the keys", "[attention][errors]") {
-  CHECK(error_of<ShapeError>({.query_positions = Positions::range(0, 5)}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .query_positions = Positions::range(0, 5)}) ==
         name + "query_positions [1, 5] must be [1 or 2, 3]");
-  CHECK(error_of<ShapeError>({.key_positions = Positions::range(0, 3)}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .key_positions = Positions::range(0, 3)}) ==
         name + "key_positions [1, 3] must be [1 or 2, 5]");
-  CHECK(error_of<ShapeError>({.query_positions = Positions::starts({0, 0, 0}, 3)}) ==
+  CHECK(error_of<ShapeError>(
+            {.causal = Causal::No, .query_positions = Positions::starts({0, 0, 0}, 3)}) ==
         name + "query_positions [3, 3] must be [1 or 2, 3]");
-  CHECK(error_of<ShapeError>({.key_positions = Positions::grid(1, 5)}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .key_positions = Positions::grid(1, 5)}) ==
         name + "positions must have 1 axis but have 2");
   const std::string by_position =
       name + "Causal::ByPosition needs query_positions and key_positions";
@@ -173,10 +178,11 @@ TEST_CASE("a bias is made for as many heads as there are queries", "[attention][
 
 TEST_CASE("sinks are one a head, log-sum-exps one a query and head", "[attention][errors]") {
   const std::vector<float> sinks{1, 2};
-  CHECK(error_of<ShapeError>({.sinks = sinks}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .sinks = sinks}) ==
         name + "sinks must have one entry for each of the 4 heads but has 2");
   Lse<float> lse(2, 3, 4);
-  CHECK(error_of<ShapeError>({.lse = lse.view()}) == name + "lse [2, 3, 4] must be [2, 4, 3]");
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .lse = lse.view()}) ==
+        name + "lse [2, 3, 4] must be [2, 4, 3]");
   CHECK(std::isnan(lse.values(0, 0, 0)));
 }
 
@@ -189,11 +195,13 @@ TEST_CASE("a window needs sides and a place", "[attention][errors]") {
   const std::string place = name +
                             "a window without a causal mask needs query_starts where 3 queries "
                             "meet 5 keys";
-  CHECK(error_of<ConfigError>({.window = {.left = 1}}) == place);
-  CHECK(error_of<ConfigError>({.window = {.right = 1}}) == place);
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.left = 1}}) == place);
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.right = 1}}) == place);
   const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5};
-  CHECK(error_of_row<ConfigError>(
-            {.window = {.left = 1}, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) == place);
+  CHECK(error_of_row<ConfigError>({.causal = Causal::No,
+                                   .window = {.left = 1},
+                                   .cu_seqlens_q = cu_q,
+                                   .cu_seqlens_k = cu_k}) == place);
 }
 
 TEST_CASE("query_starts are for those who start there", "[attention][errors]") {
@@ -212,7 +220,8 @@ TEST_CASE("query_starts are for those who start there", "[attention][errors]") {
   const std::string range = name + "query_starts must lie within +-2^53 but one is ";
   CHECK(error_of<posenc::PositionError>({.causal = Causal::FromStart, .query_starts = far}) ==
         range + "9007199254740993");
-  CHECK(error_of<posenc::PositionError>({.query_starts = low}) == range + "-9007199254740993");
+  CHECK(error_of<posenc::PositionError>({.causal = Causal::No, .query_starts = low}) ==
+        range + "-9007199254740993");
   const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5};
   CHECK(error_of_row<ShapeError>({.causal = Causal::FromStart,
                                   .query_starts = three,
@@ -224,7 +233,8 @@ TEST_CASE("query_starts are for those who start there", "[attention][errors]") {
 TEST_CASE("cu_seqlens are boundaries of the one batch row", "[attention][errors]") {
   const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5}, longer{0, 1, 2, 3}, one{0};
   const auto error = [](const std::vector<Index>& of_q, const std::vector<Index>& of_k) {
-    return error_of_row<ShapeError>({.cu_seqlens_q = of_q, .cu_seqlens_k = of_k});
+    return error_of_row<ShapeError>(
+        {.causal = Causal::No, .cu_seqlens_q = of_q, .cu_seqlens_k = of_k});
   };
   REQUIRE(error(cu_q, cu_k) == "something was written; nothing was thrown");
   const std::string counts =
@@ -243,27 +253,29 @@ TEST_CASE("cu_seqlens are boundaries of the one batch row", "[attention][errors]
         name + "cu_seqlens_k must not descend but has 2 after 7");
   const std::string alone =
       name + "cu_seqlens_q takes one batch row and no key_lengths but there are ";
-  CHECK(error_of<ConfigError>({.cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) ==
+  CHECK(error_of<ConfigError>({.causal = Causal::No, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) ==
         alone + "2 rows and 0 key_lengths");
   const std::vector<Index> length{5};
-  CHECK(error_of_row<ConfigError>(
-            {.key_lengths = length, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) ==
-        alone + "1 rows and 1 key_lengths");
+  CHECK(error_of_row<ConfigError>({.causal = Causal::No,
+                                   .key_lengths = length,
+                                   .cu_seqlens_q = cu_q,
+                                   .cu_seqlens_k = cu_k}) == alone + "1 rows and 1 key_lengths");
 }
 
 TEST_CASE("settings that float cannot hold are refused", "[attention][errors]") {
   using Limits = std::numeric_limits<float>;
   for (const double softcap : {1e39, 1e-39, 1e-50}) {
     INFO(softcap);
-    CHECK(error_of<ConfigError>(
-              {.softcap = softcap, .softcap_order = posenc::SoftcapOrder::BeforeBias})
+    CHECK(error_of<ConfigError>({.causal = Causal::No,
+                                 .softcap = softcap,
+                                 .softcap_order = posenc::SoftcapOrder::BeforeBias})
               .starts_with("posenc::attention: softcap must be positive"));
   }
-  CHECK(error_of<ConfigError>({.scale = 1e39})
+  CHECK(error_of<ConfigError>({.scale = 1e39, .causal = Causal::No})
             .starts_with("posenc::attention: scale must be finite"));
   for (const float sink : {Limits::infinity(), Limits::quiet_NaN()}) {
     const std::vector<float> sinks{0, 1, sink, 2};
-    CHECK(error_of<ConfigError>({.sinks = sinks})
+    CHECK(error_of<ConfigError>({.causal = Causal::No, .sinks = sinks})
               .starts_with("posenc::attention: sinks must be finite or -inf but one is "));
   }
 }

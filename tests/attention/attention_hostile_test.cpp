@@ -60,7 +60,8 @@ TEMPLATE_LIST_TEST_CASE("scores of +-1e4 in any tile", "[attention][hostile]",
       std::vector<double> scores(keys, other);
       scores[static_cast<std::size_t>(top)] = 9984;
       auto c = with_scores<T>(scores);
-      c.run({.scale = 1, .lse = lse.view(), .weights = weights.view()});
+      c.run(
+          {.scale = 1, .causal = posenc::Causal::No, .lse = lse.view(), .weights = weights.view()});
       INFO("9984 at key " << top << ", others at " << other);
       for (Index i = 0; i < 3; ++i) {
         CHECK(support::same_bits(c.out.view().row(0, i, 0), c.v.view().row(0, top, 0), 5));
@@ -82,7 +83,7 @@ TEMPLATE_LIST_TEST_CASE("scores that climb and fall over tiles by more than exp 
     std::vector<double> scores;
     for (int j = 0; j < 400; ++j) scores.push_back(direction * (j / 128 * 512 + j % 128 / 2));
     auto c = with_scores<T>(scores);
-    c.run({.scale = 1, .lse = lse.view()});
+    c.run({.scale = 1, .causal = posenc::Causal::No, .lse = lse.view()});
     CHECK(worst_error(
               c, [](Index, Index) { return reference::AttentionRule{}; }, {}, lse.view()) <= 1);
   }
@@ -96,7 +97,7 @@ TEMPLATE_LIST_TEST_CASE("equal scores give equal weights over many tiles", "[att
   Mask<Real> weights(1, 2, 3, keys);
   for (const double score : {-9984.0, -1.5, 0.0, 1.0, 9984.0}) {
     auto c = with_scores<T>(std::vector<double>(keys, score));
-    c.run({.scale = 1, .weights = weights.view()});
+    c.run({.scale = 1, .causal = posenc::Causal::No, .weights = weights.view()});
     INFO("scores of " << score);
     const auto* begin = weights.values.data();
     CHECK(std::all_of(begin, begin + weights.values.size(),
@@ -114,10 +115,10 @@ TEMPLATE_LIST_TEST_CASE("what is seen flows through, however small its weight",
         std::vector<double> scores(static_cast<std::size_t>(keys), 0);
         scores[static_cast<std::size_t>(at)] = -9984;
         auto c = with_scores<T>(scores);
-        c.run({.scale = 1});
+        c.run({.scale = 1, .causal = posenc::Causal::No});
         auto clean = c.out;
         c.v.view().row(0, at, 0)[3] = number<T>(bad);
-        c.run({.scale = 1});
+        c.run({.scale = 1, .causal = posenc::Causal::No});
         INFO(keys << " keys, value of key " << at << " is " << bad);
         bool arrives = true;
         for (Index h = 0; h < 2; ++h) {
@@ -161,7 +162,7 @@ TEMPLATE_LIST_TEST_CASE("denormal values, queries and keys are numbers like othe
   };
   auto c = with_scores<T>({3});
   for (Index d = 0; d < 5; ++d) c.v.view().row(0, 0, 0)[d] = denormal(d + 1);
-  c.run({.scale = 1});
+  c.run({.scale = 1, .causal = posenc::Causal::No});
   for (Index i = 0; i < 3; ++i) {
     CHECK(support::same_bits(c.out.view().row(0, i, 0), c.v.view().row(0, 0, 0), 5));
   }
@@ -193,10 +194,10 @@ TEMPLATE_LIST_TEST_CASE("tiles that are hidden as a whole change nothing", "[att
       }
     }
     INFO("tile " << tile);
-    c.run({.keep = keep.view()});
+    c.run({.causal = posenc::Causal::No, .keep = keep.view()});
     CHECK(worst_error(c, seeing(c, shown)) <= 1);
     const auto kept = c.out;
-    c.run({.additive = additive.view()});
+    c.run({.causal = posenc::Causal::No, .additive = additive.view()});
     CHECK(support::same_bits(c.out.view(), support::Heads<T>(kept).view()));
   }
 }
@@ -220,7 +221,10 @@ TEMPLATE_LIST_TEST_CASE("additive masks of -inf, NaN and +inf, mixed", "[attenti
     additive.values(0, 0, 5, 2) = number<Real>(-1e30);
     c.run();
     auto clean = c.out;
-    c.run({.additive = additive.view(), .lse = lse.view(), .weights = weights.view()});
+    c.run({.causal = posenc::Causal::No,
+           .additive = additive.view(),
+           .lse = lse.view(),
+           .weights = weights.view()});
     for (Index h = 0; h < 2; ++h) {
       CHECK(support::same_bits(c.out.view().row(0, 0, h), clean.view().row(0, 0, h), 5));
       for (const double x : support::row_of(c.out.view(), 0, 1, h)) CHECK(x == 0);
@@ -245,7 +249,8 @@ TEMPLATE_LIST_TEST_CASE("what is added to a hidden key may be NaN or inf", "[att
     Mask<bool> keep(1, 1, 1, keys, true);
     Mask<Real> additive(1, 1, 1, keys, Real{0});
     for (Index j = 0; j < keys; j += 3) keep.values(0, 0, 0, j) = false;
-    AttentionOptions<T> options{.keep = keep.view(), .additive = additive.view()};
+    AttentionOptions<T> options{
+        .causal = posenc::Causal::No, .keep = keep.view(), .additive = additive.view()};
     c.run(options);
     auto clean = c.out;
     for (const double bad : {quiet_nan, infinity}) {

@@ -98,10 +98,10 @@ TEMPLATE_LIST_TEST_CASE("masks are broadcast over any of their axes", "[attentio
     Case<T> c(shape, 4);
     auto flags = subset_mask<bool>(shape, subset);
     flags.fill([&] { return random.integer(0, 2) != 0; });
-    c.run({.keep = flags.view()});
+    c.run({.causal = Causal::No, .keep = flags.view()});
     const auto flag = [&](Index b, Index h, Index i, Index j) { return flags.at(b, h, i, j); };
     CHECK(worst_error(c, seeing(c, flag)) <= 1);
-    c.run({.masked = flags.view()});
+    c.run({.causal = Causal::No, .masked = flags.view()});
     CHECK(worst_error(c, seeing(c, std::not_fn(flag))) <= 1);
 
     auto bias = subset_mask<Real>(shape, subset);
@@ -109,7 +109,7 @@ TEMPLATE_LIST_TEST_CASE("masks are broadcast over any of their axes", "[attentio
       return random.integer(0, 3) == 0 ? static_cast<Real>(-infinity)
                                        : static_cast<Real>(random.normal());
     });
-    c.run({.additive = bias.view()});
+    c.run({.causal = Causal::No, .additive = bias.view()});
     CHECK(worst_error(c,
                       [&](Index b, Index h) {
                         auto rule = plain_rule(c)(b, h);
@@ -129,7 +129,7 @@ TEMPLATE_LIST_TEST_CASE("key lengths and padding masks hide keys of a batch row"
   const auto sees = [&](Index b, Index, Index, Index j) {
     return j < lengths[static_cast<std::size_t>(b)];
   };
-  c.run({.key_lengths = lengths});
+  c.run({.causal = Causal::No, .key_lengths = lengths});
   CHECK(worst_error(c, seeing(c, sees)) <= 1);
 
   const auto by_lengths = c.out;
@@ -140,9 +140,9 @@ TEMPLATE_LIST_TEST_CASE("key lengths and padding masks hide keys of a batch row"
       masked(b, j) = !keep(b, j);
     }
   }
-  c.run({.keep = posenc::bk(keep)});
+  c.run({.causal = Causal::No, .keep = posenc::bk(keep)});
   CHECK(support::same_bits(c.out.view(), support::Heads<TestType>(by_lengths).view()));
-  c.run({.masked = posenc::bk(masked)});
+  c.run({.causal = Causal::No, .masked = posenc::bk(masked)});
   CHECK(support::same_bits(c.out.view(), support::Heads<TestType>(by_lengths).view()));
 
   // Bottom right counts from the last key of each batch row.
@@ -188,9 +188,10 @@ TEMPLATE_LIST_TEST_CASE("a query that sees no key gives zeros", "[attention][mas
   Mask<Real> hidden(1, 1, 1, 1, static_cast<Real>(-infinity)), weights(2, 2, 4, 3);
   const std::vector<Index> lengths{0, 0};
   for (AttentionOptions<T> options :
-       {AttentionOptions<T>{.keep = none.view()}, AttentionOptions<T>{.masked = all.view()},
-        AttentionOptions<T>{.additive = hidden.view()},
-        AttentionOptions<T>{.key_lengths = lengths}}) {
+       {AttentionOptions<T>{.causal = Causal::No, .keep = none.view()},
+        AttentionOptions<T>{.causal = Causal::No, .masked = all.view()},
+        AttentionOptions<T>{.causal = Causal::No, .additive = hidden.view()},
+        AttentionOptions<T>{.causal = Causal::No, .key_lengths = lengths}}) {
     weights.values.setConstant(Real{7});
     options.weights = weights.view();
     c.run(options);
@@ -225,11 +226,11 @@ TEMPLATE_LIST_TEST_CASE("NaN and inf of a hidden key never reach the output", "[
     Sees sees;
   };
   const std::vector<Way> ways{
-      {"keep", {.keep = keep.view()}, kept},
-      {"masked", {.masked = masked.view()}, kept},
-      {"additive", {.additive = additive.view()}, kept},
+      {"keep", {.causal = Causal::No, .keep = keep.view()}, kept},
+      {"masked", {.causal = Causal::No, .masked = masked.view()}, kept},
+      {"additive", {.causal = Causal::No, .additive = additive.view()}, kept},
       {"key_lengths",
-       {.key_lengths = lengths},
+       {.causal = Causal::No, .key_lengths = lengths},
        [&](Index b, Index, Index, Index j) { return j < lengths[static_cast<std::size_t>(b)]; }},
       {"TopLeft",
        {.causal = Causal::TopLeft},

@@ -31,7 +31,8 @@ struct Piece {
   Heads<T> out{batch, queries, heads, value_dim};
   Lse<Real> lse{batch, heads, queries};
 
-  Piece(Case<T>& c, Index first, Index count, AttentionOptions<T> options) {
+  Piece(Case<T>& c, Index first, Index count,
+        AttentionOptions<T> options = {.causal = posenc::Causal::No}) {
     const auto cut = [&](auto& mask) {
       if (mask.data == nullptr) return;
       mask.data += first * mask.key_stride;
@@ -106,9 +107,9 @@ TEMPLATE_LIST_TEST_CASE("merged pieces equal the whole", "[attention][merge]",
                                          {0, 40, 40}}) {
     INFO("pieces up to " << Catch::Detail::stringify(cuts));
     auto c = make_case<T>(cuts.back());
-    Piece<T> all(c, 0, cuts[1], {});
+    Piece<T> all(c, 0, cuts[1]);
     for (std::size_t n = 1; n + 1 < cuts.size(); ++n) {
-      Piece<T> next(c, cuts[n], cuts[n + 1] - cuts[n], {});
+      Piece<T> next(c, cuts[n], cuts[n + 1] - cuts[n]);
       all.add(next);
     }
     CHECK(worst_merged(c, plain_rule(c), all, static_cast<Index>(cuts.size()) - 2) <= 1);
@@ -127,7 +128,7 @@ TEMPLATE_LIST_TEST_CASE("pieces that some rows do not see at all leave those row
     keep.values(0, 0, 1, j) = j >= 4;
     keep.values(0, 0, 2, j) = false;
   }
-  const AttentionOptions<T> options{.keep = keep.view()};
+  const AttentionOptions<T> options{.causal = posenc::Causal::No, .keep = keep.view()};
   Piece<T> first(c, 0, 4, options), second(c, 4, keys - 4, options);
   Piece<T> merged = first, swapped = second;
   merged.add(second);
@@ -155,7 +156,7 @@ TEMPLATE_LIST_TEST_CASE("sinks join one of the pieces", "[attention][merge]",
   auto c = make_case<T>(20);
   std::vector<Real> sinks;
   for (const double sink : {0.5, -1.0, 2.0, 0.0}) sinks.push_back(static_cast<Real>(sink));
-  Piece<T> first(c, 0, 7, {.sinks = sinks}), second(c, 7, 13, {});
+  Piece<T> first(c, 0, 7, {.causal = posenc::Causal::No, .sinks = sinks}), second(c, 7, 13);
   first.add(second);
   const RuleOf rule_of = [&](Index b, Index h) {
     auto rule = plain_rule(c)(b, h);
@@ -169,7 +170,7 @@ TEMPLATE_LIST_TEST_CASE("a piece with far greater scores replaces the other", "[
                         attention_test::Scalars) {
   using T = TestType;
   auto c = make_case<T>(6);
-  Piece<T> small(c, 0, 3, {}), large(c, 3, 3, {});
+  Piece<T> small(c, 0, 3), large(c, 3, 3);
   for (Index n = 0; n < large.lse.values.size(); ++n) large.lse.values.data()[n] += 10000;
   Piece<T> merged = small, swapped = large;
   merged.add(large);
@@ -185,7 +186,7 @@ TEMPLATE_LIST_TEST_CASE("NaN stays in its row when pieces are merged", "[attenti
   using T = TestType;
   using Real = posenc::Compute<T>;
   auto c = make_case<T>(6);
-  Piece<T> first(c, 0, 3, {}), second(c, 3, 3, {});
+  Piece<T> first(c, 0, 3), second(c, 3, 3);
   Piece<T> clean = first;
   clean.add(second);
   second.lse.values(1, 2, 1) = std::numeric_limits<Real>::quiet_NaN();

@@ -65,15 +65,16 @@ struct Row {
   /// Options that the row and each sequence share; masks are those of the whole row.
   std::vector<AttentionOptions<T>> ways() {
     return {
-        {},
+        {.causal = Causal::No},
         {.causal = Causal::TopLeft},
         {.causal = Causal::BottomRight},
         {.causal = Causal::FromStart, .query_starts = starts},
         {.causal = Causal::BottomRight, .window = {.left = 60, .right = 0}, .sinks = sinks},
         {.causal = Causal::TopLeft, .window = {.left = 3, .right = -1}},
-        {.window = {.left = 10, .right = 20}, .query_starts = starts},
+        {.causal = Causal::No, .window = {.left = 10, .right = 20}, .query_starts = starts},
         {.causal = Causal::BottomRight, .keep = keep.view(), .additive = additive.view()},
-        {.keep = keep.view(),
+        {.causal = Causal::No,
+         .keep = keep.view(),
          .softcap = 2,
          .softcap_order = posenc::SoftcapOrder::BeforeBias,
          .dropout = {.probability = 0.3, .seed = 3}},
@@ -199,7 +200,10 @@ TEMPLATE_LIST_TEST_CASE("weights of packed sequences are zero between sequences"
   using Real = posenc::Compute<T>;
   Row<T> row;
   Mask<Real> weights(1, heads, queries, keys, Real{7});
-  row.c.run({.cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k, .weights = weights.view()});
+  row.c.run({.causal = Causal::No,
+             .cu_seqlens_q = cu_q,
+             .cu_seqlens_k = cu_k,
+             .weights = weights.view()});
   bool zero_outside = true, positive_inside = true;
   for (Index i = 0; i < queries; ++i) {
     const auto n = reference::sequence_of(cu_q, i);

@@ -45,7 +45,8 @@ TEST_CASE("queries stand where the causal alignment puts them", "[attention][pos
                 {.causal = Causal::BottomRight,
                  .query_positions = Positions::range(shape.keys - shape.queries, shape.queries)}));
   }
-  CHECK(agree(same, {}, {.query_positions = Positions::range(0, 5)}));
+  CHECK(agree(same, {.causal = Causal::No},
+              {.causal = Causal::No, .query_positions = Positions::range(0, 5)}));
 }
 
 TEST_CASE("bottom right counts from each batch row's last key", "[attention][positions]") {
@@ -60,13 +61,14 @@ TEST_CASE("bottom right counts from each batch row's last key", "[attention][pos
 TEST_CASE("a bias needs positions where nothing implies them", "[attention][positions][errors]") {
   const Shape shape{1, 2, 2, 3, 8};
   Case<float> c(shape, 2);
-  CHECK(message_of<ConfigError>([&] { c.run({}, alibi_of(shape)); }) ==
+  CHECK(message_of<ConfigError>([&] { c.run({.causal = Causal::No}, alibi_of(shape)); }) ==
         "posenc::attention: a bias needs query_positions or query_starts where 3 queries meet 8 "
         "keys without a causal alignment");
   const support::Heads<float> untouched(1, 3, 2, 8);
   CHECK(support::same_bits(c.out.view(), support::Heads<float>(untouched).view()));
-  CHECK_NOTHROW(c.run({.query_positions = Positions::range(5, 3)}, alibi_of(shape)));
-  CHECK_NOTHROW(c.run({}));
+  CHECK_NOTHROW(
+      c.run({.causal = Causal::No, .query_positions = Positions::range(5, 3)}, alibi_of(shape)));
+  CHECK_NOTHROW(c.run({.causal = Causal::No}));
 }
 
 TEST_CASE("positions of the keys alone do not say where the queries stand",
@@ -79,13 +81,14 @@ TEST_CASE("positions of the keys alone do not say where the queries stand",
             c.run({.causal = causal, .key_positions = Positions::range(100, 3)}, alibi_of(shape));
           }) == "posenc::attention: a bias needs query_positions where key_positions are given");
   }
-  CHECK_NOTHROW(c.run({.key_positions = Positions::range(100, 3)}));
+  CHECK_NOTHROW(c.run({.causal = Causal::No, .key_positions = Positions::range(100, 3)}));
 }
 
 TEST_CASE("only differences of positions count for ALiBi", "[attention][positions]") {
   const Shape shape{1, 2, 2, 4, 6};
   const auto at = [](Index start) {
-    return AttentionOptions<float>{.query_positions = Positions::range(start + 2, 4),
+    return AttentionOptions<float>{.causal = Causal::No,
+                                   .query_positions = Positions::range(start + 2, 4),
                                    .key_positions = Positions::range(start, 6)};
   };
   CHECK(agree(shape, at(0), at(123456789)));

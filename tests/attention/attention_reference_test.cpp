@@ -57,7 +57,7 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference for numbers of any kind"
 TEMPLATE_LIST_TEST_CASE("attention takes any scale", "[attention]", attention_test::Scalars) {
   Case<TestType> c({2, 2, 2, 5, 6, 8, 8}, 4);
   for (const double scale : {0.0, 0.1, 1.0, -0.7, 3.0}) {
-    c.run({.scale = scale});
+    c.run({.scale = scale, .causal = posenc::Causal::No});
     INFO("scale " << scale);
     CHECK(worst_error(c, [scale](Index, Index) {
             reference::AttentionRule rule;
@@ -87,7 +87,7 @@ TEMPLATE_LIST_TEST_CASE("the output may take the place of the queries", "[attent
                         attention_test::Scalars) {
   Case<TestType> c({2, 3, 1, 5, 7, 8, 8}, 6);
   c.run();
-  posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.q.view());
+  posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.q.view(), {.causal = posenc::Causal::No});
   CHECK(support::same_bits(c.q.view(), c.out.view()));
 }
 
@@ -100,9 +100,10 @@ TEMPLATE_LIST_TEST_CASE("attention gives the same bits in all of Eigen's tensors
   Eigen::Tensor<T, 4> v(6, 2, 5, 2), out(6, 3, 4, 2);
   support::copy(c.q.view(), posenc::bshd(q));
   support::copy(c.k.view(), posenc::bhsd(k));
-  support::copy(c.v.view(), posenc::bshd(v));
-  posenc::attention(posenc::bshd(q), posenc::bhsd(k), posenc::bshd(v), posenc::bhsd(out));
-  CHECK(support::same_bits(posenc::bhsd(out), c.out.view()));
+  support::copy(c.v.view(), posenc::dhsb(v));
+  posenc::attention(posenc::bshd(q), posenc::bhsd(k), posenc::dhsb(v), posenc::dshb(out),
+                    {.causal = posenc::Causal::No});
+  CHECK(support::same_bits(posenc::dshb(out), c.out.view()));
 }
 
 TEMPLATE_LIST_TEST_CASE("empty tensors are legal", "[attention]", attention_test::Scalars) {

@@ -103,10 +103,10 @@ TEMPLATE_LIST_TEST_CASE("the soft cap stands where it is told to", "[attention][
         return rule;
       };
     };
-    c.run({.softcap = cap, .softcap_order = SoftcapOrder::BeforeBias}, alibi);
+    c.run({.causal = Causal::No, .softcap = cap, .softcap_order = SoftcapOrder::BeforeBias}, alibi);
     CHECK(worst_error(c, capped(reference::SoftcapOrder::BeforeBias),
                       {.softcap = true, .bias = true}) <= 1);
-    c.run({.softcap = cap, .softcap_order = SoftcapOrder::AfterBias}, alibi);
+    c.run({.causal = Causal::No, .softcap = cap, .softcap_order = SoftcapOrder::AfterBias}, alibi);
     CHECK(worst_error(c, capped(reference::SoftcapOrder::AfterBias),
                       {.softcap = true, .bias = true}) <= 1);
   }
@@ -115,7 +115,7 @@ TEMPLATE_LIST_TEST_CASE("the soft cap stands where it is told to", "[attention][
 TEMPLATE_LIST_TEST_CASE("ALiBi is added to the scaled scores", "[attention][scores]",
                         attention_test::Scalars) {
   Case<TestType> c({2, 6, 2, 7, 7}, 2);
-  c.run({}, Alibi({.heads = 6, .form = AlibiForm::Symmetric}));
+  c.run({.causal = Causal::No}, Alibi({.heads = 6, .form = AlibiForm::Symmetric}));
   CHECK(worst_error(c, alibi_rule(c, reference::AlibiForm::Symmetric), {.bias = true}) <= 1);
 
   c.run({.causal = Causal::TopLeft}, Alibi({.heads = 6, .form = AlibiForm::Causal}));
@@ -204,7 +204,8 @@ TEMPLATE_LIST_TEST_CASE("additive masks come after bias and soft cap, wherever t
   support::Random random(6);
   additive.fill([&] { return static_cast<Real>(random.normal()); });
   for (const auto order : {SoftcapOrder::BeforeBias, SoftcapOrder::AfterBias}) {
-    posenc::AttentionOptions<T> options{.softcap = 1.5,
+    posenc::AttentionOptions<T> options{.causal = Causal::No,
+                                        .softcap = 1.5,
                                         .softcap_order = order,
                                         .weights = without.view(),
                                         .returned = ReturnedScores::Masked};
@@ -238,7 +239,7 @@ TEMPLATE_LIST_TEST_CASE("probabilities of a row sum to 1", "[attention][scores]"
   for (const Index keys : {1, 7, 400}) {
     Case<TestType> c({2, 2, 1, 3, keys}, 6);
     Mask<Real> weights(2, 2, 3, keys);
-    c.run({.scale = 2, .weights = weights.view()});
+    c.run({.scale = 2, .causal = Causal::No, .weights = weights.view()});
     for (Index b = 0; b < 2; ++b) {
       for (Index h = 0; h < 2; ++h) {
         for (Index i = 0; i < 3; ++i) {
@@ -266,7 +267,7 @@ TEMPLATE_LIST_TEST_CASE("huge scores give the largest key all the weight", "[att
       c.k.view().row(0, j, 0)[d] = static_cast<T>(keys[static_cast<std::size_t>(j)]);
     }
   }
-  c.run({.scale = 1, .weights = weights.view()});
+  c.run({.scale = 1, .causal = Causal::No, .weights = weights.view()});
   for (Index i = 0; i < 2; ++i) {
     CHECK(weights.at(0, 0, i, 0) == 0);
     CHECK(weights.at(0, 0, i, 1) == 1);
@@ -283,7 +284,7 @@ TEMPLATE_LIST_TEST_CASE("equal scores give equal weights, however large", "[atte
     c.q.for_each([](T& value) { value = static_cast<T>(100.0F); });
     c.k.for_each([&](T& value) { value = static_cast<T>(size); });
     Mask<Real> weights(1, 2, 3, 8);
-    c.run({.weights = weights.view()});
+    c.run({.causal = Causal::No, .weights = weights.view()});
     INFO("scores of " << 100 * size);
     CHECK(worst_score(weights, 1, [](Index, Index, Index, Index) { return 0.125; }) == 0);
   }

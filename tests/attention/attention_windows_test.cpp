@@ -50,19 +50,23 @@ TEST_CASE("a window of W shows W keys, the query's own included", "[attention][w
   const Picture three{"x.....", "xx....", "xxx...", ".xxx..", "..xxx.", "...xxx"};
   CHECK(picture_of({.causal = Causal::TopLeft, .window = sliding_window(3)}, 6, 6) == three);
   CHECK(picture_of({.causal = Causal::BottomRight, .window = sliding_window(3)}, 6, 6) == three);
-  CHECK(picture_of({.window = sliding_window(3)}, 6, 6) == three);
+  CHECK(picture_of({.causal = Causal::No, .window = sliding_window(3)}, 6, 6) == three);
   CHECK(picture_of({.causal = Causal::TopLeft, .window = {.left = 2}}, 6, 6) == three);
   CHECK(picture_of({.causal = Causal::TopLeft, .window = {.left = 2, .right = 5}}, 6, 6) == three);
-  CHECK(picture_of({.window = sliding_window(1)}, 3, 3) == Picture{"x..", ".x.", "..x"});
+  CHECK(picture_of({.causal = Causal::No, .window = sliding_window(1)}, 3, 3) ==
+        Picture{"x..", ".x.", "..x"});
 }
 
 TEST_CASE("a window has two sides, and -1 is no end", "[attention][window]") {
-  CHECK(picture_of({.window = {.left = 1, .right = 2}}, 6, 6) ==
+  CHECK(picture_of({.causal = Causal::No, .window = {.left = 1, .right = 2}}, 6, 6) ==
         Picture{"xxx...", "xxxx..", ".xxxx.", "..xxxx", "...xxx", "....xx"});
-  CHECK(picture_of({.window = {.left = 1}}, 4, 4) == Picture{"xxxx", "xxxx", ".xxx", "..xx"});
-  CHECK(picture_of({.window = {.right = 1}}, 4, 4) == Picture{"xx..", "xxx.", "xxxx", "xxxx"});
-  CHECK(picture_of({.window = {.right = 0}}, 3, 3) == Picture{"x..", "xx.", "xxx"});
-  CHECK(picture_of({.window = {}}, 2, 2) == Picture{"xx", "xx"});
+  CHECK(picture_of({.causal = Causal::No, .window = {.left = 1}}, 4, 4) ==
+        Picture{"xxxx", "xxxx", ".xxx", "..xx"});
+  CHECK(picture_of({.causal = Causal::No, .window = {.right = 1}}, 4, 4) ==
+        Picture{"xx..", "xxx.", "xxxx", "xxxx"});
+  CHECK(picture_of({.causal = Causal::No, .window = {.right = 0}}, 3, 3) ==
+        Picture{"x..", "xx.", "xxx"});
+  CHECK(picture_of({.causal = Causal::No, .window = {}}, 2, 2) == Picture{"xx", "xx"});
 }
 
 TEST_CASE("a window goes where the alignment puts the query", "[attention][window]") {
@@ -74,17 +78,19 @@ TEST_CASE("a window goes where the alignment puts the query", "[attention][windo
   const std::vector<Index> two{2};
   CHECK(picture_of({.causal = Causal::FromStart, .window = window, .query_starts = two}, 2, 5) ==
         Picture{".xx..", "..xx."});
-  CHECK(picture_of({.window = window, .query_starts = two}, 2, 5) == Picture{".xx..", "..xx."});
-  CHECK(picture_of({.window = {.left = 0, .right = 1}, .query_starts = two}, 2, 5) ==
-        Picture{"..xx.", "...xx"});
+  CHECK(picture_of({.causal = Causal::No, .window = window, .query_starts = two}, 2, 5) ==
+        Picture{".xx..", "..xx."});
+  CHECK(picture_of({.causal = Causal::No, .window = {.left = 0, .right = 1}, .query_starts = two},
+                   2, 5) == Picture{"..xx.", "...xx"});
   // More queries than keys: the first ones stand before the first key, or the last behind the last.
   CHECK(picture_of({.causal = Causal::BottomRight, .window = window}, 4, 2) ==
         Picture{"..", "..", "x.", "xx"});
   CHECK(picture_of({.causal = Causal::TopLeft, .window = window}, 4, 2) ==
         Picture{"x.", "xx", ".x", ".."});
   const std::vector<Index> before{-2};
-  CHECK(picture_of({.window = {.left = 0, .right = 1}, .query_starts = before}, 4, 2) ==
-        Picture{"..", "x.", "xx", ".x"});
+  CHECK(
+      picture_of({.causal = Causal::No, .window = {.left = 0, .right = 1}, .query_starts = before},
+                 4, 2) == Picture{"..", "x.", "xx", ".x"});
 }
 
 TEST_CASE("each batch row has its own start and its own length", "[attention][window]") {
@@ -123,11 +129,13 @@ TEST_CASE("by position, a window counts positions and not keys", "[attention][wi
 TEST_CASE("windows as wide as can be written hide nothing", "[attention][window]") {
   const std::vector<Index> before{-5}, behind{9};
   for (const Window& window : {Window{most, -1}, Window{-1, most}, Window{most, most}}) {
-    CHECK(picture_of({.window = window}, 2, 2) == Picture{"xx", "xx"});
+    CHECK(picture_of({.causal = Causal::No, .window = window}, 2, 2) == Picture{"xx", "xx"});
     CHECK(picture_of({.causal = Causal::BottomRight, .window = window}, 3, 2) ==
           Picture{"..", "x.", "xx"});
-    CHECK(picture_of({.window = window, .query_starts = before}, 2, 2) == Picture{"xx", "xx"});
-    CHECK(picture_of({.window = window, .query_starts = behind}, 2, 2) == Picture{"xx", "xx"});
+    CHECK(picture_of({.causal = Causal::No, .window = window, .query_starts = before}, 2, 2) ==
+          Picture{"xx", "xx"});
+    CHECK(picture_of({.causal = Causal::No, .window = window, .query_starts = behind}, 2, 2) ==
+          Picture{"xx", "xx"});
   }
   constexpr Index far = Index{1} << 53;
   const std::vector<Index> beyond{far}, below{-far};

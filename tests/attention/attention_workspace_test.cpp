@@ -47,7 +47,7 @@ TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][
   using T = TestType;
   AttentionWorkspace workspace;
   Case<T> large({1, 4, 2, 50, 300, 40, 50}, 1);
-  large.run({.workspace = &workspace});
+  large.run({.causal = Causal::No, .workspace = &workspace});
   const auto bytes = workspace.bytes();
   for (const attention_test::Shape& shape :
        {attention_test::Shape{2, 2, 2, 7, 500, 8, 9}, {1, 4, 1, 1, 1, 1, 1}, {3, 6, 3, 20, 129}}) {
@@ -55,7 +55,7 @@ TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][
     c.run();
     auto want = c.out;
     const auto before = support::allocations();
-    c.run({.workspace = &workspace});
+    c.run({.causal = Causal::No, .workspace = &workspace});
     CHECK(support::allocations() == before);
     CHECK(support::same_bits(c.out.view(), want.view()));
   }

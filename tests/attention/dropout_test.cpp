@@ -98,7 +98,8 @@ TEMPLATE_LIST_TEST_CASE("attention drops probabilities by dropout_factor", "[dro
   Mask<Real> weights(2, 4, 5, 7);
   const Dropout dropout{0.4, 99};
   const auto queries = Positions::ids({5, 9, 1, 2, 70}), keys = Positions::range(1, 7);
-  c.run({.dropout = dropout,
+  c.run({.causal = Causal::No,
+         .dropout = dropout,
          .query_positions = queries,
          .key_positions = keys,
          .weights = weights.view()});
@@ -138,13 +139,13 @@ TEMPLATE_LIST_TEST_CASE("attention drops probabilities by dropout_factor", "[dro
 
 TEST_CASE("another seed drops others", "[dropout][attention]") {
   Case<float> c({1, 2, 2, 6, 6}, 2);
-  c.run({.dropout = {0.5, 1}});
+  c.run({.causal = Causal::No, .dropout = {0.5, 1}});
   auto first = c.out;
-  c.run({.dropout = {0.5, 1}});
+  c.run({.causal = Causal::No, .dropout = {0.5, 1}});
   CHECK(support::same_bits(first.view(), c.out.view()));
-  c.run({.dropout = {0.5, 2}});
+  c.run({.causal = Causal::No, .dropout = {0.5, 2}});
   CHECK_FALSE(support::same_bits(first.view(), c.out.view()));
-  c.run({.dropout = {0, 1}});
+  c.run({.causal = Causal::No, .dropout = {0, 1}});
   auto none = c.out;
   c.run();
   CHECK(support::same_bits(none.view(), c.out.view()));
@@ -155,7 +156,8 @@ TEST_CASE("the mean over seeds is attention without dropout", "[dropout][attenti
   constexpr Index seeds = 4000;
   std::vector<double> sum(16, 0.0);
   for (Index seed = 0; seed < seeds; ++seed) {
-    c.run({.dropout = {0.5, static_cast<std::uint64_t>(seed)},
+    c.run({.causal = Causal::No,
+           .dropout = {0.5, static_cast<std::uint64_t>(seed)},
            .query_positions = Positions::range(0, 2)});
     std::size_t at = 0;
     c.out.for_each([&](double& value) { sum[at++] += value; });
@@ -176,7 +178,7 @@ TEST_CASE("the mean over seeds is attention without dropout", "[dropout][attenti
 TEST_CASE("dropout needs places where nothing implies them", "[dropout][attention][errors]") {
   Case<float> c({1, 1, 1, 2, 5}, 4);
   CHECK(support::message_of<posenc::ConfigError>([&] {
-          c.run({.dropout = {0.5, 1}});
+          c.run({.causal = Causal::No, .dropout = {0.5, 1}});
         }) ==
         "posenc::attention: dropout needs query_positions or query_starts where 2 queries meet 5 "
         "keys without a causal alignment");

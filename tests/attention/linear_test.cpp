@@ -26,7 +26,7 @@ using support::message_of;
 namespace {
 
 template <class Layer>
-using ScalarOf = typename Layer::Matrix::Scalar;
+using ScalarOf = typename Layer::Scalar;
 
 template <class T>
 using Tensor3 = Eigen::Tensor<T, 3, Eigen::RowMajor>;
@@ -113,17 +113,19 @@ TEMPLATE_TEST_CASE("random weights depend on the seed alone and are Glorot unifo
                    float, double) {
   using T = TestType;
   Linear<T> a(60, 40, true), b(60, 40, false), c(60, 40, true);
-  CHECK(a.weight.isZero(0));
-  CHECK(a.bias.isZero(0));
-  a.bias.setOnes();
+  CHECK(a.weight == posenc::ParameterMatrix<T>(40, 60));
+  CHECK(a.bias == posenc::ParameterMatrix<T>(1, 40));
+  a.bias.fill(1);
   a.randomize(5);
   b.randomize(5);
   c.randomize(6);
   CHECK(a.weight == b.weight);
   CHECK(a.weight != c.weight);
-  CHECK(a.bias.isZero(0));
+  CHECK(a.bias == posenc::ParameterMatrix<T>(1, 40));
   const double limit = std::sqrt(6.0 / 100);
-  const auto weights = a.weight.template cast<double>().eval();
+  const auto weights = Eigen::Map<const typename Linear<T>::Matrix>(a.weight.data(), 40, 60)
+                           .template cast<double>()
+                           .eval();
   // Rounding to T may reach the limit, no more.
   CHECK(weights.cwiseAbs().maxCoeff() <= limit * (1 + 0x1p-23));
   const double n = 60 * 40;
@@ -209,7 +211,7 @@ TEST_CASE("linear checks its shapes before it writes", "[linear][errors]") {
   CHECK(error(x, short_y) == name + "out [2, 4, 3] must be [2, 5, 3]");
   CHECK(error(x, one) == name + "out [1, 5, 3] must be [2, 5, 3]");
   for (const Index size : {1, 2, 4, 6}) {
-    layer.bias.setZero(size);
+    layer.bias.resize(1, size);
     CHECK(error(x, y) ==
           name + "x [2, 5, 4] and bias (" + std::to_string(size) + ") must fit the weight [3, 4]");
   }

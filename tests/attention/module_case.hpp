@@ -40,7 +40,7 @@ Embeddings<T> random_embeddings(support::Random& random, Index batch, Index seq,
 }
 
 template <class Layer>
-using ScalarOf = typename Layer::Matrix::Scalar;
+using ScalarOf = typename Layer::Scalar;
 
 template <class Layer>
 concept IsLinear = std::derived_from<Layer, posenc::LinearParameters<ScalarOf<Layer>>>;

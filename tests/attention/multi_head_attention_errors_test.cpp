@@ -64,7 +64,7 @@ TEST_CASE("forward checks its tensors and positions before it writes", "[mha][er
   struct Call {
     Embeddings<float> x{2, 3, 8}, keys{2, 4, 6}, values{2, 4, 5}, out{2, 3, 8};
     Positions queries_at = Positions::range(0, 3), keys_at = Positions::range(0, 4);
-    posenc::AttentionOptions<float> options;
+    posenc::AttentionOptions<float> options{.causal = posenc::Causal::No};
     Call() { x.setConstant(1), keys.setConstant(1), values.setConstant(1), out.setConstant(77); }
   };
   const auto run = [&](Call& c) {
@@ -122,8 +122,9 @@ TEST_CASE("positions must fit even where nothing reads them", "[mha][errors]") {
   MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   Embeddings<float> x(2, 3, 8), out(2, 3, 8);
   x.setConstant(1);
-  CHECK(message_of<ShapeError>([&] { module.forward(bsd(x), Positions::range(0, 4), bsd(out)); }) ==
-        "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
+  CHECK(message_of<ShapeError>([&] {
+          module.forward(bsd(x), Positions::range(0, 4), bsd(out), {.causal = posenc::Causal::No});
+        }) == "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
 }
 
 TEST_CASE("positions of the options would contradict those of forward", "[mha][errors]") {
@@ -137,6 +138,6 @@ TEST_CASE("positions of the options would contradict those of forward", "[mha][e
   const std::string rule =
       "posenc::MultiHeadAttention::forward: positions are arguments of forward and must not stand "
       "in the options";
-  CHECK(error({.query_positions = Positions::range(9, 3)}) == rule);
-  CHECK(error({.key_positions = Positions::range(9, 3)}) == rule);
+  CHECK(error({.causal = posenc::Causal::No, .query_positions = Positions::range(9, 3)}) == rule);
+  CHECK(error({.causal = posenc::Causal::No, .key_positions = Positions::range(9, 3)}) == rule);
 }

@@ -76,7 +76,7 @@ const posenc::MultiHeadAttentionConfig config{.model_dim = dim, .heads = heads};
 
 template <class T, class Module>
 Embeddings<T> forward(const Module& module, const Embeddings<T>& x,
-                      const posenc::AttentionOptions<T>& options = {}) {
+                      const posenc::AttentionOptions<T>& options = {.causal = posenc::Causal::No}) {
   Embeddings<T> out(x.dimension(0), x.dimension(1), dim);
   module.forward(bsd(x), Positions::range(0, x.dimension(1)), bsd(out), options);
   return out;
@@ -101,7 +101,7 @@ TEMPLATE_TEST_CASE("parts of the user's own equal the reference", "[mha]", float
     };
     reference.rotate_key = reference.rotate_query;
     for (const double scale : {0.0, 0.25}) {
-      posenc::AttentionOptions<T> options;
+      posenc::AttentionOptions<T> options{.causal = Causal::No};
       if (scale != 0) options.scale = scale;
       const auto rule_of = [&](Index h) {
         reference::AttentionRule rule;
@@ -128,9 +128,10 @@ TEMPLATE_TEST_CASE("the softmax scale multiplier of frequencies counts once", "[
   support::Random random(4);
   const auto x = module_test::random_embeddings<T>(random, batch, seq, dim);
   // head_dim 4: the scale is 1/2, and 4 times that is 2, exactly.
-  CHECK(module_test::same_bits(forward(with, x), forward(without, x, {.scale = 2})));
-  CHECK(
-      module_test::same_bits(forward(with, x, {.scale = 0.25}), forward(without, x, {.scale = 1})));
+  CHECK(module_test::same_bits(forward(with, x),
+                               forward(without, x, {.scale = 2, .causal = Causal::No})));
+  CHECK(module_test::same_bits(forward(with, x, {.scale = 0.25, .causal = Causal::No}),
+                               forward(without, x, {.scale = 1, .causal = Causal::No})));
   CHECK_FALSE(module_test::same_bits(forward(with, x), forward(without, x)));
 }
 
@@ -162,7 +163,8 @@ TEMPLATE_TEST_CASE("without positions attention does not see the order", "[mha]"
 
   // Positions of any kind change nothing either.
   Embeddings<T> elsewhere(1, seq, dim);
-  module.forward(bsd(x), Positions::ids({5, 4, 3, 2, 1, 0}), bsd(elsewhere));
+  module.forward(bsd(x), Positions::ids({5, 4, 3, 2, 1, 0}), bsd(elsewhere),
+                 {.causal = Causal::No});
   CHECK(module_test::same_bits(elsewhere, straight));
 }
 
@@ -208,11 +210,13 @@ TEMPLATE_TEST_CASE("options reach the attention inside the module", "[mha]", flo
     for (Index j = 0; j < seq; ++j) keep.values(0, 0, i, j) = j <= i;
   }
   const auto causal = forward(module, x, {.causal = Causal::TopLeft, .weights = weights.view()});
-  CHECK(module_test::same_bits(causal, forward(module, x, {.keep = keep.view()})));
+  CHECK(module_test::same_bits(causal,
+                               forward(module, x, {.causal = Causal::No, .keep = keep.view()})));
   CHECK(weights.at(1, 2, 0, 0) == T{1});
   CHECK(weights.at(1, 2, 0, 1) == T{0});
   // The module tells dropout where tokens stand.
-  const auto dropped = forward(module, x, {.dropout = {0.5, 3}, .weights = weights.view()});
+  const auto dropped =
+      forward(module, x, {.causal = Causal::No, .dropout = {0.5, 3}, .weights = weights.view()});
   for (Index j = 0; j < seq; ++j) {
     const double factor = posenc::dropout_factor({0.5, 3}, 1, 2, 4, static_cast<double>(j));
     CHECK((weights.at(1, 2, 4, j) == T{0}) == (factor == 0));

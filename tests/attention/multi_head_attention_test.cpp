@@ -133,11 +133,12 @@ TEMPLATE_TEST_CASE("column-major tensors and slices give the same bits", "[mha]"
   support::Random random(6);
   const auto x = module_test::random_embeddings<T>(random, 2, 5, 16);
   Embeddings<T> want(2, 5, 16), wide_x(2, 9, 20), wide_out(2, 9, 20);
-  module.forward(bsd(x), Positions::range(0, 5), bsd(want));
+  module.forward(bsd(x), Positions::range(0, 5), bsd(want), {.causal = Causal::No});
 
   const Eigen::Tensor<T, 3> mirrored = x.swap_layout();
   Eigen::Tensor<T, 3> out(16, 5, 2);
-  module.forward(bsd(mirrored), Positions::range(0, 5), bsd(out));
+  module.forward(posenc::dsb(mirrored), Positions::range(0, 5), posenc::dsb(out),
+                 {.causal = Causal::No});
   CHECK(module_test::same_bits<T>(want, out.swap_layout()));
 
   wide_x.setZero();
@@ -148,7 +149,7 @@ TEMPLATE_TEST_CASE("column-major tensors and slices give the same bits", "[mha]"
   for (Index b = 0; b < 2; ++b) {
     for (Index s = 0; s < 5; ++s) std::copy_n(&x(b, s, 0), 16, slice(wide_x).row(b, s));
   }
-  module.forward(slice(wide_x), Positions::range(0, 5), slice(wide_out));
+  module.forward(slice(wide_x), Positions::range(0, 5), slice(wide_out), {.causal = Causal::No});
   for (Index b = 0; b < 2; ++b) {
     for (Index s = 0; s < 5; ++s) {
       CHECK(support::same_bits<T>(slice(wide_out).row(b, s), &want(b, s, 0), 16));
@@ -203,7 +204,7 @@ TEMPLATE_TEST_CASE("random parameters depend on the seed alone", "[mha]", float,
   using Module = MultiHeadAttention<TestType>;
   Module a({.model_dim = 16, .heads = 4}), b({.model_dim = 16, .heads = 4}),
       c({.model_dim = 16, .heads = 4});
-  CHECK(a.query_projection.weight.isZero(0));
+  CHECK(a.query_projection.weight == posenc::ParameterMatrix<TestType>(16, 16));
   a.randomize(1);
   b.randomize(1);
   c.randomize(2);
@@ -227,12 +228,13 @@ TEMPLATE_TEST_CASE("empty batches and sequences are legal", "[mha]", float, doub
   module_test::set_exact(module, 9);
   for (const Index batch : {0, 2}) {
     Embeddings<T> none(batch, 0, 16), out(batch, 0, 16);
-    CHECK_NOTHROW(module.forward(bsd(none), Positions::range(0, 0), bsd(out)));
+    CHECK_NOTHROW(
+        module.forward(bsd(none), Positions::range(0, 0), bsd(out), {.causal = Causal::No}));
     // Queries that meet no keys see nothing: what is left is the bias of the output projection.
     Embeddings<T> x(batch, 3, 16), blind(batch, 3, 16);
     x.setConstant(1);
     module.forward(bsd(x), Positions::range(0, 3), bsd(none), bsd(none), Positions::range(0, 0),
-                   bsd(blind));
+                   bsd(blind), {.causal = Causal::No});
     for (Index n = 0; n < blind.size(); ++n) {
       CHECK(blind.data()[n] == module.output_projection.bias(n % 16));
     }

@@ -131,7 +131,7 @@ TEST_CASE("a module refuses bad input over a cache before it appends", "[mha][ca
   CHECK_THAT(
       error<PositionError>([](Call& c) { c.positions = Positions::range(Index{1} << 52, 3); }),
       Catch::Matchers::StartsWith("posenc::Rope::rotate: angles must not exceed 2^50"));
-  CHECK(error<ShapeError>([](Call& c) { c.module.output_projection.bias.setZero(5); }) ==
+  CHECK(error<ShapeError>([](Call& c) { c.module.output_projection.bias.resize(1, 5); }) ==
         name + "x [2, 3, 8] and bias (5) must fit the weight [8, 8]");
 }
 

@@ -3,11 +3,15 @@
 #define EIGEN_USE_THREADS
 #include "module_case.hpp"
 #include "support/catch.hpp"
+#include "support/devices.hpp"
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/rope.hpp>
+#include <posenc/rotary/xpos.hpp>
 
 #include <unsupported/Eigen/CXX11/Tensor>
 
@@ -71,5 +75,81 @@ TEMPLATE_TEST_CASE("a module gives the same bits on every device", "[mha][thread
       Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1})),
       posenc::Alibi({.heads = 4, .form = posenc::AlibiForm::Causal}));
   module.randomize(1);
+  check_devices(module, dim);
+}
+
+namespace {
+
+/// The rope that it is given, and how many pieces of its work went to a device.
+template <class Rope>
+struct Watched {
+  Rope rope;
+  Index* pieces;
+
+  template <class T>
+  void rotate_queries(posenc::HeadsView<T> q, const Positions& p) const {
+    rope.rotate_queries(q, p);
+  }
+  template <class T>
+  void rotate_keys(posenc::HeadsView<T> k, const Positions& p) const {
+    rope.rotate_keys(k, p);
+  }
+  template <class Device, class T>
+  requires requires(const Rope& r, const Device& d, posenc::HeadsView<T> q, const Positions& p) {
+    r.rotate_queries(d, q, p);
+  }
+  void rotate_queries(const Device&, posenc::HeadsView<T> q, const Positions& p) const {
+    rope.rotate_queries(support::CountingDevice{pieces}, q, p);
+  }
+  template <class Device, class T>
+  requires requires(const Rope& r, const Device& d, posenc::HeadsView<T> k, const Positions& p) {
+    r.rotate_keys(d, k, p);
+  }
+  void rotate_keys(const Device&, posenc::HeadsView<T> k, const Positions& p) const {
+    rope.rotate_keys(support::CountingDevice{pieces}, k, p);
+  }
+  template <class T>
+  void adjoint_queries(posenc::HeadsView<T> q, const Positions& p) const {
+    rope.adjoint_queries(q, p);
+  }
+  template <class T>
+  void adjoint_keys(posenc::HeadsView<T> k, const Positions& p) const {
+    rope.adjoint_keys(k, p);
+  }
+  double softmax_scale_multiplier() const { return rope.softmax_scale_multiplier(); }
+};
+
+template <class Rope>
+void check_rotates_on_the_device(const Rope& rope) {
+  Index pieces = 0;
+  posenc::MultiHeadAttention<float, Watched<Rope>> module({.model_dim = 24, .heads = 2},
+                                                          Watched<Rope>{rope, &pieces});
+  module.randomize(2);
+  support::Random random(3);
+  const auto x = module_test::random_embeddings<float>(random, 1, 9, 24);
+  Embeddings<float> out(1, 9, 24);
+  module.forward(Eigen::DefaultDevice(), bsd(x), Positions::range(0, 9), bsd(out),
+                 {.causal = Causal::TopLeft});
+  CHECK(pieces == 2 * 9);
+}
+
+}  // namespace
+
+TEST_CASE("a module rotates on its device, whatever the rope", "[mha][threads]") {
+  const auto frequencies = posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1});
+  check_rotates_on_the_device(posenc::Rope<posenc::HalfRotate>(frequencies));
+  check_rotates_on_the_device(posenc::AnyRope(posenc::PairingKind::Interleaved, frequencies));
+  check_rotates_on_the_device(posenc::XPos<posenc::HalfRotate>(frequencies, {.scale_base = 512}));
+  check_rotates_on_the_device(posenc::MixedRope<posenc::HalfRotate>(
+      std::vector{1.0, 0.5, 0.2, 0.1}, {.axes = 1, .heads = 2, .rotary_dim = 4}));
+}
+
+TEST_CASE("a module with any rope gives the same bits on every device", "[mha][threads]") {
+  constexpr Index dim = 272;
+  posenc::MultiHeadAttention<float, posenc::AnyRope> module(
+      {.model_dim = dim, .heads = 4, .kv_heads = 2},
+      posenc::AnyRope(posenc::PairingKind::HalfRotate,
+                      posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1})));
+  module.randomize(4);
   check_devices(module, dim);
 }

@@ -139,7 +139,7 @@ class RandomCall {
   }
 
   void draw_places() {
-    options.causal = static_cast<posenc::Causal>(random.integer(0, 4));
+    options.causal = static_cast<posenc::Causal>(1 + random.integer(0, 4));
     const auto extent = [&] {
       return one_in(3) ? -1 : random.integer(0, one_in(2) ? 3 : c.shape.keys);
     };

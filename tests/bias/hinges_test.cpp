@@ -52,29 +52,30 @@ TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges
   const posenc::detail::Hinges<T> f(every_kind.hidden_weight, every_kind.hidden_bias,
                                     every_kind.output_weight, every_kind.output_bias);
   support::Random random(3);
-  support::Guarded<T> scores(longest), values(longest + width);
+  support::Guarded<T> scores(longest);
+  support::Guarded<double> values(longest + width);
   for (Index count = 0; count <= longest; ++count) {
     // Bends that are reached are not the first ones of the list.
     const double greatest = count % 2 == 0 ? 4 : 0.6;
     const Index padded = (count + width - 1) / width * width;
-    T* value = values.last(padded);
+    double* value = values.last(padded);
     T* score = scores.last(count);
     std::vector<T> before;
-    for (Index i = 0; i < padded; ++i) value[i] = static_cast<T>(random.uniform(0, greatest));
+    for (Index i = 0; i < padded; ++i) value[i] = random.uniform(0, greatest);
     if (count > 0) value[0] = 0;
     for (Index i = 0; i < count; ++i) {
       score[i] = static_cast<T>(random.normal());
       before.push_back(score[i]);
     }
-    const auto factor = static_cast<T>(0.5);
+    const posenc::DoubleDouble factor(0.5);
     std::vector<T> again = before;
-    f.template add<Tier>(value, factor, static_cast<T>(greatest), score, count);
+    f.template add<Tier>(value, factor, greatest, score, count);
     // Units that no x reaches may be looked at or not.
     f.template add<Tier>(value, factor, 1000, again.data(), count);
     CHECK(support::same_bits(score, again.data(), count));
     double worst = 0;
     for (Index i = 0; i < count; ++i) {
-      const double x = 0.5 * static_cast<double>(value[i]);
+      const double x = 0.5 * value[i];
       const auto old = static_cast<double>(before[static_cast<std::size_t>(i)]);
       const double want = old + every_kind(x);
       // 14 ulp are 28 roundings.

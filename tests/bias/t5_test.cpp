@@ -11,6 +11,8 @@
 
 #include <Eigen/Core>
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 using posenc::ConfigError;
@@ -149,4 +151,16 @@ TEST_CASE("T5's settings that cannot be right are refused", "[t5]") {
   CHECK(message_of<ShapeError>([&] {
           bias.add(2, one, one, posenc::MatrixView<float>{&score, 1, 1, 1});
         }) == "posenc::T5Bias::add: head must lie within the table's 2 columns but is 2");
+}
+
+TEST_CASE("T5 gives any distance a bucket", "[t5]") {
+  const T5Buckets both({.direction = T5Direction::Bidirectional});
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::size_t buckets = 32;
+  for (const double relative : {1e300, -1e300, infinity, -infinity, std::nan("")}) {
+    CAPTURE(relative);
+    CHECK(static_cast<std::size_t>(both.bucket(relative)) < buckets);
+  }
+  CHECK(both.bucket(1e300) == both.bucket(1e6));
+  CHECK(both.bucket(-1e300) == both.bucket(-1e6));
 }

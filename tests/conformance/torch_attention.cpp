@@ -18,7 +18,8 @@ void check_single_head(Case& c, const Encode& encode) {
   if (shape.size() != 3) throw Malformed("x must be [B, S, D]");
   Array<T> encoded = x, out(shape), weights({shape[0], 1, shape[1], shape[1]});
   encode(encoded);
-  posenc::AttentionOptions<T> options{.scale = c.parameter<double>("scale")};
+  posenc::AttentionOptions<T> options{.scale = c.parameter<double>("scale"),
+                                      .causal = posenc::Causal::No};
   options.weights = scores_of(weights);
   posenc::attention(heads_of(encoded), heads_of(encoded), heads_of(x), heads_of(out), options);
   weights.shape = {shape[0], shape[1], shape[1]};
@@ -75,7 +76,8 @@ void check_alibi_gradients(Case& c) {
 
   const auto queries = heads_of(q), keys = heads_of(k);
   const Index first_query = c.parameter<Index>("query_position_of_row_0", 0);
-  posenc::AttentionOptions<double> options{.scale = c.parameter<double>("scale")};
+  posenc::AttentionOptions<double> options{.scale = c.parameter<double>("scale"),
+                                           .causal = posenc::Causal::No};
   const std::vector<Index> starts{first_query};
   options.query_starts = starts;
   if (c.parameter<bool>("causal", false)) options.causal = posenc::Causal::FromStart;

@@ -123,7 +123,7 @@ void check_equivariance(Case& c, const Module& module) {
       qkv.emplace_back(x.shape);
       linear.apply(embeddings_of(x), embeddings_of(qkv.back()));
     }
-    check_forward<T>(c, module, qkv[0], qkv[1], qkv[2], {}, output);
+    check_forward<T>(c, module, qkv[0], qkv[1], qkv[2], {.causal = posenc::Causal::No}, output);
   };
   run(embedding, "out");
   if (!c.expects("out_permuted")) return;
@@ -153,7 +153,7 @@ void check_torch_module(Case& c) {
     return;
   }
   const TorchMasks<T> masks(c);
-  posenc::AttentionOptions<T> options;
+  posenc::AttentionOptions<T> options{.causal = posenc::Causal::No};
   masks.put_into(options);
   const auto query = c.read<T>(c.has("x") ? "x" : "query");
   const auto key = c.has("key") ? c.read<T>("key") : query;
@@ -175,7 +175,8 @@ void check_rope_attention(Case& c) {
                                      .head_dim = c.parameter<Index>("head_dim", 0),
                                      .projection_bias = c.has("q_proj_bias")},
                                     rope);
-  posenc::AttentionOptions<T> options{.scale = c.parameter<double>("scale")};
+  posenc::AttentionOptions<T> options{.scale = c.parameter<double>("scale"),
+                                      .causal = posenc::Causal::No};
   Array<bool> keep;
   if (c.has("mask")) {
     keep = c.read<bool>("mask");
@@ -198,7 +199,7 @@ void check_fully_masked(Case& c) {
   for (Index j = 0; j < seq; ++j) keep.data[(batch * seq + row) * seq + j] = false;
   const posenc::Rope<posenc::Interleaved> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
   rope.rotate(heads_of(x), posenc::Positions::range(0, seq));
-  posenc::AttentionOptions<float> options;
+  posenc::AttentionOptions<float> options{.causal = posenc::Causal::No};
   options.keep = scores_of(keep);
   options.weights = scores_of(weights);
   posenc::attention(heads_of(x), heads_of(x), heads_of(x), heads_of(out), options);

@@ -15,6 +15,8 @@ TEST_CASE("build_info describes the unit that calls it", "[build_info]") {
   CHECK(info.fma == (POSENC_HAS_FMA != 0));
   CHECK(info.checked == (POSENC_CHECKED != 0));
   CHECK_FALSE(info.tier.empty());
+  CHECK(info.missing.empty());
+  CHECK_THAT(info.tag, ContainsSubstring(info.level));
   CHECK_THAT(info.eigen, ContainsSubstring("."));
 #if defined(__clang__)
   CHECK_THAT(info.compiler, ContainsSubstring("clang"));
@@ -39,6 +41,13 @@ TEST_CASE("build_info prints one line", "[build_info]") {
   line << info;
   CHECK(line.str() == "posenc 1.2.3, tier scalar, level avx2, fma, Eigen 3.4.0, g++ 12");
 
+  info.missing = "FMA (avx2)";
+  line.str("");
+  line << info;
+  CHECK(line.str() ==
+        "posenc 1.2.3, tier scalar, for want of FMA (avx2), level avx2, fma, Eigen 3.4.0, g++ 12");
+
+  info.missing.clear();
   info.fma = false;
   info.checked = true;
   info.fast_math = true;

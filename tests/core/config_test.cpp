@@ -25,9 +25,10 @@ TEST_CASE("the tag of flag-independent types holds the version alone", "[config]
   CHECK(std::string(TEXT_OF(POSENC_STABLE_TAG)) == "v" + version);
 }
 
-TEST_CASE("the tag of everything else adds the level and the switches", "[config]") {
+TEST_CASE("the tag of everything else adds the level, the instruction sets and the switches",
+          "[config]") {
   std::string expected = TEXT_OF(POSENC_STABLE_TAG) + std::string("_") + TEXT_OF(POSENC_LEVEL);
-  expected += TEXT_OF(POSENC_TIER_TAG);
+  expected += std::string("_") + TEXT_OF(POSENC_INSTRUCTION_SETS) + TEXT_OF(POSENC_TIER_TAG);
   if (POSENC_CHECKED) expected += "_checked";
   if (!POSENC_HAS_EXCEPTIONS) expected += "_noexcept";
   if (POSENC_FAST_MATH) expected += "_fastmath";

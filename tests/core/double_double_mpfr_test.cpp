@@ -8,7 +8,10 @@
 #include "support/worse.hpp"
 #include <posenc/core/double_double.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 using posenc::DoubleDouble;
 using support::absolute_error;
@@ -127,6 +130,22 @@ TEST_CASE("floor agrees with MPFR", "[double_double][mpfr]") {
     const DoubleDouble x = any_sign(random, -3, 100);
     REQUIRE(absolute_error(posenc::detail::floor(x), floor(Mpfr(x))) == 0);
   }
+}
+
+TEST_CASE("two_product is exact up to the largest doubles", "[double_double][mpfr]") {
+  support::Random random(18);
+  for (int i = 0; i < 2000; ++i) {
+    const double a = any_sign(random, 980, 1023.99).hi;
+    const double b = any_sign(random, -950, std::min(1023.99, 1021.9 - std::ilogb(a))).hi;
+    for (const auto& [x, y] : {std::pair{a, b}, {b, a}}) {
+      const DoubleDouble product = posenc::detail::two_product(x, y);
+      CAPTURE(x, y);
+      REQUIRE(std::isfinite(product.hi));
+      REQUIRE(absolute_error(product, Mpfr(x) * Mpfr(y)) == 0);
+    }
+  }
+  const double largest = std::numeric_limits<double>::max();
+  CHECK(posenc::detail::two_product(largest, 1) == DoubleDouble(largest));
 }
 
 #endif

@@ -142,7 +142,7 @@ TEST_CASE("two ramps: kept, then NTK, then interpolated", "[ramps]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     const auto index = [base = base, dim = dim](double rotations) {
-      return posenc::detail::index_of_rotations(dim, base, 2048, rotations).hi;
+      return static_cast<double>(posenc::detail::index_of_rotations(dim, base, 2048, rotations));
     };
     const auto ours = frequencies(posenc::TwoRampNtkScaling{
         .rotary_dim = dim, .base = base, .factor = 8, .original_max_position = 2048});

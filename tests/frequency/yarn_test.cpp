@@ -2,6 +2,7 @@
 #include "reference/frequencies.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include <posenc/frequency/hf_float32.hpp>
 #include <posenc/frequency/linear.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
@@ -63,9 +64,8 @@ void check_against_reference(const YarnScaling& rule) {
 
 TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
   const auto index = [](const YarnScaling& rule, double rotations) {
-    return posenc::detail::index_of_rotations(rule.rotary_dim, rule.base,
-                                              rule.original_max_position, rotations)
-        .hi;
+    return static_cast<double>(posenc::detail::index_of_rotations(
+        rule.rotary_dim, rule.base, rule.original_max_position, rotations));
   };
   CHECK(index(yarn(128, 1e4, 4096), 32) == Approx(20.94).margin(0.005));
   CHECK(index(yarn(128, 1e4, 4096), 1) == Approx(45.03).margin(0.005));
@@ -116,7 +116,7 @@ TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
     YarnScaling step = yarn(128, 1e4, 4096);
     step.truncate = false;
     step.beta_fast = step.beta_slow = 8;
-    const double at = posenc::detail::index_of_rotations(128, 1e4, 4096, 8).hi;
+    const auto at = static_cast<double>(posenc::detail::index_of_rotations(128, 1e4, 4096, 8));
     check_ramp(step, static_cast<Index>(std::floor(at)), static_cast<Index>(std::ceil(at)));
     check_against_reference(step);
   }
@@ -134,6 +134,40 @@ TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
     wide.beta_slow = 1e-6;
     check_ramp(wide, 2, 15);
     check_against_reference(wide);
+  }
+}
+
+TEST_CASE("ends that cross may run backwards", "[yarn]") {
+  const auto backwards = [](YarnScaling rule) {
+    rule.crossing = posenc::YarnCrossing::Backwards;
+    return frequencies(rule).inv_freq();
+  };
+  const auto unscaled = [](Index dim, double base) {
+    return frequencies(posenc::Unscaled{.rotary_dim = dim, .base = base}).inv_freq();
+  };
+  SECTION("far too short a length: nothing is scaled, where a step scales all pairs but one") {
+    CHECK(backwards(yarn(128, 1e4, 4)) == unscaled(128, 1e4));
+    CHECK_FALSE(frequencies(yarn(128, 1e4, 4)).inv_freq() == unscaled(128, 1e4));
+  }
+  SECTION("far too long a one: all pairs are scaled, where a step scales none") {
+    const YarnScaling far = yarn(16, 1.5, 1000000);
+    auto expected = unscaled(16, 1.5);
+    CHECK(frequencies(far).inv_freq() == expected);
+    for (double& w : expected) w /= far.factor;
+    CHECK(backwards(far) == expected);
+  }
+  SECTION("ends in order, or that meet, give the same bits either way") {
+    CHECK(backwards(yarn(128, 1e4, 4096)) == frequencies(yarn(128, 1e4, 4096)).inv_freq());
+    YarnScaling step = yarn(128, 1e4, 4096);
+    step.truncate = false;
+    step.beta_fast = step.beta_slow = 8;
+    CHECK(backwards(step) == frequencies(step).inv_freq());
+  }
+  SECTION("in float32, too") {
+    YarnScaling rule = yarn(128, 1e4, 4);
+    rule.crossing = posenc::YarnCrossing::Backwards;
+    CHECK(hf_float32_frequencies(rule).inv_freq() ==
+          hf_float32_frequencies(posenc::Unscaled{.rotary_dim = 128, .base = 1e4}).inv_freq());
   }
 }
 

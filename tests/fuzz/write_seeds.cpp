@@ -59,6 +59,30 @@ int main(int argc, char** argv) {
                                .real("gemma3.rope.freq_base_swa", 100)
                                .array<std::uint8_t>("gemma3.attention.sliding_window_pattern",
                                                     GgufWriter::Bool, {1, 1, 1, 1, 1, 0}));
+  write(folder / "llama4", model("llama4", 16)
+                               .integer("llama4.attention.sliding_window", 8192)
+                               .integer("llama4.attention.sliding_window_pattern", 4));
+  write(folder / "mistral3", model("mistral3", 16)
+                                 .text("mistral3.rope.scaling.type", "yarn")
+                                 .real("mistral3.rope.scaling.factor", 16)
+                                 .integer("mistral3.rope.scaling.original_context_length", 512)
+                                 .real("mistral3.rope.scaling.yarn_log_multiplier", 1)
+                                 .real("mistral3.attention.temperature_scale", 0.1F)
+                                 .integer("mistral3.attention.temperature_length", 512));
+  write(folder / "gemma2", model("gemma2", 16)
+                               .real("gemma2.attn_logit_softcapping", 50)
+                               .integer("gemma2.attention.key_length", 32));
+  write(folder / "granitehybrid",
+        model("granitehybrid", 16)
+            .flag("granitehybrid.rope.scaling.finetuned", true)
+            .real("granitehybrid.attention.scale", 0.1F)
+            .array<std::uint32_t>("granitehybrid.attention.head_count_kv", GgufWriter::UInt32,
+                                  {0, 0, 2, 0, 0, 2}));
+  write(folder / "qwen35", model("qwen35", 16)
+                               .integer("qwen35.full_attention_interval", 3)
+                               .integer("qwen35.nextn_predict_layers", 1)
+                               .array<std::int32_t>("qwen35.rope.dimension_sections",
+                                                    GgufWriter::Int32, {3, 3, 2, 0}));
   write(folder / "qwen3vl",
         model("qwen3vl", 16)
             .array<std::int32_t>("qwen3vl.rope.dimension_sections", GgufWriter::Int32, {4, 2, 2, 0})

@@ -89,7 +89,7 @@ MODELS = [
     ("gemma4", FULL, proportional(512, 1000000, 64)),
     ("gemma4", SLIDING, default(256, 10000)),
     ("olmo_7b", "", default(128, 10000)),
-    ("olmo2_7b", "", default(128, 500000)),
+    ("olmo2_1b", "", default(128, 500000)),
 ]
 
 

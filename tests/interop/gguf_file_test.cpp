@@ -39,6 +39,23 @@ std::vector<std::byte> bytes_of(std::initializer_list<std::uint64_t> numbers) {
   return bytes;
 }
 
+/// The bytes of a file, of which it counts how many are asked for, and how often.
+class CountingBytes {
+ public:
+  explicit CountingBytes(std::span<const std::byte> file) : source_(file) {}
+  std::uint64_t size() const noexcept { return source_.size(); }
+  bool read(std::uint64_t at, std::uint64_t n, void* out) {
+    ++calls;
+    asked += n;
+    return source_.read(at, n, out);
+  }
+
+  std::uint64_t calls = 0, asked = 0;
+
+ private:
+  posenc::detail::SpanBytes source_;
+};
+
 GgufWriter everything() {
   GgufWriter writer;
   writer.architecture("llama")
@@ -262,4 +279,39 @@ TEST_CASE("tensors that lie are refused", "[interop][gguf]") {
   refuse(tensor({16}).text("general.alignment", "32"), "general.alignment must be an integer");
   CHECK(read(GgufWriter().alignment(64).floats("rope_freqs.weight", {3}))
             .rope_tensor("rope_freqs.weight") == std::vector<double>{3});
+}
+
+// No byte is asked for twice, whatever the file is full of: keys, texts, lists, tensors.
+TEST_CASE("the work is linear in the size of the file", "[interop][gguf]") {
+  const auto work = [](const GgufWriter& writer) {
+    const auto bytes = writer.bytes();
+    CountingBytes source(bytes);
+    try {
+      GgufFile::from_source(source);
+    } catch (const ConfigError&) {
+    }
+    CHECK(source.asked <= bytes.size());
+    CHECK(source.calls <= bytes.size());
+    return source.calls;
+  };
+  const auto fill = [](int what, int n) {
+    GgufWriter writer;
+    for (int i = 0; i < n; ++i) {
+      const std::string name = "k" + std::to_string(100000 + i);
+      if (what == 0) writer.flag(name, true);
+      if (what == 1) writer.text(name, std::string(1000, 'x'));
+      if (what == 2) writer.array<std::uint8_t>(name, GgufWriter::UInt8, {1, 2, 3});
+      if (what == 3) writer.tensor(name, {1}, 0, std::vector<std::byte>(4));
+    }
+    if (what == 4) writer.texts("k", std::vector<std::string>(static_cast<std::size_t>(n)));
+    if (what == 5) {
+      writer.array("k", GgufWriter::Int32, std::vector<std::int32_t>(static_cast<std::size_t>(n)));
+    }
+    return writer;
+  };
+  for (int what = 0; what < 6; ++what) {
+    CAPTURE(what);
+    const auto once = work(fill(what, 3000));
+    CHECK(work(fill(what, 6000)) <= 2 * once);
+  }
 }

@@ -49,14 +49,21 @@ TEST_CASE("text that is no configuration is refused", "[interop]") {
                          Message("posenc::read_hf_config: " + message));
   };
   CHECK_NOTHROW(read_hf_config(config()));
-  refuse_text("", "the text is not JSON");
-  refuse_text("{\"a\": 1", "the text is not JSON");
-  refuse_text("{\"rope_theta\": 1e999}", "the text is not JSON");
+  refuse_text(
+      "", "the text is not JSON: it ends where a value should begin: line 1, column 1 (its end)");
+  refuse_text("{\"a\": 1",
+              "the text is not JSON: a comma or } should follow: line 1, column 8 (its end)");
+  refuse_text("{\"model_type\": \"llama\", \"rope_theta\": 1e999}",
+              "'rope_theta' in the configuration must be a finite number");
+  refuse_text("{\"model_type\": \"llama\", \"rope_theta\": Infinity}",
+              "'rope_theta' in the configuration must be a finite number");
+  CHECK_NOTHROW(read_hf_config(
+      "{\"model_type\": \"llama\", \"head_dim\": 64, \"router_limit\": [1e999, NaN, -Infinity]}"));
   refuse_text(
       "{\"model_type\": \"llama\", \"a\": {\"rope_theta\": 1}, \"rope_theta\": 1, \"rope_theta\": "
       "2}",
-      "the key 'rope_theta' occurs twice in one object");
-  refuse_text(std::string(100000, '['), "the text nests too deeply");
+      "the key 'rope_theta' occurs twice in one object: line 1, column 66 (byte 66)");
+  refuse_text(std::string(100000, '['), "the text nests too deeply: line 1, column 65 (byte 65)");
   refuse_text("[]", "the configuration must be a JSON object");
   refuse_text("7", "the configuration must be a JSON object");
   refuse_text("{}", "the configuration has no model_type");
@@ -125,7 +132,6 @@ TEST_CASE("keys that are missing are named", "[interop]") {
   refuse(config("gptj"), "read_hf_config: the configuration must have rotary_dim");
   refuse(config("deepseek_v3"), "read_hf_config: the configuration must have qk_nope_head_dim");
   refuse(config("qwen2_vl"), "read_hf_config: rope_scaling must have mrope_section");
-  refuse(config("gemma3_text"), "read_hf_config: the configuration must have num_hidden_layers");
 }
 
 TEST_CASE("values of another type are refused", "[interop]") {
@@ -213,4 +219,23 @@ TEST_CASE("values out of range are refused", "[interop]") {
               "supported");
   refuse(with(config("gemma2"), {{"query_pre_attn_scalar", 0}}),
          "read_hf_config: 'query_pre_attn_scalar' in the configuration must be positive");
+}
+
+// What a file can multiply is bounded: 2 KB with a hundred types of layers took seconds.
+TEST_CASE("more types of layers than any model has are refused", "[interop]") {
+  const auto types = [](std::size_t count, int head_dim) {
+    auto nested = with(config(), {{"num_hidden_layers", 6}, {"head_dim", head_dim}});
+    nested.erase("rope_theta");
+    for (std::size_t i = 0; i < count; ++i) {
+      nested["rope_parameters"]["type_" + std::to_string(i)] = {{"rope_type", "default"},
+                                                                {"rope_theta", 10000}};
+    }
+    return nested;
+  };
+  CHECK_NOTHROW(read_hf_config(types(64, 64)));
+  refuse(types(65, 64), "ModelSettings: there are 65 types of layers; at most 64 may be");
+  CHECK_NOTHROW(read_hf_config(types(4, 65536)));
+  refuse(types(5, 65536),
+         "ModelSettings: the heads of all types of layers have 327680 channels together; at most "
+         "262144 may be");
 }

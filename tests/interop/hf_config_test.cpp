@@ -92,7 +92,7 @@ TEST_CASE("the base is sought in the dict, beside it, and in the class", "[inter
   const json dict = {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 30000}}}};
   CHECK(rule_of<Unscaled>(with(with(bare, dict), {{"rope_theta", 20000}})).base == 30000);
   bare["model_type"] = "gpt_oss";
-  CHECK(rule_of<Unscaled>(bare).base == 150000);
+  CHECK(rule_of<YarnScaling>(bare).base == 150000);
 }
 
 TEST_CASE("each type of scaling makes its rule", "[interop]") {

@@ -28,6 +28,8 @@ inline std::string difference(const posenc::ModelSettings& a, const posenc::Mode
   if (a.types_without_rotary != b.types_without_rotary) return "types_without_rotary";
   if (a.trained_length != b.trained_length) return "trained_length";
   if (a.softmax_scale != b.softmax_scale) return "softmax_scale";
+  if (a.softcap != b.softcap) return "softcap";
+  if (a.query_temperature != b.query_temperature) return "query_temperature";
   if (a.layers.size() != b.layers.size()) return "layers";
   for (const posenc::LayerRotary& layer : a.layers) {
     const auto found = difference(layer.rotary, rotary(b, layer.layer_type));

@@ -30,7 +30,10 @@ bool has_v4() {
 std::vector<LevelUnit> units(bool with_fma, bool without_fma) {
   std::vector<LevelUnit> all;
   if (without_fma) all.push_back(x86_64_unit());
-  if (with_fma && has_v3()) all.push_back(x86_64_v3_unit());
+  if (with_fma && has_v3()) {
+    all.push_back(x86_64_v3_unit());
+    all.push_back(avx2_without_f16c_unit());
+  }
   if (with_fma && has_v4()) {
     all.push_back(x86_64_v4_unit());
     all.push_back(x86_64_v4_forced_avx2_unit());
@@ -47,7 +50,7 @@ std::string name(const LevelUnit& unit) {
 struct Results {
   std::vector<float> half, interleaved, sinusoidal, alibi, exp;
   std::vector<double> wide;
-  std::vector<std::uint16_t> bfloat16;
+  std::vector<std::uint16_t> bfloat16, float16;
 
   explicit Results(const LevelUnit& unit) {
     support::Random random(1);
@@ -65,12 +68,18 @@ struct Results {
     for (const float x : half) {
       bfloat16.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16));
     }
+    // Its values, and the infinities and NaN that an exponent of all ones stands for.
+    for (const double x : wide)
+      float16.push_back(static_cast<std::uint16_t>(static_cast<int>(4096 * x)));
+    for (int i = 0; i < dim; ++i) float16.push_back(static_cast<std::uint16_t>(0x7bf0 + 8 * i));
     std::vector<double> positions;
     for (int i = 0; i < 37; ++i) positions.push_back(1000 + 3 * i);
     unit.rotate_half(half.data(), first, seq, heads, dim);
     unit.rotate_interleaved(interleaved.data(), first, seq, heads, dim);
     unit.rotate_double(wide.data(), first, seq, heads, dim);
     unit.rotate_bfloat16(bfloat16.data(), first, seq, heads, dim);
+    unit.rotate_float16(float16.data(), first, seq, heads, dim);
+    unit.rotate_float16(float16.data() + seq * heads * dim, first, 1, 1, dim);
     unit.add_sinusoidal(sinusoidal.data(), first, seq, dim);
     unit.add_alibi(alibi.data(), positions.data(), 37);
     unit.exp(exp.data(), 1001);
@@ -102,6 +111,9 @@ TEST_CASE("each unit says what it was compiled for", "[levels]") {
   CHECK(std::string(v3.tier) == "avx2");
   CHECK(std::string(v3.level) == "avx2");
   CHECK(v3.fma);
+  const LevelUnit without_f16c = avx2_without_f16c_unit();
+  CHECK(std::string(without_f16c.tier) == "avx2");
+  CHECK(std::string(without_f16c.level) == "avx2fma");
   if (!has_v4()) {
     WARN("this processor lacks x86-64-v4");
     return;
@@ -128,6 +140,7 @@ TEST_CASE("units with fma give the same bits", "[levels]") {
     CHECK(results.interleaved == expected.interleaved);
     CHECK(results.wide == expected.wide);
     CHECK(results.bfloat16 == expected.bfloat16);
+    CHECK(results.float16 == expected.float16);
     CHECK(results.sinusoidal == expected.sinusoidal);
     CHECK(results.alibi == expected.alibi);
     CHECK(results.exp == expected.exp);

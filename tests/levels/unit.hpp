@@ -19,6 +19,9 @@ struct LevelUnit {
   /// The same of the bits of bfloat16.
   void (*rotate_bfloat16)(std::uint16_t* x, std::int64_t first, std::int64_t seq,
                           std::int64_t heads, std::int64_t dim);
+  /// And of IEEE half.
+  void (*rotate_float16)(std::uint16_t* x, std::int64_t first, std::int64_t seq, std::int64_t heads,
+                         std::int64_t dim);
   /// x [seq, dim] += sinusoidal, interleaved.
   void (*add_sinusoidal)(float* x, std::int64_t first, std::int64_t seq, std::int64_t dim);
   /// tile [count, count] += ALiBi of the third of eight heads, symmetric.
@@ -31,6 +34,7 @@ struct LevelUnit {
 
 /// One for each of the units that are linked into the program.
 LevelUnit x86_64_unit();
+LevelUnit avx2_without_f16c_unit();
 LevelUnit x86_64_v3_unit();
 LevelUnit x86_64_v4_unit();
 LevelUnit x86_64_v4_forced_avx2_unit();

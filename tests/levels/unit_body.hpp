@@ -35,6 +35,11 @@ void rotate_bfloat16(std::uint16_t* x, Index first, Index seq, Index heads, Inde
   rotate<posenc::HalfRotate>(reinterpret_cast<Eigen::bfloat16*>(x), first, seq, heads, dim);
 }
 
+void rotate_float16(std::uint16_t* x, Index first, Index seq, Index heads, Index dim) {
+  static_assert(sizeof(Eigen::half) == sizeof(std::uint16_t));
+  rotate<posenc::HalfRotate>(reinterpret_cast<Eigen::half*>(x), first, seq, heads, dim);
+}
+
 void add_sinusoidal(float* x, Index first, Index seq, Index dim) {
   const posenc::Sinusoidal sinusoidal(
       {.model_dim = dim, .layout = posenc::SinusoidalLayout::Interleaved});
@@ -67,6 +72,7 @@ LevelUnit this_unit() {
                  .rotate_interleaved = rotate<posenc::Interleaved, float>,
                  .rotate_double = rotate<posenc::HalfRotate, double>,
                  .rotate_bfloat16 = rotate_bfloat16,
+                 .rotate_float16 = rotate_float16,
                  .add_sinusoidal = add_sinusoidal,
                  .add_alibi = add_alibi,
                  .exp = exp_all,

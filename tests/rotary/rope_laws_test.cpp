@@ -120,6 +120,39 @@ TEMPLATE_LIST_TEST_CASE("inverse undoes rotate, adjoint leaves m^2", "[rope]", r
   });
 }
 
+TEMPLATE_TEST_CASE("inverse undoes factors whose square a float does not hold", "[rope]", float,
+                   double) {
+  using T = TestType;
+  rotation::for_each_pairing([](auto pairing) {
+    using Pairing = decltype(pairing);
+    support::Random random(5);
+    for (const double m : {1e-25, 1e-20, 1e-18, 1e-10, 1e10, 1e18, 1e20, 1e25}) {
+      const auto rope = make_rope<Pairing>(m);
+      const auto positions = Positions::range(12345, seq);
+      auto x = Heads<T>::random(random, 1, seq, 2, dim);
+      auto back = x;
+      rope.rotate(back.view(), positions);
+      rope.inverse(back.view(), positions);
+      double worst = 0;
+      for (Index s = 0; s < seq; ++s) {
+        const auto want = support::row_of(x.view(), 0, s, 0);
+        const auto got = support::row_of(back.view(), 0, s, 0);
+        const auto norms = pair_norms<Pairing>(want);
+        for (Index i = 0; i < dim / 2; ++i) {
+          const double n = norms[static_cast<std::size_t>(i)];
+          const double both = 1.01 * (1 + std::sqrt(2.0)) * rotation::tolerance<T>(n, 4e-16, 2);
+          for (const Index d : {Pairing::first(i, dim / 2), Pairing::second(i, dim / 2)}) {
+            const auto at = static_cast<std::size_t>(d);
+            worst = support::worse(worst, std::abs(got[at] - want[at]) / both);
+          }
+        }
+      }
+      INFO(Pairing::name << ", m " << m);
+      CHECK(worst <= 1);
+    }
+  });
+}
+
 TEMPLATE_LIST_TEST_CASE("scores depend on the difference of positions alone", "[rope]",
                         rotation::Scalars) {
   using T = TestType;

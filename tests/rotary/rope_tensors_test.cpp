@@ -48,8 +48,8 @@ TEMPLATE_LIST_TEST_CASE("rope gives the same bits in all of Eigen's tensors", "[
     ColMajor dhsb(dim, heads, seq, batch), dshb(dim, seq, heads, batch);
     CHECK(rotates_to(rope, posenc::bshd(bshd), x, want));
     CHECK(rotates_to(rope, posenc::bhsd(bhsd), x, want));
-    CHECK(rotates_to(rope, posenc::bshd(dhsb), x, want));
-    CHECK(rotates_to(rope, posenc::bhsd(dshb), x, want));
+    CHECK(rotates_to(rope, posenc::dhsb(dhsb), x, want));
+    CHECK(rotates_to(rope, posenc::dshb(dshb), x, want));
     CHECK(bshd(1, 2, 3, 4) == dhsb(4, 3, 2, 1));
     CHECK(bhsd(1, 3, 2, 4) == dshb(4, 2, 3, 1));
 

@@ -169,6 +169,8 @@ TEST_CASE("from_cos_sin checks its settings", "[rotation_table][errors]") {
   CHECK(message_of<ConfigError>([&] {
           Table::from_cos_sin(cos, cos, 0, std::numeric_limits<double>::quiet_NaN());
         }) == name + "attention_factor must be positive and finite but is nan");
+  CHECK(message_of<ConfigError>([&] { Table::from_cos_sin(cos, cos, 0, 1e-26); }) ==
+        name + "attention_factor must lie within 1e-25 and 1e25 but is 1e-26");
 }
 
 TEST_CASE("from_cache checks its settings and positions", "[rotation_table][errors]") {

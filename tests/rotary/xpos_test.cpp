@@ -128,6 +128,17 @@ TEST_CASE("xpos at its centre is rope, bit for bit", "[xpos]") {
   CHECK(support::same_bits(k.view(), x.view()));
 }
 
+TEST_CASE("xpos without its scales is rope, bit for bit, at any position", "[xpos]") {
+  support::Random random(2);
+  const auto xpos = make_xpos<posenc::HalfRotate>(16, 41, 1.5);
+  const posenc::Rope<posenc::HalfRotate> rope(xpos.frequencies());
+  auto x = Heads<float>::random(random, 2, 5, 3, 16), y = x;
+  const auto positions = Positions::range(Index{1} << 30, 5);
+  rope.rotate(x.view(), positions);
+  xpos.rotate(y.view(), positions);
+  CHECK(support::same_bits(x.view(), y.view()));
+}
+
 TEMPLATE_TEST_CASE("xpos decodes the bits of a prefill", "[xpos]", float, double) {
   using T = TestType;
   support::Random random(3);

@@ -88,9 +88,9 @@ TEMPLATE_LIST_TEST_CASE("packs: max and min give the second where a lane of eith
   using P = typename TestType::P;
   using T = typename TestType::Real;
   INFO(TestType::Tier::name);
-  CHECK(agrees<P, T>([](P a, P b, P) { return max(a, b); },
+  CHECK(agrees<P, T>([](P a, P b, P) { return larger(a, b); },
                      [](T a, T b, T) { return a > b ? a : b; }, true));
-  CHECK(agrees<P, T>([](P a, P b, P) { return min(a, b); },
+  CHECK(agrees<P, T>([](P a, P b, P) { return smaller(a, b); },
                      [](T a, T b, T) { return a < b ? a : b; }, true));
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("a row-major matrix has a token a row", "[adapt]") {
 
 TEST_CASE("a column-major matrix has a token a column", "[adapt]") {
   ColMatrix x = numbered<ColMatrix>(5, 3);
-  const auto view = posenc::sd(x);
+  const auto view = posenc::ds(x);
   CHECK(view.extents() == Extents3{1, 3, 5});
   for (Index s = 0; s < 3; ++s) {
     for (Index d = 0; d < 5; ++d) CHECK(view.row(0, s)[d] == x(d, s));
@@ -61,8 +61,8 @@ TEST_CASE("matrices of fixed size and vectors", "[adapt]") {
   CHECK(posenc::sd(fixed).row(0, 1)[2] == 5);
 
   Eigen::VectorXf token = Eigen::VectorXf::LinSpaced(4, 0, 3);
-  CHECK(posenc::sd(token).extents() == Extents3{1, 1, 4});
-  CHECK(posenc::sd(token).row(0, 0)[3] == 3);
+  CHECK(posenc::ds(token).extents() == Extents3{1, 1, 4});
+  CHECK(posenc::ds(token).row(0, 0)[3] == 3);
   Eigen::RowVectorXf row = Eigen::RowVectorXf::LinSpaced(4, 0, 3);
   CHECK(posenc::sd(row).extents() == Extents3{1, 1, 4});
 }
@@ -89,9 +89,36 @@ TEST_CASE("a block is a view into its matrix", "[adapt]") {
   CHECK(rows.row(0, 2) == &x(3, 2));
 
   ColMatrix y = numbered<ColMatrix>(7, 6);
-  const auto columns = posenc::sd(y.block(2, 1, 4, 3));
+  const auto columns = posenc::ds(y.block(2, 1, 4, 3));
   CHECK(columns.extents() == Extents3{1, 3, 4});
   CHECK(columns.row(0, 2) == &y(2, 3));
+}
+
+TEST_CASE("a transpose is a tensor of the other storage order", "[adapt]") {
+  ColMatrix x = numbered<ColMatrix>(5, 3);
+  const ColMatrix& constant = x;
+  CHECK(posenc::sd(x.transpose()).row(0, 2) == &x(0, 2));
+  CHECK(posenc::sd(constant.transpose()).extents() == Extents3{1, 3, 5});
+  CHECK(posenc::ds(numbered<RowMatrix>(2, 2).transpose()).extents() == Extents3{1, 2, 2});
+}
+
+TEST_CASE("temporaries that do not own their memory are read", "[adapt]") {
+  RowMatrix x = numbered<RowMatrix>(6, 7);
+  const RowMatrix& constant = x;
+  ColMatrix y = numbered<ColMatrix>(6, 7);
+  std::vector<float> memory(42);
+  CHECK(posenc::sd(x.topRows(3)).row(0, 2) == &x(2, 0));
+  CHECK(posenc::sd(constant.topRows(3)).row(0, 2) == &x(2, 0));
+  CHECK(posenc::sd(x.row(4)).row(0, 0) == &x(4, 0));
+  CHECK(posenc::ds(y.col(4)).row(0, 0) == &y(0, 4));
+  CHECK(posenc::ds(y.leftCols(2)).extents() == Extents3{1, 2, 6});
+  CHECK(posenc::table_view(x.bottomRows(2)).row(1) == &x(5, 0));
+  CHECK(posenc::sd(Eigen::Map<RowMatrix>(memory.data(), 6, 7)).row(0, 5) == memory.data() + 35);
+  CHECK(posenc::ds(Eigen::Map<const ColMatrix>(memory.data(), 6, 7)).extents() ==
+        Extents3{1, 7, 6});
+  CHECK(posenc::sd(Eigen::Ref<RowMatrix>(x)).row(0, 1) == &x(1, 0));
+  const Eigen::Ref<const RowMatrix> named(x);
+  CHECK(posenc::sd(named).row(0, 1) == &x(1, 0));
 }
 
 TEST_CASE("views of const tensors have const elements", "[adapt]") {
@@ -131,6 +158,12 @@ TEST_CASE("the last axis must be contiguous", "[adapt]") {
       posenc::sd(x), posenc::ShapeError,
       Message("posenc::sd: the last axis must be contiguous, but its stride is 2; the tensor is "
               "[3, 5]"));
+  using EverySecondRow = Eigen::Map<ColMatrix, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
+  EverySecondRow y(memory.data(), 5, 3, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(20, 2));
+  CHECK_THROWS_MATCHES(
+      posenc::ds(y), posenc::ShapeError,
+      Message("posenc::ds: the first axis must be contiguous, but its stride is 2; the tensor is "
+              "[5, 3]"));
   CHECK_THROWS_AS(posenc::table_view(x), posenc::ShapeError);
   CHECK_THROWS_AS(posenc::qk(x), posenc::ShapeError);
 
@@ -154,6 +187,7 @@ struct Volume {
 template <>
 struct posenc::TensorTraits<user::Volume> {
   static constexpr std::size_t rank = 3;
+  static constexpr bool row_major = true;
   template <class V>
   static auto describe(V& v) {
     using T = std::remove_pointer_t<decltype(v.values.data())>;
@@ -170,4 +204,30 @@ TEST_CASE("a user's own tensor type is adapted by its traits", "[adapt]") {
   CHECK(*posenc::hsd(volume).row(0, 2, 1) == 20);
   const user::Volume& constant = volume;
   STATIC_REQUIRE(std::is_same_v<decltype(posenc::bsd(constant)), EmbeddingsView<const double>>);
+}
+
+namespace user {
+
+/// A column-major view of somebody else's memory.
+struct Span3 {
+  float* values;
+  Index first, second, third;
+};
+
+}  // namespace user
+
+template <>
+struct posenc::TensorTraits<user::Span3> {
+  static constexpr std::size_t rank = 3;
+  static constexpr bool row_major = false;
+  static constexpr bool owns_memory = false;
+  static Strided<float, 3> describe(const user::Span3& x) {
+    return {x.values, {x.third, x.second, x.first}, {x.second * x.first, x.first, 1}};
+  }
+};
+
+TEST_CASE("a user's own view type is read as a temporary, in its own order", "[adapt]") {
+  std::vector<float> memory(24);
+  CHECK(posenc::dsb(user::Span3{memory.data(), 4, 3, 2}).extents() == Extents3{2, 3, 4});
+  CHECK(posenc::dhs(user::Span3{memory.data(), 4, 3, 2}).row(0, 1, 2) == memory.data() + 20);
 }

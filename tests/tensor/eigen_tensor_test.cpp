@@ -69,29 +69,26 @@ TEST_CASE("row-major tensors read as their letters say", "[eigen]") {
   CHECK(posenc::bk(z)(2, 0, 0, 4) == z(2, 4));
 }
 
-TEST_CASE("column-major tensors are the mirror image", "[eigen]") {
+TEST_CASE("column-major tensors read as the mirrored letters say", "[eigen]") {
   const auto x = counted<ColTensor<4>>(5, 4, 3, 2);  // dim, heads, seq, batch
-  const auto bshd = posenc::bshd(x);
-  CHECK(bshd.extents() == Extents4{2, 3, 4, 5});
-  CHECK(bshd.row(1, 2, 3)[4] == x(4, 3, 2, 1));
-  CHECK(*bshd.row(1, 0, 2) == x(0, 2, 0, 1));
+  const auto dhsb = posenc::dhsb(x);
+  CHECK(dhsb.extents() == Extents4{2, 3, 4, 5});
+  CHECK(dhsb.row(1, 2, 3)[4] == x(4, 3, 2, 1));
+  CHECK(*dhsb.row(1, 0, 2) == x(0, 2, 0, 1));
 
-  const auto bhsd = posenc::bhsd(x);
-  CHECK(bhsd.extents() == Extents4{2, 4, 3, 5});
-  CHECK(bhsd.row(1, 3, 2)[4] == x(4, 3, 2, 1));
-
-  const auto bhqk = posenc::bhqk(x);
-  CHECK(bhqk(1, 2, 3, 4) == x(4, 3, 2, 1));
+  const auto dshb = posenc::dshb(x);
+  CHECK(dshb.extents() == Extents4{2, 4, 3, 5});
+  CHECK(dshb.row(1, 3, 2)[4] == x(4, 3, 2, 1));
 
   const auto y = counted<ColTensor<3>>(5, 4, 3);
-  CHECK(posenc::bsd(y).extents() == Extents3{3, 4, 5});
-  CHECK(posenc::bsd(y).row(2, 3)[4] == y(4, 3, 2));
-  CHECK(posenc::shd(y).row(0, 2, 3)[4] == y(4, 3, 2));
-  CHECK(posenc::hsd(y).row(0, 3, 2)[4] == y(4, 3, 2));
+  CHECK(posenc::dsb(y).extents() == Extents3{3, 4, 5});
+  CHECK(posenc::dsb(y).row(2, 3)[4] == y(4, 3, 2));
+  CHECK(posenc::dhs(y).row(0, 2, 3)[4] == y(4, 3, 2));
+  CHECK(posenc::dsh(y).row(0, 3, 2)[4] == y(4, 3, 2));
 
   const auto z = counted<ColTensor<2>>(5, 3);
-  CHECK(posenc::sd(z).extents() == Extents3{1, 3, 5});
-  CHECK(posenc::sd(z).row(0, 2)[4] == z(4, 2));
+  CHECK(posenc::ds(z).extents() == Extents3{1, 3, 5});
+  CHECK(posenc::ds(z).row(0, 2)[4] == z(4, 2));
 }
 
 TEST_CASE("maps of memory that others own", "[eigen]") {
@@ -104,8 +101,8 @@ TEST_CASE("maps of memory that others own", "[eigen]") {
   CHECK(memory[22] == -1);
 
   Eigen::TensorMap<ColTensor<4>> columns(memory.data(), 5, 4, 3, 2);
-  CHECK(posenc::bshd(columns).extents() == Extents4{2, 3, 4, 5});
-  CHECK(posenc::bshd(columns).row(1, 2, 3) == posenc::bshd(rows).row(1, 2, 3));
+  CHECK(posenc::dhsb(columns).extents() == Extents4{2, 3, 4, 5});
+  CHECK(posenc::dhsb(columns).row(1, 2, 3) == posenc::bshd(rows).row(1, 2, 3));
 
   CHECK(posenc::bsd(Eigen::TensorMap<RowTensor<3>>(memory.data(), 4, 5, 6)).row(3, 4)[5] == 119);
 }
@@ -136,5 +133,18 @@ TEST_CASE("empty tensors give empty views", "[eigen]") {
   CHECK(posenc::bshd(x).empty());
   CHECK(posenc::bshd(x).extents() == Extents4{2, 0, 4, 5});
   ColTensor<3> y(5, 0, 2);
-  CHECK(posenc::bsd(y).extents() == Extents3{2, 0, 5});
+  CHECK(posenc::dsb(y).extents() == Extents3{2, 0, 5});
+}
+
+TEST_CASE("tensors of fixed size, in both storage orders", "[eigen]") {
+  Eigen::TensorFixedSize<float, Eigen::Sizes<2, 3, 4>, Eigen::RowMajor> rows;
+  rows.setZero();
+  rows(1, 2, 3) = 5;
+  CHECK(posenc::bsd(rows).extents() == Extents3{2, 3, 4});
+  CHECK(posenc::bsd(rows).row(1, 2)[3] == 5);
+  Eigen::TensorFixedSize<float, Eigen::Sizes<4, 3, 2>> columns;
+  columns.setZero();
+  columns(3, 2, 1) = 5;
+  CHECK(posenc::dsb(columns).extents() == Extents3{2, 3, 4});
+  CHECK(posenc::dsb(columns).row(1, 2)[3] == 5);
 }

@@ -3,12 +3,16 @@
 
 #include <posenc/additive/rows.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -28,6 +32,8 @@ struct BinaryEncodingConfig {
   BinaryValues values = BinaryValues::ZeroOne;
   BinaryOverflow overflow = BinaryOverflow::Reject;
 };
+
+static_assert(std::is_trivially_copyable_v<BinaryEncodingConfig>);
 
 POSENC_STABLE_END
 
@@ -52,16 +58,20 @@ class BinaryEncoding {
   }
 
   /// x += the position's bits.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    add_to(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, detail::Written T>
+  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
-    detail::store_written_rows<true>(detail::CallingThread(), x, positions.batch() == 1,
+    detail::store_written_rows<true>(device, x, positions.batch() == 1,
                                      [&](Index b, Index s, Compute<T>* row) {
-                                       auto bits = bits_of(positions, b, s);
+                                       const Bits bits(positions.at(b, s));
                                        for (Index k = 0; k < x.dim; ++k) {
-                                         row[k] = (bits & 1) != 0 ? Compute<T>{1} : zero;
-                                         bits >>= 1;
+                                         row[k] = bits.at(k) ? Compute<T>{1} : zero;
                                        }
                                      });
   }
@@ -69,10 +79,34 @@ class BinaryEncoding {
   const BinaryEncodingConfig& config() const noexcept { return config_; }
   Index model_dim() const noexcept { return config_.model_dim; }
 
- private:
-  static std::uint64_t bits_of(const Positions& positions, Index b, Index s) noexcept {
-    return static_cast<std::uint64_t>(positions.at(b, s));
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
+
+ private:
+  /// Those of a whole position, which may be far beyond what an integer holds.
+  class Bits {
+   public:
+    explicit Bits(double position) noexcept {
+      int exponent = 0;
+      // 53 bits of it, or all that there are, and the zeros below them.
+      const double leading = std::frexp(position, &exponent);
+      const int taken = (std::min)(exponent, 53);
+      leading_ = static_cast<std::uint64_t>(std::ldexp(leading, taken));
+      zeros_ = exponent - taken;
+    }
+    /// Number of bits up to the highest one that is set.
+    Index width() const noexcept { return zeros_ + static_cast<Index>(std::bit_width(leading_)); }
+    bool at(Index k) const noexcept {
+      return k >= zeros_ && k - zeros_ < 64 && ((leading_ >> (k - zeros_)) & 1) != 0;
+    }
+
+   private:
+    std::uint64_t leading_ = 0;
+    Index zeros_ = 0;
+  };
 
   template <class T>
   void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
@@ -85,7 +119,7 @@ class BinaryEncoding {
           detail::fail<PositionError>(function, "positions must not be negative but one is ",
                                       position);
         }
-        const auto width = static_cast<Index>(std::bit_width(bits_of(positions, b, s)));
+        const Index width = Bits(position).width();
         if (config_.overflow == BinaryOverflow::Reject && width > config_.model_dim) {
           detail::fail<PositionError>(function, "position ", position, " needs ", width,
                                       " bits, but model_dim is ", config_.model_dim);

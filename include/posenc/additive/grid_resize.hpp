@@ -2,8 +2,11 @@
 #pragma once
 
 #include <posenc/additive/resize_weights.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -34,6 +37,9 @@ struct GridResizeConfig {
   std::optional<double> row_scale = std::nullopt;
   std::optional<double> col_scale = std::nullopt;
 };
+
+static_assert(std::is_trivially_copyable_v<GridShape>);
+static_assert(std::is_trivially_copyable_v<GridResizeConfig>);
 
 POSENC_STABLE_END
 
@@ -72,7 +78,22 @@ inline ResizeAxis resize_axis(const char* function, const char* axis_name, Index
   return {source, target, config.filter, config.coordinates, config.antialias, step};
 }
 
-inline GridResize make_grid_resize(const char* function, const GridResizeConfig& config) {
+template <class T>
+void check_grid_table(const char* function, const char* table_name, const MatrixView<T>& table,
+                      Index prefix, GridShape grid) {
+  check_extents(function, table_name, table);
+  const auto cells = product_of({grid.rows, grid.cols});
+  if (!cells || sum_of(prefix, *cells) != table.rows) {
+    fail<ShapeError>(function, table_name, " must have ", prefix, " + ", grid.rows, " * ",
+                     grid.cols, " rows but is ", table.extents());
+  }
+}
+
+/// Of tables of the source's and the target's cells, by the names that messages give them.
+template <class Source, class Target>
+GridResize make_grid_resize(const char* function, const GridResizeConfig& config,
+                            const char* source_name, const MatrixView<Source>& source_table,
+                            const char* target_name, const MatrixView<Target>& target_table) {
   if (config.filter != ResizeFilter::Bilinear && config.filter != ResizeFilter::Bicubic) {
     fail<ConfigError>(function, "filter must be given as Bilinear or Bicubic");
   }
@@ -83,20 +104,14 @@ inline GridResize make_grid_resize(const char* function, const GridResizeConfig&
     fail<ConfigError>(function, "prefix_tokens must not be negative but is ", config.prefix_tokens);
   }
   const GridShape source = config.source, target = config.target;
-  return {config.prefix_tokens, source, target,
-          ResizeWeights(
-              resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config)),
-          ResizeWeights(
-              resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config))};
-}
-
-template <class T>
-void check_grid_table(const char* function, const char* table_name, const MatrixView<T>& table,
-                      Index prefix, GridShape grid) {
-  if (table.rows != prefix + grid.rows * grid.cols) {
-    fail<ShapeError>(function, table_name, " must have ", prefix, " + ", grid.rows, " * ",
-                     grid.cols, " rows but is ", table.extents());
-  }
+  const ResizeAxis rows =
+      resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config);
+  const ResizeAxis cols =
+      resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config);
+  // Before there are weights for as many cells as the settings say.
+  check_grid_table(function, source_name, source_table, config.prefix_tokens, source);
+  check_grid_table(function, target_name, target_table, config.prefix_tokens, target);
+  return {config.prefix_tokens, source, target, ResizeWeights(rows), ResizeWeights(cols)};
 }
 
 /// Checks the two tables of a resize against each other; `in` is read and `out` written.
@@ -111,8 +126,8 @@ void check_grid_tables(const char* function, const MatrixView<const T>& in,
     fail<ShapeError>(function, "the tables must not share memory; they are ", in.extents(), " and ",
                      out.extents());
   }
-  check_overlap<T>(function, HeadsView<const T>{in.data, 1, in.rows, 1, in.cols, 0, in.row_stride},
-                   HeadsView<T>{out.data, 1, out.rows, 1, out.cols, 0, out.row_stride});
+  check_output(function, "the table that is written", out);
+  check_overlap<T>(function, in, out);
 }
 
 template <class T>
@@ -126,8 +141,16 @@ void accumulate_weighted(double weight, const T* in, double* sum, Index count) n
   for (Index i = 0; i < count; ++i) sum[i] = mul_add(weight, static_cast<double>(in[i]), sum[i]);
 }
 
+/// Of the tables, for each of their columns.
+template <class T>
+double bytes_of_resize(const GridResize& resize) noexcept {
+  return (static_cast<double>(resize.source.rows) * static_cast<double>(resize.source.cols) +
+          static_cast<double>(resize.target.rows) * static_cast<double>(resize.target.cols)) *
+         sizeof(T);
+}
+
 /// Rounds sums to a row of a table: 16-bit types by way of float.
-template <Scalar T>
+template <detail::Written T>
 void store_sums(const double* sum, T* out, Index count) noexcept {
   for (Index i = 0; i < count; ++i) out[i] = static_cast<T>(static_cast<Compute<T>>(sum[i]));
 }
@@ -145,42 +168,50 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 ///   Aliasing: table and out share no memory
 ///   Throws:   ConfigError, ShapeError; nothing is written then.
 ///   Accuracy: sums within 1e-14 of the largest input; torch's float results are off by some 3e-6
+///   Device:   on the threads of an Eigen device, split over channels, or without one; the same bits
 ///   Cost:     4 products an axis and value (antialiased: 4 times the shrinking), rows first;
-///             scratch of source.cols * D doubles
-template <Scalar T>
-void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
-                 const GridResizeConfig& config) {
+///             scratch of (source.cols + 1) * D doubles
+template <class Device, detail::Written T>
+void resize_grid(const Device& device, MatrixView<const std::type_identity_t<T>> table,
+                 MatrixView<T> out, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid";
-  const detail::GridResize resize = detail::make_grid_resize(function, config);
-  detail::check_grid_table(function, "table", table, resize.prefix, resize.source);
-  detail::check_grid_table(function, "out", out, resize.prefix, resize.target);
+  const detail::GridResize resize =
+      detail::make_grid_resize(function, config, "table", table, "out", out);
   detail::check_grid_tables<T>(function, table, out);
 
-  const Index dim = table.cols, source_cols = resize.source.cols;
-  std::vector<double> line(static_cast<std::size_t>(source_cols * dim));
-  std::vector<double> cell(static_cast<std::size_t>(dim));
+  const Index source_cols = resize.source.cols;
+  std::vector<double> memory(static_cast<std::size_t>((source_cols + 1) * table.cols));
   detail::copy_prefix<T>(table, out, resize.prefix);
-  for (Index r = 0; r < resize.target.rows; ++r) {
-    std::fill(line.begin(), line.end(), 0.0);
-    const detail::ResizeTaps row = resize.rows[r];
-    for (std::size_t t = 0; t < row.weights.size(); ++t) {
-      const Index y = row.first + static_cast<Index>(t);
-      for (Index x = 0; x < source_cols; ++x) {
-        detail::accumulate_weighted(row.weights[t], table.row(resize.prefix + y * source_cols + x),
-                                    line.data() + x * dim, dim);
+  const auto resize_columns = [&](Index column, Index dim) {
+    const MatrixView<double> line{memory.data() + column, source_cols, dim, table.cols};
+    double* const cell = line.row(source_cols);
+    for (Index r = 0; r < resize.target.rows; ++r) {
+      for (Index x = 0; x < source_cols; ++x) std::fill_n(line.row(x), dim, 0.0);
+      const detail::ResizeTaps row = resize.rows[r];
+      for (std::size_t t = 0; t < row.weights.size(); ++t) {
+        const Index y = resize.prefix + (row.first + static_cast<Index>(t)) * source_cols;
+        for (Index x = 0; x < source_cols; ++x) {
+          detail::accumulate_weighted(row.weights[t], table.row(y + x) + column, line.row(x), dim);
+        }
+      }
+      for (Index c = 0; c < resize.target.cols; ++c) {
+        std::fill_n(cell, dim, 0.0);
+        const detail::ResizeTaps col = resize.cols[c];
+        for (std::size_t t = 0; t < col.weights.size(); ++t) {
+          detail::accumulate_weighted(col.weights[t], line.row(col.first + static_cast<Index>(t)),
+                                      cell, dim);
+        }
+        detail::store_sums(cell, out.row(resize.prefix + r * resize.target.cols + c) + column, dim);
       }
     }
-    for (Index c = 0; c < resize.target.cols; ++c) {
-      std::fill(cell.begin(), cell.end(), 0.0);
-      const detail::ResizeTaps col = resize.cols[c];
-      for (std::size_t t = 0; t < col.weights.size(); ++t) {
-        detail::accumulate_weighted(col.weights[t],
-                                    line.data() + (col.first + static_cast<Index>(t)) * dim,
-                                    cell.data(), dim);
-      }
-      detail::store_sums(cell.data(), out.row(resize.prefix + r * resize.target.cols + c), dim);
-    }
-  }
+  };
+  const double bytes = detail::bytes_of_resize<T>(resize);
+  detail::parallel_for_columns(device, table.cols, bytes, bytes, resize_columns);
+}
+template <detail::Written T>
+void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
+                 const GridResizeConfig& config) {
+  resize_grid(detail::CallingThread(), table, out, config);
 }
 
 /// The transpose of resize_grid, its backward pass: grad_table = W^T grad_out. It overwrites
@@ -188,41 +219,50 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
 ///   Shapes, Types, Aliasing, Throws: as resize_grid, with grad_out in out's place and grad_table
 ///   in
 ///             table's
-///   Cost:     as resize_grid; scratch of source.rows * source.cols * D doubles
-template <Scalar T>
-void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
+///   Cost:     as resize_grid; scratch of source.rows * source.cols * D doubles and a row more
+template <class Device, detail::Written T>
+void resize_grid_adjoint(const Device& device, MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid_adjoint";
-  const detail::GridResize resize = detail::make_grid_resize(function, config);
-  detail::check_grid_table(function, "grad_out", grad_out, resize.prefix, resize.target);
-  detail::check_grid_table(function, "grad_table", grad_table, resize.prefix, resize.source);
+  const detail::GridResize resize =
+      detail::make_grid_resize(function, config, "grad_table", grad_table, "grad_out", grad_out);
   detail::check_grid_tables<T>(function, grad_out, grad_table);
 
-  const Index dim = grad_out.cols, source_cols = resize.source.cols;
-  const Index cells = resize.source.rows * source_cols;
-  std::vector<double> sums(static_cast<std::size_t>(cells * dim));
-  std::vector<double> line(static_cast<std::size_t>(source_cols * dim));
-  for (Index r = 0; r < resize.target.rows; ++r) {
-    std::fill(line.begin(), line.end(), 0.0);
-    for (Index c = 0; c < resize.target.cols; ++c) {
-      const detail::ResizeTaps col = resize.cols[c];
-      for (std::size_t t = 0; t < col.weights.size(); ++t) {
-        detail::accumulate_weighted(col.weights[t],
-                                    grad_out.row(resize.prefix + r * resize.target.cols + c),
-                                    line.data() + (col.first + static_cast<Index>(t)) * dim, dim);
+  const Index source_cols = resize.source.cols, cells = resize.source.rows * source_cols;
+  std::vector<double> memory(static_cast<std::size_t>((cells + source_cols) * grad_out.cols));
+  detail::copy_prefix<T>(grad_out, grad_table, resize.prefix);
+  const auto sum_columns = [&](Index column, Index dim) {
+    const MatrixView<double> sums{memory.data() + column, cells, dim, grad_out.cols};
+    const MatrixView<double> line{sums.row(cells), source_cols, dim, grad_out.cols};
+    for (Index r = 0; r < resize.target.rows; ++r) {
+      for (Index x = 0; x < source_cols; ++x) std::fill_n(line.row(x), dim, 0.0);
+      for (Index c = 0; c < resize.target.cols; ++c) {
+        const detail::ResizeTaps col = resize.cols[c];
+        const Index cell = resize.prefix + r * resize.target.cols + c;
+        for (std::size_t t = 0; t < col.weights.size(); ++t) {
+          detail::accumulate_weighted(col.weights[t], grad_out.row(cell) + column,
+                                      line.row(col.first + static_cast<Index>(t)), dim);
+        }
+      }
+      const detail::ResizeTaps row = resize.rows[r];
+      for (std::size_t t = 0; t < row.weights.size(); ++t) {
+        const Index y = (row.first + static_cast<Index>(t)) * source_cols;
+        for (Index x = 0; x < source_cols; ++x) {
+          detail::accumulate_weighted(row.weights[t], line.row(x), sums.row(y + x), dim);
+        }
       }
     }
-    const detail::ResizeTaps row = resize.rows[r];
-    for (std::size_t t = 0; t < row.weights.size(); ++t) {
-      const Index y = row.first + static_cast<Index>(t);
-      detail::accumulate_weighted(row.weights[t], line.data(), sums.data() + y * source_cols * dim,
-                                  source_cols * dim);
+    for (Index cell = 0; cell < cells; ++cell) {
+      detail::store_sums(sums.row(cell), grad_table.row(resize.prefix + cell) + column, dim);
     }
-  }
-  detail::copy_prefix<T>(grad_out, grad_table, resize.prefix);
-  for (Index cell = 0; cell < cells; ++cell) {
-    detail::store_sums(sums.data() + cell * dim, grad_table.row(resize.prefix + cell), dim);
-  }
+  };
+  const double bytes = detail::bytes_of_resize<T>(resize);
+  detail::parallel_for_columns(device, grad_out.cols, bytes, bytes, sum_columns);
+}
+template <detail::Written T>
+void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
+                         MatrixView<T> grad_table, const GridResizeConfig& config) {
+  resize_grid_adjoint(detail::CallingThread(), grad_out, grad_table, config);
 }
 
 POSENC_END

@@ -3,11 +3,13 @@
 
 #include <posenc/additive/rows.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -17,6 +19,8 @@ struct IntegerEncodingConfig {
   Index max_length = 0;  ///< positions are divided by it; 0: not divided
 };
 
+static_assert(std::is_trivially_copyable_v<IntegerEncodingConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -25,7 +29,7 @@ POSENC_BEGIN
 /// embeddings within a few tokens, and, divided by max_length, neighbours can hardly be told apart.
 ///   Shapes: x [B, S, D] of any width; positions [B or 1, S] on one axis, real ones too
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once;
-///           half overflows to inf from 65520 on
+///           half overflows to inf from 65520 on, float beyond 3.4e38
 ///   Throws: ConfigError from the constructor. ShapeError; nothing is written then.
 ///   Cost:   one pass over x; one row of scratch a call
 class IntegerEncoding {
@@ -38,17 +42,28 @@ class IntegerEncoding {
   }
 
   /// x += position, or position / max_length.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
+    add_to(detail::CallingThread(), x, positions);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, detail::Written T>
+  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
     detail::store_written_rows<true>(
-        detail::CallingThread(), x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
+        device, x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
           std::fill_n(row, x.dim, static_cast<Compute<T>>(positions.at(b, s) / unit));
         });
   }
 
   const IntegerEncodingConfig& config() const noexcept { return config_; }
+
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
 
  private:
   IntegerEncodingConfig config_;

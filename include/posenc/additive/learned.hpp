@@ -3,10 +3,14 @@
 
 #include <posenc/additive/rows.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <cmath>
+#include <concepts>
 #include <optional>
 #include <type_traits>
 
@@ -18,6 +22,8 @@ struct LearnedConfig {
   std::optional<Index> padding_row = std::nullopt;  ///< the table row that gets no gradient;
                                                     ///< RoBERTa: 1
 };
+
+static_assert(std::is_trivially_copyable_v<LearnedConfig>);
 
 POSENC_STABLE_END
 
@@ -32,14 +38,17 @@ POSENC_BEGIN
 /// what Positions::from_padding_mask(keep, -1) does.
 ///   Shapes: table [rows, D], x [B, S, D]; positions [B or 1, S], integers on one axis
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
-///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
-///           an integer or whose row the table does not have. Nothing is written then.
+///   Throws: ConfigError, ShapeError from the constructor. ShapeError; PositionError for a position that
+///           is not an integer or whose row the table does not have. Nothing is written then.
 ///   Cost:   one pass over x. No allocation
-template <Scalar T>
+template <class T>
 class Learned {
+  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+
  public:
   explicit Learned(MatrixView<const T> table, const LearnedConfig& config = {})
       : table_(table), config_(config) {
+    detail::check_extents("Learned", "table", table);
     constexpr Index limit = Index{1} << 53;
     if (config.row_offset < -limit || config.row_offset > limit) {
       detail::fail<ConfigError>("Learned", "row_offset must lie within 2^53 but is ",
@@ -67,28 +76,54 @@ class Learned {
         [&x](T* out, const T* row) { detail::store_row<true>(out, row, x.dim); });
   }
 
+  // What neither of the two takes.
+  template <class X>
+  requires(!std::same_as<X, T>) void add_to(EmbeddingsView<X>, const Positions&) const {
+    static_assert(!std::is_const_v<X>,
+                  "posenc: this tensor is written to, so it must not be const");
+    static_assert(std::is_const_v<X>,
+                  "posenc::Learned: x must have the type of the table's elements");
+  }
+  template <class X = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<X>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+
   /// Gradient of the table: grad_table[position + row_offset] += grad, token by token in the order
   /// of b, then s, so that equal input gives equal bits. The padding row gets none. What grad_table
   /// held before is kept.
   ///   Shapes: grad [B, S, D], the gradient of the output; grad_table [rows, D]
   ///   Types:  sums are rounded to grad_table's type at every token; use float for 16-bit tables,
   ///           where sums in their own type stall
-  template <Scalar Gradient>
+  template <detail::Written Gradient>
   void add_gradient(EmbeddingsView<const T> grad, const Positions& positions,
                     MatrixView<Gradient> grad_table) const {
+    add_gradient(detail::CallingThread(), grad, positions, grad_table);
+  }
+  /// The same on the threads of an Eigen device, split over channels; the same bits.
+  template <class Device, detail::Written Gradient>
+  void add_gradient(const Device& device, EmbeddingsView<const T> grad, const Positions& positions,
+                    MatrixView<Gradient> grad_table) const {
     constexpr auto function = "Learned::add_gradient";
+    detail::check_extents(function, "grad_table", grad_table);
     if (grad_table.extents() != table_.extents()) {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
                                table_.extents(), " but is ", grad_table.extents());
     }
+    detail::check_output(function, "grad_table", grad_table);
     check(function, grad, positions);
-    for (Index b = 0; b < grad.batch; ++b) {
-      for (Index s = 0; s < grad.seq; ++s) {
-        const Index row = row_of(positions, b, s);
-        if (config_.padding_row == row) continue;
-        detail::accumulate(grad_table.row(row), grad.row(b, s), grad.dim);
-      }
-    }
+    const double tokens = static_cast<double>(grad.batch) * static_cast<double>(grad.seq);
+    detail::parallel_for_columns(device, grad.dim, tokens * (sizeof(T) + 2 * sizeof(Gradient)),
+                                 tokens / 2, [&](Index first, Index count) {
+                                   for (Index b = 0; b < grad.batch; ++b) {
+                                     for (Index s = 0; s < grad.seq; ++s) {
+                                       const Index row = row_of(positions, b, s);
+                                       if (config_.padding_row == row) continue;
+                                       detail::accumulate(grad_table.row(row) + first,
+                                                          grad.row(b, s) + first, count);
+                                     }
+                                   }
+                                 });
   }
 
   MatrixView<const T> table() const noexcept { return table_; }
@@ -106,9 +141,15 @@ class Learned {
     detail::check_integral(function, positions);
     for (Index b = 0; b < positions.batch(); ++b) {
       for (Index s = 0; s < positions.count(); ++s) {
+        const double position = positions.at(b, s);
+        // A real position may be one that no integer holds.
+        if (!(std::abs(position) < 0x1p62)) {
+          detail::fail<PositionError>(function, "position ", position,
+                                      " reads no row, for the table has ", table_.rows, " rows");
+        }
         const Index row = row_of(positions, b, s);
         if (row < 0 || row >= table_.rows) {
-          detail::fail<PositionError>(function, "position ", positions.at(b, s), " reads row ", row,
+          detail::fail<PositionError>(function, "position ", position, " reads row ", row,
                                       " (row_offset ", config_.row_offset, "), but the table has ",
                                       table_.rows, " rows");
         }

@@ -83,7 +83,8 @@ class ResizeWeights {
       return mul_add(static_cast<double>(cell) + 0.5, axis_.step, -0.5);
     }
     if (axis_.target == 1) return 0;
-    return static_cast<double>(cell * (axis_.source - 1)) / static_cast<double>(axis_.target - 1);
+    return static_cast<double>(cell) * static_cast<double>(axis_.source - 1) /
+           static_cast<double>(axis_.target - 1);
   }
 
   /// Samples beyond the border count for the border sample.

@@ -3,7 +3,9 @@
 
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
 #include <posenc/simd/storage.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -13,6 +15,10 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+
+#define POSENC_DETAIL_ADDITIVE_RULE                                                            \
+  "posenc: additive encodings take (x, positions), x an EmbeddingsView (from bsd(tensor) and " \
+  "its like), positions a posenc::Positions; an Eigen device may come first"
 
 // The walk over a tensor, its kernels and the checks that all additive encodings share.
 POSENC_BEGIN
@@ -114,6 +120,7 @@ void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
 template <class Device, class T, class MakeSource, class Use>
 void visit_all_rows(const Device& device, EmbeddingsView<T> x, bool shared,
                     const MakeSource& make_source, const Use& use) {
+  if (x.empty()) return;  // without rows of P, which need memory
   const double bytes = static_cast<double>(x.dim) * sizeof(T);
   if (shared) {
     parallel_for(
@@ -144,9 +151,11 @@ void store_written_rows(const Device& device, EmbeddingsView<T> x, bool shared,
 template <class T>
 void check_embeddings(const char* function, const EmbeddingsView<T>& x, Index dim,
                       const Positions& positions, Index axes = 1) {
+  check_extents(function, "x", x);
   if (x.dim != dim) {
     fail<ShapeError>(function, "x must be [B, S, ", dim, "] but is ", x.extents());
   }
+  if constexpr (!std::is_const_v<T>) check_output(function, "x", x);
   check_positions(function, positions, x.batch, x.seq, axes, x.extents());
 }
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <posenc/additive/rows.hpp>
+#include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/double_double.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -36,6 +39,8 @@ struct SinusoidalConfig {
   Index start = 0;   ///< added to every position: fairseq numbers tokens from padding_idx + 1
   double scale = 1;  ///< multiplies the encoding: x-transformers learns it, from model_dim^-0.5
 };
+
+static_assert(std::is_trivially_copyable_v<SinusoidalConfig>);
 
 POSENC_STABLE_END
 
@@ -125,44 +130,68 @@ class Sinusoidal {
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
 
   /// x += scale * P.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     store<true>("Sinusoidal::add_to", device, x, positions);
   }
 
   /// out = scale * P.
-  template <Scalar T>
+  template <detail::Written T>
   void write_to(EmbeddingsView<T> out, const Positions& positions) const {
     write_to(detail::CallingThread(), out, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void write_to(const Device& device, EmbeddingsView<T> out, const Positions& positions) const {
     store<false>("Sinusoidal::write_to", device, out, positions);
   }
 
   /// Gradient of a learned scale: the sum of grad * P over all tokens and channels, in double. grad
-  /// [B, S, D] is the gradient of the output.
+  /// [B, S, D] is the gradient of the output. With a device or without, the same bits.
   template <class T>
   requires Scalar<std::remove_const_t<T>>
   double scale_gradient(EmbeddingsView<T> grad, const Positions& positions) const {
-    check("Sinusoidal::scale_gradient", grad, positions);
-    const auto write = [&](Index b, Index s, double* row) {
-      axis_.write(at(positions, b, s), 1, row);
-    };
-    double sum = 0;
-    detail::visit_all_rows(
-        detail::CallingThread(), grad, positions.batch() == 1,
-        [&] { return detail::WrittenRows<double, decltype(write)>(write, grad.dim); },
-        [&](const T* row, const double* encoding) {
+    return scale_gradient(detail::CallingThread(), grad, positions);
+  }
+  template <class Device, class T>
+  requires Scalar<std::remove_const_t<T>>
+  double scale_gradient(const Device& device, EmbeddingsView<T> grad,
+                        const Positions& positions) const {
+    check<const T>("Sinusoidal::scale_gradient", grad, positions);
+    const bool shared = positions.batch() == 1;
+    const Index rows = shared ? grad.batch : 1;  // of grad that share a row of P
+    const detail::PartsOfSum parts(shared ? grad.seq : grad.batch * grad.seq);
+    // One row of P for each part; nothing is allocated on the threads.
+    detail::AlignedVector<double> encodings(static_cast<std::size_t>(parts.size() * grad.dim));
+    double sums[detail::PartsOfSum::most] = {};
+    const auto sum_of_part = [&](Index part) {
+      double* const encoding = encodings.data() + part * grad.dim;
+      double sum = 0;
+      for (Index token = parts.begin(part); token < parts.begin(part + 1); ++token) {
+        const Index b = shared ? 0 : token / grad.seq, s = token - b * grad.seq;
+        axis_.write(at(positions, b, s), 1, encoding);
+        for (Index row = b; row < b + rows; ++row) {
+          const T* const values = grad.row(row, s);
           for (Index i = 0; i < grad.dim; ++i) {
-            sum = mul_add(static_cast<double>(row[i]), encoding[i], sum);
+            sum = mul_add(static_cast<double>(values[i]), encoding[i], sum);
           }
-        });
+        }
+      }
+      return sum;
+    };
+    if (parts.size() > 0) {
+      const double bytes =
+          static_cast<double>(rows * grad.dim) * sizeof(T) * static_cast<double>(parts.begin(1));
+      detail::parallel_for(device, parts.size(), bytes, bytes, [&](Index part, Index end) {
+        for (; part < end; ++part) sums[part] = sum_of_part(part);
+      });
+    }
+    double sum = 0;
+    for (Index part = 0; part < parts.size(); ++part) sum += sums[part];
     return sum;
   }
 
@@ -171,12 +200,22 @@ class Sinusoidal {
   /// w_i, fastest first.
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+  template <class T = void>
+  void write_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+
  private:
   double at(const Positions& positions, Index b, Index s) const noexcept {
     return positions.at(b, s) + static_cast<double>(config_.start);
   }
 
-  template <bool Add, class Device, Scalar T>
+  template <bool Add, class Device, detail::Written T>
   void store(const char* function, const Device& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);
@@ -194,6 +233,7 @@ class Sinusoidal {
       detail::fail<ConfigError>(name, "model_dim must be given and positive but is ",
                                 config.model_dim);
     }
+    detail::check_most_channels(name, "model_dim", config.model_dim);
     if (!(std::abs(static_cast<double>(config.start)) <= furthest)) {
       detail::fail<ConfigError>(name, "start must lie within 2^50 but is ", config.start);
     }

@@ -9,6 +9,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <concepts>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -25,6 +26,8 @@ struct Sinusoidal2dConfig {
                                                             ///< Concatenated
   double base = 10000;                                      ///< > 1
 };
+
+static_assert(std::is_trivially_copyable_v<Sinusoidal2dConfig>);
 
 POSENC_STABLE_END
 
@@ -49,22 +52,22 @@ class Sinusoidal2d {
       : config_(checked(config)), half_(name, config.model_dim / 2, config.layout, config.base) {}
 
   /// x += P.
-  template <Scalar T>
+  template <detail::Written T>
   void add_to(EmbeddingsView<T> x, const Positions& positions) const {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
     store<true>("Sinusoidal2d::add_to", device, x, positions);
   }
 
   /// out = P.
-  template <Scalar T>
+  template <detail::Written T>
   void write_to(EmbeddingsView<T> out, const Positions& positions) const {
     write_to(detail::CallingThread(), out, positions);
   }
-  template <class Device, Scalar T>
+  template <class Device, detail::Written T>
   void write_to(const Device& device, EmbeddingsView<T> out, const Positions& positions) const {
     store<false>("Sinusoidal2d::write_to", device, out, positions);
   }
@@ -74,6 +77,16 @@ class Sinusoidal2d {
   /// w_i of either half, fastest first.
   const Frequencies& frequencies() const noexcept { return half_.frequencies(); }
 
+  // What no call above takes.
+  template <class T = void>
+  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+  template <class T = void>
+  void write_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  }
+
  private:
   static constexpr auto name = "Sinusoidal2d";
 
@@ -82,6 +95,7 @@ class Sinusoidal2d {
       detail::fail<ConfigError>(name, "model_dim must be given, positive and even but is ",
                                 config.model_dim);
     }
+    detail::check_most_channels(name, "model_dim", config.model_dim);
     if (config.axis_order != GridAxisOrder::ColumnFirst &&
         config.axis_order != GridAxisOrder::RowFirst) {
       detail::fail<ConfigError>(name, "axis_order must be given as ColumnFirst or RowFirst");
@@ -95,7 +109,7 @@ class Sinusoidal2d {
     detail::check_reach(function, half_.oscillator(), positions);
   }
 
-  template <bool Add, class Device, Scalar T>
+  template <bool Add, class Device, detail::Written T>
   void store(const char* function, const Device& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/check_call.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/pack_keys.hpp>
 #include <posenc/attention/query_block.hpp>
+#include <posenc/attention/refused_calls.hpp>
 #include <posenc/attention/visibility.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
@@ -13,10 +15,8 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <type_traits>
 
 POSENC_BEGIN
@@ -71,92 +71,6 @@ class TensorKeys {
 
   HeadsView<const T> k_, v_;
 };
-
-template <Scalar T>
-void check_out(const char* function, const HeadsView<const T>& q, const HeadsView<T>& out,
-               Index value_dim) {
-  if (out.batch != q.batch || out.seq != q.seq || out.heads != q.heads || out.dim != value_dim) {
-    fail<ShapeError>(function, "out ", out.extents(), " must be [", q.batch, ", ", q.seq, ", ",
-                     q.heads, ", ", value_dim, "]");
-  }
-}
-
-template <Scalar T>
-void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const T>& k,
-                   const HeadsView<const T>& v, const HeadsView<T>& out) {
-  if (k.batch != q.batch || k.dim != q.dim) {
-    fail<ShapeError>(function, "k ", k.extents(), " must have the batch and head_dim of q ",
-                     q.extents());
-  }
-  if (k.heads <= 0 ? q.heads != 0 : q.heads % k.heads != 0) {
-    fail<ShapeError>(function, "the ", k.heads, " key heads must divide the ", q.heads,
-                     " query heads; q is ", q.extents(), ", k is ", k.extents());
-  }
-  if (v.batch != k.batch || v.seq != k.seq || v.heads != k.heads) {
-    fail<ShapeError>(function, "v ", v.extents(), " must have the batch, length and heads of k ",
-                     k.extents());
-  }
-  check_out(function, q, out, v.dim);
-}
-
-template <Scalar T>
-void check_options(const char* function, const AttentionOptions<T>& options,
-                   const AttentionShape& shape) {
-  check_dropout(function, options.dropout);
-  using Real = Compute<T>;
-  if (options.scale && !std::isfinite(static_cast<Real>(*options.scale))) {
-    fail<ConfigError>(function, "scale must be finite but is ", *options.scale);
-  }
-  const auto softcap = static_cast<Real>(options.softcap);
-  if (options.softcap != 0 &&
-      !(softcap >= (std::numeric_limits<Real>::min)() && std::isfinite(softcap))) {
-    fail<ConfigError>(function, "softcap must be positive, or 0 for none, but is ",
-                      options.softcap);
-  }
-  if ((options.softcap != 0) != (options.softcap_order != SoftcapOrder::Unspecified)) {
-    fail<ConfigError>(function, "softcap (", options.softcap,
-                      ") and softcap_order must be given together");
-  }
-  if (options.weights.data != nullptr && options.returned == ReturnedScores::Capped &&
-      options.softcap_order == SoftcapOrder::AfterBias) {
-    fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
-  }
-  if (!options.sinks.empty() && static_cast<Index>(options.sinks.size()) != shape.heads) {
-    fail<ShapeError>(function, "sinks must have one entry for each of the ", shape.heads,
-                     " heads but has ", options.sinks.size());
-  }
-  for (const Real sink : options.sinks) {
-    if (!(sink < std::numeric_limits<Real>::infinity())) {
-      fail<ConfigError>(function, "sinks must be finite or -inf but one is ", sink);
-    }
-  }
-  const auto& w = options.weights;
-  if (w.data != nullptr &&
-      w.extents() != std::array<Index, 4>{shape.batch, shape.heads, shape.queries, shape.keys}) {
-    fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
-                     shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
-  }
-  const auto& lse = options.lse;
-  if (lse.data != nullptr &&
-      lse.extents() != std::array<Index, 3>{shape.batch, shape.heads, shape.queries}) {
-    fail<ShapeError>(function, "lse ", lse.extents(), " must be [", shape.batch, ", ", shape.heads,
-                     ", ", shape.queries, "]");
-  }
-}
-
-/// A bias needs to know where queries and keys stand, and, where it says for how many heads it was
-/// made, those heads.
-template <class Bias, Scalar T>
-void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
-                const Visibility<T>& visible, const AttentionShape& shape) {
-  if constexpr (requires { bias.heads(); }) {
-    if (bias.heads() != shape.heads) {
-      fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
-                       shape.heads);
-    }
-  }
-  if (!std::is_same_v<Bias, NoBias>) visible.require_query_positions("a bias");
-}
 
 /// One call of attention(), cut into blocks of queries; and where there are fewer of them than
 /// threads, into tiles of keys.
@@ -328,12 +242,12 @@ template <class Device, Scalar T, class Bias, class Keys>
 void attention_over(const char* function, const Device& device, const HeadsView<const T>& q,
                     const Keys& keys, Index key_count, Index value_dim, const HeadsView<T>& out,
                     const AttentionOptions<T>& options, const Bias& bias) {
+  const double scale = checked_scale<T>(function, options, q.dim);
   const Visibility<T> visible = checked_visibility(
       function, {q.batch, q.heads, q.seq, key_count}, [&](Index b) { return keys.keys_of_row(b); },
       options, bias);
   if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
-  const double scale =
-      options.scale.value_or(1 / std::sqrt(static_cast<double>((std::max)(q.dim, Index{1}))));
+  if (value_dim == 0 && options.lse.data == nullptr && options.weights.data == nullptr) return;
   const AttentionCall<T, Bias> call{q,
                                     out,
                                     options,
@@ -354,7 +268,9 @@ void attention_over(const char* function, const Device& device, const HeadsView<
 ///   Device:   Eigen::DefaultDevice or ThreadPoolDevice, which takes heads and blocks of queries, or
 ///             tiles of keys where there are few of those; without one the calling thread
 ///   Aliasing: out shares no memory with k, v and the masks; it may be q
-///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
+///   Throws:   ShapeError, ConfigError, PositionError, std::bad_alloc, before anything is written. A
+///             pool that finds no memory for its own tasks, or a user's bias that throws in one, ends
+///             the program, since Eigen's pool lets no exception out of its threads
 ///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout
 ///   Masks:    a query that sees no key gives zeros and a log-sum-exp of -inf, or its sink; what a hidden key
 ///             holds, NaN included, never reaches the output. A score that is -inf in the end hides its

@@ -52,6 +52,8 @@ template <Scalar T, Scalar S>
 Index check_cache(const char* function, const HeadsView<const T>& q, const KvCache<S>& cache,
                   std::span<const Index> sequences, const HeadsView<T>& out,
                   const AttentionOptions<T>& options) {
+  check_extents(function, "q", q);
+  check_extents(function, "out", out);
   if (q.dim != cache.head_dim() || q.heads % cache.kv_heads() != 0) {
     fail<ShapeError>(function, "q ", q.extents(), " must have the cache's head_dim ",
                      cache.head_dim(), " and a multiple of its ", cache.kv_heads(), " heads");
@@ -93,7 +95,34 @@ void check_before_append(const char* function, const HeadsView<const T>& q,
     const Index sequence = sequences[static_cast<std::size_t>(b)];
     return KeyRange{cache.first_after(sequence, k.seq), cache.length(sequence) + k.seq};
   };
+  (void)checked_scale<T>(function, options, q.dim);
   (void)checked_visibility(function, {q.batch, q.heads, q.seq, keys}, keys_of_row, options, bias);
+}
+
+template <class Q, class S, class T>
+inline constexpr bool same_compute = [] {
+  if constexpr (Scalar<T> && Scalar<S>) {
+    return std::is_same_v<std::remove_const_t<Q>, T> && std::is_same_v<Compute<T>, Compute<S>>;
+  } else {
+    return false;
+  }
+}();
+template <class Q, class S, class Sequences, class T>
+inline constexpr bool attends_cache =
+    same_compute<Q, S, T>&& std::convertible_to<const Sequences&, std::span<const Index>>;
+
+template <class Q, class S, class Sequences, class T>
+constexpr void refuse_cached_attention() {
+  static_assert(!std::is_const_v<T>,
+                "posenc::attention: out is written to, so it must not be const");
+  static_assert(
+      std::is_const_v<T> || same_compute<Q, S, T>,
+      "posenc::attention: q and out must have elements of one type; a cache of double goes with "
+      "double, others with float and 16-bit types");
+  static_assert(
+      std::is_const_v<T> || !same_compute<Q, S, T> || attends_cache<Q, S, Sequences, T>,
+      "posenc::attention: sequences must be posenc::Index, which is std::int64_t: a vector, an "
+      "array or a span of them");
 }
 
 }  // namespace detail
@@ -119,6 +148,20 @@ void attention(const Device& device, HeadsView<const std::type_identity_t<T>> q,
   const Index longest = detail::check_cache<T>(function, q, cache, sequences, out, options);
   detail::attention_over<Device, T>(function, device, q, detail::CachedKeys<S>(cache, sequences),
                                     longest, cache.value_dim(), out, options, bias);
+}
+
+// Element types, or sequences, that do not go together.
+template <class Q, class S, class Sequences, class T, class Bias = NoBias>
+requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
+    HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
+    const detail::SomeOptions<T>& = {}, const Bias& = {}) {
+  detail::refuse_cached_attention<Q, S, Sequences, T>();
+}
+template <class Device, class Q, class S, class Sequences, class T, class Bias = NoBias>
+requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
+    const Device&, HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
+    const detail::SomeOptions<T>& = {}, const Bias& = {}) {
+  detail::refuse_cached_attention<Q, S, Sequences, T>();
 }
 
 /// The same on the calling thread.

@@ -25,7 +25,7 @@ POSENC_BEGIN
 ///   Cost:     the weight is packed in each call, and yet, with AVX-512, 4096 x 4096 floats take 0.4 to
 ///             0.7 of Linear's time for 2 to 64 rows; one row takes 1.3 times as long, and up to 2.5
 ///             times where the weight is small enough for a cache
-template <std::floating_point T>
+template <class T>
 struct FixedOrderLinear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
 
@@ -86,7 +86,7 @@ struct FixedOrderLinear : LinearParameters<T> {
     const auto finish = [&](Index output, Index i, T sum) {
       const T* weights = this->weight.data() + output * in;
       for (; i < in; ++i) sum = mul_add(x[i], weights[i], sum);
-      out[output] = this->bias.size() == 0 ? sum : sum + this->bias[output];
+      out[output] = this->bias.size() == 0 ? sum : sum + this->bias(output);
     };
     Index output = first;
     for (; output + P::width <= end; output += P::width) {

@@ -2,9 +2,14 @@
 #pragma once
 
 #include <posenc/attention/key_tile.hpp>
+#include <posenc/attention/kv_cache_config.hpp>
 #include <posenc/attention/kv_storage.hpp>
+#include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -14,38 +19,30 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-POSENC_STABLE_BEGIN
-
-/// Either `capacity` or `window` has to be given.
-struct KvCacheConfig {
-  Index sequences = 1;
-  Index kv_heads = 0;   ///< required
-  Index head_dim = 0;   ///< required
-  Index value_dim = 0;  ///< head_dim if 0
-  Index capacity = 0;   ///< keys that a sequence can hold, rounded up to whole tiles
-  /// Makes the cache a ring, in which new keys take the place of old ones: however long a sequence
-  /// grows, each of the last max_append queries finds its last `window` keys, its own included.
-  Index window = 0;
-  Index max_append = 1;  ///< the most keys that a ring takes at once
-};
-
-POSENC_STABLE_END
-
 POSENC_BEGIN
+
+namespace detail {
+template <Scalar S>
+class AppendUndo;
+}
 
 /// Keys and values of earlier tokens, for several sequences: what attention() of new queries reads.
 /// Keys are numbered from 0 by their place in the sequence and keep their number when a ring
 /// forgets older ones. They are stored as they are given, so rotate them before. A cache is a plain
-/// value; const calls from several threads at once are fine.
+/// value; const calls from several threads at once are fine. What touches many keys takes an Eigen
+/// device first, or none, and leaves the same bits.
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
 ///             16]; a key stays in its slot, its number modulo capacity()
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
 ///   Cost:     all memory is taken, and zeroed, when the cache is made; see bytes()
-template <Scalar S>
+template <class S>
 class KvCache {
+  static_assert(detail::is_scalar<S>, POSENC_DETAIL_SCALAR_RULE);
+
  public:
   using Real = Compute<S>;
 
@@ -53,9 +50,18 @@ class KvCache {
   explicit KvCache(const KvCacheConfig& config)
       : window_(config.window),
         max_append_(config.max_append),
-        storage_(config.sequences, config.kv_heads, capacity_of(config), config.head_dim,
+        storage_(config.sequences, config.kv_heads, detail::cache_capacity(config), config.head_dim,
                  config.value_dim == 0 ? config.head_dim : config.value_dim),
         ranges_(at(config.sequences)) {}
+
+  KvCache(const KvCache&) = default;
+  KvCache(KvCache&&) noexcept = default;
+  /// What cannot be copied for want of memory leaves the cache as it was.
+  KvCache& operator=(const KvCache& other) {
+    KvCache copy(other);
+    return *this = std::move(copy);
+  }
+  KvCache& operator=(KvCache&&) noexcept = default;
 
   Index sequences() const noexcept { return static_cast<Index>(ranges_.size()); }
   Index kv_heads() const noexcept { return storage_.heads(); }
@@ -82,10 +88,16 @@ class KvCache {
     return ranges_[at(sequence)].first;
   }
   /// What first() will be when so many keys more are appended.
-  ///   Throws: ShapeError
+  ///   Throws: ShapeError, also where so many cannot be
   Index first_after(Index sequence, Index appended) const {
-    check_sequence("KvCache::first_after", sequence);
+    constexpr auto function = "KvCache::first_after";
+    check_sequence(function, sequence);
     const Range& range = ranges_[at(sequence)];
+    if (appended < 0) {
+      detail::fail<ShapeError>(function, "the number of keys must not be negative but is ",
+                               appended);
+    }
+    check_end(function, sequence, range.end, appended);
     return (std::max)(range.first, oldest(range.end + appended));
   }
 
@@ -98,13 +110,25 @@ class KvCache {
   template <class T>
   void append(std::span<const Index> sequences, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
+    append(detail::CallingThread(), sequences, k, v);
+  }
+  template <class Device, class T>
+  void append(const Device& device, std::span<const Index> sequences, HeadsView<T> k,
+              HeadsView<const std::remove_const_t<T>> v) {
     using Element = std::remove_const_t<T>;
     check_append<Element>(sequences, k, v);
-    for (Index b = 0; b < k.batch; ++b) {
-      const Index sequence = sequences[at(b)];
+    detail::for_each_piece(
+        device, k.batch, k.seq, kv_heads(), bytes_of_keys<Element>(1),
+        [&](Index b) { return ranges_[at(sequences[at(b)])].end; },
+        [&](Index b, Index head, Index first, Index s, Index n) {
+          const Index sequence = sequences[at(b)];
+          storage_.write_keys(sequence, head, first,
+                              detail::rows_of<const Element>(k, b, head, s, n));
+          storage_.write_values(sequence, head, first,
+                                detail::rows_of<const Element>(v, b, head, s, n));
+        });
+    for (const Index sequence : sequences) {
       Range& range = ranges_[at(sequence)];
-      storage_.write_keys(sequence, range.end, batch_row<const Element>(k, b));
-      storage_.write_values(sequence, range.end, batch_row<const Element>(v, b));
       range.end += k.seq;
       range.first = (std::max)(range.first, oldest(range.end));
     }
@@ -112,7 +136,20 @@ class KvCache {
   /// The same for one sequence: B = 1.
   template <class T>
   void append(Index sequence, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v) {
-    append(std::span<const Index>(&sequence, 1), k, v);
+    append(detail::CallingThread(), sequence, k, v);
+  }
+  template <class Device, class T>
+  void append(const Device& device, Index sequence, HeadsView<T> k,
+              HeadsView<const std::remove_const_t<T>> v) {
+    append(device, std::span<const Index>(&sequence, 1), k, v);
+  }
+
+  /// Says what append() takes.
+  template <class Where, class K, class V>
+  requires(!std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>) void append(
+      const Where&, HeadsView<K>, HeadsView<V>) {
+    static_assert(detail::never<K>,
+                  "posenc::KvCache::append: k and v must have elements of one type");
   }
 
   /// Throws what append() would, for callers that append last.
@@ -135,16 +172,71 @@ class KvCache {
   /// Copies keys and values out, from key `first` on: the inverse of append().
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
   ///   Throws: ShapeError, also where one of the keys is not there
-  template <class T>
+  template <detail::Written T>
   void copy_keys(Index sequence, Index first, HeadsView<T> k,
+                 HeadsView<std::type_identity_t<T>> v) const {
+    copy_keys(detail::CallingThread(), sequence, first, k, v);
+  }
+  template <class Device, class T>
+  void copy_keys(const Device& device, Index sequence, Index first, HeadsView<T> k,
                  HeadsView<std::type_identity_t<T>> v) const {
     constexpr auto function = "KvCache::copy_keys";
     check_element<T>();
     check_sequence(function, sequence);
     check_views<T>(function, 1, k, v);
     check_keys(function, sequence, first, k.seq);
-    storage_.read_keys(sequence, first, k);
-    storage_.read_values(sequence, first, v);
+    detail::check_output(function, "k", k);
+    detail::check_output(function, "v", v);
+    detail::for_each_piece(
+        device, 1, k.seq, kv_heads(), bytes_of_keys<T>(1), [&](Index) { return first; },
+        [&](Index, Index head, Index key, Index s, Index n) {
+          storage_.read_keys(sequence, head, key, detail::rows_of<T>(k, 0, head, s, n));
+          storage_.read_values(sequence, head, key, detail::rows_of<T>(v, 0, head, s, n));
+        });
+  }
+
+  /// Makes a sequence hold the keys `first` .. first + n - 1 and no others, whatever it held before: a
+  /// session that copy_keys() saved, from first(sequence) on, goes on with the numbers, the bits and the
+  /// ring's state that it had.
+  ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
+  ///   Throws: ShapeError, before anything is written; also unless `first` is 0 where the cache is no
+  ///           ring, and where the keys are more than a sequence can hold
+  ///   Cost:   one pass over k and v. No allocation
+  template <class T>
+  void restore(Index sequence, Index first, HeadsView<T> k,
+               HeadsView<const std::remove_const_t<T>> v) {
+    restore(detail::CallingThread(), sequence, first, k, v);
+  }
+  template <class Device, class T>
+  void restore(const Device& device, Index sequence, Index first, HeadsView<T> k,
+               HeadsView<const std::remove_const_t<T>> v) {
+    using Element = std::remove_const_t<T>;
+    constexpr auto function = "KvCache::restore";
+    check_element<Element>();
+    check_sequence(function, sequence);
+    check_views<const Element>(function, 1, k, v);
+    if (first < 0 || (window_ == 0 && first != 0)) {
+      detail::fail<ShapeError>(function, "the first key must be ",
+                               window_ == 0 ? "0 where the cache is no ring" : "at least 0",
+                               " but is ", first);
+    }
+    check_end(function, sequence, first, k.seq);
+    const Index end = first + k.seq;
+    if (first < oldest(end)) {
+      detail::fail<ShapeError>(function, "the keys ", first, " to ", end - 1,
+                               " are more than a sequence holds, whose oldest key would be ",
+                               oldest(end));
+    }
+    storage_.begin_values(sequence, first);
+    detail::for_each_piece(
+        device, 1, k.seq, kv_heads(), bytes_of_keys<Element>(1), [&](Index) { return first; },
+        [&](Index, Index head, Index key, Index s, Index n) {
+          storage_.write_keys(sequence, head, key,
+                              detail::rows_of<const Element>(k, 0, head, s, n));
+          storage_.write_values(sequence, head, key,
+                                detail::rows_of<const Element>(v, 0, head, s, n));
+        });
+    ranges_[at(sequence)] = {first, end};
   }
 
   /// Forgets the keys from `length` on: those of rejected tokens in speculative decoding. A ring
@@ -160,7 +252,9 @@ class KvCache {
                                range.end, "], the keys of sequence ", sequence, ", but is ",
                                length);
     }
-    storage_.cut_values(sequence, length, range.end);
+    for (Index head = 0; head < kv_heads(); ++head) {
+      storage_.cut_values(sequence, head, length, range.end);
+    }
     range.end = length;
   }
 
@@ -174,27 +268,42 @@ class KvCache {
   /// Makes sequence `to` a copy of `from`: a beam that splits, a prefix that is shared.
   ///   Throws: ShapeError
   ///   Cost:   one pass over the keys that are there
-  void copy(Index from, Index to) {
+  void copy(Index from, Index to) { copy(detail::CallingThread(), from, to); }
+  template <class Device>
+  void copy(const Device& device, Index from, Index to) {
     constexpr auto function = "KvCache::copy";
     check_sequence(function, from);
     check_sequence(function, to);
     if (from == to) return;
     const Range range = ranges_[at(from)];
-    storage_.copy_tiles(from, to, range.first / detail::tile_keys,
-                        (range.end + detail::tile_keys - 1) / detail::tile_keys);
+    const Index first = range.first / detail::tile_keys;
+    const Index last = (range.end + detail::tile_keys - 1) / detail::tile_keys;
+    const double bytes = bytes_of_keys<S>(detail::tile_keys);
+    detail::parallel_for(
+        device, (last - first) * kv_heads(), bytes, bytes / 16, [&](Index unit, Index end) {
+          for (; unit < end; ++unit) {
+            storage_.copy_tile(from, to, unit % kv_heads(), first + unit / kv_heads());
+          }
+        });
     ranges_[at(to)] = range;
   }
 
   /// Removes keys first .. first + count - 1; later ones move down by `count`. On those that move
   /// rotate(HeadsView<Real> k) is called, k [1, n, Hkv, D] a piece at a time, to take their
   /// positions back: `[&](auto k) { shift_keys(k, rope, {-count}); }` makes this the context shift.
-  ///   Throws:   ShapeError unless the keys are there, ConfigError in a ring, whose old keys go by
-  ///             themselves; what rotate throws, and then clear() the sequence unless it was the
-  ///             first call
+  /// A ring cannot do this: its old keys go by themselves, truncate() takes the newest, and for others
+  /// copy_keys(), rotate, and restore() what is left.
+  ///   Throws:   ShapeError unless the keys are there, ConfigError in a ring, std::bad_alloc, what
+  ///             rotate throws; before anything is written
+  ///   Device:   it moves the keys; rotate is called on the calling thread and can be given it too
   ///   Accuracy: moved keys are rounded to S once more
-  ///   Cost:     two passes over what moves
+  ///   Cost:     two passes over what moves, and memory for its keys in Compute<S>
   template <class Rotate>
   void erase(Index sequence, Index first, Index count, Rotate&& rotate) {
+    erase(detail::CallingThread(), sequence, first, count, rotate);
+  }
+  template <class Device, class Rotate>
+  void erase(const Device& device, Index sequence, Index first, Index count, Rotate&& rotate) {
     constexpr auto function = "KvCache::erase";
     if (window_ != 0) {
       detail::fail<ConfigError>(function, "a ring (window ", window_,
@@ -204,24 +313,30 @@ class KvCache {
     check_keys(function, sequence, first, count);
     if (count == 0) return;
     Range& range = ranges_[at(sequence)];
-    rewrite_keys(sequence, first + count, range.end, -count,
+    rewrite_keys(device, sequence, first + count, range.end, -count,
                  [&](HeadsView<Real> keys, Index) { rotate(keys); });
-    storage_.move_values(sequence, first + count, range.end, first);
+    detail::for_each_head(
+        device, kv_heads(), bytes_of_keys<S>(range.end - first - count),
+        [&](Index head) { storage_.move_values(sequence, head, first + count, range.end, first); });
     range.end -= count;
   }
 
   /// Calls update(HeadsView<Real> k, Index first) on all keys, k [1, n, Hkv, D] a piece at a time
   /// whose first key is `first`, and stores what it leaves there: rerotate() after a change of
   /// frequencies.
-  ///   Throws:   ShapeError; what update throws, and then clear() the sequence unless it was the
-  ///             first call
+  ///   Throws:   ShapeError, std::bad_alloc, what update throws; before anything is written
+  ///   Device:   as in erase()
   ///   Accuracy: keys are rounded to S once more
-  ///   Cost:     two passes over the keys
+  ///   Cost:     two passes over the keys, and memory for them in Compute<S>
   template <class Update>
   void update_keys(Index sequence, Update&& update) {
+    update_keys(detail::CallingThread(), sequence, update);
+  }
+  template <class Device, class Update>
+  void update_keys(const Device& device, Index sequence, Update&& update) {
     check_sequence("KvCache::update_keys", sequence);
     const Range range = ranges_[at(sequence)];
-    rewrite_keys(sequence, range.first, range.end, 0, update);
+    rewrite_keys(device, sequence, range.first, range.end, 0, update);
   }
 
   /// Keys tile * 128 .. tile * 128 + 127 of a head, as attention reads them.
@@ -230,52 +345,16 @@ class KvCache {
   }
 
  private:
+  friend class detail::AppendUndo<S>;
+
   /// Keys first .. end - 1 are there.
   struct Range {
     Index first = 0, end = 0;
   };
 
-  static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+  static constexpr Index most_keys = Index{1} << 53;
 
-  static Index capacity_of(const KvCacheConfig& config) {
-    constexpr auto function = "KvCache";
-    const auto require = [&](bool met, const char* name, const char* rule, Index value) {
-      if (!met) detail::fail<ConfigError>(function, name, rule, " but is ", value);
-    };
-    // Sums and products below stay far from the end of Index.
-    constexpr Index most = Index{1} << 40;
-    const auto in_range = [&](const char* name, Index least, Index value) {
-      require(value >= least, name, least == 0 ? " must not be negative" : " must be positive",
-              value);
-      require(value <= most, name, " must be at most 2^40", value);
-    };
-    in_range("sequences", 1, config.sequences);
-    in_range("kv_heads", 1, config.kv_heads);
-    in_range("head_dim", 1, config.head_dim);
-    in_range("value_dim", 0, config.value_dim);
-    in_range("capacity", 0, config.capacity);
-    in_range("window", 0, config.window);
-    in_range("max_append", 1, config.max_append);
-    if ((config.capacity == 0) == (config.window == 0)) {
-      detail::fail<ConfigError>(function, "either capacity or window must be given, but they are ",
-                                config.capacity, " and ", config.window);
-    }
-    const auto whole_tiles = [](Index keys) {
-      return (keys + detail::tile_keys - 1) / detail::tile_keys * detail::tile_keys;
-    };
-    const Index capacity =
-        config.window == 0 ? whole_tiles(config.capacity)
-                           : whole_tiles(config.window + config.max_append - 1) + detail::tile_keys;
-    const double numbers = static_cast<double>(config.sequences) *
-                           static_cast<double>(config.kv_heads) * static_cast<double>(capacity) *
-                           static_cast<double>((std::max)(config.head_dim, config.value_dim) + 16);
-    if (numbers > 0x1p56) {
-      detail::fail<ConfigError>(function, "no memory holds ", config.sequences, " sequences of ",
-                                capacity, " keys with ", config.kv_heads, " heads of ",
-                                config.head_dim, " and ", config.value_dim, " numbers");
-    }
-    return capacity;
-  }
+  static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
 
   template <class T>
   static void check_element() {
@@ -293,6 +372,8 @@ class KvCache {
   template <class T>
   void check_views(const char* function, Index batch, const HeadsView<T>& k,
                    const HeadsView<T>& v) const {
+    detail::check_extents(function, "k", k);
+    detail::check_extents(function, "v", v);
     if (k.batch != batch || k.heads != kv_heads() || k.dim != head_dim()) {
       detail::fail<ShapeError>(function, "k ", k.extents(), " must be [", batch, ", n, ",
                                kv_heads(), ", ", head_dim(), "]");
@@ -302,6 +383,18 @@ class KvCache {
                                kv_heads(), ", ", value_dim(), "]");
     }
   }
+  void check_end(const char* function, Index sequence, Index length, Index count) const {
+    if (count > most_keys - length) {
+      detail::fail<ShapeError>(function, "sequence ", sequence, " cannot have ", count,
+                               " keys from key ", length,
+                               " on: positions are doubles, which count up to 2^53");
+    }
+    if (window_ == 0 && count > capacity() - length) {
+      detail::fail<ShapeError>(function, "sequence ", sequence, " holds ", length,
+                               " keys, and with ", count, " more would pass the capacity of ",
+                               capacity());
+    }
+  }
   void check_room(const char* function, Index sequence, Index count) const {
     const Index length = ranges_[at(sequence)].end;
     if (window_ != 0 && count > max_append_) {
@@ -309,11 +402,7 @@ class KvCache {
                                ") takes at most max_append = ", max_append_,
                                " keys at once but got ", count);
     }
-    if (window_ == 0 && count > capacity() - length) {
-      detail::fail<ShapeError>(function, "sequence ", sequence, " holds ", length,
-                               " keys, and with ", count, " more would pass the capacity of ",
-                               capacity());
-    }
+    check_end(function, sequence, length, count);
   }
   void check_keys(const char* function, Index sequence, Index first, Index count) const {
     const Range range = ranges_[at(sequence)];
@@ -323,11 +412,10 @@ class KvCache {
     }
   }
 
+  /// Of so many keys and values of one head, in T.
   template <class T>
-  static HeadsView<T> batch_row(HeadsView<T> x, Index b) noexcept {
-    x.data = x.row(b, 0, 0);
-    x.batch = 1;
-    return x;
+  double bytes_of_keys(Index keys) const noexcept {
+    return static_cast<double>(keys * (head_dim() + value_dim())) * sizeof(T);
   }
 
   /// The oldest key that has kept its place when the last one is end - 1.
@@ -336,22 +424,32 @@ class KvCache {
     return (std::max)(Index{0}, last_tile * detail::tile_keys - capacity());
   }
 
-  /// Keys first .. end - 1, through change(k, first), to their place or a lower one.
-  template <class Change>
-  void rewrite_keys(Index sequence, Index first, Index end, Index move, Change&& change) {
+  /// Keys first .. end - 1, through change(k, first), to their place or a lower one. Nothing is written
+  /// before the last change was made.
+  template <class Device, class Change>
+  void rewrite_keys(const Device& device, Index sequence, Index first, Index end, Index move,
+                    Change&& change) {
     // Blocks of lanes that are whole are faster, so pieces end where blocks do.
     constexpr Index piece = detail::tile_keys;
     const Index row = kv_heads() * head_dim();
-    std::vector<Real> buffer(at((std::min)(piece, end - first) * row));
+    detail::AlignedVector<Real> buffer(at((end - first) * row));
     for (Index j = first; j < end;) {
       const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
-      const HeadsView<Real> keys{buffer.data(), 1,       n,   kv_heads(),
-                                 head_dim(),    n * row, row, head_dim()};
-      storage_.read_keys(sequence, j, keys);
+      const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, kv_heads(), head_dim()};
+      const double bytes = static_cast<double>(n * head_dim()) * sizeof(Real);
+      detail::for_each_head(device, kv_heads(), bytes, [&](Index head) {
+        storage_.read_keys(sequence, head, j, detail::rows_of<Real>(keys, 0, head, 0, n));
+      });
       change(keys, j);
-      storage_.write_keys(sequence, j + move, HeadsView<const Real>(keys));
       j += n;
     }
+    const Index count = end - first;
+    const HeadsView<const Real> changed{buffer.data(), 1, count, kv_heads(), head_dim()};
+    const double bytes = static_cast<double>(count * head_dim()) * sizeof(Real);
+    detail::for_each_head(device, kv_heads(), bytes, [&](Index head) {
+      storage_.write_keys(sequence, head, first + move,
+                          detail::rows_of<const Real>(changed, 0, head, 0, count));
+    });
   }
 
   Index window_, max_append_;

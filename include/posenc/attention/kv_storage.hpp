@@ -4,6 +4,7 @@
 #include <posenc/attention/key_tile.hpp>
 #include <posenc/attention/pack_keys.hpp>
 #include <posenc/core/aligned_vector.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -13,6 +14,14 @@
 
 POSENC_BEGIN
 namespace detail {
+
+/// Where all heads' keys and values of one tile are set aside.
+template <class S>
+struct KeptTile {
+  S* keys = nullptr;
+  S* values = nullptr;
+  char* finite = nullptr;
+};
 
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
 ///   keys   [sequences][heads][capacity / tile_lanes], then as in a KeyTile
@@ -50,90 +59,107 @@ class KvStorage {
             .finite = finite_[at(slot)] != 0};
   }
 
-  /// k [1, n, H, D] becomes keys first .. first + n - 1.
+  // What writes or reads does so for one head, so that heads and tiles can be shared out to threads.
+
+  /// k [1, n, 1, D] becomes keys first .. first + n - 1.
   template <class T>
-  void write_keys(Index sequence, Index first, HeadsView<const T> k) noexcept {
+  void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
     for_pieces(first, k.seq, tile_lanes, [&](Index j, Index n) {
-      for (Index h = 0; h < heads_; ++h) {
-        pack_keys(k.row(0, j - first, h), k.seq_stride, j % tile_lanes, n, dim_,
-                  keys_.data() + block(sequence, h, j));
-      }
+      pack_keys(k.row(0, j - first, 0), k.seq_stride, j % tile_lanes, n, dim_,
+                keys_.data() + block(sequence, head, j));
     });
   }
   template <class T>
-  void read_keys(Index sequence, Index first, HeadsView<T> k) const noexcept {
+  void read_keys(Index sequence, Index head, Index first, HeadsView<T> k) const noexcept {
     for_pieces(first, k.seq, tile_lanes, [&](Index j, Index n) {
-      for (Index h = 0; h < heads_; ++h) {
-        unpack_keys(keys_.data() + block(sequence, h, j), j % tile_lanes, n, dim_,
-                    k.row(0, j - first, h), k.seq_stride);
-      }
+      unpack_keys(keys_.data() + block(sequence, head, j), j % tile_lanes, n, dim_,
+                  k.row(0, j - first, 0), k.seq_stride);
     });
   }
 
-  /// v [1, n, H, Dv] becomes values first .. first + n - 1. Writing the first row of a tile begins
+  /// v [1, n, 1, Dv] becomes values first .. first + n - 1. Writing the first row of a tile begins
   /// it anew.
   template <class T>
-  void write_values(Index sequence, Index first, HeadsView<const T> v) noexcept {
+  void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
     for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
-      for (Index h = 0; h < heads_; ++h) {
-        const bool finite = pack_values(v.row(0, j - first, h), v.seq_stride, n, value_dim_,
-                                        value(sequence, h, j), value_stride_);
-        char& note = finite_[at(slot_tile(sequence, h, j / tile_keys))];
-        if (j % tile_keys == 0) {
-          note = finite;
-          zero_values(sequence, h, j + n, j + tile_keys);
-        } else if (!finite) {
-          note = false;
-        }
+      const bool finite = pack_values(v.row(0, j - first, 0), v.seq_stride, n, value_dim_,
+                                      value(sequence, head, j), value_stride_);
+      char& note = finite_[at(slot_tile(sequence, head, j / tile_keys))];
+      if (j % tile_keys == 0) {
+        note = finite;
+        zero_values(sequence, head, j + n, j + tile_keys);
+      } else if (!finite) {
+        note = false;
       }
     });
   }
+  /// Begins the tile of value `first` anew: what lies before that is zero.
+  void begin_values(Index sequence, Index first) noexcept {
+    const Index tile = first / tile_keys;
+    for (Index h = 0; h < heads_; ++h) {
+      zero_values(sequence, h, tile * tile_keys, (tile + 1) * tile_keys);
+      finite_[at(slot_tile(sequence, h, tile))] = true;
+    }
+  }
   template <class T>
-  void read_values(Index sequence, Index first, HeadsView<T> v) const noexcept {
+  void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
     for (Index i = 0; i < v.seq; ++i) {
-      for (Index h = 0; h < heads_; ++h) {
-        const S* from = values_.data() + value_at(sequence, h, first + i);
-        convert_row(from, value_dim_, v.row(0, i, h));
-      }
+      convert_row(values_.data() + value_at(sequence, head, first + i), value_dim_, v.row(0, i, 0));
     }
   }
 
   /// Values past `end`, of which there were some up to old_end, leave the last tile.
-  void cut_values(Index sequence, Index end, Index old_end) noexcept {
+  void cut_values(Index sequence, Index head, Index end, Index old_end) noexcept {
     const Index tile = end / tile_keys;
     const Index last = (std::min)(old_end, (tile + 1) * tile_keys);
     if (end % tile_keys == 0 || end >= last) return;
-    for (Index h = 0; h < heads_; ++h) {
-      zero_values(sequence, h, end, last);
-      if (finite_[at(slot_tile(sequence, h, tile))] == 0) note_finite(sequence, h, tile);
-    }
+    zero_values(sequence, head, end, last);
+    if (finite_[at(slot_tile(sequence, head, tile))] == 0) note_finite(sequence, head, tile);
   }
 
   /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
-  void move_values(Index sequence, Index from, Index end, Index to) noexcept {
+  void move_values(Index sequence, Index head, Index from, Index end, Index to) noexcept {
     const Index new_end = to + (end - from);
-    for (Index h = 0; h < heads_; ++h) {
-      std::copy(value(sequence, h, from), value(sequence, h, from) + (end - from) * value_stride_,
-                value(sequence, h, to));
-    }
-    cut_values(sequence, new_end, end);
+    std::copy(value(sequence, head, from),
+              value(sequence, head, from) + (end - from) * value_stride_,
+              value(sequence, head, to));
+    cut_values(sequence, head, new_end, end);
     for (Index tile = to / tile_keys; tile * tile_keys < new_end; ++tile) {
-      for (Index h = 0; h < heads_; ++h) note_finite(sequence, h, tile);
+      note_finite(sequence, head, tile);
     }
   }
 
-  /// One sequence's tiles first .. last - 1 become another's.
-  void copy_tiles(Index from, Index to, Index first, Index last) noexcept {
-    for (Index tile = first; tile < last; ++tile) {
-      for (Index h = 0; h < heads_; ++h) {
-        const Index source = slot_tile(from, h, tile), target = slot_tile(to, h, tile);
-        std::copy_n(keys_.data() + source * tile_keys * key_size_, tile_keys * key_size_,
-                    keys_.data() + target * tile_keys * key_size_);
-        std::copy_n(values_.data() + source * tile_keys * value_stride_, tile_keys * value_stride_,
-                    values_.data() + target * tile_keys * value_stride_);
-        finite_[at(target)] = finite_[at(source)];
-      }
+  /// Numbers of a tile, all heads together.
+  Index keys_of_tile() const noexcept { return heads_ * tile_keys * key_size_; }
+  Index values_of_tile() const noexcept { return heads_ * tile_keys * value_stride_; }
+
+  void keep_tile(Index sequence, Index tile, const KeptTile<S>& kept) const noexcept {
+    const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
+    for (Index h = 0; h < heads_; ++h) {
+      const Index slot = slot_tile(sequence, h, tile);
+      std::copy_n(keys_.data() + slot * keys, keys, kept.keys + h * keys);
+      std::copy_n(values_.data() + slot * values, values, kept.values + h * values);
+      kept.finite[h] = finite_[at(slot)];
     }
+  }
+  void put_back_tile(Index sequence, Index tile, const KeptTile<S>& kept) noexcept {
+    const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
+    for (Index h = 0; h < heads_; ++h) {
+      const Index slot = slot_tile(sequence, h, tile);
+      std::copy_n(kept.keys + h * keys, keys, keys_.data() + slot * keys);
+      std::copy_n(kept.values + h * values, values, values_.data() + slot * values);
+      finite_[at(slot)] = kept.finite[h];
+    }
+  }
+
+  /// A tile of one sequence becomes another's.
+  void copy_tile(Index from, Index to, Index head, Index tile) noexcept {
+    const Index source = slot_tile(from, head, tile), target = slot_tile(to, head, tile);
+    std::copy_n(keys_.data() + source * tile_keys * key_size_, tile_keys * key_size_,
+                keys_.data() + target * tile_keys * key_size_);
+    std::copy_n(values_.data() + source * tile_keys * value_stride_, tile_keys * value_stride_,
+                values_.data() + target * tile_keys * value_stride_);
+    finite_[at(target)] = finite_[at(source)];
   }
 
  private:
@@ -179,6 +205,39 @@ class KvStorage {
   AlignedVector<S> keys_, values_;
   std::vector<char> finite_;  ///< of each tile
 };
+
+/// Tokens s .. s + n - 1 of one head of batch row b.
+template <class T>
+HeadsView<T> rows_of(HeadsView<T> x, Index b, Index head, Index s, Index n) noexcept {
+  return {x.row(b, s, head), 1, n, 1, x.dim, 0, x.seq_stride, 0};
+}
+
+template <class Device, class Work>
+void for_each_head(const Device& device, Index heads, double bytes, const Work& work) {
+  parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index end) {
+    for (; head < end; ++head) work(head);
+  });
+}
+
+/// Calls visit(b, head, key, s, n) for pieces of keys that different threads may write: those of one
+/// head in one tile. Batch row b has the tokens 0 .. count - 1, the first of which is key
+/// first_key(b); token s is key `key`. `bytes` is the size of one.
+template <class Device, class FirstKey, class Visit>
+void for_each_piece(const Device& device, Index batch, Index count, Index heads, double bytes,
+                    const FirstKey& first_key, const Visit& visit) {
+  // A run of so many keys lies in this many tiles, or in one less.
+  const Index tiles = count == 0 ? 0 : (count - 1) / tile_keys + 2;
+  bytes *= static_cast<double>((std::min)(count, tile_keys));
+  parallel_for(device, batch * tiles * heads, bytes, bytes / 4, [&](Index unit, Index end) {
+    for (; unit < end; ++unit) {
+      const Index head = unit % heads, b = unit / heads / tiles;
+      const Index first = first_key(b), tile = first / tile_keys + unit / heads % tiles;
+      const Index key = (std::max)(first, tile * tile_keys);
+      const Index n = (std::min)(first + count, (tile + 1) * tile_keys) - key;
+      if (n > 0) visit(b, head, key, key - first, n);
+    }
+  });
+}
 
 }  // namespace detail
 POSENC_END

@@ -2,32 +2,44 @@
 #pragma once
 
 #include <posenc/attention/dropout.hpp>
+#include <posenc/attention/parameter_matrix.hpp>
+#include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <Eigen/Core>
+POSENC_UNDEFINED_OPERANDS_END
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 POSENC_BEGIN
 
 /// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
-///   Shapes: weight [out, in] row-major, bias [out] or empty
-template <std::floating_point T>
+///   Shapes: weight [out, in], bias [1, out] (or [out, 1]) or empty
+template <class T>
 struct LinearParameters {
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  using Vector = Eigen::Matrix<T, 1, Eigen::Dynamic>;
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                "posenc: a projection is of float or double");
 
-  Matrix weight;
-  Vector bias;
+  using Scalar = T;
+
+  ParameterMatrix<T> weight;
+  ParameterMatrix<T> bias;
 
   LinearParameters() = default;
   /// Zero parameters.
+  ///   Throws: ConfigError
   LinearParameters(Index in, Index out, bool with_bias)
-      : weight(Matrix::Zero(out, in)), bias(Vector::Zero(with_bias ? out : 0)) {}
+      : weight((check_dims(in, out), out), in), bias(with_bias ? 1 : 0, with_bias ? out : 0) {}
 
   Index in_dim() const noexcept { return weight.cols(); }
   Index out_dim() const noexcept { return weight.rows(); }
@@ -42,11 +54,23 @@ struct LinearParameters {
           detail::mix_bits(detail::mix_bits(seed) + static_cast<std::uint64_t>(i));
       weight.data()[i] = static_cast<T>(limit * (2 * detail::uniform(bits) - 1));
     }
-    bias.setZero();
+    bias.fill(T{0});
+  }
+
+  static void check_dims(Index in, Index out) {
+    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+    const auto count = detail::product_of({in, out});
+    if (!count || *count > most) {
+      detail::fail<ConfigError>(
+          "Linear", "a weight of ", out, " x ", in,
+          " numbers cannot be: neither may be negative, and memory must hold ", "their product");
+    }
   }
 
   /// Throws ShapeError, in the name of `function`, unless x and out fit the parameters.
   void check(const char* function, EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
+    detail::check_extents(function, "x", x);
+    detail::check_extents(function, "out", out);
     if (x.dim != in_dim() || (bias.size() != 0 && bias.size() != out_dim())) {
       detail::fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias.size(),
                                ") must fit the weight [", out_dim(), ", ", in_dim(), "]");
@@ -55,6 +79,7 @@ struct LinearParameters {
       detail::fail<ShapeError>(function, "out ", out.extents(), " must be [", x.batch, ", ", x.seq,
                                ", ", out_dim(), "]");
     }
+    detail::check_output(function, "out", out);
   }
 };
 
@@ -71,30 +96,106 @@ concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
   projection.randomize(seed);
 };
 
+namespace detail {
+
+/// Where Eigen's product packs its blocks. Memory of its own would come from functions of Eigen whose
+/// code depends on the flags and whose names do not: in a program of units with different flags, what
+/// one of them allocates another may free.
+template <class T>
+class ProductBlocks : public Eigen::internal::level3_blocking<T, T> {
+ public:
+  /// For a product [rows, depth] times [depth, cols] into a column-major matrix.
+  ProductBlocks(Eigen::Index rows, Eigen::Index cols, Eigen::Index depth) {
+    this->m_mc = rows;
+    this->m_nc = cols;
+    this->m_kc = depth;
+    Eigen::internal::computeProductBlockingSizes<T, T>(this->m_kc, this->m_mc, this->m_nc);
+    constexpr Eigen::Index line = 64 / sizeof(T);
+    const Eigen::Index size = (this->m_mc * this->m_kc + line - 1) / line * line;
+    memory_.resize(static_cast<std::size_t>(size + this->m_kc * this->m_nc));
+    this->m_blockA = memory_.data();
+    this->m_blockB = memory_.data() + size;
+  }
+
+ private:
+  AlignedVector<T> memory_;
+};
+
+}  // namespace detail
+
 /// y = x W^T + b, the layer of torch.nn.Linear, by Eigen's product; owns its parameters.
 ///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). Eigen
 ///             adds up in an order that depends on how many rows there are; FixedOrderLinear does not
-template <std::floating_point T>
+///   Flags:    the product's functions are Eigen's, shared by all units of a program whatever their
+///             flags: any of them may run. FixedOrderLinear's are posenc's own
+template <class T>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
-  using typename LinearParameters<T>::Matrix;
+  /// What `weight` can be mapped as.
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
   /// out <- x W^T + b.
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
-  ///   Throws:   ShapeError
-  ///   Cost:     the calling thread alone; Eigen allocates what it packs
+  ///   Throws:   ShapeError, std::bad_alloc; before anything is written
+  ///   Cost:     the calling thread alone; allocates what the product packs, at most a few megabytes
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     this->check("Linear::apply", x, out);
     if (out.empty()) return;
-    using Stride = Eigen::OuterStride<>;
-    for (Index b = 0; b < x.batch; ++b) {
-      const Eigen::Map<const Matrix, 0, Stride> rows(x.row(b, 0), x.seq, x.dim,
-                                                     Stride(x.seq_stride));
-      Eigen::Map<Matrix, 0, Stride> result(out.row(b, 0), out.seq, out.dim, Stride(out.seq_stride));
-      result.noalias() = rows * this->weight.transpose();
-      if (this->bias.size() > 0) result.rowwise() += this->bias;
+    if (x.dim == 0) {
+      for (Index r = 0; r < x.batch * x.seq; ++r) std::fill_n(row(out, r), out.dim, T{0});
+    } else if (x.seq == 1) {
+      for (Index b = 0; b < x.batch; ++b) multiply_row(x.row(b, 0), out.row(b, 0));
+    } else if (x.seq + x.dim + out.dim < small_sum) {
+      for (Index b = 0; b < x.batch; ++b) {
+        map(out, b).noalias() = map(x, b).lazyProduct(weight_map().transpose());
+      }
+    } else {
+      detail::ProductBlocks<T> blocks(out.dim, x.seq, x.dim);
+      for (Index b = 0; b < x.batch; ++b) multiply(x, out, b, blocks);
     }
+    if (this->bias.size() == 0) return;
+    for (Index r = 0; r < x.batch * x.seq; ++r) {
+      T* const y = row(out, r);
+      for (Index o = 0; o < out.dim; ++o) y[o] += this->bias(o);
+    }
+  }
+
+ private:
+  using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+  using Stride = Eigen::OuterStride<>;
+  /// Of the extents: below it Eigen thinks that blocks do not pay.
+  static constexpr Index small_sum = 20;
+
+  static T* row(EmbeddingsView<T> out, Index r) noexcept {
+    return out.row(r / out.seq, r % out.seq);
+  }
+  Eigen::Map<const Matrix> weight_map() const noexcept {
+    return {this->weight.data(), this->weight.rows(), this->weight.cols()};
+  }
+  static Eigen::Map<const Matrix, 0, Stride> map(EmbeddingsView<const T> x, Index b) noexcept {
+    return {x.row(b, 0), x.seq, x.dim, Stride(x.seq_stride)};
+  }
+  static Eigen::Map<Matrix, 0, Stride> map(EmbeddingsView<T> out, Index b) noexcept {
+    return {out.row(b, 0), out.seq, out.dim, Stride(out.seq_stride)};
+  }
+
+  void multiply_row(const T* x, T* out) const {
+    Eigen::Map<Vector>(out, this->out_dim()).noalias() =
+        weight_map() * Eigen::Map<const Vector>(x, this->in_dim());
+  }
+
+  /// What `map(out, b) = map(x, b) * weight_map().transpose()` calls, but with our blocks: transposed,
+  /// so that the result is column-major.
+  void multiply(EmbeddingsView<const T> x, EmbeddingsView<T> out, Index b,
+                detail::ProductBlocks<T>& blocks) const {
+    map(out, b).setZero();
+    Eigen::internal::general_matrix_matrix_product<Eigen::Index, T, Eigen::RowMajor, false, T,
+                                                   Eigen::ColMajor, false, Eigen::ColMajor,
+                                                   1>::run(out.dim, x.seq, x.dim,
+                                                           this->weight.data(), this->in_dim(),
+                                                           x.row(b, 0), x.seq_stride, out.row(b, 0),
+                                                           1, out.seq_stride, T{1}, blocks);
   }
 };
 

@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/append_undo.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/linear.hpp>
 #include <posenc/attention/multi_head_workspace.hpp>
+#include <posenc/attention/refused_calls.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -36,6 +40,8 @@ struct MultiHeadAttentionConfig {
   bool projection_bias = true;
 };
 
+static_assert(std::is_trivially_copyable_v<MultiHeadAttentionConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -46,7 +52,8 @@ POSENC_BEGIN
 ///   Rotary:     models RotaryEncoding: Rope, NoRotation, a user's own
 ///   Bias:       models ScoreBias: Alibi, NoBias, a user's own
 ///   Projection: models LinearProjection: Linear, FixedOrderLinear, a user's own
-///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier()
+///   Scale:      options.scale or 1 / sqrt(head_dim), times options.softmax_scale_multiplier, times
+///               rotary.softmax_scale_multiplier()
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and Causal::ByPosition.
 ///               On several axes, as M-RoPE has them, they are for the rotary encoding alone;
 ///               what else reads positions refuses them
@@ -62,7 +69,7 @@ POSENC_BEGIN
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
 /// Const calls may run on several threads at once, each with a workspace of its own.
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
-class MultiHeadAttention {
+class MultiHeadAttention : detail::RefusedForward<T> {
   static_assert(
       std::same_as<T, float> || std::same_as<T, double>,
       "posenc::MultiHeadAttention: T must be float or double, which Eigen's products need");
@@ -80,6 +87,8 @@ class MultiHeadAttention {
                 "randomize(seed); see posenc/attention/linear.hpp");
 
  public:
+  using detail::RefusedForward<T>::forward;
+
   /// Parameters are zero until they are set or randomize()d.
   ///   Throws: ConfigError.
   explicit MultiHeadAttention(const MultiHeadAttentionConfig& config, Rotary rotary = {},
@@ -99,7 +108,8 @@ class MultiHeadAttention {
   /// Self attention: out <- attention of x with itself.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]
   ///   Aliasing: out may be x
-  ///   Throws:   ShapeError, ConfigError, PositionError
+  ///   Throws:   ShapeError, ConfigError, PositionError, before out is written; std::bad_alloc, and
+  ///             out is as it was then unless its own projection failed midway, as Linear's may
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
                const AttentionOptions<T>& options = {},
                MultiHeadWorkspace* workspace = nullptr) const {
@@ -131,6 +141,8 @@ class MultiHeadAttention {
                const AttentionOptions<T>& options = {},
                MultiHeadWorkspace* workspace = nullptr) const {
     check_call(x, out, options);
+    detail::check_extents(forward_name, "keys_from", keys_from);
+    detail::check_extents(forward_name, "values_from", values_from);
     if (options.key_positions) fail_positions_twice();
     check_positions("query_positions", query_positions, x);
     check_positions("key_positions", key_positions, keys_from);
@@ -157,7 +169,9 @@ class MultiHeadAttention {
   ///              given where a bias, dropout or Causal::ByPosition reads them and `positions` are
   ///              not the tokens' places in their sequences
   ///   Aliasing:  out may be x
-  ///   Throws:    ShapeError, ConfigError, PositionError, before the cache or out is written
+  ///   Throws:    ShapeError, ConfigError, PositionError, before the cache or out is written;
+  ///              std::bad_alloc, or what a user's bias or projection throws: the cache is as it was
+  ///              then, and so is out, unless its own projection failed midway, as Linear's may
   template <Scalar S>
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
@@ -182,14 +196,16 @@ class MultiHeadAttention {
     const auto k = split_heads(heads.k, config_.kv_heads);
     const auto v = split_heads(heads.v, config_.kv_heads);
     const auto mixed = split_heads(heads.mixed, config_.heads);
-    // Nothing may fail once the keys are in the cache.
     detail::check_before_append<T>(forward_name, q, k, v, cache, sequences, mixed, completed,
                                    bias_);
     if (read && !options.key_positions) check_places(positions, cache, sequences, x);
     output_projection.check(forward_name, heads.mixed, out);
-    cache.append(sequences, k, v);
+    // What still may fail, for want of memory or in a user's code, leaves the cache as it was.
+    detail::AppendUndo<S> undo(cache, sequences, k.seq, memory.undo());
+    cache.append(device, sequences, k, v);
     attention(device, q, cache, sequences, mixed, completed, bias_);
     apply(device, memory, output_projection, heads.mixed, out);
+    undo.keep();
   }
 
   /// Fills all projections with random weights that depend on the seed alone.
@@ -212,8 +228,8 @@ class MultiHeadAttention {
 
  private:
   MultiHeadAttentionConfig config_;
-  [[no_unique_address]] Rotary rotary_;
-  [[no_unique_address]] Bias bias_;
+  POSENC_NO_UNIQUE_ADDRESS Rotary rotary_;
+  POSENC_NO_UNIQUE_ADDRESS Bias bias_;
 
  public:
   // Parameters, to be loaded or trained by their owner. Rows of head h are h * head_dim .. (h + 1)
@@ -232,7 +248,12 @@ class MultiHeadAttention {
                 EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from) const {
     const auto carve = [&](detail::Carver carver, Heads& heads) {
       const auto take = [&](EmbeddingsView<const T> from, Index width) {
-        T* const data = carver.template take<T>(from.batch * from.seq * width);
+        const auto count = detail::product_of({from.batch, from.seq, width});
+        if (!count) {
+          detail::fail<ShapeError>(forward_name, width, " numbers for each token of [", from.batch,
+                                   ", ", from.seq, "] are more than can be counted");
+        }
+        T* const data = carver.template take<T>(*count);
         return EmbeddingsView<T>{data, from.batch, from.seq, width, from.seq * width, width};
       };
       heads.q = take(x, config_.heads * config_.head_dim);
@@ -281,8 +302,7 @@ class MultiHeadAttention {
   }
 
   AttentionOptions<T> complete(AttentionOptions<T> options, MultiHeadWorkspace& workspace) const {
-    options.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(config_.head_dim))) *
-                    rotary_.softmax_scale_multiplier();
+    options.softmax_scale_multiplier *= rotary_.softmax_scale_multiplier();
     if (options.workspace == nullptr) options.workspace = &workspace.attention();
     return options;
   }
@@ -295,11 +315,15 @@ class MultiHeadAttention {
 
   void check_call(EmbeddingsView<const T> x, EmbeddingsView<T> out,
                   const AttentionOptions<T>& options) const {
+    detail::check_extents(forward_name, "x", x);
+    detail::check_extents(forward_name, "out", out);
     if (out.extents() != std::array<Index, 3>{x.batch, x.seq, config_.model_dim}) {
       detail::fail<ShapeError>(forward_name, "out ", out.extents(), " must be [", x.batch, ", ",
                                x.seq, ", ", config_.model_dim, "]");
     }
+    detail::check_output(forward_name, "out", out);
     if (options.query_positions) fail_positions_twice();
+    detail::check_causal(forward_name, options.causal);
   }
 
   static void fail_positions_twice() {
@@ -363,6 +387,18 @@ class MultiHeadAttention {
           std::pair{"value_input_dim", c.value_input_dim}}) {
       if (value < 0) detail::fail<ConfigError>(function, name, " must be positive but is ", value);
     }
+    const auto require_memory = [](const char* name, Index in, Index heads, Index dim) {
+      constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+      const auto count = detail::product_of({in, heads, dim});
+      if (!count || *count > most) {
+        detail::fail<ConfigError>(function, "no memory holds the ", name, " projection's ", in,
+                                  " times ", heads, " times ", dim, " numbers");
+      }
+    };
+    require_memory("query", c.model_dim, c.heads, c.head_dim);
+    require_memory("key", c.key_input_dim, c.kv_heads, c.head_dim);
+    require_memory("value", c.value_input_dim, c.kv_heads, c.value_dim);
+    require_memory("output", c.model_dim, c.heads, c.value_dim);
     return c;
   }
 };

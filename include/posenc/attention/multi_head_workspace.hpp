@@ -15,7 +15,7 @@ POSENC_BEGIN
 class MultiHeadWorkspace {
  public:
   /// Memory now held.
-  std::size_t bytes() const noexcept { return heads_.bytes() + attention_.bytes(); }
+  std::size_t bytes() const noexcept { return heads_.bytes() + attention_.bytes() + undo_.bytes(); }
 
   /// At least so many bytes for heads; what they hold is nobody's.
   ///   Throws: std::bad_alloc
@@ -24,9 +24,11 @@ class MultiHeadWorkspace {
     return heads_.slot(0);
   }
   AttentionWorkspace& attention() noexcept { return attention_; }
+  /// What a cache needs to go back where it was.
+  AttentionWorkspace& undo() noexcept { return undo_; }
 
  private:
-  AttentionWorkspace heads_, attention_;
+  AttentionWorkspace heads_, attention_, undo_;
 };
 
 POSENC_END

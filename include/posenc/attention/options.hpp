@@ -11,13 +11,15 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
 /// Which keys a causal mask shows to query i: those up to the query's own place. With as many queries
-/// as keys the first two agree; otherwise libraries differ, so it has to be said.
+/// as keys TopLeft and BottomRight agree; otherwise libraries differ, so it has to be said.
 enum class Causal {
-  No,           ///< every key
+  Unspecified,  ///< a ConfigError
+  No,           ///< every key: encoders, cross attention
   TopLeft,      ///< query i stands at key i: PyTorch's is_causal, ONNX without a cache
   BottomRight,  ///< at key i + Sk - Sq, the last query at the last key, Sk being key_lengths[b] where
                 ///< given: flash-attn >= 2.1, MLX; decoding. Padded self attention wants TopLeft
@@ -55,6 +57,9 @@ struct Dropout {
   std::uint64_t seed = 0;
 };
 
+static_assert(std::is_trivially_copyable_v<Window>);
+static_assert(std::is_trivially_copyable_v<Dropout>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -76,8 +81,13 @@ template <Scalar T>
 struct AttentionOptions {
   using Real = Compute<T>;
 
-  std::optional<double> scale = std::nullopt;  ///< of q k; 1 / sqrt(head_dim) if not given
-  Causal causal = Causal::No;
+  /// Of q k; 1 / sqrt(head_dim) if not given. Gemma and Granite have a scale of their own, which
+  /// ModelSettings::softmax_scale takes from their files.
+  std::optional<double> scale = std::nullopt;
+  /// Multiplies `scale` or its default: what a rotary encoding's softmax_scale_multiplier() gives, which
+  /// is not 1 for DeepSeek. MultiHeadAttention takes its own encoding's besides.
+  double softmax_scale_multiplier = 1;
+  Causal causal = Causal::Unspecified;  ///< required
   /// Around the query's place, which `causal` names; without a causal mask it is query_starts[b] + i,
   /// or i where there are as many queries as keys.
   Window window = {};

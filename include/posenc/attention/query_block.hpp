@@ -339,7 +339,7 @@ class QueryBlock {
   static Real maximum_of(const VisibleKeys& visible, Real* scores) noexcept {
     using P = Pack<Real, tier::Best>;
     P high = P::broadcast(lowest);
-    for_visible_vectors(visible, scores, [&](const Real* p) { high = max(P::load(p), high); });
+    for_visible_vectors(visible, scores, [&](const Real* p) { high = larger(P::load(p), high); });
     return maximum(high);
   }
 

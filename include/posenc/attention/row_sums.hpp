@@ -43,9 +43,9 @@ void merge_group(const Real* tile_highest, const Real* tile_sum, Real* highest, 
   using P = Pack<Real, Tier>;
   for (Index r = 0; r < rows_at_once; r += P::width) {
     const P old = P::load(highest + r), fresh = P::load(tile_highest + r);
-    const P both = max(old, fresh);
+    const P both = larger(old, fresh);
     // Where there is no key at all, -inf - -inf would be NaN.
-    const P top = max(both, P::broadcast(std::numeric_limits<Real>::lowest()));
+    const P top = larger(both, P::broadcast(std::numeric_limits<Real>::lowest()));
     const P keep = exp_nonpositive(old - top), add = exp_nonpositive(fresh - top);
     both.store(highest + r);
     mul_add(P::load(sum + r), keep, P::load(tile_sum + r) * add).store(sum + r);

@@ -3,6 +3,7 @@
 
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -23,8 +24,17 @@ class AttentionWorkspace {
   }
 
   /// At least so many bytes for each of `slots`, or more for the first; what they hold is nobody's.
-  ///   Throws: std::bad_alloc
+  ///   Throws: ShapeError for a negative number of slots, std::bad_alloc
   void reserve(Index slots, std::size_t bytes, std::size_t bytes_of_first = 0) {
+    if (slots < 0) {
+      detail::fail<ShapeError>("AttentionWorkspace::reserve", "slots must not be negative but are ",
+                               slots);
+    }
+    // More than a vector can hold would be a std::length_error.
+    constexpr std::size_t most = static_cast<std::size_t>(-1) / 4;
+    if ((std::max)(bytes, bytes_of_first) > most || static_cast<std::size_t>(slots) > most / 64) {
+      detail::throw_bad_alloc();
+    }
     if (slots_.size() < static_cast<std::size_t>(slots)) {
       slots_.resize(static_cast<std::size_t>(slots));
     }
@@ -44,7 +54,8 @@ class AttentionWorkspace {
 
 namespace detail {
 
-/// Cuts arrays out of a slot, each at the start of a cache line; without a slot it adds up their size.
+/// Cuts arrays out of a slot, each at the start of a cache line; without a slot it adds up their size, or
+/// says the most that there is where that is more.
 class Carver {
  public:
   explicit Carver(std::byte* begin) noexcept : begin_(begin) {}
@@ -52,7 +63,11 @@ class Carver {
   template <class T>
   T* take(Index count) noexcept {
     auto* const array = begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + used_);
-    used_ += (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    constexpr std::size_t most = static_cast<std::size_t>(-1);
+    const bool fits = static_cast<std::size_t>(count) <= (most - 63) / sizeof(T);
+    const std::size_t bytes =
+        fits ? (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 : most;
+    used_ = bytes > most - used_ ? most : used_ + bytes;
     return array;
   }
   std::size_t used() const noexcept { return used_; }

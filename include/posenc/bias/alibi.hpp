@@ -2,9 +2,13 @@
 #pragma once
 
 #include <posenc/bias/distances.hpp>
+#include <posenc/bias/logarithm.hpp>
 #include <posenc/bias/tile.hpp>
+#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -14,6 +18,7 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,6 +40,8 @@ struct AlibiConfig {
   double scale = 1;     ///< multiplies the bias; Falcon uses 1 / sqrt(head_dim)
 };
 
+static_assert(std::is_trivially_copyable_v<AlibiConfig>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -48,6 +55,9 @@ POSENC_BEGIN
 inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
   if (heads <= 0)
     detail::fail<ConfigError>("alibi_slopes", "heads must be given and positive but is ", heads);
+  if (heads > (Index{1} << 24)) {
+    detail::fail<ConfigError>("alibi_slopes", "heads must not exceed 2^24 but is ", heads);
+  }
   if (!std::isfinite(max_bias) || max_bias <= 0) {
     detail::fail<ConfigError>("alibi_slopes", "max_bias must be positive and finite but is ",
                               max_bias);
@@ -66,7 +76,7 @@ inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
 
 namespace detail {
 
-/// values[u] = weight * (from - to[u]), or its magnitude; of whole groups.
+/// values[u] = weight * (from - to[u]), or of its magnitude; of whole groups.
 template <class Tier = tier::Best, std::floating_point Real>
 void alibi_values(double weight, bool symmetric, double from, const double* to, Real* values,
                   Index count) noexcept {
@@ -81,6 +91,47 @@ void alibi_values(double weight, bool symmetric, double from, const double* to, 
       bias.store(values + u);
     } else {
       bias.store_rounded(values + u);
+    }
+  }
+}
+
+/// The same in double, weight and distance in two doubles.
+inline void exact_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
+                               double* values, Index count) noexcept {
+  for (Index u = 0; u < count; ++u) {
+    const DoubleDouble d = two_sum(from, -to[u]);
+    const double sign = symmetric ? std::copysign(1.0, d.hi) : 1.0;
+    values[u] = sign * rounded_product(weight.hi, d, mul_add(weight.lo, d.hi, 0.0));
+  }
+}
+
+/// Whether no from - to[u] is rounded; of whole groups.
+template <class Tier = tier::Best>
+bool differences_are_exact(double from, const double* to, Index count) noexcept {
+  using P = Pack<double, Tier>;
+  const P first = P::broadcast(from);
+  P worst = P::zero();
+  for (Index u = 0; u < count; u += P::width) {
+    const P second = P::load(to + u);
+    const P difference = first - second, part = difference - first;
+    const P error = (first - (difference - part)) - (second + part);
+    worst = larger(larger(error, P::zero() - error), worst);
+  }
+  return maximum(worst) == 0;
+}
+
+/// The same where distances, or biases, may be beyond a double.
+template <std::floating_point Real>
+void far_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
+                      Real* values, Index count) noexcept {
+  for (Index u = 0; u < count; ++u) {
+    if (std::abs(from - to[u]) <= far_away && std::abs(weight.hi * (from - to[u])) <= far_away) {
+      double value = 0;
+      exact_alibi_values(weight, symmetric, from, to + u, &value, 1);
+      values[u] = static_cast<Real>(value);
+    } else {
+      const double half = 0.5 * from - 0.5 * to[u];
+      values[u] = static_cast<Real>(weight.hi * (symmetric ? std::abs(half) : half) * 2);
     }
   }
 }
@@ -114,6 +165,15 @@ class Alibi {
     if (!std::isfinite(scale)) {
       detail::fail<ConfigError>("Alibi", "scale must be finite but is ", scale);
     }
+    for (const double slope : slopes_) {
+      const double product = scale * slope;
+      if (!std::isfinite(product) || (std::abs(product) < 0x1p-900 && scale != 0 && slope != 0)) {
+        detail::fail<ConfigError>(
+            "Alibi",
+            "scale times slope must be 0 or of a magnitude from 2^-900 to what a double holds, ",
+            "but they are ", scale, " and ", slope);
+      }
+    }
   }
 
   Index heads() const noexcept { return static_cast<Index>(slopes_.size()); }
@@ -122,35 +182,55 @@ class Alibi {
   /// tile(i, j) += -scale * slope[head] * distance(query i, key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError.
-  template <std::floating_point Real>
+  template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Alibi::add", head, query_positions, key_positions, tile.extents());
-    const double slope = scale_ * slopes_[static_cast<std::size_t>(head)];
+    check("Alibi::add", head, query_positions, key_positions, tile);
+    detail::check_output("Alibi::add", "tile", tile);
+    const DoubleDouble weight =
+        detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
     const bool symmetric = form_ == AlibiForm::Symmetric;
+    // In float an infinite distance has a bias that is infinite too, unless the weight is tiny.
+    const bool check_far = std::same_as<Real, double> || std::abs(weight.hi) < 0x1p-800;
     const auto evaluate = [=](double from, const double* to, Real* values, Index count) {
-      detail::alibi_values(-slope, symmetric, from, to, values, count);
+      if (check_far && detail::reaches_far(weight.hi, from, to, count)) {
+        detail::far_alibi_values(weight, symmetric, from, to, values, count);
+        return;
+      }
+      if constexpr (std::same_as<Real, double>) {
+        if (weight.lo != 0 || !detail::differences_are_exact(from, to, count)) {
+          detail::exact_alibi_values(weight, symmetric, from, to, values, count);
+          return;
+        }
+      }
+      detail::alibi_values(weight.hi, symmetric, from, to, values, count);
     };
     detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }
 
-  /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad.
+  /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad, in double.
   template <std::floating_point Real>
   double slope_gradient(Index head, std::span<const double> query_positions,
                         std::span<const double> key_positions, MatrixView<const Real> grad) const {
-    check("Alibi::slope_gradient", head, query_positions, key_positions, grad.extents());
-    double sum = 0;
-    const auto subtract = [&](Index i, Index j, double query, double key) {
+    return slope_gradient(detail::CallingThread(), head, query_positions, key_positions, grad);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real>
+  double slope_gradient(const Device& device, Index head, std::span<const double> query_positions,
+                        std::span<const double> key_positions, MatrixView<const Real> grad) const {
+    check("Alibi::slope_gradient", head, query_positions, key_positions, grad);
+    const auto subtract = [&](double* sum, Index i, Index j, double query, double key) {
       const double distance = form_ == AlibiForm::Causal ? query - key : std::abs(query - key);
-      sum -= distance * static_cast<double>(grad.row(i)[j]);
+      *sum -= distance * static_cast<double>(grad.row(i)[j]);
     };
-    detail::for_each_cell(query_positions, key_positions, subtract);
-    return scale_ * sum;
+    return scale_ *
+           detail::sums_over_cells(device, query_positions, key_positions, 1, 4, subtract)[0];
   }
 
  private:
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the ", " slopes", query_positions, key_positions,
                        tile);
   }

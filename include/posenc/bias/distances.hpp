@@ -42,7 +42,7 @@ bool consecutive(std::span<const double> positions) noexcept {
   Index j = 1;
   for (; j + P::width <= count; j += P::width) {
     const P excess = (P::load(p + j) - P::load(p + j - 1)) - one;
-    worst = max(max(excess, zero - excess), worst);
+    worst = larger(larger(excess, zero - excess), worst);
   }
   bool steady = maximum(worst) == 0;
   for (; j < count; ++j) steady = steady && p[j] - p[j - 1] == 1;
@@ -51,7 +51,7 @@ bool consecutive(std::span<const double> positions) noexcept {
 
 /// How many positions from the first on are whole numbers that go up by one; at most `most`.
 inline Index leading_run(std::span<const double> positions, Index most) noexcept {
-  most = std::min(most, static_cast<Index>(positions.size()));
+  most = (std::min)(most, static_cast<Index>(positions.size()));
   if (!whole(positions[0])) return 1;
   Index count = 1;
   for (std::size_t i = 1; count < most && positions[i] - positions[i - 1] == 1; ++i) ++count;
@@ -80,7 +80,7 @@ void for_each_row_of_distances(std::span<const double> queries, std::span<const 
   alignas(64) Real values[static_cast<std::size_t>(block_distances)];
   const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
   for (Index j = 0; j < columns; j += block_keys) {
-    const Index n = std::min(block_keys, columns - j);
+    const Index n = (std::min)(block_keys, columns - j);
     const auto block = keys.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
     const bool steady = rows > 1 && consecutive(block);
     for (Index i = 0, m = 1; i < rows; i += m) {

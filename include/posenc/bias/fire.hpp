@@ -7,6 +7,9 @@
 #include <posenc/bias/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -18,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-POSENC_STABLE_BEGIN
+POSENC_BEGIN
 
 /// What FIRE learns; its gradient has the same shape. Names in brackets are those of the paper's code.
 struct FireParameters {
@@ -30,17 +33,14 @@ struct FireParameters {
   std::vector<double> output_bias = {};    ///< required: [H] (mlp.2.bias)
 };
 
-POSENC_STABLE_END
-
-POSENC_BEGIN
-
 /// Functional interpolation of relative positions (FIRE): a score gets f_h(x),
 ///     x = ln(1 + c |query - key|) / (ln(1 + c max(query, L)) + epsilon),
 /// with f a network 1 -> width -> H with one layer of ReLU. What normalises is the query's absolute
 /// position, so positions must count from the start of the text. Keys after the query, where a mask
 /// does not hide them, count as those before it. A model of ScoreBias.
-///   Accuracy: x within 2 ulp of the tile's type; f_h within (width + 4) ulp of the sum of its terms'
-///             magnitudes, when written as a line and its bends
+///   Accuracy: x within 2 ulp of the tile's type; f_h of such an x, not the same one in every term,
+///             within (width + 4) ulp of the sum of its terms' magnitudes, when written as a line and its
+///             bends; where x and what its bends are at are 0 or at least 1e-30
 ///   Cost:     two operations a score for the line, three for each bend below the tile's greatest x
 ///   Source:   arXiv 2310.04418; the code in its appendix has the magnitude and the epsilon
 class Fire {
@@ -78,6 +78,7 @@ class Fire {
         }
       }
     }
+    check_range();
     for (std::size_t h = 0; h < heads; ++h) {
       const auto weights = std::span(p.output_weight).subspan(h * width, width);
       doubles_.emplace_back(p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]);
@@ -91,24 +92,24 @@ class Fire {
   /// tile(i, j) += f_head(x of query i and key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError.
-  template <std::floating_point Real>
+  template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Fire::add", head, query_positions, key_positions, tile.extents());
+    check("Fire::add", head, query_positions, key_positions, tile);
+    detail::check_output("Fire::add", "tile", tile);
     const detail::Hinges<Real>& f = hinges<Real>(head);
-    Real greatest = 0;  // of all values so far
-    const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
-      for (Index u = 0; u < count; ++u) {
-        const double y = mul_add(parameters_.c, std::abs(from - to[u]), 0.0);
-        values[u] = static_cast<Real>(detail::logarithm_1_plus(y));
-      }
-      greatest = std::max(greatest, detail::greatest_of(values, count));
+    double greatest = 0;  // of all values so far
+    const auto evaluate = [&](double from, const double* to, double* values, Index count) {
+      detail::logarithms_of_distances<Real>(parameters_.c, from, to, values, count,
+                                            [](double log, double) { return log; });
+      greatest = (std::max)(greatest, detail::greatest_of(values, count));
     };
-    const auto add_to_row = [&](Index i, Index j, Index n, const Real* values) {
-      const double normaliser = normaliser_of(query_positions[static_cast<std::size_t>(i)]);
-      f.add(values, static_cast<Real>(1 / normaliser), greatest, tile.row(i) + j, n);
+    const auto add_to_row = [&](Index i, Index j, Index n, const double* values) {
+      const DoubleDouble factor =
+          inverse_normaliser_of<Real>(query_positions[static_cast<std::size_t>(i)]);
+      f.add(values, factor, greatest, tile.row(i) + j, n);
     };
-    detail::for_each_row_of_distances<Real>(query_positions, key_positions, evaluate, add_to_row);
+    detail::for_each_row_of_distances<double>(query_positions, key_positions, evaluate, add_to_row);
   }
 
   /// gradient += that of the parameters for the scores' gradient in one head. At a bend of ReLU, and
@@ -120,19 +121,38 @@ class Fire {
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     FireParameters& gradient) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real>
+  void add_gradient(const Device& device, Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    FireParameters& gradient) const {
     constexpr auto function = "Fire::add_gradient";
-    check(function, head, query_positions, key_positions, grad.extents());
+    check(function, head, query_positions, key_positions, grad);
     if (gradient.hidden_weight.size() != width() || gradient.hidden_bias.size() != width() ||
         gradient.output_weight.size() != parameters_.output_weight.size() ||
         gradient.output_bias.size() != parameters_.output_bias.size()) {
       detail::fail<ShapeError>(function, "gradient must have the shape of the parameters, width ",
                                width(), " and ", heads(), " heads");
     }
-    const auto add_cell = [&](Index i, Index j, double query, double key) {
-      add_gradient_of(static_cast<std::size_t>(head), query, std::abs(query - key),
-                      static_cast<double>(grad.row(i)[j]), gradient);
+    const auto at = static_cast<std::size_t>(head);
+    const auto add_cell = [&](double* sums, Index i, Index j, double query, double key) {
+      add_gradient_of(at, query, std::abs(query - key), static_cast<double>(grad.row(i)[j]),
+                      GradientSums(sums, width()));
     };
-    detail::for_each_cell(query_positions, key_positions, add_cell);
+    auto sums =
+        detail::sums_over_cells(device, query_positions, key_positions, GradientSums::size(width()),
+                                40 + 4 * static_cast<double>(width()), add_cell);
+    const GradientSums total(sums.data(), width());
+    for (std::size_t k = 0; k < width(); ++k) {
+      gradient.hidden_weight[k] += total.hidden_weight[k];
+      gradient.hidden_bias[k] += total.hidden_bias[k];
+      gradient.output_weight[at * width() + k] += total.output_weight[k];
+    }
+    gradient.output_bias[at] += total.output_bias;
+    gradient.c += total.c;
+    gradient.threshold += total.threshold;
   }
 
   /// Zeros in the shape of the parameters.
@@ -147,6 +167,32 @@ class Fire {
   }
 
  private:
+  /// Beyond any use; within, every score is finite in float too, and x as accurate as promised.
+  void check_range() const {
+    const FireParameters& p = parameters_;
+    if (epsilon_ > 1e20) {
+      detail::fail<ConfigError>("Fire", "epsilon must not exceed 1e20 but is ", epsilon_);
+    }
+    const double least = normaliser_of<double>(0).hi;
+    if (!(least >= 0x1p-60)) {
+      detail::fail<ConfigError>(
+          "Fire", "ln(1 + c threshold) + epsilon must be at least 2^-60 but is ", least);
+    }
+    double greatest = 0;
+    for (const double bias : p.output_bias) greatest = (std::max)(greatest, std::abs(bias));
+    for (std::size_t i = 0; i < p.output_weight.size(); ++i) {
+      const std::size_t k = i % width();
+      const double hidden =
+          (std::max)({std::abs(p.hidden_weight[k]), std::abs(p.hidden_bias[k]), 1.0});
+      greatest = (std::max)(greatest, (std::max)(std::abs(p.output_weight[i]), 1.0) * hidden);
+    }
+    if (!(greatest * static_cast<double>(width()) <= 1e15)) {
+      detail::fail<ConfigError>("Fire",
+                                "width times the greatest product of weights must not exceed ",
+                                "1e15 but the product is ", greatest);
+    }
+  }
+
   std::size_t width() const noexcept { return parameters_.hidden_weight.size(); }
 
   template <class Real>
@@ -159,36 +205,62 @@ class Fire {
     }
   }
 
-  double normaliser_of(double query) const noexcept {
-    const double y = mul_add(parameters_.c, std::max(query, parameters_.threshold), 0.0);
-    return detail::logarithm_1_plus(y) + epsilon_;
+  template <class Real>
+  DoubleDouble normaliser_of(double query) const noexcept {
+    const DoubleDouble log =
+        detail::far_logarithm_of<Real>(parameters_.c, (std::max)(query, parameters_.threshold), 0);
+    if constexpr (std::same_as<Real, double>) return log + epsilon_;
+    return log.hi + epsilon_;
   }
+  template <class Real>
+  DoubleDouble inverse_normaliser_of(double query) const noexcept {
+    const DoubleDouble normaliser = normaliser_of<Real>(query);
+    if constexpr (std::same_as<Real, double>) return DoubleDouble(1.0) / normaliser;
+    return 1 / normaliser.hi;
+  }
+
+  /// Sums of one head's gradient, in a row of numbers.
+  struct GradientSums {
+    double &output_bias, &c, &threshold;
+    double *output_weight, *hidden_weight, *hidden_bias;
+
+    GradientSums(double* sums, std::size_t width) noexcept
+        : output_bias(sums[0]),
+          c(sums[1]),
+          threshold(sums[2]),
+          output_weight(sums + 3),
+          hidden_weight(output_weight + width),
+          hidden_bias(hidden_weight + width) {}
+    static std::size_t size(std::size_t width) noexcept { return 3 + 3 * width; }
+  };
 
   /// The chain rule for one score.
   void add_gradient_of(std::size_t head, double query, double distance, double of_score,
-                       FireParameters& gradient) const {
+                       const GradientSums& gradient) const {
     const FireParameters& p = parameters_;
-    const double reach = std::max(query, p.threshold), normaliser = normaliser_of(query);
-    const double x = detail::logarithm_1_plus(p.c * distance) / normaliser;
+    const double reach = (std::max)(query, p.threshold);
+    const double normaliser = normaliser_of<double>(query).hi;
+    const double x = detail::far_logarithm_of<double>(p.c, distance, 0).hi / normaliser;
     double of_x = 0;
     for (std::size_t k = 0; k < width(); ++k) {
       const double hidden = p.hidden_weight[k] * x + p.hidden_bias[k];
       if (!(hidden > 0)) continue;
-      const std::size_t at = head * width() + k;
-      gradient.output_weight[at] += of_score * hidden;
-      const double of_hidden = of_score * p.output_weight[at];
+      gradient.output_weight[k] += of_score * hidden;
+      const double of_hidden = of_score * p.output_weight[head * width() + k];
       gradient.hidden_weight[k] += of_hidden * x;
       gradient.hidden_bias[k] += of_hidden;
       of_x += of_hidden * p.hidden_weight[k];
     }
-    gradient.output_bias[head] += of_score;
-    const double of_reach = reach / (1 + p.c * reach);
-    gradient.c += of_x * (distance / (1 + p.c * distance) - x * of_reach) / normaliser;
-    if (query < p.threshold) gradient.threshold -= of_x * x * p.c / (1 + p.c * reach) / normaliser;
+    gradient.output_bias += of_score;
+    const double of_reach = 1 / (1 / reach + p.c);
+    const double of_distance = distance > 0 ? 1 / (1 / distance + p.c) : 0;
+    gradient.c += of_x * (of_distance - x * of_reach) / normaliser;
+    if (query < p.threshold) gradient.threshold -= of_x * x / (1 / p.c + reach) / normaliser;
   }
 
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
                        tile);
   }

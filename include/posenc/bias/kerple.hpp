@@ -7,6 +7,9 @@
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/exp.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>
@@ -15,6 +18,7 @@
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -26,6 +30,18 @@ enum class KerpleForm {
   Power         ///< -r1 d^r2
 };
 
+/// Gradient of one head's r1 and r2.
+struct KerpleGradient {
+  double r1 = 0;
+  double r2 = 0;
+};
+
+static_assert(std::is_trivially_copyable_v<KerpleGradient>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
 /// Settings of Kerple: what the model learned, one number a head. The authors' code calls r1 and r2
 /// bias_p and bias_a in the logarithmic form, bias_a and bias_p in the power form.
 struct KerpleConfig {
@@ -33,16 +49,6 @@ struct KerpleConfig {
   std::vector<double> r1 = {};                ///< required; positive
   std::vector<double> r2 = {};  ///< required; positive, and at most 2 in the power form
 };
-
-/// Gradient of one head's r1 and r2.
-struct KerpleGradient {
-  double r1 = 0;
-  double r2 = 0;
-};
-
-POSENC_STABLE_END
-
-POSENC_BEGIN
 
 /// Kernelised relative positions (KERPLE): a score loses a function of |query - key| with two learned
 /// parameters a head. Keys after the query count as those before it, where a mask does not hide them.
@@ -81,19 +87,29 @@ class Kerple {
   /// tile(i, j) += bias[head](|query i - key j|).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError.
-  template <std::floating_point Real>
+  template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Kerple::add", head, query_positions, key_positions, tile.extents());
+    check("Kerple::add", head, query_positions, key_positions, tile);
+    detail::check_output("Kerple::add", "tile", tile);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
-      for (Index u = 0; u < count; ++u) {
-        values[u] = static_cast<Real>(mul_add(-r1, logarithm_1_plus(r2, from - to[u]), 0.0));
-      }
+      detail::logarithms_of_distances<Real>(
+          r2, from, to, values, count, [=](double log, double log_lo) {
+            if constexpr (std::same_as<Real, double>) {
+              return detail::rounded_product(-r1, DoubleDouble(log, log_lo));
+            } else {
+              return mul_add(-r1, log, 0.0);
+            }
+          });
     };
     const auto powers = [=](double from, const double* to, Real* values, Index count) {
-      power_values(r1, r2, from, to, values, count);
+      if (detail::reaches_far(0x1p490, from, to, count)) {
+        far_power_values(r1, r2, from, to, values, count);
+      } else {
+        power_values(r1, r2, from, to, values, count);
+      }
     };
     if (config_.form == KerpleForm::Logarithmic) {
       detail::add_of_distances<Real>(query_positions, key_positions, logarithms, tile);
@@ -109,31 +125,34 @@ class Kerple {
   KerpleGradient gradient(Index head, std::span<const double> query_positions,
                           std::span<const double> key_positions,
                           MatrixView<const Real> grad) const {
-    check("Kerple::gradient", head, query_positions, key_positions, grad.extents());
+    return gradient(detail::CallingThread(), head, query_positions, key_positions, grad);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real>
+  KerpleGradient gradient(const Device& device, Index head, std::span<const double> query_positions,
+                          std::span<const double> key_positions,
+                          MatrixView<const Real> grad) const {
+    check("Kerple::gradient", head, query_positions, key_positions, grad);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
-    KerpleGradient sum;
-    const auto subtract = [&](Index i, Index j, double query, double key) {
+    const auto subtract = [&](double* sums, Index i, Index j, double query, double key) {
       const double d = std::abs(query - key);
       const auto of_score = static_cast<double>(grad.row(i)[j]);
       if (config_.form == KerpleForm::Logarithmic) {
-        sum.r1 -= of_score * std::log1p(r2 * d);
-        sum.r2 -= of_score * r1 * d / (1 + r2 * d);
+        sums[0] -= of_score * detail::far_logarithm_of<double>(r2, query, key).hi;
+        if (d > 0) sums[1] -= of_score * r1 / (1 / d + r2);
       } else if (d > 0) {
         const double power = std::pow(d, r2);
-        sum.r1 -= of_score * power;
-        sum.r2 -= of_score * r1 * power * std::log(d);
+        sums[0] -= of_score * power;
+        sums[1] -= of_score * r1 * power * std::log(d);
       }
     };
-    detail::for_each_cell(query_positions, key_positions, subtract);
-    return sum;
+    const auto sums =
+        detail::sums_over_cells(device, query_positions, key_positions, 2, 100, subtract);
+    return {sums[0], sums[1]};
   }
 
  private:
-  static double logarithm_1_plus(double rate, double distance) noexcept {
-    return detail::logarithm_1_plus(mul_add(rate, std::abs(distance), 0.0));
-  }
-
   /// values[u] = -r1 |from - to[u]|^r2.
   template <class Real>
   static void power_values(double r1, double r2, double from, const double* to, Real* values,
@@ -150,8 +169,22 @@ class Kerple {
     for (Index u = 0; u < count; ++u) values[u] = static_cast<Real>(mul_add(-r1, x[u], 0.0));
   }
 
+  /// The same, where the power may be beyond a double and its product with r1 is not.
+  template <class Real>
+  static void far_power_values(double r1, double r2, double from, const double* to, Real* values,
+                               Index count) noexcept {
+    power_values(r1, r2, from, to, values, count);
+    for (Index u = 0; u < count; ++u) {
+      const double half = std::abs(0.5 * from - 0.5 * to[u]);
+      if (!(half > 0x1p490)) continue;
+      const double root = std::exp(0.25 * r2 * (detail::logarithm(half) + detail::ln_2.hi));
+      values[u] = static_cast<Real>(-(r1 * root * root * root * root));
+    }
+  }
+
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
                        tile);
   }

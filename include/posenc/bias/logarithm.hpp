@@ -2,17 +2,35 @@
 #pragma once
 
 #include <posenc/core/double_double.hpp>
+#include <posenc/simd/pack.hpp>
 
 #include <bit>
+#include <cmath>
+#include <concepts>
 #include <cstdint>
 
 POSENC_BEGIN
 namespace detail {
 
+/// 1/3 + z/5 + z^2/7 + ... + z^10/23, without a loop, which would keep g++ from making vectors of the one
+/// around it.
+POSENC_ALWAYS_INLINE double artanh_series(double z) noexcept {
+  double series = mul_add(1.0 / 23, z, 1.0 / 21);
+  series = mul_add(series, z, 1.0 / 19);
+  series = mul_add(series, z, 1.0 / 17);
+  series = mul_add(series, z, 1.0 / 15);
+  series = mul_add(series, z, 1.0 / 13);
+  series = mul_add(series, z, 1.0 / 11);
+  series = mul_add(series, z, 1.0 / 9);
+  series = mul_add(series, z, 1.0 / 7);
+  series = mul_add(series, z, 1.0 / 5);
+  return mul_add(series, z, 1.0 / 3);
+}
+
 /// ln(x (1 + extra)) for x normal, positive and finite and |extra| <= 2^-53. Without a branch, so that
 /// compilers make vectors of loops over it; the same bits in each. Zero gives -1023 ln 2.
 ///   Accuracy: 1 ulp
-inline double logarithm(double x, double extra = 0) noexcept {
+POSENC_ALWAYS_INLINE double logarithm(double x, double extra = 0) noexcept {
   constexpr std::uint64_t one = 0x3ff0000000000000, sign_and_exponent = 0xfff0000000000000;
   constexpr std::uint64_t root_of_half = 0x3fe6a09e667f3bcd, two_to_52 = 0x4330000000000000;
   constexpr double ln_2_hi = 0x1.62e42fefa3800p-1, ln_2_lo = 0x1.ef35793c76730p-45;
@@ -23,17 +41,119 @@ inline double logarithm(double x, double extra = 0) noexcept {
   const double f = std::bit_cast<double>(bits - (scaled & sign_and_exponent) + one) - 1;
   // ln(1 + f) = 2 artanh(s) = f - f^2/2 + s (f^2/2 + 2 s^2 (1/3 + s^2/5 + ...)).
   const double s = f / (2 + f), z = s * s, half = 0.5 * f;
-  double series = 1.0 / 23;
-  for (int n = 21; n >= 3; n -= 2) series = mul_add(series, z, 1.0 / n);
-  const double small = mul_add(s, mul_add(2 * z, series, half * f), mul_add(k, ln_2_lo, extra));
-  return mul_add(k, ln_2_hi, f - mul_add(half, f, -small));
+  const double series = artanh_series(z);
+  const double part = mul_add(s, mul_add(2 * z, series, half * f), mul_add(k, ln_2_lo, extra));
+  return mul_add(k, ln_2_hi, f - mul_add(half, f, -part));
 }
 
 /// ln(1 + y) for finite y >= 0.
 ///   Accuracy: 1 ulp
-inline double logarithm_1_plus(double y) noexcept {
+POSENC_ALWAYS_INLINE double logarithm_1_plus(double y) noexcept {
   const DoubleDouble sum = detail::two_sum(1, y);
   return logarithm(sum.hi, sum.lo / sum.hi);
+}
+
+/// ln(1 + y) for y.hi from 0 to 2^1000, without a branch.
+///   Accuracy: 2^-57 relative
+POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcept {
+  constexpr std::uint64_t one = 0x3ff0000000000000, sign_and_exponent = 0xfff0000000000000;
+  constexpr std::uint64_t root_of_half = 0x3fe6a09e667f3bcd, two_to_52 = 0x4330000000000000;
+  constexpr double ln_2_hi = 0x1.62e42fefa3800p-1, ln_2_lo = 0x1.ef35793c76730p-45;
+  const DoubleDouble x = two_sum(1, y.hi);
+  const DoubleDouble below = two_sum(x.lo, y.lo);
+  const double extra = below.hi / x.hi;
+  // As above, with s in two doubles; what is left of the series is a hundredth of it.
+  const auto bits = std::bit_cast<std::uint64_t>(x.hi);
+  const std::uint64_t scaled = bits + (one - root_of_half);
+  const double k = std::bit_cast<double>((scaled >> 52) | two_to_52) - 0x1.00000000003ffp52;
+  const double f = std::bit_cast<double>(bits - (scaled & sign_and_exponent) + one) - 1;
+  const double sum = 2 + f, sum_lo = f - (sum - 2);
+  const double s = f / sum, z = s * s;
+  const DoubleDouble back = two_product(s, sum);
+  const double s_lo = (((f - back.hi) - back.lo) - s * sum_lo) / sum;
+  const double series = artanh_series(z);
+  const DoubleDouble whole = quick_two_sum(mul_add(k, ln_2_hi, 0.0), 2 * s);
+  const DoubleDouble high = two_sum(whole.hi, extra);
+  const double part = mul_add(2 * s * z, series, mul_add(2 * s_lo, z, 2 * s_lo)) +
+                       mul_add(k, ln_2_lo, mul_add(-0.5 * extra, extra, below.lo / x.hi));
+  return quick_two_sum(high.hi, high.lo + (whole.lo + part));
+}
+
+/// |from - to| in two doubles.
+POSENC_ALWAYS_INLINE DoubleDouble exact_distance(double from, double to) noexcept {
+  const DoubleDouble d = two_sum(from, -to);
+  const double sign = std::copysign(1.0, d.hi);
+  return {d.hi * sign, d.lo * sign};
+}
+
+/// ln(1 + rate d) of a distance where nothing is far, in two doubles; without a branch.
+POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_of(double rate, double from, double to) noexcept {
+  const DoubleDouble d = exact_distance(from, to);
+  const DoubleDouble product = two_product(rate, d.hi);
+  return exact_logarithm_1_plus(quick_two_sum(product.hi, mul_add(rate, d.lo, product.lo)));
+}
+
+/// The same in one, as accurate as floats need it.
+POSENC_ALWAYS_INLINE double logarithm_of(double rate, double from, double to) noexcept {
+  return logarithm_1_plus(mul_add(rate, std::abs(from - to), 0.0));
+}
+
+/// Distances and products up to here are far from overflow.
+inline constexpr double far_away = 0x1p980;
+
+/// Either of them where rate d, or d, may be beyond a double.
+template <std::floating_point Real>
+DoubleDouble far_logarithm_of(double rate, double from, double to) noexcept {
+  const double distance = std::abs(from - to);
+  if (distance <= 4 * far_away && distance * rate <= 4 * far_away) {
+    if constexpr (std::same_as<Real, double>) return exact_logarithm_of(rate, from, to);
+    return logarithm_of(rate, from, to);
+  }
+  int exponent = 0, exponent_of_rate = 0;
+  const double significand = std::frexp(std::abs(0.5 * from - 0.5 * to), &exponent);
+  const double significand_of_rate = std::frexp(rate, &exponent_of_rate);
+  return log(DoubleDouble(significand)) + log(DoubleDouble(significand_of_rate)) +
+         ln_2 * static_cast<double>(exponent + exponent_of_rate + 1);
+}
+
+/// The greatest |to[u]|; of whole groups.
+template <class Tier = tier::Best>
+double greatest_magnitude(const double* to, Index count) noexcept {
+  using P = Pack<double, Tier>;
+  P most = P::zero();
+  for (Index u = 0; u < count; u += P::width) {
+    const P x = P::load(to + u);
+    most = larger(larger(x, P::zero() - x), most);
+  }
+  return maximum(most);
+}
+
+/// Whether a distance from - to[u], or its product with the rate, may come near what a double holds.
+inline bool reaches_far(double rate, double from, const double* to, Index count) noexcept {
+  const double reach = 0.5 * std::abs(from) + 0.5 * greatest_magnitude(to, count);
+  return !(reach <= far_away && reach * std::abs(rate) <= far_away);
+}
+
+/// values[u] = finish(ln(1 + rate |from - to[u]|)), as accurate as a tile of Real needs it; finish takes a sum
+/// of two doubles.
+template <std::floating_point Real, std::floating_point Value, class Finish>
+void logarithms_of_distances(double rate, double from, const double* to, Value* values, Index count,
+                             const Finish& finish) noexcept {
+  if (reaches_far(rate, from, to, count)) {
+    for (Index u = 0; u < count; ++u) {
+      const DoubleDouble log = far_logarithm_of<Real>(rate, from, to[u]);
+      values[u] = static_cast<Value>(finish(log.hi, log.lo));
+    }
+  } else if constexpr (std::same_as<Real, double>) {
+    for (Index u = 0; u < count; ++u) {
+      const DoubleDouble log = exact_logarithm_of(rate, from, to[u]);
+      values[u] = finish(log.hi, log.lo);
+    }
+  } else {
+    for (Index u = 0; u < count; ++u) {
+      values[u] = static_cast<Value>(finish(logarithm_of(rate, from, to[u]), 0.0));
+    }
+  }
 }
 
 }  // namespace detail

@@ -5,6 +5,8 @@
 #include <posenc/bias/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -32,6 +34,8 @@ struct T5BiasConfig {
   Index max_distance = 128;  ///< relative_attention_max_distance: from here on one bucket
   T5Direction direction = T5Direction::Unspecified;  ///< required
 };
+
+static_assert(std::is_trivially_copyable_v<T5BiasConfig>);
 
 POSENC_STABLE_END
 
@@ -82,7 +86,7 @@ class T5Buckets {
       thresholds_.push_back(d);
     }
     // From the last threshold on all distances share a bucket; a list too long ends before.
-    reach_ = static_cast<Index>(std::min(thresholds_.back(), 0x1p12));
+    reach_ = static_cast<Index>((std::min)(thresholds_.back(), 0x1p12));
     for (Index d = -reach_; d <= reach_; ++d) near_.push_back(search(static_cast<double>(d)));
   }
 
@@ -90,7 +94,8 @@ class T5Buckets {
   Index bucket(double relative) const noexcept {
     const auto reach = static_cast<double>(reach_);
     if (std::abs(relative) > reach && reach < thresholds_.back()) return search(relative);
-    const auto whole = static_cast<Index>(std::min(std::max(relative, -reach), reach));
+    // In this order a NaN becomes -reach.
+    const auto whole = static_cast<Index>((std::min)((std::max)(-reach, relative), reach));
     return near_[static_cast<std::size_t>(whole + reach_)];
   }
 
@@ -121,11 +126,14 @@ class T5Buckets {
 ///   Shapes:   table [buckets, H]
 ///   Accuracy: the table's value, and the rounding of the sum
 ///   Source:   as T5Buckets
-template <Scalar T>
+template <class T>
 class T5Bias {
+  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+
  public:
   ///   Throws: ConfigError; ShapeError where the table has not `buckets` rows
   T5Bias(MatrixView<const T> table, const T5BiasConfig& config) : table_(table), buckets_(config) {
+    detail::check_extents("T5Bias", "table", table);
     if (table.rows != config.buckets) {
       detail::fail<ShapeError>("T5Bias", "table must have a row for each of the ", config.buckets,
                                " buckets but is ", table.extents());
@@ -138,10 +146,11 @@ class T5Bias {
   /// tile(i, j) += table[bucket(key j - query i), head].
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
-  template <std::floating_point Real>
+  template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("T5Bias::add", head, query_positions, key_positions, tile.extents());
+    check("T5Bias::add", head, query_positions, key_positions, tile);
+    detail::check_output("T5Bias::add", "tile", tile);
     const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
       for (Index u = 0; u < count; ++u) {
         values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
@@ -150,29 +159,45 @@ class T5Bias {
     detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }
 
-  /// grad_table[bucket(key j - query i), head] += grad(i, j), row by row: the gradient of the table
-  /// for the scores' gradient. What grad_table held before is kept.
+  /// grad_table[bucket(key j - query i), head] += the sum of grad(i, j): the gradient of the table for
+  /// the scores' gradient. What grad_table held before is kept.
+  ///   Types:  a call's sums are double, and rounded once to be added to the table
   ///   Shapes: grad [Sq, Sk]; grad_table as the table
   ///   Throws: ShapeError
-  template <std::floating_point Real, std::floating_point Gradient>
+  template <std::floating_point Real, detail::WrittenTile Gradient>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     MatrixView<Gradient> grad_table) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, grad_table);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <class Device, std::floating_point Real, std::floating_point Gradient>
+  void add_gradient(const Device& device, Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    MatrixView<Gradient> grad_table) const {
     constexpr auto function = "T5Bias::add_gradient";
-    check(function, head, query_positions, key_positions, grad.extents());
+    check(function, head, query_positions, key_positions, grad);
+    detail::check_extents(function, "grad_table", grad_table);
     if (grad_table.extents() != table_.extents()) {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
                                table_.extents(), " but is ", grad_table.extents());
     }
-    const auto add_value = [&](Index i, Index j, double query, double key) {
-      grad_table.row(buckets_.bucket(key - query))[head] += static_cast<Gradient>(grad.row(i)[j]);
+    detail::check_output(function, "grad_table", grad_table);
+    const auto add_value = [&](double* sums, Index i, Index j, double query, double key) {
+      sums[buckets_.bucket(key - query)] += static_cast<double>(grad.row(i)[j]);
     };
-    detail::for_each_cell(query_positions, key_positions, add_value);
+    const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
+                                              static_cast<std::size_t>(table_.rows), 6, add_value);
+    for (Index bucket = 0; bucket < table_.rows; ++bucket) {
+      const double sum = sums[static_cast<std::size_t>(bucket)];
+      if (sum != 0) grad_table.row(bucket)[head] += static_cast<Gradient>(sum);
+    }
   }
 
  private:
+  template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const std::array<Index, 2>& tile) const {
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
     detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
                        key_positions, tile);
   }

@@ -13,6 +13,14 @@
 POSENC_BEGIN
 namespace detail {
 
+[[noreturn]] inline void throw_bad_alloc() {
+#if POSENC_HAS_EXCEPTIONS
+  throw std::bad_array_new_length();
+#else
+  std::abort();
+#endif
+}
+
 /// Whole cache lines, and no zeros written that are overwritten at once.
 template <class T>
 struct AlignedAllocator {
@@ -39,15 +47,6 @@ struct AlignedAllocator {
   }
 
   friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
-
- private:
-  [[noreturn]] static void throw_bad_alloc() {
-#if POSENC_HAS_EXCEPTIONS
-    throw std::bad_array_new_length();
-#else
-    std::abort();
-#endif
-  }
 };
 
 /// A vector whose resize() leaves new elements as they come.

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/error.hpp>
 
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 
 // Arithmetic on what callers hand in (extents, strides, offsets, counts), which may be anything: a sum or
 // a product is looked at before it is used.
@@ -21,28 +21,40 @@ constexpr std::optional<Index> sum_of(Index a, Index b) noexcept {
   return a + b;
 }
 
+/// a * b of numbers that are not negative, or nothing where an Index does not hold it.
+constexpr std::optional<Index> product_of(Index a, Index b) noexcept {
+#if defined(__GNUC__)
+  Index product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
+  return product;
+#else
+  if (b != 0 && a > (std::numeric_limits<Index>::max)() / b) return std::nullopt;
+  return a * b;
+#endif
+}
+
 /// The product of extents, or nothing where one of them is negative or an Index does not hold it. 0 times
 /// anything is 0.
-constexpr std::optional<Index> product_of(std::initializer_list<Index> extents) noexcept {
-  constexpr Index most = (std::numeric_limits<Index>::max)();
+constexpr std::optional<Index> product_of(std::span<const Index> extents) noexcept {
   bool is_zero = false;
   for (const Index extent : extents) {
     if (extent < 0) return std::nullopt;
     is_zero = is_zero || extent == 0;
   }
   if (is_zero) return 0;
-  Index product = 1;
+  std::optional<Index> product = 1;
   for (const Index extent : extents) {
-    if (product > most / extent) return std::nullopt;
-    product *= extent;
+    if (product) product = product_of(*product, extent);
   }
   return product;
+}
+constexpr std::optional<Index> product_of(std::initializer_list<Index> extents) noexcept {
+  return product_of(std::span<const Index>(extents.begin(), extents.size()));
 }
 
 /// The same, or `otherwise`: for what a check refuses later.
 constexpr Index product_or(Index otherwise, std::initializer_list<Index> extents) noexcept {
-  const std::optional<Index> product = product_of(extents);
-  return product ? *product : otherwise;
+  return product_of(extents).value_or(otherwise);
 }
 
 }  // namespace detail

@@ -3,7 +3,9 @@
 
 #include <posenc/core/config.hpp>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <Eigen/Core>
+POSENC_UNDEFINED_OPERANDS_END
 
 #include <ostream>
 #include <string>
@@ -13,9 +15,12 @@ POSENC_BEGIN
 /// What this translation unit was compiled with; print it first in anything that measures or
 /// reports.
 struct BuildInfo {
-  std::string version;   ///< posenc's own, "0.1.0"
-  std::string level;     ///< what the compiler may emit: "sse2", "avx2", "avx512", ...
-  std::string tier;      ///< which kernels posenc runs
+  std::string version;  ///< posenc's own, "0.1.0"
+  std::string level;    ///< what the compiler may emit: "sse2", "avx2", "avx512", ...
+  std::string tier;     ///< which kernels posenc runs
+  std::string
+      missing;  ///< what the flags lack for the kernels of their level, and whose these are: "FMA (avx2)"
+  std::string tag;       ///< of all that depends on flags: objects of one tag share functions
   std::string compiler;  ///< name and version
   std::string eigen;     ///< Eigen's version
   bool fma = false;      ///< fused multiply-add in hardware: the bit-exact contracts hold
@@ -60,6 +65,8 @@ inline BuildInfo build_info() {
       POSENC_DETAIL_TEXT(POSENC_VERSION_PATCH);
   info.level = POSENC_DETAIL_TEXT(POSENC_LEVEL);
   info.tier = POSENC_DETAIL_TEXT(POSENC_TIER);
+  info.missing = POSENC_MISSING;
+  info.tag = POSENC_DETAIL_TEXT(POSENC_ABI_TAG);
   info.compiler = detail::compiler_name();
   info.eigen = detail::eigen_version();
   info.fma = POSENC_HAS_FMA != 0;
@@ -70,8 +77,10 @@ inline BuildInfo build_info() {
 
 /// One line: "posenc 0.1.0, tier scalar, level avx512, fma, Eigen 3.4.0, g++ 12.2.0".
 inline std::ostream& operator<<(std::ostream& out, const BuildInfo& info) {
-  out << "posenc " << info.version << ", tier " << info.tier << ", level " << info.level
-      << (info.fma ? ", fma" : ", no fma") << ", Eigen " << info.eigen << ", " << info.compiler;
+  out << "posenc " << info.version << ", tier " << info.tier;
+  if (!info.missing.empty()) out << ", for want of " << info.missing;
+  out << ", level " << info.level << (info.fma ? ", fma" : ", no fma") << ", Eigen " << info.eigen
+      << ", " << info.compiler;
   if (info.checked) out << ", checked";
   if (info.fast_math) out << ", fast-math";
   return out;

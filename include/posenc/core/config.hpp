@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/instruction_sets.hpp>
 #include <posenc/core/version.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 // What the compiler may emit in this translation unit, as opposed to what posenc's kernels use. A
 // function compiled with AVX and the same function compiled without must not share a symbol, or the
-// linker keeps either one and a processor without AVX runs into the wrong one. So the level is part
-// of every mangled name.
+// linker keeps either one and a processor without AVX runs into the wrong one. So all instruction
+// sets are part of every mangled name. The level is their name for people.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #if defined(__AVX512BF16__)
 #define POSENC_LEVEL avx512bf16
@@ -45,16 +47,21 @@
 #define POSENC_HAS_FMA 0
 #endif
 
-// Which kernels the flags allow. AVX2 stands for AVX2 with FMA and F16C, AVX-512 for F, BW, DQ and VL.
+// Which kernels the flags allow. AVX2 stands for AVX2 with FMA, AVX-512 for F, BW, DQ and VL.
 #if defined(__SSE2__) || defined(_M_X64)
 #define POSENC_HAS_SSE2 1
 #else
 #define POSENC_HAS_SSE2 0
 #endif
-#if defined(__AVX2__) && (defined(_MSC_VER) || (defined(__FMA__) && defined(__F16C__)))
+#if defined(__AVX2__) && (defined(_MSC_VER) || defined(__FMA__))
 #define POSENC_HAS_AVX2 1
 #else
 #define POSENC_HAS_AVX2 0
+#endif
+#if defined(__F16C__) || (defined(_MSC_VER) && defined(__AVX2__))
+#define POSENC_HAS_F16C 1
+#else
+#define POSENC_HAS_F16C 0
 #endif
 #if POSENC_HAS_AVX2 && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__)
@@ -76,6 +83,11 @@
 #define POSENC_TIER_TAG POSENC_DETAIL_TIER_TAG(POSENC_TIER)
 #else
 #define POSENC_TIER_TAG
+#if defined(__AVX512F__) && !POSENC_HAS_AVX512
+#define POSENC_MISSING "AVX-512 BW, DQ, VL and FMA (avx512)"
+#elif defined(__AVX2__) && !POSENC_HAS_AVX2
+#define POSENC_MISSING "FMA (avx2)"
+#endif
 #if POSENC_HAS_AVX512
 #define POSENC_TIER avx512
 #elif POSENC_HAS_AVX2
@@ -88,13 +100,35 @@
 #define POSENC_TIER scalar
 #endif
 #endif
+/// What the flags lack, and the tier that wants it, where they name wider vectors than the kernels then
+/// use; else empty.
+#ifndef POSENC_MISSING
+#define POSENC_MISSING ""
+#elif !POSENC_HAS_AVX2 && defined(__GNUC__)
+#pragma message("posenc: -mavx2 without -mfma runs the SSE2 kernels; the AVX2 ones need both")
+#endif
 
 #if defined(_MSC_VER)
 #define POSENC_ALWAYS_INLINE __forceinline
 #define POSENC_NOINLINE __declspec(noinline)
+#define POSENC_NO_UNIQUE_ADDRESS [[msvc::no_unique_address]]
 #else
 #define POSENC_ALWAYS_INLINE [[gnu::always_inline]] inline
 #define POSENC_NOINLINE [[gnu::noinline]]
+#define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
+#endif
+
+// g++ 12 takes the undefined operands of its own AVX-512 intrinsics for mistakes (PR 105593), wherever
+// they are inlined. A pragma around the functions that use them is heard there; around Eigen's headers it
+// is heard by Eigen's product, where nobody included Eigen before.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13 && defined(__AVX512F__)
+#define POSENC_UNDEFINED_OPERANDS_BEGIN                                                \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
+      _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"")
+#define POSENC_UNDEFINED_OPERANDS_END _Pragma("GCC diagnostic pop")
+#else
+#define POSENC_UNDEFINED_OPERANDS_BEGIN
+#define POSENC_UNDEFINED_OPERANDS_END
 #endif
 
 /// POSENC_CHECKED=1 adds checks whose cost is more than a few comparisons a call (overlapping
@@ -131,17 +165,30 @@ without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infin
 #define POSENC_FAST_MATH_TAG
 #endif
 
-#define POSENC_DETAIL_JOIN8(a, b, c, d, e, f, g, h) a##b##_##c##_##d##e##f##g##h
-#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h) POSENC_DETAIL_JOIN8(a, b, c, d, e, f, g, h)
+// These change what standard containers hold: libstdc++'s checked ones, and its strings of before
+// C++11. Both are known once a standard header has been included.
+#if defined(_GLIBCXX_DEBUG)
+#define POSENC_STD_TAG _glibcxxdebug
+#elif defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+#define POSENC_STD_TAG _oldstrings
+#else
+#define POSENC_STD_TAG
+#endif
+
+#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j) a##b##_##c##_##d##_##e##f##g##h##i##j
+#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j) \
+  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j)
 #define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
 #define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
 
 /// Name of the inline namespace of everything whose body depends on compiler flags.
-#define POSENC_ABI_TAG                                                                            \
-  POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL, POSENC_TIER_TAG, \
-                    POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG)
-/// Name of the inline namespace of errors, enums and plain config structs: the same types under all
-/// flags.
+#define POSENC_ABI_TAG                                                            \
+  POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL,  \
+                    POSENC_INSTRUCTION_SETS, POSENC_TIER_TAG, POSENC_CHECKED_TAG, \
+                    POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG, POSENC_STD_TAG)
+/// Name of the inline namespace of errors, enums and config structs that are trivially copyable: the
+/// same types under all flags. What holds a vector has functions that the compiler writes, and
+/// belongs to the other one.
 #define POSENC_STABLE_TAG POSENC_DETAIL_STABLE_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR)
 
 #define POSENC_BEGIN \

@@ -55,7 +55,7 @@ inline DoubleDouble two_sum(double a, double b) noexcept {
   return {sum, (a - (sum - b_part)) + (b - b_part)};
 }
 
-/// a * b exactly, barring overflow; without fma for |a|, |b| < 2^996.
+/// a * b exactly, barring overflow and underflow of its last bit.
 inline DoubleDouble two_product(double a, double b) noexcept {
   const double product = a * b;
 #if POSENC_HAS_FMA
@@ -66,9 +66,21 @@ inline DoubleDouble two_product(double a, double b) noexcept {
     const double high = scaled - (scaled - x);
     return DoubleDouble{high, x - high};
   };
-  const DoubleDouble x = split(a), y = split(b);
-  return {product, ((x.hi * y.hi - product) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo};
+  // A split of more would overflow.
+  const double a_unit = std::abs(a) > 0x1p990 ? 0x1p-60 : 1,
+               b_unit = std::abs(b) > 0x1p990 ? 0x1p-60 : 1;
+  const DoubleDouble x = split(a * a_unit), y = split(b * b_unit);
+  const double error =
+      ((x.hi * y.hi - product * a_unit * b_unit) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo;
+  return {product, error / a_unit / b_unit};
 #endif
+}
+
+/// a b + more, where more is far smaller, rounded hardly more than once; what overflows is infinite.
+inline double rounded_product(double a, DoubleDouble b, double more = 0) noexcept {
+  const DoubleDouble product = two_product(a, b.hi);
+  const double low = mul_add(a, b.lo, product.lo + more);
+  return product.hi + (std::abs(product.hi) <= 0x1p1020 ? low : 0.0);
 }
 
 }  // namespace detail

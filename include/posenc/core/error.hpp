@@ -36,11 +36,30 @@ namespace detail {
 
 inline std::string to_text(std::string_view text) { return std::string(text); }
 
-template <class Number>
-requires std::integral<Number> || std::floating_point<Number> std::string to_text(Number value) {
+template <std::integral Number>
+std::string to_text(Number value) {
   char buffer[64];
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
   return std::string(buffer, result.ptr);
+}
+
+/// The fewest digits that give the number back.
+template <std::floating_point Number>
+std::string to_text(Number value) {
+  char buffer[64];
+#if defined(__cpp_lib_to_chars)
+  const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, result.ptr);
+#else
+  // Apple's library before macOS 13.3 and others of its age have std::to_chars of integers alone.
+  const auto number = static_cast<double>(value);
+  for (int digits = 6; digits < 17; ++digits) {
+    std::snprintf(buffer, sizeof buffer, "%.*g", digits, number);
+    if (static_cast<Number>(std::strtod(buffer, nullptr)) == value) return buffer;
+  }
+  std::snprintf(buffer, sizeof buffer, "%.17g", number);
+  return buffer;
+#endif
 }
 
 /// "[2, 8, 16, 96]"

@@ -3,5 +3,5 @@
 
 // The one place that holds the version; CMakeLists.txt reads it from here.
 #define POSENC_VERSION_MAJOR 0
-#define POSENC_VERSION_MINOR 1
+#define POSENC_VERSION_MINOR 2
 #define POSENC_VERSION_PATCH 0

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-POSENC_STABLE_BEGIN
+POSENC_BEGIN
 
 /// Divisors of the user's own, one a pair: what GGUF files hold as rope_freqs.weight ("freq
 /// factors").
@@ -16,10 +16,6 @@ struct DivisorScaling {
   std::vector<double> divisors = {};  ///< required; rotary_dim / 2, positive
   double attention_factor = 1;        ///< the multiplier of cos and sin
 };
-
-POSENC_STABLE_END
-
-POSENC_BEGIN
 
 namespace detail {
 
@@ -33,15 +29,18 @@ inline void check_divisors(const char* rule, const char* field, Index rotary_dim
     if (!std::isfinite(divisor) || divisor <= 0) {
       fail<ConfigError>(rule, field, " must be positive and finite but holds ", divisor);
     }
+    if (divisor < 1e-100 || divisor > 1e100) {
+      fail<ConfigError>(rule, field, " must lie within 1e-100 and 1e100 but holds ", divisor);
+    }
   }
 }
 
 /// base^(-2i/dim) / divisor_i.
 inline std::vector<DoubleDouble> divided_power_law(double base, Index dim,
                                                    const std::vector<double>& divisors) {
-  auto inv_freq = power_law(base, dim, dim / 2);
+  auto inv_freq = wide_power_law(base, dim, dim / 2);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] / divisors[i];
-  return inv_freq;
+  return rounded(inv_freq);
 }
 
 }  // namespace detail

@@ -5,6 +5,7 @@
 #include <posenc/frequency/ntk.hpp>
 
 #include <algorithm>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -25,6 +26,9 @@ struct PaperDynamicNtkScaling {
   Index original_max_position = 0;  ///< required; the trained length
 };
 
+static_assert(std::is_trivially_copyable_v<DynamicNtkScaling>);
+static_assert(std::is_trivially_copyable_v<PaperDynamicNtkScaling>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -44,8 +48,8 @@ inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
   const auto original = static_cast<double>(rule.original_max_position);
   const double excess = (std::max)(static_cast<double>(length) - original, 0.0);
   // factor * l / L - (factor - 1), written so that excess 0 gives exactly 1.
-  const DoubleDouble scale = DoubleDouble(rule.factor) * excess / original + 1.0;
-  return Frequencies(detail::ntk_power_law(rule.base, scale, rule.rotary_dim));
+  const detail::Wide scale = detail::Wide(rule.factor) * excess / original + 1.0;
+  return Frequencies(detail::rounded(detail::ntk_power_law(rule.base, scale, rule.rotary_dim)));
 }
 
 /// As NtkScaling with max(length, L) / L in place of the factor, which is DynamicNtkScaling with

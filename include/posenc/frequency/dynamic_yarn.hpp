@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -20,7 +21,10 @@ struct DynamicYarnScaling {
   double beta_fast = 32;  ///< pairs with more rotations in L keep their frequency
   double beta_slow = 1;   ///< pairs with fewer are divided by the factor
   bool truncate = true;   ///< round the ramp's ends outward to whole pairs
+  YarnCrossing crossing = YarnCrossing::Step;  ///< where the ramp's ends cross, projects differ
 };
+
+static_assert(std::is_trivially_copyable_v<DynamicYarnScaling>);
 
 POSENC_STABLE_END
 
@@ -43,10 +47,11 @@ inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
                               rule.original_max_position, " but is ", finetuned);
   }
   detail::check_length(name, length);
-  const DoubleDouble factor = DoubleDouble(static_cast<double>((std::max)(length, finetuned))) /
+  const detail::Wide factor = detail::Wide(static_cast<double>((std::max)(length, finetuned))) /
                               static_cast<double>(rule.original_max_position);
 
-  return Frequencies(detail::yarn_inv_freq(rule, factor), detail::yarn_magnitude(factor).hi);
+  return Frequencies(detail::yarn_inv_freq(rule, factor),
+                     detail::yarn_magnitude(detail::rounded(factor)).hi);
 }
 
 POSENC_END

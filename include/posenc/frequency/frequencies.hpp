@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/wide.hpp>
 
 #include <cmath>
 #include <concepts>
@@ -13,10 +14,22 @@
 
 POSENC_BEGIN
 
+namespace detail {
+
+/// m cos, m sin and what undoes them keep their accuracy in float within.
+inline void check_attention_factor(const char* function, double factor) {
+  if (factor < 1e-25 || factor > 1e25) {
+    fail<ConfigError>(function, "attention_factor must lie within 1e-25 and 1e25 but is ", factor);
+  }
+}
+
+}  // namespace detail
+
 /// What every scaling rule comes down to: inverse frequencies, one a pair, and two factors. An
 /// immutable value.
 ///   inv_freq                  w_i; the angle of pair i at position p is p * w_i
-///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2
+///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2;
+///                             within 1e-25 and 1e25
 ///   softmax_scale_multiplier  multiplies the softmax scale; 1 but for DeepSeek
 /// Rules compute w_i in double-double (relative error <= 2^-95 of their definition); frequencies
 /// given as double are taken as exact.
@@ -35,6 +48,7 @@ class Frequencies {
       }
     }
     check_factor(function, "attention_factor", attention_factor);
+    detail::check_attention_factor(function, attention_factor);
     check_factor(function, "softmax_scale_multiplier", softmax_scale_multiplier);
   }
 
@@ -90,18 +104,48 @@ concept LengthFrequencyRule = requires(const R& rule, Index length) {
 namespace detail {
 
 /// Calls frequencies(rule) from inside classes that have a member of that name.
-template <FrequencyRule R>
+template <class R>
 Frequencies evaluate(const R& rule) {
-  return frequencies(rule);
+  static_assert(
+      FrequencyRule<R> || !LengthFrequencyRule<R>,
+      "posenc: the frequencies of this rule depend on the length of the sequence, which must be "
+      "given: Rope<...>(frequencies(rule, length))");
+  static_assert(FrequencyRule<R> || LengthFrequencyRule<R>,
+                "posenc: this is no frequency rule: a rule is a struct of settings with a function "
+                "`posenc::Frequencies frequencies(const Rule&)` beside it, in its own namespace");
+  if constexpr (FrequencyRule<R>) {
+    return frequencies(rule);
+  } else {
+    return Frequencies(std::vector<DoubleDouble>{});
+  }
 }
 
 // Checks shared by the rules; `rule` is the name that messages carry.
+
+/// Of a head, a token or a list of heads: far beyond any use, and what is made of as many numbers fits in
+/// memory.
+inline constexpr Index most_channels = Index{1} << 24;
+
+inline void check_most_channels(const char* rule, const char* field, Index channels) {
+  if (channels > most_channels) {
+    fail<ConfigError>(rule, field, " must not exceed 2^24 but is ", channels);
+  }
+}
 
 inline void check_rotary_dim(const char* rule, Index rotary_dim, Index smallest = 2,
                              const char* field = "rotary_dim") {
   if (rotary_dim < smallest || rotary_dim % 2 != 0) {
     fail<ConfigError>(rule, field, " must be even and at least ", smallest, " but is ", rotary_dim);
   }
+  check_most_channels(rule, field, rotary_dim);
+}
+
+/// Of a head whose halves turn by different positions, each in pairs.
+inline void check_head_of_two_halves(const char* rule, Index head_dim) {
+  if (head_dim < 4 || head_dim % 4 != 0) {
+    fail<ConfigError>(rule, "head_dim must be divisible by 4 and at least 4 but is ", head_dim);
+  }
+  check_most_channels(rule, "head_dim", head_dim);
 }
 
 /// Beyond any use; powers and logarithms stay finite below.
@@ -134,17 +178,33 @@ inline void check_length(const char* rule, Index length) {
 }
 
 /// base^(-2i / dim) for i < count.
-inline std::vector<DoubleDouble> power_law(DoubleDouble base, Index dim, Index count) {
-  const DoubleDouble step = log(base) * -2.0 / static_cast<double>(dim);
-  std::vector<DoubleDouble> inv_freq;
+inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count) {
+  const Wide ratio = exp(log(base) * -2.0 / static_cast<double>(dim));
+  std::vector<Wide> inv_freq;
   inv_freq.reserve(static_cast<std::size_t>(count));
-  for (Index i = 0; i < count; ++i) inv_freq.push_back(exp(step * static_cast<double>(i)));
+  Wide power = 1;
+  for (Index i = 0; i < count; ++i) {
+    inv_freq.push_back(power);
+    power = power * ratio;
+  }
   return inv_freq;
 }
 
+inline std::vector<DoubleDouble> rounded(const std::vector<Wide>& inv_freq) {
+  std::vector<DoubleDouble> result;
+  result.reserve(inv_freq.size());
+  for (const Wide& w : inv_freq) result.push_back(rounded(w));
+  return result;
+}
+
+/// base^(-2i / dim) for i < count.
+inline std::vector<DoubleDouble> power_law(const Wide& base, Index dim, Index count) {
+  return rounded(wide_power_law(base, dim, count));
+}
+
 /// w_i / factor; factor 1 keeps the bits.
-inline std::vector<DoubleDouble> divided(std::vector<DoubleDouble> inv_freq, DoubleDouble factor) {
-  for (DoubleDouble& w : inv_freq) w = w / factor;
+inline std::vector<Wide> divided(std::vector<Wide> inv_freq, const Wide& factor) {
+  for (Wide& w : inv_freq) w = w / factor;
   return inv_freq;
 }
 

@@ -94,7 +94,7 @@ inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index l
       exact, detail::float32_inverse(detail::float32_powers(base, rule.rotary_dim)));
 }
 
-/// Deviates where the ramp's ends cross: Hugging Face then divides by a negative width.
+/// Hugging Face's ramp where its ends cross is YarnCrossing::Backwards, which the rule has to name.
 inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
   using detail::to_float;
   const Frequencies exact = frequencies(rule);
@@ -103,8 +103,9 @@ inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
   auto inv_freq = detail::float32_inverse(powers);
   const auto ramp =
       detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position,
-                                 rule.beta_fast, rule.beta_slow, rule.truncate);
-  const double low = to_float(ramp.low.hi), width = to_float((ramp.high - ramp.low).hi);
+                                 rule.beta_fast, rule.beta_slow, rule.truncate, rule.crossing);
+  const double low = to_float(static_cast<double>(ramp.low));
+  const double width = to_float(static_cast<double>(ramp.high - ramp.low));
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     const double rho = to_float(to_float(static_cast<double>(i) - low) / width);
     const double kept = to_float(1 - std::clamp(rho, 0.0, 1.0));

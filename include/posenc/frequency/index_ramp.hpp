@@ -7,53 +7,61 @@
 #include <cmath>
 #include <vector>
 
+POSENC_STABLE_BEGIN
+
+/// What YaRN's ramp is where its ends cross: where a trained length is far too short or too long for
+/// the base and the width.
+enum class YarnCrossing {
+  Step,      ///< a step at the low end, as ggml has it
+  Backwards  ///< a ramp of negative width, as Hugging Face and the YaRN repository have it
+};
+
+POSENC_STABLE_END
+
 POSENC_BEGIN
 namespace detail {
 
 /// The (real) pair index that turns `rotations` times within the trained length:
 /// dim * ln(L / (2 pi rotations)) / (2 ln base).
-inline DoubleDouble index_of_rotations(Index rotary_dim, double base, Index original_max_position,
-                                       double rotations) {
-  const DoubleDouble wavelength =
-      DoubleDouble(static_cast<double>(original_max_position)) / (pi * 2.0 * rotations);
-  return log(wavelength) * static_cast<double>(rotary_dim) / (log(DoubleDouble(base)) * 2.0);
+inline Wide index_of_rotations(Index rotary_dim, double base, Index original_max_position,
+                               double rotations) {
+  const Wide wavelength =
+      Wide(static_cast<double>(original_max_position)) / (wide_pi * 2.0 * rotations);
+  return log(wavelength) * static_cast<double>(rotary_dim) / (log(Wide(base)) * 2.0);
 }
 
 /// A ramp over the pair index, 0 up to low and 1 from high on, that all YaRN code shares.
 struct IndexRamp {
-  DoubleDouble low, high;
+  Wide low, high;
 
   /// Between the indices of `fast` and of `slow` rotations, rounded outward where `truncate` says
-  /// so, clamped to [0, rotary_dim - 1] (as all code has it, not rotary_dim / 2 - 1), and at least
-  /// 0.001 wide.
+  /// so, and clamped to [0, rotary_dim - 1] (as all code has it, not rotary_dim / 2 - 1). At least
+  /// 0.001 wide, or, backwards, as wide as it is, and 0.001 if that is nothing.
   static IndexRamp between(Index rotary_dim, double base, Index original_max_position, double fast,
-                           double slow, bool truncate) {
-    DoubleDouble low = index_of_rotations(rotary_dim, base, original_max_position, fast);
-    DoubleDouble high = index_of_rotations(rotary_dim, base, original_max_position, slow);
+                           double slow, bool truncate, YarnCrossing crossing = YarnCrossing::Step) {
+    Wide low = index_of_rotations(rotary_dim, base, original_max_position, fast);
+    Wide high = index_of_rotations(rotary_dim, base, original_max_position, slow);
     if (truncate) {
       low = floor(low);
       high = -floor(-high);
     }
-    low = (std::max)(low, DoubleDouble(0));
-    high = (std::min)(high, DoubleDouble(static_cast<double>(rotary_dim - 1)));
-    return {low, (std::max)(high, low + DoubleDouble(1.0) / 1000.0)};
-  }
-
-  /// Not clamped.
-  DoubleDouble at(std::size_t pair) const {
-    return (DoubleDouble(static_cast<double>(pair)) - low) / (high - low);
+    low = (std::max)(low, Wide(0));
+    high = (std::min)(high, Wide(static_cast<double>(rotary_dim - 1)));
+    if (crossing == YarnCrossing::Backwards && (high < low || low < high)) return {low, high};
+    return {low, (std::max)(high, low + Wide(1.0) / 1000.0)};
   }
 };
 
 /// a_i <- a_i (1 - rho_i) + b_i rho_i. Where rho_i is 0 or 1, or a_i is b_i, these are bits of a_i
 /// or b_i.
-inline void blend(std::vector<DoubleDouble>& a, const std::vector<DoubleDouble>& b,
-                  const IndexRamp& ramp) {
+inline void blend(std::vector<Wide>& a, const std::vector<Wide>& b, const IndexRamp& ramp) {
+  const Wide width = ramp.high - ramp.low;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const DoubleDouble rho = ramp.at(i);
-    if (rho <= DoubleDouble(0)) continue;
-    const DoubleDouble kept = (std::max)(DoubleDouble(1.0) - rho, DoubleDouble(0));
-    a[i] = b[i] + kept * (a[i] - b[i]);
+    const Wide pair = static_cast<double>(i);
+    // Both shares are made of the differences, for 1 - rho would lose what is left near 1.
+    const Wide rho = (pair - ramp.low) / width, kept = (ramp.high - pair) / width;
+    if (!(Wide(0) < rho) || a[i] == b[i]) continue;
+    a[i] = Wide(0) < kept ? a[i] * kept + b[i] * rho : b[i];
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <posenc/frequency/frequencies.hpp>
 
+#include <type_traits>
+
 POSENC_STABLE_BEGIN
 
 /// Position interpolation (arXiv 2306.15595, equation 4): every position divided by factor.
@@ -11,6 +13,8 @@ struct LinearScaling {
   double base = 0;       ///< required
   double factor = 0;     ///< required, >= 1; MLX and XNNPACK call the reciprocal "scale"
 };
+
+static_assert(std::is_trivially_copyable_v<LinearScaling>);
 
 POSENC_STABLE_END
 
@@ -22,8 +26,8 @@ inline Frequencies frequencies(const LinearScaling& rule) {
   detail::check_rotary_dim("LinearScaling", rule.rotary_dim);
   detail::check_base("LinearScaling", rule.base);
   detail::check_scaling_factor("LinearScaling", rule.factor);
-  const auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
-  return Frequencies(detail::divided(inv_freq, rule.factor));
+  const auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  return Frequencies(detail::rounded(detail::divided(inv_freq, rule.factor)));
 }
 
 POSENC_END

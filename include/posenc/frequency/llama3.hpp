@@ -5,7 +5,7 @@
 #include <posenc/frequency/rotation_ramp.hpp>
 
 #include <cmath>
-#include <utility>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -19,6 +19,8 @@ struct Llama3Scaling {
   double high_freq_factor = 0;      ///< required, >= low_freq_factor; pairs with more are kept
   Index original_max_position = 0;  ///< required; L, 8192
 };
+
+static_assert(std::is_trivially_copyable_v<Llama3Scaling>);
 
 POSENC_STABLE_END
 
@@ -40,10 +42,10 @@ inline Frequencies frequencies(const Llama3Scaling& rule) {
                               "high_freq_factor >= low_freq_factor > 0 must hold but they are ",
                               rule.high_freq_factor, " and ", rule.low_freq_factor);
   }
-  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   detail::scale_by_rotations(inv_freq, rule.factor, static_cast<double>(rule.original_max_position),
                              rule.low_freq_factor, rule.high_freq_factor);
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

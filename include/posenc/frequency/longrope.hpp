@@ -16,6 +16,10 @@ enum class LongRopeRegime {
   Long    ///< beyond it
 };
 
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
 /// LongRoPE (arXiv 2402.13753) as Phi-3 ships it: one divisor a pair, one list up to the trained
 /// length and one beyond. Also known as "su", and as "yarn" in old Phi-3 files.
 struct LongRopeScaling {
@@ -31,10 +35,6 @@ struct LongRopeScaling {
   std::optional<double> short_mscale = std::nullopt;      ///< that of the short regime (PhiMoE),
   std::optional<double> long_mscale = std::nullopt;       ///< and with it that of the long one
 };
-
-POSENC_STABLE_END
-
-POSENC_BEGIN
 
 namespace detail {
 

@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 
+#include <type_traits>
 #include <utility>
 
 POSENC_STABLE_BEGIN
@@ -24,6 +25,9 @@ struct AlphaNtkScaling {
   double alpha = 0;      ///< required, >= 1
 };
 
+static_assert(std::is_trivially_copyable_v<NtkScaling>);
+static_assert(std::is_trivially_copyable_v<AlphaNtkScaling>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -32,9 +36,9 @@ namespace detail {
 
 /// base^(-2i/dim) * scale^(-2i/(dim-2)), which is base' = base * scale^(dim/(dim-2)) put into the
 /// power law.
-inline std::vector<DoubleDouble> ntk_power_law(DoubleDouble base, DoubleDouble scale, Index dim) {
-  auto inv_freq = power_law(base, dim, dim / 2);
-  const auto stretch = power_law(scale, dim - 2, dim / 2);
+inline std::vector<Wide> ntk_power_law(const Wide& base, const Wide& scale, Index dim) {
+  auto inv_freq = wide_power_law(base, dim, dim / 2);
+  const auto stretch = wide_power_law(scale, dim - 2, dim / 2);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] * stretch[i];
   return inv_freq;
 }
@@ -47,7 +51,8 @@ inline Frequencies frequencies(const NtkScaling& rule) {
   detail::check_rotary_dim("NtkScaling", rule.rotary_dim, 4);
   detail::check_base("NtkScaling", rule.base);
   detail::check_scaling_factor("NtkScaling", rule.factor);
-  return Frequencies(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim));
+  return Frequencies(
+      detail::rounded(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim)));
 }
 
 /// NtkScaling with factor = alpha, bit for bit.
@@ -56,7 +61,8 @@ inline Frequencies frequencies(const AlphaNtkScaling& rule) {
   detail::check_rotary_dim("AlphaNtkScaling", rule.rotary_dim, 4);
   detail::check_base("AlphaNtkScaling", rule.base);
   detail::check_scaling_factor("AlphaNtkScaling", rule.alpha, "alpha");
-  return Frequencies(detail::ntk_power_law(rule.base, rule.alpha, rule.rotary_dim));
+  return Frequencies(
+      detail::rounded(detail::ntk_power_law(rule.base, rule.alpha, rule.rotary_dim)));
 }
 
 POSENC_END

@@ -5,7 +5,7 @@
 #include <posenc/frequency/rotation_ramp.hpp>
 
 #include <cmath>
-#include <utility>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -19,6 +19,8 @@ struct NtkByPartsScaling {
   double alpha = 1;                 ///< pairs with fewer rotations in L are divided by factor
   double beta = 32;                 ///< pairs with more are kept
 };
+
+static_assert(std::is_trivially_copyable_v<NtkByPartsScaling>);
 
 POSENC_STABLE_END
 
@@ -37,10 +39,10 @@ inline Frequencies frequencies(const NtkByPartsScaling& rule) {
     detail::fail<ConfigError>(name, "beta >= alpha > 0 must hold but they are ", rule.beta, " and ",
                               rule.alpha);
   }
-  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   detail::scale_by_rotations(inv_freq, rule.factor, static_cast<double>(rule.original_max_position),
                              rule.alpha, rule.beta);
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

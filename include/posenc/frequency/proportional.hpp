@@ -4,7 +4,7 @@
 #include <posenc/frequency/frequencies.hpp>
 
 #include <cmath>
-#include <utility>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -17,6 +17,8 @@ struct ProportionalScaling {
   double partial_rotary_factor = 0;  ///< required; share of the pairs that turn, in (0, 1]
   double factor = 1;                 ///< >= 1; divides the frequencies
 };
+
+static_assert(std::is_trivially_copyable_v<ProportionalScaling>);
 
 POSENC_STABLE_END
 
@@ -41,11 +43,11 @@ inline Frequencies frequencies(const ProportionalScaling& rule) {
                               rule.partial_rotary_factor, " of head_dim ", rule.head_dim);
   }
   const auto turning = static_cast<std::size_t>(turning_pairs);
-  auto inv_freq = detail::power_law(rule.base, rule.head_dim, rule.head_dim / 2);
+  auto inv_freq = detail::wide_power_law(rule.base, rule.head_dim, rule.head_dim / 2);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : DoubleDouble(0);
+    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : detail::Wide(0);
   }
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -12,17 +12,18 @@ namespace detail {
 /// Scales each frequency by how often it turns within the trained length L, n_i = L w_i / (2 pi):
 /// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high - low), 0,
 /// 1), and the step n_i >= low where high == low. Pairs with gamma 1 keep their bits.
-inline void scale_by_rotations(std::vector<DoubleDouble>& inv_freq, double factor, double length,
+inline void scale_by_rotations(std::vector<Wide>& inv_freq, double factor, double length,
                                double low, double high) {
-  const DoubleDouble one(1.0);
-  for (DoubleDouble& w : inv_freq) {
-    const DoubleDouble rotations = w * length / (pi * 2.0);
-    const DoubleDouble gamma = high == low
-                                   ? DoubleDouble(rotations >= DoubleDouble(low) ? 1.0 : 0.0)
-                                   : (rotations - low) / (DoubleDouble(high) - low);
-    if (gamma >= one) continue;
-    const DoubleDouble interpolated = w / factor;
-    w = interpolated + (std::max)(gamma, DoubleDouble(0)) * (w - interpolated);
+  if (factor == 1) return;
+  const Wide width = Wide(high) - low;
+  for (Wide& w : inv_freq) {
+    const Wide rotations = w * length / (wide_pi * 2.0);
+    const Wide above = rotations - low, below = Wide(high) - rotations;
+    const bool is_below_low = above < Wide(0);
+    if (!is_below_low && !(Wide(0) < below)) continue;
+    const Wide interpolated = w / factor;
+    // Both shares are made of the differences, for 1 - gamma would lose what is left near 1.
+    w = is_below_low ? interpolated : w * (above / width) + interpolated * (below / width);
   }
 }
 

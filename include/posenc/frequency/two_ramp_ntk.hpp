@@ -5,7 +5,7 @@
 #include <posenc/frequency/index_ramp.hpp>
 #include <posenc/frequency/ntk.hpp>
 
-#include <utility>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -17,6 +17,8 @@ struct TwoRampNtkScaling {
   double factor = 0;                ///< required, >= 1
   Index original_max_position = 0;  ///< required; the trained length L
 };
+
+static_assert(std::is_trivially_copyable_v<TwoRampNtkScaling>);
 
 POSENC_STABLE_END
 
@@ -36,11 +38,11 @@ inline Frequencies frequencies(const TwoRampNtkScaling& rule) {
     return detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position, fast,
                                       slow, true);
   };
-  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   auto slower = detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim);
   detail::blend(slower, detail::divided(inv_freq, rule.factor), ramp(1.25, 0.75));
   detail::blend(inv_freq, slower, ramp(16, 2));
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -3,6 +3,8 @@
 
 #include <posenc/frequency/frequencies.hpp>
 
+#include <type_traits>
+
 POSENC_STABLE_BEGIN
 
 /// The frequencies of RoFormer (arXiv 2104.09864, section 3.4.2); Hugging Face calls them
@@ -11,6 +13,8 @@ struct Unscaled {
   Index rotary_dim = 0;  ///< required; even
   double base = 0;       ///< required; "rope_theta", "freq_base": 10000, 500000, ...
 };
+
+static_assert(std::is_trivially_copyable_v<Unscaled>);
 
 POSENC_STABLE_END
 

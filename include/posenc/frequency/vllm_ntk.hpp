@@ -4,7 +4,7 @@
 #include <posenc/frequency/frequencies.hpp>
 
 #include <cmath>
-#include <utility>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -24,6 +24,9 @@ struct VllmMixedNtkScaling {
   double mixed_b = 0;    ///< required, in (0, 1000]
 };
 
+static_assert(std::is_trivially_copyable_v<VllmNtkScaling>);
+static_assert(std::is_trivially_copyable_v<VllmMixedNtkScaling>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -35,10 +38,10 @@ inline Frequencies frequencies(const VllmNtkScaling& rule) {
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
-  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
-  const auto slower = detail::power_law(rule.factor, rule.rotary_dim, rule.rotary_dim / 2 + 1);
+  auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+  const auto slower = detail::wide_power_law(rule.factor, rule.rotary_dim, rule.rotary_dim / 2 + 1);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] * slower[i + 1];
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 /// w_i' = w_i * exp(-ln(factor) * ((i + 1) / (rotary_dim / 2))^mixed_b), so that the last pair is
@@ -55,15 +58,14 @@ inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
                               rule.mixed_b);
   }
   const Index pairs = rule.rotary_dim / 2;
-  auto inv_freq = detail::power_law(rule.base, rule.rotary_dim, pairs);
-  const DoubleDouble log_factor = log(DoubleDouble(rule.factor));
+  auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, pairs);
+  const detail::Wide log_factor = log(detail::Wide(rule.factor));
   for (Index i = 0; i < pairs; ++i) {
-    const DoubleDouble share =
-        DoubleDouble(static_cast<double>(i + 1)) / static_cast<double>(pairs);
-    DoubleDouble& w = inv_freq[static_cast<std::size_t>(i)];
-    w = w * exp(-(log_factor * pow(share, rule.mixed_b)));
+    const auto share = detail::Wide(static_cast<double>(i + 1)) / static_cast<double>(pairs);
+    detail::Wide& w = inv_freq[static_cast<std::size_t>(i)];
+    w = w * exp(-(log_factor * exp(log(share) * rule.mixed_b)));
   }
-  return Frequencies(std::move(inv_freq));
+  return Frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -21,6 +22,7 @@ struct YarnScaling {
   double beta_fast = 32;            ///< pairs with more rotations in L keep their frequency
   double beta_slow = 1;             ///< pairs with fewer are divided by factor
   bool truncate = true;  ///< round the ramp's ends outward to whole pairs; gpt-oss does not
+  YarnCrossing crossing = YarnCrossing::Step;  ///< where the ramp's ends cross, projects differ
   /// The final multiplier of cos and sin; yarn_mscale(factor) if neither it nor mscale is given.
   std::optional<double> attention_factor = std::nullopt;
   /// DeepSeek: the multiplier is yarn_mscale(factor, mscale) / yarn_mscale(factor, mscale_all_dim).
@@ -30,6 +32,8 @@ struct YarnScaling {
   /// attention_factor: alone it divides cos and sin in vLLM, and not in Hugging Face.
   std::optional<double> mscale_all_dim = std::nullopt;
 };
+
+static_assert(std::is_trivially_copyable_v<YarnScaling>);
 
 POSENC_STABLE_END
 
@@ -45,13 +49,13 @@ inline DoubleDouble yarn_magnitude(DoubleDouble factor, double k = 1) {
 
 /// The power law, divided by factor along the ramp of a YarnScaling or DynamicYarnScaling.
 template <class Rule>
-std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, DoubleDouble factor) {
-  auto inv_freq = power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
+std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, const Wide& factor) {
+  auto inv_freq = wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   const auto interpolated = divided(inv_freq, factor);
   blend(inv_freq, interpolated,
         IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position, rule.beta_fast,
-                           rule.beta_slow, rule.truncate));
-  return inv_freq;
+                           rule.beta_slow, rule.truncate, rule.crossing));
+  return rounded(inv_freq);
 }
 
 inline void check_betas(const char* rule, double beta_fast, double beta_slow) {
@@ -99,8 +103,10 @@ inline double yarn_mscale(double factor, double k = 1) {
 
 /// w_i' = w_i (1 - rho_i) + w_i / factor * rho_i, rho_i = clamp((i - low) / (high - low), 0, 1),
 /// where low and high are the pair indices of beta_fast and beta_slow, clamped to [0, rotary_dim -
-/// 1] (as all code has it, not rotary_dim / 2 - 1), and high is at least low + 0.001. Factor 1
-/// gives the bits of Unscaled.
+/// 1] (as all code has it, not rotary_dim / 2 - 1), and high is at least low + 0.001, but where
+/// crossing says Backwards: there high may be less than low, which leaves all pairs unscaled where
+/// high < 0 and divides all of them by factor where low > rotary_dim - 1. Factor 1 gives the bits of
+/// Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const YarnScaling& rule) {
   constexpr auto name = "YarnScaling";

@@ -5,7 +5,10 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/gguf_architectures.hpp>
 #include <posenc/interop/gguf_file.hpp>
+#include <posenc/interop/gguf_known_keys.hpp>
+#include <posenc/interop/gguf_layers.hpp>
 #include <posenc/interop/gguf_rules.hpp>
+#include <posenc/interop/gguf_scores.hpp>
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
 
@@ -17,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,8 @@ struct GgufOptions {
   std::optional<PairingKind> pairing = std::nullopt;
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;  ///< of YaRN
 };
+
+static_assert(std::is_trivially_copyable_v<GgufOptions>);
 
 POSENC_STABLE_END
 
@@ -46,33 +52,35 @@ class GgufReader {
                         "' is unknown; name the pairing of its channels in the options to read it "
                         "as a plain rotary model");
     }
-    entry_ = known != nullptr ? *known : GgufArchitecture{{}, GgufMode::Neox};
+    is_known_ = known != nullptr;
+    entry_ = is_known_ ? *known : GgufArchitecture{{}, GgufMode::Neox};
     if (entry_.mode == GgufMode::None) {
       fail<ConfigError>(GgufKeys::function, "'", architecture, "' has no rotary encoding");
+    }
+    if (entry_.mode == GgufMode::Unsupported) {
+      fail<ConfigError>(GgufKeys::function, "'", architecture,
+                        "' is not supported: its layers, axes or scores are not those of a plain "
+                        "rotary model");
     }
     model_.model_type = std::move(architecture);
   }
 
   ModelSettings read() {
-    refuse_unknown_keys();
+    gguf_refuse_unknown_keys(keys_);
+    gguf_refuse_other_encodings(keys_);
+    check_switches();
     model_.trained_length = keys_.integer("context_length").value_or(0);
-    model_.softmax_scale = keys_.real("attention.scale");
-    const bool has_local_layers = keys_.integer("attention.sliding_window").value_or(0) > 0 &&
-                                  (entry_.local_period != 0 || keys_.has("rope.freq_base_swa"));
-    if (!has_local_layers) {
-      refuse_local_keys();
+    gguf_read_scores(keys_, entry_, model_);
+    if (!has_local_rotary()) {
       add_layer("", global_rotary());
     } else {
       add_layer("full_attention", global_rotary());
       add_layer("sliding_attention", local_rotary(model_.layers.front().rotary));
-      read_layer_types();
-    }
-    if (entry_.no_rope_period != 0) {
-      const Index layers = layer_count();
-      for (Index i = entry_.no_rope_period - 1; i < layers; i += entry_.no_rope_period) {
-        model_.layers_without_rotary.push_back(i);
+      for (const bool is_local : gguf_local_layers(keys_, entry_.local_period)) {
+        model_.layer_types.emplace_back(is_local ? "sliding_attention" : "full_attention");
       }
     }
+    model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
     validate(model_);
     return std::move(model_);
   }
@@ -82,38 +90,45 @@ class GgufReader {
     model_.layers.push_back({type, std::move(rotary)});
   }
 
-  /// Keys of rotary encoding that no rule below reads would be ignored in silence.
-  void refuse_unknown_keys() const {
-    constexpr std::string_view known[] = {"dimension_count",
-                                          "dimension_count_swa",
-                                          "dimension_sections",
-                                          "freq_base",
-                                          "freq_base_swa",
-                                          "scale",
-                                          "scale_linear",
-                                          "scaling.type",
-                                          "scaling.factor",
-                                          "scaling.original_context_length",
-                                          "scaling.finetuned",
-                                          "scaling.attn_factor",
-                                          "scaling.yarn_ext_factor",
-                                          "scaling.yarn_attn_factor",
-                                          "scaling.yarn_beta_fast",
-                                          "scaling.yarn_beta_slow",
-                                          "scaling.yarn_log_multiplier"};
-    const std::string prefix = keys_.full("rope.");
-    for (const std::string& key : keys_.file().keys(prefix)) {
-      const auto name = std::string_view(key).substr(prefix.size());
-      if (std::find(std::begin(known), std::end(known), name) == std::end(known)) {
-        fail<ConfigError>(GgufKeys::function, "the key ", key, " is unknown");
-      }
+  /// What switches the rotation off, for the model or for some of its layers.
+  void check_switches() const {
+    const bool finetuned = keys_.flag("rope.scaling.finetuned").value_or(true);
+    if (entry_.family == GgufFamily::Granite && !finetuned) {
+      keys_.refuse("rope.scaling.finetuned",
+                   "is false, which switches the rotary encoding of this architecture off");
+    }
+    if (entry_.family == GgufFamily::Baichuan && gguf_layer_count(keys_) != 32) {
+      keys_.refuse("block_count", "is " + std::to_string(gguf_layer_count(keys_)) +
+                                      ": of this architecture, models of 32 layers alone (7B) have "
+                                      "rotary encoding; those of 40 (13B) have ALiBi");
+    }
+    constexpr auto window = "attention.sliding_window",
+                   pattern = "attention.sliding_window_pattern";
+    if (entry_.scores == GgufScores::Llama4 && keys_.integer(window).value_or(1) == 0) {
+      keys_.refuse(window, "is 0: which layers are turned then is not sure");
+    }
+    if (!is_known_ && keys_.has(pattern)) {
+      keys_.refuse(pattern,
+                   "makes layers differ, and how is not known for an unknown architecture");
+    }
+    if (entry_.without != GgufWithout::LinearLayers && keys_.has("full_attention_interval")) {
+      keys_.refuse("full_attention_interval", "is not known for this architecture");
     }
   }
 
-  void refuse_local_keys() const {
-    for (const char* name : {"rope.freq_base_swa", "rope.dimension_count_swa"}) {
-      if (keys_.has(name)) keys_.refuse(name, "has no effect without attention.sliding_window");
+  /// Whether layers that see a window alone are turned in another way than global ones.
+  bool has_local_rotary() const {
+    const bool has_window = keys_.integer("attention.sliding_window").value_or(0) > 0;
+    bool has_keys = false;
+    for (const char* name :
+         {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa"}) {
+      if (!keys_.has(name)) continue;
+      if (!has_window) keys_.refuse(name, "has no effect without attention.sliding_window");
+      has_keys = true;
     }
+    const bool is_usual = entry_.family == GgufFamily::LocalUnscaled ||  //
+                          entry_.family == GgufFamily::Olmo2;
+    return has_window && (is_usual || has_keys);
   }
 
   PairingKind pairing() const {
@@ -213,34 +228,10 @@ class GgufReader {
     return mrope_chunked(sections);
   }
 
-  Index layer_count() const {
-    const Index layers = keys_.integer("block_count").value_or(0);
-    if (layers < 1 || layers > 65536) {
-      keys_.refuse("block_count", "must be given, and from 1 to 65536");
-    }
-    return layers;
-  }
-
-  void read_layer_types() {
-    const Index layers = layer_count();
-    constexpr auto name = "attention.sliding_window_pattern";
-    const auto pattern = keys_.integers(name);
-    const bool is_list = pattern && !keys_.file().is_number(keys_.full(name));
-    if (is_list && static_cast<Index>(pattern->size()) != layers) {
-      keys_.refuse(name, "must have one entry a layer");
-    }
-    const Index period = pattern && !is_list ? pattern->front() : entry_.local_period;
-    if (!is_list && period < 1) keys_.refuse(name, "must be given, and be positive");
-    for (Index i = 0; i < layers; ++i) {
-      const bool is_local =
-          is_list ? (*pattern)[static_cast<std::size_t>(i)] != 0 : i % period != period - 1;
-      model_.layer_types.emplace_back(is_local ? "sliding_attention" : "full_attention");
-    }
-  }
-
   GgufKeys keys_;
   GgufOptions options_;
   GgufArchitecture entry_{};
+  bool is_known_ = false;
   ModelSettings model_;
 };
 
@@ -248,11 +239,14 @@ class GgufReader {
 
 /// What a GGUF file says of the rotary encoding, as llama.cpp reads it: pairs as the architecture
 /// has them (weights of the Llama family are permuted to Interleaved), scaling by keys, by
-/// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short.
-///   Throws: ConfigError that names the key for an unknown architecture without options.pairing, an
-///           unknown type of scaling or key below <architecture>.rope, keys that contradict each
-///           other or whose meaning is not sure, a model without rotary encoding, and values out of
-///           range
+/// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short; and
+/// the scale, softcap and temperature of scores, by keys or by the architecture. Windows, sinks and
+/// numbers of heads are not told.
+///   Throws: ConfigError that names the key for an unknown architecture without options.pairing, one
+///           whose layers this reader does not know, an unknown type of scaling, an unknown key below
+///           <architecture>.rope or .attention or whose name elsewhere speaks of positions, keys that
+///           contradict each other or whose meaning is not sure, a model without rotary encoding, and
+///           values out of range
 inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {}) {
   auto architecture = file.text("general.architecture");
   if (!architecture) {

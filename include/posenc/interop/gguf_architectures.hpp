@@ -13,6 +13,7 @@ namespace detail {
 /// ggml's modes of rotation; a GGUF file does not tell which, its architecture implies it.
 enum class GgufMode {
   None,           ///< no rotary encoding
+  Unsupported,    ///< one that this reader does not know well enough
   Normal,         ///< Interleaved
   Neox,           ///< HalfRotate
   Mrope,          ///< HalfRotate, sections in chunks where the file has any
@@ -21,7 +22,7 @@ enum class GgufMode {
   NeoxOrMrope
 };
 
-/// What sets an architecture apart from plain ones.
+/// What sets an architecture's rotation apart from plain ones.
 enum class GgufFamily {
   Plain,
   Mla,       ///< rotary channels last in a head
@@ -29,124 +30,184 @@ enum class GgufFamily {
   Mistral3,  ///< yarn_log_multiplier is mscale_all_dim, and the softmax scale knows nothing of it
   GptOss,    ///< trained without rounding YaRN's ramp, which GGUF cannot say and llama.cpp does
   LocalUnscaled,  ///< scaling applies to global layers alone
-  Olmo2           ///< as well; attn_factor may be the final factor
+  Olmo2,          ///< as well; attn_factor may be the final factor
+  Granite,        ///< rope.scaling.finetuned switches the rotation on and off
+  Baichuan        ///< the number of layers tells rotary encoding from ALiBi
+};
+
+/// What an architecture does to scores, apart from head_dim^-1/2.
+enum class GgufScores {
+  Usual,
+  One,            ///< the scale is 1
+  Gemma2,         ///< a scale of its own in the largest model, and a softcap
+  Gemma3,         ///< a scale of its own in the largest model
+  Grok,           ///< a scale and a softcap of its own
+  Llama4,         ///< a temperature in layers without rotary encoding
+  Mistral3,       ///< a temperature that begins at the trained length
+  MistralLarge3,  ///< a temperature that begins at a length of its own
+};
+
+/// Which layers have no rotary encoding, beside those that have no heads.
+enum class GgufWithout {
+  None,
+  EveryFourth,
+  GlobalLayers,  ///< those that see more than a window
+  LinearLayers   ///< linear attention
 };
 
 struct GgufArchitecture {
   std::string_view name;
   GgufMode mode;
   GgufFamily family = GgufFamily::Plain;
-  Index local_period = 0;    ///< every local_period-th layer is global where the file does not tell
-  double local_base = 0;     ///< where the file does not tell; 0: the base of the global layers
-  Index no_rope_period = 0;  ///< every no_rope_period-th layer has no rotary encoding
+  GgufScores scores = GgufScores::Usual;
+  GgufWithout without = GgufWithout::None;
+  Index local_period = 0;  ///< every local_period-th layer is global where the file does not tell
+  double local_base = 0;   ///< where the file does not tell; 0: the base of the global layers
 };
 
 /// From llama.cpp's llama_model_rope_type() and the loaders of its models.
 inline constexpr std::array gguf_architectures = [] {
   using enum GgufMode;
-  using enum GgufFamily;
+  using Family = GgufFamily;
+  using Scores = GgufScores;
+  using Without = GgufWithout;
+  using Family::Baichuan, Family::DeepSeek, Family::GptOss, Family::Granite, Family::LocalUnscaled,
+      Family::Mla, Family::Olmo2, Family::Plain;
+  using Scores::Llama4, Scores::One, Scores::Usual;
+  using Without::EveryFourth, Without::GlobalLayers, Without::LinearLayers;
   return std::to_array<GgufArchitecture>({
+      {"afmoe", Unsupported},
       {"apertus", Neox},
       {"arcee", Normal},
       {"arctic", Normal},
-      {"baichuan", Normal},
+      {"arwkv7", None},
+      {"baichuan", Normal, Baichuan},
       {"bailingmoe", Normal},
       {"bailingmoe2", Neox},
+      {"bailingmoe3", Unsupported},
       {"bert", None},
       {"bitnet", Neox},
       {"bloom", None},
       {"chameleon", Normal},
       {"chatglm", Normal},
+      {"clip", Unsupported},
       {"codeshell", Neox},
       {"cogvlm", Neox},
-      {"cohere2", Normal, Plain, 0, 0, 4},
+      {"cohere2", Normal, Plain, Usual, GlobalLayers, 4},
+      {"cohere2moe", Unsupported},
       {"command-r", Normal},
       {"dbrx", Neox},
       {"deci", Normal},
       {"deepseek", Normal},
-      {"deepseek2", Normal, DeepSeek},
+      {"deepseek2", Normal, DeepSeek, Scores::MistralLarge3},
       {"deepseek2-ocr", Normal, DeepSeek},
       {"deepseek32", Normal, DeepSeek},
+      {"deepseek4", Unsupported},
+      {"dflash", Unsupported},
       {"dots1", Neox},
       {"dream", Neox},
+      {"eagle3", Unsupported},
       {"ernie4_5", Normal},
       {"ernie4_5-moe", Normal},
       {"eurobert", Neox},
       {"exaone", Neox},
+      {"exaone-moe", Unsupported},
+      {"exaone4", Unsupported},
       {"falcon", Neox},
       {"falcon-h1", Neox},
       {"gemma", Neox},
-      {"gemma-embedding", Neox, LocalUnscaled, 6, 10000},
-      {"gemma2", Neox},
-      {"gemma3", Neox, LocalUnscaled, 6, 10000},
-      {"gemma3n", Neox, LocalUnscaled, 5, 10000},
-      {"gemma4", Neox, LocalUnscaled, 6, 10000},
+      {"gemma-embedding", Neox, LocalUnscaled, Usual, Without::None, 6, 10000},
+      {"gemma2", Neox, Plain, Scores::Gemma2, Without::None, 2},
+      {"gemma3", Neox, LocalUnscaled, Scores::Gemma3, Without::None, 6, 10000},
+      {"gemma3n", Neox, LocalUnscaled, One, Without::None, 5, 10000},
+      {"gemma4", Neox, LocalUnscaled, One, Without::None, 6, 10000},
+      {"gemma4-assistant", Unsupported},
       {"glm-dsa", Normal, DeepSeek},
       {"glm4", NormalOrMrope},
       {"glm4moe", NeoxOrMrope},
-      {"gpt-oss", Neox, GptOss},
+      {"glm5-next", Unsupported},
+      {"gpt-oss", Neox, GptOss, Usual, Without::None, 2},
       {"gpt2", None},
+      {"gptj", Unsupported},
       {"gptneox", Neox},
-      {"granite", Normal},
-      {"granitemoe", Normal},
-      {"grok", Neox},
+      {"granite", Normal, Granite},
+      {"granitehybrid", Normal, Granite},
+      {"granitemoe", Normal, Granite},
+      {"grok", Neox, Plain, Scores::Grok},
       {"grovemoe", Neox},
       {"hunyuan-dense", Neox},
       {"hunyuan-moe", Neox},
+      {"hunyuan_vl", Unsupported},
       {"internlm2", Normal},
       {"jais", None},
       {"jais2", Neox},
+      {"jamba", None},
       {"jina-bert-v2", None},
       {"jina-bert-v3", Neox},
+      {"kimi-k3", Unsupported},
+      {"kimi-linear", None},
+      {"laguna", Unsupported},
       {"lfm2", Neox},
       {"lfm2moe", Neox},
       {"llada", Normal},
       {"llada-moe", Neox},
       {"llama", Normal},
-      {"llama4", Normal, Plain, 0, 0, 4},
+      {"llama4", Normal, Plain, Llama4, EveryFourth, 4},
       {"mamba", None},
       {"mamba2", None},
+      {"mimo2", Unsupported},
       {"minicpm", Normal},
       {"minicpm3", Neox, Mla},
       {"minimax-m2", Neox},
-      {"mistral3", Normal, Mistral3},
-      {"mistral4", Normal, DeepSeek},
+      {"minimax-m3", Unsupported},
+      {"mistral3", Normal, Family::Mistral3, Scores::Mistral3},
+      {"mistral4", Normal, DeepSeek, Scores::MistralLarge3},
+      {"modern-bert", Unsupported},
       {"mpt", None},
       {"nemotron", Neox},
+      {"nemotron_h", None},
+      {"nemotron_h_moe", None},
       {"neo-bert", Normal},
       {"nomic-bert", Neox},
       {"nomic-bert-moe", Neox},
       {"olmo", Normal},
-      {"olmo2", Neox, Olmo2, 4},
+      {"olmo2", Neox, Olmo2, Usual, Without::None, 4},
       {"olmoe", Neox},
       {"openelm", Neox},
       {"orion", Neox},
+      {"paddleocr", Unsupported},
       {"phi2", Neox},
       {"phi3", Neox},
       {"phimoe", Neox},
       {"plamo", Neox},
+      {"plamo2", Unsupported},
+      {"plamo3", Unsupported},
       {"plm", Normal, Mla},
       {"qwen", Neox},
       {"qwen2", Neox},
       {"qwen2moe", Neox},
       {"qwen2vl", Mrope},
       {"qwen3", Neox},
-      {"qwen35", Imrope},
-      {"qwen35moe", Imrope},
+      {"qwen35", Imrope, Plain, Usual, LinearLayers},
+      {"qwen35moe", Imrope, Plain, Usual, LinearLayers},
       {"qwen3moe", Neox},
-      {"qwen3next", Neox},
+      {"qwen3next", Neox, Plain, Usual, LinearLayers},
       {"qwen3vl", Imrope},
       {"qwen3vlmoe", Imrope},
       {"refact", None},
       {"rwkv6", None},
+      {"rwkv6qwen2", None},
       {"rwkv7", None},
       {"seed_oss", Neox},
-      {"smollm3", Normal, Plain, 0, 0, 4},
+      {"smallthinker", Unsupported},
+      {"smollm3", Normal, Plain, Usual, EveryFourth},
       {"stablelm", Neox},
       {"starcoder", None},
       {"starcoder2", Neox},
+      {"step35", Unsupported},
       {"t5", None},
       {"t5encoder", None},
+      {"wavtokenizer-dec", None},
       {"xverse", Normal},
   });
 }();

@@ -29,6 +29,8 @@ POSENC_BEGIN
 /// (strings above 4096 bytes, arrays above 4096 elements, arrays of strings) are stepped over: their
 /// keys are known, their values are not kept.
 ///   Throws: ConfigError that names the place or the key.
+///   Cost: linear in the size of the header, but for its keys, which are sorted; eight times its
+///         bytes at most are kept
 ///   Source: docs/gguf.md of ggml
 class GgufFile {
  public:
@@ -40,6 +42,12 @@ class GgufFile {
   /// Reads the header alone, and the rotary tensors: a model of any size.
   static GgufFile from_path(const std::filesystem::path& path) {
     detail::FileBytes source(path);
+    return GgufFile(source);
+  }
+
+  /// From anything that has size(), and read(at, n, out) as detail::SpanBytes has it.
+  template <class Bytes>
+  static GgufFile from_source(Bytes& source) {
     return GgufFile(source);
   }
 
@@ -188,7 +196,7 @@ class GgufFile {
         return cursor.template number<double>(what);
       case Type::UInt64: {
         const auto number = cursor.template number<std::uint64_t>(what);
-        if (number > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return {};
+        if (number > std::uint64_t{(std::numeric_limits<std::int64_t>::max)()}) return {};
         return static_cast<Index>(number);
       }
       case Type::Bool: {
@@ -287,7 +295,7 @@ class GgufFile {
     std::uint64_t elements = 1;
     for (std::uint32_t i = 0; i < axes; ++i) {
       const auto extent = cursor.template number<std::uint64_t>(what);
-      constexpr auto most = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+      constexpr auto most = std::uint64_t{(std::numeric_limits<std::int64_t>::max)()};
       if (extent != 0 && elements > most / extent) {
         detail::fail<ConfigError>(function, "the tensor ", name, " has more than 2^63 elements");
       }

@@ -98,6 +98,23 @@ inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, 
               "in the options");
 }
 
+/// llama.cpp derives the softmax scale of DeepSeek's models from the magnitude of cos and sin, which
+/// is what the model means only where that comes out as 1.
+inline void gguf_check_deepseek(const GgufKeys& keys, double all_dim, double attn_factor) {
+  constexpr auto multiplier = "rope.scaling.yarn_log_multiplier";
+  if (all_dim == 0) {
+    keys.refuse(multiplier,
+                "is missing or 0: versions of llama.cpp differ in what scores are then scaled by");
+  }
+  if (keys.full("") != "deepseek2." && std::abs(all_dim - 1) > 1e-5) {
+    keys.refuse(multiplier, "is not 0.1, and what it does then is not sure for this architecture");
+  }
+  if (attn_factor != 1) {
+    keys.refuse("rope.scaling.attn_factor",
+                "is not 1, which would scale scores of this architecture twice");
+  }
+}
+
 inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
                                 YarnScaling& rule) {
   const bool is_deepseek = context.family == GgufFamily::DeepSeek;
@@ -110,6 +127,7 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
 
   double own = yarn_mscale(rule.factor);
   const double attn_factor = keys.real("rope.scaling.attn_factor").value_or(1);
+  if (is_deepseek && rule.factor > 1) gguf_check_deepseek(keys, all_dim, attn_factor);
   const bool is_final = gguf_is_final(keys, context, attn_factor, own);
   // The file does not hold mscale: it equals mscale_all_dim in DeepSeek's models, and is 1 in
   // Mistral's.
@@ -130,6 +148,7 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   rule.beta_fast = keys.real("rope.scaling.yarn_beta_fast").value_or(rule.beta_fast);
   rule.beta_slow = keys.real("rope.scaling.yarn_beta_slow").value_or(rule.beta_slow);
   rule.truncate = context.family != GgufFamily::GptOss;
+  rule.crossing = YarnCrossing::Step;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
 }

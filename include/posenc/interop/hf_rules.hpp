@@ -83,6 +83,7 @@ inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   if (beta_fast != 0) rule.beta_fast = beta_fast;
   if (beta_slow != 0) rule.beta_slow = beta_slow;
   rule.truncate = keys.flag("truncate").value_or(true);
+  rule.crossing = YarnCrossing::Backwards;
 
   hf_only_neutral(keys, "extrapolation_factor", keys.real("extrapolation_factor"), 1.0);
   hf_only_neutral(keys, "apply_yarn_scaling", keys.flag("apply_yarn_scaling"), true);
@@ -162,6 +163,7 @@ inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRuleContext& con
   DynamicYarnScaling rule{.rotary_dim = context.rotary_dim, .base = context.base};
   rule.original_max_position = hf_original_length(keys, context, false);
   if (keys.flag("finetuned").value_or(false)) rule.finetuned_max_position = context.max_position;
+  rule.crossing = YarnCrossing::Backwards;
   keys.real("factor");  // how far the model was tuned to; the length takes its place
   return rule;
 }
@@ -212,7 +214,7 @@ inline RotaryRule hf_rule_of_type(const std::string& type, const JsonKeys& keys,
 ///   Throws: ConfigError for an unknown type, and for every key that the type does not have.
 inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
   RotaryRule rule = hf_rule_of_type(hf_rope_type(keys, context), keys, context);
-  keys.refuse_unread([](const std::string&) { return true; });
+  keys.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
   return rule;
 }
 

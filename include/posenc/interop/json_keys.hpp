@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/json_parser.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,9 @@ class JsonKeys {
     const auto at = object_.find(key);
     return at == object_.end() || at->is_null() ? nullptr : &*at;
   }
+
+  /// Whether the key is there, be it null.
+  bool has(const std::string& key) const { return object_.contains(key); }
 
   std::optional<double> real(const std::string& key) const {
     return get<double>(key, "a finite number");
@@ -90,11 +94,21 @@ class JsonKeys {
     fail<ConfigError>(function, "'", key, "' in ", name_, " ", why);
   }
 
-  /// Refuses the first key that has a value, was not read, and may be meant for us.
-  template <class IsOurs>
-  void refuse_unread(const IsOurs& is_ours) const {
+  /// The first value that is there under one of several names, which need not agree.
+  std::optional<Index> first_integer(std::initializer_list<const char*> keys) const {
+    std::optional<Index> found;
+    for (const char* key : keys) {
+      const auto value = integer(key);
+      if (!found) found = value;
+    }
+    return found;
+  }
+
+  /// Refuses the first key that has a value, was not read, and may not be ignored.
+  template <class MayIgnore>
+  void refuse_unread(const MayIgnore& may_ignore) const {
     for (const auto& [key, value] : object_.items()) {
-      if (!value.is_null() && read_.count(key) == 0 && is_ours(key)) {
+      if (!value.is_null() && read_.count(key) == 0 && !may_ignore(key, value)) {
         refuse(key, "is unknown, or has no effect with the other settings");
       }
     }
@@ -114,7 +128,7 @@ class JsonKeys {
     } else {
       if (value.is_number_unsigned()) {
         const auto number = value.get<std::uint64_t>();
-        if (number <= std::uint64_t{std::numeric_limits<Index>::max()}) {
+        if (number <= std::uint64_t{(std::numeric_limits<Index>::max)()}) {
           return static_cast<Index>(number);
         }
       } else if (value.is_number_integer()) {
@@ -158,26 +172,11 @@ class JsonKeys {
   mutable std::set<std::string> read_;
 };
 
-/// Any text: what is not JSON, nests so deeply that no configuration does, or has two values for one
-/// key is an error.
+/// Any text, in linear time.
+///   Throws: ConfigError that tells line and column, for what is not JSON, nests more than 64 deep, or
+///           has two values for one key
 inline nlohmann::json parse_json(std::string_view text) {
-  constexpr int deepest = 64;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto check = [&keys](int depth, nlohmann::json::parse_event_t event,
-                             nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (depth > deepest) fail<ConfigError>(JsonKeys::function, "the text nests too deeply");
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      fail<ConfigError>(JsonKeys::function, "the key '", parsed.get<std::string>(),
-                        "' occurs twice in one object");
-    }
-    return true;
-  };
-  auto parsed = nlohmann::json::parse(text, check, false);
-  if (parsed.is_discarded()) fail<ConfigError>(JsonKeys::function, "the text is not JSON");
-  return parsed;
+  return JsonParser(JsonKeys::function, text).parse();
 }
 
 }  // namespace detail

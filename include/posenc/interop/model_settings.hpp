@@ -6,6 +6,9 @@
 #include <posenc/interop/rotary_settings.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +23,26 @@ struct LayerRotary {
   RotarySettings rotary = {};  ///< required
 };
 
-/// What a model's file says of its rotary encoding.
+/// How a query's temperature grows with its position p, counted from 0.
+enum class QueryTemperatureFormula {
+  LogFloor,  ///< 1 + scale * ln(1 + floor((p + offset) / length)): Llama 4, Ministral 3
+  LogN       ///< larger(1, ln(p + 1) / ln(length)): Qwen 1
+};
+
+/// A factor of the queries, after their rotation, that depends on the position alone. Carried as the
+/// file has it: nothing in this library multiplies by it yet.
+struct QueryTemperature {
+  QueryTemperatureFormula formula = QueryTemperatureFormula::LogFloor;
+  double scale = 0;                  ///< of LogFloor
+  double length = 0;                 ///< > 0; Llama 4's floor_scale, Ministral's trained length
+  Index offset = 0;                  ///< 1 in Llama 4
+  bool only_without_rotary = false;  ///< layers that turn nothing have it, the others have not
+
+  friend bool operator==(const QueryTemperature&, const QueryTemperature&) = default;
+};
+
+/// What a model's file says of its rotary encoding, and of the scores that its queries and keys make.
+/// Windows are not in it: they hide keys and change no score.
 struct ModelSettings {
   std::string model_type = {};                ///< Hugging Face's model_type, or GGUF's architecture
   std::vector<LayerRotary> layers = {};       ///< required; one a type of layer
@@ -28,12 +50,28 @@ struct ModelSettings {
   std::vector<Index> layers_without_rotary = {};       ///< sorted; these layers turn nothing
   std::vector<std::string> types_without_rotary = {};  ///< nor do layers of these types
   Index trained_length = 0;  ///< tokens that the file says the model is made for; 0 if it does not
-  /// What the file says that scores are multiplied with, where that is not head_dim^-1/2. The
-  /// frequencies' softmax_scale_multiplier() comes on top.
+  /// What the model multiplies scores with, where that is not head_dim^-1/2. The frequencies'
+  /// softmax_scale_multiplier() comes on top; softmax_scale(model) is the product.
   std::optional<double> softmax_scale = std::nullopt;
+  /// Scores s become softcap * tanh(s / softcap) before the mask; nullopt where they stay as they are.
+  std::optional<double> softcap = std::nullopt;
+  std::optional<QueryTemperature> query_temperature = std::nullopt;
 };
 
 namespace detail {
+
+// Bounds on what a file can multiply: whoever reads one knows no more of its frequencies than this.
+constexpr std::size_t most_layer_types = 64;
+constexpr Index most_head_channels = Index{1} << 18;  ///< head_dim of all types of layers together
+
+/// One type more must fit; to be asked before its axes and divisors are read.
+inline void check_layer_types(std::size_t types) {
+  if (types > most_layer_types) {
+    fail<ConfigError>("ModelSettings", "there are ", static_cast<Index>(types),
+                      " types of layers; at most ", static_cast<Index>(most_layer_types),
+                      " may be");
+  }
+}
 
 inline std::string list_of_types(const ModelSettings& model) {
   std::string list;
@@ -63,6 +101,58 @@ inline const RotarySettings& rotary(const ModelSettings& model) {
                               detail::list_of_types(model));
   }
   return model.layers.front().rotary;
+}
+
+namespace detail {
+
+inline double softmax_scale(const ModelSettings& model, const RotarySettings& settings) {
+  const double own =
+      model.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(settings.head_dim)));
+  // No rule's multiplier depends on the length.
+  return own * frequencies(settings, 1).softmax_scale_multiplier();
+}
+
+}  // namespace detail
+
+/// The whole number that attention multiplies scores with before the softmax: the model's own scale
+/// or head_dim^-1/2, times the multiplier of the frequencies (DeepSeek's squared mscale). The factor
+/// of cosine and sine (attention_factor) is not in it, since the rotation has it.
+///   Throws: ConfigError where it differs between the types of layers, and as frequencies() does
+inline double softmax_scale(const ModelSettings& model) {
+  if (model.layers.empty()) {
+    detail::fail<ConfigError>("softmax_scale", "layers must be given, but there are none");
+  }
+  const double scale = detail::softmax_scale(model, model.layers.front().rotary);
+  for (const LayerRotary& layer : model.layers) {
+    const double other = detail::softmax_scale(model, layer.rotary);
+    if (other != scale) {
+      detail::fail<ConfigError>("softmax_scale", "it is ", scale, " and ", other,
+                                " by type of layer; name one of ", detail::list_of_types(model));
+    }
+  }
+  return scale;
+}
+
+/// The same for the layers of one type, also of one that turns nothing but attends.
+///   Throws: ConfigError for a type that the model does not have, or without a softmax (linear
+///           attention, convolutions)
+inline double softmax_scale(const ModelSettings& model, std::string_view layer_type) {
+  for (const LayerRotary& layer : model.layers) {
+    if (layer.layer_type == layer_type) return detail::softmax_scale(model, layer.rotary);
+  }
+  constexpr std::string_view with_softmax[] = {"full_attention", "sliding_attention",
+                                               "chunked_attention", "self_attention",
+                                               "cross_attention"};
+  const auto is_type = [layer_type](std::string_view type) { return type == layer_type; };
+  const bool attends =
+      std::any_of(std::begin(with_softmax), std::end(with_softmax), is_type) &&
+      (std::any_of(model.layer_types.begin(), model.layer_types.end(), is_type) ||
+       std::any_of(model.types_without_rotary.begin(), model.types_without_rotary.end(), is_type));
+  if (!attends) {
+    detail::fail<ConfigError>("softmax_scale", "no layers of the type '", layer_type,
+                              "' with a softmax, but ", detail::list_of_types(model));
+  }
+  return softmax_scale(model);
 }
 
 /// The settings of one layer, counted from 0; nullptr for a layer that turns nothing.
@@ -98,13 +188,41 @@ inline AnyRope rope(const ModelSettings& model, Index length,
   return rope(rotary(model), length, policy);
 }
 
-/// Checks the settings of all types of layers.
+/// Checks the settings of all types of layers, and what is said of scores. There may be at most 64
+/// types, whose widths of a head add up to at most 2^18.
 ///   Throws: ConfigError.
+///   Cost: evaluates each rule once
 inline void validate(const ModelSettings& model) {
   if (model.layers.empty()) detail::fail<ConfigError>("ModelSettings", "layers must be given");
+  detail::check_layer_types(model.layers.size());
+  Index channels = 0;
+  for (const LayerRotary& layer : model.layers) {
+    validate(layer.rotary);
+    channels += layer.rotary.head_dim;  // at most 2^16 each
+  }
+  if (channels > detail::most_head_channels) {
+    detail::fail<ConfigError>("ModelSettings", "the heads of all types of layers have ", channels,
+                              " channels together; at most ", detail::most_head_channels,
+                              " may be");
+  }
   for (const LayerRotary& layer : model.layers) {
     // Only evaluating a rule checks all of its fields.
     frequencies(layer.rotary, 1);
+  }
+  const auto check = [](const char* field, const std::optional<double>& value) {
+    if (value && !(*value > 0 && std::isfinite(*value))) {
+      detail::fail<ConfigError>("ModelSettings", field, " must be finite and positive but is ",
+                                *value);
+    }
+  };
+  check("softmax_scale", model.softmax_scale);
+  check("softcap", model.softcap);
+  if (const auto& t = model.query_temperature) {
+    check("the length of query_temperature", t->length);
+    if (!std::isfinite(t->scale)) {
+      detail::fail<ConfigError>("ModelSettings", "the scale of query_temperature must be finite ",
+                                "but is ", t->scale);
+    }
   }
 }
 

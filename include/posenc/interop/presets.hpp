@@ -12,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,9 @@
 // authors' own checkpoints pair channels otherwise, a line says so. Each is what read_hf_config
 // makes of the model's config.json.
 //
-// How sure a preset is, all() tells; for those that it leaves out, [read], [partly] or [memory] after
-// the model's name, as PresetStatus has them.
+// Each was checked against a copy of the model's file, or, where none was at hand, against the code
+// that is named; all() says which, and for those that it leaves out, the line above them. [read] and
+// [partly] are PresetStatus.
 
 POSENC_STABLE_BEGIN
 
@@ -37,6 +39,8 @@ struct LearnedTable {
   Index dim = 0;
   LearnedConfig config = {};
 };
+
+static_assert(std::is_trivially_copyable_v<LearnedTable>);
 
 POSENC_STABLE_END
 
@@ -151,10 +155,10 @@ inline ModelSettings chatglm2_6b() {
                        Unscaled{.rotary_dim = 64, .base = 10000}, 32768);
 }
 
-/// GLM-4-9B: as ChatGLM2.
+/// GLM-4-9B, the base model: as ChatGLM2. The chat model's base is 500 times as large.
 inline ModelSettings glm4_9b() {
-  return detail::alike("glm", PairingKind::Interleaved, 128,
-                       Unscaled{.rotary_dim = 64, .base = 10000}, 131072);
+  return detail::alike("chatglm", PairingKind::Interleaved, 128,
+                       Unscaled{.rotary_dim = 64, .base = 10000}, 8192);
 }
 
 /// Llama-2-7B; Interleaved in Meta's checkpoint and in GGUF files, as for all Llamas.
@@ -179,7 +183,7 @@ inline ModelSettings mistral_7b_v0_1() {
   return detail::half("mistral", 128, Unscaled{.rotary_dim = 128, .base = 10000}, 32768);
 }
 
-/// Mistral-7B v0.2 and later.
+/// Mistral-7B v0.2 and v0.3.
 inline ModelSettings mistral_7b_v0_2() {
   return detail::half("mistral", 128, Unscaled{.rotary_dim = 128, .base = 1000000}, 32768);
 }
@@ -209,15 +213,15 @@ inline AnyRope qwen2_vl_vision_tower() {
   return AnyRope(PairingKind::HalfRotate, qwen2_vl_vision({.head_dim = 80, .base = 10000}));
 }
 
-/// Qwen3-VL-8B, its text model: the base from memory.
+/// Qwen3-VL, 2B to 8B, its text model.
 inline ModelSettings qwen3_vl_8b() {
   return detail::alike("qwen3_vl_text", PairingKind::HalfRotate, 128,
                        Unscaled{.rotary_dim = 128, .base = 5000000}, 262144,
                        mrope_interleaved({24, 20, 20}, MropeTail::Time));
 }
 
-/// Phi-3-mini-128k [partly]: the two lists of 48 divisors are those of its config.json.
-/// configuration_phi3.py
+/// Phi-3-mini-128k [read]: the two lists of 48 divisors are those of its config.json.
+/// configuration_phi3.py; a copy of its config.json
 inline ModelSettings phi3_mini_128k(std::vector<double> short_factor,
                                     std::vector<double> long_factor) {
   return detail::half("phi3", 96,
@@ -230,7 +234,7 @@ inline ModelSettings phi3_mini_128k(std::vector<double> short_factor,
                       131072);
 }
 
-/// DeepSeek-V2 and -V2-Lite; scores are multiplied with softmax_scale_multiplier() on top of
+/// DeepSeek-V2-Lite; scores are multiplied with softmax_scale_multiplier() on top of
 /// 192^-1/2.
 inline ModelSettings deepseek_v2() { return detail::deepseek("deepseek_v2", 0.707); }
 
@@ -252,6 +256,7 @@ inline ModelSettings gpt_oss() {
 inline ModelSettings gemma2_9b() {
   auto model = detail::half("gemma2", 256, Unscaled{.rotary_dim = 256, .base = 10000}, 8192);
   model.softmax_scale = 1.0 / 16;
+  model.softcap = 50;
   return model;
 }
 
@@ -259,6 +264,7 @@ inline ModelSettings gemma2_9b() {
 inline ModelSettings gemma2_27b() {
   auto model = detail::half("gemma2", 128, Unscaled{.rotary_dim = 128, .base = 10000}, 8192);
   model.softmax_scale = 1.0 / 12;  // (4608 / 32)^-1/2
+  model.softcap = 50;
   return model;
 }
 
@@ -267,13 +273,21 @@ inline ModelSettings gemma3_1b() {
   return detail::gemma3(26, Unscaled{.rotary_dim = 256, .base = 1000000}, 32768);
 }
 
-/// Gemma-3-4B: the factor of the global layers from memory.
+/// Gemma-3-4B.
 inline ModelSettings gemma3_4b() {
   return detail::gemma3(34, LinearScaling{.rotary_dim = 256, .base = 1000000, .factor = 8}, 131072);
 }
 
-/// Gemma-4's text models: global layers have wider heads of which few pairs turn.
+/// Gemma-4's text models, 30 layers (26B-A4B), 42 (E4B) or 60 (31B): global layers have wider heads of
+/// which few pairs turn, and the last layer is one. Other numbers make models of the same kind.
+///   Throws: ConfigError for less than 1 layer, and for the 35 of E2B, whose pattern is another
 inline ModelSettings gemma4(Index layers) {
+  if (layers < 1 || layers > 65536 || layers == 35) {
+    posenc::detail::fail<ConfigError>("presets::gemma4",
+                                      "layers must be 30, 42, 60, or those of a model of your own, "
+                                      "but are ",
+                                      layers);
+  }
   const RotarySettings local{.rule = Unscaled{.rotary_dim = 256, .base = 10000},
                              .pairing = PairingKind::HalfRotate,
                              .head_dim = 256};
@@ -281,7 +295,11 @@ inline ModelSettings gemma4(Index layers) {
   global.head_dim = 512;
   global.rule =
       ProportionalScaling{.head_dim = 512, .base = 1000000, .partial_rotary_factor = 0.25};
-  return detail::local_and_global("gemma4_text", global, local, layers, 6, 131072);
+  auto model = detail::local_and_global("gemma4_text", global, local, layers, 6,
+                                        layers == 42 ? 131072 : 262144);
+  model.layer_types.back() = "full_attention";
+  model.softmax_scale = 1;
+  return model;
 }
 
 /// OLMo-7B.
@@ -289,42 +307,45 @@ inline ModelSettings olmo_7b() {
   return detail::half("olmo", 128, Unscaled{.rotary_dim = 128, .base = 10000}, 2048);
 }
 
-/// OLMo-2-7B.
-inline ModelSettings olmo2_7b() {
+/// OLMo-2-1B.
+inline ModelSettings olmo2_1b() {
   return detail::half("olmo2", 128, Unscaled{.rotary_dim = 128, .base = 500000}, 4096);
 }
 
 /// All of the above whose settings are complete in themselves.
 inline std::vector<RotaryPreset> all() {
   using enum PresetStatus;
-  return {{"gptj_6b", Read, "models/gptj", gptj_6b()},
-          {"gpt_neox_20b", Read, "models/gpt_neox/configuration_gpt_neox.py", gpt_neox_20b()},
-          {"pythia_70m", Memory, "", pythia(64)},
-          {"pythia_6_9b", Memory, "", pythia(128)},
-          {"chatglm_6b", Read, "THUDM's modeling_chatglm.py", chatglm_6b()},
-          {"chatglm2_6b", Partly, "models/glm/modeling_glm.py", chatglm2_6b()},
-          {"glm4_9b", Partly, "models/glm/modeling_glm.py", glm4_9b()},
-          {"llama2_7b", Read, "torchtune llama2", llama2_7b()},
-          {"llama3_8b", Read, "torchtune llama3", llama3_8b()},
-          {"llama3_1_8b", Read, "torchtune llama3_1", llama3_1_8b()},
-          {"llama3_2_1b", Read, "torchtune llama3_2", llama3_2_1b()},
-          {"llama3_2_3b", Read, "torchtune llama3_2", llama3_2_3b()},
-          {"mistral_7b_v0_1", Read, "torchtune mistral", mistral_7b_v0_1()},
-          {"mistral_7b_v0_2", Memory, "", mistral_7b_v0_2()},
-          {"qwen2_5_7b", Read, "torchtune qwen2_5", qwen2_5_7b()},
-          {"qwen2_5_7b_yarn", Memory, "", qwen2_5_7b_yarn()},
-          {"qwen2_vl_7b", Read, "models/qwen2_vl", qwen2_vl_7b()},
-          {"qwen3_vl_8b", Partly, "models/qwen3_vl", qwen3_vl_8b()},
-          {"deepseek_v2", Read, "published configurations", deepseek_v2()},
-          {"deepseek_v3", Read, "published configurations", deepseek_v3()},
-          {"gpt_oss", Read, "published configurations", gpt_oss()},
-          {"gemma2_9b", Read, "gemma.cpp gemma/configs.cc", gemma2_9b()},
-          {"gemma2_27b", Read, "gemma.cpp gemma/configs.cc", gemma2_27b()},
-          {"gemma3_1b", Read, "gemma.cpp gemma/configs.cc", gemma3_1b()},
-          {"gemma3_4b", Partly, "configuration_gemma3.py", gemma3_4b()},
-          {"gemma4", Partly, "modeling_rope_utils.py", gemma4(30)},
-          {"olmo_7b", Read, "configuration_olmo.py", olmo_7b()},
-          {"olmo2_7b", Memory, "", olmo2_7b()}};
+  constexpr auto file = "a copy of its config.json";
+  return {
+      {"gptj_6b", Read, file, gptj_6b()},
+      {"gpt_neox_20b", Read, "models/gpt_neox, the class's defaults", gpt_neox_20b()},
+      {"pythia_70m", Partly, "quoted sizes; config.json of 14M and 6.9B", pythia(64)},
+      {"pythia_6_9b", Read, file, pythia(128)},
+      {"chatglm_6b", Read, "THUDM's modeling_chatglm.py; an abridged config.json", chatglm_6b()},
+      {"chatglm2_6b", Read, file, chatglm2_6b()},
+      {"glm4_9b", Read, file, glm4_9b()},
+      {"llama2_7b", Read, file, llama2_7b()},
+      {"llama3_8b", Read, "torchtune llama3", llama3_8b()},
+      {"llama3_1_8b", Read, file, llama3_1_8b()},
+      {"llama3_2_1b", Read, file, llama3_2_1b()},
+      {"llama3_2_3b", Read, file, llama3_2_3b()},
+      {"mistral_7b_v0_1", Read, file, mistral_7b_v0_1()},
+      {"mistral_7b_v0_2", Partly, "a copy of v0.3's config.json", mistral_7b_v0_2()},
+      {"qwen2_5_7b", Read, "torchtune qwen2_5; config.json of the instruct model", qwen2_5_7b()},
+      {"qwen2_5_7b_yarn", Read, "a copy of its config.json with the model card's YaRN",
+       qwen2_5_7b_yarn()},
+      {"qwen2_vl_7b", Partly, "models/qwen2_vl; config.json of 2B", qwen2_vl_7b()},
+      {"qwen3_vl_8b", Partly, "config.json of 2B and 30B-A3B; quoted sizes", qwen3_vl_8b()},
+      {"deepseek_v2", Read, "a copy of V2-Lite's config.json", deepseek_v2()},
+      {"deepseek_v3", Read, file, deepseek_v3()},
+      {"gpt_oss", Read, file, gpt_oss()},
+      {"gemma2_9b", Read, file, gemma2_9b()},
+      {"gemma2_27b", Read, "gemma.cpp gemma/configs.cc; maxtext's settings", gemma2_27b()},
+      {"gemma3_1b", Read, file, gemma3_1b()},
+      {"gemma3_4b", Partly, "quoted sizes; config.json of 27B", gemma3_4b()},
+      {"gemma4", Read, "a copy of 26B-A4B's config.json", gemma4(30)},
+      {"olmo_7b", Read, "models/olmo, the class's defaults", olmo_7b()},
+      {"olmo2_1b", Partly, "quoted sizes", olmo2_1b()}};
 }
 
 // Other encodings.
@@ -335,10 +356,10 @@ inline SinusoidalConfig transformer_base() {
   return {.model_dim = 512, .layout = SinusoidalLayout::Interleaved};
 }
 
-/// BERT-base [memory].
+/// BERT-base [read]. Sizes of a published list
 inline LearnedTable bert_base() { return {.rows = 512, .dim = 768}; }
 
-/// GPT-2 [memory].
+/// GPT-2 [read]. Sizes of a published list
 inline LearnedTable gpt2() { return {.rows = 1024, .dim = 768}; }
 
 /// OPT [read]: 2048 positions and two rows before them; dim is that of the model's width.
@@ -352,17 +373,11 @@ inline LearnedTable opt(Index dim) {
 inline T5BiasConfig t5_encoder() { return {.direction = T5Direction::Bidirectional}; }
 inline T5BiasConfig t5_decoder() { return {.direction = T5Direction::Causal}; }
 
-/// BLOOM-176B [read]: the number of heads from memory. models/bloom/modeling_bloom.py
+/// BLOOM-176B [read]. models/bloom/modeling_bloom.py; quoted sizes
 inline AlibiConfig bloom_176b() { return {.heads = 112, .form = AlibiForm::Causal}; }
 
-/// MPT-7B [read]: the number of heads from memory. models/mpt
+/// MPT-7B [read]. models/mpt; a copy of its config.json
 inline AlibiConfig mpt_7b() { return {.heads = 32, .form = AlibiForm::Causal, .max_bias = 8}; }
-
-/// Falcon-RW-1B [read]: sizes from memory; the bias is scaled with the scores. The model rounds its
-/// slopes to bfloat16, as this does not. models/falcon/modeling_falcon.py
-inline AlibiConfig falcon_rw_1b() {
-  return {.heads = 32, .form = AlibiForm::Causal, .scale = 1.0 / 8};
-}
 
 }  // namespace presets
 POSENC_END

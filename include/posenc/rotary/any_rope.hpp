@@ -4,26 +4,95 @@
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
+#include <posenc/rotary/rotary_calls.hpp>
+#include <posenc/rotary/rotation_table.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <array>
+#include <concepts>
+#include <cstddef>
 #include <initializer_list>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
 POSENC_BEGIN
 
+/// cos and sin as AnyRope::table() makes them: a RotationTable whose pairing is known at run time only.
+/// Everything is as RotationTable says; one branch a call is all that it costs.
+template <std::floating_point Real>
+class AnyRotationTable : public detail::TableCalls<AnyRotationTable<Real>, Real> {
+ public:
+  using Variant = std::variant<RotationTable<Interleaved, Real>, RotationTable<HalfRotate, Real>,
+                               ChatGlmRotationTable<Real>>;
+
+  template <class Pairing>
+  AnyRotationTable(RotationTable<Pairing, Real> table)  // NOLINT: every table is one
+      : table_(std::move(table)) {}
+
+  /// Calls f with the table that is held.
+  template <class F>
+  decltype(auto) visit(F&& f) const {
+    return std::visit(std::forward<F>(f), table_);
+  }
+
+  /// Batch rows; 1 serves every batch.
+  Index batch() const noexcept {
+    return visit([](const auto& table) { return table.batch(); });
+  }
+  Index seq() const noexcept {
+    return visit([](const auto& table) { return table.seq(); });
+  }
+  Index rotary_dim() const noexcept {
+    return visit([](const auto& table) { return table.rotary_dim(); });
+  }
+  Index rotary_offset() const noexcept {
+    return visit([](const auto& table) { return table.rotary_offset(); });
+  }
+  double attention_factor() const noexcept {
+    return visit([](const auto& table) { return table.attention_factor(); });
+  }
+  /// m cos, [B or 1, S, rotary_dim / 2].
+  EmbeddingsView<const Real> cos() const noexcept {
+    return visit([](const auto& table) { return table.cos(); });
+  }
+  /// m sin, [B or 1, S, rotary_dim / 2].
+  EmbeddingsView<const Real> sin() const noexcept {
+    return visit([](const auto& table) { return table.sin(); });
+  }
+
+ private:
+  template <class, std::floating_point>
+  friend class detail::TableCalls;
+
+  template <detail::Written T, std::size_t Count, class Device>
+  void apply(detail::RotaryCall call, const Device& device,
+             const std::array<detail::Rotated<T>, Count>& tensors) const {
+    visit([&](const auto& table) {
+      detail::TableCalls<AnyRotationTable, Real>::template apply_to<T, Count>(table, call, device,
+                                                                              tensors);
+    });
+  }
+
+  Variant table_;
+};
+
 /// A rope whose pairing is known at run time only, as where a model file tells it: holds a
 /// Rope<Interleaved>, a Rope<HalfRotate> or a ChatGlmRope, gives its bits, and is a RotaryEncoding.
-/// Everything is as Rope says; one branch a call is all that it costs.
-class AnyRope {
+/// Everything is as Rope says, whose every call works here; one branch a call is all that it costs. Of
+/// ChatGLM's rope, frequencies() are those of one half.
+class AnyRope : public detail::RotaryCalls<AnyRope> {
  public:
   using Variant = std::variant<Rope<Interleaved>, Rope<HalfRotate>, ChatGlmRope>;
 
@@ -37,60 +106,36 @@ class AnyRope {
       : AnyRope(pairing, std::move(axial.frequencies), rotary_offset, std::move(axial.axes),
                 policy) {}
 
+  template <FrequencyRule Rule>
+  AnyRope(PairingKind pairing, const Rule& rule, Index rotary_offset = 0, PairAxes axes = {},
+          AnglePolicy policy = AnglePolicy::Exact)
+      : AnyRope(pairing, detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
+
   template <class Pairing>
   AnyRope(Rope<Pairing> rope) : rope_(std::move(rope)) {}  // NOLINT: every Rope is an AnyRope
   AnyRope(ChatGlmRope rope) : rope_(std::move(rope)) {}    // NOLINT: and so is this
 
-  /// Calls f with the rope that is held, to make a RotationTable or to call what is not here.
+  /// Calls f with the rope that is held, whose type tells the pairing.
   template <class F>
   decltype(auto) visit(F&& f) const {
     return std::visit(std::forward<F>(f), rope_);
   }
 
-  /// x <- m R x in place.
-  template <Scalar T>
-  void rotate(HeadsView<T> x, const Positions& positions) const {
-    visit([&](const auto& rope) { rope.rotate(x, positions); });
-  }
-
-  /// out <- m R x; out is x itself or shares no memory with it.
-  template <Scalar T>
-  void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
-                   const Positions& positions) const {
-    visit([&](const auto& rope) { rope.rotate_into(x, out, positions); });
-  }
-
-  /// x <- m R^T x.
-  template <Scalar T>
-  void adjoint(HeadsView<T> x, const Positions& positions) const {
-    visit([&](const auto& rope) { rope.adjoint(x, positions); });
-  }
-
-  /// x <- R^T x / m.
-  template <Scalar T>
-  void inverse(HeadsView<T> x, const Positions& positions) const {
-    visit([&](const auto& rope) { rope.inverse(x, positions); });
-  }
-
-  // The RotaryEncoding concept.
-  template <Scalar T>
-  void rotate_queries(HeadsView<T> q, const Positions& positions) const {
-    rotate(q, positions);
-  }
-  template <Scalar T>
-  void rotate_keys(HeadsView<T> k, const Positions& positions) const {
-    rotate(k, positions);
-  }
-  template <Scalar T>
-  void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
-    adjoint(grad_q, positions);
-  }
-  template <Scalar T>
-  void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
-    adjoint(grad_k, positions);
-  }
   double softmax_scale_multiplier() const noexcept {
     return visit([](const auto& rope) { return rope.softmax_scale_multiplier(); });
+  }
+
+  /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
+  /// pass.
+  template <std::floating_point Real>
+  AnyRotationTable<Real> table(const Positions& positions) const {
+    return table<Real>(detail::CallingThread(), positions);
+  }
+  template <std::floating_point Real, class Device>
+  AnyRotationTable<Real> table(const Device& device, const Positions& positions) const {
+    return visit([&](const auto& rope) -> AnyRotationTable<Real> {
+      return rope.template table<Real>(device, positions);
+    });
   }
 
   const Frequencies& frequencies() const noexcept {
@@ -102,12 +147,34 @@ class AnyRope {
   Index rotary_offset() const noexcept {
     return visit([](const auto& rope) { return rope.rotary_offset(); });
   }
+  AnglePolicy angle_policy() const noexcept {
+    return visit([](const auto& rope) { return rope.angle_policy(); });
+  }
+  const PairAxes& axes() const noexcept {
+    return visit([](const auto& rope) -> const PairAxes& { return rope.axes(); });
+  }
   /// How many axes the positions must have.
   Index axis_count() const noexcept {
     return visit([](const auto& rope) { return rope.axis_count(); });
   }
+  /// What turns positions into cos and sin, without the attention factor.
+  const Oscillator& oscillator() const noexcept {
+    return visit([](const auto& rope) -> const Oscillator& { return rope.oscillator(); });
+  }
 
  private:
+  template <class>
+  friend class detail::RotaryCalls;
+
+  template <detail::Written T, std::size_t Count, class Device>
+  void apply(detail::RotaryCall call, const Device& device,
+             const std::array<detail::Rotated<T>, Count>& tensors,
+             const Positions& positions) const {
+    visit([&](const auto& rope) {
+      detail::RotaryCalls<AnyRope>::apply_to<T, Count>(rope, call, device, tensors, positions);
+    });
+  }
+
   static Variant make(PairingKind pairing, Frequencies frequencies, Index rotary_offset,
                       PairAxes axes, AnglePolicy policy) {
     if (pairing == PairingKind::Interleaved) {
@@ -120,25 +187,52 @@ class AnyRope {
 };
 
 /// shift_keys() of the rope that is held; deltas are Positions or one number an axis.
-template <Scalar T, class Deltas = std::initializer_list<Index>>
+template <class Device, detail::Written T, class Deltas = std::initializer_list<Index>>
+void shift_keys(const Device& device, HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
+  rope.visit([&](const auto& typed) { shift_keys(device, k, typed, deltas); });
+}
+template <detail::Written T, class Deltas = std::initializer_list<Index>>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
-  rope.visit([&](const auto& typed) { shift_keys(k, typed, deltas); });
+  shift_keys(detail::CallingThread(), k, rope, deltas);
 }
 
 /// rerotate() of the ropes that are held.
 ///   Throws: as there; ConfigError where they are of two kinds
-template <Scalar T>
-void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
-              const AnyRope& to, const Positions& to_positions) {
+template <class Device, detail::Written T>
+void rerotate(const Device& device, HeadsView<T> k, const AnyRope& from,
+              const Positions& from_positions, const AnyRope& to, const Positions& to_positions) {
   from.visit([&]<class From>(const From& old) {
     to.visit([&]<class To>(const To& now) {
       if constexpr (std::is_same_v<From, To>) {
-        rerotate(k, old, from_positions, now, to_positions);
+        rerotate(device, k, old, from_positions, now, to_positions);
       } else {
         detail::fail<ConfigError>("rerotate", "both ropes must have the same pairing");
       }
     });
   });
+}
+template <detail::Written T>
+void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
+              const AnyRope& to, const Positions& to_positions) {
+  rerotate(detail::CallingThread(), k, from, from_positions, to, to_positions);
+}
+
+/// accumulate_frequency_gradient() of the rope that is held, for its frequencies().
+template <class Device, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const Device& device, const AnyRope& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  rope.visit([&](const auto& typed) {
+    accumulate_frequency_gradient(device, typed, y, grad_y, positions, grad_inv_freq);
+  });
+}
+template <class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const AnyRope& rope, HeadsView<const std::remove_const_t<T>> y,
+                                   HeadsView<T> grad_y, const Positions& positions,
+                                   std::span<double> grad_inv_freq) {
+  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
 }
 
 POSENC_END

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/mixed_angles.hpp>
 #include <posenc/rotary/pairing.hpp>
+#include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/rotary/rotate.hpp>
+#include <posenc/simd/prefetch.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -26,6 +33,8 @@ struct MixedRopeShape {
   Index rotary_offset = 0;
 };
 
+static_assert(std::is_trivially_copyable_v<MixedRopeShape>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -35,13 +44,17 @@ POSENC_BEGIN
 ///
 ///   angle of pair i of head h = sum over axes a of positions[a] * inv_freq[a, h, i]
 ///
-///   Shapes:   x [B, S, heads, D], positions [B or 1, S] on `axes` axes
+///   Shapes:   x [B, S, heads, D], positions [B or 1, S] on `axes` axes, at most 64
 ///   Accuracy: Oscillator's errors of cos and sin, one an axis, add up, and 2e-16 more for each
 ///             axis after the first
-///   The rest as Rope says. Where all but one of a pair's frequencies are 0, its bits are those of a
+///   Cost:     angles once a head and coordinate of an axis: those that many tokens share, as in a
+///             grid, cost little. 80 KB of stack, no allocation
+///   The rest as Rope says; its attention factor is 1, so that inverse is adjoint. Where all but one of a pair's frequencies are 0, its bits are those of a
 ///   Rope on that axis.
-template <class Pairing>
-class MixedRope {
+template <class Pairing = detail::NoPairing>
+class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   /// inv_freq [axes, heads, rotary_dim / 2], taken as exact.
   ///   Throws: ConfigError
@@ -50,43 +63,6 @@ class MixedRope {
         oscillator_(std::vector<DoubleDouble>(inv_freq.begin(), inv_freq.end())),
         slice_{shape.rotary_offset, shape.rotary_dim / 2} {}
 
-  /// x <- R x in place.
-  template <Scalar T>
-  void rotate(HeadsView<T> x, const Positions& positions) const {
-    apply<T>("MixedRope::rotate", detail::Direction::Forward, x, x, positions);
-  }
-
-  /// out <- R x; out is x itself or shares no memory with it. Channels outside the rotary slice are
-  /// copied.
-  template <Scalar T>
-  void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
-                   const Positions& positions) const {
-    apply<T>("MixedRope::rotate_into", detail::Direction::Forward, x, out, positions);
-  }
-
-  /// x <- R^T x: the backward pass, and the inverse.
-  template <Scalar T>
-  void adjoint(HeadsView<T> x, const Positions& positions) const {
-    apply<T>("MixedRope::adjoint", detail::Direction::Adjoint, x, x, positions);
-  }
-
-  // The RotaryEncoding concept; queries and keys are treated alike.
-  template <Scalar T>
-  void rotate_queries(HeadsView<T> q, const Positions& positions) const {
-    rotate(q, positions);
-  }
-  template <Scalar T>
-  void rotate_keys(HeadsView<T> k, const Positions& positions) const {
-    rotate(k, positions);
-  }
-  template <Scalar T>
-  void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
-    adjoint(grad_q, positions);
-  }
-  template <Scalar T>
-  void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
-    adjoint(grad_k, positions);
-  }
   double softmax_scale_multiplier() const noexcept { return 1; }
 
   const MixedRopeShape& shape() const noexcept { return shape_; }
@@ -98,12 +74,17 @@ class MixedRope {
       detail::fail<ConfigError>(function, "axes and heads must be given and positive but are ",
                                 shape.axes, " and ", shape.heads);
     }
+    if (shape.axes > detail::MixedAngles::most_axes) {
+      detail::fail<ConfigError>(function, "axes must be at most ", detail::MixedAngles::most_axes,
+                                " but are ", shape.axes);
+    }
     detail::check_rotary_dim(function, shape.rotary_dim);
     detail::check_slice_and_factor(function, {shape.rotary_offset, shape.rotary_dim / 2}, 1);
-    if (static_cast<Index>(inv_freq.size()) != shape.axes * shape.heads * (shape.rotary_dim / 2)) {
-      detail::fail<ConfigError>(function, "inv_freq must have axes * heads * rotary_dim / 2 = ",
-                                shape.axes * shape.heads * (shape.rotary_dim / 2),
-                                " values but has ", inv_freq.size());
+    if (detail::product_of({shape.axes, shape.heads, shape.rotary_dim / 2}) !=
+        static_cast<Index>(inv_freq.size())) {
+      detail::fail<ConfigError>(
+          function, "inv_freq must have axes * heads * rotary_dim / 2 = ", shape.axes, " * ",
+          shape.heads, " * ", shape.rotary_dim / 2, " values but has ", inv_freq.size());
     }
     for (const double w : inv_freq) {
       if (!std::isfinite(w)) {
@@ -113,38 +94,103 @@ class MixedRope {
     return shape;
   }
 
-  CosSin turn(const Positions& positions, Index b, Index s, Index head, Index pair) const noexcept {
-    CosSin sum;
-    for (Index axis = 0; axis < shape_.axes; ++axis) {
-      const Index at = (axis * shape_.heads + head) * slice_.pairs + pair;
-      const CosSin next = oscillator_.at(positions.at(b, s, axis), at);
-      sum = {mul_add(sum.cos, next.cos, -(sum.sin * next.sin)),
-             mul_add(sum.sin, next.cos, sum.cos * next.sin)};
+  template <class>
+  friend class detail::RotaryCalls;
+
+  static constexpr detail::RotaryCallNames names{"MixedRope::rotate", "MixedRope::rotate_all",
+                                                 "MixedRope::rotate_into", "MixedRope::adjoint",
+                                                 "MixedRope::inverse"};
+
+  static constexpr Index block = 16;  // tokens at a time
+
+  template <detail::Written T, std::size_t Count, class Device>
+  void apply(detail::RotaryCall call, const Device& device,
+             const std::array<detail::Rotated<T>, Count>& tensors,
+             const Positions& positions) const {
+    const char* const function = detail::name_of(names, call);
+    for (const detail::Rotated<T>& x : tensors) {
+      detail::check_rotation<T>(function, x.in, x.out, slice_);
+      if (x.in.heads != shape_.heads) {
+        detail::fail<ShapeError>(function, "there are frequencies for ", shape_.heads,
+                                 " heads; x is ", x.in.extents());
+      }
+      detail::check_positions(function, positions, x.in.batch, x.in.seq, shape_.axes,
+                              x.in.extents());
+      detail::check_same_tokens(function, tensors[0].in, x.in);
     }
-    return sum;
+    detail::check_reach(function, oscillator_, positions);
+
+    const HeadsView<const T>& x = tensors[0].in;
+    const bool shared = positions.batch() == 1;
+    const Index rows = shared ? x.batch : 1;  // that one set of angles serves
+    const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(T);
+    detail::parallel_for(
+        device, shared ? x.seq : x.batch * x.seq, bytes * static_cast<double>(rows), bytes / 2,
+        [&](Index unit, Index unit_end) {
+          detail::MixedAngles angles(shape_.axes, slice_.pairs);
+          while (unit < unit_end) {
+            const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
+            const Index seq = angles.take(positions, b, s, (std::min)(x.seq, s + unit_end - unit));
+            rotate_tokens<T>(call, tensors, angles, b, rows, s, seq);
+            unit += seq;
+          }
+        });
   }
 
-  template <Scalar T>
-  void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
-             HeadsView<T> out, const Positions& positions) const {
-    detail::check_rotation<T>(function, x, out, slice_);
-    if (x.heads != shape_.heads) {
-      detail::fail<ShapeError>(function, "there are frequencies for ", shape_.heads,
-                               " heads; x is ", x.extents());
-    }
-    detail::check_positions(function, positions, x.batch, x.seq, shape_.axes, x.extents());
-    detail::check_reach(function, oscillator_, positions);
-    using Real = Compute<T>;
-    for (Index head = 0; head < x.heads; ++head) {
-      const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
-        for (Index i = 0; i < count; ++i) {
-          const CosSin t = turn(positions, b, s, head, first + i);
-          cos[i] = static_cast<Real>(t.cos);
-          sin[i] = static_cast<Real>(t.sin);
+  /// Rotates the tokens that `angles` has taken, in batch rows [b, b + rows).
+  template <detail::Written T, std::size_t Count>
+  void rotate_tokens(detail::RotaryCall call, const std::array<detail::Rotated<T>, Count>& tensors,
+                     detail::MixedAngles& angles, Index b, Index rows, Index s,
+                     Index seq) const noexcept {
+    using C = Compute<T>;
+    constexpr auto room = static_cast<std::size_t>(block * detail::MixedAngles::most_pairs);
+    alignas(64) C cos[room], sin[room];
+    const detail::Direction direction = detail::direction_of(call);
+    for (Index head = 0; head < shape_.heads; ++head) {
+      for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
+        const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
+        angles.fill(oscillator_, first, count, [&](Index axis, Index pair) {
+          return (axis * shape_.heads + head) * slice_.pairs + pair;
+        });
+        for (Index token = 0; token < seq; token += block) {
+          const Index tokens = (std::min)(block, seq - token);
+          for (const detail::Rotated<T>& x : tensors) {
+            prefetch_head(x.out, b, rows, s + token, tokens, head);
+          }
+          angles.write(token, tokens, count, cos, sin);
+          detail::AngleRows<C> turns{cos, sin, count};
+          if (direction != detail::Direction::Forward) {
+            turns = detail::turned(turns, direction, 1.0, tokens, count, cos, sin);
+          }
+          for (const detail::Rotated<T>& x : tensors) {
+            for (Index row = b; row < b + rows; ++row) {
+              rotate_head(x, row, s + token, tokens, head, first, count, turns);
+            }
+          }
         }
-      };
-      detail::rotate_tensor<Pairing>(slice_heads(x, head, 1), slice_heads(out, head, 1), slice_,
-                                     direction, 1.0, positions.batch() == 1, angles);
+      }
+    }
+    for (const detail::Rotated<T>& x : tensors) {
+      if (x.in.data != x.out.data) detail::pass_through(x, b, rows, s, seq, slice_);
+    }
+  }
+
+  template <detail::Written T>
+  void rotate_head(const detail::Rotated<T>& x, Index b, Index s, Index tokens, Index head,
+                   Index first, Index count, detail::AngleRows<Compute<T>> turns) const noexcept {
+    const detail::Rotated<T> of_head{slice_heads(x.in, head, 1), slice_heads(x.out, head, 1)};
+    detail::rotate_positions<Pairing>(of_head, b, s, tokens, slice_, first, count, turns);
+  }
+
+  /// Rows of one head lie apart: they are asked for while their angles are made.
+  template <detail::Written T>
+  void prefetch_head(const HeadsView<T>& x, Index b, Index rows, Index s, Index tokens,
+                     Index head) const noexcept {
+    const auto bytes = static_cast<Index>(sizeof(T)) * 2 * slice_.pairs;
+    for (Index row = b; row < b + rows; ++row) {
+      for (Index token = s; token < s + tokens; ++token) {
+        detail::prefetch_to_write(x.row(row, token, head) + slice_.offset, bytes);
+      }
     }
   }
 
@@ -160,10 +206,7 @@ class MixedRope {
 inline std::vector<double> rope_vit_mixed_inv_freq(Index head_dim, double base,
                                                    std::span<const double> angles) {
   constexpr auto function = "rope_vit_mixed_inv_freq";
-  if (head_dim < 4 || head_dim % 4 != 0) {
-    detail::fail<ConfigError>(function, "head_dim must be divisible by 4 and at least 4 but is ",
-                              head_dim);
-  }
+  detail::check_head_of_two_halves(function, head_dim);
   detail::check_base(function, base);
   const auto magnitudes = detail::power_law(base, head_dim / 2, head_dim / 4);
   std::vector<double> x, y;

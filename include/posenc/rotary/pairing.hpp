@@ -3,6 +3,8 @@
 
 #include <posenc/core/config.hpp>
 
+#include <type_traits>
+
 POSENC_STABLE_BEGIN
 
 // Which two channels of the rotary slice form pair i; the frequency index is i in both. It is a
@@ -15,19 +17,46 @@ POSENC_STABLE_BEGIN
 /// traditional, flash-attn and ONNX interleaved.
 struct Interleaved {
   static constexpr const char* name = "interleaved";
-  static constexpr Index first(Index pair, Index) noexcept { return 2 * pair; }
-  static constexpr Index second(Index pair, Index) noexcept { return 2 * pair + 1; }
+  POSENC_ALWAYS_INLINE static constexpr Index first(Index pair, Index) noexcept { return 2 * pair; }
+  POSENC_ALWAYS_INLINE static constexpr Index second(Index pair, Index) noexcept {
+    return 2 * pair + 1;
+  }
 };
 
 /// First half with second half, "rotate_half": GPT-NeoX, Llama and most models as Hugging Face
 /// ships them, Qwen, Phi, Gemma; ggml NEOX, the default of MLX, ONNX and flash-attn.
 struct HalfRotate {
   static constexpr const char* name = "half";
-  static constexpr Index first(Index pair, Index) noexcept { return pair; }
-  static constexpr Index second(Index pair, Index pairs) noexcept { return pair + pairs; }
+  POSENC_ALWAYS_INLINE static constexpr Index first(Index pair, Index) noexcept { return pair; }
+  POSENC_ALWAYS_INLINE static constexpr Index second(Index pair, Index pairs) noexcept {
+    return pair + pairs;
+  }
 };
 
 /// The same choice made at run time, as readers of model files do (AnyRope).
 enum class PairingKind { Interleaved, HalfRotate };
 
+static_assert(std::is_trivially_copyable_v<Interleaved>);
+static_assert(std::is_trivially_copyable_v<HalfRotate>);
+
 POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+/// What stands where no pairing was named.
+struct NoPairing {};
+
+template <class P>
+inline constexpr bool is_pairing = requires {
+  P::first(Index{}, Index{});
+  P::second(Index{}, Index{});
+};
+
+}  // namespace detail
+
+#define POSENC_DETAIL_PAIRING_RULE                                              \
+  "posenc: the pairing has no default, it must be named: Rope<Interleaved> or " \
+  "Rope<HalfRotate>, see posenc/rotary/pairing.hpp (AnyRope where it is known at run time only)"
+
+POSENC_END

@@ -3,9 +3,12 @@
 
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/pairing.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -18,6 +21,8 @@ struct HeadRows {
   Index rotary_dim = 0;     ///< required; even; head_dim if all of it is rotated
   Index rotary_offset = 0;  ///< first rotary channel of a head
 };
+
+static_assert(std::is_trivially_copyable_v<HeadRows>);
 
 POSENC_STABLE_END
 
@@ -36,7 +41,9 @@ std::vector<Index> pair_order(Index pairs) {
   return source;
 }
 
-inline void check_head_rows(const char* function, Index rows, const HeadRows& heads) {
+template <class T>
+void check_head_rows(const char* function, const MatrixView<T>& weights, const HeadRows& heads) {
+  check_extents(function, "weights", weights);
   if (heads.head_dim <= 0) {
     fail<ConfigError>(function, "head_dim must be given and positive but is ", heads.head_dim);
   }
@@ -45,37 +52,66 @@ inline void check_head_rows(const char* function, Index rows, const HeadRows& he
   }
   if (heads.rotary_offset < 0 || heads.rotary_dim > heads.head_dim ||
       heads.rotary_offset > heads.head_dim - heads.rotary_dim) {
+    const auto end = sum_of(heads.rotary_offset, heads.rotary_dim);
     fail<ConfigError>(function, "head_dim (", heads.head_dim, ") must hold the rotary channels [",
-                      heads.rotary_offset, ", ", heads.rotary_offset + heads.rotary_dim, ")");
+                      heads.rotary_offset, ", ", end.value_or(heads.rotary_dim), ")");
   }
-  if (rows % heads.head_dim != 0) {
-    fail<ShapeError>(function, "the number of rows (", rows, ") must be a multiple of head_dim (",
-                     heads.head_dim, ")");
+  if (weights.rows % heads.head_dim != 0) {
+    fail<ShapeError>(function, "the number of rows (", weights.rows,
+                     ") must be a multiple of head_dim (", heads.head_dim, ")");
   }
 }
 
-/// A matrix as tokens of one head, for the check of overlaps.
-template <class T>
-HeadsView<T> as_heads(MatrixView<T> x) {
-  return {x.data, 1, x.rows, 1, x.cols, 0, x.row_stride, 0};
-}
+/// Two rows that change places.
+struct RowSwap {
+  Index row, other;
+};
 
-/// Moves row source[j] to j, for all j, by following the cycles of the permutation.
-template <class T>
-void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const Index> source,
-                  std::vector<bool>& done) {
-  const auto row = [&](std::size_t j) { return first_row + static_cast<Index>(j) * row_stride; };
-  done.assign(source.size(), false);
+/// The swaps, in their order, that bring row source[j] to j for all j: along the cycles of the
+/// permutation.
+inline std::vector<RowSwap> swaps_of(const std::vector<Index>& source) {
+  std::vector<RowSwap> swaps;
+  swaps.reserve(source.size());
+  std::vector<bool> done(source.size(), false);
   for (std::size_t start = 0; start < source.size(); ++start) {
     for (std::size_t j = start; !done[j];) {
       done[j] = true;
       const auto next = static_cast<std::size_t>(source[j]);
       if (done[next]) break;
-      std::swap_ranges(row(j), row(j) + cols, row(next));
+      swaps.push_back({static_cast<Index>(j), source[j]});
       j = next;
     }
   }
+  return swaps;
 }
+
+/// Copies each head's rows, unless they are there already, and swaps them: on the threads of a device,
+/// head by head.
+template <class Device, class T>
+void permute_heads(const Device& device, MatrixView<const T> weights, MatrixView<T> out,
+                   const HeadRows& heads, const std::vector<RowSwap>& swaps) {
+  const double bytes = static_cast<double>(heads.head_dim * out.cols) * sizeof(T);
+  parallel_for(device, out.rows / heads.head_dim, bytes, bytes / 8, [&](Index head, Index end) {
+    for (; head < end; ++head) {
+      const Index first = head * heads.head_dim;
+      if (weights.data != out.data) {
+        for (Index row = first; row < first + heads.head_dim; ++row) {
+          std::copy_n(weights.row(row), out.cols, out.row(row));
+        }
+      }
+      for (const RowSwap& swap : swaps) {
+        T* const row = out.row(first + heads.rotary_offset + swap.row);
+        std::swap_ranges(row, row + out.cols, out.row(first + heads.rotary_offset + swap.other));
+      }
+    }
+  });
+}
+
+/// A device or something else: other overloads of the same number of arguments begin with a view.
+template <class D>
+concept NoView = !requires(const D& d) {
+  d.data;
+};
 
 }  // namespace detail
 
@@ -89,39 +125,52 @@ void permute_rows(T* first_row, Index cols, Index row_stride, std::span<const In
 ///   Types:  any that can be swapped, rows of quantised bytes too
 ///   Rows outside the rotary channels stay; From and To exchanged undo it bit for bit.
 ///   Throws: ConfigError, ShapeError
+/// On the threads of an Eigen device, split over heads, or without one.
+template <class From, class To, detail::NoView Device, class T>
+void permute_pairs(const Device& device, MatrixView<T> weights, const HeadRows& heads) {
+  detail::check_head_rows("permute_pairs", weights, heads);
+  detail::check_output("permute_pairs", "weights", weights);
+  if (weights.empty()) return;
+  const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
+  detail::permute_heads<Device, T>(device, weights, weights, heads, swaps);
+}
 template <class From, class To, class T>
 void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
-  detail::check_head_rows("permute_pairs", weights.rows, heads);
-  const auto source = detail::pair_order<From, To>(heads.rotary_dim / 2);
-  std::vector<bool> done;
-  for (Index row = heads.rotary_offset; row < weights.rows; row += heads.head_dim) {
-    detail::permute_rows(weights.row(row), weights.cols, weights.row_stride, source, done);
-  }
+  permute_pairs<From, To>(detail::CallingThread(), weights, heads);
 }
 
 /// The same into out, which is the input itself or shares no memory with it.
-template <class From, class To, class T>
-void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
-                   const HeadRows& heads) {
+template <class From, class To, class Device, class T>
+void permute_pairs(const Device& device, MatrixView<const std::type_identity_t<T>> weights,
+                   MatrixView<T> out, const HeadRows& heads) {
   constexpr auto function = "permute_pairs";
-  detail::check_head_rows(function, weights.rows, heads);
+  detail::check_head_rows(function, weights, heads);
+  detail::check_extents(function, "out", out);
   if (weights.extents() != out.extents()) {
     detail::fail<ShapeError>(function, "input ", weights.extents(), " and output ", out.extents(),
                              " must have the same shape");
   }
-  detail::check_overlap<T>(function, detail::as_heads(weights), detail::as_heads(out));
-  if (weights.data != out.data) {
-    for (Index row = 0; row < out.rows; ++row) {
-      std::copy_n(weights.row(row), out.cols, out.row(row));
-    }
-  }
-  permute_pairs<From, To>(out, heads);
+  detail::check_output(function, "out", out);
+  detail::check_overlap<T>(function, weights, out);
+  if (weights.empty()) return;
+  const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
+  detail::permute_heads<Device, T>(device, weights, out, heads, swaps);
+}
+template <class From, class To, class T>
+void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
+                   const HeadRows& heads) {
+  permute_pairs<From, To>(detail::CallingThread(), weights, out, heads);
 }
 
 /// A bias, or the per-channel gains of a norm.
+template <class From, class To, class Device, class T>
+void permute_pairs(const Device& device, std::span<T> bias, const HeadRows& heads) {
+  permute_pairs<From, To>(device, MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1},
+                          heads);
+}
 template <class From, class To, class T>
 void permute_pairs(std::span<T> bias, const HeadRows& heads) {
-  permute_pairs<From, To>(MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1}, heads);
+  permute_pairs<From, To>(detail::CallingThread(), bias, heads);
 }
 
 POSENC_END

@@ -6,6 +6,7 @@
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/rotate.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -20,23 +21,56 @@ POSENC_BEGIN
 
 namespace detail {
 
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
 void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView<T> k) {
   check_rotation<T>(function, k, k, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
-template <class Pairing, Scalar T>
-void shift(HeadsView<T> k, const Rope<Pairing>& rope, bool shared, const Positions& deltas,
-           bool same_everywhere) {
-  using Real = Compute<T>;
-  const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
-    const auto delta_of = [&](Index axis) {
-      return same_everywhere ? deltas.at(0, 0, axis) : deltas.at(b, s, axis);
-    };
-    axial_row(rope.oscillator(), rope.axes(), delta_of, first, count, 1.0, cos, sin);
-  };
-  rotate_tensor<Pairing>(HeadsView<const T>(k), k, {rope.rotary_offset(), rope.rotary_dim() / 2},
-                         Direction::Forward, 1.0, shared, angles);
+/// Rotates one tensor in place by angles(b, s, first, count, cos, sin), m cos and m sin of one position.
+template <class Pairing, class Device, detail::Written T, class Angles>
+void rotate_by(const Device& device, HeadsView<T> k, RotarySlice slice, bool shared,
+               const Angles& angles) {
+  using C = Compute<T>;
+  const Rotated<T> tensor{k, k};
+  rotate_tensors<Pairing, Device, T>(
+      device, std::span<const Rotated<T>>(&tensor, 1), slice, Direction::Forward, 1.0, shared,
+      [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
+        for (Index i = 0; i < seq; ++i) {
+          angles(b, s + i, first, count, cos + i * count, sin + i * count);
+        }
+        return AngleRows<C>{cos, sin, count};
+      });
+}
+
+/// A delta for each key.
+template <class Device, class Pairing, detail::Written T>
+void shift(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
+           const Positions& deltas) {
+  using C = Compute<T>;
+  rotate_by<Pairing>(device, k, {rope.rotary_offset(), rope.rotary_dim() / 2}, deltas.batch() == 1,
+                     [&](Index b, Index s, Index first, Index count, C* cos, C* sin) {
+                       axial_row(
+                           rope.oscillator(), rope.axes(),
+                           [&](Index axis) { return deltas.at(b, s, axis); }, first, count, 1.0,
+                           cos, sin);
+                     });
+}
+
+/// One delta for all keys.
+template <class Device, class Pairing, detail::Written T>
+void shift_all(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
+               const Positions& delta) {
+  using C = Compute<T>;
+  const Rotated<T> tensor{k, k};
+  rotate_tensors<Pairing, Device, T>(
+      device, std::span<const Rotated<T>>(&tensor, 1),
+      {rope.rotary_offset(), rope.rotary_dim() / 2}, Direction::Forward, 1.0, true,
+      [&](Index, Index, Index, Index first, Index count, C* cos, C* sin) {
+        axial_row(
+            rope.oscillator(), rope.axes(), [&](Index axis) { return delta.at(0, 0, axis); }, first,
+            count, 1.0, cos, sin);
+        return AngleRows<C>{cos, sin, 0};
+      });
 }
 
 /// cos and sin of to_position * w' - from_position * w for one pair.
@@ -60,24 +94,30 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
 
 /// Moves rotated keys by deltas: k <- R_delta k with factor 1, for they carry the attention factor
 /// already (multiplying it in again at each shift makes norms grow). Pairs whose axis does not move
-/// keep their values.
+/// keep their values. On the threads of an Eigen device or without one; the same bits.
 ///   Shapes:   k [B, S, H, D], deltas [B or 1, S] on the axes of the rope
 ///   Throws:   ShapeError; PositionError where |delta * inv_freq| exceeds 2^50
 ///   Accuracy: as Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of itself.
 ///             Angles under AnglePolicy::HfFloat32 do not add up; there, rerotate() is the one to
 ///             take
-template <class Pairing, Scalar T>
-void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
+template <class Device, class Pairing, detail::Written T>
+void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
+                const Positions& deltas) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
   detail::check_positions(function, deltas, k.batch, k.seq, rope.axis_count(), k.extents());
   detail::check_reach(function, rope.oscillator(), deltas);
-  detail::shift(k, rope, deltas.batch() == 1, deltas, false);
+  detail::shift(device, k, rope, deltas);
+}
+template <class Pairing, detail::Written T>
+void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
+  shift_keys(detail::CallingThread(), k, rope, deltas);
 }
 
 /// The same delta for all keys, one an axis: a context shift by -n is {-n}.
-template <class Pairing, Scalar T>
-void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, std::span<const Index> delta_of_axis) {
+template <class Device, class Pairing, detail::Written T>
+void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
+                std::span<const Index> delta_of_axis) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
   if (static_cast<Index>(delta_of_axis.size()) != rope.axis_count()) {
@@ -86,27 +126,38 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, std::span<const Index
   }
   std::vector<Positions> axes;
   for (const Index delta : delta_of_axis) axes.push_back(Positions::range(delta, 1));
-  const Positions deltas = Positions::axes(axes);
-  detail::check_reach(function, rope.oscillator(), deltas);
-  detail::shift(k, rope, true, deltas, true);
+  const Positions delta = Positions::axes(axes);
+  detail::check_reach(function, rope.oscillator(), delta);
+  detail::shift_all(device, k, rope, delta);
 }
-template <class Pairing, Scalar T>
+template <class Pairing, detail::Written T>
+void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, std::span<const Index> delta_of_axis) {
+  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
+}
+template <class Device, class Pairing, detail::Written T>
+void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
+                std::initializer_list<Index> delta_of_axis) {
+  shift_keys(device, k, rope, std::span<const Index>(delta_of_axis.begin(), delta_of_axis.size()));
+}
+template <class Pairing, detail::Written T>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope,
                 std::initializer_list<Index> delta_of_axis) {
-  shift_keys(k, rope, std::span<const Index>(delta_of_axis.begin(), delta_of_axis.size()));
+  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
 }
 
 /// Makes keys that `from` rotated at from_positions into what `to` makes of them at to_positions:
 /// turns by p' w' - p w and scales by m' / m. So a cache outlives a switch of dynamic NTK, dynamic
-/// YaRN or LongRoPE, whose frequencies depend on the length.
+/// YaRN or LongRoPE, whose frequencies depend on the length. On the threads of an Eigen device or without
+/// one; the same bits.
 ///   Shapes:   k [B, S, H, D], positions [B or 1, S] on the axes of their rope
 ///   Throws:   ShapeError; ConfigError where the ropes turn different channels; PositionError
 ///   Accuracy: as Rope for angles up to 2^40; of 24 million pairs none was more than 4 ulp of its
 ///             norm (5 in double) away from what `to` makes of the original key
 ///   Cost:     one pass over k; an angle in double-double a pair and position. No allocation
-template <class Pairing, Scalar T>
-void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
-              const Rope<Pairing>& to, const Positions& to_positions) {
+template <class Device, class Pairing, detail::Written T>
+void rerotate(const Device& device, HeadsView<T> k, const Rope<Pairing>& from,
+              const Positions& from_positions, const Rope<Pairing>& to,
+              const Positions& to_positions) {
   constexpr auto function = "rerotate";
   if (from.rotary_dim() != to.rotary_dim() || from.rotary_offset() != to.rotary_offset()) {
     detail::fail<ConfigError>(function, "both ropes must turn the same channels but they are [",
@@ -134,10 +185,13 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
       sin[i] = static_cast<Real>(ratio * turn.sin);
     }
   };
-  detail::rotate_tensor<Pairing>(HeadsView<const T>(k), k,
-                                 {to.rotary_offset(), to.rotary_dim() / 2},
-                                 detail::Direction::Forward, 1.0,
-                                 from_positions.batch() == 1 && to_positions.batch() == 1, angles);
+  detail::rotate_by<Pairing>(device, k, {to.rotary_offset(), to.rotary_dim() / 2},
+                             from_positions.batch() == 1 && to_positions.batch() == 1, angles);
+}
+template <class Pairing, detail::Written T>
+void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
+              const Rope<Pairing>& to, const Positions& to_positions) {
+  rerotate(detail::CallingThread(), k, from, from_positions, to, to_positions);
 }
 
 POSENC_END

@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate_heads.hpp>
+#include <posenc/tensor/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <span>
+#include <type_traits>
+
+#define POSENC_DETAIL_ROTATION_RULE                                                             \
+  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
+  "like), all of one element type, positions a posenc::Positions; an Eigen device may come first"
 
 // The walk over tensors that Rope and RotationTable share: blocks of positions, their angles, and
 // the kernel over all heads.
@@ -34,10 +46,15 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
   if (slice.offset < 0) {
     fail<ConfigError>(function, "rotary_offset must not be negative but is ", slice.offset);
   }
+  if (!sum_of(slice.offset, 2 * slice.pairs)) {
+    fail<ConfigError>(function, "no head holds ", 2 * slice.pairs, " rotary channels behind ",
+                      slice.offset, " others");
+  }
   if (!std::isfinite(attention_factor) || attention_factor <= 0) {
     fail<ConfigError>(function, "attention_factor must be positive and finite but is ",
                       attention_factor);
   }
+  check_attention_factor(function, attention_factor);
 }
 
 template <class T>
@@ -52,11 +69,14 @@ void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice s
 template <Scalar T>
 void check_rotation(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
                     RotarySlice slice) {
+  check_extents(function, "x", in);
   if (in.extents() != out.extents()) {
     fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
                      " must have the same shape");
   }
+  if (in.data != out.data) check_extents(function, "out", out);
   check_slice_fits(function, in, slice);
+  check_output(function, "x", out);
   check_overlap<T>(function, in, out);
 }
 
@@ -86,16 +106,43 @@ struct AngleRows {
 template <class C>
 AngleRows<C> turned(const AngleRows<C>& rows, Direction direction, double attention_factor,
                     Index seq, Index count, C* cos, C* sin) noexcept {
-  const C scale = direction == Direction::Inverse
-                      ? static_cast<C>(1 / (attention_factor * attention_factor))
-                      : C{1};
+  if (direction == Direction::Inverse && attention_factor != 1) {
+    // One rounding, and no overflow where 1 / m^2 is beyond floats.
+    const DoubleDouble scale = DoubleDouble(1.0) / two_product(attention_factor, attention_factor);
+    for (Index i = 0; i < seq; ++i) {
+      for (Index k = 0; k < count; ++k) {
+        const auto c = static_cast<double>(rows.cos[i * rows.stride + k]);
+        const auto s = static_cast<double>(rows.sin[i * rows.stride + k]);
+        cos[i * count + k] = static_cast<C>((scale * c).hi);
+        sin[i * count + k] = static_cast<C>(-(scale * s).hi);
+      }
+    }
+    return {cos, sin, count};
+  }
   for (Index i = 0; i < seq; ++i) {
     for (Index k = 0; k < count; ++k) {
-      cos[i * count + k] = rows.cos[i * rows.stride + k] * scale;
-      sin[i * count + k] = rows.sin[i * rows.stride + k] * -scale;
+      cos[i * count + k] = rows.cos[i * rows.stride + k];
+      sin[i * count + k] = -rows.sin[i * rows.stride + k];
     }
   }
   return {cos, sin, count};
+}
+
+/// ChatGLM's: either half of the channels is a slice of its own with half pairing.
+struct HalfRotateTwice {
+  static constexpr const char* name = "half, twice";
+  static constexpr Index first(Index pair, Index pairs) noexcept {
+    return pair < pairs / 2 ? pair : pair + pairs / 2;
+  }
+  static constexpr Index second(Index pair, Index pairs) noexcept {
+    return first(pair, pairs) + pairs / 2;
+  }
+};
+
+/// Pairs that one call of the kernel can turn: neighbours in channels too.
+template <class Pairing>
+constexpr Index pairs_together(Index pairs) noexcept {
+  return std::same_as<Pairing, HalfRotateTwice> ? pairs / 2 : pairs;
 }
 
 /// Copies the channels that the rotation leaves alone.
@@ -118,25 +165,38 @@ void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
 template <class Pairing, Scalar T>
 void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySlice slice,
                       Index first, Index count, AngleRows<Compute<T>> angles) noexcept {
+  using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
   // Where a head's positions lie together and the heads apart, few heads go side by side.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
   const Index together = heads_apart ? (std::min)(Index{4}, x.in.heads) : x.in.heads;
   const Index at = slice.offset + Pairing::first(first, slice.pairs);
+  // Kernels step once behind the last row; the stride of an axis with one element may be anything.
+  const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
   for (Index h = 0; h < x.in.heads; h += together) {
     const RotationBlock<T> block{.in = x.in.row(b, s, h) + at,
                                  .out = x.out.row(b, s, h) + at,
-                                 .in_seq_stride = x.in.seq_stride,
-                                 .in_head_stride = x.in.head_stride,
-                                 .out_seq_stride = x.out.seq_stride,
-                                 .out_head_stride = x.out.head_stride,
+                                 .in_seq_stride = step(seq, x.in.seq_stride),
+                                 .in_head_stride = step(x.in.heads, x.in.head_stride),
+                                 .out_seq_stride = step(seq, x.out.seq_stride),
+                                 .out_head_stride = step(x.in.heads, x.out.head_stride),
                                  .seq = seq,
                                  .heads = (std::min)(together, x.in.heads - h),
-                                 .half = slice.pairs,
+                                 .half = pairs_together<Pairing>(slice.pairs),
                                  .pairs = count,
                                  .cos = angles.cos,
                                  .sin = angles.sin,
                                  .angle_stride = angles.stride};
-    rotate_heads<Pairing>(block);
+    rotate_heads<Kernel>(block);
+  }
+}
+
+/// Calls visit(first, count) for pieces of the pairs, at most so many at a time.
+template <class Pairing, class Visit>
+void for_pieces_of_pairs(Index pairs, Index most, const Visit& visit) {
+  const Index together = pairs_together<Pairing>(pairs);
+  for (Index first = 0, count = 0; first < pairs; first += count) {
+    count = (std::min)(most, together - first % together);
+    visit(first, count);
   }
 }
 
@@ -166,8 +226,7 @@ void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, R
         while (unit < unit_end) {
           const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
           const Index seq = (std::min)({block, unit_end - unit, shape.seq - s});
-          for (Index first = 0; first < slice.pairs; first += chunk) {
-            const Index count = (std::min)(chunk, slice.pairs - first);
+          for_pieces_of_pairs<Pairing>(slice.pairs, chunk, [&](Index first, Index count) {
             AngleRows<C> angle_rows = angles(b, s, seq, first, count, cos, sin);
             if (direction != Direction::Forward) {
               angle_rows = turned(angle_rows, direction, attention_factor, seq, count, cos, sin);
@@ -177,29 +236,12 @@ void rotate_tensors(const Device& device, std::span<const Rotated<T>> tensors, R
                 rotate_positions<Pairing>(x, row, s, seq, slice, first, count, angle_rows);
               }
             }
-          }
+          });
           for (const Rotated<T>& x : tensors) {
             if (x.in.data != x.out.data) pass_through(x, b, rows, s, seq, slice);
           }
           unit += seq;
         }
-      });
-}
-
-/// The same for one tensor on the calling thread, where angles(b, s, first, count, cos, sin) writes m
-/// cos and m sin of one position.
-template <class Pairing, Scalar T, class Angles>
-void rotate_tensor(HeadsView<const T> in, HeadsView<T> out, RotarySlice slice, Direction direction,
-                   double attention_factor, bool shared, const Angles& angles) {
-  using C = Compute<T>;
-  const Rotated<T> tensor{in, out};
-  rotate_tensors<Pairing, CallingThread, T>(
-      CallingThread(), std::span<const Rotated<T>>(&tensor, 1), slice, direction, attention_factor,
-      shared, [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
-        for (Index i = 0; i < seq; ++i) {
-          angles(b, s + i, first, count, cos + i * count, sin + i * count);
-        }
-        return AngleRows<C>{cos, sin, count};
       });
 }
 

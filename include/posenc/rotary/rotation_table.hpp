@@ -4,11 +4,13 @@
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/pairing.hpp>
+#include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/rotary/rotate.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -23,17 +25,23 @@ POSENC_BEGIN
 ///   Holds: [B or 1, S, rotary_dim / 2] of each; a table with one batch row serves every batch
 /// Rotating with a table gives the same bits as the Rope that made it.
 template <class Pairing, std::floating_point Real>
-class RotationTable {
+class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Real> {
  public:
   /// From cos and sin of the user's own, with the attention factor multiplied in; used as given.
   ///   Shapes: cos, sin [B or 1, S, rotary_dim / 2]
   ///   Throws: ShapeError, ConfigError
   static RotationTable from_cos_sin(EmbeddingsView<const Real> cos, EmbeddingsView<const Real> sin,
                                     Index rotary_offset = 0, double attention_factor = 1) {
+    return from_cos_sin(detail::CallingThread(), cos, sin, rotary_offset, attention_factor);
+  }
+  template <class Device>
+  static RotationTable from_cos_sin(const Device& device, EmbeddingsView<const Real> cos,
+                                    EmbeddingsView<const Real> sin, Index rotary_offset = 0,
+                                    double attention_factor = 1) {
     constexpr auto function = "RotationTable::from_cos_sin";
-    check_same(function, cos.extents(), sin.extents());
+    check_tables(function, cos, sin);
     RotationTable table(function, cos.batch, cos.seq, {rotary_offset, cos.dim}, attention_factor);
-    table.fill([&](Index b, Index s, Index count, Real* c, Real* n) {
+    table.fill(device, [&](Index b, Index s, Index count, Real* c, Real* n) {
       for (Index i = 0; i < count; ++i) {
         std::copy_n(cos.row(b, s + i), cos.dim, c + i * cos.dim);
         std::copy_n(sin.row(b, s + i), sin.dim, n + i * sin.dim);
@@ -48,8 +56,15 @@ class RotationTable {
   static RotationTable from_cache(MatrixView<const Real> cos, MatrixView<const Real> sin,
                                   const Positions& positions, Index rotary_offset = 0,
                                   double attention_factor = 1) {
+    return from_cache(detail::CallingThread(), cos, sin, positions, rotary_offset,
+                      attention_factor);
+  }
+  template <class Device>
+  static RotationTable from_cache(const Device& device, MatrixView<const Real> cos,
+                                  MatrixView<const Real> sin, const Positions& positions,
+                                  Index rotary_offset = 0, double attention_factor = 1) {
     constexpr auto function = "RotationTable::from_cache";
-    check_same(function, cos.extents(), sin.extents());
+    check_tables(function, cos, sin);
     detail::check_axes(function, positions, 1);
     detail::check_integral(function, positions);
     for (Index b = 0; b < positions.batch(); ++b) {
@@ -63,7 +78,7 @@ class RotationTable {
     }
     RotationTable table(function, positions.batch(), positions.count(), {rotary_offset, cos.cols},
                         attention_factor);
-    table.fill([&](Index b, Index s, Index count, Real* c, Real* n) {
+    table.fill(device, [&](Index b, Index s, Index count, Real* c, Real* n) {
       for (Index i = 0; i < count; ++i) {
         const auto row = static_cast<Index>(positions.at(b, s + i));
         std::copy_n(cos.row(row), cos.cols, c + i * cos.cols);
@@ -71,68 +86,6 @@ class RotationTable {
       }
     });
     return table;
-  }
-
-  /// x <- m R x in place.
-  ///   Shape:  x [B, S, H, D], B the table's or any where it has one row,
-  ///           D >= rotary_offset + rotary_dim
-  ///   Throws: ShapeError
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void rotate(HeadsView<T> x) const { rotate(detail::CallingThread(), x); }
-  /// The same on the threads of an Eigen device, split over batch and positions; the same bits.
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void rotate(const Device& device, HeadsView<T> x) const {
-    apply<T>("RotationTable::rotate", device, detail::Direction::Forward, {{{x, x}}});
-  }
-
-  /// Rotates several tensors of the same batch and sequence in place, q and k say.
-  template <Scalar T, std::same_as<HeadsView<T>>... Views>
-  requires std::same_as<Compute<T>, Real>
-  void rotate_all(HeadsView<T> x, Views... others) const {
-    rotate_all(detail::CallingThread(), x, others...);
-  }
-  template <class Device, Scalar T, std::same_as<HeadsView<T>>... Views>
-  requires(std::same_as<Compute<T>, Real> && !std::same_as<Device, HeadsView<T>>) void rotate_all(
-      const Device& device, HeadsView<T> x, Views... others) const {
-    apply<T, 1 + sizeof...(Views)>("RotationTable::rotate_all", device, detail::Direction::Forward,
-                                   {{{x, x}, {others, others}...}});
-  }
-
-  /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
-  /// are copied.
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out) const {
-    rotate_into(detail::CallingThread(), x, out);
-  }
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void rotate_into(const Device& device, HeadsView<const std::type_identity_t<T>> x,
-                   HeadsView<T> out) const {
-    apply<T>("RotationTable::rotate_into", device, detail::Direction::Forward, {{{x, out}}});
-  }
-
-  /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
-  /// m.
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void adjoint(HeadsView<T> x) const { adjoint(detail::CallingThread(), x); }
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void adjoint(const Device& device, HeadsView<T> x) const {
-    apply<T>("RotationTable::adjoint", device, detail::Direction::Adjoint, {{{x, x}}});
-  }
-
-  /// x <- R^T x / m: undoes rotate().
-  template <Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void inverse(HeadsView<T> x) const { inverse(detail::CallingThread(), x); }
-  template <class Device, Scalar T>
-  requires std::same_as<Compute<T>, Real>
-  void inverse(const Device& device, HeadsView<T> x) const {
-    apply<T>("RotationTable::inverse", device, detail::Direction::Inverse, {{{x, x}}});
   }
 
   /// Batch rows; 1 serves every batch.
@@ -149,36 +102,54 @@ class RotationTable {
  private:
   template <class>
   friend class Rope;
+  template <class, std::floating_point>
+  friend class detail::TableCalls;
+
+  static constexpr detail::RotaryCallNames names{
+      "RotationTable::rotate", "RotationTable::rotate_all", "RotationTable::rotate_into",
+      "RotationTable::adjoint", "RotationTable::inverse"};
 
   RotationTable(const char* function, Index batch, Index seq, detail::RotarySlice slice,
                 double attention_factor)
       : batch_(batch), seq_(seq), slice_(slice), attention_factor_(attention_factor) {
     detail::check_slice_and_factor(function, slice, attention_factor);
+    if (!detail::product_of({batch, seq, slice.pairs, Index{sizeof(Real)}})) {
+      detail::fail<ShapeError>(function, "no memory holds a table of [", batch, ", ", seq, ", ",
+                               slice.pairs, "] numbers");
+    }
     cos_.resize(static_cast<std::size_t>(batch * seq * slice.pairs));
     sin_.resize(cos_.size());
   }
 
   /// rows(b, s, count, cos, sin) writes [count, pairs] of each for positions s .. s + count - 1.
-  template <class WriteRows>
-  void fill(const WriteRows& rows) {
-    for (Index b = 0; b < batch_; ++b) {
-      const auto row = static_cast<std::size_t>(b * seq_ * slice_.pairs);
-      rows(b, Index{0}, seq_, cos_.data() + row, sin_.data() + row);
-    }
+  template <class Device, class WriteRows>
+  void fill(const Device& device, const WriteRows& rows) {
+    const double bytes = static_cast<double>(slice_.pairs * Index{2 * sizeof(Real)});
+    detail::parallel_for(device, batch_ * seq_, bytes, 2 * bytes, [&](Index unit, Index unit_end) {
+      while (unit < unit_end) {
+        const Index b = unit / seq_, s = unit % seq_;
+        const Index count = (std::min)(unit_end - unit, seq_ - s);
+        const auto row = static_cast<std::size_t>(unit * slice_.pairs);
+        rows(b, s, count, cos_.data() + row, sin_.data() + row);
+        unit += count;
+      }
+    });
   }
 
-  template <std::size_t Rank>
-  static void check_same(const char* function, const std::array<Index, Rank>& cos,
-                         const std::array<Index, Rank>& sin) {
-    if (cos != sin) {
-      detail::fail<ShapeError>(function, "cos ", cos, " and sin ", sin,
+  template <class View>
+  static void check_tables(const char* function, const View& cos, const View& sin) {
+    detail::check_extents(function, "cos", cos);
+    detail::check_extents(function, "sin", sin);
+    if (cos.extents() != sin.extents()) {
+      detail::fail<ShapeError>(function, "cos ", cos.extents(), " and sin ", sin.extents(),
                                " must have the same shape");
     }
   }
 
-  template <Scalar T, std::size_t Count = 1, class Device>
-  void apply(const char* function, const Device& device, detail::Direction direction,
+  template <Scalar T, std::size_t Count, class Device>
+  void apply(detail::RotaryCall call, const Device& device,
              const std::array<detail::Rotated<T>, Count>& tensors) const {
+    const char* const function = detail::name_of(names, call);
     for (const detail::Rotated<T>& x : tensors) {
       detail::check_rotation<T>(function, x.in, x.out, slice_);
       if (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch)) {
@@ -188,7 +159,7 @@ class RotationTable {
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
     detail::rotate_tensors<Pairing, Device, T>(
-        device, tensors, slice_, direction, attention_factor_, batch_ == 1,
+        device, tensors, slice_, detail::direction_of(call), attention_factor_, batch_ == 1,
         [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
           const Index row = batch_ == 1 ? 0 : b;
           return detail::AngleRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,

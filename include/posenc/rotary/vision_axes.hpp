@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct PixelFrequencies {
   Index rotary_dim = 0;  ///< required; even
   double max_freq = 0;   ///< required, >= 2; 10 there
 };
+
+static_assert(std::is_trivially_copyable_v<VisionRope>);
+static_assert(std::is_trivially_copyable_v<PixelFrequencies>);
 
 POSENC_STABLE_END
 
@@ -87,10 +91,7 @@ namespace detail {
 
 /// base^(-2j / (head_dim / 2)) for each of two axes.
 inline AxialFrequencies two_axes(const char* name, const VisionRope& settings) {
-  if (settings.head_dim < 4 || settings.head_dim % 4 != 0) {
-    fail<ConfigError>(name, "head_dim must be divisible by 4 and at least 4 but is ",
-                      settings.head_dim);
-  }
+  check_head_of_two_halves(name, settings.head_dim);
   check_base(name, settings.base);
   const Frequencies axis =
       evaluate(Unscaled{.rotary_dim = settings.head_dim / 2, .base = settings.base});
@@ -132,10 +133,7 @@ inline AxialFrequencies ggml_vision(const VisionRope& settings, std::span<const 
   if (sections.size() != 4) {
     detail::fail<ConfigError>(name, "there must be 4 sections but they are ", sections);
   }
-  if (settings.head_dim < 4 || settings.head_dim % 4 != 0) {
-    detail::fail<ConfigError>(name, "head_dim must be divisible by 4 and at least 4 but is ",
-                              settings.head_dim);
-  }
+  detail::check_head_of_two_halves(name, settings.head_dim);
   detail::check_base(name, settings.base);
   const Index pairs = settings.head_dim / 2;
   const auto powers = detail::power_law(settings.base, pairs, pairs);

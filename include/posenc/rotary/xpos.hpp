@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotate.hpp>
+#include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/exp.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/simd/storage.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 
@@ -26,9 +34,80 @@ struct XPosSettings {
   double centre = 0;      ///< where queries and keys are not scaled; see XPos
 };
 
+static_assert(std::is_trivially_copyable_v<XPosSettings>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
+
+namespace detail {
+
+/// t * (hi + lo) as whole + rest, |rest| <= 1/2, while |t * hi| < 2^51.
+template <class P>
+struct SplitProduct {
+  P whole, rest;
+};
+template <class P>
+POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
+  const P product = t * hi;
+  const P whole = (product + P::broadcast(shifter)) - P::broadcast(shifter);
+#if POSENC_HAS_FMA
+  const P error = mul_add(t, hi, P::zero() - product);
+#else
+  // Dekker's product, as reduce() has it.
+  const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
+  const P t_high = t & upper, hi_high = hi & upper;
+  const P t_low = t - t_high, hi_low = hi - hi_high;
+  const P error =
+      ((t_high * hi_high - product) + t_high * hi_low + t_low * hi_high) + t_low * hi_low;
+#endif
+  return {whole, (product - whole) + mul_add(t, lo, error)};
+}
+
+/// 2^x for |x| <= 1/2.
+///   Accuracy: 2^-52.4 of itself
+template <class P>
+POSENC_ALWAYS_INLINE P exp2_of_rest(P x) noexcept {
+  const P r = x * P::broadcast(ln_2.hi);
+  return mul_add(exp_tail(r), r * r, r) + P::broadcast(1.0);
+}
+
+/// cos[i], sin[i] <- factor 2^(t (hi[i] + lo[i])) times those without a scale, for exponents within
+/// +-1022.
+template <class Tier = tier::Best, std::floating_point Real>
+void scale_by_powers(double t, const double* hi, const double* lo, double factor,
+                     const double* unscaled_cos, const double* unscaled_sin, Real* cos, Real* sin,
+                     Index count) noexcept {
+  using P = Pack<double, Tier>;
+  const auto scale_of = [&](P high, P low) {
+    const auto [whole, rest] = split_product(P::broadcast(t), high, low);
+    constexpr int shift = ExpConstants<double>::exponent_shift;
+    const P power = shift_left<shift>(
+        whole + P::broadcast(ExpConstants<double>::shifter + ExpConstants<double>::exponent_bias));
+    return P::broadcast(factor) * (exp2_of_rest(rest) * power);
+  };
+  Index i = 0;
+  for (; i + P::width <= count; i += P::width) {
+    const P scale = scale_of(P::load(hi + i), P::load(lo + i));
+    store_as(scale * P::load(unscaled_cos + i), cos + i);
+    store_as(scale * P::load(unscaled_sin + i), sin + i);
+  }
+  if (const Index n = count - i; n > 0) {
+    const P scale = scale_of(P::load_partial(hi + i, n), P::load_partial(lo + i, n));
+    store_partial_as(scale * P::load_partial(unscaled_cos + i, n), cos + i, n);
+    store_partial_as(scale * P::load_partial(unscaled_sin + i, n), sin + i, n);
+  }
+}
+
+/// 2^(t e), also where it overflows or vanishes.
+inline double power_of_2(double t, DoubleDouble e) noexcept {
+  using One = Pack<double, tier::Scalar>;
+  const auto [whole, rest] = split_product(One{t}, One{e.hi}, One{e.lo});
+  const double within = (std::min)((std::max)(-4e3, whole.v), 4e3);
+  return std::ldexp(exp2_of_rest(rest).v, static_cast<int>(within));
+}
+
+}  // namespace detail
 
 /// xPos (arXiv 2212.10554): rope whose queries grow and whose keys shrink with the
 /// position, so that the score of query position p and key position q gets the factor zeta_i^((p -
@@ -47,9 +126,12 @@ POSENC_BEGIN
 ///   Throws:   ConfigError; ShapeError; PositionError beyond that range or where an angle exceeds
 ///             2^50. Nothing is written then
 ///   Accuracy: as Rope; scales within 2^-51 of themselves
-///   Cost:     as Rope, and one exp2 a pair and position. No allocation
-template <class Pairing>
+///   Cost:     as Rope, and about 25 vector operations more for each vector of doubles. No
+///             allocation
+template <class Pairing = detail::NoPairing>
 class XPos {
+  static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
+
  public:
   XPos(Frequencies frequencies, const XPosSettings& settings, Index rotary_offset = 0)
       : frequencies_(std::move(frequencies)),
@@ -69,54 +151,101 @@ class XPos {
     for (Index i = 0; i < slice_.pairs; ++i) {
       // zeta with both sides times 5, so that nothing is rounded but the quotient.
       const DoubleDouble zeta = (DoubleDouble(10.0) * static_cast<double>(i) + 2.0 * r) / (7.0 * r);
-      log2_zeta_.push_back(log(zeta) / detail::ln_2 / settings.scale_base);
+      const DoubleDouble log2_zeta = log(zeta) / detail::ln_2 / settings.scale_base;
+      log2_zeta_hi_.push_back(log2_zeta.hi);
+      log2_zeta_lo_.push_back(log2_zeta.lo);
     }
   }
 
-  template <FrequencyRule Rule>
+  template <class Rule>
   XPos(const Rule& rule, const XPosSettings& settings, Index rotary_offset = 0)
       : XPos(detail::evaluate(rule), settings, rotary_offset) {}
 
   /// q <- zeta^((p - c) / B) m R q in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
-    apply<T>("XPos::rotate_queries", detail::Direction::Forward, q, q, positions, 1);
+    rotate_queries(detail::CallingThread(), q, positions);
+  }
+  /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
+  /// everywhere below.
+  template <class Device, detail::Written T>
+  void rotate_queries(const Device& device, HeadsView<T> q, const Positions& positions) const {
+    apply<T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
   }
   /// k <- zeta^-((p - c) / B) m R k in place.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
-    apply<T>("XPos::rotate_keys", detail::Direction::Forward, k, k, positions, -1);
+    rotate_keys(detail::CallingThread(), k, positions);
+  }
+  template <class Device, detail::Written T>
+  void rotate_keys(const Device& device, HeadsView<T> k, const Positions& positions) const {
+    apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
   /// The same into out, which is x itself or shares no memory with it; channels outside the rotary
   /// slice are copied.
-  template <Scalar T>
+  template <detail::Written T>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
                            const Positions& positions) const {
-    apply<T>("XPos::rotate_queries_into", detail::Direction::Forward, q, out, positions, 1);
+    rotate_queries_into(detail::CallingThread(), q, out, positions);
   }
-  template <Scalar T>
+  template <class Device, detail::Written T>
+  void rotate_queries_into(const Device& device, HeadsView<const std::type_identity_t<T>> q,
+                           HeadsView<T> out, const Positions& positions) const {
+    apply<T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out}, positions,
+             1);
+  }
+  template <detail::Written T>
   void rotate_keys_into(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> out,
                         const Positions& positions) const {
-    apply<T>("XPos::rotate_keys_into", detail::Direction::Forward, k, out, positions, -1);
+    rotate_keys_into(detail::CallingThread(), k, out, positions);
+  }
+  template <class Device, detail::Written T>
+  void rotate_keys_into(const Device& device, HeadsView<const std::type_identity_t<T>> k,
+                        HeadsView<T> out, const Positions& positions) const {
+    apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
   }
 
   /// The transposed maps, which keep scale and attention factor: the backward pass.
-  template <Scalar T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
-    apply<T>("XPos::adjoint_queries", detail::Direction::Adjoint, grad_q, grad_q, positions, 1);
+    adjoint_queries(detail::CallingThread(), grad_q, positions);
   }
-  template <Scalar T>
+  template <class Device, detail::Written T>
+  void adjoint_queries(const Device& device, HeadsView<T> grad_q,
+                       const Positions& positions) const {
+    apply<T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
+             positions, 1);
+  }
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
-    apply<T>("XPos::adjoint_keys", detail::Direction::Adjoint, grad_k, grad_k, positions, -1);
+    adjoint_keys(detail::CallingThread(), grad_k, positions);
   }
+  template <class Device, detail::Written T>
+  void adjoint_keys(const Device& device, HeadsView<T> grad_k, const Positions& positions) const {
+    apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
+             -1);
+  }
+
+  /// x <- m R x in place: the rotation alone, which is that of queries and keys at the centre. Scores of
+  /// what is turned so do not decay.
+  template <detail::Written T>
+  void rotate(HeadsView<T> x, const Positions& positions) const {
+    rotate(detail::CallingThread(), x, positions);
+  }
+  template <class Device, detail::Written T>
+  void rotate(const Device& device, HeadsView<T> x, const Positions& positions) const {
+    apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
+  }
+
   double softmax_scale_multiplier() const noexcept {
     return frequencies_.softmax_scale_multiplier();
   }
 
   /// zeta_i^((position - c) / B), the scale of pair i of a query; a key's is its reciprocal.
   double scale(double position, Index pair) const noexcept {
-    return power(position - settings_.centre, log2_zeta_[static_cast<std::size_t>(pair)]);
+    const auto i = static_cast<std::size_t>(pair);
+    return detail::power_of_2(position - settings_.centre, {log2_zeta_hi_[i], log2_zeta_lo_[i]});
   }
 
   const Frequencies& frequencies() const noexcept { return frequencies_; }
@@ -125,28 +254,20 @@ class XPos {
   Index rotary_offset() const noexcept { return slice_.offset; }
 
  private:
-  /// 2^(t * e): the whole part of the exponent goes around exp2, so that large scales lose nothing.
-  static double power(double t, DoubleDouble e) noexcept {
-    const DoubleDouble product = detail::two_product(t, e.hi);
-    const double whole = std::rint(product.hi);
-    const double rest = (product.hi - whole) + mul_add(t, e.lo, product.lo);
-    return std::ldexp(std::exp2(rest), static_cast<int>(whole));
-  }
-
   /// log2 of the largest scale: half of the type's exponents, so that scaled values and their
   /// products with others of their kind stay finite.
-  template <Scalar T>
+  template <detail::Written T>
   static constexpr double largest_exponent() {
     if constexpr (std::same_as<T, double>) return 511;
     if constexpr (std::same_as<T, float>) return 63;
     return std::isfinite(static_cast<float>(static_cast<T>(0x1p64F))) ? 63 : 7;
   }
 
-  template <Scalar T>
+  template <detail::Written T>
   void check_range(const char* function, const Positions& positions) const {
     if (slice_.pairs == 0) return;
     // zeta_0 is the smallest, so the first pair has the largest exponents.
-    const double farthest = largest_exponent<T>() / std::abs(log2_zeta_.front().hi);
+    const double farthest = largest_exponent<T>() / std::abs(log2_zeta_hi_.front());
     for (Index b = 0; b < positions.batch(); ++b) {
       for (Index s = 0; s < positions.count(); ++s) {
         const double distance = std::abs(positions.at(b, s) - settings_.centre);
@@ -159,33 +280,48 @@ class XPos {
     }
   }
 
-  template <Scalar T>
-  void apply(const char* function, detail::Direction direction, HeadsView<const T> x,
-             HeadsView<T> out, const Positions& positions, double sign) const {
-    detail::check_rotation<T>(function, x, out, slice_);
-    detail::check_positions(function, positions, x.batch, x.seq, 1, x.extents());
+  /// m cos and m sin, scaled, of one position.
+  template <std::floating_point Real>
+  void fill(double position, double sign, Index first, Index count, Real* cos,
+            Real* sin) const noexcept {
+    constexpr Index chunk = 128;
+    alignas(64) double unscaled_cos[static_cast<std::size_t>(chunk)];
+    alignas(64) double unscaled_sin[static_cast<std::size_t>(chunk)];
+    const double t = sign * (position - settings_.centre);
+    for (Index done = 0; done < count; done += chunk) {
+      const Index part = (std::min)(chunk, count - done), at = first + done;
+      oscillator_.row(position, at, part, 1.0, unscaled_cos, unscaled_sin);
+      detail::scale_by_powers(t, log2_zeta_hi_.data() + at, log2_zeta_lo_.data() + at,
+                              frequencies_.attention_factor(), unscaled_cos, unscaled_sin,
+                              cos + done, sin + done, part);
+    }
+  }
+
+  template <detail::Written T, class Device>
+  void apply(const char* function, const Device& device, detail::Direction direction,
+             const detail::Rotated<T>& x, const Positions& positions, double sign) const {
+    detail::check_rotation<T>(function, x.in, x.out, slice_);
+    detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
     detail::check_reach(function, oscillator_, positions);
-    check_range<T>(function, positions);
+    if (sign != 0) check_range<T>(function, positions);
     using Real = Compute<T>;
-    const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
-      const double position = positions.at(b, s), t = sign * (position - settings_.centre);
-      for (Index i = 0; i < count; ++i) {
-        const CosSin turn = oscillator_.at(position, first + i);
-        const double scale = frequencies_.attention_factor() *
-                             power(t, log2_zeta_[static_cast<std::size_t>(first + i)]);
-        cos[i] = static_cast<Real>(scale * turn.cos);
-        sin[i] = static_cast<Real>(scale * turn.sin);
-      }
-    };
-    detail::rotate_tensor<Pairing>(x, out, slice_, direction, frequencies_.attention_factor(),
-                                   positions.batch() == 1, angles);
+    detail::rotate_tensors<Pairing, Device, T>(
+        device, std::span<const detail::Rotated<T>>(&x, 1), slice_, direction,
+        frequencies_.attention_factor(), positions.batch() == 1,
+        [&](Index b, Index s, Index seq, Index first, Index count, Real* cos, Real* sin) {
+          for (Index i = 0; i < seq; ++i) {
+            fill(positions.at(b, s + i), sign, first, count, cos + i * count, sin + i * count);
+          }
+          return detail::AngleRows<Real>{cos, sin, count};
+        });
   }
 
   Frequencies frequencies_;
   Oscillator oscillator_;
   detail::RotarySlice slice_;
   XPosSettings settings_;
-  std::vector<DoubleDouble> log2_zeta_;  // divided by scale_base
+  // Divided by scale_base; two arrays, as vectors of neighbouring lanes.
+  detail::AlignedVector<double> log2_zeta_hi_, log2_zeta_lo_;
 };
 
 POSENC_END

@@ -84,7 +84,7 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
   using K = detail::ExpConstants<T>;
   const P shifter = P::broadcast(K::shifter);
   // The variable comes second, so that its NaN survives.
-  x = min(P::broadcast(K::largest), max(P::broadcast(K::smallest), x));
+  x = smaller(P::broadcast(K::largest), larger(P::broadcast(K::smallest), x));
   const P n = mul_add(x, P::broadcast(K::log2_e), shifter) - shifter;
   P r = mul_add(n, P::broadcast(-K::ln_2_hi), x);
   r = mul_add(n, P::broadcast(-K::ln_2_lo), r);
@@ -110,7 +110,7 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp_nonpositive(Pack<T, Tier> x) noexcept {
   using K = detail::ExpConstants<T>;
   const P one = P::broadcast(T{1});
   // The variable comes second, so that its NaN survives.
-  const auto [r, power_of_2] = detail::split_exponent(max(P::broadcast(K::nothing), x));
+  const auto [r, power_of_2] = detail::split_exponent(larger(P::broadcast(K::nothing), x));
   return mul_add(mul_add(detail::exp_tail(r), r, one), r, one) * power_of_2;
 }
 

@@ -17,7 +17,7 @@
 //                                             and their memory is not touched
 //   a + b  a - b  a * b  a / b  -a            rounded once, as the scalar operators are
 //   mul_add(a, b, c)  mul_sub(a, b, c)        a b + c, a b - c; fused wherever POSENC_HAS_FMA
-//   max(a, b)  min(a, b)                      b where a lane of either is NaN
+//   larger(a, b)  smaller(a, b)               b where a lane of either is NaN
 //   a & b  a ^ b  add_bits(a, b)              the lanes' bits, as unsigned integers
 //   shift_left<N>(a)
 //   select_by_sign(s, a, b)                   a where the sign bit of s is set, else b

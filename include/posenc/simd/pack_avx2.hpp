@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/simd/pack_scalar.hpp>
+#include <posenc/simd/pack_sse2.hpp>
 #include <posenc/simd/tier.hpp>
 
 #if POSENC_HAS_AVX2
@@ -47,10 +48,10 @@ struct Pack<float, tier::Avx2> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {_mm256_fmsub_ps(a.v, b.v, c.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {_mm256_max_ps(a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {_mm256_min_ps(a.v, b.v)};
   }
 
@@ -105,10 +106,20 @@ struct Pack<float, tier::Avx2> {
   }
 
   POSENC_ALWAYS_INLINE static Pack load_half(const void* p) noexcept {
+#if POSENC_HAS_F16C
     return {_mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+#else
+    const Half low = Half::load_half(p), high = Half::load_half(static_cast<const char*>(p) + 8);
+    return {_mm256_insertf128_ps(_mm256_castps128_ps256(low.v), high.v, 1)};
+#endif
   }
   POSENC_ALWAYS_INLINE void store_half(void* p) const noexcept {
+#if POSENC_HAS_F16C
     _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+#else
+    Half{_mm256_castps256_ps128(v)}.store_half(p);
+    Half{_mm256_extractf128_ps(v, 1)}.store_half(static_cast<char*>(p) + 8);
+#endif
   }
   POSENC_ALWAYS_INLINE static Pack load_bfloat16(const void* p) noexcept {
     const __m128i narrow = _mm_loadu_si128(static_cast<const __m128i*>(p));
@@ -132,6 +143,9 @@ struct Pack<float, tier::Avx2> {
   }
 
  private:
+#if !POSENC_HAS_F16C
+  using Half = Pack<float, tier::Sse2>;
+#endif
   POSENC_ALWAYS_INLINE static __m256i first(Index n) noexcept {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -186,10 +200,10 @@ struct Pack<double, tier::Avx2> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {_mm256_fmsub_pd(a.v, b.v, c.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {_mm256_max_pd(a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {_mm256_min_pd(a.v, b.v)};
   }
 

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstring>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 POSENC_BEGIN
 
 /// Sixteen floats.
@@ -50,10 +51,10 @@ struct Pack<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {_mm512_fmsub_ps(a.v, b.v, c.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {_mm512_maskz_max_ps(0xffff, a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {_mm512_maskz_min_ps(0xffff, a.v, b.v)};
   }
 
@@ -104,7 +105,7 @@ struct Pack<float, tier::Avx512> {
 
   POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept { return sum(a.low() + a.high()); }
   POSENC_ALWAYS_INLINE friend float maximum(Pack a) noexcept {
-    return maximum(max(a.low(), a.high()));
+    return maximum(larger(a.low(), a.high()));
   }
 
   POSENC_ALWAYS_INLINE static Pack load_half(const void* p) noexcept {
@@ -224,10 +225,10 @@ struct Pack<double, tier::Avx512> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {_mm512_fmsub_pd(a.v, b.v, c.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {_mm512_maskz_max_pd(0xff, a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {_mm512_maskz_min_pd(0xff, a.v, b.v)};
   }
 
@@ -273,7 +274,7 @@ struct Pack<double, tier::Avx512> {
 
   POSENC_ALWAYS_INLINE friend double sum(Pack a) noexcept { return sum(a.low() + a.high()); }
   POSENC_ALWAYS_INLINE friend double maximum(Pack a) noexcept {
-    return maximum(max(a.low(), a.high()));
+    return maximum(larger(a.low(), a.high()));
   }
 
   POSENC_ALWAYS_INLINE void store_rounded(float* p) const noexcept {
@@ -306,4 +307,5 @@ POSENC_ALWAYS_INLINE Pack<float, tier::Avx512> rounded(Pack<double, tier::Avx512
 }
 
 POSENC_END
+POSENC_UNDEFINED_OPERANDS_END
 #endif

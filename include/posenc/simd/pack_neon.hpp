@@ -51,10 +51,10 @@ struct Pack<float, tier::Neon> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {vfmaq_f32(vnegq_f32(c.v), a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {vbslq_f32(vcltq_f32(a.v, b.v), a.v, b.v)};
   }
 
@@ -174,10 +174,10 @@ struct Pack<double, tier::Neon> {
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
     return {vfmaq_f64(vnegq_f64(c.v), a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {vbslq_f64(vcgtq_f64(a.v, b.v), a.v, b.v)};
   }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept {
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {vbslq_f64(vcltq_f64(a.v, b.v), a.v, b.v)};
   }
 

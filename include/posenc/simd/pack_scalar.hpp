@@ -43,8 +43,8 @@ struct Pack<T, tier::Scalar> {
   friend Pack operator-(Pack a) noexcept { return {-a.v}; }
   friend Pack mul_add(Pack a, Pack b, Pack c) noexcept { return {posenc::mul_add(a.v, b.v, c.v)}; }
   friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept { return {posenc::mul_add(a.v, b.v, -c.v)}; }
-  friend Pack max(Pack a, Pack b) noexcept { return {a.v > b.v ? a.v : b.v}; }
-  friend Pack min(Pack a, Pack b) noexcept { return {a.v < b.v ? a.v : b.v}; }
+  friend Pack larger(Pack a, Pack b) noexcept { return {a.v > b.v ? a.v : b.v}; }
+  friend Pack smaller(Pack a, Pack b) noexcept { return {a.v < b.v ? a.v : b.v}; }
 
   friend Pack operator&(Pack a, Pack b) noexcept { return from_bits(a.bits() & b.bits()); }
   friend Pack operator^(Pack a, Pack b) noexcept { return from_bits(a.bits() ^ b.bits()); }

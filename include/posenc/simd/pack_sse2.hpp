@@ -62,8 +62,12 @@ struct Pack<float, tier::Sse2> {
     return a * b - c;
 #endif
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept { return {_mm_max_ps(a.v, b.v)}; }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept { return {_mm_min_ps(a.v, b.v)}; }
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
+    return {_mm_max_ps(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
+    return {_mm_min_ps(a.v, b.v)};
+  }
 
   POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {
     return {_mm_and_ps(a.v, b.v)};
@@ -231,8 +235,12 @@ struct Pack<double, tier::Sse2> {
     return a * b - c;
 #endif
   }
-  POSENC_ALWAYS_INLINE friend Pack max(Pack a, Pack b) noexcept { return {_mm_max_pd(a.v, b.v)}; }
-  POSENC_ALWAYS_INLINE friend Pack min(Pack a, Pack b) noexcept { return {_mm_min_pd(a.v, b.v)}; }
+  POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
+    return {_mm_max_pd(a.v, b.v)};
+  }
+  POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
+    return {_mm_min_pd(a.v, b.v)};
+  }
 
   POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {
     return {_mm_and_pd(a.v, b.v)};

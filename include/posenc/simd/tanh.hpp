@@ -17,7 +17,7 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> tanh(Pack<T, Tier> x) noexcept {
   const P sign = x & P::broadcast(-T{0});
   const P magnitude = x ^ sign;
   // The variable comes second, so that its NaN survives.
-  const auto [r, power_of_2] = detail::split_exponent(min(largest, magnitude + magnitude));
+  const auto [r, power_of_2] = detail::split_exponent(smaller(largest, magnitude + magnitude));
   const P of_r = mul_add(detail::exp_tail(r), r * r, r);
   const P minus_one = mul_add(of_r, power_of_2, power_of_2 - P::broadcast(T{1}));
   return (minus_one / (minus_one + P::broadcast(T{2}))) ^ sign;

@@ -3,15 +3,34 @@
 
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <span>
 #include <type_traits>
 
-// Adapters from tensors to views, named after the order of the axes in memory. A row-major tensor
-// reads as its name says, bshd(x) takes x(b, s, h, d); a column-major one is its mirror image, x(d,
-// h, s, b). Nothing is copied. Rank and element type are checked at compile time.
+// Adapters from tensors to views. Nothing is copied. The letters are the tensor's own indices in their
+// order, and the features d, which are contiguous, tell the storage order:
+//
+//   row-major     bshd  bhsd  shd  hsd  bsd  sd     x(b, s, h, d) ...
+//   column-major  dhsb  dshb  dhs  dsh  dsb  ds     x(d, h, s, b) ...: the same memory in mirror writing
+//
+// Those of the other storage order do not compile, and the message names the right ones. Tables, masks
+// and scores (table_view, bhqk, hqk, qk, bk, bhq) are row-major. A row vector is row-major and a column
+// vector column-major, as Eigen has it: sd(row) and ds(column) are both one token.
+//
+// A temporary that owns its memory does not compile either, as the view would outlive it; temporary maps
+// and blocks do. Rank and element type are checked at compile time, too.
+
+// As Eigen declares it, so that this header does without Eigen.
+namespace Eigen {
+template <class PlainObject, int Options, class Stride>
+class Ref;
+}
+
 POSENC_BEGIN
 
-/// A tensor's memory with its axes in row-major reading order.
+/// A tensor's memory, with its axes from the outermost to the innermost.
 template <class T, std::size_t Rank>
 struct Strided {
   using Element = T;
@@ -20,9 +39,15 @@ struct Strided {
   std::array<Index, Rank> strides;
 };
 
-/// Tells how to read a tensor type: `static constexpr std::size_t rank` and `static Strided<T,
-/// rank> describe(x)`. Specialised for Eigen's dense matrices, maps and blocks here, for
-/// Eigen::Tensor and TensorMap in tensor/eigen.hpp; users may add their own.
+/// Tells how to read a tensor type:
+///   static constexpr std::size_t rank
+///   static constexpr bool row_major       whether its last index is the innermost axis; otherwise its
+///                                         first one is
+///   static constexpr bool owns_memory     false for maps and views, whose temporaries may be read; true
+///                                         where it is not given
+///   static Strided<T, rank> describe(x)   for x and for const x, T const there
+/// Specialised for Eigen's dense matrices, maps and blocks here, for Eigen::Tensor, TensorFixedSize and
+/// TensorMap in tensor/eigen.hpp; users may add their own.
 template <class X>
 struct TensorTraits;
 
@@ -36,9 +61,26 @@ concept MatrixLike = requires(X& x) {
   X::IsRowMajor;
 };
 
+namespace detail {
+
+/// Matrices and arrays; and references that hold a copy where what they were given does not fit.
+template <class X>
+inline constexpr bool owns_matrix = !requires {
+  typename X::PlainObject;
+};
+template <class X>
+requires requires { typename X::PlainObject; }
+inline constexpr bool owns_matrix<X> = std::is_same_v<typename X::PlainObject, X>;
+template <class Matrix, int Options, class Stride>
+inline constexpr bool owns_matrix<Eigen::Ref<const Matrix, Options, Stride>> = true;
+
+}  // namespace detail
+
 template <MatrixLike X>
 struct TensorTraits<X> {
   static constexpr std::size_t rank = 2;
+  static constexpr bool row_major = X::IsRowMajor;
+  static constexpr bool owns_memory = detail::owns_matrix<X>;
 
   template <class Matrix>
   static auto describe(Matrix& x) {
@@ -52,22 +94,69 @@ struct TensorTraits<X> {
 
 namespace detail {
 
-template <std::size_t Rank, class X>
-auto describe(const char* function, X& x) {
-  using Traits = TensorTraits<std::remove_cv_t<X>>;
-  static_assert(
-      requires { Traits::rank; },
-      "posenc: this type is not a tensor that posenc can read. Include posenc/tensor/eigen.hpp for "
-      "Eigen::Tensor, evaluate Eigen expressions first, or specialise posenc::TensorTraits.");
-  static_assert(Traits::rank == Rank,
-                "posenc: the tensor's rank does not match the letters of the axis order: bshd() "
-                "takes a rank-4 tensor, bsd() a rank-3 one, sd() a matrix.");
-  const auto t = Traits::describe(x);
-  if (t.strides[Rank - 1] != 1 && t.extents[Rank - 1] > 1) {
-    fail<ShapeError>(function, "the last axis must be contiguous, but its stride is ",
-                     t.strides[Rank - 1], "; the tensor is ", std::span<const Index>(t.extents));
+enum class Storage { RowMajor, ColumnMajor };
+enum class Misfit { None, NoTensor, NoStorage, Temporary, Rank, Storage };
+
+/// What keeps an argument of type Given, a reference where it has a name, from being read.
+template <class Given, std::size_t Rank, Storage Wanted>
+constexpr Misfit misfit() {
+  using Traits = TensorTraits<std::remove_cvref_t<Given>>;
+  if constexpr (!requires { Traits::rank; }) {
+    return Misfit::NoTensor;
+  } else if constexpr (!requires { Traits::row_major; }) {
+    return Misfit::NoStorage;
+  } else {
+    bool owns_memory = true;
+    if constexpr (requires { Traits::owns_memory; }) owns_memory = Traits::owns_memory;
+    if (owns_memory && !std::is_lvalue_reference_v<Given>) return Misfit::Temporary;
+    if (Traits::rank != Rank) return Misfit::Rank;
+    return Traits::row_major == (Wanted == Storage::RowMajor) ? Misfit::None : Misfit::Storage;
   }
-  return t;
+}
+
+template <class Given, std::size_t Rank>
+inline constexpr bool fits_row_major = misfit<Given, Rank, Storage::RowMajor>() != Misfit::Storage;
+template <class Given, std::size_t Rank>
+inline constexpr bool fits_column_major =
+    misfit<Given, Rank, Storage::ColumnMajor>() != Misfit::Storage;
+
+/// Strided of x, whatever its storage order.
+template <class Given, std::size_t Rank, class X>
+auto describe([[maybe_unused]] const char* function, [[maybe_unused]] X& x) {
+  constexpr Misfit found = misfit<Given, Rank, Storage::RowMajor>();
+  static_assert(
+      found != Misfit::NoTensor,
+      "posenc: this type is not a tensor that posenc can read. Include posenc/tensor/eigen.hpp for "
+      "Eigen::Tensor, evaluate Eigen expressions first, fill a view (HeadsView, EmbeddingsView, "
+      "...) "
+      "from a raw pointer, or specialise posenc::TensorTraits.");
+  static_assert(
+      found != Misfit::NoStorage,
+      "posenc: the TensorTraits of this type must say `static constexpr bool row_major`: true "
+      "where the last index is the innermost axis, false where the first one is.");
+  static_assert(
+      found != Misfit::Temporary,
+      "posenc: a view of this temporary would outlive it, for it owns its memory: give the "
+      "tensor a name first. (TensorTraits of types that do not own their memory say "
+      "`static constexpr bool owns_memory = false`.)");
+  static_assert(
+      found != Misfit::Rank,
+      "posenc: the tensor's rank is not the number of letters: bshd and dhsb take a rank-4 "
+      "tensor, bsd and dsb a rank-3 one, sd, ds and table_view a matrix.");
+  if constexpr (found == Misfit::None || found == Misfit::Storage) {
+    using Traits = TensorTraits<std::remove_cvref_t<Given>>;
+    const auto t = Traits::describe(x);
+    if (t.strides[Rank - 1] != 1 && t.extents[Rank - 1] > 1) {
+      auto own = t.extents;  // in the order of the tensor's indices
+      if (!Traits::row_major) std::reverse(own.begin(), own.end());
+      fail<ShapeError>(function, "the ", Traits::row_major ? "last" : "first",
+                       " axis must be contiguous, but its stride is ", t.strides[Rank - 1],
+                       "; the tensor is ", std::span<const Index>(own));
+    }
+    return t;
+  } else {
+    return Strided<float, Rank>{};  // so that nothing else is said
+  }
 }
 
 template <class T, std::size_t Rank>
@@ -108,47 +197,119 @@ ScoresView<T> scores_view(const Strided<T, Rank>& tensor, int batch, int heads, 
 
 }  // namespace detail
 
-/// Heads from memory order [batch, seq, heads, dim].
+// ---- heads and embeddings
+
+/// Heads from a row-major x(b, s, h, d).
 template <class X>
 auto bshd(X&& x) {
-  return detail::heads_view(detail::describe<4>("bshd", x), 0, 1, 2);
+  static_assert(detail::fits_row_major<X, 4>,
+                "posenc::bshd takes row-major tensors x(b, s, h, d), but this one is column-major: "
+                "write dhsb for x(d, h, s, b)");
+  return detail::heads_view(detail::describe<X, 4>("bshd", x), 0, 1, 2);
+}
+/// Heads from a column-major x(d, h, s, b).
+template <class X>
+auto dhsb(X&& x) {
+  static_assert(detail::fits_column_major<X, 4>,
+                "posenc::dhsb takes column-major tensors x(d, h, s, b), but this one is row-major: "
+                "write bshd for x(b, s, h, d)");
+  return detail::heads_view(detail::describe<X, 4>("dhsb", x), 0, 1, 2);
 }
 
-/// Heads from memory order [batch, heads, seq, dim].
+/// Heads from a row-major x(b, h, s, d).
 template <class X>
 auto bhsd(X&& x) {
-  return detail::heads_view(detail::describe<4>("bhsd", x), 0, 2, 1);
+  static_assert(detail::fits_row_major<X, 4>,
+                "posenc::bhsd takes row-major tensors x(b, h, s, d), but this one is column-major: "
+                "write dshb for x(d, s, h, b)");
+  return detail::heads_view(detail::describe<X, 4>("bhsd", x), 0, 2, 1);
+}
+/// Heads from a column-major x(d, s, h, b).
+template <class X>
+auto dshb(X&& x) {
+  static_assert(detail::fits_column_major<X, 4>,
+                "posenc::dshb takes column-major tensors x(d, s, h, b), but this one is row-major: "
+                "write bhsd for x(b, h, s, d)");
+  return detail::heads_view(detail::describe<X, 4>("dshb", x), 0, 2, 1);
 }
 
-/// Heads of one sequence from memory order [seq, heads, dim]; B = 1.
+/// Heads of one sequence from a row-major x(s, h, d); B = 1.
 template <class X>
 auto shd(X&& x) {
-  return detail::heads_view(detail::describe<3>("shd", x), -1, 0, 1);
+  static_assert(detail::fits_row_major<X, 3>,
+                "posenc::shd takes row-major tensors x(s, h, d), but this one is column-major: "
+                "write dhs for x(d, h, s)");
+  return detail::heads_view(detail::describe<X, 3>("shd", x), -1, 0, 1);
+}
+/// Heads of one sequence from a column-major x(d, h, s); B = 1.
+template <class X>
+auto dhs(X&& x) {
+  static_assert(detail::fits_column_major<X, 3>,
+                "posenc::dhs takes column-major tensors x(d, h, s), but this one is row-major: "
+                "write shd for x(s, h, d)");
+  return detail::heads_view(detail::describe<X, 3>("dhs", x), -1, 0, 1);
 }
 
-/// Heads of one sequence from memory order [heads, seq, dim]; B = 1.
+/// Heads of one sequence from a row-major x(h, s, d); B = 1.
 template <class X>
 auto hsd(X&& x) {
-  return detail::heads_view(detail::describe<3>("hsd", x), -1, 1, 0);
+  static_assert(detail::fits_row_major<X, 3>,
+                "posenc::hsd takes row-major tensors x(h, s, d), but this one is column-major: "
+                "write dsh for x(d, s, h)");
+  return detail::heads_view(detail::describe<X, 3>("hsd", x), -1, 1, 0);
+}
+/// Heads of one sequence from a column-major x(d, s, h); B = 1.
+template <class X>
+auto dsh(X&& x) {
+  static_assert(detail::fits_column_major<X, 3>,
+                "posenc::dsh takes column-major tensors x(d, s, h), but this one is row-major: "
+                "write hsd for x(h, s, d)");
+  return detail::heads_view(detail::describe<X, 3>("dsh", x), -1, 1, 0);
 }
 
-/// Embeddings [batch, seq, dim].
+/// Embeddings from a row-major x(b, s, d).
 template <class X>
 auto bsd(X&& x) {
-  return detail::embeddings_view(detail::describe<3>("bsd", x), 0, 1);
+  static_assert(detail::fits_row_major<X, 3>,
+                "posenc::bsd takes row-major tensors x(b, s, d), but this one is column-major: "
+                "write dsb for x(d, s, b)");
+  return detail::embeddings_view(detail::describe<X, 3>("bsd", x), 0, 1);
+}
+/// Embeddings from a column-major x(d, s, b).
+template <class X>
+auto dsb(X&& x) {
+  static_assert(detail::fits_column_major<X, 3>,
+                "posenc::dsb takes column-major tensors x(d, s, b), but this one is row-major: "
+                "write bsd for x(b, s, d)");
+  return detail::embeddings_view(detail::describe<X, 3>("dsb", x), 0, 1);
 }
 
-/// Embeddings of one sequence [seq, dim]: a row-major Matrix with a token a row, or a column-major
-/// one with a token a column; B = 1.
+/// Embeddings of one sequence from a row-major x(s, d), a token a row; B = 1.
 template <class X>
 auto sd(X&& x) {
-  return detail::embeddings_view(detail::describe<2>("sd", x), -1, 0);
+  static_assert(detail::fits_row_major<X, 2>,
+                "posenc::sd takes row-major tensors x(s, d), but this one is column-major, "
+                "as column vectors are too: write ds for x(d, s)");
+  return detail::embeddings_view(detail::describe<X, 2>("sd", x), -1, 0);
+}
+/// Embeddings of one sequence from a column-major x(d, s), a token a column; B = 1.
+template <class X>
+auto ds(X&& x) {
+  static_assert(detail::fits_column_major<X, 2>,
+                "posenc::ds takes column-major tensors x(d, s), but this one is row-major: write "
+                "sd for x(s, d)");
+  return detail::embeddings_view(detail::describe<X, 2>("ds", x), -1, 0);
 }
 
-/// A table [rows, cols]: a row-major Matrix as it stands, a column-major one as its mirror image.
+// ---- tables, scores, masks: row-major
+
+/// A table [rows, cols].
 template <class X>
 auto table_view(X&& x) {
-  const auto t = detail::describe<2>("table_view", x);
+  static_assert(detail::fits_row_major<X, 2>,
+                "posenc::table_view takes row-major tensors only, but this one is column-major: "
+                "make it row-major (Eigen::RowMajor)");
+  const auto t = detail::describe<X, 2>("table_view", x);
   return MatrixView<typename decltype(t)::Element>{t.data, t.extents[0], t.extents[1],
                                                    t.strides[0]};
 }
@@ -156,31 +317,46 @@ auto table_view(X&& x) {
 /// Scores, weights or a mask [batch, heads, queries, keys].
 template <class X>
 auto bhqk(X&& x) {
-  return detail::scores_view(detail::describe<4>("bhqk", x), 0, 1, 2);
+  static_assert(detail::fits_row_major<X, 4>,
+                "posenc::bhqk takes row-major tensors only, but this one is column-major: make it "
+                "row-major (Eigen::RowMajor)");
+  return detail::scores_view(detail::describe<X, 4>("bhqk", x), 0, 1, 2);
 }
 
 /// The same for all batch rows: [heads, queries, keys].
 template <class X>
 auto hqk(X&& x) {
-  return detail::scores_view(detail::describe<3>("hqk", x), -1, 0, 1);
+  static_assert(detail::fits_row_major<X, 3>,
+                "posenc::hqk takes row-major tensors only, but this one is column-major: make it "
+                "row-major (Eigen::RowMajor)");
+  return detail::scores_view(detail::describe<X, 3>("hqk", x), -1, 0, 1);
 }
 
 /// The same for all batch rows and heads: [queries, keys].
 template <class X>
 auto qk(X&& x) {
-  return detail::scores_view(detail::describe<2>("qk", x), -1, -1, 0);
+  static_assert(detail::fits_row_major<X, 2>,
+                "posenc::qk takes row-major tensors only, but this one is column-major: make it "
+                "row-major (Eigen::RowMajor)");
+  return detail::scores_view(detail::describe<X, 2>("qk", x), -1, -1, 0);
 }
 
 /// The same for all heads and queries, a padding mask: [batch, keys].
 template <class X>
 auto bk(X&& x) {
-  return detail::scores_view(detail::describe<2>("bk", x), 0, -1, -1);
+  static_assert(detail::fits_row_major<X, 2>,
+                "posenc::bk takes row-major tensors only, but this one is column-major: make it "
+                "row-major (Eigen::RowMajor)");
+  return detail::scores_view(detail::describe<X, 2>("bk", x), 0, -1, -1);
 }
 
 /// One number a query and head, the log-sum-exp of scores: [batch, heads, queries].
 template <class X>
 auto bhq(X&& x) {
-  const auto t = detail::describe<3>("bhq", x);
+  static_assert(detail::fits_row_major<X, 3>,
+                "posenc::bhq takes row-major tensors only, but this one is column-major: make it "
+                "row-major (Eigen::RowMajor)");
+  const auto t = detail::describe<X, 3>("bhq", x);
   return LseView<typename decltype(t)::Element>{t.data,       t.extents[0], t.extents[1],
                                                 t.extents[2], t.strides[0], t.strides[1]};
 }

@@ -32,5 +32,39 @@ void parallel_for([[maybe_unused]] const Device& device, Index count, [[maybe_un
   }
 }
 
+/// Calls work(first, count) for groups of the columns of a matrix: what sums over rows gives the same bits
+/// on any device when each column is one thread's. Groups are wide enough that threads do not write to
+/// the same cache line.
+template <class Device, class Work>
+void parallel_for_columns(const Device& device, Index columns, double bytes, double cycles,
+                          const Work& work) {
+  constexpr Index group = 16;
+  parallel_for(device, (columns + group - 1) / group, bytes * group, cycles * group,
+               [&](Index first, Index end) {
+                 work(first * group,
+                      (end * group < columns ? end * group : columns) - first * group);
+               });
+}
+
+/// The parts into which a sum over `count` terms is cut, whatever the device: added up in their order
+/// they give the same bits with any number of threads.
+class PartsOfSum {
+ public:
+  static constexpr Index most = 64;
+
+  explicit PartsOfSum(Index count, Index parts = most) noexcept
+      : count_(count), parts_(parts < count ? parts : count) {}
+
+  Index size() const noexcept { return parts_; }
+  /// The first term of a part; begin(size()) is the end of the last.
+  Index begin(Index part) const noexcept {
+    const Index longer = count_ % parts_;
+    return count_ / parts_ * part + (part < longer ? part : longer);
+  }
+
+ private:
+  Index count_, parts_;
+};
+
 }  // namespace detail
 POSENC_END

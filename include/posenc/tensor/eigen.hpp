@@ -3,27 +3,36 @@
 
 #include <posenc/tensor/adapt.hpp>
 
+POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <unsupported/Eigen/CXX11/Tensor>
+POSENC_UNDEFINED_OPERANDS_END
 
+#include <cstddef>
 #include <type_traits>
 
-// Eigen::Tensor and Eigen::TensorMap as arguments of bshd(), bsd(), ... This is the only header of
-// posenc that includes Eigen's Tensor module.
+// Eigen::Tensor, TensorFixedSize and TensorMap as arguments of bshd(), bsd(), ..., or of dhsb(), dsb(), ...
+// where they are column-major. This is the only header of posenc that includes Eigen's Tensor module.
 POSENC_BEGIN
 
 namespace detail {
 
-/// Shared by Tensor and TensorMap: row-major dimensions as they stand, column-major ones reversed.
-template <int Rank, bool RowMajor>
+/// Shared by all of them: row-major dimensions as they stand, column-major ones reversed.
+template <int Rank, bool RowMajor, bool OwnsMemory>
 struct EigenTensorTraits {
   static constexpr std::size_t rank = static_cast<std::size_t>(Rank);
+  static constexpr bool row_major = RowMajor;
+  static constexpr bool owns_memory = OwnsMemory;
 
   template <class Tensor>
   static auto describe(Tensor& x) {
     Strided<std::remove_pointer_t<decltype(x.data())>, rank> t{x.data(), {}, {}};
+    // Eigen::Sizes, the dimensions of tensors of fixed size, count with sign.
+    using Dimensions = std::remove_cvref_t<decltype(x.dimensions())>;
+    constexpr bool with_sign = requires { Dimensions::total_size; };
+    using At = std::conditional_t<with_sign, std::ptrdiff_t, std::size_t>;
     Index stride = 1;
     for (std::size_t axis = rank; axis-- > 0;) {
-      t.extents[axis] = x.dimensions()[RowMajor ? axis : rank - 1 - axis];
+      t.extents[axis] = x.dimensions()[static_cast<At>(RowMajor ? axis : rank - 1 - axis)];
       t.strides[axis] = stride;
       stride *= t.extents[axis];
     }
@@ -35,11 +44,16 @@ struct EigenTensorTraits {
 
 template <class T, int Rank, int Options, class I>
 struct TensorTraits<Eigen::Tensor<T, Rank, Options, I>>
-    : detail::EigenTensorTraits<Rank, (Options & Eigen::RowMajor) != 0> {};
+    : detail::EigenTensorTraits<Rank, (Options & Eigen::RowMajor) != 0, true> {};
+
+template <class T, class Sizes, int Options, class I>
+struct TensorTraits<Eigen::TensorFixedSize<T, Sizes, Options, I>>
+    : detail::EigenTensorTraits<static_cast<int>(Sizes::count), (Options & Eigen::RowMajor) != 0,
+                                true> {};
 
 template <class Tensor, int Options, template <class> class MakePointer>
 struct TensorTraits<Eigen::TensorMap<Tensor, Options, MakePointer>>
-    : detail::EigenTensorTraits<Tensor::NumIndices,
-                                static_cast<int>(Tensor::Layout) == Eigen::RowMajor> {};
+    : detail::EigenTensorTraits<static_cast<int>(Tensor::NumIndices),
+                                static_cast<int>(Tensor::Layout) == Eigen::RowMajor, false> {};
 
 POSENC_END

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <array>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 // Positions of the patches of pictures, in the orders that models visit them. Row-major with axes
@@ -21,24 +23,34 @@ struct PatchGrid {
   Index merge = 1;  ///< patches on a side of a merge block; Qwen2-VL 2
 };
 
+static_assert(std::is_trivially_copyable_v<PatchGrid>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
 
 namespace detail {
 
-/// Rejects extents that are negative, or whose product no Positions can hold.
-inline void check_grid(const char* function, std::span<const Index> extents) {
-  Index cells = 1;
+/// The number of cells. Rejects extents that are negative, or whose product no Positions can hold.
+inline Index checked_cells(const char* function, std::span<const Index> extents) {
   for (const Index extent : extents) {
     if (extent < 0) {
       fail<ShapeError>(function, "extents must not be negative but are ", extents);
     }
-    if (extent != 0 && cells > (Index{1} << 53) / extent) {
-      fail<ShapeError>(function, "a grid of ", extents, " has too many cells");
-    }
-    cells *= extent;
   }
+  const auto cells = product_of(extents);
+  if (!cells || *cells > (Index{1} << 53)) {
+    fail<ShapeError>(function, "a grid of ", extents, " has too many cells");
+  }
+  return *cells;
+}
+
+/// Room for so many cells, asked for at once: a grid that no memory holds fails before it fills it.
+template <class T>
+std::vector<T> room_for(Index cells) {
+  std::vector<T> values;
+  values.reserve(static_cast<std::size_t>(cells));
+  return values;
 }
 
 }  // namespace detail
@@ -49,13 +61,14 @@ inline void check_grid(const char* function, std::span<const Index> extents) {
 ///   Throws: ShapeError, also where merge does not divide rows and columns
 inline Positions merge_block_grid(const PatchGrid& grid) {
   constexpr auto function = "merge_block_grid";
-  detail::check_grid(function, std::array{grid.frames, grid.rows, grid.cols});
+  const Index cells =
+      detail::checked_cells(function, std::array{grid.frames, grid.rows, grid.cols});
   if (grid.merge < 1 || grid.rows % grid.merge != 0 || grid.cols % grid.merge != 0) {
     detail::fail<ShapeError>(function, "merge (", grid.merge, ") must divide the ", grid.rows,
                              " rows and ", grid.cols, " columns");
   }
-  std::vector<Index> rows, cols;
-  for (Index frame = 0; frame < grid.frames; ++frame) {
+  auto rows = detail::room_for<Index>(cells), cols = detail::room_for<Index>(cells);
+  for (Index frame = 0; cells != 0 && frame < grid.frames; ++frame) {
     for (Index block_row = 0; block_row < grid.rows; block_row += grid.merge) {
       for (Index block_col = 0; block_col < grid.cols; block_col += grid.merge) {
         for (Index i = 0; i < grid.merge * grid.merge; ++i) {
@@ -71,9 +84,9 @@ inline Positions merge_block_grid(const PatchGrid& grid) {
 /// Columns and rows (axis 0 is x, axis 1 is y) of a grid in row-major order, from 0: RoPE-ViT.
 ///   Throws: ShapeError
 inline Positions xy_grid(Index rows, Index cols) {
-  detail::check_grid("xy_grid", std::array{rows, cols});
-  std::vector<Index> x, y;
-  for (Index cell = 0; cell < rows * cols; ++cell) {
+  const Index cells = detail::checked_cells("xy_grid", std::array{rows, cols});
+  auto x = detail::room_for<Index>(cells), y = detail::room_for<Index>(cells);
+  for (Index cell = 0; cell < cells; ++cell) {
     x.push_back(cell % cols);
     y.push_back(cell / cols);
   }
@@ -84,9 +97,9 @@ inline Positions xy_grid(Index rows, Index cols) {
 /// turns: Llama 4's vision tower.
 ///   Throws: ShapeError
 inline Positions llama4_grid(Index rows, Index cols) {
-  detail::check_grid("llama4_grid", std::array{rows, cols});
-  std::vector<Index> x, y;
-  for (Index cell = 0; cell < rows * cols; ++cell) {
+  const Index cells = detail::checked_cells("llama4_grid", std::array{rows, cols});
+  auto x = detail::room_for<Index>(cells + 1), y = detail::room_for<Index>(cells + 1);
+  for (Index cell = 0; cell < cells; ++cell) {
     x.push_back(cell % cols + 1);
     y.push_back(cell / cols + 1);
   }
@@ -100,20 +113,18 @@ inline Positions llama4_grid(Index rows, Index cols) {
 ///   Throws: ShapeError; PositionError for an offset that is not finite
 inline Positions pixel_grid(std::span<const Index> extents, std::span<const double> offsets = {}) {
   constexpr auto function = "pixel_grid";
-  detail::check_grid(function, extents);
+  const Index cells = detail::checked_cells(function, extents);
   if (extents.empty() || (!offsets.empty() && offsets.size() != extents.size())) {
     detail::fail<ShapeError>(function, "there must be one offset an axis, or none, and at least ",
                              "one axis, but there are ", offsets.size(), " for the axes ", extents);
   }
-  Index cells = 1;
-  for (const Index extent : extents) cells *= extent;
   std::vector<Positions> axes;
   Index inner = cells;
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
     const Index extent = extents[axis];
     if (extent != 0) inner /= extent;
     const double offset = offsets.empty() ? 0 : offsets[axis];
-    std::vector<double> values;
+    auto values = detail::room_for<double>(cells);
     for (Index cell = 0; cell < cells; ++cell) {
       const auto at = static_cast<double>(cell / inner % extent);
       const double along = extent == 1 ? -1 : 2 * at / static_cast<double>(extent - 1) - 1;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/refusal.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <initializer_list>
 #include <span>
 #include <vector>
@@ -61,6 +64,23 @@ class Positions {
     return p;
   }
 
+  // Numbers of other types.
+  template <class Ids>
+  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
+      ids(const Ids& ids_of_row) {
+    return ids(1, ids_of_row);
+  }
+  template <class Ids>
+  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
+      ids(Index, const Ids&) {
+    return refused<Ids>();
+  }
+  template <class Ids>
+  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
+      starts(const Ids&, Index) {
+    return refused<Ids>();
+  }
+
   /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates.
   static Positions real(Index batch, std::span<const double> positions) {
     constexpr auto function = "Positions::real";
@@ -107,6 +127,7 @@ class Positions {
   /// keys are attended to.
   static Positions from_padding_mask(MatrixView<const bool> keep, Index masked_position = 1) {
     constexpr auto function = "Positions::from_padding_mask";
+    detail::check_extents(function, "keep", keep);
     Positions p(function, Form::Table, keep.rows, keep.cols, 1);
     for (Index b = 0; b < keep.rows; ++b) {
       Index next = 0;
@@ -125,10 +146,11 @@ class Positions {
       detail::fail<ShapeError>(function, "rows and columns must not be negative but are ", rows,
                                " and ", cols);
     }
-    if (cols != 0 && rows > exact_limit / cols) {
+    const auto cells = detail::product_of({rows, cols});
+    if (!cells || *cells > exact_limit) {
       detail::fail<ShapeError>(function, "a grid of ", rows, " x ", cols, " has too many cells");
     }
-    Positions p(function, Form::Table, 1, rows * cols, 2);
+    Positions p(function, Form::Table, 1, *cells, 2);
     for (Index row = 0; row < rows; ++row) {
       for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(row));
     }
@@ -182,6 +204,15 @@ class Positions {
   }
 
  private:
+  template <class Ids>
+  static Positions refused() {
+    static_assert(
+        detail::never<Ids>,
+        "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t: a vector, an "
+        "array or a span of them");
+    return range(0, 0);
+  }
+
   enum class Form { Range, Starts, Table };
   static constexpr Index exact_limit = Index{1} << 53;
 
@@ -191,7 +222,13 @@ class Positions {
       detail::fail<ShapeError>(function,
                                "the number of positions must be between 0 and 2^53 but is ", count);
     }
-    if (form == Form::Table) values_.reserve(static_cast<std::size_t>(axes * batch * count));
+    if (form != Form::Table) return;
+    const auto size = detail::product_of({axes, batch, count});
+    if (!size || *size > exact_limit) {
+      detail::fail<ShapeError>(function, "positions [", batch, ", ", count, "] on ", axes,
+                               axes == 1 ? " axis" : " axes", " are more than 2^53");
+    }
+    values_.reserve(static_cast<std::size_t>(*size));
   }
 
   static Positions table(const char* function, Index batch, Index size) {

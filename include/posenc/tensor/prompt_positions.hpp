@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -32,6 +34,9 @@ struct ChatGlmPrompt {
   Index mask_position = -1;   ///< required: index of [MASK] or [gMASK]
 };
 
+static_assert(std::is_trivially_copyable_v<PromptPart>);
+static_assert(std::is_trivially_copyable_v<ChatGlmPrompt>);
+
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -47,7 +52,15 @@ struct PromptPositions {
   ///   Throws: PositionError, ShapeError
   Positions decode(Index past, Index count) const {
     std::vector<Index> starts;
-    for (const Index delta : rope_deltas) starts.push_back(past + delta);
+    for (const Index delta : rope_deltas) {
+      const auto start = detail::sum_of(past, delta);
+      if (!start) {
+        detail::fail<PositionError>("PromptPositions::decode", "past (", past,
+                                    ") and a row's rope_delta (", delta,
+                                    ") add up to a position beyond 2^53");
+      }
+      starts.push_back(*start);
+    }
     const Positions axis =
         starts.size() == 1 ? Positions::range(starts[0], count) : Positions::starts(starts, count);
     return Positions::axes(std::array{axis, axis, axis});
@@ -84,16 +97,34 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
     fail<ConfigError>(function, "merge (", part.merge, ") must divide rows (", part.rows,
                       ") and cols (", part.cols, ")");
   }
-  check_grid(function, std::array{part.frames, part.rows, part.cols});
+  (void)checked_cells(function, std::array{part.frames, part.rows, part.cols});
   if (!std::isfinite(part.frame_step) || part.frame_step < 0) {
     fail<ConfigError>(function, "frame_step must be finite and not negative but is ",
                       part.frame_step);
   }
 }
 
+/// Tokens of a checked part.
+inline Index tokens_of(const PromptPart& part) noexcept {
+  if (!is_picture(part)) return part.text + part.padding;  // one of them is 0
+  return part.frames * (part.rows / part.merge) * (part.cols / part.merge);
+}
+
 /// The ids of one row, appended; returns where the next text would start.
 inline Index append_prompt(std::span<const PromptPart> parts,
                            std::array<std::vector<double>, 3>& ids) {
+  constexpr auto function = "prompt_positions";
+  auto tokens = static_cast<Index>(ids[0].size());
+  for (const PromptPart& part : parts) {
+    check_prompt_part(function, part);
+    const auto sum = sum_of(tokens, tokens_of(part));
+    if (!sum || *sum > (Index{1} << 53)) {
+      fail<ShapeError>(function, "a batch of prompts has more than 2^53 tokens");
+    }
+    tokens = *sum;
+  }
+  // At once: a prompt that no memory holds fails before it fills it.
+  for (std::vector<double>& of_axis : ids) of_axis.reserve(static_cast<std::size_t>(tokens));
   const auto push = [&ids](double t, double h, double w) {
     ids[0].push_back(t);
     ids[1].push_back(h);
@@ -101,19 +132,18 @@ inline Index append_prompt(std::span<const PromptPart> parts,
   };
   Index next = 0;
   for (const PromptPart& part : parts) {
-    check_prompt_part("prompt_positions", part);
     for (Index i = 0; i < part.padding; ++i) push(1, 1, 1);
     for (Index i = 0; i < part.text; ++i) {
       const auto p = static_cast<double>(next++);
       push(p, p, p);
     }
-    if (!is_picture(part)) continue;
+    if (!is_picture(part) || tokens_of(part) == 0) continue;
     const Index rows = part.rows / part.merge, cols = part.cols / part.merge;
     const auto start = static_cast<double>(next);
     for (Index frame = 0; frame < part.frames; ++frame) {
       const double time = std::floor(static_cast<double>(frame) * part.frame_step);
       if (!(start + time <= 0x1p53)) {
-        fail<PositionError>("prompt_positions", "positions must lie within 2^53, but frame ", frame,
+        fail<PositionError>(function, "positions must lie within 2^53, but frame ", frame,
                             " is at ", start + time);
       }
       for (Index cell = 0; cell < rows * cols; ++cell) {
@@ -181,7 +211,7 @@ inline Positions chatglm_positions(const ChatGlmPrompt& prompt, Index first, Ind
                              "first and count must not be negative, nor their sum exceed ",
                              "2^53, but they are ", first, " and ", count);
   }
-  std::vector<Index> position, block;
+  auto position = detail::room_for<Index>(count), block = detail::room_for<Index>(count);
   for (Index i = first; i < first + count; ++i) {
     const bool in_context = i < prompt.context_length;
     position.push_back(in_context ? i : prompt.mask_position);

@@ -1,28 +1,53 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
 #include <type_traits>
-#include <vector>
 
 // Views describe tensors that belong to somebody else: a pointer, extents and strides, all in
 // elements. The last axis (features; keys of a score tile) is contiguous. The axes are logical:
 // they are always read in the order of the fields, whatever their order in memory. Adapters from
 // Eigen types are in tensor/adapt.hpp and tensor/eigen.hpp; raw pointers fill the fields by name.
+//
+// A stride that is left out is that of a dense tensor of these extents, with the axes in the order of
+// the fields. It is taken from the extents that stand beside it: where they are assigned later, the
+// strides have to be as well.
+// Strides of what is read may be anything: 0 reads the same again along an axis (a broadcast), and a
+// negative one goes backwards. Strides of what is written may be negative too, but no two elements may
+// share memory: an axis of extent > 1 steps over all that lies within it, or there is a ShapeError.
 POSENC_BEGIN
+
+namespace detail {
+
+/// The stride of an axis over dense inner ones; as far as an Index goes where it does not hold that, so
+/// that checks refuse it.
+constexpr Index dense_stride(std::initializer_list<Index> inner) noexcept {
+  return product_or((std::numeric_limits<Index>::max)(), inner);
+}
+
+}  // namespace detail
 
 /// Per-head vectors [B, S, H, D]: queries, keys or values.
 template <class T>
 struct HeadsView {
+  static_assert(detail::is_scalar<std::remove_const_t<T>>, POSENC_DETAIL_SCALAR_RULE);
+
   T* data = nullptr;
   Index batch = 0, seq = 0, heads = 0, dim = 0;
-  Index batch_stride = 0, seq_stride = 0, head_stride = 0;
+  Index batch_stride = detail::dense_stride({seq, heads, dim});
+  Index seq_stride = detail::dense_stride({heads, dim});
+  Index head_stride = dim;
 
   /// The D contiguous features of head h at position s of batch row b.
   T* row(Index b, Index s, Index h) const noexcept {
@@ -38,9 +63,12 @@ struct HeadsView {
 /// Token vectors [B, S, D]: embeddings or hidden states.
 template <class T>
 struct EmbeddingsView {
+  static_assert(detail::is_scalar<std::remove_const_t<T>>, POSENC_DETAIL_SCALAR_RULE);
+
   T* data = nullptr;
   Index batch = 0, seq = 0, dim = 0;
-  Index batch_stride = 0, seq_stride = 0;
+  Index batch_stride = detail::dense_stride({seq, dim});
+  Index seq_stride = dim;
 
   T* row(Index b, Index s) const noexcept { return data + (b * batch_stride + s * seq_stride); }
   bool empty() const noexcept { return batch == 0 || seq == 0 || dim == 0; }
@@ -55,7 +83,7 @@ template <class T>
 struct MatrixView {
   T* data = nullptr;
   Index rows = 0, cols = 0;
-  Index row_stride = 0;
+  Index row_stride = cols;
 
   T* row(Index r) const noexcept { return data + r * row_stride; }
   bool empty() const noexcept { return rows == 0 || cols == 0; }
@@ -69,7 +97,10 @@ template <class T>
 struct ScoresView {
   T* data = nullptr;
   Index batch = 0, heads = 0, queries = 0, keys = 0;
-  Index batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 1;
+  Index batch_stride = detail::dense_stride({heads, queries, keys});
+  Index head_stride = detail::dense_stride({queries, keys});
+  Index query_stride = keys;
+  Index key_stride = 1;
 
   T& operator()(Index b, Index h, Index i, Index j) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride + j * key_stride];
@@ -85,7 +116,9 @@ template <class T>
 struct LseView {
   T* data = nullptr;
   Index batch = 0, heads = 0, queries = 0;
-  Index batch_stride = 0, head_stride = 0, query_stride = 1;
+  Index batch_stride = detail::dense_stride({heads, queries});
+  Index head_stride = queries;
+  Index query_stride = 1;
 
   T& operator()(Index b, Index h, Index i) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride];
@@ -96,15 +129,100 @@ struct LseView {
   }
 };
 
+// ---- what a view must be before there is arithmetic with it
+// -----------------------------------------------------------------------
+
+namespace detail {
+
+// Strides of all axes, the last of which is contiguous but in scores.
+template <class T>
+std::array<Index, 4> strides_of(const HeadsView<T>& x) noexcept {
+  return {x.batch_stride, x.seq_stride, x.head_stride, 1};
+}
+template <class T>
+std::array<Index, 3> strides_of(const EmbeddingsView<T>& x) noexcept {
+  return {x.batch_stride, x.seq_stride, 1};
+}
+template <class T>
+std::array<Index, 2> strides_of(const MatrixView<T>& x) noexcept {
+  return {x.row_stride, 1};
+}
+template <class T>
+std::array<Index, 4> strides_of(const ScoresView<T>& x) noexcept {
+  return {x.batch_stride, x.head_stride, x.query_stride, x.key_stride};
+}
+template <class T>
+std::array<Index, 3> strides_of(const LseView<T>& x) noexcept {
+  return {x.batch_stride, x.head_stride, x.query_stride};
+}
+
+/// How far the last element lies from the first, in elements, or how many there are behind it where that is
+/// more; nothing where an Index does not hold it.
+template <std::size_t Rank>
+std::optional<Index> reach_of(const std::array<Index, Rank>& extents,
+                              const std::array<Index, Rank>& strides) noexcept {
+  std::optional<Index> reach = 0, count = 1;
+  for (std::size_t axis = 0; axis < Rank && reach && count; ++axis) {
+    count = product_of(*count, extents[axis]);
+    if (extents[axis] <= 1) continue;
+    const Index stride = strides[axis];
+    if (stride == (std::numeric_limits<Index>::min)()) return std::nullopt;
+    const auto along = product_of(extents[axis] - 1, stride < 0 ? -stride : stride);
+    reach = along ? sum_of(*reach, *along) : std::nullopt;
+  }
+  if (!count || !reach) return std::nullopt;
+  return (std::max)(*count - 1, *reach);
+}
+
+/// Every public function looks at its views with this before it does arithmetic with them: no extent is
+/// negative, and where there are elements, there is memory, and none of it is farther away than memory
+/// can be. `name` is what messages call the view.
+///   Throws: ShapeError
+template <class View>
+void check_extents(const char* function, const char* name, const View& x) {
+  const auto extents = x.extents();
+  bool is_empty = false;
+  for (const Index extent : extents) {
+    if (extent < 0) {
+      fail<ShapeError>(function, name, " ", extents, " must not have a negative extent");
+    }
+    is_empty = is_empty || extent == 0;
+  }
+  if (is_empty) return;
+  if (x.data == nullptr) {
+    fail<ShapeError>(function, name, " ", extents, " has elements but no memory: data is null");
+  }
+  const auto strides = strides_of(x);
+  const auto reach = reach_of(extents, strides);
+  // What a process can address where addresses have 57 bits, the most that processors have.
+  constexpr Index most = (Index{1} << 56) / Index{sizeof(*x.data)};
+  if (!reach || *reach >= most) {
+    fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
+                     " is larger than any memory");
+  }
+}
+
+}  // namespace detail
+
 // ---- slices: the same memory, fewer elements
 // -----------------------------------------------------------------------
 
 namespace detail {
-inline void check_slice(const char* function, Index first, Index count, Index extent) {
-  if (first < 0 || count < 0 || first > extent - count) {
-    fail<ShapeError>(function, "the slice [", first, ", ", first + count,
+template <class View>
+void check_slice(const char* function, const View& x, Index first, Index count, Index extent) {
+  check_extents(function, "x", x);
+  if (first < 0 || count < 0 || extent < count || first > extent - count) {
+    const auto end = sum_of(first, count);
+    fail<ShapeError>(function, "the slice [", first, ", ",
+                     end ? to_text(*end) : std::string("beyond all memory"),
                      ") must lie within the axis of ", extent);
   }
+}
+
+/// Moves a view that was cut already; one without elements has no place to move to.
+template <class View>
+void move_data(View& x, Index first, Index stride) noexcept {
+  if (!x.empty()) x.data += first * stride;
 }
 }  // namespace detail
 
@@ -112,33 +230,34 @@ inline void check_slice(const char* function, Index first, Index count, Index ex
 /// buffer.
 template <class T>
 HeadsView<T> slice_heads(HeadsView<T> x, Index first, Index count) {
-  detail::check_slice("slice_heads", first, count, x.heads);
-  x.data += first * x.head_stride;
+  detail::check_slice("slice_heads", x, first, count, x.heads);
   x.heads = count;
+  detail::move_data(x, first, x.head_stride);
   return x;
 }
 
 /// Sequence positions first .. first + count - 1 of HeadsView or EmbeddingsView.
 template <class View>
 View slice_seq(View x, Index first, Index count) {
-  detail::check_slice("slice_seq", first, count, x.seq);
-  x.data += first * x.seq_stride;
+  detail::check_slice("slice_seq", x, first, count, x.seq);
   x.seq = count;
+  detail::move_data(x, first, x.seq_stride);
   return x;
 }
 
 /// Features first .. first + count - 1 of HeadsView or EmbeddingsView.
 template <class View>
 View slice_features(View x, Index first, Index count) {
-  detail::check_slice("slice_features", first, count, x.dim);
-  x.data += first;
+  detail::check_slice("slice_features", x, first, count, x.dim);
   x.dim = count;
+  detail::move_data(x, first, 1);
   return x;
 }
 
 /// [B, S, H*D] read as [B, S, H, D].
 template <class T>
 HeadsView<T> split_heads(EmbeddingsView<T> x, Index heads) {
+  detail::check_extents("split_heads", "x", x);
   if (heads <= 0 || x.dim % heads != 0) {
     detail::fail<ShapeError>("split_heads", "the number of heads (", heads,
                              ") must divide the last axis; x is ", x.extents());
@@ -147,68 +266,4 @@ HeadsView<T> split_heads(EmbeddingsView<T> x, Index heads) {
   return {x.data, x.batch, x.seq, heads, dim, x.batch_stride, x.seq_stride, dim};
 }
 
-// ---- checks shared by all encoders
-// ---------------------------------------------------------------------------------
-
-namespace detail {
-
-/// One row of a view as a run of addresses.
-template <class T>
-struct RowRange {
-  const T* begin;
-  const T* end;
-  bool of_output;
-};
-
-template <class T>
-void append_rows(const HeadsView<const T>& x, bool of_output, std::vector<RowRange<T>>& rows) {
-  for (Index b = 0; b < x.batch; ++b) {
-    for (Index s = 0; s < x.seq; ++s) {
-      for (Index h = 0; h < x.heads; ++h) {
-        rows.push_back({x.row(b, s, h), x.row(b, s, h) + x.dim, of_output});
-      }
-    }
-  }
-}
-
-/// Whether a row of one view shares memory with a row of the other. Rows, not whole views, because
-/// the q and k of a fused buffer lie between each other without touching.
-template <class T>
-bool rows_meet(const HeadsView<const T>& in, const HeadsView<const T>& out) {
-  std::vector<RowRange<T>> rows;
-  append_rows<T>(in, false, rows);
-  append_rows<T>(out, true, rows);
-  std::sort(rows.begin(), rows.end(),
-            [](const auto& a, const auto& b) { return std::less<const T*>()(a.begin, b.begin); });
-  const T* in_end = nullptr;
-  const T* out_end = nullptr;
-  for (const RowRange<T>& row : rows) {
-    const T* other_end = row.of_output ? in_end : out_end;
-    if (other_end != nullptr && std::less<const T*>()(row.begin, other_end)) return true;
-    const T*& own_end = row.of_output ? out_end : in_end;
-    own_end = own_end == nullptr ? row.end : (std::max)(own_end, row.end, std::less<const T*>());
-  }
-  return false;
-}
-
-/// In checked builds: input and output are the same view or share no memory at all.
-template <class T>
-void check_overlap([[maybe_unused]] const char* function,
-                   [[maybe_unused]] const HeadsView<const T>& in,
-                   [[maybe_unused]] const HeadsView<T>& out) {
-#if POSENC_CHECKED
-  const auto agree = [](Index extent, Index a, Index b) { return extent <= 1 || a == b; };
-  const bool same = in.data == out.data && agree(in.batch, in.batch_stride, out.batch_stride) &&
-                    agree(in.seq, in.seq_stride, out.seq_stride) &&
-                    agree(in.heads, in.head_stride, out.head_stride);
-  if (!same && !in.empty() && !out.empty() && rows_meet<T>(in, out)) {
-    fail<ShapeError>(
-        function,
-        "input and output overlap in part; pass the same view or separate memory; input is ",
-        in.extents());
-  }
-#endif
-}
-
-}  // namespace detail
 POSENC_END

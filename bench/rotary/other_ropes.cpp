@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// XPos and MixedRope beside Rope, with heads of a vision transformer and of Llama: vs_rope is the time of
+// ours / the time of Rope for the same tensor.
+#include "cases.hpp"
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
+#include <posenc/rotary/vision_axes.hpp>
+#include <posenc/rotary/xpos.hpp>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using bench::Index;
+using Pairing = posenc::Interleaved;
+
+/// Queries and keys in turn, so that what the scales of one take away those of the other give back.
+void xpos_case(benchmark::State& state, Index seq, Index heads, Index dim) {
+  bench::Heads<float> x(1, seq, heads, dim);
+  x.setConstant(1.0F);
+  const auto view = posenc::bshd(x);
+  const posenc::Unscaled rule{.rotary_dim = dim, .base = 10000};
+  const posenc::Rope<Pairing> rope(rule);
+  const posenc::XPos<Pairing> xpos(rule, {.scale_base = 512});
+  const auto positions = posenc::Positions::range(0, seq);
+  bench::Comparison(state,
+                    [&] {
+                      xpos.rotate_queries(view, positions);
+                      xpos.rotate_keys(view, positions);
+                    })
+      .beside("vs_rope",
+              [&] {
+                rope.rotate(view, positions);
+                rope.rotate(view, positions);
+              })
+      .measure();
+}
+
+/// The cells of a square grid.
+void mixed_case(benchmark::State& state, Index side, Index heads, Index dim) {
+  bench::Heads<float> x(1, side * side, heads, dim);
+  x.setConstant(1.0F);
+  const auto view = posenc::bshd(x);
+  const posenc::Rope<Pairing> rope(posenc::rope_vit_axial({.head_dim = dim, .base = 100}));
+  std::vector<double> angles;
+  for (Index h = 0; h < heads; ++h) angles.push_back(0.37 * static_cast<double>(h));
+  const posenc::MixedRope<Pairing> mixed(posenc::rope_vit_mixed_inv_freq(dim, 10, angles),
+                                         {.heads = heads, .rotary_dim = dim});
+  const auto positions = posenc::Positions::grid(side, side);
+  bench::Comparison(state, [&] {
+    mixed.rotate(view, positions);
+  }).beside("vs_rope", [&] {
+      rope.rotate(view, positions);
+    }).measure();
+}
+
+void add_cases() {
+  bench::add("rotary/xpos/prefill_512", [](benchmark::State& s) { xpos_case(s, 512, 32, 128); });
+  bench::add("rotary/mixed/grid_14", [](benchmark::State& s) { mixed_case(s, 14, 12, 64); });
+  bench::add("rotary/mixed/grid_32", [](benchmark::State& s) { mixed_case(s, 32, 12, 64); });
+}
+
+const bool added = (add_cases(), true);
+
+}  // namespace

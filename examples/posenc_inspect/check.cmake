@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+# Runs posenc_inspect as a user would, and as one who errs: exit status and output.
+# cmake -D PROGRAM=<program> -D CONFIGS=<folder> -D SCRATCH=<folder> -P check.cmake
+
+cmake_minimum_required(VERSION 3.23)
+file(REMOVE_RECURSE "${SCRATCH}")
+file(MAKE_DIRECTORY "${SCRATCH}/model" "${SCRATCH}/empty")
+set(llama "${CONFIGS}/llama-3.1-8b.json")
+file(COPY_FILE "${llama}" "${SCRATCH}/model/config.json")
+
+# expect(<status> <regex of output and errors> [INPUT <file>] <arguments>...)
+function(expect status regex)
+  cmake_parse_arguments(PARSE_ARGV 2 run "" "INPUT" "")
+  set(input)
+  if(run_INPUT)
+    set(input INPUT_FILE "${run_INPUT}")
+  endif()
+  execute_process(COMMAND "${PROGRAM}" ${run_UNPARSED_ARGUMENTS} ${input} RESULT_VARIABLE result OUTPUT_VARIABLE output
+                  ERROR_VARIABLE errors)
+  if(NOT result STREQUAL status OR NOT "${output}${errors}" MATCHES "${regex}")
+    message(SEND_ERROR "posenc_inspect ${run_UNPARSED_ARGUMENTS}: status ${result}, not ${status}, or no '${regex}' in\n"
+                       "${output}${errors}")
+  endif()
+endfunction()
+
+expect(0 "^posenc_inspect FILE.*exit status" --help)
+expect(0 "^posenc_inspect FILE" -h)
+expect(0 "Llama3Scaling: base 500000, factor 8" "${llama}")
+expect(0 "Llama3Scaling: base 500000, factor 8" "${SCRATCH}/model")
+expect(0 "Llama3Scaling: base 500000, factor 8" "${SCRATCH}/model/")
+expect(0 "Llama3Scaling: base 500000, factor 8" - INPUT "${llama}")
+expect(0 "All settings are the same" "${SCRATCH}/model" --compare - INPUT "${llama}")
+
+expect(2 "no FILE is given.*posenc_inspect FILE")
+expect(2 "unknown option --size" "${llama}" --size 3)
+expect(2 "unknown option -x" "${llama}" -x)
+expect(2 "--length needs a value" "${llama}" --length)
+expect(2 "--length needs a positive number, not 0" "${llama}" --length 0)
+expect(2 "--length needs a positive number, not 99999999999999999999" "${llama}" --length 99999999999999999999)
+expect(2 "--pairing needs interleaved or half" "${llama}" --pairing both)
+expect(2 "one FILE, not" "${llama}" "${llama}")
+expect(2 "standard input can be read once" - --compare - INPUT "${llama}")
+expect(1 "absent.json: cannot open this file" "${SCRATCH}/absent.json")
+expect(1 "absent.json: cannot open this file" "${llama}" --compare "${SCRATCH}/absent.json")
+expect(1 "empty: this folder has no config.json" "${SCRATCH}/empty")
+expect(1 "not JSON.*line 1, column 1" "${PROGRAM}")
+file(WRITE "${SCRATCH}/short.gguf" "GGUF")
+expect(1 "short.gguf: .*the file ends within the version" "${SCRATCH}/short.gguf")
+expect(1 "standard input: .*the file ends within the version" - INPUT "${SCRATCH}/short.gguf")
+file(WRITE "${SCRATCH}/broken.json" "{\n  \"model_type\": \"llama\",\n}")
+expect(1 "broken.json: .*not JSON.*line 3, column 1" "${SCRATCH}/broken.json")
+
+# Every member of the settings that a file can change is seen by --compare: each line is a change of the first file.
+set(yarn [["rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096]])
+set(base "\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 16384, \"rope_theta\": 10000")
+file(WRITE "${SCRATCH}/first.json" "{${base}, \"rope_scaling\": {${yarn}}}")
+# differs(<regex> <the second file's content>)
+function(differs regex content)
+  file(WRITE "${SCRATCH}/second.json" "${content}")
+  expect(3 "They differ.*${regex}" "${SCRATCH}/first.json" --compare "${SCRATCH}/second.json")
+endfunction()
+string(REPLACE "\"llama\"" "\"mistral\"" other "${base}")
+differs("model_type +llama  .  mistral" "{${other}, \"rope_scaling\": {${yarn}}}")
+string(REPLACE "16384" "32768" other "${base}")
+differs("trained_length +16384  .  32768" "{${other}, \"rope_scaling\": {${yarn}}}")
+string(REPLACE "\"head_dim\": 64" "\"head_dim\": 128" other "${base}")
+differs("head_dim +64  .  128.*rotary_dim +64  .  128" "{${other}, \"rope_scaling\": {${yarn}}}")
+string(REPLACE "10000" "20000" other "${base}")
+differs("base +10000  .  20000.*frequencies +up to" "{${other}, \"rope_scaling\": {${yarn}}}")
+differs("the rules +YarnScaling.*  .  Unscaled" "{${base}}")
+foreach(change IN ITEMS "beta_fast 16" "beta_slow 2" "truncate false" "attention_factor 2")
+  separate_arguments(change)
+  list(GET change 0 key)
+  list(GET change 1 value)
+  differs("rule: ${key} +[^|]*  .  " "{${base}, \"rope_scaling\": {${yarn}, \"${key}\": ${value}}}")
+endforeach()
+
+file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"gemma2\", \"head_dim\": 64, \"query_pre_attn_scalar\": 64}")
+differs("softmax_scale +0.125  .  0.25" "{\"model_type\": \"gemma2\", \"head_dim\": 64, \"query_pre_attn_scalar\": 16}")
+differs("softcap +50  .  30"
+        "{\"model_type\": \"gemma2\", \"head_dim\": 64, \"query_pre_attn_scalar\": 64, \"attn_logit_softcapping\": 30}")
+
+file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"llama4_text\", \"num_hidden_layers\": 8}")
+differs("layers_without_rotary +3 7  .  1 3 5 7"
+        "{\"model_type\": \"llama4_text\", \"num_hidden_layers\": 8, \"no_rope_layer_interval\": 2}")
+differs("query_temperature +LogFloor, scale 0.1[^|]*  .  LogFloor, scale 0.2"
+        "{\"model_type\": \"llama4_text\", \"num_hidden_layers\": 8, \"attn_scale\": 0.2}")
+
+file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"head_dim\": 64}")
+differs("layer_types +[^|]*  .  [^|]* from entry"
+        "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"head_dim\": 64, \"sliding_window_pattern\": 4}")

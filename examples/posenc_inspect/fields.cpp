@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+#include "fields.hpp"
+
+#include "../tour/numbers.hpp"
+
+#include <cstddef>
+#include <cstdlib>
+#include <iomanip>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace inspect {
+
+namespace {
+
+using posenc::Index;
+
+/// References to all members of a struct, which must have N of them.
+template <std::size_t N, class T>
+auto members(const T& t) {
+  if constexpr (N == 2) {
+    const auto& [a, b] = t;
+    return std::tie(a, b);
+  } else if constexpr (N == 3) {
+    const auto& [a, b, c] = t;
+    return std::tie(a, b, c);
+  } else if constexpr (N == 4) {
+    const auto& [a, b, c, d] = t;
+    return std::tie(a, b, c, d);
+  } else if constexpr (N == 6) {
+    const auto& [a, b, c, d, e, f] = t;
+    return std::tie(a, b, c, d, e, f);
+  } else if constexpr (N == 8) {
+    const auto& [a, b, c, d, e, f, g, h] = t;
+    return std::tie(a, b, c, d, e, f, g, h);
+  } else if constexpr (N == 9) {
+    const auto& [a, b, c, d, e, f, g, h, i] = t;
+    return std::tie(a, b, c, d, e, f, g, h, i);
+  } else {
+    static_assert(N == 11, "a case for a struct of this size is missing");
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = t;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+  }
+}
+
+// Words of one value.
+
+std::string word(Index value) { return std::to_string(value); }
+/// Few digits where they read back as the same number, else as many as it takes.
+std::string word(double value) {
+  const std::string few = tour::cat(std::setprecision(10), value);
+  return std::strtod(few.c_str(), nullptr) == value ? few : posenc::detail::to_text(value);
+}
+std::string word(bool value) { return value ? "yes" : "no"; }
+std::string word(const std::string& value) { return value; }
+std::string word(posenc::PairingKind value) {
+  return value == posenc::PairingKind::Interleaved
+             ? "Interleaved: channels (2i, 2i + 1) form a pair"
+             : "HalfRotate: channels (i, i + half) form a pair";
+}
+std::string word(posenc::YarnCrossing value) {
+  return value == posenc::YarnCrossing::Step ? "Step" : "Backwards";
+}
+std::string word(posenc::QueryTemperatureFormula value) {
+  return value == posenc::QueryTemperatureFormula::LogFloor ? "LogFloor" : "LogN";
+}
+std::string word(const posenc::RotaryRule& rule) { return name_of(rule); }
+
+std::string word(const posenc::QueryTemperature& temperature) {
+  const auto& [formula, scale, length, offset, only_without_rotary] = temperature;
+  return word(formula) + ", scale " + word(scale) + ", length " + word(length) + ", offset " +
+         word(offset) + (only_without_rotary ? ", in layers without rotary encoding alone" : "");
+}
+
+// Words of a member.
+
+template <class T>
+Field field(const char* name, const T& value);
+template <class T>
+Field field(const char* name, const std::optional<T>& value) {
+  return value ? field(name, *value) : Field{name, {}};
+}
+Field field(const char* name, const posenc::PairAxes& axes) {
+  if (axes.plain()) return {name, {"1"}};
+  Field list{name, {}, true};
+  for (Index i = 0; i < axes.pairs(); ++i) list.values.push_back(word(axes.axis(i)));
+  list.values.push_back("of " + word(axes.axis_count()) + " axes");
+  return list;
+}
+template <class T>
+Field field(const char* name, const std::vector<T>& values) {
+  Field list{name, {}, true};
+  for (const T& value : values) list.values.push_back(word(value));
+  return list;
+}
+Field field(const char* name, const std::vector<posenc::LayerRotary>& layers) {
+  Field list{name, {}, true};
+  for (const auto& [layer_type, rotary] : layers) {
+    static_cast<void>(rotary);  // compared for itself
+    list.values.push_back(layer_type);
+  }
+  return list;
+}
+template <class T>
+Field field(const char* name, const T& value) {
+  return {name, {word(value)}};
+}
+
+/// The members of a struct under their names, in their order.
+template <class T, class... Names>
+std::vector<Field> named(const T& t, const Names*... names) {
+  return std::apply(
+      [&](const auto&... values) { return std::vector<Field>{field(names, values)...}; },
+      members<sizeof...(Names)>(t));
+}
+
+// Rules.
+
+using Named = std::pair<const char*, std::vector<Field>>;
+
+Named parts(const std::monostate&) { return {"none", {}}; }
+Named parts(const posenc::Unscaled& r) { return {"Unscaled", named(r, "rotary_dim", "base")}; }
+Named parts(const posenc::LinearScaling& r) {
+  return {"LinearScaling", named(r, "rotary_dim", "base", "factor")};
+}
+Named parts(const posenc::AlphaNtkScaling& r) {
+  return {"AlphaNtkScaling", named(r, "rotary_dim", "base", "alpha")};
+}
+Named parts(const posenc::DynamicNtkScaling& r) {
+  return {"DynamicNtkScaling", named(r, "rotary_dim", "base", "factor", "original_max_position")};
+}
+Named parts(const posenc::VllmNtkScaling& r) {
+  return {"VllmNtkScaling", named(r, "rotary_dim", "base", "factor")};
+}
+Named parts(const posenc::VllmMixedNtkScaling& r) {
+  return {"VllmMixedNtkScaling", named(r, "rotary_dim", "base", "factor", "mixed_b")};
+}
+Named parts(const posenc::YarnScaling& r) {
+  return {"YarnScaling", named(r, "rotary_dim", "base", "factor", "original_max_position",
+                               "beta_fast", "beta_slow", "truncate", "crossing", "attention_factor",
+                               "mscale", "mscale_all_dim")};
+}
+Named parts(const posenc::DynamicYarnScaling& r) {
+  return {"DynamicYarnScaling",
+          named(r, "rotary_dim", "base", "original_max_position", "finetuned_max_position",
+                "beta_fast", "beta_slow", "truncate", "crossing")};
+}
+Named parts(const posenc::LongRopeScaling& r) {
+  return {"LongRopeScaling",
+          named(r, "rotary_dim", "base", "short_factor", "long_factor", "original_max_position",
+                "factor", "attention_factor", "short_mscale", "long_mscale")};
+}
+Named parts(const posenc::Llama3Scaling& r) {
+  return {"Llama3Scaling", named(r, "rotary_dim", "base", "factor", "low_freq_factor",
+                                 "high_freq_factor", "original_max_position")};
+}
+Named parts(const posenc::ProportionalScaling& r) {
+  return {"ProportionalScaling", named(r, "head_dim", "base", "partial_rotary_factor", "factor")};
+}
+Named parts(const posenc::DivisorScaling& r) {
+  return {"DivisorScaling", named(r, "rotary_dim", "base", "divisors", "attention_factor")};
+}
+
+Named parts(const posenc::RotaryRule& rule) {
+  return std::visit([](const auto& r) { return parts(r); }, rule);
+}
+
+}  // namespace
+
+std::string shown(const Field& field) {
+  if (!field.is_list) return field.values.empty() ? "none" : field.values.front();
+  constexpr std::size_t longest = 16;
+  const std::size_t count = field.values.size();
+  if (count == 0) return "none";
+  if (count > longest) {
+    return field.values.front() + " ... " + field.values.back() + ", " + std::to_string(count) +
+           " of them";
+  }
+  std::string text;
+  for (const std::string& value : field.values) text += (text.empty() ? "" : " ") + value;
+  return text;
+}
+
+std::string difference(const Field& first, const Field& second) {
+  if (first.values == second.values) return "";
+  const std::size_t m = first.values.size(), n = second.values.size();
+  std::string place;
+  Field a = first, b = second;
+  if (first.is_list && second.is_list && m == n) {
+    std::size_t i = 0;
+    while (first.values[i] == second.values[i]) ++i;
+    place = " from entry " + std::to_string(i) + " on";
+    a = {first.name, {first.values[i]}};
+    b = {second.name, {second.values[i]}};
+  }
+  return shown(a) + "  |  " + shown(b) + place;
+}
+
+std::string name_of(const posenc::RotaryRule& rule) { return parts(rule).first; }
+
+std::vector<Field> fields(const posenc::RotaryRule& rule) { return parts(rule).second; }
+
+std::vector<Field> fields(const posenc::RotarySettings& settings) {
+  return named(settings, "rule", "pairing", "head_dim", "rotary_offset", "axes of positions",
+               "chatglm_halves");
+}
+
+std::vector<Field> fields(const posenc::ModelSettings& model) {
+  return named(model, "model_type", "types of layers", "layer_types", "layers_without_rotary",
+               "types_without_rotary", "trained_length", "softmax_scale", "softcap",
+               "query_temperature");
+}
+
+}  // namespace inspect

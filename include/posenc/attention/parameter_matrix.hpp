@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <utility>
+
+POSENC_BEGIN
+
+namespace detail {
+/// Rows, columns and numbers, as Eigen's matrices have them.
+template <class M, class T>
+concept MatrixOf = requires(const M& matrix, Index i) {
+  { matrix.rows() } -> std::convertible_to<Index>;
+  { matrix.cols() } -> std::convertible_to<Index>;
+  { matrix(i, i) } -> std::convertible_to<T>;
+};
+}  // namespace detail
+
+/// Parameters [rows, cols], row-major and dense, in memory of its own. It is no Eigen matrix: Eigen's
+/// memory must be freed by code with the flags of the code that allocated it. To use it as one:
+///   Eigen::Map<Eigen::Matrix<T, -1, -1, Eigen::RowMajor>> map(w.data(), w.rows(), w.cols());
+template <std::floating_point T>
+class ParameterMatrix {
+ public:
+  using Scalar = T;
+
+  ParameterMatrix() = default;
+  /// Zeros.
+  ///   Throws: ShapeError
+  ParameterMatrix(Index rows, Index cols) { resize(rows, cols); }
+  /// Copies an Eigen matrix or an expression that has coefficients (a product is evaluated first).
+  template <detail::MatrixOf<T> M>
+  requires(!std::same_as<M, ParameterMatrix>) ParameterMatrix(const M& matrix) { *this = matrix; }
+  template <detail::MatrixOf<T> M>
+  requires(!std::same_as<M, ParameterMatrix>) ParameterMatrix& operator=(const M& matrix) {
+    ParameterMatrix copy(static_cast<Index>(matrix.rows()), static_cast<Index>(matrix.cols()));
+    for (Index i = 0; i < copy.rows_; ++i) {
+      for (Index j = 0; j < copy.cols_; ++j) copy(i, j) = matrix(i, j);
+    }
+    return *this = std::move(copy);
+  }
+
+  Index rows() const noexcept { return rows_; }
+  Index cols() const noexcept { return cols_; }
+  Index size() const noexcept { return rows_ * cols_; }
+  /// Row after row, at the start of a cache line.
+  T* data() noexcept { return values_.data(); }
+  const T* data() const noexcept { return values_.data(); }
+
+  T& operator()(Index i, Index j) noexcept { return data()[i * cols_ + j]; }
+  const T& operator()(Index i, Index j) const noexcept { return data()[i * cols_ + j]; }
+  /// In the order of memory: of a bias, which has one row, output by output.
+  T& operator()(Index i) noexcept { return data()[i]; }
+  const T& operator()(Index i) const noexcept { return data()[i]; }
+
+  void fill(T value) noexcept { std::fill_n(data(), size(), value); }
+  /// Forgets what it holds and has zeros of another shape.
+  ///   Throws: ShapeError
+  void resize(Index rows, Index cols) {
+    const auto size = detail::product_of({rows, cols, static_cast<Index>(sizeof(T))});
+    if (!size) {
+      detail::fail<ShapeError>("ParameterMatrix", "rows (", rows, ") and cols (", cols,
+                               ") must not be negative, nor more than memory has addresses for");
+    }
+    detail::AlignedVector<T> zeros(static_cast<std::size_t>(rows * cols), T{0});
+    values_.swap(zeros);
+    rows_ = rows;
+    cols_ = cols;
+  }
+
+  MatrixView<T> view() noexcept { return {data(), rows_, cols_, cols_}; }
+  MatrixView<const T> view() const noexcept { return {data(), rows_, cols_, cols_}; }
+
+  /// As numbers compare: 0 == -0, and NaN equals nothing.
+  friend bool operator==(const ParameterMatrix& a, const ParameterMatrix& b) noexcept {
+    return a.rows_ == b.rows_ && a.cols_ == b.cols_ &&
+           std::equal(a.data(), a.data() + a.size(), b.data());
+  }
+
+ private:
+  detail::AlignedVector<T> values_;
+  Index rows_ = 0, cols_ = 0;
+};
+
+POSENC_END

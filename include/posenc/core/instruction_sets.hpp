@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// Which instructions the compiler may emit in this translation unit, as a word short enough to stand
+// in every mangled name: POSENC_INSTRUCTION_SETS, a string of hexadecimal digits. A digit tells which
+// of four macros are defined as 1, the first of them in its highest bit. Left out are instructions
+// that no compiler emits unasked: those for operating systems, of random numbers, of caches. What
+// compilers have no macro for cannot be told apart.
+
+#define POSENC_DETAIL_EXPAND(x) x
+#define POSENC_DETAIL_SECOND(a, b, ...) b
+// A defined macro is 1 by the time that it is pasted, and makes two arguments of one.
+#define POSENC_DETAIL_PROBE_1 0, 1
+#define POSENC_DETAIL_IS_1(value) POSENC_DETAIL_IS_1_(value)
+#define POSENC_DETAIL_IS_1_(value) POSENC_DETAIL_IS_1__(POSENC_DETAIL_PROBE_##value)
+#define POSENC_DETAIL_IS_1__(probe) POSENC_DETAIL_EXPAND(POSENC_DETAIL_SECOND(probe, 0, 0))
+
+#define POSENC_DETAIL_0000 0
+#define POSENC_DETAIL_0001 1
+#define POSENC_DETAIL_0010 2
+#define POSENC_DETAIL_0011 3
+#define POSENC_DETAIL_0100 4
+#define POSENC_DETAIL_0101 5
+#define POSENC_DETAIL_0110 6
+#define POSENC_DETAIL_0111 7
+#define POSENC_DETAIL_1000 8
+#define POSENC_DETAIL_1001 9
+#define POSENC_DETAIL_1010 a
+#define POSENC_DETAIL_1011 b
+#define POSENC_DETAIL_1100 c
+#define POSENC_DETAIL_1101 d
+#define POSENC_DETAIL_1110 e
+#define POSENC_DETAIL_1111 f
+#define POSENC_DETAIL_DIGIT(a, b, c, d)                                                     \
+  POSENC_DETAIL_DIGIT_(POSENC_DETAIL_IS_1(a), POSENC_DETAIL_IS_1(b), POSENC_DETAIL_IS_1(c), \
+                       POSENC_DETAIL_IS_1(d))
+#define POSENC_DETAIL_DIGIT_(a, b, c, d) POSENC_DETAIL_DIGIT__(a, b, c, d)
+#define POSENC_DETAIL_DIGIT__(a, b, c, d) POSENC_DETAIL_##a##b##c##d
+#define POSENC_DETAIL_WORD(a, b, c, d, e, f) POSENC_DETAIL_WORD_(a, b, c, d, e, f)
+#define POSENC_DETAIL_WORD_(a, b, c, d, e, f) a##b##c##d##e##f
+
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+
+// What compilers name differently.
+#if defined(__AMX_TILE__) || defined(__AMXTILE__)
+#define POSENC_DETAIL_AMX_TILE 1
+#endif
+#if defined(__AMX_INT8__) || defined(__AMXINT8__)
+#define POSENC_DETAIL_AMX_INT8 1
+#endif
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)
+#define POSENC_DETAIL_AMX_BF16 1
+#endif
+#if defined(__AMX_FP16__) || defined(__AMXFP16__)
+#define POSENC_DETAIL_AMX_FP16 1
+#endif
+#if defined(__AVX10_1__) || defined(__AVX10_1_256__)
+#define POSENC_DETAIL_AVX10_1 1
+#endif
+#if defined(__AVX10_2__) || defined(__AVX10_2_256__)
+#define POSENC_DETAIL_AVX10_2 1
+#endif
+// -mfpmath=387 rounds otherwise, and this is all that g++ says of it.
+#if defined(__SSE2__) && defined(__GNUC__) && !defined(__SSE2_MATH__)
+#define POSENC_DETAIL_X87_MATH 1
+#endif
+
+#define POSENC_DETAIL_SSE_SETS                                                                     \
+  POSENC_DETAIL_WORD(POSENC_DETAIL_DIGIT(__MMX__, __SSE__, __SSE2__, __SSE3__),                    \
+                     POSENC_DETAIL_DIGIT(__SSSE3__, __SSE4A__, __SSE4_1__, __SSE4_2__),            \
+                     POSENC_DETAIL_DIGIT(__BMI__, __BMI2__, __LZCNT__, __POPCNT__),                \
+                     POSENC_DETAIL_DIGIT(__MOVBE__, __ADX__, __CRC32__, __LAHF_SAHF__),            \
+                     POSENC_DETAIL_DIGIT(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16, __PRFCHW__, __RTM__, \
+                                         __PREFETCHWT1__),                                         \
+                     POSENC_DETAIL_DIGIT(__3dNOW__, __3dNOW_A__, __TBM__, POSENC_DETAIL_X87_MATH))
+#define POSENC_DETAIL_AVX_SETS                                                            \
+  POSENC_DETAIL_WORD(                                                                     \
+      POSENC_DETAIL_DIGIT(__AVX__, __AVX2__, __F16C__, __FMA__),                          \
+      POSENC_DETAIL_DIGIT(__FMA4__, __XOP__, __AVXVNNI__, __AVXIFMA__),                   \
+      POSENC_DETAIL_DIGIT(__AES__, __PCLMUL__, __VAES__, __VPCLMULQDQ__),                 \
+      POSENC_DETAIL_DIGIT(__SHA__, __SHA512__, __SM3__, __SM4__),                         \
+      POSENC_DETAIL_DIGIT(__GFNI__, __AVXNECONVERT__, __AVXVNNIINT8__, __AVXVNNIINT16__), \
+      POSENC_DETAIL_DIGIT(__CMPCCXADD__, __RAOINT__, __APX_F__, __MOVRS__))
+#define POSENC_DETAIL_AVX512_SETS                                                                 \
+  POSENC_DETAIL_WORD(                                                                             \
+      POSENC_DETAIL_DIGIT(__AVX512F__, __AVX512BW__, __AVX512DQ__, __AVX512VL__),                 \
+      POSENC_DETAIL_DIGIT(__AVX512CD__, __AVX512ER__, __AVX512PF__, __AVX512IFMA__),              \
+      POSENC_DETAIL_DIGIT(__AVX512VBMI__, __AVX512VBMI2__, __AVX512VNNI__, __AVX512BITALG__),     \
+      POSENC_DETAIL_DIGIT(__AVX512VPOPCNTDQ__, __AVX512VP2INTERSECT__, __AVX512BF16__,            \
+                          __AVX512FP16__),                                                        \
+      POSENC_DETAIL_DIGIT(__AVX5124FMAPS__, __AVX5124VNNIW__, POSENC_DETAIL_AVX10_1,              \
+                          POSENC_DETAIL_AVX10_2),                                                 \
+      POSENC_DETAIL_DIGIT(POSENC_DETAIL_AMX_TILE, POSENC_DETAIL_AMX_INT8, POSENC_DETAIL_AMX_BF16, \
+                          POSENC_DETAIL_AMX_FP16))
+#define POSENC_INSTRUCTION_SETS                                                                    \
+  POSENC_DETAIL_WORD(x, POSENC_DETAIL_SSE_SETS, POSENC_DETAIL_AVX_SETS, POSENC_DETAIL_AVX512_SETS, \
+                     , )
+
+#elif defined(__aarch64__) || defined(__arm__) || defined(_M_ARM64) || defined(_M_ARM)
+
+// Code for vectors of one length runs on no other.
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS
+#define POSENC_DETAIL_SVE_BITS __ARM_FEATURE_SVE_BITS
+#else
+#define POSENC_DETAIL_SVE_BITS
+#endif
+#if defined(__ARM_ARCH)
+#define POSENC_DETAIL_ARM_ARCH __ARM_ARCH
+#else
+#define POSENC_DETAIL_ARM_ARCH
+#endif
+
+#define POSENC_DETAIL_ARM_SETS                                                                    \
+  POSENC_DETAIL_WORD(POSENC_DETAIL_DIGIT(__ARM_NEON, __ARM_FEATURE_FMA, __ARM_FEATURE_CRC32,      \
+                                         __ARM_FEATURE_ATOMICS),                                  \
+                     POSENC_DETAIL_DIGIT(__ARM_FEATURE_QRDMX, __ARM_FEATURE_DOTPROD,              \
+                                         __ARM_FEATURE_COMPLEX, __ARM_FEATURE_JCVT),              \
+                     POSENC_DETAIL_DIGIT(__ARM_FEATURE_FP16_SCALAR_ARITHMETIC,                    \
+                                         __ARM_FEATURE_FP16_VECTOR_ARITHMETIC,                    \
+                                         __ARM_FEATURE_FP16_FML, __ARM_FEATURE_FRINT),            \
+                     POSENC_DETAIL_DIGIT(__ARM_FEATURE_BF16_SCALAR_ARITHMETIC,                    \
+                                         __ARM_FEATURE_BF16_VECTOR_ARITHMETIC,                    \
+                                         __ARM_FEATURE_MATMUL_INT8, __ARM_FEATURE_CSSC),          \
+                     POSENC_DETAIL_DIGIT(__ARM_FEATURE_AES, __ARM_FEATURE_SHA2,                   \
+                                         __ARM_FEATURE_SHA3, __ARM_FEATURE_SHA512),               \
+                     POSENC_DETAIL_DIGIT(__ARM_FEATURE_SM3, __ARM_FEATURE_SM4, __ARM_FEATURE_RNG, \
+                                         __ARM_FEATURE_TME))
+#define POSENC_DETAIL_SVE_SETS                                                                   \
+  POSENC_DETAIL_WORD(                                                                            \
+      POSENC_DETAIL_DIGIT(__ARM_FEATURE_SVE, __ARM_FEATURE_SVE2, __ARM_FEATURE_SVE_BF16,         \
+                          __ARM_FEATURE_SVE_MATMUL_INT8),                                        \
+      POSENC_DETAIL_DIGIT(__ARM_FEATURE_SVE_MATMUL_FP32, __ARM_FEATURE_SVE_MATMUL_FP64,          \
+                          __ARM_FEATURE_SVE2_BITPERM, __ARM_FEATURE_SVE2_AES),                   \
+      POSENC_DETAIL_DIGIT(__ARM_FEATURE_SVE2_SHA3, __ARM_FEATURE_SVE2_SM4, __ARM_FEATURE_SVE2p1, \
+                          __ARM_FEATURE_RCPC),                                                   \
+      POSENC_DETAIL_DIGIT(__ARM_FEATURE_SME, __ARM_FEATURE_SME2, __ARM_FEATURE_MOPS,             \
+                          __ARM_FEATURE_LS64),                                                   \
+      POSENC_DETAIL_DIGIT(__ARM_FEATURE_MEMORY_TAGGING, __ARM_FEATURE_PAUTH, __ARM_FEATURE_FP8,  \
+                          __ARM_FEATURE_CPA),                                                    \
+      POSENC_DETAIL_SVE_BITS)
+#define POSENC_INSTRUCTION_SETS \
+  POSENC_DETAIL_WORD(a, POSENC_DETAIL_ARM_ARCH, POSENC_DETAIL_ARM_SETS, POSENC_DETAIL_SVE_SETS, , )
+
+#elif defined(__powerpc__)
+
+#define POSENC_INSTRUCTION_SETS                                                            \
+  POSENC_DETAIL_WORD(p, POSENC_DETAIL_DIGIT(__ALTIVEC__, __VSX__, _ARCH_PWR7, _ARCH_PWR8), \
+                     POSENC_DETAIL_DIGIT(_ARCH_PWR9, _ARCH_PWR10, _ARCH_PWR11, __MMA__), , , )
+
+#else
+#define POSENC_INSTRUCTION_SETS other
+#endif

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/double_double.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+// Numbers of some 200 bits, for the settings of a model alone: where a difference of two logarithms,
+// or of a frequency and a bound, keeps only a few of its bits, enough are left for a DoubleDouble.
+POSENC_BEGIN
+namespace detail {
+
+/// An unevaluated sum of four doubles, each at most half an ulp of the one before.
+///   Accuracy: + - * / within 2^-195 of their larger operand or result, exp and log within 2^-185, for
+///             magnitudes from 1e-110 to 1e300 (0 is exact)
+struct Wide {
+  std::array<double, 4> part{};
+
+  constexpr Wide() = default;
+  constexpr Wide(double value) : part{value} {}                     // NOLINT: a double is one,
+  constexpr Wide(DoubleDouble value) : part{value.hi, value.lo} {}  // NOLINT: a DoubleDouble is
+  constexpr explicit Wide(const std::array<double, 4>& parts) : part(parts) {}
+
+  /// The nearest double.
+  explicit operator double() const noexcept { return part[0]; }
+
+  friend bool operator==(const Wide&, const Wide&) = default;
+};
+
+inline constexpr Wide wide_pi{std::array{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53,
+                                         -0x1.f1976b7ed8fbcp-109, 0x1.4cf98e804177dp-163}};
+inline constexpr Wide wide_ln_2{std::array{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56,
+                                           0x1.7b57a079a1934p-111, -0x1.ace93a4ebe5d1p-165}};
+
+inline DoubleDouble rounded(const Wide& x) noexcept {
+  return quick_two_sum(x.part[0], x.part[1] + x.part[2]);
+}
+
+/// The sum of numbers, the large ones first by and large.
+template <std::size_t N>
+Wide sum_of_parts(std::array<double, N> x) noexcept {
+  // Every pass keeps the sum and moves it forward; where much cancels it takes some of them until the
+  // numbers overlap no more.
+  bool moved = true;
+  for (int pass = 0; moved && pass < 16; ++pass) {
+    moved = false;
+    for (std::size_t i = N - 1; i > 0; --i) {
+      const DoubleDouble sum = two_sum(x[i - 1], x[i]);
+      moved = moved || sum.hi != x[i - 1];
+      x[i - 1] = sum.hi;
+      x[i] = sum.lo;
+    }
+  }
+  Wide result;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < N && count < 4; ++i) {
+    if (x[i] != 0) result.part[count++] = x[i];
+  }
+  return result;
+}
+
+inline Wide operator-(const Wide& a) noexcept {
+  return Wide(std::array{-a.part[0], -a.part[1], -a.part[2], -a.part[3]});
+}
+
+inline Wide operator+(const Wide& a, const Wide& b) noexcept {
+  const auto& [a0, a1, a2, a3] = a.part;
+  const auto& [b0, b1, b2, b3] = b.part;
+  return sum_of_parts(std::array{a0, b0, a1, b1, a2, b2, a3, b3});
+}
+
+inline Wide operator-(const Wide& a, const Wide& b) noexcept { return a + (-b); }
+
+inline Wide operator*(const Wide& a, const Wide& b) noexcept {
+  const auto& [a0, a1, a2, a3] = a.part;
+  const auto& [b0, b1, b2, b3] = b.part;
+  const DoubleDouble p00 = two_product(a0, b0), p01 = two_product(a0, b1),
+                     p10 = two_product(a1, b0), p02 = two_product(a0, b2),
+                     p11 = two_product(a1, b1), p20 = two_product(a2, b0);
+  const double last =
+      mul_add(a0, b3, mul_add(a3, b0, mul_add(a1, b2, mul_add(a2, b1, p02.lo + p11.lo + p20.lo))));
+  return sum_of_parts(
+      std::array{p00.hi, p00.lo, p01.hi, p10.hi, p01.lo, p10.lo, p02.hi, p11.hi, p20.hi, last});
+}
+
+inline Wide operator/(const Wide& a, const Wide& b) noexcept {
+  std::array<double, 5> digits{};
+  Wide rest = a;
+  for (double& digit : digits) {
+    digit = rest.part[0] / b.part[0];
+    rest = rest - b * digit;
+  }
+  return sum_of_parts(digits);
+}
+
+inline bool operator<(const Wide& a, const Wide& b) noexcept { return (a - b).part[0] < 0; }
+
+/// Largest integer not above x.
+inline Wide floor(const Wide& x) noexcept {
+  Wide result;
+  for (std::size_t i = 0; i < 4; ++i) {
+    result.part[i] = std::floor(x.part[i]);
+    if (result.part[i] != x.part[i]) break;
+  }
+  return sum_of_parts(result.part);
+}
+
+/// e^x. exp(0) is exactly 1.
+inline Wide exp(const Wide& x) noexcept {
+  const double k = std::rint(x.part[0] / ln_2.hi);
+  const Wide r = (x - wide_ln_2 * k) * 0x1p-9;
+  // |r| < 2^-10: sixteen terms, summed as 16! / n! r^n, whose factors are exact.
+  Wide sum = 1;
+  double factor = 1;
+  for (int n = 16; n >= 1; --n) {
+    factor *= n;
+    sum = sum * r + factor;
+  }
+  Wide power = sum / factor;
+  for (int i = 0; i < 9; ++i) power = power * power;
+  for (double& part : power.part) part = std::ldexp(part, static_cast<int>(k));
+  return power;
+}
+
+/// Natural logarithm of x > 0. log(1) is exactly 0.
+inline Wide log(const Wide& x) noexcept {
+  const Wide guess = log(rounded(x));
+  const Wide error = x * exp(-guess) - 1.0;
+  return guess + (error - error * error * 0.5);
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/gguf_rules.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Keys below <architecture>.rope that are read.
+inline constexpr std::array gguf_rope_keys = std::to_array<std::string_view>(
+    {"dimension_count", "dimension_count_swa", "dimension_sections", "freq_base", "freq_base_swa",
+     "scale", "scale_linear", "scaling.type", "scaling.factor", "scaling.original_context_length",
+     "scaling.finetuned", "scaling.attn_factor", "scaling.yarn_ext_factor",
+     "scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow",
+     "scaling.yarn_log_multiplier"});
+
+/// Keys below <architecture>.attention that are read.
+inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view>(
+    {"head_count", "head_count_kv", "key_length", "key_length_mla", "key_length_swa", "scale",
+     "output_scale", "sliding_window", "sliding_window_pattern", "temperature_scale",
+     "temperature_length", "max_alibi_bias", "relative_buckets_count", "recurrent_layers"});
+
+/// Keys below <architecture>.attention that change neither positions nor scores: what becomes of
+/// values, norms and ranks of projections, what happens to queries and keys before they are turned,
+/// and which keys are hidden.
+inline constexpr std::array gguf_ignorable_attention_keys =
+    std::to_array<std::string_view>({"value_length",
+                                     "value_length_mla",
+                                     "value_length_swa",
+                                     "value_scale",
+                                     "layer_norm_epsilon",
+                                     "layer_norm_rms_epsilon",
+                                     "group_norm_epsilon",
+                                     "group_norm_groups",
+                                     "q_lora_rank",
+                                     "kv_lora_rank",
+                                     "decay_lora_rank",
+                                     "iclr_lora_rank",
+                                     "value_residual_mix_lora_rank",
+                                     "gate_lora_rank",
+                                     "clamp_kqv",
+                                     "shared_kv_layers",
+                                     "causal",
+                                     "chunk_size",
+                                     "indexer.head_count",
+                                     "indexer.key_length",
+                                     "indexer.top_k"});
+
+/// Keys elsewhere that have such a name, but are read or of no concern.
+inline constexpr std::array gguf_harmless_keys = std::to_array<std::string_view>(
+    {"attn_logit_softcapping", "final_logit_softcapping", "router_logit_softcapping"});
+
+template <class List>
+bool gguf_lists(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+/// Keys of positions or scores that nobody reads would be ignored in silence: all of them below
+/// rope and attention must be known, and so must those elsewhere whose names speak of such things.
+/// Towers for pictures and sounds are no part of the model that is read.
+inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
+  const auto begins = [](std::string_view name, std::string_view with) {
+    return name.substr(0, with.size()) == with;
+  };
+  const auto is_known = [&](std::string_view name) {
+    constexpr std::string_view rope = "rope.", attention = "attention.";
+    if (begins(name, rope)) return gguf_lists(gguf_rope_keys, name.substr(rope.size()));
+    if (begins(name, attention)) {
+      name = name.substr(attention.size());
+      return gguf_lists(gguf_attention_keys, name) ||
+             gguf_lists(gguf_ignorable_attention_keys, name);
+    }
+    if (begins(name, "vision.") || begins(name, "audio.")) return true;
+    if (gguf_lists(gguf_harmless_keys, name)) return true;
+    for (const std::string_view word :
+         {"rope", "rotary", "alibi", "position", "temperature", "softcap"}) {
+      if (name.find(word) != std::string_view::npos) return false;
+    }
+    return true;
+  };
+  const std::string prefix = keys.full("");
+  for (const std::string& key : keys.file().keys(prefix)) {
+    if (!is_known(std::string_view(key).substr(prefix.size()))) {
+      fail<ConfigError>(GgufKeys::function, "the key ", key, " is unknown");
+    }
+  }
+}
+
+/// Refuses keys of encodings that are not rotary.
+inline void gguf_refuse_other_encodings(const GgufKeys& keys) {
+  if (keys.real("attention.max_alibi_bias").value_or(0) != 0) {
+    keys.refuse("attention.max_alibi_bias", "asks for ALiBi, which is no rotary encoding");
+  }
+  if (keys.integer("attention.relative_buckets_count").value_or(0) != 0) {
+    keys.refuse("attention.relative_buckets_count",
+                "asks for relative biases, which are no rotary encoding");
+  }
+}
+
+}  // namespace detail
+POSENC_END

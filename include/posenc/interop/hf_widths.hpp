@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/hf_keys.hpp>
+#include <posenc/interop/hf_model_types.hpp>
+#include <posenc/interop/hf_rules.hpp>
+#include <posenc/interop/json_keys.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Settings of read_hf_config.
+struct HfConfigOptions {
+  /// Which channels form a pair. Needed where model_type is unknown; elsewhere it replaces what the
+  /// type implies, for weights that were permuted.
+  std::optional<PairingKind> pairing = std::nullopt;
+};
+
+static_assert(std::is_trivially_copyable_v<HfConfigOptions>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+/// One configuration on its way into ModelSettings: what type of model it is, and its widths.
+class HfWidths {
+ protected:
+  HfWidths(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
+      : config_(config, "the configuration"), pairing_is_given_(options.pairing.has_value()) {
+    model_.model_type = std::move(model_type);
+    const HfModelType* known = find_hf_model_type(model_.model_type);
+    is_known_ = known != nullptr;
+    if (!is_known_ && !options.pairing) refuse_unknown_type(config);
+    type_ = is_known_ ? *known : HfModelType{{}, PairingKind::HalfRotate, HfFamily::Plain, 0, 1};
+    if (options.pairing) type_.pairing = *options.pairing;
+  }
+
+  [[noreturn]] void refuse_unknown_type(const nlohmann::json& config) const {
+    const auto odd = hf_key_of_no_plain_model(config);
+    if (!odd.empty()) {
+      fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
+                        "' is unknown, and its key '", odd,
+                        "' tells that it is more than a plain rotary model");
+    }
+    fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
+                      "' is unknown; name the pairing of its channels in the options to read it "
+                      "as a plain rotary model");
+  }
+
+  void refuse_without_rotary() const {
+    const std::string& type = model_.model_type;
+    if (type_.family == HfFamily::Unsupported) {
+      fail<ConfigError>(JsonKeys::function, "the model_type '", type,
+                        "' is not supported: it is no plain rotary model");
+    }
+    // ESM's class has learned positions unless the file says otherwise; ModernBERT's always turns.
+    auto encoding =
+        config_.text("position_embedding_type").value_or(type == "esm" ? "absolute" : "rope");
+    if (type_.family == HfFamily::ModernBert) encoding = "rope";
+    const bool is_interleaved_rope =
+        encoding == "rope_gptj" && type_.pairing == PairingKind::Interleaved;
+    if (type_.family == HfFamily::NoRotary || config_.flag("alibi").value_or(false) ||
+        !config_.flag("rotary").value_or(true) ||
+        (encoding != "rope" && encoding != "rotary" && !is_interleaved_rope)) {
+      fail<ConfigError>(JsonKeys::function, "this '", type, "' has no rotary encoding");
+    }
+    if (type_.family == HfFamily::Baichuan &&
+        config_.required<Index>("num_hidden_layers", config_.integer("num_hidden_layers")) != 32) {
+      config_.refuse("num_hidden_layers",
+                     "is not 32: of this type, only the model of 7B has a rotary encoding");
+    }
+    const bool is_mla = type_.family == HfFamily::Mla;
+    const auto kinds = config_.integers("attn_type_list").value_or(std::vector<Index>{});
+    if (std::any_of(kinds.begin(), kinds.end(), [](Index kind) { return kind != 1; })) {
+      config_.refuse("attn_type_list", "has layers that have no softmax");
+    }
+    if (is_mla && !config_.flag("use_mla").value_or(true)) {
+      config_.refuse("use_mla", "must be true in a model of this type");
+    }
+    if (type_.family == HfFamily::ErnieVl) {
+      hf_only_neutral(config_, "rope_3d", config_.flag("rope_3d"), true);
+    }
+  }
+
+  void read_widths() {
+    const auto longest = config_.any_of<Index>({"max_position_embeddings", "n_positions"});
+    // Not all files that have these beside it mean the same by them.
+    const auto other = config_.first_integer({"max_seq_len", "max_sequence_length", "seq_length"});
+    max_position_ = longest.value_or(other.value_or(0));
+    model_.trained_length = max_position_;
+    original_ = config_.integer("original_max_position_embeddings");
+    top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
+    top_partial_ = config_.any_of<double>(
+        {"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction"});
+    if (type_.family == HfFamily::Lfm2) {
+      const auto old = config_.real("theta");
+      if (old && top_base_ && *old != *top_base_) config_.refuse("theta", "contradicts rope_theta");
+      if (old) top_base_ = old;
+    }
+    if (type_.family == HfFamily::Gemma4) {
+      if (top_base_) config_.refuse("rope_theta", "is read by no class of this type");
+      if (top_partial_) config_.refuse("partial_rotary_factor", "is read by no class of this type");
+    }
+    if (type_.family == HfFamily::Baichuan || type_.family == HfFamily::ChatGlm ||
+        model_.model_type == "esm") {
+      // Their classes have the number 10000 and read no key.
+      if (top_base_ && *top_base_ != 10000) {
+        config_.refuse("rope_theta", "must be 10000 in a model of this type");
+      }
+    }
+
+    if (type_.family == HfFamily::Mla) return read_mla_widths();
+    if (const auto given = config_.any_of<Index>({"head_dim", "kv_channels"})) {
+      check_width("head_dim", *given);
+      head_dim_ = *given;
+    } else if (type_.head_dim != 0) {
+      head_dim_ = type_.head_dim;
+    } else {
+      const Index hidden =
+          config_.required("hidden_size", config_.any_of<Index>({"hidden_size", "n_embd"}));
+      const Index heads = config_.required(
+          "num_attention_heads", config_.any_of<Index>({"num_attention_heads", "n_head"}));
+      if (hidden < 1 || heads < 1 || hidden / heads > largest_head_dim) {
+        fail<ConfigError>(JsonKeys::function, "hidden_size ", hidden, " and num_attention_heads ",
+                          heads, " give no width of a head");
+      }
+      head_dim_ = hidden / heads;
+    }
+    hf_only_neutral(config_, "attention_head_dim", config_.integer("attention_head_dim"),
+                    head_dim_);
+    rotary_width_ = head_dim_;
+  }
+
+  void read_mla_widths() {
+    const Index plain = config_.required("qk_nope_head_dim", config_.integer("qk_nope_head_dim"));
+    const Index turned = config_.required("qk_rope_head_dim", config_.integer("qk_rope_head_dim"));
+    check_width("qk_nope_head_dim", plain);
+    check_width("qk_rope_head_dim", turned);
+    head_dim_ = plain + turned;
+    rotary_offset_ = plain;
+    rotary_width_ = turned;
+    hf_only_neutral(config_, "qk_head_dim", config_.integer("qk_head_dim"), head_dim_);
+    const auto head_dim = config_.integer("head_dim");
+    if (head_dim && *head_dim != turned && *head_dim != head_dim_) {
+      config_.refuse("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
+    }
+    if (top_partial_ && *top_partial_ != 1) {
+      config_.refuse("partial_rotary_factor", "must be 1: qk_rope_head_dim tells what turns");
+    }
+    constexpr auto key = "rope_interleave";
+    const auto interleave = config_.flag(key);
+    config_.find("indexer_rope_interleave");  // of the indexer, which is no part of this
+    if (model_.model_type == "glm_moe_dsa") {
+      // Releases of the class differ in what they do with it.
+      if (!config_.required(key, interleave)) config_.refuse(key, "must be true in this model");
+    } else if (model_.model_type == "deepseek_v2" || model_.model_type == "minicpm3") {
+      if (interleave) config_.refuse(key, "is read by no class of this type");
+    } else if (!interleave.value_or(true) && !pairing_is_given_) {
+      type_.pairing = PairingKind::HalfRotate;
+    }
+  }
+
+  void check_width(const char* key, Index width) const {
+    if (width < 1 || width > largest_head_dim) {
+      config_.refuse(key, "must lie between 1 and 65536");
+    }
+  }
+
+  JsonKeys config_;
+  bool pairing_is_given_, is_known_ = false;
+  HfModelType type_{};
+  ModelSettings model_;
+  Index max_position_ = 0, head_dim_ = 0, rotary_offset_ = 0, rotary_width_ = 0;
+  std::optional<Index> original_;
+  std::optional<double> top_base_, top_partial_;
+};
+
+}  // namespace detail
+POSENC_END

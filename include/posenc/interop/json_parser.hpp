@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+POSENC_BEGIN
+namespace detail {
+
+/// JSON as RFC 8259 has it, and as Python writes and reads it: the words NaN, Infinity and -Infinity,
+/// and numbers beyond a double's range, become numbers that are not finite, which whoever asks for
+/// the number refuses by its key. A key that occurs twice in one object, and more than `deepest`
+/// objects and arrays within each other, are errors.
+///
+/// Made for texts of unknown origin: each byte is looked at a bounded number of times (nlohmann's own
+/// parser takes quadratic time as soon as it is given a callback). `Text` is a string_view but for
+/// tests, which count how often its bytes are looked at.
+///   Throws: ConfigError with the reason, the line, and the column in bytes
+///   Cost: linear in the size of the text, but for the keys of an object, which are sorted
+template <class Text = std::string_view>
+class JsonParser {
+ public:
+  static constexpr int deepest = 64;
+
+  JsonParser(const char* function, Text text) : function_(function), text_(text) {}
+
+  nlohmann::json parse() {
+    if (text_.size() >= 3 && byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf) at_ = 3;
+    nlohmann::json value = read_value(0);
+    skip_space();
+    if (at_ != text_.size()) refuse("there is more text after the value");
+    return value;
+  }
+
+ private:
+  using Byte = unsigned char;
+
+  Byte byte(std::size_t at) const { return static_cast<Byte>(text_[at]); }
+  bool is_at(char c) const { return at_ < text_.size() && text_[at_] == c; }
+  bool is_at_digit() const { return at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; }
+
+  void skip_space() {
+    while (is_at(' ') || is_at('\n') || is_at('\r') || is_at('\t')) ++at_;
+  }
+
+  /// Steps over `c` and the space before it, if it is there.
+  bool take(char c) {
+    skip_space();
+    if (!is_at(c)) return false;
+    ++at_;
+    return true;
+  }
+
+  bool take_word(std::string_view word) {
+    if (text_.size() - at_ < word.size()) return false;
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      if (text_[at_ + i] != word[i]) return false;
+    }
+    at_ += word.size();
+    return true;
+  }
+
+  nlohmann::json read_value(int depth) {
+    using Limits = std::numeric_limits<double>;
+    skip_space();
+    if (at_ == text_.size()) refuse("it ends where a value should begin");
+    switch (text_[at_]) {
+      case '{':
+        return read_object(depth + 1);
+      case '[':
+        return read_array(depth + 1);
+      case '"':
+        return read_text();
+      case 't':
+        if (take_word("true")) return true;
+        break;
+      case 'f':
+        if (take_word("false")) return false;
+        break;
+      case 'n':
+        if (take_word("null")) return nullptr;
+        break;
+      case 'N':
+        if (take_word("NaN")) return Limits::quiet_NaN();
+        break;
+      case 'I':
+        if (take_word("Infinity")) return Limits::infinity();
+        break;
+      case '-':
+        if (take_word("-Infinity")) return -Limits::infinity();
+        return read_number();
+      default:
+        if (is_at_digit()) return read_number();
+    }
+    refuse("no value begins like this");
+  }
+
+  void enter(int depth) {
+    if (depth > deepest) fail<ConfigError>(function_, "the text nests too deeply: ", place(at_));
+    ++at_;
+  }
+
+  nlohmann::json read_array(int depth) {
+    enter(depth);
+    auto array = nlohmann::json::array();
+    if (take(']')) return array;
+    for (;;) {
+      array.push_back(read_value(depth));
+      if (take(']')) return array;
+      if (!take(',')) refuse("a comma or ] should follow");
+    }
+  }
+
+  nlohmann::json read_object(int depth) {
+    enter(depth);
+    nlohmann::json object = nlohmann::json::object();
+    auto& members = object.template get_ref<nlohmann::json::object_t&>();
+    if (take('}')) return object;
+    for (;;) {
+      skip_space();
+      const std::size_t begin = at_;
+      if (!is_at('"')) refuse("a key in double quotes should follow");
+      const auto [member, is_new] = members.emplace(read_text(), nullptr);
+      if (!is_new) {
+        fail<ConfigError>(function_, "the key '", std::string_view(member->first).substr(0, 100),
+                          "' occurs twice in one object: ", place(begin));
+      }
+      if (!take(':')) refuse("a colon should follow");
+      member->second = read_value(depth);
+      if (take('}')) return object;
+      if (!take(',')) refuse("a comma or } should follow");
+    }
+  }
+
+  // Texts.
+
+  std::string read_text() {
+    const std::size_t begin = at_++;
+    std::string text;
+    for (;;) {
+      if (at_ == text_.size()) refuse("the text in quotes that begins here has no end", begin);
+      const Byte c = byte(at_);
+      if (c == '"') break;
+      if (c < 0x20) refuse("a control character in quotes must be escaped");
+      if (c == '\\') {
+        read_escape(text);
+        continue;
+      }
+      const std::size_t length = utf8_length();
+      if (length == 0) refuse("this is not UTF-8");
+      for (std::size_t i = 0; i < length; ++i) text += text_[at_++];
+    }
+    ++at_;
+    return text;
+  }
+
+  void read_escape(std::string& text) {
+    constexpr std::string_view names = "\"\\/bfnrt", characters = "\"\\/\b\f\n\r\t";
+    if (at_ + 1 == text_.size()) refuse("it ends within an escape");
+    const auto found = names.find(text_[at_ + 1]);
+    if (found != std::string_view::npos) {
+      text += characters[found];
+      at_ += 2;
+      return;
+    }
+    const std::size_t begin = at_;
+    std::uint32_t code = read_code_unit();
+    if (code >= 0xd800 && code < 0xdc00) {
+      const std::uint32_t low = is_at('\\') ? read_code_unit() : 0;
+      if (low < 0xdc00 || low > 0xdfff) refuse("half of a surrogate pair stands alone", begin);
+      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    } else if (code >= 0xdc00 && code < 0xe000) {
+      refuse("half of a surrogate pair stands alone", begin);
+    }
+    append_utf8(text, code);
+  }
+
+  /// \uXXXX
+  std::uint32_t read_code_unit() {
+    const std::size_t begin = at_;
+    if (text_.size() - at_ < 6 || text_[at_ + 1] != 'u') refuse("no escape is written like this");
+    at_ += 2;
+    std::uint32_t code = 0;
+    for (int i = 0; i < 4; ++i) {
+      const char c = text_[at_++];
+      const std::uint32_t digit = c >= '0' && c <= '9'   ? static_cast<std::uint32_t>(c - '0')
+                                  : c >= 'a' && c <= 'f' ? static_cast<std::uint32_t>(c - 'a' + 10)
+                                  : c >= 'A' && c <= 'F' ? static_cast<std::uint32_t>(c - 'A' + 10)
+                                                         : 16;
+      if (digit == 16) refuse("no escape is written like this", begin);
+      code = code << 4 | digit;
+    }
+    return code;
+  }
+
+  static void append_utf8(std::string& text, std::uint32_t code) {
+    const auto add = [&text](std::uint32_t bits) { text += static_cast<char>(bits); };
+    if (code < 0x80) return add(code);
+    if (code < 0x800) {
+      add(0xc0 | code >> 6);
+    } else {
+      if (code < 0x10000) {
+        add(0xe0 | code >> 12);
+      } else {
+        add(0xf0 | code >> 18);
+        add(0x80 | (code >> 12 & 0x3f));
+      }
+      add(0x80 | (code >> 6 & 0x3f));
+    }
+    add(0x80 | (code & 0x3f));
+  }
+
+  /// Bytes of the character that begins here; 0 if none does.
+  std::size_t utf8_length() const {
+    const Byte first = byte(at_);
+    if (first < 0x80) return 1;
+    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || text_.size() - at_ < length) return 0;
+    // No detours, no surrogates, nothing above U+10FFFF.
+    const Byte low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const Byte high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (byte(at_ + 1) < low || byte(at_ + 1) > high) return 0;
+    for (std::size_t i = 2; i < length; ++i) {
+      if ((byte(at_ + i) & 0xc0) != 0x80) return 0;
+    }
+    return length;
+  }
+
+  // Numbers.
+
+  void read_digits() {
+    if (!is_at_digit()) refuse("a digit should follow");
+    while (is_at_digit()) ++at_;
+  }
+
+  nlohmann::json read_number() {
+    const std::size_t begin = at_;
+    const bool is_negative = is_at('-');
+    if (is_negative) ++at_;
+    const bool is_zero = is_at('0');
+    const std::size_t first = at_;
+    read_digits();
+    if (is_zero && at_ - first > 1) refuse("no number begins with 0 and another digit", begin);
+    bool is_integer = true;
+    if (is_at('.')) {
+      is_integer = false;
+      ++at_;
+      read_digits();
+    }
+    if (is_at('e') || is_at('E')) {
+      is_integer = false;
+      ++at_;
+      if (is_at('+') || is_at('-')) ++at_;
+      read_digits();
+    }
+    if (is_integer && at_ - first <= 18) {
+      std::int64_t value = 0;
+      for (std::size_t i = first; i < at_; ++i) value = 10 * value + (text_[i] - '0');
+      if (is_negative) return -value;
+      return static_cast<std::uint64_t>(value);
+    }
+    const std::string token(text_.substr(begin, at_ - begin));
+#if defined(__cpp_lib_to_chars)
+    double real = 0;
+    const char* const end = token.data() + token.size();
+    if (!is_integer && std::from_chars(token.data(), end, real).ec == std::errc()) return real;
+#endif
+    // nlohmann knows how to read a double in any locale; a number that is too large it refuses.
+    auto value = nlohmann::json::parse(token, nullptr, false);
+    if (!value.is_discarded()) return value;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return is_negative ? -infinity : infinity;
+  }
+
+  // Places.
+
+  std::string place(std::size_t at) const {
+    std::size_t line = 1, line_begin = 0;
+    for (std::size_t i = 0; i < at; ++i) {
+      if (text_[i] != '\n') continue;
+      ++line;
+      line_begin = i + 1;
+    }
+    const std::string column = std::to_string(at - line_begin + 1);
+    return "line " + std::to_string(line) + ", column " + column +
+           (at == text_.size() ? " (its end)" : " (byte " + std::to_string(at + 1) + ")");
+  }
+
+  [[noreturn]] void refuse(std::string_view why) const { refuse(why, at_); }
+  [[noreturn]] void refuse(std::string_view why, std::size_t at) const {
+    fail<ConfigError>(function_, "the text is not JSON: ", why, ": ", place(at));
+  }
+
+  const char* function_;
+  Text text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace detail
+POSENC_END

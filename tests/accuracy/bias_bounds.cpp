@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// What Alibi, Kerple, Fire and their logarithms promise.
+#include "accuracy/bound.hpp"
+#include <posenc/bias/alibi.hpp>
+#include <posenc/bias/fire.hpp>
+#include <posenc/bias/kerple.hpp>
+
+#include <span>
+
+namespace accuracy {
+namespace {
+
+template <class Real, class Bias>
+double added(const Bias& bias, double query, double key) {
+  Real score = 0;
+  bias.add(0, std::span<const double>(&query, 1), std::span<const double>(&key, 1),
+           posenc::MatrixView<Real>{&score, 1, 1, 1});
+  return static_cast<double>(score);
+}
+
+/// Error in ulp of Real, of `allowed` ones.
+template <class Real>
+double ulps(double got, const Mpfr& want, double allowed) {
+  return distance(got, want) / (allowed * ulp<Real>(static_cast<double>(want)));
+}
+
+template <class Real>
+void add_of(std::vector<Bound>& all, const std::string& type) {
+  using posenc::AlibiForm;
+  using posenc::Kerple;
+  using posenc::KerpleForm;
+  all.push_back({"Alibi, " + type,
+                 {magnitude(1e-6, 10), magnitude(1e-3, 1e3), {-1e6, 1e6}, {-1e6, 1e6}},
+                 [](const Point& p) {
+                   const posenc::Alibi alibi({p[0]}, AlibiForm::Symmetric, p[1]);
+                   const Mpfr d = absolute(Mpfr(p[2]) - Mpfr(p[3]));
+                   const Mpfr want = Mpfr(0) - Mpfr(p[0]) * Mpfr(p[1]) * d;
+                   return ulps<Real>(added<Real>(alibi, p[2], p[3]), want, 1);
+                 }});
+  const std::vector<Range> of_kerple{
+      magnitude(1e-6, 1e3), magnitude(1e-9, 1e6), {-1e6, 1e6}, {-1e6, 1e6}};
+  const auto logarithmic = [](const Point& p) {
+    const Kerple kerple({.form = KerpleForm::Logarithmic, .r1 = {p[0]}, .r2 = {p[1]}});
+    const Mpfr d = absolute(Mpfr(p[2]) - Mpfr(p[3]));
+    const Mpfr want = Mpfr(0) - Mpfr(p[0]) * log_1_plus(Mpfr(p[1]) * d);
+    return ulps<Real>(added<Real>(kerple, p[2], p[3]), want, 1);
+  };
+  all.push_back({"Kerple, logarithmic, " + type, of_kerple, logarithmic});
+  all.push_back({"Kerple, logarithmic, far, " + type,
+                 {magnitude(1e-6, 1e3), magnitude(1e-300, 1e300), magnitude(1e-3, 1e300),
+                  magnitude(1e-3, 1e300)},
+                 logarithmic});
+  all.push_back({"Kerple, power, " + type,
+                 {magnitude(1e-6, 1e3), magnitude(1e-3, 2), {-1e6, 1e6}, {-1e6, 1e6}},
+                 [](const Point& p) {
+                   if (p[2] == p[3]) return 0.0;
+                   const Kerple kerple({.form = KerpleForm::Power, .r1 = {p[0]}, .r2 = {p[1]}});
+                   const Mpfr log_d = log(absolute(Mpfr(p[2]) - Mpfr(p[3])));
+                   const Mpfr want = Mpfr(0) - Mpfr(p[0]) * exp(Mpfr(p[1]) * log_d);
+                   const double got = added<Real>(kerple, p[2], p[3]);
+                   if (std::is_same_v<Real, float>) return ulps<Real>(got, want, 1);
+                   const double exponent = p[1] * std::abs(static_cast<double>(log_d));
+                   return support::relative_error(got, want) / (0x1p-53 * (3 + 2 * exponent));
+                 }});
+  // c, threshold, query, key, two hidden units, their output weights, output bias.
+  std::vector<Range> of_fire{magnitude(1e-3, 10), magnitude(1, 1e4), {0, 1e5}, {0, 1e5}};
+  for (int i = 0; i < 7; ++i) of_fire.push_back({-2, 2});
+  all.push_back(
+      {"Fire, " + type, of_fire, [](const Point& p) {
+         const std::vector<double> w{p[4], p[5]}, b{p[6], p[7]}, out{p[8], p[9]};
+         const posenc::Fire fire({.c = p[0],
+                                  .threshold = p[1],
+                                  .hidden_weight = w,
+                                  .hidden_bias = b,
+                                  .output_weight = out,
+                                  .output_bias = {p[10]}});
+         const Mpfr d = absolute(Mpfr(p[2]) - Mpfr(p[3]));
+         const Mpfr x = log_1_plus(Mpfr(p[0]) * d) /
+                        (log_1_plus(Mpfr(p[0]) * Mpfr(std::max(p[2], p[1]))) + Mpfr(1e-6));
+         // Of x within 2 ulp each term lies between two values.
+         const double off = 2 * ulp<Real>(static_cast<double>(x));
+         Mpfr want = p[10], line = p[10], slope = 0.0;
+         double allowed = 0, magnitudes = 0;
+         for (std::size_t k = 0; k < 2; ++k) {
+           const Mpfr hidden = Mpfr(w[k]) * x + Mpfr(b[k]);
+           if (Mpfr(0) < hidden) want = want + Mpfr(out[k]) * hidden;
+           if (b[k] > 0 || (b[k] == 0 && w[k] > 0)) {
+             line = line + Mpfr(out[k]) * Mpfr(b[k]);
+             slope = slope + Mpfr(out[k]) * Mpfr(w[k]);
+           }
+           if ((w[k] > 0) == (b[k] < 0) && w[k] != 0 && b[k] != 0) {
+             const double above = static_cast<double>(x - absolute(Mpfr(b[k]) / Mpfr(w[k])));
+             const double gain = std::abs(out[k] * w[k]);
+             magnitudes += gain * std::max(above, 0.0);
+             allowed += gain * std::min(std::max(above + off, 0.0), off);
+           }
+         }
+         magnitudes +=
+             std::abs(static_cast<double>(line)) + std::abs(static_cast<double>(slope * x));
+         allowed += std::abs(static_cast<double>(slope)) * off + 6 * ulp<Real>(magnitudes);
+         return distance(added<Real>(fire, p[2], p[3]), want) / allowed;
+       }});
+}
+
+}  // namespace
+
+std::vector<Bound> bias_bounds() {
+  std::vector<Bound> all;
+  add_of<float>(all, "float");
+  add_of<double>(all, "double");
+  all.push_back({"logarithm", {magnitude(1e-300, 1e300)}, [](const Point& p) {
+                   return ulps<double>(posenc::detail::logarithm(p[0]), log(Mpfr(p[0])), 1);
+                 }});
+  all.push_back({"logarithm, near 1", {{0.5, 2}}, [](const Point& p) {
+                   return ulps<double>(posenc::detail::logarithm(p[0]), log(Mpfr(p[0])), 1);
+                 }});
+  all.push_back({"logarithm_1_plus", {magnitude(1e-30, 1e30)}, [](const Point& p) {
+                   const double got = posenc::detail::logarithm_1_plus(p[0]);
+                   return ulps<double>(got, log_1_plus(Mpfr(p[0])), 1);
+                 }});
+  return all;
+}
+
+}  // namespace accuracy

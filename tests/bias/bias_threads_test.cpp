@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Gradients of learned biases on a device: the bits of one thread.
+#define EIGEN_USE_THREADS
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include "support/devices.hpp"
+#include <posenc/bias/alibi.hpp>
+#include <posenc/bias/fire.hpp>
+#include <posenc/bias/kerple.hpp>
+#include <posenc/bias/t5.hpp>
+
+#include <span>
+#include <vector>
+
+using posenc::Index;
+using posenc::MatrixView;
+using support::Bytes;
+
+TEST_CASE("gradients of biases are summed alike on every device", "[bias][threads]") {
+  constexpr Index keys = 40, heads = 2;
+  const posenc::Alibi alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric});
+  const posenc::Kerple logarithm(
+      {.form = posenc::KerpleForm::Logarithmic, .r1 = {1, 2}, .r2 = {0.3, 0.7}});
+  const posenc::Kerple power({.form = posenc::KerpleForm::Power, .r1 = {1, 2}, .r2 = {0.3, 0.7}});
+  const posenc::Fire fire({.c = 0.1,
+                           .threshold = 30,
+                           .hidden_weight = {1, -2, 0.5},
+                           .hidden_bias = {0.1, 0.9, -0.2},
+                           .output_weight = {0.4, 1, -1, 0.3, 0.2, 2},
+                           .output_bias = {0.1, -0.1}});
+  std::vector<float> table(32 * heads);
+  const posenc::T5Bias t5(MatrixView<const float>{table.data(), 32, heads, heads},
+                          {.direction = posenc::T5Direction::Bidirectional});
+  for (const Index queries : {1, 5, 90}) {
+    support::Random random(1);
+    std::vector<double> q(static_cast<std::size_t>(queries)), k(keys);
+    random.fill_uniform(q, 0, 60);
+    random.fill_uniform(k, 0, 60);
+    std::vector<float> values(static_cast<std::size_t>(queries * keys));
+    random.fill_normal(std::span<float>(values));
+    const MatrixView<const float> grad{values.data(), queries, keys, keys};
+    const auto run = [&](const auto&... device) {
+      auto sums = fire.zero_gradient();
+      auto of_table = table;
+      Bytes bytes;
+      for (Index head = 0; head < heads; ++head) {
+        const auto l = logarithm.gradient(device..., head, q, k, grad);
+        const auto p = power.gradient(device..., head, q, k, grad);
+        bytes.add(
+            std::vector{alibi.slope_gradient(device..., head, q, k, grad), l.r1, l.r2, p.r1, p.r2});
+        fire.add_gradient(device..., head, q, k, grad, sums);
+        t5.add_gradient(device..., head, q, k, grad,
+                        MatrixView<float>{of_table.data(), 32, heads, heads});
+      }
+      for (const auto* of :
+           {&sums.hidden_weight, &sums.hidden_bias, &sums.output_weight, &sums.output_bias}) {
+        bytes.add(*of);
+      }
+      bytes.add(std::vector{sums.c, sums.threshold});
+      bytes.add(of_table);
+      return bytes;
+    };
+    support::check_same_on_all_devices(run);
+  }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// Attention, the module, caches, additive encodings and biases.
+namespace user {
+struct NoAdd {};
+struct NoRotations {};
+}  // namespace user
+using posenc::Causal;
+using posenc::KvCache;
+
+void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<float, 3>& x,
+             Row<double, 3>& wide, const Row<float, 4>& constant, const Row<float, 3>& constant3,
+             Row<Eigen::half, 4>& halves, Row<float, 3>& y, Row<int, 2>& integers, RowMatrix& rows,
+             const RowMatrix& constant_rows, Eigen::DefaultDevice& device,
+             const std::vector<posenc::Index>& sequences, const std::vector<int>& ints) {
+  using posenc::bsd;
+  using posenc::bshd;
+  KvCache<float> cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+  KvCache<double> wide_cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+  posenc::MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
+  const posenc::Sinusoidal sinusoidal(
+      {.model_dim = 8, .layout = posenc::SinusoidalLayout::Interleaved});
+  const posenc::Learned learned(posenc::table_view(rows));
+  const posenc::Alibi alibi({.heads = 2, .form = posenc::AlibiForm::Causal});
+  const posenc::GridResizeConfig grid{};
+  const std::array<double, 2> places{0, 1};
+  (void)sinusoidal, (void)learned, (void)alibi, (void)places, (void)grid;
+#if CASE == 0
+  // compiles
+  attention(bshd(q), bshd(constant), bshd(q), bshd(out));
+  attention(bshd(q), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No});
+  attention(device, bshd(constant), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No},
+            alibi);
+  attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No});
+  attention(device, bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No});
+  cache.append(0, bshd(q), bshd(constant));
+  cache.append(sequences, bshd(halves), bshd(halves));
+  module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No});
+  module.forward(device, bsd(x), positions, bsd(y), {.causal = Causal::No});
+  module.forward(device, bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No});
+  module.forward(bsd(x), positions, bsd(x), bsd(constant3), positions, bsd(y));
+  sinusoidal.add_to(bsd(x), positions);
+  sinusoidal.write_to(device, bsd(wide), positions);
+  learned.add_to(bsd(x), positions);
+  alibi.add(0, places, places, posenc::table_view(rows));
+#elif CASE == 1
+  // error: posenc::attention: q, k, v and out must have elements of one type
+  attention(bshd(q), bshd(doubles), bshd(q), bshd(out), {.causal = Causal::No});
+#elif CASE == 2
+  // error: posenc::attention: q, k, v and out must have elements of one type
+  attention(device, bshd(q), bshd(doubles), bshd(doubles), bshd(out), {.causal = Causal::No},
+            alibi);
+#elif CASE == 3
+  // error: posenc::attention: q, k, v and out must have elements of one type
+  attention(bshd(halves), bshd(q), bshd(q), bshd(out));
+#elif CASE == 4
+  // error: posenc::attention: out is written to, so it must not be const
+  attention(bshd(q), bshd(q), bshd(q), bshd(constant), {.causal = Causal::No});
+#elif CASE == 5
+  // error: posenc: attention takes (q, k, v, out, options, bias)
+  attention(bsd(x), bsd(x), bsd(x), bsd(y), {.causal = Causal::No});
+#elif CASE == 6
+  // error: posenc: attention takes (q, k, v, out, options, bias)
+  posenc::attention(q, q, q, out);
+#elif CASE == 7
+  // error:
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = true});
+#elif CASE == 8
+  // error: posenc::attention: q and out must have elements of one type ... a cache of double
+  attention(bshd(q), wide_cache, sequences, bshd(out), {.causal = Causal::No});
+#elif CASE == 9
+  // error: posenc::attention: sequences must be posenc::Index
+  attention(bshd(q), cache, ints, bshd(out), {.causal = Causal::No});
+#elif CASE == 10
+  // error: posenc::attention: Bias must provide add(head, query_positions
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, user::NoAdd());
+#elif CASE == 11
+  // error: posenc::KvCache: keys and values must be float or a 16-bit type, or double
+  cache.append(0, bshd(doubles), bshd(doubles));
+#elif CASE == 12
+  // error: posenc::KvCache::append: k and v must have elements of one type
+  cache.append(0, bshd(q), bshd(halves));
+#elif CASE == 13
+  // error: posenc: this tensor is written to, so it must not be const
+  cache.copy_keys(0, 0, bshd(constant), bshd(q));
+#elif CASE == 14
+  // error: posenc: elements of a tensor must be float, double or a 16-bit
+  KvCache<int> whole({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+#elif CASE == 15
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
+  module.forward(bsd(x), positions, bsd(constant3), {.causal = Causal::No});
+#elif CASE == 16
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
+  module.forward(device, bsd(wide), positions, bsd(wide), {.causal = Causal::No});
+#elif CASE == 17
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
+  module.forward(bsd(x), positions, wide_cache, sequences, bsd(y), {.causal = Causal::No});
+#elif CASE == 18
+  // error: posenc::MultiHeadAttention: T must be float or double
+  posenc::MultiHeadAttention<Eigen::half> half_module({.model_dim = 8, .heads = 2});
+#elif CASE == 19
+  // error: posenc::MultiHeadAttention: Rotary must provide rotate_queries
+  posenc::MultiHeadAttention<float, user::NoRotations> no_rotations({.model_dim = 8, .heads = 2});
+#elif CASE == 20
+  // error: posenc::MultiHeadAttention: Bias must provide add
+  posenc::MultiHeadAttention<float, posenc::NoRotation, user::NoAdd> no_add(
+      {.model_dim = 8, .heads = 2});
+#elif CASE == 21
+  // error: posenc: this tensor is written to, so it must not be const
+  sinusoidal.add_to(bsd(constant3), positions);
+#elif CASE == 22
+  // error: posenc: additive encodings take (x, positions)
+  sinusoidal.add_to(bshd(q), positions);
+#elif CASE == 23
+  // error: posenc: this tensor is written to, so it must not be const
+  learned.add_to(bsd(constant3), positions);
+#elif CASE == 24
+  // error: posenc::Learned: x must have the type of the table's elements
+  learned.add_to(bsd(wide), positions);
+#elif CASE == 25
+  // error: posenc: elements of a tensor must be float, double or a 16-bit
+  const posenc::Learned whole(posenc::table_view(integers));
+#elif CASE == 26
+  // error: posenc: a tile of scores, or a gradient, is float or double, and not const
+  alibi.add(0, places, places, posenc::table_view(constant_rows));
+#elif CASE == 27
+  // error: posenc: this tensor is written to, so it must not be const
+  posenc::resize_grid(posenc::table_view(rows), posenc::table_view(constant_rows), grid);
+#elif CASE == 28
+  // error: posenc: elements of a tensor must be float, double or a 16-bit
+  posenc::resize_grid(posenc::table_view(integers), posenc::table_view(integers), grid);
+#elif CASE == 29
+  // error: posenc: this tensor is written to, so it must not be const
+  merge(bshd(constant), posenc::bhq(x), bshd(q), posenc::bhq(x));
+#elif CASE == 30
+  // error: posenc: additive encodings take (x, positions)
+  learned.add_to(x, positions);
+#endif
+  (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
+  (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;
+  (void)sequences, (void)ints;
+}

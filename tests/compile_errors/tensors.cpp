@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// Letters and what they take.
+namespace user {
+struct Volume {
+  float* values;
+};
+struct Sheet {
+  float* values;
+};
+}  // namespace user
+template <>
+struct posenc::TensorTraits<user::Volume> {
+  static constexpr std::size_t rank = 3;
+  static Strided<float, 3> describe(const user::Volume& x) { return {x.values, {}, {}}; }
+};
+template <>
+struct posenc::TensorTraits<user::Sheet> {
+  static constexpr std::size_t rank = 2;
+  static constexpr bool row_major = true;
+  static Strided<float, 2> describe(const user::Sheet& x) { return {x.values, {}, {}}; }
+};
+
+void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4,
+             Column<float, 3>& column3, RowMatrix& rows, Eigen::MatrixXf& columns,
+             const Eigen::MatrixXf& constant, Eigen::VectorXf& vector, user::Volume& volume,
+             user::Sheet& sheet, Row<int, 4>& integers, Row<bool, 4>& mask, float* pointer) {
+#if CASE == 0
+  // compiles
+  (void)posenc::bshd(row4), (void)posenc::bhsd(row4), (void)posenc::shd(row3);
+  (void)posenc::hsd(row3), (void)posenc::bsd(row3), (void)posenc::sd(rows);
+  (void)posenc::dhsb(column4), (void)posenc::dshb(column4), (void)posenc::dhs(column3);
+  (void)posenc::dsh(column3), (void)posenc::dsb(column3), (void)posenc::ds(columns);
+  (void)posenc::sd(rows.topRows(3)), (void)posenc::ds(columns.leftCols(3));
+  (void)posenc::sd(columns.transpose()), (void)posenc::ds(constant), (void)posenc::ds(vector);
+  (void)posenc::sd(Eigen::Map<RowMatrix>(pointer, 2, 3)), (void)posenc::bhqk(mask);
+  (void)posenc::sd(sheet), (void)posenc::table_view(columns.transpose()), (void)volume;
+  (void)posenc::bshd(Eigen::TensorMap<Row<float, 4>>(pointer, 1, 2, 3, 4)), (void)integers;
+#elif CASE == 1
+  // error: posenc::bshd takes row-major tensors ... this one is column-major: write dhsb for x(d, h, s, b)
+  (void)posenc::bshd(column4);
+#elif CASE == 2
+  // error: posenc::bhsd takes row-major tensors ... this one is column-major: write dshb
+  (void)posenc::bhsd(column4);
+#elif CASE == 3
+  // error: posenc::shd takes row-major tensors ... this one is column-major: write dhs
+  (void)posenc::shd(column3);
+#elif CASE == 4
+  // error: posenc::hsd takes row-major tensors ... this one is column-major: write dsh
+  (void)posenc::hsd(column3);
+#elif CASE == 5
+  // error: posenc::bsd takes row-major tensors ... this one is column-major: write dsb
+  (void)posenc::bsd(column3);
+#elif CASE == 6
+  // error: posenc::sd takes row-major tensors ... write ds for x(d, s)
+  (void)posenc::sd(columns);
+#elif CASE == 7
+  // error: posenc::dhsb takes column-major tensors ... this one is row-major: write bshd
+  (void)posenc::dhsb(row4);
+#elif CASE == 8
+  // error: posenc::dshb takes column-major tensors ... this one is row-major: write bhsd
+  (void)posenc::dshb(row4);
+#elif CASE == 9
+  // error: posenc::dhs takes column-major tensors ... this one is row-major: write shd
+  (void)posenc::dhs(row3);
+#elif CASE == 10
+  // error: posenc::dsh takes column-major tensors ... this one is row-major: write hsd
+  (void)posenc::dsh(row3);
+#elif CASE == 11
+  // error: posenc::dsb takes column-major tensors ... this one is row-major: write bsd
+  (void)posenc::dsb(row3);
+#elif CASE == 12
+  // error: posenc::ds takes column-major tensors ... this one is row-major: write sd
+  (void)posenc::ds(rows);
+#elif CASE == 13
+  // error: posenc::table_view takes row-major tensors only
+  (void)posenc::table_view(columns);
+#elif CASE == 14
+  // error: posenc::bhqk takes row-major tensors only
+  (void)posenc::bhqk(column4);
+#elif CASE == 15
+  // error: posenc::hqk takes row-major tensors only
+  (void)posenc::hqk(column3);
+#elif CASE == 16
+  // error: posenc::qk takes row-major tensors only
+  (void)posenc::qk(columns);
+#elif CASE == 17
+  // error: posenc::bk takes row-major tensors only
+  (void)posenc::bk(columns.topRows(2));
+#elif CASE == 18
+  // error: posenc::bhq takes row-major tensors only
+  (void)posenc::bhq(column3);
+#elif CASE == 19
+  // error: posenc: a view of this temporary would outlive it
+  (void)posenc::sd(RowMatrix(2, 3));
+#elif CASE == 20
+  // error: posenc: a view of this temporary would outlive it
+  (void)posenc::bshd(std::move(row4));
+#elif CASE == 21
+  // error: posenc: a view of this temporary would outlive it
+  (void)posenc::ds(Eigen::Ref<const Eigen::MatrixXf>(columns));
+#elif CASE == 22
+  // error: posenc: a view of this temporary would outlive it
+  (void)posenc::sd(user::Sheet{pointer});
+#elif CASE == 23
+  // error: posenc: the TensorTraits of this type must say `static constexpr bool row_major`
+  (void)posenc::bsd(volume);
+#elif CASE == 24
+  // error: posenc: the tensor's rank is not the number of letters
+  (void)posenc::bsd(row4);
+#elif CASE == 25
+  // error: posenc: the tensor's rank is not the number of letters
+  (void)posenc::bsd(columns);
+#elif CASE == 26
+  // error: posenc: this type is not a tensor that posenc can read
+  (void)posenc::bshd(row4 * 2.0F);
+#elif CASE == 27
+  // error: posenc: this type is not a tensor that posenc can read
+  (void)posenc::sd(rows + rows);
+#elif CASE == 28
+  // error: posenc: this type is not a tensor that posenc can read
+  (void)posenc::bshd(pointer);
+#elif CASE == 29
+  // error: posenc: elements of a tensor must be float, double or a 16-bit
+  (void)posenc::bshd(integers);
+#elif CASE == 30
+  // error: posenc: elements of a tensor must be float, double or a 16-bit
+  const posenc::EmbeddingsView<unsigned char> bytes{};
+  (void)bytes;
+#endif
+}

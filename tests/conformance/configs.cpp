@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+// Reads config.json files of published models and compares with what the models' own code does with
+// them. The files lie outside the repository: their directory is POSENC_CONFIGS_DIR, of the
+// environment or else of the build, or "configs" beside POSENC_CONFORMANCE_DIR of the environment.
+// A file is right, or refused by a message that names a key of it or its type, but never misread.
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using Json = nlohmann::json;
+using posenc::Index;
+using posenc::ModelSettings;
+using posenc::PairAxes;
+using posenc::RotarySettings;
+
+std::filesystem::path configs_directory() {
+  const auto environment = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  if (const auto named = environment("POSENC_CONFIGS_DIR"); !named.empty()) return named;
+  if (const auto data = environment("POSENC_CONFORMANCE_DIR"); !data.empty()) {
+    if (const auto beside = data / ".." / "configs"; is_directory(beside)) return beside;
+  }
+#ifdef POSENC_CONFIGS_DIR
+  return POSENC_CONFIGS_DIR;
+#else
+  return {};
+#endif
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What was misread.
+struct Wrong : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+[[noreturn]] void wrong(const std::string& key, const std::string& found, const Json& expected) {
+  throw Wrong(key + " is " + found + ", not " + expected.dump());
+}
+
+void check_number(const std::string& key, double found, const Json& expected) {
+  const double number = expected.is_boolean() ? expected.get<bool>() : expected.get<double>();
+  if (!(std::abs(found - number) <= 1e-9 * std::abs(number))) {
+    wrong(key, Json(found).dump(), expected);
+  }
+}
+
+/// One key of a rule; the rule does not have it where nothing is found.
+template <class Rule>
+std::optional<double> rule_field(const Rule& rule, const std::string& key) {
+  if constexpr (requires { rule.base; }) {
+    if (key == "base") return rule.base;
+  }
+  if constexpr (requires { rule.factor; }) {
+    if (key == "factor") {
+      if constexpr (std::is_same_v<std::decay_t<decltype(rule.factor)>, double>) return rule.factor;
+    }
+  }
+  if constexpr (requires { rule.original_max_position; }) {
+    if (key == "original_max_position") return static_cast<double>(rule.original_max_position);
+  }
+  if constexpr (requires { rule.low_freq_factor; }) {
+    if (key == "low_freq_factor") return rule.low_freq_factor;
+    if (key == "high_freq_factor") return rule.high_freq_factor;
+  }
+  if constexpr (requires { rule.beta_fast; }) {
+    if (key == "beta_fast") return rule.beta_fast;
+    if (key == "beta_slow") return rule.beta_slow;
+    if (key == "truncate") return rule.truncate ? 1 : 0;
+  }
+  if constexpr (requires { rule.short_factor; }) {
+    if (key == "short_factor_count") return static_cast<double>(rule.short_factor.size());
+    if (key == "long_factor_count") return static_cast<double>(rule.long_factor.size());
+  }
+  return std::nullopt;
+}
+
+template <class Rule>
+std::string rule_name(const Rule&) {
+  if constexpr (std::is_same_v<Rule, posenc::Unscaled>) return "default";
+  if constexpr (std::is_same_v<Rule, posenc::LinearScaling>) return "linear";
+  if constexpr (std::is_same_v<Rule, posenc::YarnScaling>) return "yarn";
+  if constexpr (std::is_same_v<Rule, posenc::Llama3Scaling>) return "llama3";
+  if constexpr (std::is_same_v<Rule, posenc::LongRopeScaling>) return "longrope";
+  if constexpr (std::is_same_v<Rule, posenc::ProportionalScaling>) return "proportional";
+  return "of another name";
+}
+
+/// The axis of each pair; empty where all pairs read the same.
+std::vector<Index> axes_of_pairs(const Json& group) {
+  const Json& axes = group.at("axes");
+  std::vector<Index> of_pairs;
+  if (!axes.is_array()) return of_pairs;
+  auto left = axes.get<std::vector<Index>>();
+  const auto layout = group.at("axes_layout").get<std::string>();
+  if (layout == "halves") return of_pairs;
+  const Index pairs = std::accumulate(left.begin(), left.end(), Index{0});
+  const auto count = left.size();
+  for (std::size_t axis = 0; static_cast<Index>(of_pairs.size()) < pairs;) {
+    if (left[axis] > 0) {
+      of_pairs.push_back(static_cast<Index>(axis));
+      --left[axis];
+      if (layout == "blocks") continue;
+    }
+    axis = (axis + 1) % count;
+  }
+  return of_pairs;
+}
+
+void check_axes(const RotarySettings& settings, const Json& group) {
+  const bool halves = group.value("axes_layout", "") == "halves";
+  if (settings.chatglm_halves != halves) throw Wrong("axes: halves or not");
+  const auto expected = axes_of_pairs(group);
+  if (expected.empty() != settings.axes.plain()) throw Wrong("axes: one or several");
+  if (static_cast<Index>(expected.size()) != settings.axes.pairs()) throw Wrong("axes: pairs");
+  for (Index pair = 0; pair < settings.axes.pairs(); ++pair) {
+    if (settings.axes.axis(pair) != expected[static_cast<std::size_t>(pair)]) {
+      throw Wrong("axes: pair " + std::to_string(pair));
+    }
+  }
+}
+
+/// The axes where the file tells them, and every other key of the group.
+void check_rotary(const RotarySettings& settings, const Json& group, Index max_position) {
+  const auto shortest = frequencies(settings, 1), longest = frequencies(settings, max_position);
+  for (const auto& [key, value] : group.items()) {
+    if (key == "which" || key == "kind" || key == "rotary" || key == "axes_layout") continue;
+    if (key == "axes") {
+      check_axes(settings, group);
+    } else if (key == "rule") {
+      const auto name = std::visit([](const auto& rule) { return rule_name(rule); }, settings.rule);
+      if (name != value) wrong(key, name, value);
+    } else if (key == "pairing") {
+      const bool half = settings.pairing == posenc::PairingKind::HalfRotate;
+      if ((value == "half") != half) wrong(key, half ? "half" : "interleaved", value);
+    } else if (key == "head_dim") {
+      check_number(key, static_cast<double>(settings.head_dim), value);
+    } else if (key == "rotary_dim") {
+      const Index parts = settings.chatglm_halves ? 2 : 1;
+      check_number(key, static_cast<double>(parts * rotary_dim(settings)), value);
+    } else if (key == "attention_factor") {
+      check_number(key, shortest.attention_factor(), value);
+      check_number(key, longest.attention_factor(), value);
+    } else if (key == "frequency_dim") {
+      check_number(key, static_cast<double>(rotary_dim(settings)), value);
+    } else if (key == "pair_distance") {
+      check_number(key, static_cast<double>(rotary_dim(settings) / 2), value);
+    } else if (key == "turning_pairs") {
+      Index turning = 0;
+      for (const double w : shortest.inv_freq()) turning += w != 0 ? 1 : 0;
+      check_number(key, static_cast<double>(turning), value);
+    } else if (key != "rotary_offset") {
+      const bool derived = key == "factor" && group.value("rule", "") == "longrope";
+      const auto found = std::visit(
+          [&name = key](const auto& rule) { return rule_field(rule, name); }, settings.rule);
+      if (!found && derived) continue;  // the attention factor has it
+      if (!found) throw Wrong("the rule has no " + key);
+      check_number(key, *found, value);
+    }
+  }
+  check_number("rotary_offset", static_cast<double>(settings.rotary_offset),
+               group.value("rotary_offset", Json(0)));
+}
+
+void check_group(const ModelSettings& model, const Json& group, const Json& expect) {
+  const bool turns = group.at("rotary").get<bool>();
+  std::vector<Index> layers;
+  if (group.at("which").is_array()) {
+    layers = group.at("which").get<std::vector<Index>>();
+  } else if (model.layer_types.empty() && model.layers_without_rotary.empty()) {
+    layers = {0};
+  } else {
+    layers.resize(expect.at("layer_count").get<std::size_t>());
+    std::iota(layers.begin(), layers.end(), Index{0});
+  }
+  const RotarySettings* checked = nullptr;
+  for (const Index layer : layers) {
+    const auto at = static_cast<std::size_t>(layer);
+    const RotarySettings* settings = rotary_of_layer(model, layer);
+    const auto number = "layer " + std::to_string(layer);
+    if ((settings != nullptr) != turns) throw Wrong(number + (turns ? " turns" : " does not turn"));
+    if (group.contains("kind")) {
+      if (at >= model.layer_types.size()) throw Wrong(number + " has no type");
+      if (model.layer_types[at] != group["kind"])
+        wrong(number, model.layer_types[at], group["kind"]);
+    }
+    if (settings == nullptr || settings == checked) continue;
+    check_rotary(*settings, group, expect.value("max_position", Index{1}));
+    checked = settings;
+  }
+}
+
+void check_temperature(const ModelSettings& model, const Json& expected) {
+  const auto& found = model.query_temperature;
+  if (found.has_value() == expected.is_null()) throw Wrong("temperature: there or not");
+  if (!found) return;
+  const bool is_floor = found->formula == posenc::QueryTemperatureFormula::LogFloor;
+  if (is_floor != (expected.at("kind") == "log_floor")) throw Wrong("temperature: formula");
+  check_number("temperature", found->length, expected.at(is_floor ? "floor_scale" : "seq_length"));
+  if (!is_floor) return;
+  check_number("temperature", found->scale, expected.at("scale"));
+  const bool shifted = expected.at("formula").get<std::string>().find("+ 1)") != std::string::npos;
+  if (found->offset != (shifted ? 1 : 0)) throw Wrong("temperature: offset");
+  if (found->only_without_rotary == (expected.at("which") == "all")) {
+    throw Wrong("temperature: layers");
+  }
+}
+
+void check_model(const ModelSettings& model, const Json& expect) {
+  for (const Json& group : expect.at("layers")) check_group(model, group, expect);
+  if (expect.contains("softmax_scale")) {
+    check_number("softmax_scale", softmax_scale(model), expect["softmax_scale"]);
+  }
+  if (expect.contains("max_position") && model.trained_length != 0) {
+    check_number("max_position", static_cast<double>(model.trained_length), expect["max_position"]);
+  }
+  if (expect.contains("softcap")) {
+    const Json& cap = expect["softcap"];
+    if (model.softcap.has_value() == cap.is_null()) throw Wrong("softcap: there or not");
+    if (model.softcap) check_number("softcap", *model.softcap, cap);
+  }
+  if (expect.contains("temperature")) check_temperature(model, expect["temperature"]);
+}
+
+/// Whether a refusal says which key or type it is about.
+bool names_something(const std::string& message, const Json& file) {
+  if (message.find("must have ") != std::string::npos) return true;
+  if (file.is_array()) {
+    for (const Json& element : file) {
+      if (element.is_structured() && names_something(message, element)) return true;
+    }
+  }
+  if (!file.is_object()) return false;
+  for (const auto& [key, value] : file.items()) {
+    if (message.find("'" + key + "'") != std::string::npos) return true;
+    if (key.find('_') != std::string::npos && message.find(key) != std::string::npos) return true;
+    if (key == "model_type" &&
+        message.find("'" + value.get<std::string>() + "'") != std::string::npos) {
+      return true;
+    }
+    if (value.is_structured() && names_something(message, value)) return true;
+  }
+  return false;
+}
+
+enum class Outcome { Passed, Failed, NotSupported };
+
+Outcome run(const std::filesystem::path& directory, const Json& one, std::string& said) {
+  const std::string text = text_of(directory / "files" / one.at("file").get<std::string>());
+  const Json& expect = one.at("expect");
+  const bool must_refuse = expect.contains("refuse");
+  std::optional<ModelSettings> model;
+  try {
+    model = posenc::read_hf_config(text);
+    if (must_refuse) throw Wrong("it is read, but cannot be: " + expect["refuse"].dump());
+    check_model(*model, expect);
+    return Outcome::Passed;
+  } catch (const posenc::ConfigError& refused) {
+    said = refused.what();
+    if (model) return Outcome::Failed;
+  } catch (const std::exception& other) {
+    said = other.what();
+    return Outcome::Failed;
+  }
+  if (must_refuse || expect.contains("may_refuse")) return Outcome::Passed;
+  const Json file = Json::parse(text, nullptr, false);
+  return names_something(said, file) ? Outcome::NotSupported : Outcome::Failed;
+}
+
+}  // namespace
+
+TEST_CASE("the library reads the configurations of published models") {
+  const auto directory = configs_directory();
+  if (!std::filesystem::is_regular_file(directory / "expected.json")) {
+    // A directory that somebody asks for has to be there.
+    REQUIRE(std::getenv("POSENC_CONFIGS_DIR") == nullptr);
+    std::cout << "skipped: no configurations; POSENC_CONFIGS_DIR names their directory\n";
+    return;
+  }
+  const char* wish = std::getenv("POSENC_CONFORMANCE_VERBOSE");
+  const bool verbose = wish != nullptr && *wish != '\0';
+  int passed = 0, failed = 0, unsupported = 0;
+  for (const Json& one : Json::parse(text_of(directory / "expected.json"))) {
+    std::string said;
+    const Outcome outcome = run(directory, one, said);
+    const bool is_failed = outcome == Outcome::Failed;
+    passed += outcome == Outcome::Passed ? 1 : 0;
+    failed += is_failed ? 1 : 0;
+    unsupported += outcome == Outcome::NotSupported ? 1 : 0;
+    if (is_failed || (verbose && !said.empty())) {
+      std::cout << (is_failed ? "failed " : "refused ") << one.at("file").get<std::string>() << ": "
+                << said << '\n';
+    }
+  }
+  std::cout << "conformance configs: " << passed << " passed, " << failed << " failed, "
+            << unsupported << " not supported\n";
+  CHECK(failed == 0);
+  CHECK(passed > 0);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// A seeded sample of what the fuzzer of extents does at length, and under sanitizers.
+#include "hostile/calls.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <cstdint>
+#include <random>
+#include <string>
+
+TEST_CASE("extents, strides and counts that no sane caller has are refused", "[hostile]") {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    std::array<std::uint8_t, 96> bytes;
+    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    const char* threw = hostile::make_call(bytes);
+    INFO("call " << i);
+    REQUIRE(std::string(threw == nullptr ? "" : threw) == "");
+  }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Attention, the cache and the module.
+#include "hostile/calls.hpp"
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/attention/merge.hpp>
+#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/bias/alibi.hpp>
+
+#include <array>
+#include <exception>
+#include <vector>
+
+using posenc::AttentionOptions;
+using posenc::Causal;
+using posenc::KvCache;
+using posenc::Positions;
+
+namespace hostile {
+
+namespace {
+
+constexpr Index batch = 2, queries = 3, keys = 5, heads = 4, kv_heads = 2, dim = 8, value_dim = 6;
+
+constexpr Causal rules[] = {Causal::No, Causal::TopLeft, Causal::BottomRight, Causal::FromStart};
+
+/// What a call's options point to.
+struct Lists {
+  explicit Lists(Draw& draw)
+      : lengths{draw.number(4), draw.number(5)},
+        starts{draw.number(1), draw.number(2)},
+        packed_queries{draw.number(0), draw.number(1), draw.number(queries)},
+        packed_keys{draw.number(0), draw.number(2), draw.number(keys)} {}
+
+  std::array<Index, 2> lengths, starts;
+  std::array<Index, 3> packed_queries, packed_keys;
+};
+
+AttentionOptions<float> options(Draw& draw, Memory& memory, const Lists& lists, Index key_count) {
+  AttentionOptions<float> options{.causal = rules[draw.below(4)]};
+  switch (draw.below(10)) {
+    case 1:
+      options.keep = memory.mask(1, 1, queries, key_count);
+      break;
+    case 2:
+      options.masked = memory.mask(batch, heads, queries, key_count);
+      break;
+    case 3:
+      options.additive = memory.scores(batch, 1, 1, key_count);
+      break;
+    case 4:
+      options.lse = memory.lse(batch, heads, queries);
+      break;
+    case 5:
+      options.weights = memory.scores(batch, heads, queries, key_count);
+      break;
+    case 6:
+      options.key_lengths = lists.lengths;
+      break;
+    case 7:
+      options.query_starts = lists.starts;
+      break;
+    case 8:
+      options.window = {draw.number(2), draw.number(1)};
+      break;
+    case 9:
+      options.query_positions = Positions::range(draw.number(0), queries);
+      options.key_positions = Positions::range(0, key_count);
+      break;
+    default:
+      break;
+  }
+  return options;
+}
+
+KvCache<float> filled_cache(Draw& draw, bool ring) {
+  KvCache<float> cache({.sequences = draw.number(batch),
+                        .kv_heads = draw.number(kv_heads),
+                        .head_dim = draw.number(dim),
+                        .value_dim = draw.number(value_dim),
+                        .capacity = ring ? 0 : draw.number(300),
+                        .window = ring ? draw.number(40) : 0,
+                        .max_append = draw.number(7)});
+  const std::vector<float> numbers(static_cast<std::size_t>(keys * kv_heads * dim), 0.5F);
+  const posenc::HeadsView<const float> k{
+      numbers.data(), 1, keys, kv_heads, dim, keys * kv_heads * dim, kv_heads * dim, dim};
+  for (Index sequence = 0; sequence < cache.sequences(); ++sequence) {
+    cache.append(sequence, k, posenc::slice_features(k, 0, value_dim));
+  }
+  return cache;
+}
+
+using Module = posenc::MultiHeadAttention<float>;
+
+constexpr std::array calls{
+    Call{"attention",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           posenc::attention<float>(
+               memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
+               memory.heads(batch, keys, kv_heads, value_dim),
+               memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys));
+         }},
+    Call{"attention with a bias",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           posenc::attention<float>(
+               memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
+               memory.heads(batch, keys, kv_heads, value_dim),
+               memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys),
+               posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}));
+         }},
+    Call{"attention over packed sequences",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           auto settings = options(draw, memory, lists, keys);
+           settings.cu_seqlens_q = lists.packed_queries;
+           settings.cu_seqlens_k = lists.packed_keys;
+           posenc::attention<float>(memory.heads(1, queries, heads, dim),
+                                    memory.heads(1, keys, kv_heads, dim),
+                                    memory.heads(1, keys, kv_heads, value_dim),
+                                    memory.heads(1, queries, heads, value_dim), settings);
+         }},
+    Call{"attention over a cache",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           const KvCache<float> cache = filled_cache(draw, draw.below(2) == 1);
+           const std::array sequences{draw.number(0), draw.number(1)};
+           posenc::attention<float>(memory.heads(batch, queries, heads, dim), cache, sequences,
+                                    memory.heads(batch, queries, heads, value_dim),
+                                    options(draw, memory, lists, keys));
+         }},
+    Call{"KvCache",
+         [](Draw& draw, Memory& memory) {
+           KvCache<float> cache = filled_cache(draw, draw.below(2) == 1);
+           const auto k = memory.heads(1, 2, kv_heads, dim);
+           const auto v = memory.heads(1, 2, kv_heads, value_dim);
+           switch (draw.below(6)) {
+             case 0:
+               cache.append(draw.number(0), k, v);
+               break;
+             case 1:
+               cache.copy_keys(draw.number(0), draw.number(3), k, v);
+               break;
+             case 2:
+               cache.truncate(draw.number(0), draw.number(2));
+               break;
+             case 3:
+               cache.erase(draw.number(0), draw.number(1), draw.number(2), [](auto) {});
+               break;
+             case 4:
+               cache.copy(draw.number(0), draw.number(1));
+               break;
+             default:
+               cache.update_keys(draw.number(1), [](auto, Index) {});
+               (void)cache.length(draw.number(1));
+               (void)cache.first(draw.number(1));
+               cache.clear(draw.number(0));
+           }
+           // Whatever was refused left a cache that works.
+           for (Index sequence = 0; sequence < cache.sequences(); ++sequence) {
+             if (cache.length(sequence) < cache.first(sequence)) throw std::exception();
+           }
+         }},
+    Call{"merge",
+         [](Draw&, Memory& memory) {
+           posenc::merge<float>(
+               memory.heads(batch, queries, heads, dim), memory.lse(batch, heads, queries),
+               memory.heads(batch, queries, heads, dim), memory.lse(batch, heads, queries));
+         }},
+    Call{"linear layers",
+         [](Draw& draw, Memory& memory) {
+           const posenc::Linear<float> linear(draw.number(dim), draw.number(6), true);
+           linear.apply(memory.embeddings(batch, queries, dim),
+                        memory.embeddings(batch, queries, 6));
+           const posenc::FixedOrderLinear<float> fixed(draw.number(dim), draw.number(6), true);
+           fixed.apply(memory.embeddings(batch, queries, dim),
+                       memory.embeddings(batch, queries, 6));
+         }},
+    Call{"MultiHeadAttention",
+         [](Draw& draw, Memory& memory) {
+           const Module module({.model_dim = draw.number(dim),
+                                .heads = draw.number(heads),
+                                .kv_heads = draw.number(kv_heads),
+                                .head_dim = draw.number(2)});
+           const Lists lists(draw);
+           module.forward(
+               memory.embeddings(batch, queries, dim), Positions::range(draw.number(0), queries),
+               memory.embeddings(batch, queries, dim), options(draw, memory, lists, queries));
+           KvCache<float> cache(
+               {.sequences = batch, .kv_heads = kv_heads, .head_dim = 2, .capacity = 32});
+           const std::array sequences{draw.number(0), draw.number(1)};
+           module.forward(memory.embeddings(batch, queries, dim), Positions::range(0, queries),
+                          cache, sequences, memory.embeddings(batch, queries, dim),
+                          options(draw, memory, lists, queries));
+         }},
+};
+
+}  // namespace
+
+std::span<const Call> calls_of_attention() { return calls; }
+
+}  // namespace hostile

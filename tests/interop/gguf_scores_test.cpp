@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT
+// What GGUF metadata and llama.cpp's code of each architecture say of scores and of layers that turn
+// nothing; and that no key of either is passed over in silence.
+#include "interop/gguf_writer.hpp"
+#include "interop/settings.hpp"
+#include "support/catch.hpp"
+#include <posenc/interop/gguf.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+using Catch::Matchers::Message;
+using posenc::ConfigError;
+using posenc::GgufOptions;
+using posenc::Index;
+using posenc::ModelSettings;
+using posenc::PairingKind;
+using posenc::QueryTemperature;
+using posenc::read_gguf;
+using support::GgufWriter;
+
+namespace {
+
+GgufWriter model(const std::string& name, std::uint32_t layers = 12) {
+  GgufWriter writer;
+  writer.architecture(name)
+      .integer(name + ".block_count", layers)
+      .integer(name + ".context_length", 4096)
+      .integer(name + ".embedding_length", 4096)
+      .integer(name + ".attention.head_count", 32);
+  return writer;
+}
+
+GgufWriter yarn(const std::string& name) {
+  return model(name)
+      .text(name + ".rope.scaling.type", "yarn")
+      .real(name + ".rope.scaling.factor", 4)
+      .integer(name + ".rope.scaling.original_context_length", 2048);
+}
+
+ModelSettings read(const GgufWriter& writer, const GgufOptions& options = {}) {
+  return read_gguf(writer.bytes(), options);
+}
+
+void refuse(const GgufWriter& writer, const std::string& message, const GgufOptions& options = {}) {
+  CHECK_THROWS_MATCHES(read(writer, options), ConfigError,
+                       Message("posenc::read_gguf: " + message));
+}
+
+/// Layers of the file that turn nothing.
+std::vector<Index> without(const GgufWriter& writer) { return read(writer).layers_without_rotary; }
+
+}  // namespace
+
+TEST_CASE("the scale of scores is the architecture's", "[interop][gguf]") {
+  CHECK(!read(model("llama")).softmax_scale);
+  CHECK(!read(model("llama").real("llama.attention.scale", 0)).softmax_scale);
+  CHECK(read(model("granite").real("granite.attention.scale", 0.25F)).softmax_scale == 0.25);
+  CHECK(read(model("gemma3n")).softmax_scale == 1);
+  CHECK(read(model("gemma4")).softmax_scale == 1);
+  CHECK(!read(model("gemma2", 42)).softmax_scale);
+  CHECK(!read(model("gemma3", 48)).softmax_scale);
+  const auto largest = [](const std::string& name, std::uint32_t layers, std::uint32_t width) {
+    GgufWriter writer;
+    writer.architecture(name).integer(name + ".block_count", layers);
+    writer.integer(name + ".embedding_length", width).integer(name + ".attention.head_count", 32);
+    return writer.integer(name + ".attention.key_length", 128);
+  };
+  CHECK(read(largest("gemma2", 46, 4608)).softmax_scale == 1 / 12.0);
+  CHECK(read(largest("gemma3", 62, 5376)).softmax_scale == 1 / std::sqrt(168.0));
+  CHECK(read(model("grok")).softmax_scale == 0.08838834764831845);
+  CHECK(read(model("grok").real("grok.attention.output_scale", 0.5F)).softmax_scale == 0.5);
+
+  refuse(model("gemma4").real("gemma4.attention.scale", 0.5F),
+         "gemma4.attention.scale contradicts the scale of this architecture, 1");
+  refuse(model("llama").real("llama.attention.scale", -1),
+         "llama.attention.scale must not be negative");
+  refuse(model("llama").real("llama.attention.output_scale", 1),
+         "llama.attention.output_scale has no meaning that is known for this architecture");
+  GgufWriter narrow;
+  narrow.architecture("gemma3").integer("gemma3.block_count", 62);
+  refuse(narrow.integer("gemma3.attention.key_length", 128),
+         "gemma3.embedding_length and attention.head_count must be given, since scores are scaled "
+         "by their ratio");
+}
+
+TEST_CASE("softcaps are read or refused", "[interop][gguf]") {
+  const auto cap = [](const std::string& name, std::optional<float> value) {
+    auto writer = model(name);
+    if (value) writer.real(name + ".attn_logit_softcapping", *value);
+    return writer;
+  };
+  CHECK(read(cap("gemma2", {})).softcap == 50);
+  CHECK(read(cap("gemma2", 25.0F)).softcap == 25);
+  CHECK(read(cap("grok", {})).softcap == 30);
+  CHECK(!read(cap("llama", {})).softcap);
+  CHECK(!read(cap("llama", 0.0F)).softcap);
+  refuse(cap("llama", 30.0F),
+         "llama.attn_logit_softcapping is not known to be used by this architecture");
+  refuse(cap("gemma2", 0.0F),
+         "gemma2.attn_logit_softcapping is 0, which llama.cpp would divide by");
+  refuse(cap("gemma2", -1.0F), "gemma2.attn_logit_softcapping must not be negative");
+  CHECK_NOTHROW(read(model("gemma2").real("gemma2.final_logit_softcapping", 30)));
+}
+
+TEST_CASE("a temperature means what it means in its architecture", "[interop][gguf]") {
+  const auto with = [](GgufWriter writer, const std::string& name, std::optional<float> scale,
+                       std::optional<std::uint32_t> length) {
+    if (scale) writer.real(name + ".attention.temperature_scale", *scale);
+    if (length) writer.integer(name + ".attention.temperature_length", *length);
+    return writer;
+  };
+  const auto of = [&](const std::string& name, std::optional<float> scale,
+                      std::optional<std::uint32_t> length) {
+    return with(model(name), name, scale, length);
+  };
+  const auto floor = [](double scale, double length) {
+    return QueryTemperature{.scale = scale, .length = length};
+  };
+
+  // Llama 4: in llama.cpp's code, for the layers without rotary encoding.
+  QueryTemperature llama4 = floor(0.1, 8192);
+  llama4.offset = 1;
+  llama4.only_without_rotary = true;
+  CHECK(read(of("llama4", {}, {})).query_temperature == llama4);
+  CHECK(read(of("llama4", 0.1F, 8192)).query_temperature == llama4);
+  refuse(of("llama4", 0.2F, {}), "llama4.attention.temperature_scale is not Llama 4's 0.1");
+  refuse(of("llama4", {}, 4096), "llama4.attention.temperature_length is not Llama 4's 8192");
+
+  // Ministral: the length is the trained one. Mistral Large 3: it is the file's.
+  CHECK(read(with(yarn("mistral3"), "mistral3", 0.5F, {})).query_temperature == floor(0.5, 2048));
+  CHECK(read(of("mistral3", 0.5F, {})).query_temperature == floor(0.5, 4096));
+  CHECK(!read(of("mistral3", 0.0F, 17)).query_temperature);
+  refuse(of("mistral3", 0.5F, 17),
+         "mistral3.attention.temperature_length contradicts the trained length 4096, which "
+         "llama.cpp takes");
+  for (const char* name : {"deepseek2", "mistral4"}) {
+    CHECK(!read(of(name, {}, {})).query_temperature);
+    CHECK(!read(of(name, 0.0F, 16384)).query_temperature);
+    CHECK(read(of(name, 0.5F, 16384)).query_temperature == floor(0.5, 16384));
+    refuse(of(name, 0.5F, {}), std::string(name) +
+                                   ".attention.temperature_length must be given and positive, "
+                                   "since " +
+                                   name + ".attention.temperature_scale is not 0");
+  }
+
+  for (const char* name : {"llama", "qwen3", "deepseek32", "grok"}) {
+    CHECK(!read(of(name, 0.0F, {})).query_temperature);
+    refuse(of(name, 0.5F, {}),
+           std::string(name) +
+               ".attention.temperature_scale is not 0, and is not known to be used by this "
+               "architecture");
+    refuse(of(name, {}, 1024),
+           std::string(name) +
+               ".attention.temperature_length is given, and what it does in this architecture is "
+               "not supported");
+  }
+}
+
+TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
+  for (const std::string name : {"granite", "granitemoe", "granitehybrid"}) {
+    CHECK_NOTHROW(read(model(name)));
+    CHECK_NOTHROW(read(model(name).flag(name + ".rope.scaling.finetuned", true)));
+    refuse(model(name).flag(name + ".rope.scaling.finetuned", false),
+           name +
+               ".rope.scaling.finetuned is false, which switches the rotary encoding of this "
+               "architecture off");
+  }
+  // Elsewhere it only tells how the model came about.
+  CHECK_NOTHROW(read(model("llama").flag("llama.rope.scaling.finetuned", false)));
+
+  CHECK_NOTHROW(read(model("baichuan", 32)));
+  const std::string alibi =
+      ": of this architecture, models of 32 layers alone (7B) have rotary encoding; those of 40 "
+      "(13B) have ALiBi";
+  refuse(model("baichuan", 40), "baichuan.block_count is 40" + alibi);
+  refuse(model("baichuan", 33), "baichuan.block_count is 33" + alibi);
+  refuse(model("falcon").real("falcon.attention.max_alibi_bias", 8),
+         "falcon.attention.max_alibi_bias asks for ALiBi, which is no rotary encoding");
+  refuse(model("falcon").integer("falcon.attention.relative_buckets_count", 32),
+         "falcon.attention.relative_buckets_count asks for relative biases, which are no rotary "
+         "encoding");
+}
+
+TEST_CASE("layers without rotary encoding are told by architecture and file", "[interop][gguf]") {
+  const std::vector<Index> fourth{3, 7, 11};
+  const std::vector<Index> linear{0, 1, 2, 4, 5, 6, 8, 9, 10};
+  CHECK(without(model("llama")).empty());
+  CHECK(without(model("smollm3")) == fourth);
+  CHECK(without(model("llama4")) == fourth);
+  refuse(model("llama4").integer("llama4.attention.sliding_window", 0),
+         "llama4.attention.sliding_window is 0: which layers are turned then is not sure");
+
+  // Global layers of Command R7B.
+  const auto cohere = model("cohere2").integer("cohere2.attention.sliding_window", 4096);
+  constexpr auto pattern = "cohere2.attention.sliding_window_pattern";
+  CHECK(without(cohere) == fourth);
+  CHECK(without(GgufWriter(cohere).integer(pattern, 6)) == std::vector<Index>{5, 11});
+  CHECK(without(GgufWriter(cohere).array<std::uint8_t>(pattern, GgufWriter::Bool,
+                                                       {0, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1})) ==
+        std::vector<Index>{0, 4});
+
+  // Linear attention.
+  for (const std::string name : {"qwen3next", "qwen35", "qwen35moe"}) {
+    auto writer = model(name);
+    if (name != "qwen3next") {
+      writer.array<std::int32_t>(name + ".rope.dimension_sections", GgufWriter::Int32,
+                                 {24, 20, 20, 0});
+    }
+    CHECK(without(writer) == linear);
+    CHECK(without(GgufWriter(writer).integer(name + ".full_attention_interval", 2)) ==
+          std::vector<Index>{0, 2, 4, 6, 8, 10});
+    CHECK(without(GgufWriter(writer).integer(name + ".nextn_predict_layers", 2)) ==
+          std::vector<Index>{0, 1, 2, 4, 5, 6, 8, 9});
+    CHECK(without(GgufWriter(writer).array<std::uint32_t>(
+              name + ".attention.recurrent_layers", GgufWriter::UInt32,
+              {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1})) == std::vector<Index>{0, 11});
+    refuse(GgufWriter(writer).integer(name + ".full_attention_interval", 0),
+           name + ".full_attention_interval must be positive");
+  }
+  refuse(model("qwen3").integer("qwen3.full_attention_interval", 4),
+         "qwen3.full_attention_interval is not known for this architecture");
+
+  // Layers without heads: convolutions, state spaces.
+  const auto heads = [](const std::string& name, const std::vector<std::uint32_t>& list) {
+    return model(name).array<std::uint32_t>(name + ".attention.head_count_kv", GgufWriter::UInt32,
+                                            list);
+  };
+  for (const char* name : {"lfm2", "granitehybrid", "falcon-h1"}) {
+    CHECK(without(heads(name, {8, 8, 0, 8, 8, 0, 8, 8, 8, 8, 8, 0})) ==
+          std::vector<Index>{2, 5, 11});
+  }
+  refuse(heads("lfm2", {8, 0}), "lfm2.attention.head_count_kv must have one entry a layer");
+  refuse(heads("lfm2", std::vector<std::uint32_t>(12, 0)),
+         "lfm2.block_count counts no layer with rotary encoding");
+}
+
+TEST_CASE("architectures that are not plain are refused by name, whatever the pairing",
+          "[interop][gguf]") {
+  const GgufOptions half{.pairing = PairingKind::HalfRotate};
+  for (const std::string name : {"exaone4", "deepseek4", "modern-bert", "clip", "hunyuan_vl"}) {
+    refuse(model(name), "'" + name +
+                            "' is not supported: its layers, axes or scores are not those of a "
+                            "plain rotary model");
+    CHECK_THROWS_AS(read(model(name), half), ConfigError);
+  }
+  refuse(model("kimi-linear"), "'kimi-linear' has no rotary encoding", half);
+  CHECK_NOTHROW(read(model("unheard-of"), half));
+  refuse(
+      model("unheard-of").integer("unheard-of.attention.sliding_window_pattern", 4),
+      "unheard-of.attention.sliding_window_pattern makes layers differ, and how is not known for "
+      "an unknown architecture",
+      half);
+  refuse(model("unheard-of").integer("unheard-of.full_attention_interval", 4),
+         "unheard-of.full_attention_interval is not known for this architecture", half);
+}
+
+TEST_CASE("where ends of YaRN's ramp cross, files of ggml interpolate", "[interop][gguf]") {
+  auto writer = model("llama");
+  writer.text("llama.rope.scaling.type", "yarn")
+      .real("llama.rope.scaling.factor", 4)
+      .integer("llama.rope.scaling.original_context_length", 4);
+  const auto w = frequencies(rotary(read(writer))).inv_freq();
+  const auto plain = frequencies(rotary(read(model("llama")))).inv_freq();
+  CHECK(w[0] == plain[0]);
+  for (std::size_t i = 1; i < w.size(); ++i) {
+    CHECK(std::abs(w[i] / plain[i] * 4 - 1) < 1e-15);
+  }
+}
+
+TEST_CASE("DeepSeek's magnitudes that llama.cpp would fold into scores are refused",
+          "[interop][gguf]") {
+  const auto with = [](const std::string& name, float multiplier) {
+    return yarn(name).real(name + ".rope.scaling.yarn_log_multiplier", multiplier);
+  };
+  CHECK_NOTHROW(read(with("deepseek2", 0.0707F)));
+  CHECK_NOTHROW(read(with("mistral4", 0.1F)));
+  refuse(yarn("deepseek2"),
+         "deepseek2.rope.scaling.yarn_log_multiplier is missing or 0: versions of llama.cpp differ "
+         "in what scores are then scaled by");
+  refuse(with("mistral4", 0.0707F),
+         "mistral4.rope.scaling.yarn_log_multiplier is not 0.1, and what it does then is not sure "
+         "for this architecture");
+  refuse(with("deepseek2", 0.1F).real("deepseek2.rope.scaling.attn_factor", 2),
+         "deepseek2.rope.scaling.attn_factor is not 1, which would scale scores of this "
+         "architecture twice");
+}
+
+// Each key that is listed as read changes what is read, or is refused; each that is listed as
+// ignorable does not; and a key that is listed nowhere is refused.
+TEST_CASE("no key of positions or scores is passed over", "[interop][gguf]") {
+  const auto outcome = [](const GgufWriter& writer) -> std::optional<ModelSettings> {
+    try {
+      return read(writer);
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  };
+  const auto changes = [&](const GgufWriter& before, const GgufWriter& after) {
+    const auto old_one = outcome(before), new_one = outcome(after);
+    REQUIRE(old_one);
+    return !new_one || support::difference(*old_one, *new_one) != "";
+  };
+  const auto base = [](std::string_view without_key) {
+    GgufWriter writer;
+    writer.architecture("llama").integer("llama.block_count", 12);
+    writer.integer("llama.context_length", 4096).integer("llama.embedding_length", 4096);
+    if (without_key != "llama.attention.head_count") {
+      writer.integer("llama.attention.head_count", 32);
+    }
+    if (without_key != "llama.rope.scaling.type") writer.text("llama.rope.scaling.type", "yarn");
+    if (without_key != "llama.rope.scaling.factor") {
+      writer.real("llama.rope.scaling.factor", 4);
+    }
+    return writer;
+  };
+  const auto with = [&](const std::string& key) {
+    GgufWriter writer = base(key);
+    if (key == "llama.rope.scaling.type") return writer.text(key, "none");
+    if (key == "llama.rope.scaling.finetuned") return writer.flag(key, false);
+    for (const char* whole : {"dimension_count", "length", "head_count", "window", "layers",
+                              "sections", "buckets_count", "chunk_size", "indexer"}) {
+      if (key.find(whole) != std::string::npos) return writer.integer(key, 16);
+    }
+    return writer.real(key, 16);
+  };
+  // Of no effect on this model: numbers of key heads, windows and their pattern; how it came about.
+  const std::vector<std::string> no_effect{"attention.head_count_kv", "attention.sliding_window",
+                                           "attention.sliding_window_pattern",
+                                           "rope.scaling.finetuned"};
+  const auto check = [&](const std::string& name) {
+    CAPTURE(name);
+    const bool expected = std::find(no_effect.begin(), no_effect.end(), name) == no_effect.end();
+    CHECK(changes(base(""), with("llama." + name)) == expected);
+  };
+  for (const auto name : posenc::detail::gguf_rope_keys) check("rope." + std::string(name));
+  for (const auto name : posenc::detail::gguf_attention_keys) {
+    check("attention." + std::string(name));
+  }
+  for (const auto name : posenc::detail::gguf_ignorable_attention_keys) {
+    CAPTURE(name);
+    CHECK(!changes(base(""), with("llama.attention." + std::string(name))));
+  }
+  for (const std::string name :
+       {"rope.new", "rope.scaling.new", "attention.new", "attention.indexer.new", "new_rope_step",
+        "no_rope_layers", "alibi", "position_offset", "query_temperature", "key_softcapping"}) {
+    refuse(model("llama").real("llama." + name, 1), "the key llama." + name + " is unknown");
+  }
+  CHECK_NOTHROW(read(model("llama")
+                         .real("llama.vision.rope.freq_base", 100)
+                         .real("llama.expert_weights_scale", 2)
+                         .real("llama.logit_scale", 2)
+                         .real("other.rope.new", 1)));
+}

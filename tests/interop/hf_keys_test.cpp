@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// No key that may change positions or scores goes unread, and none that cannot stands in the way.
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+using Catch::Matchers::Message;
+using nlohmann::json;
+using posenc::ConfigError;
+using posenc::read_hf_config;
+
+namespace {
+
+json config(const std::string& model_type = "llama", const json& more = json::object()) {
+  json result = {{"model_type", model_type},
+                 {"hidden_size", 4096},
+                 {"num_attention_heads", 32},
+                 {"max_position_embeddings", 4096},
+                 {"rope_theta", 10000.0}};
+  result.update(more);
+  return result;
+}
+
+void refuse(const json& of, const std::string& message,
+            const posenc::HfConfigOptions& options = {}) {
+  INFO(of.dump());
+  CHECK_THROWS_MATCHES(read_hf_config(of, options), ConfigError,
+                       Message("posenc::read_hf_config: " + message));
+}
+
+const posenc::HfConfigOptions half{.pairing = posenc::PairingKind::HalfRotate};
+
+}  // namespace
+
+TEST_CASE("keys that may change positions or scores are refused by name", "[interop]") {
+  const std::vector<std::pair<const char*, json>> keys{
+      {"use_logn_attn", true},
+      {"use_mrope", true},
+      {"use_alibi", true},
+      {"use_mla", true},
+      {"scale_attn_weights", false},
+      {"scale_attn_by_inverse_layer_idx", true},
+      {"apply_query_key_layer_scaling", true},
+      {"attention_multiplier", 0.5},
+      {"attention_scale", 0.5},
+      {"attn_config", {{"rope", true}}},
+      {"softmax_scale", 1.0},
+      {"query_pre_attn_scalar", 144},
+      {"attention_temperature", 2},
+      {"attn_logit_softcapping", 30},
+      {"attention_logit_cap", 30},
+      {"logit_cap", 30},
+      {"key_multiplier", 0.5},
+      {"dual_chunk_attention_config", {{"chunk_size", 262144}}},
+      {"cross_attention_layers", {3}},
+      {"full_attention_interval", 4},
+      {"hybrid_override_pattern", "M-M*"},
+      {"layers_block_type", {"mamba", "attention"}},
+      {"attn_layer_period", 8},
+      {"no_rope_layers", {1, 0}},
+      {"nope_layer_interval", 4},
+      {"rope_interleave", true},
+      {"rotary_emb_interleaved", true},
+      {"rotary_emb_scale_base", 512},
+      {"rotary_scaling_factor", 2},
+      {"relative_attention_num_buckets", 32},
+      {"position_encoding_2d", true},
+      {"theta", 500000},
+      {"qk_rope_head_dim", 64},
+      {"qk_nope_head_dim", 64},
+      {"swa_head_dim", 64},
+      {"global_head_dim", 512},
+      {"attention_head_dim", 64},
+      {"compress_ratios", {0, 4}},
+      {"linear_attn_config", json::object()},
+      {"mla_use_nope", true},
+      {"attention_window", 512},
+  };
+  CHECK_NOTHROW(read_hf_config(config()));
+  for (const auto& [key, value] : keys) {
+    const std::string end = std::string(key) == "attention_head_dim"
+                                ? "has a value that is not supported"
+                                : "is unknown, or has no effect with the other settings";
+    refuse(config("llama", {{key, value}}),
+           std::string("'") + key + "' in the configuration " + end);
+  }
+}
+
+TEST_CASE("keys that change neither stand in nobody's way", "[interop]") {
+  CHECK_NOTHROW(read_hf_config(config("llama", {{"attention_bias", false},
+                                                {"attention_dropout", 0.1},
+                                                {"attn_pdrop", 0.1},
+                                                {"attention_probs_dropout_prob", 0.1},
+                                                {"_attn_implementation_autoset", true},
+                                                {"use_flash_attention_2", true},
+                                                {"sliding_window", 4096},
+                                                {"use_sliding_window", true},
+                                                {"max_window_layers", 28},
+                                                {"final_logit_softcapping", 30.0},
+                                                {"routed_scaling_factor", 2.5},
+                                                {"embedding_multiplier", 12.0},
+                                                {"logits_scaling", 8.0},
+                                                {"scale_emb", 12},
+                                                {"scale_depth", 1.4},
+                                                {"temperature", 0.6},
+                                                {"use_qk_norm", true},
+                                                {"parallel_attn", true},
+                                                {"use_mla", false},
+                                                {"mlp_layer_types", {"dense", "sparse"}},
+                                                {"moe_layer_interval", 1},
+                                                {"v_head_dim", 64},
+                                                {"attention_head_dim", 128},
+                                                {"use_rotary_pos_emb", true},
+                                                {"use_dynamic_ntk", false},
+                                                {"use_logn_attn", false},
+                                                {"use_mrope", false},
+                                                {"scale_attn_weights", true},
+                                                {"add_cross_attention", false},
+                                                {"cross_attention_hidden_size", nullptr},
+                                                {"property", "rope"},
+                                                {"time_step_limit", {0, 1}},
+                                                {"patch_size", 14},
+                                                {"vision_config", {{"rope_theta", 100}}}})));
+}
+
+TEST_CASE("lengths under other names are no contradiction", "[interop]") {
+  const json vicuna = config("llama", {{"max_sequence_length", 16384},
+                                       {"rope_scaling", {{"factor", 4.0}, {"type", "linear"}}}});
+  CHECK(read_hf_config(vicuna).trained_length == 4096);
+  refuse(config("llama", {{"n_positions", 2048}}),
+         "the configuration contradicts itself: max_position_embeddings is 4096 but n_positions is "
+         "2048");
+}
+
+TEST_CASE("no pairing makes a plain rotary model of another", "[interop]") {
+  const std::string unknown = " is unknown, or has no effect with the other settings";
+  for (const char* key : {"patch_size", "image_size", "num_channels"}) {
+    const json vision = config("dinov9", {{key, 16}});
+    refuse(vision, "the model_type 'dinov9' is unknown, and its key '" + std::string(key) +
+                       "' tells that it is more than a plain rotary model");
+    refuse(vision, "'" + std::string(key) + "' in the configuration" + unknown, half);
+  }
+  refuse(
+      config("other", {{"linear_attn_config", json::object()}}),
+      "the model_type 'other' is unknown, and its key 'linear_attn_config' tells that it is more "
+      "than a plain rotary model");
+  refuse(config("other"),
+         "the model_type 'other' is unknown; name the pairing of its channels in the options to "
+         "read it as a plain rotary model");
+  CHECK_NOTHROW(read_hf_config(config("other"), half));
+  for (const char* type : {"dinov3_vit", "deepseek_v4", "kimi_linear", "phi3small", "falcon_h1"}) {
+    for (const auto& options : {posenc::HfConfigOptions{}, half}) {
+      refuse(config(type),
+             "the model_type '" + std::string(type) +
+                 "' is not supported: it is no plain rotary model",
+             options);
+    }
+  }
+  for (const char* type : {"nemotron_h", "jamba", "gla"}) {
+    refuse(config(type), "this '" + std::string(type) + "' has no rotary encoding");
+  }
+}
+
+TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
+  const std::string in = "' in the configuration ";
+  const json mla = {{"qk_nope_head_dim", 128}, {"qk_rope_head_dim", 64}};
+  const auto deepseek = [&](const char* type, const json& more) {
+    json result = config(type, mla);
+    result.update(more);
+    return result;
+  };
+  CHECK(rotary(read_hf_config(deepseek("deepseek_v3", {{"head_dim", 64}}))).head_dim == 192);
+  refuse(deepseek("deepseek_v3", {{"head_dim", 128}}),
+         "'head_dim" + in + "contradicts qk_nope_head_dim and qk_rope_head_dim");
+  refuse(deepseek("deepseek_v2", {{"use_mla", false}}),
+         "'use_mla" + in + "must be true in a model of this type");
+  refuse(deepseek("deepseek_v2", {{"rope_interleave", false}}),
+         "'rope_interleave" + in + "is read by no class of this type");
+  refuse(deepseek("glm_moe_dsa", json::object()), "the configuration must have rope_interleave");
+  refuse(deepseek("glm_moe_dsa", {{"rope_interleave", false}}),
+         "'rope_interleave" + in + "must be true in this model");
+  refuse(config("baichuan", {{"num_hidden_layers", 40}}),
+         "'num_hidden_layers" + in +
+             "is not 32: of this type, only the model of 7B has a rotary encoding");
+  CHECK_NOTHROW(read_hf_config(config("baichuan", {{"num_hidden_layers", 32}})));
+  refuse(config("minimax_m2", {{"rotary_dim", 64}, {"attn_type_list", {1, 0}}}),
+         "'attn_type_list" + in + "has layers that have no softmax");
+  refuse(config("minimax_m2"), "the configuration must have rotary_dim");
+  refuse(config("chatglm", {{"inner_hidden_size", 16384}, {"position_encoding_2d", false}}),
+         "'position_encoding_2d" + in + "is false, which is not supported in this model");
+}
+
+TEST_CASE("rotary keys beside the text model's part are not dropped", "[interop]") {
+  json outer = {{"model_type", "llava"}, {"text_config", config()}, {"rope_theta", 500000}};
+  refuse(outer,
+         "'rope_theta' in the configuration stands beside text_config, which says otherwise");
+  outer["rope_theta"] = 10000.0;
+  CHECK_NOTHROW(read_hf_config(outer));
+  const json janus = {{"model_type", "multi_modality"}, {"language_config", config()}};
+  CHECK(rotary(read_hf_config(janus)).head_dim == 128);
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Links units with different flags into one program and runs it, in both orders of linking:
+#   tests/levels/linking/run.sh <directory to build in> <compiler>... [-- <optimisation>...]
+# With two compilers their units are mixed too. EIGEN_FLAGS says where Eigen is, LEVELS which levels to take; those that this
+# processor lacks are left out.
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+mkdir -p "$1"
+work="$(mktemp --directory "$(cd "$1" && pwd)/linking.XXXXXX")"
+trap 'rm -rf "$work"' EXIT
+shift
+compilers=() optimisations=(-O0 -O1 -O2)
+while (($#)) && [[ "$1" != -- ]]; do compilers+=("$1"); shift; done
+if (($# > 1)); then shift; optimisations=("$@"); fi
+
+levels=(x86-64)
+wanted=" ${LEVELS:-x86-64-v3 x86-64-v4} "
+has() { grep -qw -- "$1" /proc/cpuinfo; }
+if [[ "$wanted" == *" x86-64-v3 "* ]] && has avx2 && has fma && has bmi2; then levels+=(x86-64-v3); fi
+if [[ "$wanted" == *" x86-64-v4 "* ]] && has avx512f && has avx512bw && has avx512dq && has avx512vl; then levels+=(x86-64-v4); fi
+((${#levels[@]} > 1)) || { echo "this processor has one level alone"; exit 0; }
+
+# What the linker may take from any unit, and is not of a unit's own namespace: the standard library, Eigen, the errors.
+shared_by_mistake() {
+  nm -C "$1" | sed -nE 's/^[0-9a-f]* [WVu] //p' | grep -vE 'posenc::v[0-9]+_[0-9]+_[a-z]' |
+    sed -E ':again; s/(operator)?<[^<>]*>//g; t again' | grep 'posenc::' |
+    grep -vE 'posenc::v[0-9]+_[0-9]+::(Shape|Config|Position)Error(::|$)'
+}
+
+read -ra eigen <<<"${EIGEN_FLAGS:-$(pkg-config --cflags eigen3)}"
+objects=()
+for compiler in "${compilers[@]}"; do
+  for optimisation in "${optimisations[@]}"; do
+    for level in "${levels[@]}"; do
+      name="unit_${#objects[@]}"
+      "$compiler" -std=c++20 "$optimisation" -march="$level" -w -DUNIT="$name" -I "$here/../../../include" "${eigen[@]}" \
+        -c "$here/unit.cpp" -o "$work/$name.o"
+      if shared_by_mistake "$work/$name.o"; then
+        echo "these are shared by units with other flags than $compiler $optimisation -march=$level"; exit 1
+      fi
+      objects+=("$compiler $optimisation -march=$level")
+    done
+  done
+done
+
+# Every pair whose levels differ, in both orders, and which one other difference at most keeps apart.
+failed=0 programs=0
+for ((i = 0; i < ${#objects[@]}; ++i)); do
+  for ((j = 0; j < ${#objects[@]}; ++j)); do
+    [[ "${objects[i]##* }" != "${objects[j]##* }" ]] || continue
+    read -r compiler optimisation _ <<<"${objects[i]}"
+    read -r other_compiler other_optimisation _ <<<"${objects[j]}"
+    [[ "$compiler" == "$other_compiler" || "$optimisation" == "$other_optimisation" ]] || continue
+    program="$work/program"
+    "${compilers[0]}" -O0 -std=c++20 -DFIRST="unit_$i" -DSECOND="unit_$j" "$here/main.cpp" "$work/unit_$i.o" "$work/unit_$j.o" \
+      -o "$program"
+    programs=$((programs + 1))
+    "$program" || { echo "failed: ${objects[i]} linked before ${objects[j]}"; failed=$((failed + 1)); }
+  done
+done
+echo "$programs programs of ${#objects[@]} units, $failed failed"
+((failed == 0))

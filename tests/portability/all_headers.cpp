@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The whole library behind macros of windows.h, and what a program makes of its templates.
+#include "others_first.hpp"
+#if defined(_WIN32)
+#include <windows.h>
+#endif
+// What Microsoft's windows.h defines where nobody asked it not to, and mingw's does not.
+#define min(a, b) (((a) < (b)) ? (a) : (b))
+#define max(a, b) (((a) > (b)) ? (a) : (b))
+#define small char
+#define near
+#define far
+#define interface struct
+#define IN
+#define OUT
+#define ERROR 0
+
+#include <posenc/interop/gguf.hpp>
+#include <posenc/interop/presets.hpp>
+#include <posenc/posenc.hpp>
+#if __has_include(<nlohmann/json.hpp>)
+#include <posenc/interop/hf_config.hpp>
+#endif
+
+#include <iostream>
+
+using posenc::Index;
+
+template class posenc::Rope<posenc::Interleaved>;
+template class posenc::Rope<posenc::HalfRotate>;
+template class posenc::KvCache<Eigen::bfloat16>;
+template class posenc::MultiHeadAttention<float, posenc::Rope<posenc::HalfRotate>, posenc::Alibi>;
+
+void use(const posenc::Rope<posenc::HalfRotate>& rope, posenc::HeadsView<float> x,
+         posenc::KvCache<Eigen::half>& cache, posenc::HeadsView<Eigen::half> h) {
+  const Index slot[] = {0};
+  rope.rotate(x, posenc::Positions::range(0, x.seq));
+  posenc::attention<float>(x, x, x, x, {.causal = posenc::Causal::BottomRight});
+  posenc::attention<Eigen::half>(h, cache, slot, h, {.causal = posenc::Causal::BottomRight});
+  std::cout << posenc::build_info() << '\n';
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "support/heads.hpp"
+#include <posenc/concepts.hpp>
+#include <posenc/frequency/yarn.hpp>
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/frequency_gradient.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
+#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/rotary/rerotate.hpp>
+#include <posenc/rotary/rope.hpp>
+#include <posenc/rotary/xpos.hpp>
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+// One list of calls for all ropes: what one of them has and another forgot does not compile.
+namespace every_rope {
+
+using posenc::Index;
+using posenc::Positions;
+using support::Heads;
+
+constexpr Index batch = 2, seq = 37, heads = 3, dim = 44;
+
+inline posenc::Frequencies frequencies(Index pairs, double factor = 1.25) {
+  std::vector<double> w;
+  for (Index i = 0; i < pairs; ++i) w.push_back(1.0 / static_cast<double>(1 + 3 * i));
+  return posenc::Frequencies::from_inv_freq(w, factor);
+}
+
+/// Positions [1, seq] or [batch, seq] on so many axes.
+inline Positions positions(Index axes, Index rows = 1) {
+  std::vector<Positions> all;
+  for (Index axis = 0; axis < axes; ++axis) {
+    std::vector<double> p;
+    for (Index i = 0; i < rows * seq; ++i) {
+      p.push_back(static_cast<double>((i * (axis + 2) + 5 * axis) % 23));
+    }
+    all.push_back(Positions::real(rows, p));
+  }
+  return Positions::axes(all);
+}
+
+// The ropes, in the places that a test gives them.
+
+template <class Pairing>
+posenc::Rope<Pairing> plain() {
+  return posenc::Rope<Pairing>(frequencies(20), 2);
+}
+template <class Pairing>
+posenc::Rope<Pairing> on_axes() {
+  return posenc::Rope<Pairing>(frequencies(20), 2, posenc::mrope_chunked({8, 6, 6}));
+}
+inline posenc::ChatGlmRope chatglm() { return posenc::ChatGlmRope(frequencies(10)); }
+template <class Pairing>
+posenc::MixedRope<Pairing> mixed() {
+  std::vector<double> w;
+  for (int i = 0; i < 2 * heads * 20; ++i) w.push_back(0.01 * static_cast<double>(i % 37));
+  return posenc::MixedRope<Pairing>(
+      w, {.axes = 2, .heads = heads, .rotary_dim = 40, .rotary_offset = 1});
+}
+template <class Pairing>
+posenc::XPos<Pairing> xpos() {
+  return posenc::XPos<Pairing>(frequencies(20), {.scale_base = 64, .centre = 7.5}, 3);
+}
+
+/// What a call writes, for one that turns x in place.
+template <class T, class Call>
+Heads<T> after(const Heads<T>& x, const Call& call) {
+  Heads<T> y = x;
+  call(y.view());
+  return y;
+}
+
+/// Calls of every rotary encoding: queries and keys, forward and back.
+template <class T, class Rope, class Keep, class... Device>
+void of_concept(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+                const Device&... device) {
+  keep(after(x, [&](auto v) { rope.rotate_queries(device..., v, p); }));
+  keep(after(x, [&](auto v) { rope.rotate_keys(device..., v, p); }));
+  keep(after(x, [&](auto v) { rope.adjoint_queries(device..., v, p); }));
+  keep(after(x, [&](auto v) { rope.adjoint_keys(device..., v, p); }));
+}
+
+/// Calls of those that treat queries and keys alike.
+template <class T, class Rope, class Keep, class... Device>
+void of_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+              const Device&... device) {
+  of_concept(rope, p, x, keep, device...);
+  keep(after(x, [&](auto v) { rope.rotate(device..., v, p); }));
+  keep(after(x, [&](auto v) { rope.adjoint(device..., v, p); }));
+  keep(after(x, [&](auto v) { rope.inverse(device..., v, p); }));
+  Heads<T> q = x, k = x, out = x;
+  rope.rotate_all(device..., p, q.view(), k.view());
+  keep(q);
+  keep(k);
+  rope.rotate_into(device..., Heads<T>(x).view(), out.view(), p);
+  keep(out);
+}
+
+/// Calls of a table, which Rope's own give the bits of.
+template <class T, class Rope, class Keep, class... Device>
+void of_table(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+              const Device&... device) {
+  const auto table = rope.template table<posenc::Compute<T>>(device..., p);
+  keep(after(x, [&](auto v) { table.rotate(device..., v); }));
+  keep(after(x, [&](auto v) { table.adjoint(device..., v); }));
+  keep(after(x, [&](auto v) { table.inverse(device..., v); }));
+  Heads<T> q = x, k = x, out = x;
+  table.rotate_all(device..., q.view(), k.view());
+  keep(q);
+  keep(k);
+  table.rotate_into(device..., Heads<T>(x).view(), out.view());
+  keep(out);
+}
+
+/// Moves of keys, and gradients of frequencies.
+template <class T, class Rope, class Keep, class KeepNumbers, class... Device>
+void of_functions(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+                  const KeepNumbers& keep_numbers, const Device&... device) {
+  const auto deltas = positions(rope.axis_count());
+  const std::vector<Index> one(static_cast<std::size_t>(rope.axis_count()), -5);
+  keep(after(x, [&](auto v) { posenc::shift_keys(device..., v, rope, deltas); }));
+  keep(after(x,
+             [&](auto v) { posenc::shift_keys(device..., v, rope, std::span<const Index>(one)); }));
+  keep(after(x, [&](auto v) { posenc::rerotate(device..., v, rope, p, rope, deltas); }));
+  std::vector<double> gradient(rope.frequencies().exact_inv_freq().size(), 0.5);
+  Heads<T> y = x, grad = x;
+  posenc::accumulate_frequency_gradient(device..., rope, y.view(), grad.view(), p, gradient);
+  rope.rotate(grad.view(), p);
+  posenc::accumulate_frequency_gradient(device..., rope, y.view(), grad.view(), p, gradient);
+  keep_numbers(gradient);
+}
+
+/// All calls of Rope.
+template <class T, class Rope, class Keep, class KeepNumbers, class... Device>
+void of_rope(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+             const KeepNumbers& keep_numbers, const Device&... device) {
+  of_calls(rope, p, x, keep, device...);
+  of_table(rope, p, x, keep, device...);
+  of_functions(rope, p, x, keep, keep_numbers, device...);
+}
+
+/// What Rope tells of itself.
+struct Facts {
+  posenc::Frequencies frequencies;
+  Index rotary_dim, rotary_offset, axis_count;
+  posenc::AnglePolicy policy;
+  posenc::PairAxes axes;
+  Index angles;
+  double scale, table_factor;
+  std::array<Index, 4> table;
+  std::array<Index, 3> cos, sin;
+
+  bool operator==(const Facts&) const = default;
+};
+
+template <class Rope>
+Facts facts_of(const Rope& rope) {
+  const auto table = rope.template table<double>(positions(rope.axis_count()));
+  return {rope.frequencies(),
+          rope.rotary_dim(),
+          rope.rotary_offset(),
+          rope.axis_count(),
+          rope.angle_policy(),
+          rope.axes(),
+          rope.oscillator().size(),
+          rope.softmax_scale_multiplier(),
+          table.attention_factor(),
+          {table.batch(), table.seq(), table.rotary_dim(), table.rotary_offset()},
+          table.cos().extents(),
+          table.sin().extents()};
+}
+
+}  // namespace every_rope

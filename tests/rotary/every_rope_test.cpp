@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// What Rope can do, AnyRope and ChatGlmRope can do, with the same bits.
+#include "every_rope.hpp"
+
+#include "rotation_reference.hpp"
+#include "support/catch.hpp"
+
+#include <vector>
+
+using posenc::AnyRope;
+using posenc::HalfRotate;
+using posenc::Index;
+using posenc::Interleaved;
+using posenc::Positions;
+using support::Heads;
+
+namespace {
+
+/// All that the calls give, in their order.
+template <class T, class Rope>
+auto results(const Rope& rope, Index position_rows) {
+  support::Random random(1);
+  const auto x = Heads<T>::random(random, every_rope::batch, every_rope::seq, every_rope::heads,
+                                  every_rope::dim);
+  std::vector<Heads<T>> kept;
+  std::vector<double> numbers;
+  every_rope::of_rope(
+      rope, every_rope::positions(rope.axis_count(), position_rows), x,
+      [&](const Heads<T>& y) { kept.push_back(y); },
+      [&](const std::vector<double>& y) { numbers.insert(numbers.end(), y.begin(), y.end()); });
+  return std::pair(kept, numbers);
+}
+
+template <class T, class Rope>
+void check_any(const Rope& rope) {
+  const AnyRope any(rope);
+  CHECK(every_rope::facts_of(any) == every_rope::facts_of(rope));
+  for (const Index rows : {Index{1}, every_rope::batch}) {
+    auto [want, numbers] = results<T>(rope, rows);
+    auto [got, any_numbers] = results<T>(any, rows);
+    REQUIRE(got.size() == want.size());
+    for (std::size_t n = 0; n < got.size(); ++n) {
+      INFO("result " << n);
+      CHECK(support::same_bits(got[n].view(), want[n].view()));
+    }
+    CHECK(any_numbers == numbers);
+    // A table gives the bits of the rope that made it: of rotate, adjoint, inverse, both of all, into.
+    constexpr std::size_t of_rope = 4, of_table = 10;
+    for (std::size_t n = 0; n < 6; ++n) {
+      INFO("call " << n);
+      CHECK(support::same_bits(want[of_table + n].view(), want[of_rope + n].view()));
+    }
+  }
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("every call of rope works on any rope and chatglm's", "[any_rope]",
+                        rotation::Scalars) {
+  rotation::for_each_pairing([](auto pairing) {
+    check_any<TestType>(every_rope::plain<decltype(pairing)>());
+    check_any<TestType>(every_rope::on_axes<decltype(pairing)>());
+  });
+  check_any<TestType>(every_rope::chatglm());
+}
+
+TEST_CASE("chatglm's rope is two ropes, bit for bit", "[chatglm]") {
+  const auto both = every_rope::chatglm();
+  const auto position = both.position_half(), block = both.block_half();
+  const auto p = every_rope::positions(2);
+  support::Random random(2);
+  const auto x = Heads<float>::random(random, 1, every_rope::seq, 2, every_rope::dim);
+  const auto check = [&](const auto& one, const auto& two) {
+    Heads<float> a = x, b = x;
+    one(a.view());
+    two(b.view());
+    CHECK(support::same_bits(a.view(), b.view()));
+  };
+  check([&](auto v) { both.rotate(v, p); },
+        [&](auto v) {
+          position.rotate(v, p);
+          block.rotate(v, p);
+        });
+  check([&](auto v) { both.inverse(v, p); },
+        [&](auto v) {
+          position.inverse(v, p);
+          block.inverse(v, p);
+        });
+  check(
+      [&](auto v) {
+        posenc::shift_keys(v, both, {3, -4});
+      },
+      [&](auto v) {
+        posenc::shift_keys(v, position, {3, -4});
+        posenc::shift_keys(v, block, {3, -4});
+      });
+  CHECK(both.axes() == posenc::PairAxes::sections({10, 10}));
+  CHECK(both.both_halves().rotary_dim() == 40);
+}
+
+TEST_CASE("any rope is made from a rule, as rope is", "[any_rope]") {
+  const posenc::YarnScaling yarn{
+      .rotary_dim = 24, .base = 10000, .factor = 8, .original_max_position = 4096};
+  const AnyRope any(posenc::PairingKind::HalfRotate, yarn, 2);
+  CHECK(any.frequencies() == posenc::frequencies(yarn));
+  CHECK(any.rotary_offset() == 2);
+}
+
+TEMPLATE_TEST_CASE("mixed rope turns several tensors, and back", "[mixed_rope]", Interleaved,
+                   HalfRotate) {
+  const auto rope = every_rope::mixed<TestType>();
+  const auto p = every_rope::positions(2, every_rope::batch);
+  support::Random random(3);
+  const auto x = Heads<double>::random(random, every_rope::batch, every_rope::seq,
+                                       every_rope::heads, every_rope::dim);
+  std::vector<Heads<double>> kept;
+  every_rope::of_calls(rope, p, x, [&](const Heads<double>& y) { kept.push_back(y); });
+  // rotate_queries, rotate_keys, adjoint_queries, adjoint_keys, rotate, adjoint, inverse, all, into
+  for (const std::size_t n : {0U, 1U, 7U, 8U, 9U}) {
+    CHECK(support::same_bits(kept[n].view(), kept[4].view()));
+  }
+  for (const std::size_t n : {2U, 3U, 6U}) {
+    CHECK(support::same_bits(kept[n].view(), kept[5].view()));
+  }
+  rope.inverse(kept[4].view(), p);
+  Heads<double> want = x;
+  CHECK(support::max_abs_difference(support::row_of(kept[4].view(), 1, 9, 2),
+                                    support::row_of(want.view(), 1, 9, 2)) < 1e-14);
+}

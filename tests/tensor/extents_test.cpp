@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// What a view must be before anything is computed with it, and the arithmetic that finds out.
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/prompt_positions.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <array>
+#include <limits>
+#include <optional>
+
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::Positions;
+using posenc::ShapeError;
+using posenc::detail::product_of;
+using posenc::detail::sum_of;
+using support::message_of;
+
+namespace {
+
+constexpr Index most = std::numeric_limits<Index>::max();
+constexpr Index least = std::numeric_limits<Index>::min();
+
+std::string refusal(const HeadsView<float>& x) {
+  return message_of<ShapeError>([&] { posenc::detail::check_extents("f", "x", x); });
+}
+
+}  // namespace
+
+TEST_CASE("sums and products are checked", "[tensor][extents]") {
+  STATIC_REQUIRE(sum_of(most - 1, 1) == most);
+  STATIC_REQUIRE(sum_of(most, 1) == std::nullopt);
+  STATIC_REQUIRE(sum_of(least, most) == -1);
+  STATIC_REQUIRE(sum_of(least, -1) == std::nullopt);
+  STATIC_REQUIRE(product_of({3, 4, 5}) == 60);
+  STATIC_REQUIRE(product_of({}) == 1);
+  STATIC_REQUIRE(product_of({most, 1}) == most);
+  STATIC_REQUIRE(product_of({Index{1} << 32, Index{1} << 31}) == std::nullopt);
+  STATIC_REQUIRE(product_of({most, most, 0}) == 0);
+  STATIC_REQUIRE(product_of({2, -1}) == std::nullopt);
+  STATIC_REQUIRE(product_of({0, -1}) == std::nullopt);
+}
+
+TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {
+  float memory[64] = {};
+  const HeadsView<float> good{memory, 2, 2, 2, 8, 32, 16, 8};
+  CHECK(refusal(good) == "nothing was thrown");
+
+  auto x = good;
+  x.seq = -2;
+  CHECK(refusal(x) == "posenc::f: x [2, -2, 2, 8] must not have a negative extent");
+  x = good;
+  x.batch = 0;
+  x.dim = least;
+  CHECK(refusal(x) ==
+        "posenc::f: x [0, 2, 2, -9223372036854775808] must not have a negative extent");
+  x = good;
+  x.data = nullptr;
+  CHECK(refusal(x) == "posenc::f: x [2, 2, 2, 8] has elements but no memory: data is null");
+  x.heads = 0;
+  CHECK(refusal(x) == "nothing was thrown");
+  x = good;
+  x.seq = Index{1} << 40;
+  x.seq_stride = Index{1} << 40;
+  CHECK(refusal(x) ==
+        "posenc::f: x [2, 1099511627776, 2, 8] with strides [32, 1099511627776, 8, 1] is "
+        "larger than any memory");
+  x = good;
+  x.batch_stride = least;
+  CHECK(refusal(x) != "nothing was thrown");
+  // The stride of an axis with one element says nothing.
+  x.batch = 1;
+  CHECK(refusal(x) == "nothing was thrown");
+  // Rows that are the same memory are still rows to be counted.
+  x = good;
+  x.batch = Index{1} << 60;
+  x.batch_stride = 0;
+  CHECK(refusal(x) != "nothing was thrown");
+}
+
+TEST_CASE("what no memory holds is refused before it is filled", "[tensor][extents]") {
+  const Index far = Index{1} << 52;
+  const auto refused = [](auto make) {
+    return message_of<ShapeError>(make) != "nothing was thrown";
+  };
+  CHECK(refused([&] { (void)Positions::grid(far, far); }));
+  CHECK(refused([&] { (void)posenc::xy_grid(most, 2); }));
+  CHECK(refused([&] { (void)posenc::merge_block_grid({.rows = far, .cols = 4, .merge = 2}); }));
+  // Nothing in each of very many frames.
+  CHECK(posenc::merge_block_grid({.frames = most, .rows = 0, .cols = 2}).count() == 0);
+  CHECK(posenc::prompt_positions({{.rows = 2, .cols = 0, .frames = most}}).positions.count() == 0);
+  CHECK(refused([&] { (void)posenc::prompt_positions({{.text = far}, {.padding = most}}); }));
+  const auto prompt = posenc::prompt_positions({{.text = 3}});
+  CHECK(message_of<posenc::PositionError>([&] { (void)prompt.decode(most, 1); }) !=
+        "nothing was thrown");
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+// Strides that are left out mean dense, and nothing that is written may share memory with itself.
+#include "support/catch.hpp"
+#include <posenc/additive/binary.hpp>
+#include <posenc/additive/grid_resize.hpp>
+#include <posenc/additive/integer.hpp>
+#include <posenc/additive/learned.hpp>
+#include <posenc/additive/sinusoidal.hpp>
+#include <posenc/additive/sinusoidal_2d.hpp>
+#include <posenc/bias/alibi.hpp>
+#include <posenc/bias/fire.hpp>
+#include <posenc/bias/kerple.hpp>
+#include <posenc/bias/t5.hpp>
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
+#include <posenc/rotary/permute.hpp>
+#include <posenc/rotary/xpos.hpp>
+#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <array>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+using posenc::EmbeddingsView;
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::LseView;
+using posenc::MatrixView;
+using posenc::Positions;
+using posenc::ScoresView;
+using posenc::ShapeError;
+
+namespace {
+
+constexpr Index most = std::numeric_limits<Index>::max();
+
+std::vector<float> counted(std::size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.0F);
+  return values;
+}
+
+/// Calls write, which must refuse the view named `name` for its stride, and leave memory as it was.
+template <class Write>
+void refuses(const std::vector<float>& memory, const std::string& name, const std::string& stride,
+             const Write& write) {
+  const std::vector<float> before = memory;
+  INFO(name << ", " << stride);
+  try {
+    write();
+    FAIL("nothing was thrown");
+  } catch (const ShapeError& error) {
+    const std::string message = error.what();
+    INFO(message);
+    CHECK(message.find(name + " is written") != std::string::npos);
+    CHECK(message.find("its " + stride + " is") != std::string::npos);
+    CHECK(message.find(name + " is [") != std::string::npos);
+  }
+  CHECK(memory == before);
+}
+
+}  // namespace
+
+TEST_CASE("strides that are left out are those of a dense tensor", "[strides]") {
+  auto memory = counted(120);
+  const HeadsView<float> heads{.data = memory.data(), .batch = 2, .seq = 3, .heads = 4, .dim = 5};
+  CHECK(*heads.row(1, 2, 3) == 60 + 40 + 15);
+  const HeadsView<const float> by_place{memory.data(), 2, 3, 4, 5};
+  CHECK(*by_place.row(1, 2, 3) == 115);
+  const EmbeddingsView<float> tokens{.data = memory.data(), .batch = 4, .seq = 5, .dim = 6};
+  CHECK(*tokens.row(3, 4) == 90 + 24);
+  const MatrixView<float> table{.data = memory.data(), .rows = 12, .cols = 10};
+  CHECK(*table.row(11) == 110);
+  const ScoresView<float> scores{
+      .data = memory.data(), .batch = 2, .heads = 3, .queries = 4, .keys = 5};
+  CHECK(scores(1, 2, 3, 4) == 119);
+  const LseView<float> lse{.data = memory.data(), .batch = 2, .heads = 3, .queries = 4};
+  CHECK(lse(1, 2, 3) == 23);
+  CHECK(posenc::split_heads(tokens, 2).row(3, 4, 1) == tokens.row(3, 4) + 3);
+}
+
+TEST_CASE("strides that are given are kept, and the others stay dense", "[strides]") {
+  const HeadsView<float> x{
+      .batch = 2, .seq = 3, .heads = 4, .dim = 5, .batch_stride = 1000, .head_stride = 8};
+  CHECK(x.batch_stride == 1000);
+  CHECK(x.seq_stride == 20);
+  CHECK(x.head_stride == 8);
+  const HeadsView<float> by_place{nullptr, 2, 3, 4, 5, 77};
+  CHECK(by_place.batch_stride == 77);
+  CHECK(by_place.seq_stride == 20);
+  CHECK(by_place.head_stride == 5);
+  const ScoresView<float> mask{.batch = 2, .heads = 1, .queries = 1, .keys = 7};
+  CHECK(mask.batch_stride == 7);
+  constexpr EmbeddingsView<float> constant{.batch = 2, .seq = 3, .dim = 4};
+  STATIC_REQUIRE(constant.batch_stride == 12);
+}
+
+TEST_CASE("no extents are too large for strides to be left out", "[strides]") {
+  for (const Index extent : {most, Index{1} << 40, Index{-1}, -most - 1}) {
+    const HeadsView<float> heads{.batch = 2, .seq = extent, .heads = extent, .dim = extent};
+    CHECK(heads.batch_stride == most);
+    CHECK(heads.head_stride == extent);
+    const ScoresView<float> scores{.queries = extent, .keys = extent};
+    CHECK(scores.query_stride == extent);
+  }
+}
+
+TEST_CASE("a dense view rotates all that it names", "[strides]") {
+  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
+  std::vector<float> memory(64, 1.0F), expected(64, 1.0F);
+  rope.rotate(HeadsView<float>{.data = memory.data(), .batch = 1, .seq = 4, .heads = 2, .dim = 8},
+              Positions::range(1, 4));
+  rope.rotate(HeadsView<float>{expected.data(), 1, 4, 2, 8, 64, 16, 8}, Positions::range(1, 4));
+  CHECK(memory == expected);
+  for (const float value : memory) CHECK(value != 1.0F);
+}
+
+TEST_CASE("rotary encodings refuse rows that share memory", "[strides]") {
+  auto memory = counted(64);
+  const posenc::Unscaled rule{.rotary_dim = 8, .base = 10000};
+  const posenc::Rope<posenc::HalfRotate> rope(rule);
+  const posenc::AnyRope any(rope);
+  const posenc::XPos<posenc::HalfRotate> xpos(rule, {.scale_base = 512});
+  const std::vector<double> w(8, 0.5);
+  const posenc::MixedRope<posenc::HalfRotate> mixed(w, {.axes = 1, .heads = 2, .rotary_dim = 8});
+  const auto positions = Positions::range(0, 4);
+  const auto table = rope.table<float>(positions);
+  const HeadsView<float> good{.data = memory.data(), .batch = 1, .seq = 4, .heads = 2, .dim = 8};
+
+  HeadsView<float> no_seq = good, no_heads = good, short_heads = good, assigned;
+  no_seq.seq_stride = 0;
+  no_heads.head_stride = 0;
+  short_heads.head_stride = 7;
+  assigned.data = memory.data();
+  assigned.batch = 1;
+  assigned.seq = 4;
+  assigned.heads = 2;
+  assigned.dim = 8;
+  for (const auto& [x, stride] :
+       {std::pair{no_seq, "seq_stride"}, std::pair{no_heads, "head_stride"},
+        std::pair{short_heads, "head_stride"}, std::pair{assigned, "head_stride"}}) {
+    const HeadsView<float> out = x;
+    const std::string named = stride;
+    const auto refused = [&](const auto& write) { refuses(memory, "x", named, write); };
+    refused([&] { rope.rotate(out, positions); });
+    refused([&] { rope.rotate_all(positions, good, out); });
+    refused([&] { rope.rotate_into(good, out, positions); });
+    refused([&] { rope.adjoint(out, positions); });
+    refused([&] { rope.inverse(out, positions); });
+    refused([&] { any.rotate(out, positions); });
+    refused([&] { xpos.rotate_queries(out, positions); });
+    refused([&] { xpos.rotate_keys_into(good, out, positions); });
+    refused([&] { mixed.rotate(out, positions); });
+    refused([&] { table.rotate(out); });
+    refused([&] { table.rotate_all(good, out); });
+    refused([&] { shift_keys(out, rope, {-1}); });
+    refused([&] { rerotate(out, rope, positions, rope, positions); });
+  }
+}
+
+TEST_CASE("additive encodings refuse tokens that share memory", "[strides]") {
+  auto memory = counted(64);
+  const auto positions = Positions::range(0, 4);
+  const EmbeddingsView<float> x{
+      .data = memory.data(), .batch = 2, .seq = 4, .dim = 8, .batch_stride = 32, .seq_stride = 0};
+  EmbeddingsView<float> y = x;
+  y.seq_stride = 8;
+  y.batch_stride = 31;
+  const MatrixView<float> table{.data = memory.data(), .rows = 4, .cols = 8};
+  const MatrixView<float> flat{.data = memory.data(), .rows = 4, .cols = 8, .row_stride = 0};
+  const posenc::Sinusoidal sinusoidal(
+      {.model_dim = 8, .layout = posenc::SinusoidalLayout::Interleaved});
+  const posenc::Sinusoidal2d grid({.model_dim = 8,
+                                   .axis_order = posenc::GridAxisOrder::RowFirst,
+                                   .layout = posenc::SinusoidalLayout::Interleaved});
+  const posenc::BinaryEncoding binary({.model_dim = 8});
+  const posenc::IntegerEncoding integer;
+  const posenc::Learned learned(table);
+  for (const auto& [out, stride] : {std::pair{x, "seq_stride"}, std::pair{y, "batch_stride"}}) {
+    const EmbeddingsView<float> to = out;
+    const std::string named = stride;
+    const auto refused = [&](const auto& write) { refuses(memory, "x", named, write); };
+    refused([&] { sinusoidal.add_to(to, positions); });
+    refused([&] { sinusoidal.write_to(to, positions); });
+    refused([&] { grid.add_to(to, Positions::grid(2, 2)); });
+    refused([&] { grid.write_to(to, Positions::grid(2, 2)); });
+    refused([&] { binary.add_to(to, positions); });
+    refused([&] { integer.add_to(to, positions); });
+    refused([&] { learned.add_to(to, positions); });
+  }
+  refuses(memory, "grad_table", "row_stride", [&] { learned.add_gradient(x, positions, flat); });
+  // What is read may repeat.
+  CHECK(sinusoidal.scale_gradient(x, positions) != 0);
+
+  const posenc::GridResizeConfig config{
+      .source = {2, 2}, .target = {2, 2}, .filter = posenc::ResizeFilter::Bilinear};
+  auto source = counted(32);
+  const MatrixView<float> from{.data = source.data(), .rows = 4, .cols = 8};
+  refuses(memory, "the table that is written", "row_stride",
+          [&] { posenc::resize_grid(from, flat, config); });
+  refuses(memory, "the table that is written", "row_stride",
+          [&] { posenc::resize_grid_adjoint(from, flat, config); });
+  using posenc::HalfRotate;
+  using posenc::Interleaved;
+  refuses(memory, "weights", "row_stride", [&] {
+    posenc::permute_pairs<Interleaved, HalfRotate>(flat, {.head_dim = 4, .rotary_dim = 4});
+  });
+  refuses(memory, "out", "row_stride", [&] {
+    posenc::permute_pairs<Interleaved, HalfRotate>(from, flat, {.head_dim = 4, .rotary_dim = 4});
+  });
+}
+
+TEST_CASE("biases refuse tiles and tables whose rows share memory", "[strides]") {
+  auto memory = counted(64);
+  const std::vector<double> q{0, 1, 2}, k{0, 1, 2, 3};
+  const MatrixView<float> tile{.data = memory.data(), .rows = 3, .cols = 4, .row_stride = 0};
+  const MatrixView<float> table{.data = memory.data(), .rows = 4, .cols = 2};
+  const MatrixView<float> flat{.data = memory.data(), .rows = 4, .cols = 2, .row_stride = 1};
+  const posenc::T5Bias t5(
+      table, {.buckets = 4, .max_distance = 8, .direction = posenc::T5Direction::Bidirectional});
+  const auto refused = [&](const auto& bias) {
+    refuses(memory, "tile", "row_stride", [&] { bias.add(0, q, k, tile); });
+  };
+  refused(posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Causal}));
+  refused(posenc::Kerple({.form = posenc::KerpleForm::Power, .r1 = {1.0}, .r2 = {1.0}}));
+  refused(posenc::Fire(posenc::FireParameters{.c = 1,
+                                              .threshold = 1,
+                                              .hidden_weight = {1.0},
+                                              .hidden_bias = {0.0},
+                                              .output_weight = {1.0},
+                                              .output_bias = {0.0}}));
+  refused(t5);
+  refuses(memory, "grad_table", "row_stride",
+          [&] { t5.add_gradient(0, q, k, MatrixView<const float>(tile), flat); });
+}
+
+TEST_CASE("strides that are written may go backwards, and axes in any order", "[strides]") {
+  const auto check = [](const auto& x) { posenc::detail::check_output("f", "x", x); };
+  auto memory = counted(120);
+  CHECK_NOTHROW(check(HeadsView<float>{memory.data() + 60, 2, 3, 4, 5, -60, 5, 15}));
+  CHECK_NOTHROW(check(HeadsView<float>{memory.data(), 2, 3, 4, 5, 5, 10, 30}));
+  CHECK_NOTHROW(check(ScoresView<float>{memory.data(), 1, 1, 3, 4, 0, 0, 1, 3}));
+  CHECK_NOTHROW(check(LseView<float>{memory.data(), 2, 3, 4, 1, 2, 6}));
+  CHECK_NOTHROW(check(MatrixView<float>{memory.data(), 1, 9, 0}));
+  // An axis without elements, or with one, has no stride to speak of.
+  CHECK_NOTHROW(check(HeadsView<float>{memory.data(), 0, 3, 4, 5, 0, 0, 0}));
+  CHECK_THROWS_AS(check(LseView<float>{memory.data(), 2, 3, 4, 12, 4, 0}), ShapeError);
+  CHECK_THROWS_AS(check(ScoresView<float>{memory.data(), 1, 1, 3, 4, 0, 0, 4, 0}), ShapeError);
+  CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 2, 3, 4, 5, 60, -19, 5}), ShapeError);
+  CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 2, 3, 4, 5, most, 20, 5}), ShapeError);
+  CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 3, 3, 4, 5, -most - 1, 20, 5}), ShapeError);
+}
