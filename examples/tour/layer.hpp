@@ -6,6 +6,7 @@
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/eigen.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -40,8 +41,10 @@ void set_projections(Layer& layer, Projections projections) {
                            &layer.output_projection}) {
     projection->weight = Matrix::Identity(projection->out_dim(), projection->in_dim());
   }
-  layer.query_projection.bias = shared_part();
-  layer.key_projection.bias = shared_part();
+  const Eigen::RowVectorXf part = shared_part();
+  for (auto* projection : {&layer.query_projection, &layer.key_projection}) {
+    std::copy_n(part.data(), part.size(), projection->bias.data());
+  }
 }
 
 /// Runs one layer of self attention over a text with the given rotary encoding and score bias.

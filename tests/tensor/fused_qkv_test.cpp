@@ -65,7 +65,7 @@ TEST_CASE("q, k and v out of a buffer of joined features", "[fused]") {
 TEST_CASE("q, k and v out of a column-major buffer", "[fused]") {
   Eigen::Tensor<float, 3, Eigen::ColMajor> qkv(all_heads * dim, seq, batch);
   count(qkv);
-  const auto all = posenc::split_heads(posenc::bsd(qkv), all_heads);
+  const auto all = posenc::split_heads(posenc::dsb(qkv), all_heads);
   check_slice(posenc::slice_heads(all, 0, heads), 0, heads);
   check_slice(posenc::slice_heads(all, heads + kv_heads, kv_heads), heads + kv_heads, kv_heads);
 }

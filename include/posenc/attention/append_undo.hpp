@@ -52,7 +52,9 @@ class AppendUndo {
     });
     for (std::size_t b = 0; b < sequences_.size(); ++b) {
       auto& range = cache_.ranges_[static_cast<std::size_t>(sequences_[b])];
-      cache_.storage_.cut_values(sequences_[b], old_[b].end, range.end);
+      for (Index head = 0; head < cache_.kv_heads(); ++head) {
+        cache_.storage_.cut_values(sequences_[b], head, old_[b].end, range.end);
+      }
       range = old_[b];
     }
   }

@@ -144,8 +144,11 @@ struct Linear : LinearParameters<T> {
     if (out.empty()) return;
     if (x.dim == 0) {
       for (Index r = 0; r < x.batch * x.seq; ++r) std::fill_n(row(out, r), out.dim, T{0});
-    } else if (x.seq == 1) {
-      for (Index b = 0; b < x.batch; ++b) multiply_row(x.row(b, 0), out.row(b, 0));
+    } else if (x.seq == 1 || x.seq_stride < 0 || out.seq_stride < 0) {
+      // One token at a time; also those that lie backwards, which Eigen's maps do not know.
+      for (Index r = 0; r < x.batch * x.seq; ++r) {
+        multiply_row(x.row(r / x.seq, r % x.seq), row(out, r));
+      }
     } else if (x.seq + x.dim + out.dim < small_sum) {
       for (Index b = 0; b < x.batch; ++b) {
         map(out, b).noalias() = map(x, b).lazyProduct(weight_map().transpose());

@@ -151,7 +151,7 @@ void permute_pairs(const Device& device, MatrixView<const std::type_identity_t<T
                              " must have the same shape");
   }
   detail::check_output(function, "out", out);
-  detail::check_overlap<T>(function, weights, out);
+  detail::check_overlap(function, weights, out);
   if (weights.empty()) return;
   const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
   detail::permute_heads<Device, T>(device, weights, out, heads, swaps);
