@@ -168,7 +168,7 @@ Figure picture(const Eigen::MatrixXd& times, const Eigen::MatrixXd& memory) {
                 .width = 960,
                 .height = 430,
                 .blocks = {{"times", times}, {"memory", memory}}};
-  figure.commands = R"(set multiplot layout 1,2 margins 0.085,0.985,0.15,0.9 spacing 0.1,0
+  figure.commands = R"(set multiplot layout 1,2 margins 0.085,0.97,0.15,0.9 spacing 0.1,0
 set grid lc '#dddddd'
 set key top left reverse Left
 set title 'attention of one more token (measured here)'
@@ -184,7 +184,7 @@ plot data index 'times' using 1:3 with linespoints lt 2 ps 0.8 title 'all of the
   '' index 'times' using 1:2 with linespoints lt 1 ps 0.8 title 'from the cache'
 unset logscale
 set title 'memory of the cache'
-set xlabel 'tokens that it has room for'
+set xlabel 'tokens of the text'
 set ylabel 'KiB'
 set format y '%g'
 set xtics 256

@@ -191,19 +191,21 @@ void show_attention_patterns(Tour& tour) {
 
   const auto word = [&](Index t) { return reading.tokens[static_cast<std::size_t>(t)]; };
   Report& report = tour.report;
-  report.paragraph(
-      cat("Each row is a query and shows how it spreads its attention over the keys. The layer is "
-          "not trained: its projections are the identity plus a constant part that all queries and "
-          "keys share, as trained ones do. So a token attends to itself and to the same word "
-          "elsewhere, and whatever else is seen comes from the encoding. The learned table is "
-          "random, as before training. ",
-          reading.start >= 0
-              ? cat("It reads tokens ", reading.start, " to ", reading.start + shown - 1,
-                    " of the text, the first ", shown,
-                    " in a row in which one word stands twice, far apart, and no other token does.")
-              : cat("It reads a sentence of its own, as no ", shown,
-                    " tokens in a row at the start of the text have a word twice, far apart, and "
-                    "no other token.")));
+  report.paragraph(cat(
+      "Each row is a query and shows how it spreads its attention over the keys. The layer is "
+      "not trained: its projections are the identity plus a constant part that all queries and "
+      "keys share, as trained ones do. So a token attends to itself and to the same word "
+      "elsewhere, and whatever else is seen comes from the encoding. Embeddings are scaled by ",
+      strength,
+      " and freed of what they have in common with the constant part, so that positions are not "
+      "drowned. The learned table is random, as before training, and of the same size. ",
+      reading.start >= 0
+          ? cat("It reads tokens ", reading.start, " to ", reading.start + shown - 1,
+                " of the text, the first ", shown,
+                " in a row in which one word stands twice, far apart, and no other token does.")
+          : cat("It reads a sentence of its own, as no ", shown,
+                " tokens in a row at the start of the text have a word twice, far apart, and "
+                "no other token.")));
   report.table(table);
   report.picture(
       figure,

@@ -156,12 +156,13 @@ void show_relative_scores(Tour& tour) {
           "most ",
           scientific(apart),
           ". Right: random vectors. Where query and key are equal, the score falls as well; where "
-          "they are those of two words, it goes up and down around 0 at every distance. Over all "
-          "neighbouring words of the text that differ, its root mean square is ",
-          fixed(typical.head(64).mean(), 3), " at distances 0 to 63 and ",
-          fixed(typical.tail(64).mean(), 3),
-          " at 449 to 512: RoPE by itself makes no key fade. What fades is what query and key have "
-          "in common."));
+          "they are those of two words, it goes up and down around 0 at every distance. ",
+          typical.isZero(0)
+              ? "(The text has no two neighbouring words that differ.)"
+              : cat("Over all neighbouring words of the text that differ, its root mean square is ",
+                    fixed(typical.head(64).mean(), 3), " at distances 0 to 63 and ",
+                    fixed(typical.tail(64).mean(), 3), " at 449 to 512."),
+          " RoPE by itself makes no key fade: what fades is what query and key have in common."));
 
   const Vector q = tour.sample.embeddings.row(1).cast<double>();
   const Vector k = tour.sample.embeddings.row(2).cast<double>();

@@ -44,7 +44,7 @@ void show_rope_tables(Tour& tour) {
                 .height = 460,
                 .blocks = {{"cos", cos}, {"sin", sin}}};
   figure.commands =
-      signed_palette() + R"(set multiplot layout 1,2 margins 0.08,0.9,0.15,0.85 spacing 0.05,0 \
+      signed_palette() + R"(set multiplot layout 1,2 margins 0.08,0.875,0.15,0.85 spacing 0.05,0 \
   title 'RoPE, 64 rotary channels = 32 pairs, base 10000'
 unset key
 set cbrange [-1:1]
@@ -61,7 +61,7 @@ unset ylabel
 set format y ''
 set title 'sin(p w_i)' offset 0,-0.5
 set cblabel 'cos or sin'
-set colorbox user origin 0.915,0.15 size 0.018,0.7
+set colorbox user origin 0.89,0.15 size 0.018,0.7
 plot data index 'sin' matrix with image
 unset multiplot
 )";

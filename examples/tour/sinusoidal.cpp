@@ -79,8 +79,8 @@ Figure grid_channels(const Eigen::MatrixXd& panels) {
                 .width = 900,
                 .height = 540,
                 .blocks = {{"panels", panels}}};
-  figure.commands =
-      signed_palette() + R"(set multiplot layout 2,4 margins 0.075,0.9,0.12,0.86 spacing 0.03,0.1 \
+  figure.commands = signed_palette() +
+                    R"(set multiplot layout 2,4 margins 0.075,0.875,0.12,0.86 spacing 0.03,0.1 \
   title '2-D sinusoidal encoding, 16 x 16 grid, 32 channels, base 10000, column first'
 unset key
 set cbrange [-1:1]
@@ -92,7 +92,7 @@ channels = '0 1 2 8 16 17 18 24'
 do for [i = 1:8] {
   if (i < 5) { set xlabel ''; set format x '' } else { set xlabel 'column'; set format x '%g' }
   if (i % 4 == 1) { set ylabel 'row'; set format y '%g' } else { set ylabel ''; set format y '' }
-  if (i == 4) { set cblabel 'value added'; set colorbox user origin 0.92,0.12 size 0.018,0.74 } else { unset colorbox }
+  if (i == 4) { set cblabel 'value added'; set colorbox user origin 0.89,0.12 size 0.018,0.74 } else { unset colorbox }
   set title 'channel '.word(channels, i) offset 0,-0.6
   plot data index 'panels' matrix every :::(16 * (i - 1))::(16 * i - 1) using 1:($2 - 16 * (i - 1)):3 with image
 }
@@ -123,7 +123,7 @@ set tics 2
 set xtics offset 0,-0.3
 set cbtics (0, 16, 32, 48, 64, 80, 96, 112, 127)
 set cbrange [0:127]
-set colorbox user origin 0.89,0.36 size 0.02,0.46
+set colorbox user origin 0.875,0.36 size 0.02,0.46
 splot data index 'path' using 1:2:3:4 with lines lc palette lw 2, \
   '' index 'path' using 1:2:3:4 every 64 with points pt 7 ps 0.6 lc palette, \
   '' index 'path' using 1:2:3:(sprintf('%d', $4)) every 128 with labels offset 1.2,0.9 tc '#000000'
