@@ -109,7 +109,7 @@ inline double power_of_2(double t, DoubleDouble e) noexcept {
 
 }  // namespace detail
 
-/// xPos (arXiv 2212.10554): rope whose queries grow and whose keys shrink with the
+/// xPos (arXiv 2212.10554): rope whose queries shrink and whose keys grow with the
 /// position, so that the score of query position p and key position q gets the factor zeta_i^((p -
 /// q) / B), which decays for causal attention (p >= q).
 ///
