@@ -21,14 +21,7 @@
 #include <string>
 #include <vector>
 
-using kv_cache_test::all_of;
-using kv_cache_test::at;
-using kv_cache_test::dim;
-using kv_cache_test::full_cache;
-using kv_cache_test::heads;
-using kv_cache_test::nothing;
-using kv_cache_test::ring;
-using kv_cache_test::value_dim;
+using namespace kv_cache_test;
 using posenc::HeadsView;
 using posenc::Index;
 using posenc::KvCache;
