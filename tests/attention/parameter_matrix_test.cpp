@@ -71,6 +71,6 @@ TEST_CASE("parameters refuse extents that cannot be", "[parameters][errors]") {
       "has addresses for");
   CHECK_THROWS_AS(W(most, 2), ShapeError);
   CHECK_THROWS_AS(W(most / 2, 1), ShapeError);
-  CHECK_THROWS_AS(posenc::Linear<float>(most, 3, false), ShapeError);
-  CHECK_THROWS_AS(posenc::Linear<float>(3, -3, true), ShapeError);
+  CHECK_THROWS_AS(posenc::Linear<float>(most, 3, false), posenc::ConfigError);
+  CHECK_THROWS_AS(posenc::Linear<float>(3, -3, true), posenc::ConfigError);
 }

@@ -76,8 +76,12 @@ TEST_CASE("views of raw pointers are filled by name", "[view]") {
 
 TEST_CASE("strides may be negative or zero", "[view]") {
   auto memory = counted(12);
-  const EmbeddingsView<float> reversed{
-      .data = memory.data() + 8, .batch = 2, .seq = 3, .dim = 4, .seq_stride = -4};
+  const EmbeddingsView<float> reversed{.data = memory.data() + 8,
+                                       .batch = 2,
+                                       .seq = 3,
+                                       .dim = 4,
+                                       .batch_stride = 0,
+                                       .seq_stride = -4};
   CHECK(*reversed.row(0, 0) == 8);
   CHECK(*reversed.row(1, 2) == 0);
 }

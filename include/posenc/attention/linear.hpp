@@ -112,13 +112,21 @@ class ProductBlocks : public Eigen::internal::level3_blocking<T, T> {
     Eigen::internal::computeProductBlockingSizes<T, T>(this->m_kc, this->m_mc, this->m_nc);
     constexpr Eigen::Index line = 64 / sizeof(T);
     const Eigen::Index size = (this->m_mc * this->m_kc + line - 1) / line * line;
-    memory_.resize(static_cast<std::size_t>(size + this->m_kc * this->m_nc));
-    this->m_blockA = memory_.data();
-    this->m_blockB = memory_.data() + size;
+    const auto count = static_cast<std::size_t>(size + this->m_kc * this->m_nc);
+    if (count > few) memory_.resize(count);
+    T* const memory = count > few ? memory_.data() : here_;
+    this->m_blockA = memory;
+    this->m_blockB = memory + size;
   }
+  ProductBlocks(const ProductBlocks&) = delete;  // the blocks may lie here
+  ProductBlocks& operator=(const ProductBlocks&) = delete;
 
  private:
+  // Small products are frequent, and do without an allocation, as Eigen's own do.
+  static constexpr std::size_t few = 32768 / sizeof(T);
+
   AlignedVector<T> memory_;
+  alignas(64) T here_[few];
 };
 
 }  // namespace detail
@@ -138,7 +146,8 @@ struct Linear : LinearParameters<T> {
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
-  ///   Cost:     the calling thread alone; allocates what the product packs, at most a few megabytes
+  ///   Cost:     the calling thread alone; allocates what a product packs where it is more than 32 KiB, at most
+  ///             a few megabytes
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     this->check("Linear::apply", x, out);
     if (out.empty()) return;

@@ -71,9 +71,9 @@ void merge(const Device& device, HeadsView<T> out_a, LseView<Compute<std::remove
                        });
 }
 template <detail::Written T>
-void merge(HeadsView<T> out_a, LseView<Compute<T>> lse_a,
+void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
            HeadsView<const std::type_identity_t<T>> out_b,
-           LseView<const Compute<std::type_identity_t<T>>> lse_b) {
+           LseView<const Compute<std::remove_const_t<T>>> lse_b) {
   merge(detail::CallingThread(), out_a, lse_a, out_b, lse_b);
 }
 
