@@ -80,11 +80,11 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
     }
     detail::check_rotary_dim(function, shape.rotary_dim);
     detail::check_slice_and_factor(function, {shape.rotary_offset, shape.rotary_dim / 2}, 1);
-    if (detail::product_of({shape.axes, shape.heads, shape.rotary_dim / 2}) !=
-        static_cast<Index>(inv_freq.size())) {
-      detail::fail<ConfigError>(
-          function, "inv_freq must have axes * heads * rotary_dim / 2 = ", shape.axes, " * ",
-          shape.heads, " * ", shape.rotary_dim / 2, " values but has ", inv_freq.size());
+    const auto count = detail::product_of({shape.axes, shape.heads, shape.rotary_dim / 2});
+    if (count != static_cast<Index>(inv_freq.size())) {
+      detail::fail<ConfigError>(function, "inv_freq must have axes * heads * rotary_dim / 2 = ",
+                                count ? detail::to_text(*count) : "more than any memory holds",
+                                " values but has ", inv_freq.size());
     }
     for (const double w : inv_freq) {
       if (!std::isfinite(w)) {
