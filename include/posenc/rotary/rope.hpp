@@ -78,12 +78,12 @@ class Rope : public detail::RotaryCalls<Rope<Pairing>> {
   /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
   /// pass.
   template <detail::TableReal Real>
-  RotationTable<Pairing, typename detail::CheckTableReal<Real>::type> table(
+  RotationTable<Pairing, typename detail::CheckTableReal<Real>::Type> table(
       const Positions& positions) const {
     return table<Real>(detail::CallingThread(), positions);
   }
   template <detail::TableReal Real, class Device>
-  RotationTable<Pairing, typename detail::CheckTableReal<Real>::type> table(
+  RotationTable<Pairing, typename detail::CheckTableReal<Real>::Type> table(
       const Device& device, const Positions& positions) const {
     constexpr auto function = "Rope::table";
     detail::check_axes(function, positions, axes_.axis_count());

@@ -187,7 +187,7 @@ struct CheckTableReal {
       "posenc: a RotationTable holds float, for tensors of float and 16-bit types, or double: "
       "rope.table<float>(positions)");
   static constexpr bool value = true;
-  using type = std::conditional_t<std::is_floating_point_v<Real>, Real, float>;
+  using Type = std::conditional_t<std::is_floating_point_v<Real>, Real, float>;
 };
 
 template <class Real>
