@@ -52,9 +52,13 @@ inline Mpfr log_1_plus(const Mpfr& x) {
   return x < Mpfr(0x1p-100) ? x - x * x / Mpfr(2) : log(Mpfr(1) + x);
 }
 
+std::vector<Bound> attention_bounds();
 std::vector<Bound> bias_bounds();
 std::vector<Bound> elementary_bounds();
 std::vector<Bound> frequency_bounds();
+std::vector<Bound> resize_bounds();
 std::vector<Bound> rotation_bounds();
+/// Frequencies of the wildest settings: numbers, or a ConfigError.
+std::vector<Bound> wild_settings();
 
 }  // namespace accuracy

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// 2^-95, which every frequency rule promises.
+// 2^-95, which every frequency rule promises, and what is left of it in Hugging Face's floats.
 #include "accuracy/bound.hpp"
 #include "frequency/truth.hpp"
+#include <posenc/frequency/hf_float32.hpp>
 
 namespace accuracy {
 namespace {
@@ -18,6 +19,23 @@ double share_of(const Rule& rule, Length... length) {
     largest = error <= largest ? largest : error;
   }
   return largest / 0x1p-95;
+}
+
+/// Hugging Face's 1 / base^(2i / r) in float, each operation rounded correctly; half of what a pow that is
+/// off by an ulp or two may make of it.
+double ulps_of_float32(const posenc::Unscaled& rule) {
+  const posenc::Frequencies ours = hf_float32_frequencies(rule);
+  const auto nearest = [](const Mpfr& x) { return static_cast<float>(static_cast<double>(x)); };
+  double largest = 0;
+  for (Index i = 0; i < rule.rotary_dim / 2; ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(rule.rotary_dim);
+    const float power = nearest(pow(Mpfr(static_cast<double>(static_cast<float>(rule.base))),
+                                    static_cast<double>(exponent)));
+    const double expected = static_cast<double>(1 / power);
+    const double off = std::abs(ours.inv_freq()[static_cast<std::size_t>(i)] - expected);
+    largest = std::max(largest, off / (2 * ulp<float>(expected)));
+  }
+  return largest;
 }
 
 Index index_of(double x) { return static_cast<Index>(x); }
@@ -46,6 +64,58 @@ std::vector<Bound> frequency_bounds() {
   all.push_back({"VllmMixedNtkScaling", {base, factor, magnitude(1e-3, 1e3)}, [](const Point& p) {
                    return share_of(VllmMixedNtkScaling{
                        .rotary_dim = 12, .base = p[0], .factor = p[1], .mixed_b = p[2]});
+                 }});
+  all.push_back({"LinearScaling", {base, factor, half_dim}, [](const Point& p) {
+                   return share_of(LinearScaling{
+                       .rotary_dim = 2 * index_of(p[2]), .base = p[0], .factor = p[1]});
+                 }});
+  all.push_back({"AlphaNtkScaling", {base, factor, half_dim}, [](const Point& p) {
+                   return share_of(AlphaNtkScaling{
+                       .rotary_dim = 2 * index_of(p[2]), .base = p[0], .alpha = p[1]});
+                 }});
+  all.push_back({"PaperDynamicNtkScaling", {base, length, length}, [](const Point& p) {
+                   return share_of(
+                       PaperDynamicNtkScaling{
+                           .rotary_dim = 16, .base = p[0], .original_max_position = index_of(p[1])},
+                       index_of(p[2]));
+                 }});
+  all.push_back({"VllmNtkScaling", {base, factor, half_dim}, [](const Point& p) {
+                   return share_of(VllmNtkScaling{
+                       .rotary_dim = 2 * index_of(p[2]), .base = p[0], .factor = p[1]});
+                 }});
+  const auto by_parts = [](const Point& p) {
+    return share_of(NtkByPartsScaling{.rotary_dim = 32,
+                                      .base = p[0],
+                                      .factor = p[1],
+                                      .original_max_position = index_of(p[2]),
+                                      .alpha = p[3],
+                                      .beta = p[3] * (1 + p[4])});
+  };
+  all.push_back({"NtkByPartsScaling",
+                 {usual_base, factor, length, magnitude(1e-3, 1e3), magnitude(1e-3, 1e3)},
+                 by_parts});
+  all.push_back({"NtkByPartsScaling, adjacent bounds",
+                 {usual_base, factor, length, magnitude(1e-3, 1e3), magnitude(0x1p-52, 0x1p-48)},
+                 by_parts});
+  all.push_back({"LongRopeScaling",
+                 {base, magnitude(1e-100, 1e100), magnitude(1e-100, 1e100), length, length},
+                 [](const Point& p) {
+                   return share_of(LongRopeScaling{.rotary_dim = 4,
+                                                   .base = p[0],
+                                                   .short_factor = {p[1], 1},
+                                                   .long_factor = {p[2], 1 / p[1]},
+                                                   .original_max_position = index_of(p[3]),
+                                                   .attention_factor = 1},
+                                   index_of(p[4]));
+                 }});
+  all.push_back({"ProportionalScaling", {base, factor, {0, 1}, half_dim}, [](const Point& p) {
+                   return share_of(ProportionalScaling{.head_dim = 2 * index_of(p[3]),
+                                                       .base = p[0],
+                                                       .partial_rotary_factor = p[2],
+                                                       .factor = p[1]});
+                 }});
+  all.push_back({"hf_float32_frequencies, ulp of 2", {usual_base, half_dim}, [](const Point& p) {
+                   return ulps_of_float32({.rotary_dim = 2 * index_of(p[1]), .base = p[0]});
                  }});
   const auto yarn = [](const Point& p) {
     return share_of(YarnScaling{.rotary_dim = 32,

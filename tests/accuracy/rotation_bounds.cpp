@@ -1,15 +1,111 @@
 // SPDX-License-Identifier: MIT
-// What Rope and its inverse, XPos' scales and merge() promise.
+// What Rope, its inverse, rerotate, shift_keys, MixedRope and XPos' scales promise.
 #include "accuracy/bound.hpp"
-#include <posenc/attention/merge.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/mixed_rope.hpp>
+#include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/xpos.hpp>
 
 namespace accuracy {
 namespace {
 
+using posenc::HeadsView;
 using posenc::Positions;
+using Rope = posenc::Rope<posenc::Interleaved>;
+
+Rope rope_of(double w, double factor = 1) {
+  return Rope(posenc::Frequencies::from_inv_freq(std::span<const double>(&w, 1), factor));
+}
+
+double magnitude_of(const Mpfr& z) { return std::abs(static_cast<double>(z)); }
+
+/// One pair, and what it should become: m R_angle of it.
+template <class Real>
+struct Pair {
+  Real x[2];
+  Mpfr first, second;
+  double norm;
+
+  Pair(double angle, double length)
+      : x{static_cast<Real>(length * std::cos(angle)), static_cast<Real>(length * std::sin(angle))},
+        first(static_cast<double>(x[0])),
+        second(static_cast<double>(x[1])),
+        norm(magnitude_of(sqrt(first * first + second * second))) {}
+
+  HeadsView<Real> view() { return {.data = &x[0], .batch = 1, .seq = 1, .heads = 1, .dim = 2}; }
+
+  void expect_turned_by(const Mpfr& angle, const Mpfr& m) {
+    const Mpfr c = cos(angle), s = sin(angle), a = first, b = second;
+    first = m * (c * a - s * b);
+    second = m * (s * a + c * b);
+  }
+
+  double error() const {
+    return std::max(distance(static_cast<double>(x[0]), first),
+                    distance(static_cast<double>(x[1]), second));
+  }
+};
+
+/// Rotations that are made of others: the angle of each is one that Rope can be asked for.
+template <class Real>
+void add_composed(std::vector<Bound>& all, const std::string& type) {
+  const bool is_float = std::is_same_v<Real, float>;
+  // Angle and length of the pair, frequencies, positions, attention factors.
+  all.push_back({"rerotate, " + type,
+                 {{0, 6.3},
+                  magnitude(0.5, 2),
+                  magnitude(1e-6, 10),
+                  magnitude(1e-6, 10),
+                  whole(-1e6, 1e6),
+                  whole(-1e6, 1e6),
+                  magnitude(0.5, 2),
+                  magnitude(0.5, 2)},
+                 [=](const Point& p) {
+                   Pair<Real> pair(p[0], p[1]);
+                   const Rope from = rope_of(p[2], p[6]), to = rope_of(p[3], p[7]);
+                   const auto before = Positions::real({p[4]}), after = Positions::real({p[5]});
+                   Pair<Real> direct = pair;
+                   from.rotate(pair.view(), before);
+                   posenc::rerotate(pair.view(), from, before, to, after);
+                   to.rotate(direct.view(), after);
+                   const double off = static_cast<double>(std::max(
+                       std::abs(pair.x[0] - direct.x[0]), std::abs(pair.x[1] - direct.x[1])));
+                   return off / ((is_float ? 4 : 5) * ulp<Real>(p[7] * pair.norm));
+                 }});
+  all.push_back({"shift_keys, " + type,
+                 {{0, 6.3}, magnitude(0.5, 2), magnitude(1e-6, 10), whole(-1e6, 1e6)},
+                 [=](const Point& p) {
+                   Pair<Real> pair(p[0], p[1]);
+                   posenc::shift_keys(pair.view(), rope_of(p[2], 3), Positions::real({p[3]}));
+                   pair.expect_turned_by(Mpfr(p[2]) * Mpfr(p[3]), 1);
+                   const double off = is_float ? 0x1p-24 * pair.norm : 0;
+                   return pair.error() / (off + 8e-16 * pair.norm + 2 * ulp<Real>(pair.norm));
+                 }});
+  // On three axes: two sums of angles.
+  all.push_back({"MixedRope, " + type,
+                 {{0, 6.3},
+                  magnitude(0.5, 2),
+                  {-10, 10},
+                  {-10, 10},
+                  {-10, 10},
+                  {-1e5, 1e5},
+                  {-1e5, 1e5},
+                  {-1e5, 1e5}},
+                 [=](const Point& p) {
+                   Pair<Real> pair(p[0], p[1]);
+                   const posenc::MixedRope<posenc::Interleaved> mixed(
+                       std::span<const double>(&p[2], 3), {.axes = 3, .heads = 1, .rotary_dim = 2});
+                   const Positions of_axes[] = {Positions::real({p[5]}), Positions::real({p[6]}),
+                                                Positions::real({p[7]})};
+                   mixed.rotate(pair.view(), Positions::axes(of_axes));
+                   pair.expect_turned_by(
+                       Mpfr(p[2]) * Mpfr(p[5]) + Mpfr(p[3]) * Mpfr(p[6]) + Mpfr(p[4]) * Mpfr(p[7]),
+                       1);
+                   const double of_cos_sin = 3 * 4e-16 + 2 * 2e-16 + (is_float ? 0x1p-25 : 0);
+                   return pair.error() / (2 * of_cos_sin * pair.norm + 2 * ulp<Real>(pair.norm));
+                 }});
+}
 
 template <class Real>
 void add_of(std::vector<Bound>& all, const std::string& type) {
@@ -48,22 +144,6 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
   };
   all.push_back({"Rope, rotate, " + type, ranges, [=](const Point& p) { return share(p, false); }});
   all.push_back({"Rope, inverse, " + type, ranges, [=](const Point& p) { return share(p, true); }});
-  all.push_back({"merge, " + type, {{-20, 20}, {-30, 30}, {-4, 4}, {-4, 4}}, [](const Point& p) {
-                   Real a = static_cast<Real>(p[2]), lse_a = static_cast<Real>(p[0]);
-                   const Real b = static_cast<Real>(p[3]), lse_b = static_cast<Real>(p[0] + p[1]);
-                   const Mpfr of_a = exp(Mpfr(static_cast<double>(lse_a))),
-                              of_b = exp(Mpfr(static_cast<double>(lse_b)));
-                   const Mpfr want =
-                       (of_a * Mpfr(static_cast<double>(a)) + of_b * Mpfr(static_cast<double>(b))) /
-                       (of_a + of_b);
-                   const double larger =
-                       std::max(std::abs(static_cast<double>(a)), std::abs(static_cast<double>(b)));
-                   posenc::merge(posenc::HeadsView<Real>{&a, 1, 1, 1, 1, 1, 1, 1},
-                                 posenc::LseView<Real>{&lse_a, 1, 1, 1, 1, 1},
-                                 posenc::HeadsView<const Real>{&b, 1, 1, 1, 1, 1, 1, 1},
-                                 posenc::LseView<const Real>{&lse_b, 1, 1, 1, 1, 1});
-                   return distance(static_cast<double>(a), want) / (4 * ulp<Real>(larger));
-                 }});
 }
 
 }  // namespace
@@ -72,6 +152,8 @@ std::vector<Bound> rotation_bounds() {
   std::vector<Bound> all;
   add_of<float>(all, "float");
   add_of<double>(all, "double");
+  add_composed<float>(all, "float");
+  add_composed<double>(all, "double");
   all.push_back(
       {"XPos, scale", {{-1e5, 1e5}, whole(0, 15), magnitude(100, 1e4)}, [](const Point& p) {
          const posenc::XPos<posenc::Interleaved> xpos(

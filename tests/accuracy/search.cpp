@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Looks for inputs that break a documented accuracy bound, against MPFR:
 //   accuracy_search [--seed N] [--evaluations N] [--seconds S] [words of names...]
-// Hill climbing from random points, for so many evaluations or seconds a bound. Prints the worst that it
-// found, with its input; fails where a bound is exceeded.
+//   accuracy_search --cases FILE
+// Hill climbing from random points, for so many evaluations or seconds per bound. Prints the worst that it
+// found, with its input; fails where a bound is exceeded. --cases only tries inputs that were found before:
+// lines as they are printed here.
 #include "accuracy/bound.hpp"
 #include "support/compare.hpp"
 #include <posenc/core/build_info.hpp>
 #include <posenc/core/error.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -91,11 +95,65 @@ std::pair<double, Point> climb(const Bound& bound, const Budget& budget) {
   return worst;
 }
 
+std::vector<Bound> all_bounds() {
+  std::vector<Bound> all;
+  for (const auto& bounds :
+       {accuracy::attention_bounds(), accuracy::bias_bounds(), accuracy::elementary_bounds(),
+        accuracy::frequency_bounds(), accuracy::resize_bounds(), accuracy::rotation_bounds(),
+        accuracy::wild_settings()}) {
+    all.insert(all.end(), bounds.begin(), bounds.end());
+  }
+  return all;
+}
+
+/// How many bounds were exceeded: 0 or 1.
+int report(const Bound& bound, double share, const Point& at) {
+  std::printf("%s %-48s %.4f of the bound at", share > 1 ? "EXCEEDED" : "holds   ",
+              bound.name.c_str(), share);
+  for (const double x : at) std::printf(" %a", x);
+  std::printf("\n");
+  std::fflush(stdout);
+  return share > 1 ? 1 : 0;
+}
+
+/// Tries the inputs of a file; returns how many exceed their bound or belong to none.
+int try_cases(const std::string& path, const std::vector<Bound>& bounds) {
+  std::ifstream file(path);
+  int failed = 0, tried = 0;
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::size_t name_begin = 9, name_width = 48;
+    constexpr std::string_view before = " of the bound at";
+    const auto at = line.find(before);
+    if (at == std::string::npos) continue;
+    std::string name = line.substr(name_begin, name_width);
+    name.erase(name.find_last_not_of(' ') + 1);
+    const auto bound = std::find_if(bounds.begin(), bounds.end(),
+                                    [&](const Bound& one) { return one.name == name; });
+    Point point;
+    const char* text = line.c_str() + at + before.size();
+    for (char* end = nullptr;; text = end) {
+      const double x = std::strtod(text, &end);
+      if (end == text) break;
+      point.push_back(x);
+    }
+    if (bound == bounds.end() || point.size() != bound->ranges.size()) {
+      std::cout << "no such bound: " << line << std::endl;
+      ++failed;
+      continue;
+    }
+    ++tried;
+    failed += report(*bound, share_of(*bound, point), point);
+  }
+  if (tried == 0) std::cout << "no cases in " << path << std::endl;
+  return tried == 0 ? 1 : failed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Budget budget;
   std::vector<std::string> words;
+  std::string cases;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--seed" && i + 1 < argc) {
@@ -104,28 +162,24 @@ int main(int argc, char** argv) {
       budget.evaluations = std::strtol(argv[++i], nullptr, 10);
     } else if (word == "--seconds" && i + 1 < argc) {
       budget.seconds = std::strtod(argv[++i], nullptr);
+    } else if (word == "--cases" && i + 1 < argc) {
+      cases = argv[++i];
     } else {
       words.emplace_back(word);
     }
   }
   std::cout << posenc::build_info() << ", seed " << budget.seed << std::endl;
+  const std::vector<Bound> bounds = all_bounds();
+  if (!cases.empty()) return try_cases(cases, bounds) == 0 ? 0 : 1;
   int exceeded = 0;
-  for (const auto& bounds : {accuracy::bias_bounds(), accuracy::elementary_bounds(),
-                             accuracy::frequency_bounds(), accuracy::rotation_bounds()}) {
-    for (const Bound& bound : bounds) {
-      bool wanted = words.empty();
-      for (const std::string& word : words) {
-        wanted = wanted || bound.name.find(word) != std::string::npos;
-      }
-      if (!wanted) continue;
-      const auto [share, at] = climb(bound, budget);
-      std::printf("%s %-48s %.4f of the bound at", share > 1 ? "EXCEEDED" : "holds   ",
-                  bound.name.c_str(), share);
-      for (const double x : at) std::printf(" %a", x);
-      std::printf("\n");
-      std::fflush(stdout);
-      if (share > 1) ++exceeded;
+  for (const Bound& bound : bounds) {
+    bool wanted = words.empty();
+    for (const std::string& word : words) {
+      wanted = wanted || bound.name.find(word) != std::string::npos;
     }
+    if (!wanted) continue;
+    const auto [share, at] = climb(bound, budget);
+    exceeded += report(bound, share, at);
   }
   return exceeded == 0 ? 0 : 1;
 }

@@ -70,7 +70,7 @@ POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcep
   const double sum = 2 + f, sum_lo = f - (sum - 2);
   const double s = f / sum, z = s * s;
   const DoubleDouble back = two_product(s, sum);
-  const double s_lo = (((f - back.hi) - back.lo) - s * sum_lo) / sum;
+  const double s_lo = mul_add(-s, sum_lo, (f - back.hi) - back.lo) / sum;
   const double series = artanh_series(z);
   const DoubleDouble whole = quick_two_sum(mul_add(k, ln_2_hi, 0.0), 2 * s);
   const DoubleDouble high = two_sum(whole.hi, extra);

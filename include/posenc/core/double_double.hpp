@@ -57,10 +57,12 @@ inline DoubleDouble two_sum(double a, double b) noexcept {
 
 /// a * b exactly, barring overflow and underflow of its last bit.
 inline DoubleDouble two_product(double a, double b) noexcept {
-  const double product = a * b;
 #if POSENC_HAS_FMA
+  // As an fma, so that no compiler fuses it with what is added to it, error and all.
+  const double product = std::fma(a, b, 0.0);
   return {product, std::fma(a, b, -product)};
 #else
+  const double product = a * b;
   const auto split = [](double x) {
     const double scaled = 0x1p27 * x + x;
     const double high = scaled - (scaled - x);
