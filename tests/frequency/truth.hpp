@@ -2,19 +2,7 @@
 #pragma once
 
 #include "support/mpfr.hpp"
-#include <posenc/frequency/divisors.hpp>
-#include <posenc/frequency/dynamic_ntk.hpp>
-#include <posenc/frequency/dynamic_yarn.hpp>
-#include <posenc/frequency/linear.hpp>
-#include <posenc/frequency/llama3.hpp>
-#include <posenc/frequency/longrope.hpp>
-#include <posenc/frequency/ntk.hpp>
-#include <posenc/frequency/ntk_by_parts.hpp>
-#include <posenc/frequency/proportional.hpp>
-#include <posenc/frequency/two_ramp_ntk.hpp>
-#include <posenc/frequency/unscaled.hpp>
-#include <posenc/frequency/vllm_ntk.hpp>
-#include <posenc/frequency/yarn.hpp>
+#include <posenc/frequency/rotary_rule.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/ntk.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <algorithm>
 #include <type_traits>
@@ -33,13 +34,38 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<DynamicNtkScaling> {
+  static constexpr auto name = "DynamicNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = DynamicNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+    f("original_max_position", &R::original_max_position);
+  }
+};
+
+template <>
+struct RuleDescription<PaperDynamicNtkScaling> {
+  static constexpr auto name = "PaperDynamicNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = PaperDynamicNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("original_max_position", &R::original_max_position);
+  }
+};
+
 /// As NtkScaling with factor * max(length, L) / L - (factor - 1) in place of the factor, L =
 /// original_max_position; up to L these are the bits of Unscaled. A function of the length that
 /// remembers nothing: keys cached under the frequencies of another length keep that length's
 /// rotation.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
-  constexpr auto name = "DynamicNtkScaling";
+  constexpr auto name = RuleDescription<DynamicNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
@@ -56,7 +82,7 @@ inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
 /// factor 1, bit for bit.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies frequencies(const PaperDynamicNtkScaling& rule, Index length) {
-  constexpr auto name = "PaperDynamicNtkScaling";
+  constexpr auto name = RuleDescription<PaperDynamicNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);
   detail::check_base(name, rule.base);
   detail::check_original_max_position(name, rule.original_max_position);

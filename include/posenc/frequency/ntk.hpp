@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <type_traits>
 #include <utility>
@@ -32,6 +33,30 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<NtkScaling> {
+  static constexpr auto name = "NtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = NtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+  }
+};
+
+template <>
+struct RuleDescription<AlphaNtkScaling> {
+  static constexpr auto name = "AlphaNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = AlphaNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("alpha", &R::alpha);
+  }
+};
+
 namespace detail {
 
 /// base^(-2i/dim) * scale^(-2i/(dim-2)), which is base' = base * scale^(dim/(dim-2)) put into the
@@ -48,9 +73,10 @@ inline std::vector<Wide> ntk_power_law(const Wide& base, const Wide& scale, Inde
 /// w_i' = w_i * factor^(-2i / (rotary_dim - 2)). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const NtkScaling& rule) {
-  detail::check_rotary_dim("NtkScaling", rule.rotary_dim, 4);
-  detail::check_base("NtkScaling", rule.base);
-  detail::check_scaling_factor("NtkScaling", rule.factor);
+  constexpr auto name = RuleDescription<NtkScaling>::name;
+  detail::check_rotary_dim(name, rule.rotary_dim, 4);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
   return Frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim)));
 }
@@ -58,9 +84,10 @@ inline Frequencies frequencies(const NtkScaling& rule) {
 /// NtkScaling with factor = alpha, bit for bit.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const AlphaNtkScaling& rule) {
-  detail::check_rotary_dim("AlphaNtkScaling", rule.rotary_dim, 4);
-  detail::check_base("AlphaNtkScaling", rule.base);
-  detail::check_scaling_factor("AlphaNtkScaling", rule.alpha, "alpha");
+  constexpr auto name = RuleDescription<AlphaNtkScaling>::name;
+  detail::check_rotary_dim(name, rule.rotary_dim, 4);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.alpha, "alpha");
   return Frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.alpha, rule.rotary_dim)));
 }

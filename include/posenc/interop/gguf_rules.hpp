@@ -3,10 +3,12 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/frequency/rotary_rule.hpp>
+#include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/gguf_architectures.hpp>
 #include <posenc/interop/gguf_file.hpp>
-#include <posenc/interop/rotary_settings.hpp>
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -84,6 +86,42 @@ inline Index gguf_original_length(const GgufKeys& keys) {
   return *length;
 }
 
+// What the file says of one field of a rule, by the field's type. Numbers that one type of scaling
+// alone has stand under `prefix` and the field's name; without a key, a field keeps its default.
+
+inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
+                            const std::string&, std::string_view name, Index& field) {
+  if (name == "rotary_dim") field = context.rotary_dim;
+  if (name == "original_max_position") field = gguf_original_length(keys);
+}
+inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
+                            const std::string& prefix, std::string_view name, double& field) {
+  if (name == "base") {
+    field = context.base;
+  } else if (name == "factor") {
+    field = gguf_factor(keys);
+  } else {
+    std::string key = prefix;
+    key += name;
+    field = keys.real(key).value_or(field);
+  }
+}
+/// Fields that no key tells.
+template <class T>
+void gguf_read_field(const GgufKeys&, const GgufRuleContext&, const std::string&, std::string_view,
+                     const T&) {}
+
+/// A rule whose numbers mean in the file what they mean here.
+template <class Rule>
+Rule gguf_read(const GgufKeys& keys, const GgufRuleContext& context,
+               const std::string& prefix = "rope.scaling.") {
+  Rule rule;
+  for_each_field(rule, [&](const char* name, auto& field) {
+    gguf_read_field(keys, context, prefix, name, field);
+  });
+  return rule;
+}
+
 /// Whether attn_factor is all of the multiplier of cos and sin, not a factor on top of YaRN's own.
 inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, double attn_factor,
                           double own) {
@@ -138,17 +176,11 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
 }
 
 inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context) {
-  YarnScaling rule{.rotary_dim = context.rotary_dim,
-                   .base = context.base,
-                   .factor = gguf_factor(keys),
-                   .original_max_position = gguf_original_length(keys)};
+  auto rule = gguf_read<YarnScaling>(keys, context, "rope.scaling.yarn_");
   if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
     keys.refuse("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
   }
-  rule.beta_fast = keys.real("rope.scaling.yarn_beta_fast").value_or(rule.beta_fast);
-  rule.beta_slow = keys.real("rope.scaling.yarn_beta_slow").value_or(rule.beta_slow);
   rule.truncate = context.family != GgufFamily::GptOss;
-  rule.crossing = YarnCrossing::Step;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
 }
@@ -164,11 +196,14 @@ inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, co
   return divisors;
 }
 
+/// Keys that YaRN alone has.
+inline constexpr auto gguf_yarn_keys = std::to_array<std::string_view>(
+    {"rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_beta_fast",
+     "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"});
+
 /// Refuses keys of YaRN where the type is another.
 inline void gguf_refuse_yarn_keys(const GgufKeys& keys) {
-  for (const char* name :
-       {"ext_factor", "attn_factor", "beta_fast", "beta_slow", "log_multiplier"}) {
-    const std::string key = "rope.scaling.yarn_" + std::string(name);
+  for (const std::string_view key : gguf_yarn_keys) {
     if (keys.has(key)) keys.refuse(key, "has no effect, for the scaling is not of the type yarn");
   }
 }
@@ -223,8 +258,8 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
                           .divisors = *std::move(freqs),
                           .attention_factor = attention_factor};
   }
-  if (factor == 1) return Unscaled{.rotary_dim = dim, .base = context.base};
-  return LinearScaling{.rotary_dim = dim, .base = context.base, .factor = factor};
+  if (factor == 1) return gguf_read<Unscaled>(keys, context);
+  return gguf_read<LinearScaling>(keys, context);
 }
 
 }  // namespace detail
