@@ -60,10 +60,6 @@ inline void draw(posenc::DynamicNtkScaling& rule, Random& random) {
           .factor = factor(random),
           .original_max_position = length(random)};
 }
-inline void draw(posenc::PaperDynamicNtkScaling& rule, Random& random) {
-  rule = {
-      .rotary_dim = width(random), .base = base(random), .original_max_position = length(random)};
-}
 inline void draw(posenc::VllmNtkScaling& rule, Random& random) {
   rule = {.rotary_dim = width(random), .base = base(random), .factor = factor(random)};
 }

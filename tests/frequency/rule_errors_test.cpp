@@ -95,12 +95,6 @@ TEST_CASE("AlphaNtkScaling refuses bad settings", "[rules]") {
                    "AlphaNtkScaling: alpha must be given, finite and at least 1, but is ");
 }
 
-TEST_CASE("PaperDynamicNtkScaling refuses bad settings", "[rules]") {
-  const PaperDynamicNtkScaling rule{.rotary_dim = 8, .base = 10000, .original_max_position = 2048};
-  check_shared_fields(rule, 4);
-  check_length(rule);
-}
-
 TEST_CASE("VllmNtkScaling refuses bad settings", "[rules]") {
   const VllmNtkScaling rule{.rotary_dim = 8, .base = 10000, .factor = 2};
   check_shared_fields(rule, 2);
@@ -243,8 +237,9 @@ TEST_CASE("lengths must not be negative", "[rules]") {
                          Catch::Matchers::Message("posenc::" + name +
                                                   ": the length must not be negative but is -1"));
   };
-  check(PaperDynamicNtkScaling{.rotary_dim = 8, .base = 10000, .original_max_position = 2048},
-        "PaperDynamicNtkScaling");
+  check(
+      DynamicNtkScaling{.rotary_dim = 8, .base = 10000, .factor = 1, .original_max_position = 2048},
+      "DynamicNtkScaling");
   check(DynamicYarnScaling{.rotary_dim = 8, .base = 10000, .original_max_position = 2048},
         "DynamicYarnScaling");
   check(LongRopeScaling{.rotary_dim = 2,

@@ -107,7 +107,8 @@ TEST_CASE("the other NTK rules to 95 bits", "[rules][mpfr]") {
     for (const Index length : {0, 4096, 4097, 10000, 1 << 30}) {
       CAPTURE(length);
       check_rule(
-          PaperDynamicNtkScaling{.rotary_dim = dim, .base = base, .original_max_position = 4096},
+          DynamicNtkScaling{
+              .rotary_dim = dim, .base = base, .factor = 1, .original_max_position = 4096},
           length);
     }
   }

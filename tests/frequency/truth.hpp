@@ -57,13 +57,6 @@ inline InvFreq inv_freq(const posenc::AlphaNtkScaling& rule) {
   return ntk(rule.base, rule.rotary_dim, rule.alpha);
 }
 
-inline InvFreq inv_freq(const posenc::PaperDynamicNtkScaling& rule, Index length) {
-  const Index longest = std::max(length, rule.original_max_position);
-  return ntk(
-      rule.base, rule.rotary_dim,
-      Mpfr(static_cast<double>(longest)) / Mpfr(static_cast<double>(rule.original_max_position)));
-}
-
 inline InvFreq inv_freq(const posenc::VllmNtkScaling& rule) {
   InvFreq w = power_law(rule.base, rule.rotary_dim);
   for (std::size_t i = 0; i < w.size(); ++i) {

@@ -4,7 +4,6 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/rule_description.hpp>
 
-#include <utility>
 #include <vector>
 
 POSENC_BEGIN

@@ -6,7 +6,6 @@
 #include <posenc/frequency/rule_description.hpp>
 
 #include <optional>
-#include <utility>
 #include <vector>
 
 POSENC_STABLE_BEGIN

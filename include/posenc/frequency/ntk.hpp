@@ -5,7 +5,6 @@
 #include <posenc/frequency/rule_description.hpp>
 
 #include <type_traits>
-#include <utility>
 
 POSENC_STABLE_BEGIN
 
@@ -17,9 +16,9 @@ struct NtkScaling {
   double factor = 0;     ///< required, >= 1; lucidrains' theta_rescale_factor
 };
 
-/// The same under the name that Hunyuan's files have for it, {"type": "dynamic", "alpha": 1000}:
-/// nothing in it depends on the length. vLLM's "dynamic" is this as well, with alpha = s^2 - s + 1
-/// for factor s.
+/// NtkScaling with factor = alpha, bit for bit, for those who look for "alpha": Hunyuan's files say
+/// {"type": "dynamic", "alpha": 1000}, where nothing depends on the length. vLLM's "dynamic" is this as
+/// well, with alpha = s^2 - s + 1 for factor s.
 struct AlphaNtkScaling {
   Index rotary_dim = 0;  ///< required; even, >= 4
   double base = 0;       ///< required

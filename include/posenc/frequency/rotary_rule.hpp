@@ -24,8 +24,8 @@ POSENC_BEGIN
 /// Any of the library's rules; monostate where none is given.
 using RotaryRule =
     std::variant<std::monostate, Unscaled, LinearScaling, NtkScaling, AlphaNtkScaling,
-                 DynamicNtkScaling, PaperDynamicNtkScaling, VllmNtkScaling, VllmMixedNtkScaling,
-                 NtkByPartsScaling, TwoRampNtkScaling, YarnScaling, DynamicYarnScaling,
-                 LongRopeScaling, Llama3Scaling, ProportionalScaling, DivisorScaling>;
+                 DynamicNtkScaling, VllmNtkScaling, VllmMixedNtkScaling, NtkByPartsScaling,
+                 TwoRampNtkScaling, YarnScaling, DynamicYarnScaling, LongRopeScaling, Llama3Scaling,
+                 ProportionalScaling, DivisorScaling>;
 
 POSENC_END

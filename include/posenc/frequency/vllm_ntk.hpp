@@ -4,7 +4,6 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/rule_description.hpp>
 
-#include <cmath>
 #include <type_traits>
 
 POSENC_STABLE_BEGIN

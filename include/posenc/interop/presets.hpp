@@ -11,7 +11,6 @@
 #include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/vision_axes.hpp>
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>

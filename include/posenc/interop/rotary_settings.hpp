@@ -12,13 +12,9 @@
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 
-#include <algorithm>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 POSENC_BEGIN
 
