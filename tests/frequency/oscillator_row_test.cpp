@@ -3,7 +3,7 @@
 // a row.
 #include "frequency/bounds.hpp"
 #include "support/guarded.hpp"
-#include "tiers.hpp"
+#include "simd/tiers.hpp"
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
 

@@ -4,7 +4,7 @@
 #include "reference/float16.hpp"
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
-#include "tiers.hpp"
+#include "simd/tiers.hpp"
 #include <posenc/rotary/rotate_heads.hpp>
 
 #include <Eigen/Core>

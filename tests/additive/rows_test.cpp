@@ -2,7 +2,7 @@
 // The row kernels of the additive encodings: each element rounded once, and no other one touched.
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
-#include "tiers.hpp"
+#include "simd/tiers.hpp"
 #include <posenc/additive/rows.hpp>
 
 #include <Eigen/Core>
