@@ -3,9 +3,12 @@
 
 #include "support/compare.hpp"
 #include <posenc/frequency/rotary_rule.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <cmath>
+#include <string>
 #include <tuple>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -42,26 +45,24 @@ inline std::vector<double> divisors(Random& random, Index width) {
   return list;
 }
 
-inline void draw(posenc::Unscaled& rule, Random& random) {
-  rule = {.rotary_dim = width(random), .base = base(random)};
+/// Fields that many rules share are drawn by their names; the others keep their defaults.
+template <class Rule>
+void draw(Rule& rule, Random& random) {
+  for_each_field(rule, [&random]<class T>(const std::string& name, T& field) {
+    if constexpr (std::is_same_v<T, Index>) {
+      if (name == "rotary_dim" || name == "head_dim") field = width(random);
+      if (name == "original_max_position") field = length(random);
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (name == "base") field = base(random);
+      if (name == "factor") field = factor(random);
+    }
+  });
 }
-inline void draw(posenc::LinearScaling& rule, Random& random) {
-  rule = {.rotary_dim = width(random), .base = base(random), .factor = factor(random)};
-}
-inline void draw(posenc::NtkScaling& rule, Random& random) {
-  rule = {.rotary_dim = width(random), .base = base(random), .factor = factor(random)};
-}
+
+// Rules with fields of their own.
+
 inline void draw(posenc::AlphaNtkScaling& rule, Random& random) {
   rule = {.rotary_dim = width(random), .base = base(random), .alpha = 16 * factor(random)};
-}
-inline void draw(posenc::DynamicNtkScaling& rule, Random& random) {
-  rule = {.rotary_dim = width(random),
-          .base = base(random),
-          .factor = factor(random),
-          .original_max_position = length(random)};
-}
-inline void draw(posenc::VllmNtkScaling& rule, Random& random) {
-  rule = {.rotary_dim = width(random), .base = base(random), .factor = factor(random)};
 }
 inline void draw(posenc::VllmMixedNtkScaling& rule, Random& random) {
   rule = {.rotary_dim = width(random),
@@ -76,12 +77,6 @@ inline void draw(posenc::NtkByPartsScaling& rule, Random& random) {
           .original_max_position = length(random),
           .alpha = random.uniform(0.5, 4)};
   rule.beta = rule.alpha + random.uniform(0, 64);
-}
-inline void draw(posenc::TwoRampNtkScaling& rule, Random& random) {
-  rule = {.rotary_dim = width(random),
-          .base = base(random),
-          .factor = factor(random),
-          .original_max_position = length(random)};
 }
 inline void draw(posenc::YarnScaling& rule, Random& random) {
   rule = {.rotary_dim = width(random),

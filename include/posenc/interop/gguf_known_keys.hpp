@@ -13,7 +13,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys below <architecture>.rope that are read, beside those of YaRN.
+/// Keys below <architecture>.rope that are read, beside those of one type of scaling.
 inline constexpr std::array gguf_rope_keys = std::to_array<std::string_view>(
     {"dimension_count", "dimension_count_swa", "dimension_sections", "freq_base", "freq_base_swa",
      "scale", "scale_linear", "scaling.type", "scaling.factor", "scaling.original_context_length",
@@ -70,8 +70,7 @@ inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
   const auto is_known = [&](std::string_view name) {
     constexpr std::string_view rope = "rope.", attention = "attention.";
     if (begins(name, rope)) {
-      return gguf_lists(gguf_rope_keys, name.substr(rope.size())) ||
-             gguf_lists(gguf_yarn_keys, name);
+      return gguf_lists(gguf_rope_keys, name.substr(rope.size())) || gguf_is_type_key(name);
     }
     if (begins(name, attention)) {
       name = name.substr(attention.size());

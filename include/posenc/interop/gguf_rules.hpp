@@ -8,6 +8,7 @@
 #include <posenc/interop/gguf_architectures.hpp>
 #include <posenc/interop/gguf_file.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -196,15 +197,32 @@ inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, co
   return divisors;
 }
 
-/// Keys that YaRN alone has.
-inline constexpr auto gguf_yarn_keys = std::to_array<std::string_view>(
-    {"rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_beta_fast",
-     "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"});
+/// The values of rope.scaling.type.
+inline constexpr auto gguf_scaling_types =
+    std::to_array<std::string_view>({"none", "linear", "yarn", "longrope"});
 
-/// Refuses keys of YaRN where the type is another.
-inline void gguf_refuse_yarn_keys(const GgufKeys& keys) {
-  for (const std::string_view key : gguf_yarn_keys) {
-    if (keys.has(key)) keys.refuse(key, "has no effect, for the scaling is not of the type yarn");
+/// A key that one type of scaling alone has.
+struct GgufTypeKey {
+  std::string_view type, key;
+};
+inline constexpr auto gguf_type_keys =
+    std::to_array<GgufTypeKey>({{"yarn", "rope.scaling.yarn_ext_factor"},
+                                {"yarn", "rope.scaling.yarn_attn_factor"},
+                                {"yarn", "rope.scaling.yarn_beta_fast"},
+                                {"yarn", "rope.scaling.yarn_beta_slow"},
+                                {"yarn", "rope.scaling.yarn_log_multiplier"}});
+
+inline bool gguf_is_type_key(std::string_view key) {
+  return std::any_of(gguf_type_keys.begin(), gguf_type_keys.end(),
+                     [key](const GgufTypeKey& known) { return known.key == key; });
+}
+
+inline void gguf_refuse_keys_of_other_types(const GgufKeys& keys, std::string_view type) {
+  for (const GgufTypeKey& of_type : gguf_type_keys) {
+    if (of_type.type == type || !keys.has(of_type.key)) continue;
+    std::string why = "has no effect, for the scaling is not of the type ";
+    why += of_type.type;
+    keys.refuse(of_type.key, why);
   }
 }
 
@@ -212,7 +230,8 @@ inline void gguf_refuse_yarn_keys(const GgufKeys& keys) {
 inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
   const auto named = keys.text("rope.scaling.type");
   const std::string type = named.value_or("linear");
-  if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
+  if (std::find(gguf_scaling_types.begin(), gguf_scaling_types.end(), type) ==
+      gguf_scaling_types.end()) {
     fail<ConfigError>(GgufKeys::function, keys.full("rope.scaling.type"),
                       " has the unknown value '", type, "'");
   }
@@ -230,6 +249,7 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
                       "the type longrope needs the tensors rope_factors_long.weight and "
                       "rope_factors_short.weight");
   }
+  gguf_refuse_keys_of_other_types(keys, type);
   if (type == "yarn") {
     if (freqs || longer) {
       fail<ConfigError>(GgufKeys::function,
@@ -238,7 +258,6 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
     return gguf_yarn(keys, context);
   }
 
-  gguf_refuse_yarn_keys(keys);
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
   if (longer) {  // whatever the type: older files name none
