@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-/// Every rule of the library, with settings that a seed draws: all that the rules allow, in the range of published models
-/// and some way beyond.
+/// Every rule of the library, with settings that a seed draws: all that the rules allow, in the range
+/// of published models and some way beyond.
 namespace random_rules {
 
 using posenc::Index;

@@ -7,8 +7,8 @@
 
 POSENC_BEGIN
 
-/// The name of a rule and of its fields. Each rule specialises this beside its struct; error messages, readers of files, tools
-/// and tests take the names from here.
+/// The name of a rule and of its fields. Each rule specialises this beside its struct; error messages,
+/// readers of files, tools and tests take the names from here.
 ///   name        the struct's own
 ///   fields(f)   calls f(name, pointer to member) for every field, in their order
 template <class Rule>

@@ -79,6 +79,14 @@ inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& contex
   return static_cast<double>(context.max_position) / static_cast<double>(original);
 }
 
+/// What is known of a field from outside of the dict.
+inline std::optional<double> hf_context_value(const HfRuleContext& context,
+                                              const std::string& name) {
+  if (name == "base") return context.base;
+  if (name == "partial_rotary_factor") return context.partial_rotary_factor.value_or(1);
+  return std::nullopt;
+}
+
 // What the file says of one field of a rule, by the field's type. Widths, the base and the share of a
 // head are the context's; other fields have the key of their name, and keep their default without it.
 
@@ -86,12 +94,6 @@ inline void hf_read_field(const JsonKeys&, const HfRuleContext& context, const s
                           Index& field) {
   if (name == "rotary_dim") field = context.rotary_dim;
   if (name == "head_dim") field = context.head_dim;
-}
-inline std::optional<double> hf_context_value(const HfRuleContext& context,
-                                              const std::string& name) {
-  if (name == "base") return context.base;
-  if (name == "partial_rotary_factor") return context.partial_rotary_factor.value_or(1);
-  return std::nullopt;
 }
 inline void hf_read_field(const JsonKeys& keys, const HfRuleContext& context,
                           const std::string& name, double& field) {
@@ -115,7 +117,8 @@ inline void hf_read_field(const JsonKeys&, const HfRuleContext&, const std::stri
   field = YarnCrossing::Backwards;
 }
 
-/// All that the file says of a rule's fields but for the trained length.
+/// A rule with all that the file says of its fields but for the trained length, for which types differ
+/// in where it may stand.
 template <class Rule>
 Rule hf_given(const JsonKeys& keys, const HfRuleContext& context) {
   Rule rule;
