@@ -31,6 +31,8 @@ expect(0 "Llama3Scaling: base 500000, factor 8" "${SCRATCH}/model/")
 expect(0 "Llama3Scaling: base 500000, factor 8" - INPUT "${llama}")
 expect(0 "All settings are the same" "${SCRATCH}/model" --compare - INPUT "${llama}")
 
+expect(0 "\nllama3_1_8b\n +checked against +a copy of its config.json\n +rule +Llama3Scaling: base 500000, factor 8" --presets)
+
 expect(2 "no FILE is given.*posenc_inspect FILE")
 expect(2 "unknown option --size" "${llama}" --size 3)
 expect(2 "unknown option -x" "${llama}" -x)

@@ -4,6 +4,7 @@
 #include "../tour/numbers.hpp"
 #include "fields.hpp"
 #include "float32_loss.hpp"
+#include <posenc/interop/presets.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -170,6 +171,18 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   for (const posenc::LayerRotary& layer : model.layers) {
     text += cat('\n', title_of(layer.layer_type), '\n', report(layer.rotary, length));
     text += line("scores times", cat(std::setprecision(6), softmax_scale(model, layer.layer_type)));
+  }
+  return text;
+}
+
+std::string list_of_presets() {
+  std::string text;
+  for (const posenc::RotaryPreset& preset : posenc::presets::all()) {
+    text += cat(preset.name, '\n', line("checked against", preset.source));
+    for (const posenc::LayerRotary& layer : preset.model.layers) {
+      const std::string name = layer.layer_type.empty() ? "rule" : layer.layer_type;
+      text += line(name, describe(layer.rotary.rule));
+    }
   }
   return text;
 }

@@ -26,6 +26,9 @@ Index length_for(const posenc::ModelSettings& model, std::optional<Index> given)
 /// All that is known of a model, line by line.
 std::string report(const posenc::ModelSettings& model, Index length);
 
+/// The presets: their rules, and what they were checked against.
+std::string list_of_presets();
+
 /// What differs between two models, member by member; empty where all members are equal.
 std::string comparison(const posenc::ModelSettings& a, const posenc::ModelSettings& b,
                        Index length);

@@ -2,13 +2,15 @@
 #include "fields.hpp"
 
 #include "../tour/numbers.hpp"
+#include <posenc/frequency/rule_description.hpp>
 
 #include <cstddef>
 #include <cstdlib>
 #include <iomanip>
 #include <optional>
 #include <tuple>
-#include <utility>
+#include <type_traits>
+#include <variant>
 
 namespace inspect {
 
@@ -19,28 +21,13 @@ using posenc::Index;
 /// References to all members of a struct, which must have N of them.
 template <std::size_t N, class T>
 auto members(const T& t) {
-  if constexpr (N == 2) {
-    const auto& [a, b] = t;
-    return std::tie(a, b);
-  } else if constexpr (N == 3) {
-    const auto& [a, b, c] = t;
-    return std::tie(a, b, c);
-  } else if constexpr (N == 4) {
-    const auto& [a, b, c, d] = t;
-    return std::tie(a, b, c, d);
-  } else if constexpr (N == 6) {
+  if constexpr (N == 6) {
     const auto& [a, b, c, d, e, f] = t;
     return std::tie(a, b, c, d, e, f);
-  } else if constexpr (N == 8) {
-    const auto& [a, b, c, d, e, f, g, h] = t;
-    return std::tie(a, b, c, d, e, f, g, h);
-  } else if constexpr (N == 9) {
+  } else {
+    static_assert(N == 9, "a case for a struct of this size is missing");
     const auto& [a, b, c, d, e, f, g, h, i] = t;
     return std::tie(a, b, c, d, e, f, g, h, i);
-  } else {
-    static_assert(N == 11, "a case for a struct of this size is missing");
-    const auto& [a, b, c, d, e, f, g, h, i, j, k] = t;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   }
 }
 
@@ -115,57 +102,6 @@ std::vector<Field> named(const T& t, const Names*... names) {
       members<sizeof...(Names)>(t));
 }
 
-// Rules.
-
-using Named = std::pair<const char*, std::vector<Field>>;
-
-Named parts(const std::monostate&) { return {"none", {}}; }
-Named parts(const posenc::Unscaled& r) { return {"Unscaled", named(r, "rotary_dim", "base")}; }
-Named parts(const posenc::LinearScaling& r) {
-  return {"LinearScaling", named(r, "rotary_dim", "base", "factor")};
-}
-Named parts(const posenc::AlphaNtkScaling& r) {
-  return {"AlphaNtkScaling", named(r, "rotary_dim", "base", "alpha")};
-}
-Named parts(const posenc::DynamicNtkScaling& r) {
-  return {"DynamicNtkScaling", named(r, "rotary_dim", "base", "factor", "original_max_position")};
-}
-Named parts(const posenc::VllmNtkScaling& r) {
-  return {"VllmNtkScaling", named(r, "rotary_dim", "base", "factor")};
-}
-Named parts(const posenc::VllmMixedNtkScaling& r) {
-  return {"VllmMixedNtkScaling", named(r, "rotary_dim", "base", "factor", "mixed_b")};
-}
-Named parts(const posenc::YarnScaling& r) {
-  return {"YarnScaling", named(r, "rotary_dim", "base", "factor", "original_max_position",
-                               "beta_fast", "beta_slow", "truncate", "crossing", "attention_factor",
-                               "mscale", "mscale_all_dim")};
-}
-Named parts(const posenc::DynamicYarnScaling& r) {
-  return {"DynamicYarnScaling",
-          named(r, "rotary_dim", "base", "original_max_position", "finetuned_max_position",
-                "beta_fast", "beta_slow", "truncate", "crossing")};
-}
-Named parts(const posenc::LongRopeScaling& r) {
-  return {"LongRopeScaling",
-          named(r, "rotary_dim", "base", "short_factor", "long_factor", "original_max_position",
-                "factor", "attention_factor", "short_mscale", "long_mscale")};
-}
-Named parts(const posenc::Llama3Scaling& r) {
-  return {"Llama3Scaling", named(r, "rotary_dim", "base", "factor", "low_freq_factor",
-                                 "high_freq_factor", "original_max_position")};
-}
-Named parts(const posenc::ProportionalScaling& r) {
-  return {"ProportionalScaling", named(r, "head_dim", "base", "partial_rotary_factor", "factor")};
-}
-Named parts(const posenc::DivisorScaling& r) {
-  return {"DivisorScaling", named(r, "rotary_dim", "base", "divisors", "attention_factor")};
-}
-
-Named parts(const posenc::RotaryRule& rule) {
-  return std::visit([](const auto& r) { return parts(r); }, rule);
-}
-
 }  // namespace
 
 std::string shown(const Field& field) {
@@ -197,9 +133,31 @@ std::string difference(const Field& first, const Field& second) {
   return shown(a) + "  |  " + shown(b) + place;
 }
 
-std::string name_of(const posenc::RotaryRule& rule) { return parts(rule).first; }
+std::string name_of(const posenc::RotaryRule& rule) {
+  return std::visit(
+      []<class Rule>(const Rule&) -> std::string {
+        if constexpr (std::is_same_v<Rule, std::monostate>) {
+          return "none";
+        } else {
+          return posenc::RuleDescription<Rule>::name;
+        }
+      },
+      rule);
+}
 
-std::vector<Field> fields(const posenc::RotaryRule& rule) { return parts(rule).second; }
+std::vector<Field> fields(const posenc::RotaryRule& rule) {
+  std::vector<Field> all;
+  std::visit(
+      [&all]<class Rule>(const Rule& r) {
+        if constexpr (!std::is_same_v<Rule, std::monostate>) {
+          for_each_field(r, [&all](const char* name, const auto& value) {
+            all.push_back(field(name, value));
+          });
+        }
+      },
+      rule);
+  return all;
+}
 
 std::vector<Field> fields(const posenc::RotarySettings& settings) {
   return named(settings, "rule", "pairing", "head_dim", "rotary_offset", "axes of positions",

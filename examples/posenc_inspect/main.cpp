@@ -22,6 +22,7 @@
 namespace {
 
 constexpr auto usage = R"(posenc_inspect FILE [--compare OTHER] [options]
+posenc_inspect --presets
 
 What a model's file says of its rotary encoding and of its scores.
 
@@ -31,6 +32,7 @@ standard input.
   --length N         the length of the sequence, for rules that depend on it
   --pairing KIND     interleaved or half, for models that posenc does not know
   --picture FOLDER   draw the wavelengths with gnuplot into FOLDER
+  --presets          list the models whose settings posenc has, and what they were checked against
   --help             this text
 
 The exit status is 0; 1 if a file cannot be read; 2 if the command line makes no sense; 3 if
@@ -39,7 +41,7 @@ The exit status is 0; 1 if a file cannot be read; 2 if the command line makes no
 
 struct Options {
   std::string file, other, pictures;
-  bool help = false;
+  bool help = false, presets = false;
   std::optional<posenc::Index> length;
   std::optional<posenc::PairingKind> pairing;
 };
@@ -65,6 +67,10 @@ Options parse(const std::vector<std::string>& arguments) {
     const std::string& argument = arguments[i];
     if (argument == "--help" || argument == "-h") {
       options.help = true;
+      return options;
+    }
+    if (argument == "--presets") {
+      options.presets = true;
       return options;
     }
     if (argument == "-" || argument.rfind('-', 0) != 0) {
@@ -191,6 +197,10 @@ int main(int argc, char** argv) {
     const Options options = parse({argv + 1, argv + argc});
     if (options.help) {
       std::cout << usage;
+      return EXIT_SUCCESS;
+    }
+    if (options.presets) {
+      std::cout << inspect::list_of_presets();
       return EXIT_SUCCESS;
     }
     std::clog << posenc::build_info() << '\n';

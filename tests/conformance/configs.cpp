@@ -4,8 +4,10 @@
 // environment or else of the build, or "configs" beside POSENC_CONFORMANCE_DIR of the environment.
 // A file is right, or refused by a message that names a key of it or its type, but never misread.
 #include "support/catch.hpp"
+#include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/hf_config.hpp>
 
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -70,42 +72,32 @@ void check_number(const std::string& key, double found, const Json& expected) {
 /// One key of a rule; the rule does not have it where nothing is found.
 template <class Rule>
 std::optional<double> rule_field(const Rule& rule, const std::string& key) {
-  if constexpr (requires { rule.base; }) {
-    if (key == "base") return rule.base;
+  std::optional<double> found;
+  if constexpr (!std::is_same_v<Rule, std::monostate>) {
+    for_each_field(rule, [&]<class T>(const std::string& name, const T& field) {
+      if constexpr (std::is_arithmetic_v<T>) {
+        if (key == name) found = static_cast<double>(field);
+      } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+        if (key == name + "_count") found = static_cast<double>(field.size());
+      }
+    });
   }
-  if constexpr (requires { rule.factor; }) {
-    if (key == "factor") {
-      if constexpr (std::is_same_v<std::decay_t<decltype(rule.factor)>, double>) return rule.factor;
-    }
-  }
-  if constexpr (requires { rule.original_max_position; }) {
-    if (key == "original_max_position") return static_cast<double>(rule.original_max_position);
-  }
-  if constexpr (requires { rule.low_freq_factor; }) {
-    if (key == "low_freq_factor") return rule.low_freq_factor;
-    if (key == "high_freq_factor") return rule.high_freq_factor;
-  }
-  if constexpr (requires { rule.beta_fast; }) {
-    if (key == "beta_fast") return rule.beta_fast;
-    if (key == "beta_slow") return rule.beta_slow;
-    if (key == "truncate") return rule.truncate ? 1 : 0;
-  }
-  if constexpr (requires { rule.short_factor; }) {
-    if (key == "short_factor_count") return static_cast<double>(rule.short_factor.size());
-    if (key == "long_factor_count") return static_cast<double>(rule.long_factor.size());
-  }
-  return std::nullopt;
+  return found;
 }
 
+/// As the files call it: Llama3Scaling is "llama3".
 template <class Rule>
 std::string rule_name(const Rule&) {
-  if constexpr (std::is_same_v<Rule, posenc::Unscaled>) return "default";
-  if constexpr (std::is_same_v<Rule, posenc::LinearScaling>) return "linear";
-  if constexpr (std::is_same_v<Rule, posenc::YarnScaling>) return "yarn";
-  if constexpr (std::is_same_v<Rule, posenc::Llama3Scaling>) return "llama3";
-  if constexpr (std::is_same_v<Rule, posenc::LongRopeScaling>) return "longrope";
-  if constexpr (std::is_same_v<Rule, posenc::ProportionalScaling>) return "proportional";
-  return "of another name";
+  if constexpr (std::is_same_v<Rule, std::monostate>) {
+    return "none";
+  } else if constexpr (std::is_same_v<Rule, posenc::Unscaled>) {
+    return "default";
+  } else {
+    std::string name = posenc::RuleDescription<Rule>::name;
+    name.erase(name.rfind("Scaling"));
+    for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
+    return name;
+  }
 }
 
 /// The axis of each pair; empty where all pairs read the same.

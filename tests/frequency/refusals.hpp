@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <limits>
 #include <string>
@@ -34,7 +35,8 @@ void refuse(Rule rule, Field Rule::*field, Field value, const std::string& messa
 
 /// The two fields that all rules share. Messages begin with the rule's name.
 template <class Rule>
-void check_shared_fields(const Rule& rule, const std::string& name, posenc::Index smallest) {
+void check_shared_fields(const Rule& rule, posenc::Index smallest) {
+  const std::string name = posenc::RuleDescription<Rule>::name;
   const std::string dim =
       name + ": rotary_dim must be even and at least " + std::to_string(smallest) + " but is ";
   refuse(rule, &Rule::rotary_dim, posenc::Index{0}, dim + "0");
@@ -61,14 +63,16 @@ void check_at_least_1(const Rule& rule, double Rule::*field, const std::string& 
 }
 
 template <class Rule>
-void check_factor(const Rule& rule, const std::string& name) {
+void check_factor(const Rule& rule) {
+  const std::string name = posenc::RuleDescription<Rule>::name;
   check_at_least_1(rule, &Rule::factor,
                    name + ": factor must be given, finite and at least 1, but is ");
   refuse(rule, &Rule::factor, 1e101, name + ": factor must not exceed 1e100 but is 1e+101");
 }
 
 template <class Rule>
-void check_length(const Rule& rule, const std::string& name) {
+void check_length(const Rule& rule) {
+  const std::string name = posenc::RuleDescription<Rule>::name;
   const std::string length = name + ": original_max_position must be given and positive but is ";
   refuse(rule, &Rule::original_max_position, posenc::Index{0}, length + "0");
   refuse(rule, &Rule::original_max_position, posenc::Index{-1}, length + "-1");

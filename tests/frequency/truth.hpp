@@ -2,19 +2,7 @@
 #pragma once
 
 #include "support/mpfr.hpp"
-#include <posenc/frequency/divisors.hpp>
-#include <posenc/frequency/dynamic_ntk.hpp>
-#include <posenc/frequency/dynamic_yarn.hpp>
-#include <posenc/frequency/linear.hpp>
-#include <posenc/frequency/llama3.hpp>
-#include <posenc/frequency/longrope.hpp>
-#include <posenc/frequency/ntk.hpp>
-#include <posenc/frequency/ntk_by_parts.hpp>
-#include <posenc/frequency/proportional.hpp>
-#include <posenc/frequency/two_ramp_ntk.hpp>
-#include <posenc/frequency/unscaled.hpp>
-#include <posenc/frequency/vllm_ntk.hpp>
-#include <posenc/frequency/yarn.hpp>
+#include <posenc/frequency/rotary_rule.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -67,13 +55,6 @@ inline InvFreq inv_freq(const posenc::DynamicNtkScaling& rule, Index length) {
 
 inline InvFreq inv_freq(const posenc::AlphaNtkScaling& rule) {
   return ntk(rule.base, rule.rotary_dim, rule.alpha);
-}
-
-inline InvFreq inv_freq(const posenc::PaperDynamicNtkScaling& rule, Index length) {
-  const Index longest = std::max(length, rule.original_max_position);
-  return ntk(
-      rule.base, rule.rotary_dim,
-      Mpfr(static_cast<double>(longest)) / Mpfr(static_cast<double>(rule.original_max_position)));
 }
 
 inline InvFreq inv_freq(const posenc::VllmNtkScaling& rule) {

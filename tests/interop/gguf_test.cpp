@@ -74,10 +74,11 @@ TEST_CASE("the architecture tells the pairing", "[interop][gguf]") {
 }
 
 TEST_CASE("plain files equal the presets", "[interop][gguf]") {
-  CHECK(difference_of_rotary(read(model("llama", 128, 500000)), presets::llama3_8b()) == "");
-  CHECK(difference_of_rotary(read(model("qwen2", 128, 1000000)), presets::qwen2_5_7b()) == "");
+  CHECK(difference_of_rotary(read(model("llama", 128, 500000)), presets::model("llama3_8b")) == "");
+  CHECK(difference_of_rotary(read(model("qwen2", 128, 1000000)), presets::model("qwen2_5_7b")) ==
+        "");
   auto neox = model("gptneox", 96, 10000).integer("gptneox.rope.dimension_count", 24);
-  CHECK(difference_of_rotary(read(neox), presets::gpt_neox_20b()) == "");
+  CHECK(difference_of_rotary(read(neox), presets::model("gpt_neox_20b")) == "");
   auto linear = model("llama", 128, 10000)
                     .text("llama.rope.scaling.type", "linear")
                     .real("llama.rope.scaling.factor", 4);
@@ -96,9 +97,9 @@ TEST_CASE("plain files equal the presets", "[interop][gguf]") {
 }
 
 TEST_CASE("Llama 3's scaling is in a tensor", "[interop][gguf]") {
-  const auto preset = rotary(presets::llama3_1_8b());
+  const auto preset = rotary(presets::model("llama3_1_8b"));
   const auto expected = frequencies(preset).inv_freq();
-  const auto plain = frequencies(rotary(presets::llama3_8b())).inv_freq();
+  const auto plain = frequencies(rotary(presets::model("llama3_8b"))).inv_freq();
   std::vector<float> divisors;
   for (std::size_t i = 0; i < plain.size(); ++i) {
     divisors.push_back(static_cast<float>(plain[i] / expected[i]));
@@ -159,7 +160,7 @@ TEST_CASE("gpt-oss keeps its ramp's fractions", "[interop][gguf]") {
   writer.text("gpt-oss.rope.scaling.type", "yarn")
       .real("gpt-oss.rope.scaling.factor", 32)
       .integer("gpt-oss.rope.scaling.original_context_length", 4096);
-  CHECK(difference(rotary(read(writer)), rotary(presets::gpt_oss())) == "");
+  CHECK(difference(rotary(read(writer)), rotary(presets::model("gpt_oss"))) == "");
 }
 
 TEST_CASE("DeepSeek's log multiplier is a tenth of mscale_all_dim", "[interop][gguf]") {
@@ -168,14 +169,14 @@ TEST_CASE("DeepSeek's log multiplier is a tenth of mscale_all_dim", "[interop][g
   const auto f2 = frequencies(rotary(v2));
   CHECK(f2.attention_factor() == 1);
   CHECK(relative(f2.softmax_scale_multiplier(),
-                 rope(presets::deepseek_v2()).softmax_scale_multiplier()) < 1e-7);
+                 rope(presets::model("deepseek_v2")).softmax_scale_multiplier()) < 1e-7);
   CHECK(rotary(v2).rotary_offset == 128);
   CHECK(f2.exact_inv_freq().size() == 32);
 
   const auto v3 = read(yarn("deepseek2").real("deepseek2.rope.scaling.yarn_log_multiplier", 0.1F));
   CHECK(relative(frequencies(rotary(v3)).softmax_scale_multiplier(), 1.8739) < 1e-4);
   CHECK(frequencies(rotary(v3)).inv_freq() ==
-        frequencies(rotary(presets::deepseek_v3())).inv_freq());
+        frequencies(rotary(presets::model("deepseek_v3"))).inv_freq());
 
   // The absorbed form has wide keys and tells the head's own width apart.
   auto absorbed = yarn("deepseek2");
@@ -196,7 +197,7 @@ TEST_CASE("local layers have a rope of their own", "[interop][gguf]") {
   writer.integer("gemma3.attention.sliding_window", 1024)
       .text("gemma3.rope.scaling.type", "linear")
       .real("gemma3.rope.scaling.factor", 8);
-  const auto gemma = read(writer), preset = presets::gemma3_4b();
+  const auto gemma = read(writer), preset = presets::model("gemma3_4b");
   for (const char* type : {"full_attention", "sliding_attention"}) {
     CHECK(difference(rotary(gemma, type), rotary(preset, type)) == "");
   }
@@ -235,8 +236,8 @@ TEST_CASE("sections make axes", "[interop][gguf]") {
     return model(architecture, 128, 1000000)
         .array(architecture + ".rope.dimension_sections", GgufWriter::Int32, list);
   };
-  CHECK(difference_of_rotary(read(sections("qwen2vl", {16, 24, 24, 0})), presets::qwen2_vl_7b()) ==
-        "");
+  CHECK(difference_of_rotary(read(sections("qwen2vl", {16, 24, 24, 0})),
+                             presets::model("qwen2_vl_2b")) == "");
   CHECK(rotary(read(sections("qwen3vl", {24, 20, 20, 0}))).axes ==
         posenc::mrope_interleaved({24, 20, 20}, posenc::MropeTail::Fourth));
   CHECK(rotary(read(sections("glm4", {16, 24, 24, 0}))).pairing == PairingKind::HalfRotate);

@@ -52,14 +52,14 @@ TEST_CASE("the whole softmax scale is the model's own, or the head's", "[interop
   CHECK(scale_of(config("granite")) == 1);
   CHECK(scale_of(config("granitemoe")) == 1);
   CHECK(scale_of(config("granite", {{"attention_multiplier", 0.0078125}})) == 0.0078125);
-  CHECK(softmax_scale(presets::deepseek_v3()) == Approx(0.1352337788608801).epsilon(1e-12));
-  CHECK(softmax_scale(presets::gemma2_27b()) == 1 / 12.0);
+  CHECK(softmax_scale(presets::model("deepseek_v3")) == Approx(0.1352337788608801).epsilon(1e-12));
+  CHECK(softmax_scale(presets::model("gemma2_27b")) == 1 / 12.0);
   refuse(config("granite", {{"attention_multiplier", 0}}),
          "'attention_multiplier' in the configuration must be positive");
 }
 
 TEST_CASE("the softmax scale of one type of layer", "[interop]") {
-  const auto gemma = presets::gemma3_4b();
+  const auto gemma = presets::model("gemma3_4b");
   CHECK(softmax_scale(gemma, "sliding_attention") == 0.0625);
   auto wide = gemma;
   wide.softmax_scale.reset();
@@ -137,7 +137,7 @@ TEST_CASE("Ministral 3's temperature is carried, and 0 is none", "[interop]") {
 
 TEST_CASE("scores that cannot be right are refused", "[interop]") {
   const auto refuse_model = [](const auto& change, const std::string& message) {
-    auto model = presets::llama3_8b();
+    auto model = presets::model("llama3_8b");
     CHECK_NOTHROW(validate(model));
     change(model);
     CHECK_THROWS_MATCHES(validate(model), ConfigError,

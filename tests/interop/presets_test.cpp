@@ -68,8 +68,8 @@ const std::map<std::string, std::string>& published() {
       {"qwen2_5_7b", R"({"model_type": "qwen2", "hidden_size": 3584, "num_attention_heads": 28,
                          "max_position_embeddings": 131072, "rope_theta": 1000000.0})"},
       {"qwen2_5_7b_yarn", "qwen2.5-7b-yarn"},
-      {"qwen2_vl_7b", "qwen2-vl-7b"},
-      {"qwen3_vl_8b", "qwen3-vl-8b"},
+      {"qwen2_vl_2b", "qwen2-vl-2b"},
+      {"qwen3_vl_2b", "qwen3-vl-2b"},
       {"deepseek_v2", R"({"model_type": "deepseek_v2", "hidden_size": 2048,
                           "num_attention_heads": 16, "qk_nope_head_dim": 128,
                           "qk_rope_head_dim": 64, "v_head_dim": 128,
@@ -118,10 +118,20 @@ TEST_CASE("a preset is what the reader makes of the model's configuration", "[in
     const auto model = read_hf_config(given.front() == '{' ? given : sample(given));
     CHECK(difference(model, preset.model) == "");
     CHECK_NOTHROW(validate(preset.model));
-    CHECK(preset.status != posenc::PresetStatus::Memory);
     CHECK(std::string(preset.source) != "");
   }
   CHECK(presets::all().size() == published().size());
+}
+
+TEST_CASE("a preset is found by its name", "[interop]") {
+  for (const posenc::RotaryPreset& preset : presets::all()) {
+    CHECK(&presets::model(preset.name) == &preset.model);
+  }
+  CHECK_THROWS_AS(presets::model(""), posenc::ConfigError);
+  CHECK_THROWS_WITH(
+      presets::model("llama3"),
+      Catch::Matchers::StartsWith(
+          "posenc::presets::model: no preset is called 'llama3'; there are gptj_6b, "));
 }
 
 TEST_CASE("Gemma 4's sizes are those of its files", "[interop]") {

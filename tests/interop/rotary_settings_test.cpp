@@ -63,11 +63,12 @@ TEST_CASE("settings make the rope that they describe", "[interop]") {
 }
 
 TEST_CASE("settings on several axes and in halves keep their form", "[interop]") {
-  CHECK(rope(presets::qwen2_vl_7b()).axis_count() == 3);
-  CHECK(rope(presets::chatglm_6b()).axis_count() == 2);
-  CHECK(rope(presets::chatglm_6b()).rotary_dim() == 128);
-  CHECK(rope(presets::deepseek_v3()).rotary_offset() == 128);
-  CHECK(rope(presets::deepseek_v3()).softmax_scale_multiplier() == Approx(1.8739).epsilon(1e-4));
+  CHECK(rope(presets::model("qwen2_vl_2b")).axis_count() == 3);
+  CHECK(rope(presets::model("chatglm_6b")).axis_count() == 2);
+  CHECK(rope(presets::model("chatglm_6b")).rotary_dim() == 128);
+  CHECK(rope(presets::model("deepseek_v3")).rotary_offset() == 128);
+  CHECK(rope(presets::model("deepseek_v3")).softmax_scale_multiplier() ==
+        Approx(1.8739).epsilon(1e-4));
 }
 
 TEST_CASE("rules that depend on the length ask for it", "[interop]") {
@@ -131,7 +132,7 @@ TEST_CASE("settings that cannot be right are refused", "[interop]") {
 }
 
 TEST_CASE("a model tells the settings of a layer", "[interop]") {
-  const ModelSettings gemma = presets::gemma3_4b();
+  const ModelSettings gemma = presets::model("gemma3_4b");
   CHECK(rotary_of_layer(gemma, 0) == &rotary(gemma, "sliding_attention"));
   CHECK(rotary_of_layer(gemma, 5) == &rotary(gemma, "full_attention"));
   CHECK_THROWS_MATCHES(rotary(gemma), ConfigError,
@@ -147,7 +148,7 @@ TEST_CASE("a model tells the settings of a layer", "[interop]") {
               "of layer 34"));
   CHECK_THROWS_AS(rotary_of_layer(gemma, -1), ConfigError);
 
-  ModelSettings some = presets::llama3_8b();
+  ModelSettings some = presets::model("llama3_8b");
   some.layers_without_rotary = {3, 7};
   CHECK(rotary_of_layer(some, 3) == nullptr);
   CHECK(rotary_of_layer(some, 4) == &rotary(some));

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
-#include <utility>
 
 #define POSENC_DETAIL_ADDITIVE_RULE                                                            \
   "posenc: additive encodings take (x, positions), x an EmbeddingsView (from bsd(tensor) and " \

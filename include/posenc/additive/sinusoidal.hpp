@@ -15,8 +15,6 @@
 #include <cmath>
 #include <concepts>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 

@@ -8,9 +8,7 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <concepts>
 #include <type_traits>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 

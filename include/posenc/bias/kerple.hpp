@@ -12,7 +12,6 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>

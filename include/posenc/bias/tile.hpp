@@ -6,7 +6,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
-#include <utility>
 #include <vector>
 
 POSENC_BEGIN
@@ -15,6 +15,19 @@ struct DivisorScaling {
   double base = 0;                    ///< required
   std::vector<double> divisors = {};  ///< required; rotary_dim / 2, positive
   double attention_factor = 1;        ///< the multiplier of cos and sin
+};
+
+template <>
+struct RuleDescription<DivisorScaling> {
+  static constexpr auto name = "DivisorScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = DivisorScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("divisors", &R::divisors);
+    f("attention_factor", &R::attention_factor);
+  }
 };
 
 namespace detail {
@@ -48,7 +61,7 @@ inline std::vector<DoubleDouble> divided_power_law(double base, Index dim,
 /// w_i' = w_i / divisor_i, divisors taken as exact. Divisors of 1 give the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const DivisorScaling& rule) {
-  constexpr auto name = "DivisorScaling";
+  constexpr auto name = RuleDescription<DivisorScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_divisors(name, "divisors", rule.rotary_dim, rule.divisors);

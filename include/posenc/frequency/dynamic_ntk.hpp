@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/ntk.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <algorithm>
 #include <type_traits>
@@ -10,28 +11,33 @@
 POSENC_STABLE_BEGIN
 
 /// Dynamic NTK as Hugging Face defines it: the base grows once the sequence is longer than the
-/// trained length, and faster than the length does.
+/// trained length, and faster than the length does. Factor 1 is dynamic NTK as the YaRN paper has it
+/// (arXiv 2309.00071, section 3.3): NtkScaling by length / trained length.
 struct DynamicNtkScaling {
   Index rotary_dim = 0;             ///< required; even, >= 4
   double base = 0;                  ///< required
-  double factor = 0;                ///< required, >= 1
+  double factor = 0;                ///< required, >= 1; 1 in the YaRN paper
   Index original_max_position = 0;  ///< required; Hugging Face takes max_position_embeddings
 };
 
-/// Dynamic NTK as the YaRN paper has it (arXiv 2309.00071, section 3.3): NtkScaling by length /
-/// trained length.
-struct PaperDynamicNtkScaling {
-  Index rotary_dim = 0;             ///< required; even, >= 4
-  double base = 0;                  ///< required
-  Index original_max_position = 0;  ///< required; the trained length
-};
-
 static_assert(std::is_trivially_copyable_v<DynamicNtkScaling>);
-static_assert(std::is_trivially_copyable_v<PaperDynamicNtkScaling>);
 
 POSENC_STABLE_END
 
 POSENC_BEGIN
+
+template <>
+struct RuleDescription<DynamicNtkScaling> {
+  static constexpr auto name = "DynamicNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = DynamicNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+    f("original_max_position", &R::original_max_position);
+  }
+};
 
 /// As NtkScaling with factor * max(length, L) / L - (factor - 1) in place of the factor, L =
 /// original_max_position; up to L these are the bits of Unscaled. A function of the length that
@@ -39,7 +45,7 @@ POSENC_BEGIN
 /// rotation.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
-  constexpr auto name = "DynamicNtkScaling";
+  constexpr auto name = RuleDescription<DynamicNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
@@ -50,22 +56,6 @@ inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
   // factor * l / L - (factor - 1), written so that excess 0 gives exactly 1.
   const detail::Wide scale = detail::Wide(rule.factor) * excess / original + 1.0;
   return Frequencies(detail::rounded(detail::ntk_power_law(rule.base, scale, rule.rotary_dim)));
-}
-
-/// As NtkScaling with max(length, L) / L in place of the factor, which is DynamicNtkScaling with
-/// factor 1, bit for bit.
-///   Throws: ConfigError; PositionError for a negative length.
-inline Frequencies frequencies(const PaperDynamicNtkScaling& rule, Index length) {
-  constexpr auto name = "PaperDynamicNtkScaling";
-  detail::check_rotary_dim(name, rule.rotary_dim, 4);
-  detail::check_base(name, rule.base);
-  detail::check_original_max_position(name, rule.original_max_position);
-  detail::check_length(name, length);
-  return frequencies(DynamicNtkScaling{.rotary_dim = rule.rotary_dim,
-                                       .base = rule.base,
-                                       .factor = 1,
-                                       .original_max_position = rule.original_max_position},
-                     length);
 }
 
 POSENC_END

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 #include <posenc/frequency/yarn.hpp>
 
 #include <algorithm>
@@ -30,13 +31,30 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<DynamicYarnScaling> {
+  static constexpr auto name = "DynamicYarnScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = DynamicYarnScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("original_max_position", &R::original_max_position);
+    f("finetuned_max_position", &R::finetuned_max_position);
+    f("beta_fast", &R::beta_fast);
+    f("beta_slow", &R::beta_slow);
+    f("truncate", &R::truncate);
+    f("crossing", &R::crossing);
+  }
+};
+
 /// YarnScaling with factor max(length, M or L) / L; its attention factor follows. Up to L, if not
 /// finetuned, these are the bits of Unscaled.
 ///   Throws:  ConfigError; PositionError for a negative length.
 ///   Source:  the YaRN repository, whose finetuned form takes length / M beyond M: there the factor
 ///            drops back to 1, here it goes on growing.
 inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
-  constexpr auto name = "DynamicYarnScaling";
+  constexpr auto name = RuleDescription<DynamicYarnScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_original_max_position(name, rule.original_max_position);

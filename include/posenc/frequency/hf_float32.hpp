@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/dynamic_ntk.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/linear.hpp>

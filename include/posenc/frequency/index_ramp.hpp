@@ -4,7 +4,6 @@
 #include <posenc/frequency/frequencies.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 POSENC_STABLE_BEGIN

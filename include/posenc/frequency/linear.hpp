@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <type_traits>
 
@@ -20,12 +21,25 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<LinearScaling> {
+  static constexpr auto name = "LinearScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = LinearScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+  }
+};
+
 /// w_i' = w_i / factor. Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const LinearScaling& rule) {
-  detail::check_rotary_dim("LinearScaling", rule.rotary_dim);
-  detail::check_base("LinearScaling", rule.base);
-  detail::check_scaling_factor("LinearScaling", rule.factor);
+  constexpr auto name = RuleDescription<LinearScaling>::name;
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
   const auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   return Frequencies(detail::rounded(detail::divided(inv_freq, rule.factor)));
 }

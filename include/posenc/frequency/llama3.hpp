@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/rotation_ramp.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <cmath>
 #include <type_traits>
@@ -26,12 +27,27 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<Llama3Scaling> {
+  static constexpr auto name = "Llama3Scaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = Llama3Scaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+    f("low_freq_factor", &R::low_freq_factor);
+    f("high_freq_factor", &R::high_freq_factor);
+    f("original_max_position", &R::original_max_position);
+  }
+};
+
 /// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high - low), 0,
 /// 1), n_i = L w_i / (2 pi) rotations in the trained length: the three branches of Meta's code in
 /// one form. Where high == low, gamma_i = 1 for n_i >= low. Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const Llama3Scaling& rule) {
-  constexpr auto name = "Llama3Scaling";
+  constexpr auto name = RuleDescription<Llama3Scaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);

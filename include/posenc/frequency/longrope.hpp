@@ -3,9 +3,9 @@
 
 #include <posenc/frequency/divisors.hpp>
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <optional>
-#include <utility>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -36,10 +36,28 @@ struct LongRopeScaling {
   std::optional<double> long_mscale = std::nullopt;       ///< and with it that of the long one
 };
 
+template <>
+struct RuleDescription<LongRopeScaling> {
+  static constexpr auto name = "LongRopeScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = LongRopeScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("short_factor", &R::short_factor);
+    f("long_factor", &R::long_factor);
+    f("original_max_position", &R::original_max_position);
+    f("factor", &R::factor);
+    f("attention_factor", &R::attention_factor);
+    f("short_mscale", &R::short_mscale);
+    f("long_mscale", &R::long_mscale);
+  }
+};
+
 namespace detail {
 
 inline void check_longrope_magnitude(const LongRopeScaling& rule) {
-  constexpr auto name = "LongRopeScaling";
+  constexpr auto name = RuleDescription<LongRopeScaling>::name;
   if (rule.short_mscale.has_value() != rule.long_mscale.has_value()) {
     fail<ConfigError>(name, "short_mscale and long_mscale must be given together, but ",
                       rule.short_mscale ? "long_mscale" : "short_mscale", " is missing");
@@ -60,7 +78,7 @@ inline void check_longrope_magnitude(const LongRopeScaling& rule) {
 }
 
 inline LongRopeRegime longrope_regime(const LongRopeScaling& rule, Index length) {
-  check_length("LongRopeScaling", length);
+  check_length(RuleDescription<LongRopeScaling>::name, length);
   return length > rule.original_max_position ? LongRopeRegime::Long : LongRopeRegime::Short;
 }
 
@@ -76,7 +94,7 @@ inline double longrope_magnitude(double factor, Index length) {
 /// w_i' = w_i / divisor_i of one regime, chosen once and for all, as vLLM does.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
-  constexpr auto name = "LongRopeScaling";
+  constexpr auto name = RuleDescription<LongRopeScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_divisors(name, "short_factor", rule.rotary_dim, rule.short_factor);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <type_traits>
-#include <utility>
 
 POSENC_STABLE_BEGIN
 
@@ -16,9 +16,9 @@ struct NtkScaling {
   double factor = 0;     ///< required, >= 1; lucidrains' theta_rescale_factor
 };
 
-/// The same under the name that Hunyuan's files have for it, {"type": "dynamic", "alpha": 1000}:
-/// nothing in it depends on the length. vLLM's "dynamic" is this as well, with alpha = s^2 - s + 1
-/// for factor s.
+/// NtkScaling with factor = alpha, bit for bit, for those who look for "alpha": Hunyuan's files say
+/// {"type": "dynamic", "alpha": 1000}, where nothing depends on the length. vLLM's "dynamic" is this as
+/// well, with alpha = s^2 - s + 1 for factor s.
 struct AlphaNtkScaling {
   Index rotary_dim = 0;  ///< required; even, >= 4
   double base = 0;       ///< required
@@ -31,6 +31,30 @@ static_assert(std::is_trivially_copyable_v<AlphaNtkScaling>);
 POSENC_STABLE_END
 
 POSENC_BEGIN
+
+template <>
+struct RuleDescription<NtkScaling> {
+  static constexpr auto name = "NtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = NtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+  }
+};
+
+template <>
+struct RuleDescription<AlphaNtkScaling> {
+  static constexpr auto name = "AlphaNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = AlphaNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("alpha", &R::alpha);
+  }
+};
 
 namespace detail {
 
@@ -48,9 +72,10 @@ inline std::vector<Wide> ntk_power_law(const Wide& base, const Wide& scale, Inde
 /// w_i' = w_i * factor^(-2i / (rotary_dim - 2)). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const NtkScaling& rule) {
-  detail::check_rotary_dim("NtkScaling", rule.rotary_dim, 4);
-  detail::check_base("NtkScaling", rule.base);
-  detail::check_scaling_factor("NtkScaling", rule.factor);
+  constexpr auto name = RuleDescription<NtkScaling>::name;
+  detail::check_rotary_dim(name, rule.rotary_dim, 4);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.factor);
   return Frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim)));
 }
@@ -58,9 +83,10 @@ inline Frequencies frequencies(const NtkScaling& rule) {
 /// NtkScaling with factor = alpha, bit for bit.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const AlphaNtkScaling& rule) {
-  detail::check_rotary_dim("AlphaNtkScaling", rule.rotary_dim, 4);
-  detail::check_base("AlphaNtkScaling", rule.base);
-  detail::check_scaling_factor("AlphaNtkScaling", rule.alpha, "alpha");
+  constexpr auto name = RuleDescription<AlphaNtkScaling>::name;
+  detail::check_rotary_dim(name, rule.rotary_dim, 4);
+  detail::check_base(name, rule.base);
+  detail::check_scaling_factor(name, rule.alpha, "alpha");
   return Frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.alpha, rule.rotary_dim)));
 }

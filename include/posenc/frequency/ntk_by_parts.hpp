@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/rotation_ramp.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <cmath>
 #include <type_traits>
@@ -26,11 +27,26 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<NtkByPartsScaling> {
+  static constexpr auto name = "NtkByPartsScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = NtkByPartsScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+    f("original_max_position", &R::original_max_position);
+    f("alpha", &R::alpha);
+    f("beta", &R::beta);
+  }
+};
+
 /// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - alpha) / (beta - alpha),
 /// 0, 1), n_i = L w_i / (2 pi). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const NtkByPartsScaling& rule) {
-  constexpr auto name = "NtkByPartsScaling";
+  constexpr auto name = RuleDescription<NtkByPartsScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <cmath>
 #include <type_traits>
@@ -24,11 +25,24 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<ProportionalScaling> {
+  static constexpr auto name = "ProportionalScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = ProportionalScaling;
+    f("head_dim", &R::head_dim);
+    f("base", &R::base);
+    f("partial_rotary_factor", &R::partial_rotary_factor);
+    f("factor", &R::factor);
+  }
+};
+
 /// w_i = base^(-2i / head_dim) / factor for i < floor(partial_rotary_factor * head_dim / 2), and 0
 /// for the rest.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const ProportionalScaling& rule) {
-  constexpr auto name = "ProportionalScaling";
+  constexpr auto name = RuleDescription<ProportionalScaling>::name;
   detail::check_rotary_dim(name, rule.head_dim, 2, "head_dim");
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);

@@ -3,7 +3,6 @@
 
 #include <posenc/frequency/frequencies.hpp>
 
-#include <algorithm>
 #include <vector>
 
 POSENC_BEGIN

@@ -4,6 +4,7 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/index_ramp.hpp>
 #include <posenc/frequency/ntk.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <type_traits>
 
@@ -24,12 +25,25 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<TwoRampNtkScaling> {
+  static constexpr auto name = "TwoRampNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = TwoRampNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+    f("original_max_position", &R::original_max_position);
+  }
+};
+
 /// Two blends over the pair index: NTK to linear between the indices of 1.25 and 0.75 rotations in
 /// L, then unscaled to that between those of 16 and 2, ends rounded outward. Factor 1 gives the
 /// bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const TwoRampNtkScaling& rule) {
-  constexpr auto name = "TwoRampNtkScaling";
+  constexpr auto name = RuleDescription<TwoRampNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <type_traits>
 
@@ -20,11 +21,23 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<Unscaled> {
+  static constexpr auto name = "Unscaled";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = Unscaled;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+  }
+};
+
 /// w_i = base^(-2i / rotary_dim).
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const Unscaled& rule) {
-  detail::check_rotary_dim("Unscaled", rule.rotary_dim);
-  detail::check_base("Unscaled", rule.base);
+  constexpr auto name = RuleDescription<Unscaled>::name;
+  detail::check_rotary_dim(name, rule.rotary_dim);
+  detail::check_base(name, rule.base);
   return Frequencies(detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2));
 }
 

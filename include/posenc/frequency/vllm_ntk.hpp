@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
-#include <cmath>
 #include <type_traits>
 
 POSENC_STABLE_BEGIN
@@ -31,10 +31,35 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<VllmNtkScaling> {
+  static constexpr auto name = "VllmNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = VllmNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+  }
+};
+
+template <>
+struct RuleDescription<VllmMixedNtkScaling> {
+  static constexpr auto name = "VllmMixedNtkScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = VllmMixedNtkScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+    f("mixed_b", &R::mixed_b);
+  }
+};
+
 /// w_i' = w_i * factor^(-2 (i + 1) / rotary_dim). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const VllmNtkScaling& rule) {
-  constexpr auto name = "VllmNtkScaling";
+  constexpr auto name = RuleDescription<VllmNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
@@ -48,7 +73,7 @@ inline Frequencies frequencies(const VllmNtkScaling& rule) {
 /// divided by factor. Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
-  constexpr auto name = "VllmMixedNtkScaling";
+  constexpr auto name = RuleDescription<VllmMixedNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);

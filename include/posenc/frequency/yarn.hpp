@@ -3,6 +3,7 @@
 
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/index_ramp.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <cmath>
 #include <optional>
@@ -39,6 +40,26 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+template <>
+struct RuleDescription<YarnScaling> {
+  static constexpr auto name = "YarnScaling";
+  template <class F>
+  static constexpr void fields(const F& f) {
+    using R = YarnScaling;
+    f("rotary_dim", &R::rotary_dim);
+    f("base", &R::base);
+    f("factor", &R::factor);
+    f("original_max_position", &R::original_max_position);
+    f("beta_fast", &R::beta_fast);
+    f("beta_slow", &R::beta_slow);
+    f("truncate", &R::truncate);
+    f("crossing", &R::crossing);
+    f("attention_factor", &R::attention_factor);
+    f("mscale", &R::mscale);
+    f("mscale_all_dim", &R::mscale_all_dim);
+  }
+};
+
 namespace detail {
 
 /// k ln(factor) / 10 + 1; 1 up to factor 1.
@@ -67,7 +88,7 @@ inline void check_betas(const char* rule, double beta_fast, double beta_slow) {
 }
 
 inline void check_mscales(const YarnScaling& rule) {
-  constexpr auto name = "YarnScaling";
+  constexpr auto name = RuleDescription<YarnScaling>::name;
   const auto check_value = [](const char* field, const std::optional<double>& value) {
     if (value && !(*value >= 0 && std::isfinite(*value))) {
       fail<ConfigError>(name, field, " must be finite and not negative but is ", *value);
@@ -109,7 +130,7 @@ inline double yarn_mscale(double factor, double k = 1) {
 /// Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const YarnScaling& rule) {
-  constexpr auto name = "YarnScaling";
+  constexpr auto name = RuleDescription<YarnScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);

@@ -75,7 +75,6 @@ class GgufCursor {
   explicit GgufCursor(Bytes& bytes) : bytes_(bytes) {}
 
   std::uint64_t at() const noexcept { return at_; }
-  std::uint64_t size() const noexcept { return bytes_.size(); }
   std::uint64_t left() const noexcept { return bytes_.size() - at_; }
 
   void move_to(std::uint64_t at, const char* what) {

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/gguf_bytes.hpp>
+#include <posenc/simd/float16.hpp>
 
 #include <bit>
 #include <cmath>
@@ -348,24 +349,13 @@ class GgufFile {
       std::vector<double> values;
       values.reserve(static_cast<std::size_t>(tensor.elements));
       for (std::uint64_t i = 0; i < tensor.elements; ++i) {
-        values.push_back(is_half ? from_half(cursor.template number<std::uint16_t>("a tensor"))
-                                 : static_cast<double>(cursor.template number<float>("a tensor")));
+        const float value =
+            is_half ? detail::half_to_float(cursor.template number<std::uint16_t>("a tensor"))
+                    : cursor.template number<float>("a tensor");
+        values.push_back(static_cast<double>(value));
       }
       tensors_.emplace(tensor.name, std::move(values));
     }
-  }
-
-  /// IEEE binary16.
-  static double from_half(std::uint16_t bits) {
-    const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-    const int exponent = bits >> 10 & 0x1f;
-    const double fraction = bits & 0x3ff;
-    if (exponent == 0x1f) {
-      return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
-                           : sign * std::numeric_limits<double>::infinity();
-    }
-    return sign *
-           (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
   }
 
   const Value* find(std::string_view key) const {

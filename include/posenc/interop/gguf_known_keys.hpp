@@ -13,13 +13,11 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys below <architecture>.rope that are read.
+/// Keys below <architecture>.rope that are read, beside those of one type of scaling.
 inline constexpr std::array gguf_rope_keys = std::to_array<std::string_view>(
     {"dimension_count", "dimension_count_swa", "dimension_sections", "freq_base", "freq_base_swa",
      "scale", "scale_linear", "scaling.type", "scaling.factor", "scaling.original_context_length",
-     "scaling.finetuned", "scaling.attn_factor", "scaling.yarn_ext_factor",
-     "scaling.yarn_attn_factor", "scaling.yarn_beta_fast", "scaling.yarn_beta_slow",
-     "scaling.yarn_log_multiplier"});
+     "scaling.finetuned", "scaling.attn_factor"});
 
 /// Keys below <architecture>.attention that are read.
 inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view>(
@@ -71,7 +69,9 @@ inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
   };
   const auto is_known = [&](std::string_view name) {
     constexpr std::string_view rope = "rope.", attention = "attention.";
-    if (begins(name, rope)) return gguf_lists(gguf_rope_keys, name.substr(rope.size()));
+    if (begins(name, rope)) {
+      return gguf_lists(gguf_rope_keys, name.substr(rope.size())) || gguf_is_type_key(name);
+    }
     if (begins(name, attention)) {
       name = name.substr(attention.size());
       return gguf_lists(gguf_attention_keys, name) ||

@@ -3,10 +3,13 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/frequency/rotary_rule.hpp>
+#include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/gguf_architectures.hpp>
 #include <posenc/interop/gguf_file.hpp>
-#include <posenc/interop/rotary_settings.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -84,6 +87,42 @@ inline Index gguf_original_length(const GgufKeys& keys) {
   return *length;
 }
 
+// What the file says of one field of a rule, by the field's type. Numbers that one type of scaling
+// alone has stand under `prefix` and the field's name; without a key, a field keeps its default.
+
+inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
+                            const std::string&, std::string_view name, Index& field) {
+  if (name == "rotary_dim") field = context.rotary_dim;
+  if (name == "original_max_position") field = gguf_original_length(keys);
+}
+inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
+                            const std::string& prefix, std::string_view name, double& field) {
+  if (name == "base") {
+    field = context.base;
+  } else if (name == "factor") {
+    field = gguf_factor(keys);
+  } else {
+    std::string key = prefix;
+    key += name;
+    field = keys.real(key).value_or(field);
+  }
+}
+/// Fields that no key tells.
+template <class T>
+void gguf_read_field(const GgufKeys&, const GgufRuleContext&, const std::string&, std::string_view,
+                     const T&) {}
+
+/// A rule whose numbers mean in the file what they mean here.
+template <class Rule>
+Rule gguf_read(const GgufKeys& keys, const GgufRuleContext& context,
+               const std::string& prefix = "rope.scaling.") {
+  Rule rule;
+  for_each_field(rule, [&](const char* name, auto& field) {
+    gguf_read_field(keys, context, prefix, name, field);
+  });
+  return rule;
+}
+
 /// Whether attn_factor is all of the multiplier of cos and sin, not a factor on top of YaRN's own.
 inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, double attn_factor,
                           double own) {
@@ -138,17 +177,11 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
 }
 
 inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context) {
-  YarnScaling rule{.rotary_dim = context.rotary_dim,
-                   .base = context.base,
-                   .factor = gguf_factor(keys),
-                   .original_max_position = gguf_original_length(keys)};
+  auto rule = gguf_read<YarnScaling>(keys, context, "rope.scaling.yarn_");
   if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
     keys.refuse("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
   }
-  rule.beta_fast = keys.real("rope.scaling.yarn_beta_fast").value_or(rule.beta_fast);
-  rule.beta_slow = keys.real("rope.scaling.yarn_beta_slow").value_or(rule.beta_slow);
   rule.truncate = context.family != GgufFamily::GptOss;
-  rule.crossing = YarnCrossing::Step;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
 }
@@ -164,12 +197,32 @@ inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, co
   return divisors;
 }
 
-/// Refuses keys of YaRN where the type is another.
-inline void gguf_refuse_yarn_keys(const GgufKeys& keys) {
-  for (const char* name :
-       {"ext_factor", "attn_factor", "beta_fast", "beta_slow", "log_multiplier"}) {
-    const std::string key = "rope.scaling.yarn_" + std::string(name);
-    if (keys.has(key)) keys.refuse(key, "has no effect, for the scaling is not of the type yarn");
+/// The values of rope.scaling.type.
+inline constexpr auto gguf_scaling_types =
+    std::to_array<std::string_view>({"none", "linear", "yarn", "longrope"});
+
+/// A key that one type of scaling alone has.
+struct GgufTypeKey {
+  std::string_view type, key;
+};
+inline constexpr auto gguf_type_keys =
+    std::to_array<GgufTypeKey>({{"yarn", "rope.scaling.yarn_ext_factor"},
+                                {"yarn", "rope.scaling.yarn_attn_factor"},
+                                {"yarn", "rope.scaling.yarn_beta_fast"},
+                                {"yarn", "rope.scaling.yarn_beta_slow"},
+                                {"yarn", "rope.scaling.yarn_log_multiplier"}});
+
+inline bool gguf_is_type_key(std::string_view key) {
+  return std::any_of(gguf_type_keys.begin(), gguf_type_keys.end(),
+                     [key](const GgufTypeKey& known) { return known.key == key; });
+}
+
+inline void gguf_refuse_keys_of_other_types(const GgufKeys& keys, std::string_view type) {
+  for (const GgufTypeKey& of_type : gguf_type_keys) {
+    if (of_type.type == type || !keys.has(of_type.key)) continue;
+    std::string why = "has no effect, for the scaling is not of the type ";
+    why += of_type.type;
+    keys.refuse(of_type.key, why);
   }
 }
 
@@ -177,7 +230,8 @@ inline void gguf_refuse_yarn_keys(const GgufKeys& keys) {
 inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
   const auto named = keys.text("rope.scaling.type");
   const std::string type = named.value_or("linear");
-  if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
+  if (std::find(gguf_scaling_types.begin(), gguf_scaling_types.end(), type) ==
+      gguf_scaling_types.end()) {
     fail<ConfigError>(GgufKeys::function, keys.full("rope.scaling.type"),
                       " has the unknown value '", type, "'");
   }
@@ -195,6 +249,7 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
                       "the type longrope needs the tensors rope_factors_long.weight and "
                       "rope_factors_short.weight");
   }
+  gguf_refuse_keys_of_other_types(keys, type);
   if (type == "yarn") {
     if (freqs || longer) {
       fail<ConfigError>(GgufKeys::function,
@@ -203,7 +258,6 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
     return gguf_yarn(keys, context);
   }
 
-  gguf_refuse_yarn_keys(keys);
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
   if (longer) {  // whatever the type: older files name none
@@ -223,8 +277,8 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
                           .divisors = *std::move(freqs),
                           .attention_factor = attention_factor};
   }
-  if (factor == 1) return Unscaled{.rotary_dim = dim, .base = context.base};
-  return LinearScaling{.rotary_dim = dim, .base = context.base, .factor = factor};
+  if (factor == 1) return gguf_read<Unscaled>(keys, context);
+  return gguf_read<LinearScaling>(keys, context);
 }
 
 }  // namespace detail

@@ -18,10 +18,8 @@
 #include <array>
 #include <concepts>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <string_view>
 
 // Which keys of a config.json may go unread. A key that nobody read and that may say something of

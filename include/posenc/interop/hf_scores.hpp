@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <optional>
-#include <string>
 #include <string_view>
 
 // What a configuration says of scores: their scale, their cap, and the temperature of queries.

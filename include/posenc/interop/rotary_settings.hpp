@@ -4,39 +4,19 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
-#include <posenc/frequency/divisors.hpp>
-#include <posenc/frequency/dynamic_ntk.hpp>
-#include <posenc/frequency/dynamic_yarn.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/hf_float32.hpp>
-#include <posenc/frequency/linear.hpp>
-#include <posenc/frequency/llama3.hpp>
-#include <posenc/frequency/longrope.hpp>
-#include <posenc/frequency/ntk.hpp>
-#include <posenc/frequency/proportional.hpp>
-#include <posenc/frequency/unscaled.hpp>
-#include <posenc/frequency/vllm_ntk.hpp>
-#include <posenc/frequency/yarn.hpp>
+#include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 
-#include <algorithm>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 POSENC_BEGIN
-
-/// A scaling rule that files of models name; monostate where none is given.
-using RotaryRule =
-    std::variant<std::monostate, Unscaled, LinearScaling, AlphaNtkScaling, DynamicNtkScaling,
-                 VllmNtkScaling, VllmMixedNtkScaling, YarnScaling, DynamicYarnScaling,
-                 LongRopeScaling, Llama3Scaling, ProportionalScaling, DivisorScaling>;
 
 /// The rotary encoding of one kind of layer, as a model's file tells it.
 struct RotarySettings {

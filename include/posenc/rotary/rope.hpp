@@ -15,7 +15,6 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <type_traits>
 #include <utility>
 
 POSENC_BEGIN

@@ -14,7 +14,6 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <type_traits>
 
 POSENC_BEGIN
 

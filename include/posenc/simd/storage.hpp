@@ -4,7 +4,6 @@
 #include <posenc/simd/pack.hpp>
 
 #include <concepts>
-#include <cstring>
 #include <limits>
 
 // Loads and stores between packs and what tensors store: the pack's own type, half, bfloat16, or

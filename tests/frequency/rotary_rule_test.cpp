@@ -94,11 +94,12 @@ TEST_CASE("the other NTK rules agree with the reference", "[rules]") {
     }
     for (const Index length : {0, 2048, 2049, 5000, 1000000}) {
       CAPTURE(length);
-      check_against(frequencies(
-                        PaperDynamicNtkScaling{
-                            .rotary_dim = dim, .base = base, .original_max_position = 2048},
-                        length),
-                    reference::dynamic_ntk_frequencies(dim, base, 1, 2048, length));
+      check_against(
+          frequencies(
+              DynamicNtkScaling{
+                  .rotary_dim = dim, .base = base, .factor = 1, .original_max_position = 2048},
+              length),
+          reference::dynamic_ntk_frequencies(dim, base, 1, 2048, length));
     }
   }
 }
@@ -203,8 +204,6 @@ TEST_CASE("factor 1 is Unscaled bit for bit under every rule", "[rules]") {
     check(longrope, trained);
     check(longrope, trained + 1);
     // Those that depend on the length alone, within the trained length.
-    check(PaperDynamicNtkScaling{.rotary_dim = dim, .base = base, .original_max_position = trained},
-          trained);
     check(DynamicYarnScaling{.rotary_dim = dim, .base = base, .original_max_position = trained},
           trained);
     // With factor 1 and within the trained length.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The row kernels of the additive encodings: each element rounded once, and no other one touched.
+#include "simd/tiers.hpp"
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
-#include "tiers.hpp"
 #include <posenc/additive/rows.hpp>
 
 #include <Eigen/Core>

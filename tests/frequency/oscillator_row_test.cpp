@@ -2,8 +2,8 @@
 // Oscillator::row on every tier: its accuracy by the stored truth, and the same bits for any part of
 // a row.
 #include "frequency/bounds.hpp"
+#include "simd/tiers.hpp"
 #include "support/guarded.hpp"
-#include "tiers.hpp"
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "reference/float16.hpp"
+#include "simd/tiers.hpp"
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
-#include "tiers.hpp"
 #include <posenc/rotary/rotate_heads.hpp>
 
 #include <Eigen/Core>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rotate_heads_case.hpp"
+#include "rotary/rotate_heads_case.hpp"
 
 TEMPLATE_LIST_TEST_CASE("rotate_heads of double on every tier", "[simd][rotate_heads]",
                         tiers::All) {

@@ -3,6 +3,7 @@
 #ifdef POSENC_HAVE_MPFR
 
 #include "frequency/presets.hpp"
+#include "frequency/random_rules.hpp"
 #include "frequency/truth.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -37,6 +38,21 @@ void check_rule(const Rule& rule, Length... length) {
 }
 
 }  // namespace
+
+TEMPLATE_LIST_TEST_CASE("every rule to 95 bits at random settings", "[rules][mpfr]",
+                        random_rules::All) {
+  support::Random random(71);
+  for (int i = 0; i < 8; ++i) {
+    const auto rule = random_rules::drawn<TestType>(random);
+    const Index length = random.integer(0, 1 << 20);
+    CAPTURE(i, length);
+    if constexpr (LengthFrequencyRule<TestType>) {
+      check_rule(rule, length);
+    } else {
+      check_rule(rule);
+    }
+  }
+}
 
 TEST_CASE("Unscaled, linear and NTK rules to 95 bits", "[rules][mpfr]") {
   for (const auto& [model, base, dim] : presets::all) {
@@ -91,7 +107,8 @@ TEST_CASE("the other NTK rules to 95 bits", "[rules][mpfr]") {
     for (const Index length : {0, 4096, 4097, 10000, 1 << 30}) {
       CAPTURE(length);
       check_rule(
-          PaperDynamicNtkScaling{.rotary_dim = dim, .base = base, .original_max_position = 4096},
+          DynamicNtkScaling{
+              .rotary_dim = dim, .base = base, .factor = 1, .original_max_position = 4096},
           length);
     }
   }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// A rule that is written into a GGUF file number by number comes back as it was.
+#include "frequency/random_rules.hpp"
+#include "interop/gguf_writer.hpp"
+#include "support/catch.hpp"
+#include <posenc/interop/gguf.hpp>
+#include <posenc/interop/gguf_rules.hpp>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+using posenc::Index;
+
+namespace {
+
+/// The key of a field in a file of this type of scaling; empty where such a file has none.
+std::string key_of(const std::string& type, const std::string& name) {
+  if (name == "factor") return "rope.scaling.factor";
+  if (name == "original_max_position") return "rope.scaling.original_context_length";
+  std::string key = "rope.scaling.";
+  key.append(type).append("_").append(name);
+  return posenc::detail::gguf_is_type_key(key) ? key : "";
+}
+
+/// A file with the rule's numbers, as floats, which the rule is then rounded to.
+template <class Rule>
+support::GgufWriter file_of(const std::string& type, Rule& rule) {
+  support::GgufWriter writer;
+  const auto width = static_cast<std::uint32_t>(posenc::detail::rotary_dim_of(rule));
+  rule.base = static_cast<double>(static_cast<float>(rule.base));
+  writer.architecture("qwen2")
+      .integer("qwen2.context_length", 4096)
+      .integer("qwen2.attention.key_length", width)
+      .real("qwen2.rope.freq_base", static_cast<float>(rule.base))
+      .text("qwen2.rope.scaling.type", type);
+  for_each_field(rule, [&]<class T>(const char* name, T& field) {
+    std::string key = key_of(type, name);
+    if (key.empty()) return;
+    key.insert(0, "qwen2.");
+    if constexpr (std::is_same_v<T, double>) {
+      const auto rounded = static_cast<float>(field);
+      field = static_cast<double>(rounded);
+      writer.real(key, rounded);
+    } else if constexpr (std::is_same_v<T, Index>) {
+      writer.integer(key, static_cast<std::uint32_t>(field));
+    }
+  });
+  return writer;
+}
+
+/// The types of scaling that make such a rule, whose numbers are then those that were written.
+template <class Rule>
+std::set<std::string> types_of() {
+  std::set<std::string> types;
+  support::Random random(31);
+  for (const std::string_view type : posenc::detail::gguf_scaling_types) {
+    const std::string name(type);
+    CAPTURE(name);
+    auto rule = random_rules::drawn<Rule>(random);
+    const auto bytes = file_of(name, rule).bytes();
+    try {
+      const auto model = posenc::read_gguf(bytes);
+      const auto* read = std::get_if<Rule>(&rotary(model).rule);
+      if (read == nullptr) continue;
+      posenc::RuleDescription<Rule>::fields([&](const std::string& field, auto member) {
+        CAPTURE(field);
+        if (field == "base" || field == "rotary_dim" || !key_of(name, field).empty()) {
+          CHECK(read->*member == rule.*member);
+        }
+      });
+      types.insert(name);
+    } catch (const posenc::ConfigError&) {
+      continue;  // what this type does not have
+    }
+  }
+  return types;
+}
+
+}  // namespace
+
+TEST_CASE("rules come back from GGUF files number by number, under every type", "[interop][gguf]") {
+  std::set<std::string> reached, all;
+  std::apply(
+      [&reached]<class... Rules>(const Rules&...) { (reached.merge(types_of<Rules>()), ...); },
+      random_rules::All{});
+  for (const std::string_view type : posenc::detail::gguf_scaling_types) all.emplace(type);
+  reached.insert("longrope");  // its numbers are in tensors
+  CHECK(reached == all);
+  CHECK(types_of<posenc::YarnScaling>() == std::set<std::string>{"yarn"});
+}
