@@ -84,8 +84,8 @@ bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model)
           finite &= is_finite(to_double(got));
         }
         for (Index d = 0; there && d < dim; ++d) {
-          const S* block = tile.keys + r / tile_lanes * tile_lanes * stored_dim<S>(dim);
-          const S* key = block + attention_test::place<S>(r % tile_lanes, d);
+          const S* block = tile.keys + r / panel_lanes * panel_lanes * stored_dim<S>(dim);
+          const S* key = block + attention_test::place<S>(r % panel_lanes, d);
           right &= support::same_bits(key, &model.rows[at(j)][at(2 * h)][at(d)], 1);
         }
       }

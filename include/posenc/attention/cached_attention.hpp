@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attend.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/core/error.hpp>
@@ -28,10 +29,9 @@ class CachedKeys {
   Index heads() const noexcept { return cache_.kv_heads(); }
   Scratch carve(Carver&) const noexcept { return {}; }
 
-  KeyRange keys_of_row(Index b) const {
-    return {cache_.first(sequence(b)), cache_.length(sequence(b))};
-  }
-  KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, KeyRange,
+  StoredKeys stored() const noexcept { return {cache_.ranges_, sequences_}; }
+
+  KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
                   const Scratch&) const noexcept {
     KeyTile<S> found = cache_.tile(sequence(s.batch), head, tile);
     const bool last = (tile + 1) * tile_keys >= s.stored;
@@ -80,23 +80,15 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const KvCac
   return longest;
 }
 
-/// What append() checks, and what attention() will check then: for callers that append only what they
-/// can attend to.
-template <Scalar T, Scalar S, class Bias>
-void check_before_append(const char* function, const HeadsView<const T>& q,
-                         const HeadsView<const T>& k, const HeadsView<const T>& v,
-                         const KvCache<S>& cache, std::span<const Index> sequences,
-                         const HeadsView<T>& out, const AttentionOptions<T>& options,
-                         const Bias& bias) {
-  const Index longest = check_cache<T>(function, q, cache, sequences, out, options);
-  cache.template check_append<T>(sequences, k, v);
-  const Index keys = sequences.empty() ? 0 : longest + k.seq;
-  const auto keys_of_row = [&](Index b) {
-    const Index sequence = sequences[static_cast<std::size_t>(b)];
-    return KeyRange{cache.first_after(sequence, k.seq), cache.length(sequence) + k.seq};
-  };
-  (void)checked_scale<T>(function, options, q.dim);
-  (void)checked_visibility(function, {q.batch, q.heads, q.seq, keys}, keys_of_row, options, bias);
+/// attention() over a cache, on a tier of the caller's choice.
+template <class Tier, class Device, Scalar T, Scalar S, class Bias>
+void attend_to_cache(const Device& device, const HeadsView<const T>& q, const KvCache<S>& cache,
+                     std::span<const Index> sequences, const HeadsView<T>& out,
+                     const AttentionOptions<T>& options, const Bias& bias,
+                     const BesideOptions& beside = {}) {
+  const Index longest = check_cache<T>(beside.function, q, cache, sequences, out, options);
+  attend<Tier>(device, q, CachedKeys<S>(cache, sequences), longest, cache.value_dim(), out, options,
+               bias, beside);
 }
 
 template <class Q, class S, class T>
@@ -144,10 +136,7 @@ void attention(const Device& device, HeadsView<const std::type_identity_t<T>> q,
                const KvCache<S>& cache, std::span<const Index> sequences, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options = {},
                const Bias& bias = {}) {
-  constexpr auto function = "attention";
-  const Index longest = detail::check_cache<T>(function, q, cache, sequences, out, options);
-  detail::attention_over<Device, T>(function, device, q, detail::CachedKeys<S>(cache, sequences),
-                                    longest, cache.value_dim(), out, options, bias);
+  detail::attend_to_cache<tier::Best, Device, T>(device, q, cache, sequences, out, options, bias);
 }
 
 // Element types, or sequences, that do not go together.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/broadcast_mask.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/attention/visibility.hpp>
+#include <posenc/attention/places.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/arithmetic.hpp>
 #include <posenc/core/error.hpp>
@@ -18,7 +17,7 @@
 #include <limits>
 #include <type_traits>
 
-// What attention() looks at before it writes anything, but for what Visibility does.
+// What attention() looks at before it writes anything, but for what Places and Masks do.
 POSENC_BEGIN
 namespace detail {
 
@@ -70,11 +69,13 @@ inline void check_causal(const char* function, Causal causal) {
                     "decoding takes), FromStart or ByPosition");
 }
 
-/// What q k is multiplied with, before it is rounded to the type that attention computes in.
+/// What q k is multiplied with, before it is rounded to the type that attention computes in; `factor`
+/// multiplies what the options say.
 template <Scalar T>
-double checked_scale(const char* function, const AttentionOptions<T>& options, Index head_dim) {
+double checked_scale(const char* function, const AttentionOptions<T>& options, double factor,
+                     Index head_dim) {
   constexpr auto most = static_cast<double>((std::numeric_limits<Compute<T>>::max)());
-  const double multiplier = options.softmax_scale_multiplier;
+  const double multiplier = options.softmax_scale_multiplier * factor;
   if (!(multiplier > 0 && multiplier <= (std::numeric_limits<double>::max)())) {
     fail<ConfigError>(function, "softmax_scale_multiplier must be positive and finite but is ",
                       multiplier);
@@ -146,15 +147,15 @@ void check_options(const char* function, const AttentionOptions<T>& options,
 /// A bias needs to know where queries and keys stand, and, where it says for how many heads it was
 /// made, those heads.
 template <class Bias, Scalar T>
-void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
-                const Visibility<T>& visible, const AttentionShape& shape) {
+void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const Places<T>& places,
+                const AttentionShape& shape) {
   if constexpr (requires { bias.heads(); }) {
     if (bias.heads() != shape.heads) {
       fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
                        shape.heads);
     }
   }
-  if (!std::is_same_v<Bias, NoBias>) visible.require_query_positions("a bias");
+  if (!std::is_same_v<Bias, NoBias>) places.require_query_positions("a bias");
 }
 
 }  // namespace detail

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/attention/kernels.hpp>
-#include <posenc/attention/key_tile.hpp>
 #include <posenc/attention/linear.hpp>
-#include <posenc/attention/pack_keys.hpp>
+#include <posenc/attention/pack_panel.hpp>
+#include <posenc/attention/tile.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/simd/pack.hpp>
@@ -16,6 +16,135 @@
 #include <concepts>
 
 POSENC_BEGIN
+namespace detail {
+
+/// out <- x W^T + b, in the order of FixedOrderLinear: outputs in tiles of tile_keys, as attention has
+/// its keys.
+template <class Tier, class T>
+class FixedOrderProduct {
+ public:
+  FixedOrderProduct(const LinearParameters<T>& parameters, EmbeddingsView<const T> x,
+                    EmbeddingsView<T> out) noexcept
+      : parameters_(parameters), x_(x), out_(out) {}
+
+  template <class Device>
+  void run(const Device& device, AttentionWorkspace& workspace) const {
+    Carver measure(nullptr);
+    (void)Scratch(measure, x_.dim);
+    workspace.reserve(slot_count(device), measure.used());
+    const Index tiles = (out_.dim + tile_keys - 1) / tile_keys;
+    const auto products = static_cast<double>(rows() * x_.dim * tile_keys);
+    const auto run_tiles = [&](Index first, Index last) {
+      Carver carver(workspace.slot(slot_index(device)));
+      const Scratch scratch(carver, x_.dim);
+      for (Index tile = first; tile < last; ++tile) {
+        if (rows() == 1) {
+          apply_to_row(tile * tile_keys);
+        } else {
+          apply_tile(tile * tile_keys, scratch);
+        }
+      }
+    };
+    parallel_for(device, tiles, 0, products / 16, run_tiles);
+  }
+
+ private:
+  static constexpr Index strip_rows = kernel_rows<Tier>;
+
+  struct Scratch {
+    Scratch(Carver& carver, Index in)
+        : weights(carver.take<T>(tile_keys * in)),
+          rows(carver.take<T>(strip_rows * in)),
+          products(carver.take<T>(strip_rows * tile_keys)) {}
+
+    T* weights;   ///< packed as keys of attention are
+    T* rows;      ///< [strip_rows, in]
+    T* products;  ///< [strip_rows, tile_keys]
+  };
+
+  Index rows() const noexcept { return x_.batch * x_.seq; }
+  const T* weights(Index output) const noexcept {
+    return parameters_.weight.data() + output * x_.dim;
+  }
+  bool has_bias() const noexcept { return parameters_.bias.size() != 0; }
+
+  /// Outputs first .. first + tile_keys - 1 of the only row, for which packing would take longer than
+  /// the products: squares of the weight are transposed on their way into them.
+  void apply_to_row(Index first) const noexcept {
+    using P = Pack<T, Tier>;
+    const T* x = x_.data;
+    const Index in = x_.dim, end = (std::min)(first + tile_keys, out_.dim);
+    const auto finish = [&](Index output, Index i, T sum) {
+      const T* of_output = weights(output);
+      for (; i < in; ++i) sum = mul_add(x[i], of_output[i], sum);
+      out_.data[output] = has_bias() ? sum + parameters_.bias(output) : sum;
+    };
+    Index output = first;
+    for (; output + P::width <= end; output += P::width) {
+      const T* of_outputs = weights(output);
+      P sum = P::zero();
+      Index i = 0;
+      for (; i + P::width <= in; i += P::width) {
+        P square[P::width];
+        for (Index n = 0; n < P::width; ++n) square[n] = P::load(of_outputs + n * in + i);
+        if constexpr (P::width > 1) transpose(square);
+        for (Index n = 0; n < P::width; ++n) {
+          sum = mul_add(square[n], P::broadcast(x[i + n]), sum);
+        }
+      }
+      T sums[P::width];
+      sum.store(sums);
+      for (Index n = 0; n < P::width; ++n) finish(output + n, i, sums[n]);
+    }
+    for (; output < end; ++output) finish(output, 0, T{0});
+  }
+
+  /// Outputs first .. first + tile_keys - 1 of all rows.
+  void apply_tile(Index first, const Scratch& scratch) const noexcept {
+    const Index count = (std::min)(tile_keys, out_.dim - first);
+    const Lanes outputs = pack_weights(first, count, scratch.weights);
+    for (Index r = 0; r < rows(); r += strip_rows) {
+      const Index strip = (std::min)(strip_rows, rows() - r);
+      for (Index i = 0; i < strip; ++i) {
+        std::copy_n(x_.row((r + i) / x_.seq, (r + i) % x_.seq), x_.dim, scratch.rows + i * x_.dim);
+      }
+      for_bundles<Tier>(
+          strip, PanelProducts<Tier, T, T>{scratch.rows, scratch.weights, x_.dim, T{1}, outputs,
+                                           scratch.products, scratch.weights});
+      for (Index i = 0; i < strip; ++i) {
+        const T* product = scratch.products + i * tile_keys;
+        T* to = out_.row((r + i) / x_.seq, (r + i) % x_.seq) + first;
+        if (has_bias()) {
+          const T* added = parameters_.bias.data() + first;
+          for (Index j = 0; j < count; ++j) to[j] = product[j] + added[j];
+        } else {
+          std::copy_n(product, count, to);
+        }
+      }
+    }
+  }
+
+  /// Puts rows first .. first + count - 1 of the weight where the kernel reads keys.
+  Lanes pack_weights(Index first, Index count, T* packed) const noexcept {
+    const Index in = x_.dim;
+    Lanes outputs{0, count, 0};
+    for (Index n = 0; n * panel_lanes < count; ++n) {
+      const Index begin = n * panel_lanes;
+      const Index lanes = (std::min)(panel_lanes, count - begin);
+      T* block = packed + begin * in;
+      if (lanes < panel_lanes) std::fill_n(block, panel_lanes * in, T{0});
+      pack_panel<Tier>(weights(first + begin), in, 0, lanes, in, block);
+      outputs.panels |= 1u << n;
+    }
+    return outputs;
+  }
+
+  const LinearParameters<T>& parameters_;
+  EmbeddingsView<const T> x_;
+  EmbeddingsView<T> out_;
+};
+
+}  // namespace detail
 
 /// Linear with an order of its own: each output is one chain of multiply-adds over the inputs, in
 /// their order, to which the bias is added. So a token's outputs have the same bits alone and among
@@ -33,7 +162,7 @@ struct FixedOrderLinear : LinearParameters<T> {
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
   ///   Throws:   ShapeError
-  ///   Cost:     memory for 140 rows of x a thread, from the workspace where one is given
+  ///   Cost:     memory for 140 rows of x per thread, from the workspace where one is given
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     apply(detail::CallingThread(), x, out);
   }
@@ -44,110 +173,8 @@ struct FixedOrderLinear : LinearParameters<T> {
     this->check("FixedOrderLinear::apply", x, out);
     if (out.empty()) return;
     AttentionWorkspace own;
-    AttentionWorkspace& workspace = workspace_or_none == nullptr ? own : *workspace_or_none;
-    detail::Carver measure(nullptr);
-    (void)Scratch(measure, x.dim);
-    workspace.reserve(detail::slot_count(device), measure.used());
-    const Index tiles = (out.dim + detail::tile_keys - 1) / detail::tile_keys;
-    const auto products = static_cast<double>(x.batch * x.seq * x.dim * detail::tile_keys);
-    const auto run = [&](Index first, Index last) {
-      detail::Carver carver(workspace.slot(detail::slot_index(device)));
-      const Scratch scratch(carver, x.dim);
-      for (Index tile = first; tile < last; ++tile) {
-        if (x.batch * x.seq == 1) {
-          apply_to_row(tile * detail::tile_keys, x.data, out.data);
-        } else {
-          apply_tile(tile * detail::tile_keys, x, out, scratch);
-        }
-      }
-    };
-    detail::parallel_for(device, tiles, 0, products / 16, run);
-  }
-
- private:
-  static constexpr Index strip_rows = detail::kernel_rows<tier::Best>;
-
-  struct Scratch {
-    Scratch(detail::Carver& carver, Index in)
-        : weights(carver.take<T>(detail::tile_keys * in)),
-          rows(carver.take<T>(strip_rows * in)),
-          products(carver.take<T>(strip_rows * detail::tile_keys)) {}
-
-    T* weights;   ///< packed as keys of attention are
-    T* rows;      ///< [strip_rows, in]
-    T* products;  ///< [strip_rows, tile_keys]
-  };
-
-  /// Outputs first .. first + tile_keys - 1 of one row, for which packing would take longer than the
-  /// products: squares of the weight are transposed on their way into them.
-  void apply_to_row(Index first, const T* x, T* out) const noexcept {
-    using P = Pack<T, tier::Best>;
-    const Index in = this->in_dim(), end = (std::min)(first + detail::tile_keys, this->out_dim());
-    const auto finish = [&](Index output, Index i, T sum) {
-      const T* weights = this->weight.data() + output * in;
-      for (; i < in; ++i) sum = mul_add(x[i], weights[i], sum);
-      out[output] = this->bias.size() == 0 ? sum : sum + this->bias(output);
-    };
-    Index output = first;
-    for (; output + P::width <= end; output += P::width) {
-      const T* weights = this->weight.data() + output * in;
-      P sum = P::zero();
-      Index i = 0;
-      for (; i + P::width <= in; i += P::width) {
-        P square[P::width];
-        for (Index n = 0; n < P::width; ++n) square[n] = P::load(weights + n * in + i);
-        if constexpr (P::width > 1) transpose(square);
-        for (Index n = 0; n < P::width; ++n) {
-          sum = mul_add(square[n], P::broadcast(x[i + n]), sum);
-        }
-      }
-      T sums[P::width];
-      sum.store(sums);
-      for (Index n = 0; n < P::width; ++n) finish(output + n, i, sums[n]);
-    }
-    for (; output < end; ++output) finish(output, 0, T{0});
-  }
-
-  /// Outputs first .. first + tile_keys - 1 of all rows.
-  void apply_tile(Index first, EmbeddingsView<const T> x, EmbeddingsView<T> out,
-                  const Scratch& scratch) const noexcept {
-    const Index count = (std::min)(detail::tile_keys, out.dim - first);
-    const detail::VisibleKeys outputs = pack_weights(first, count, scratch.weights);
-    const Index rows = x.batch * x.seq;
-    for (Index r = 0; r < rows; r += strip_rows) {
-      const Index strip = (std::min)(strip_rows, rows - r);
-      for (Index i = 0; i < strip; ++i) {
-        std::copy_n(x.row((r + i) / x.seq, (r + i) % x.seq), x.dim, scratch.rows + i * x.dim);
-      }
-      detail::for_row_groups<tier::Best>(
-          strip, detail::ScoreKernel<tier::Best, T, T>{scratch.rows, scratch.weights, x.dim, T{1},
-                                                       outputs, scratch.products, scratch.weights});
-      for (Index i = 0; i < strip; ++i) {
-        const T* product = scratch.products + i * detail::tile_keys;
-        T* to = out.row((r + i) / x.seq, (r + i) % x.seq) + first;
-        if (this->bias.size() == 0) {
-          std::copy_n(product, count, to);
-        } else {
-          const T* added = this->bias.data() + first;
-          for (Index j = 0; j < count; ++j) to[j] = product[j] + added[j];
-        }
-      }
-    }
-  }
-
-  /// Puts rows first .. first + count - 1 of the weight where the kernel reads keys.
-  detail::VisibleKeys pack_weights(Index first, Index count, T* packed) const noexcept {
-    const Index in = this->in_dim();
-    detail::VisibleKeys outputs{0, count, 0};
-    for (Index n = 0; n * detail::tile_lanes < count; ++n) {
-      const Index begin = n * detail::tile_lanes;
-      const Index lanes = (std::min)(detail::tile_lanes, count - begin);
-      T* block = packed + begin * in;
-      if (lanes < detail::tile_lanes) std::fill_n(block, detail::tile_lanes * in, T{0});
-      detail::pack_keys(this->weight.data() + (first + begin) * in, in, 0, lanes, in, block);
-      outputs.blocks |= 1u << n;
-    }
-    return outputs;
+    detail::FixedOrderProduct<tier::Best, T>(*this, x, out)
+        .run(device, workspace_or_none == nullptr ? own : *workspace_or_none);
   }
 };
 

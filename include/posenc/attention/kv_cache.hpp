@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/key_tile.hpp>
 #include <posenc/attention/kv_cache_config.hpp>
 #include <posenc/attention/kv_storage.hpp>
+#include <posenc/attention/kv_tokens.hpp>
+#include <posenc/attention/tile.hpp>
 #include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
@@ -26,8 +27,10 @@ POSENC_BEGIN
 
 namespace detail {
 template <Scalar S>
-class AppendUndo;
-}
+class RevocableAppend;
+template <Scalar S>
+class CachedKeys;
+}  // namespace detail
 
 /// Keys and values of earlier tokens, for several sequences: what attention() of new queries reads.
 /// Keys are numbered from 0 by their place in the sequence and keep their number when a ring
@@ -36,7 +39,7 @@ class AppendUndo;
 /// device first, or none, and leaves the same bits.
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
-///             16]; a key stays in its slot, its number modulo capacity()
+///             16]; a key stays where it is, at its number modulo capacity()
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
 ///   Cost:     all memory is taken, and zeroed, when the cache is made; see bytes()
 template <class S>
@@ -48,9 +51,8 @@ class KvCache {
 
   ///   Throws: ConfigError, std::bad_alloc
   explicit KvCache(const KvCacheConfig& config)
-      : window_(config.window),
-        max_append_(config.max_append),
-        storage_(config.sequences, config.kv_heads, detail::cache_capacity(config), config.head_dim,
+      : limits_(config),
+        storage_(config.sequences, config.kv_heads, limits_.capacity, config.head_dim,
                  config.value_dim == 0 ? config.head_dim : config.value_dim),
         ranges_(at(config.sequences)) {}
 
@@ -68,10 +70,10 @@ class KvCache {
   Index head_dim() const noexcept { return storage_.dim(); }
   Index value_dim() const noexcept { return storage_.value_dim(); }
   Index capacity() const noexcept { return storage_.capacity(); }
-  Index window() const noexcept { return window_; }  ///< 0: no ring
-  Index max_append() const noexcept { return max_append_; }
+  Index window() const noexcept { return limits_.window; }  ///< 0: no ring
+  Index max_append() const noexcept { return limits_.max_append; }
   std::size_t bytes() const noexcept {
-    return storage_.bytes() + ranges_.capacity() * sizeof(Range);
+    return storage_.bytes() + ranges_.capacity() * sizeof(detail::KeyRange);
   }
 
   /// The end of the sequence: the number that its next key gets.
@@ -85,20 +87,20 @@ class KvCache {
   ///   Throws: ShapeError
   Index first(Index sequence) const {
     check_sequence("KvCache::first", sequence);
-    return ranges_[at(sequence)].first;
+    return ranges_[at(sequence)].begin;
   }
   /// What first() will be when so many keys more are appended.
   ///   Throws: ShapeError, also where so many cannot be
   Index first_after(Index sequence, Index appended) const {
     constexpr auto function = "KvCache::first_after";
     check_sequence(function, sequence);
-    const Range& range = ranges_[at(sequence)];
+    const detail::KeyRange& range = ranges_[at(sequence)];
     if (appended < 0) {
       detail::fail<ShapeError>(function, "the number of keys must not be negative but is ",
                                appended);
     }
-    check_end(function, sequence, range.end, appended);
-    return (std::max)(range.first, oldest(range.end + appended));
+    limits_.check_end(function, sequence, range.end, appended);
+    return (std::max)(range.begin, limits_.oldest(range.end + appended));
   }
 
   /// Appends n keys and values to batch row b's sequence, sequences[b].
@@ -117,21 +119,7 @@ class KvCache {
               HeadsView<const std::remove_const_t<T>> v) {
     using Element = std::remove_const_t<T>;
     check_append<Element>(sequences, k, v);
-    detail::for_each_piece(
-        device, k.batch, k.seq, kv_heads(), bytes_of_keys<Element>(1),
-        [&](Index b) { return ranges_[at(sequences[at(b)])].end; },
-        [&](Index b, Index head, Index first, Index s, Index n) {
-          const Index sequence = sequences[at(b)];
-          storage_.write_keys(sequence, head, first,
-                              detail::rows_of<const Element>(k, b, head, s, n));
-          storage_.write_values(sequence, head, first,
-                                detail::rows_of<const Element>(v, b, head, s, n));
-        });
-    for (const Index sequence : sequences) {
-      Range& range = ranges_[at(sequence)];
-      range.end += k.seq;
-      range.first = (std::max)(range.first, oldest(range.end));
-    }
+    append_checked<Element>(device, sequences, k, v);
   }
   /// The same for one sequence: B = 1.
   template <class T>
@@ -152,23 +140,6 @@ class KvCache {
                   "posenc::KvCache::append: k and v must have elements of one type");
   }
 
-  /// Throws what append() would, for callers that append last.
-  template <Scalar T>
-  void check_append(std::span<const Index> sequences, HeadsView<const std::type_identity_t<T>> k,
-                    HeadsView<const std::type_identity_t<T>> v) const {
-    constexpr auto function = "KvCache::append";
-    check_element<T>();
-    check_views<const T>(function, static_cast<Index>(sequences.size()), k, v);
-    for (std::size_t b = 0; b < sequences.size(); ++b) {
-      check_sequence(function, sequences[b]);
-      const auto others = sequences.first(b);
-      if (std::find(others.begin(), others.end(), sequences[b]) != others.end()) {
-        detail::fail<ShapeError>(function, "sequence ", sequences[b], " is named twice");
-      }
-      check_room(function, sequences[b], k.seq);
-    }
-  }
-
   /// Copies keys and values out, from key `first` on: the inverse of append().
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
   ///   Throws: ShapeError, also where one of the keys is not there
@@ -183,7 +154,7 @@ class KvCache {
     constexpr auto function = "KvCache::copy_keys";
     check_element<T>();
     check_sequence(function, sequence);
-    check_views<T>(function, 1, k, v);
+    detail::check_tokens<T>(function, storage_, 1, k, v);
     check_keys(function, sequence, first, k.seq);
     detail::check_output(function, "k", k);
     detail::check_output(function, "v", v);
@@ -214,28 +185,23 @@ class KvCache {
     constexpr auto function = "KvCache::restore";
     check_element<Element>();
     check_sequence(function, sequence);
-    check_views<const Element>(function, 1, k, v);
-    if (first < 0 || (window_ == 0 && first != 0)) {
+    detail::check_tokens<const Element>(function, storage_, 1, k, v);
+    if (first < 0 || (limits_.window == 0 && first != 0)) {
       detail::fail<ShapeError>(function, "the first key must be ",
-                               window_ == 0 ? "0 where the cache is no ring" : "at least 0",
+                               limits_.window == 0 ? "0 where the cache is no ring" : "at least 0",
                                " but is ", first);
     }
-    check_end(function, sequence, first, k.seq);
+    limits_.check_end(function, sequence, first, k.seq);
     const Index end = first + k.seq;
-    if (first < oldest(end)) {
+    if (first < limits_.oldest(end)) {
       detail::fail<ShapeError>(function, "the keys ", first, " to ", end - 1,
                                " are more than a sequence holds, whose oldest key would be ",
-                               oldest(end));
+                               limits_.oldest(end));
     }
     storage_.begin_values(sequence, first);
-    detail::for_each_piece(
-        device, 1, k.seq, kv_heads(), bytes_of_keys<Element>(1), [&](Index) { return first; },
-        [&](Index, Index head, Index key, Index s, Index n) {
-          storage_.write_keys(sequence, head, key,
-                              detail::rows_of<const Element>(k, 0, head, s, n));
-          storage_.write_values(sequence, head, key,
-                                detail::rows_of<const Element>(v, 0, head, s, n));
-        });
+    detail::write_tokens(
+        device, storage_, HeadsView<const Element>(k), v, bytes_of_keys<Element>(1),
+        [&](Index) { return sequence; }, [&](Index) { return first; });
     ranges_[at(sequence)] = {first, end};
   }
 
@@ -246,9 +212,9 @@ class KvCache {
   void truncate(Index sequence, Index length) {
     constexpr auto function = "KvCache::truncate";
     check_sequence(function, sequence);
-    Range& range = ranges_[at(sequence)];
-    if (length < range.first || length > range.end) {
-      detail::fail<ShapeError>(function, "the new length must lie within [", range.first, ", ",
+    detail::KeyRange& range = ranges_[at(sequence)];
+    if (length < range.begin || length > range.end) {
+      detail::fail<ShapeError>(function, "the new length must lie within [", range.begin, ", ",
                                range.end, "], the keys of sequence ", sequence, ", but is ",
                                length);
     }
@@ -275,8 +241,8 @@ class KvCache {
     check_sequence(function, from);
     check_sequence(function, to);
     if (from == to) return;
-    const Range range = ranges_[at(from)];
-    const Index first = range.first / detail::tile_keys;
+    const detail::KeyRange range = ranges_[at(from)];
+    const Index first = range.begin / detail::tile_keys;
     const Index last = (range.end + detail::tile_keys - 1) / detail::tile_keys;
     const double bytes = bytes_of_keys<S>(detail::tile_keys);
     detail::parallel_for(
@@ -305,16 +271,16 @@ class KvCache {
   template <class Device, class Rotate>
   void erase(const Device& device, Index sequence, Index first, Index count, Rotate&& rotate) {
     constexpr auto function = "KvCache::erase";
-    if (window_ != 0) {
-      detail::fail<ConfigError>(function, "a ring (window ", window_,
+    if (limits_.window != 0) {
+      detail::fail<ConfigError>(function, "a ring (window ", limits_.window,
                                 ") forgets its oldest keys alone; none can be erased");
     }
     check_sequence(function, sequence);
     check_keys(function, sequence, first, count);
     if (count == 0) return;
-    Range& range = ranges_[at(sequence)];
-    rewrite_keys(device, sequence, first + count, range.end, -count,
-                 [&](HeadsView<Real> keys, Index) { rotate(keys); });
+    detail::KeyRange& range = ranges_[at(sequence)];
+    detail::rewrite_keys(device, storage_, sequence, first + count, range.end, -count,
+                         [&](HeadsView<Real> keys, Index) { rotate(keys); });
     detail::for_each_head(
         device, kv_heads(), bytes_of_keys<S>(range.end - first - count),
         [&](Index head) { storage_.move_values(sequence, head, first + count, range.end, first); });
@@ -335,8 +301,8 @@ class KvCache {
   template <class Device, class Update>
   void update_keys(const Device& device, Index sequence, Update&& update) {
     check_sequence("KvCache::update_keys", sequence);
-    const Range range = ranges_[at(sequence)];
-    rewrite_keys(device, sequence, range.first, range.end, 0, update);
+    const detail::KeyRange range = ranges_[at(sequence)];
+    detail::rewrite_keys(device, storage_, sequence, range.begin, range.end, 0, update);
   }
 
   /// Keys tile * 128 .. tile * 128 + 127 of a head, as attention reads them.
@@ -345,16 +311,40 @@ class KvCache {
   }
 
  private:
-  friend class detail::AppendUndo<S>;
-
-  /// Keys first .. end - 1 are there.
-  struct Range {
-    Index first = 0, end = 0;
-  };
-
-  static constexpr Index most_keys = Index{1} << 53;
+  friend class detail::RevocableAppend<S>;
+  friend class detail::CachedKeys<S>;
 
   static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+
+  /// Throws what append() does.
+  template <Scalar T>
+  void check_append(std::span<const Index> sequences, HeadsView<const std::type_identity_t<T>> k,
+                    HeadsView<const std::type_identity_t<T>> v) const {
+    constexpr auto function = "KvCache::append";
+    check_element<T>();
+    detail::check_tokens<const T>(function, storage_, static_cast<Index>(sequences.size()), k, v);
+    for (std::size_t b = 0; b < sequences.size(); ++b) {
+      check_sequence(function, sequences[b]);
+      const auto others = sequences.first(b);
+      if (std::find(others.begin(), others.end(), sequences[b]) != others.end()) {
+        detail::fail<ShapeError>(function, "sequence ", sequences[b], " is named twice");
+      }
+      limits_.check_append(function, sequences[b], ranges_[at(sequences[b])].end, k.seq);
+    }
+  }
+
+  template <class T, class Device>
+  void append_checked(const Device& device, std::span<const Index> sequences, HeadsView<const T> k,
+                      HeadsView<const T> v) {
+    detail::write_tokens(
+        device, storage_, k, v, bytes_of_keys<T>(1), [&](Index b) { return sequences[at(b)]; },
+        [&](Index b) { return ranges_[at(sequences[at(b)])].end; });
+    for (const Index sequence : sequences) {
+      detail::KeyRange& range = ranges_[at(sequence)];
+      range.end += k.seq;
+      range.begin = (std::max)(range.begin, limits_.oldest(range.end));
+    }
+  }
 
   template <class T>
   static void check_element() {
@@ -369,46 +359,11 @@ class KvCache {
                                sequences(), ")");
     }
   }
-  template <class T>
-  void check_views(const char* function, Index batch, const HeadsView<T>& k,
-                   const HeadsView<T>& v) const {
-    detail::check_extents(function, "k", k);
-    detail::check_extents(function, "v", v);
-    if (k.batch != batch || k.heads != kv_heads() || k.dim != head_dim()) {
-      detail::fail<ShapeError>(function, "k ", k.extents(), " must be [", batch, ", n, ",
-                               kv_heads(), ", ", head_dim(), "]");
-    }
-    if (v.extents() != std::array<Index, 4>{batch, k.seq, kv_heads(), value_dim()}) {
-      detail::fail<ShapeError>(function, "v ", v.extents(), " must be [", batch, ", ", k.seq, ", ",
-                               kv_heads(), ", ", value_dim(), "]");
-    }
-  }
-  void check_end(const char* function, Index sequence, Index length, Index count) const {
-    if (count > most_keys - length) {
-      detail::fail<ShapeError>(function, "sequence ", sequence, " cannot have ", count,
-                               " keys from key ", length,
-                               " on: positions are doubles, which count up to 2^53");
-    }
-    if (window_ == 0 && count > capacity() - length) {
-      detail::fail<ShapeError>(function, "sequence ", sequence, " holds ", length,
-                               " keys, and with ", count, " more would pass the capacity of ",
-                               capacity());
-    }
-  }
-  void check_room(const char* function, Index sequence, Index count) const {
-    const Index length = ranges_[at(sequence)].end;
-    if (window_ != 0 && count > max_append_) {
-      detail::fail<ShapeError>(function, "a ring (window ", window_,
-                               ") takes at most max_append = ", max_append_,
-                               " keys at once but got ", count);
-    }
-    check_end(function, sequence, length, count);
-  }
   void check_keys(const char* function, Index sequence, Index first, Index count) const {
-    const Range range = ranges_[at(sequence)];
-    if (first < range.first || first > range.end || count < 0 || count > range.end - first) {
+    const detail::KeyRange range = ranges_[at(sequence)];
+    if (first < range.begin || first > range.end || count < 0 || count > range.end - first) {
       detail::fail<ShapeError>(function, count, " keys from key ", first, " on must lie within [",
-                               range.first, ", ", range.end, "), the keys of sequence ", sequence);
+                               range.begin, ", ", range.end, "), the keys of sequence ", sequence);
     }
   }
 
@@ -418,43 +373,9 @@ class KvCache {
     return static_cast<double>(keys * (head_dim() + value_dim())) * sizeof(T);
   }
 
-  /// The oldest key that has kept its place when the last one is end - 1.
-  Index oldest(Index end) const noexcept {
-    const Index last_tile = (end + detail::tile_keys - 1) / detail::tile_keys;
-    return (std::max)(Index{0}, last_tile * detail::tile_keys - capacity());
-  }
-
-  /// Keys first .. end - 1, through change(k, first), to their place or a lower one. Nothing is written
-  /// before the last change was made.
-  template <class Device, class Change>
-  void rewrite_keys(const Device& device, Index sequence, Index first, Index end, Index move,
-                    Change&& change) {
-    // Blocks of lanes that are whole are faster, so pieces end where blocks do.
-    constexpr Index piece = detail::tile_keys;
-    const Index row = kv_heads() * head_dim();
-    detail::AlignedVector<Real> buffer(at((end - first) * row));
-    for (Index j = first; j < end;) {
-      const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
-      const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, kv_heads(), head_dim()};
-      const double bytes = static_cast<double>(n * head_dim()) * sizeof(Real);
-      detail::for_each_head(device, kv_heads(), bytes, [&](Index head) {
-        storage_.read_keys(sequence, head, j, detail::rows_of<Real>(keys, 0, head, 0, n));
-      });
-      change(keys, j);
-      j += n;
-    }
-    const Index count = end - first;
-    const HeadsView<const Real> changed{buffer.data(), 1, count, kv_heads(), head_dim()};
-    const double bytes = static_cast<double>(count * head_dim()) * sizeof(Real);
-    detail::for_each_head(device, kv_heads(), bytes, [&](Index head) {
-      storage_.write_keys(sequence, head, first + move,
-                          detail::rows_of<const Real>(changed, 0, head, 0, count));
-    });
-  }
-
-  Index window_, max_append_;
-  detail::KvStorage<S> storage_;
-  std::vector<Range> ranges_;
+  detail::CacheLimits limits_;
+  detail::KvStorage<tier::Best, S> storage_;
+  std::vector<detail::KeyRange> ranges_;
 };
 
 POSENC_END

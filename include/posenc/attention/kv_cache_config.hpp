@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/key_tile.hpp>
+#include <posenc/attention/tile.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 
@@ -71,6 +71,46 @@ inline Index cache_capacity(const KvCacheConfig& config) {
   }
   return capacity;
 }
+
+/// What a cache's settings allow.
+struct CacheLimits {
+  Index capacity, window, max_append;
+
+  ///   Throws: ConfigError
+  explicit CacheLimits(const KvCacheConfig& config)
+      : capacity(cache_capacity(config)), window(config.window), max_append(config.max_append) {}
+
+  /// The oldest key that has kept its place when the last one is end - 1.
+  Index oldest(Index end) const noexcept {
+    const Index last_tile = (end + tile_keys - 1) / tile_keys;
+    return (std::max)(Index{0}, last_tile * tile_keys - capacity);
+  }
+
+  /// Throws ShapeError unless a sequence of `length` keys may have `count` more.
+  void check_end(const char* function, Index sequence, Index length, Index count) const {
+    if (count > most_keys - length) {
+      fail<ShapeError>(function, "sequence ", sequence, " cannot have ", count, " keys from key ",
+                       length, " on: positions are doubles, which count up to 2^53");
+    }
+    if (window == 0 && count > capacity - length) {
+      fail<ShapeError>(function, "sequence ", sequence, " holds ", length, " keys, and with ",
+                       count, " more would pass the capacity of ", capacity);
+    }
+  }
+  /// The same for keys that are appended.
+  void check_append(const char* function, Index sequence, Index length, Index count) const {
+    if (window != 0 && count > max_append) {
+      fail<ShapeError>(function, "a ring (window ", window,
+                       ") takes at most max_append = ", max_append, " keys at once but got ",
+                       count);
+    }
+    check_end(function, sequence, length, count);
+  }
+
+ private:
+  /// Positions are doubles, which count so far.
+  static constexpr Index most_keys = Index{1} << 53;
+};
 
 }  // namespace detail
 POSENC_END

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/key_tile.hpp>
-#include <posenc/attention/pack_keys.hpp>
+#include <posenc/attention/pack_panel.hpp>
+#include <posenc/attention/tile.hpp>
 #include <posenc/core/aligned_vector.hpp>
-#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -24,13 +23,15 @@ struct KeptTile {
 };
 
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
-///   keys   [sequences][heads][capacity / tile_lanes], then as in a KeyTile
+///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile
 ///   values [sequences][heads][capacity][padded_value_dim(Dv)]
-/// Key j, whatever was there before, goes to slot j mod capacity. In a tile that was begun, rows of
+/// Key j, whatever was there before, lies at j mod capacity. In a tile that was begun, rows of
 /// values past the last key are zero.
-template <Scalar S>
+template <class Tier, Scalar S>
 class KvStorage {
  public:
+  using Real = Compute<S>;
+
   KvStorage(Index sequences, Index heads, Index capacity, Index dim, Index value_dim)
       : heads_(heads),
         capacity_(capacity),
@@ -52,11 +53,11 @@ class KvStorage {
   }
 
   KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
-    const Index slot = slot_tile(sequence, head, tile);
-    return {.keys = keys_.data() + slot * tile_keys * key_size_,
-            .values = values_.data() + slot * tile_keys * value_stride_,
+    const Index at_tile = stored_tile(sequence, head, tile);
+    return {.keys = keys_.data() + at_tile * tile_keys * key_size_,
+            .values = values_.data() + at_tile * tile_keys * value_stride_,
             .value_stride = value_stride_,
-            .finite = finite_[at(slot)] != 0};
+            .finite = finite_[at(at_tile)] != 0};
   }
 
   // What writes or reads does so for one head, so that heads and tiles can be shared out to threads.
@@ -64,16 +65,16 @@ class KvStorage {
   /// k [1, n, 1, D] becomes keys first .. first + n - 1.
   template <class T>
   void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
-    for_pieces(first, k.seq, tile_lanes, [&](Index j, Index n) {
-      pack_keys(k.row(0, j - first, 0), k.seq_stride, j % tile_lanes, n, dim_,
-                keys_.data() + block(sequence, head, j));
+    for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
+      pack_panel<Tier>(k.row(0, j - first, 0), k.seq_stride, j % panel_lanes, n, dim_,
+                       keys_.data() + panel(sequence, head, j));
     });
   }
   template <class T>
   void read_keys(Index sequence, Index head, Index first, HeadsView<T> k) const noexcept {
-    for_pieces(first, k.seq, tile_lanes, [&](Index j, Index n) {
-      unpack_keys(keys_.data() + block(sequence, head, j), j % tile_lanes, n, dim_,
-                  k.row(0, j - first, 0), k.seq_stride);
+    for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
+      unpack_panel<Tier>(keys_.data() + panel(sequence, head, j), j % panel_lanes, n, dim_,
+                         k.row(0, j - first, 0), k.seq_stride);
     });
   }
 
@@ -82,9 +83,9 @@ class KvStorage {
   template <class T>
   void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
     for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
-      const bool finite = pack_values(v.row(0, j - first, 0), v.seq_stride, n, value_dim_,
-                                      value(sequence, head, j), value_stride_);
-      char& note = finite_[at(slot_tile(sequence, head, j / tile_keys))];
+      const bool finite = pack_values<Tier>(v.row(0, j - first, 0), v.seq_stride, n, value_dim_,
+                                            value(sequence, head, j), value_stride_);
+      char& note = finite_[at(stored_tile(sequence, head, j / tile_keys))];
       if (j % tile_keys == 0) {
         note = finite;
         zero_values(sequence, head, j + n, j + tile_keys);
@@ -98,13 +99,14 @@ class KvStorage {
     const Index tile = first / tile_keys;
     for (Index h = 0; h < heads_; ++h) {
       zero_values(sequence, h, tile * tile_keys, (tile + 1) * tile_keys);
-      finite_[at(slot_tile(sequence, h, tile))] = true;
+      finite_[at(stored_tile(sequence, h, tile))] = true;
     }
   }
   template <class T>
   void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
     for (Index i = 0; i < v.seq; ++i) {
-      convert_row(values_.data() + value_at(sequence, head, first + i), value_dim_, v.row(0, i, 0));
+      convert_row<Tier>(values_.data() + value_at(sequence, head, first + i), value_dim_,
+                        v.row(0, i, 0));
     }
   }
 
@@ -114,7 +116,7 @@ class KvStorage {
     const Index last = (std::min)(old_end, (tile + 1) * tile_keys);
     if (end % tile_keys == 0 || end >= last) return;
     zero_values(sequence, head, end, last);
-    if (finite_[at(slot_tile(sequence, head, tile))] == 0) note_finite(sequence, head, tile);
+    if (finite_[at(stored_tile(sequence, head, tile))] == 0) note_finite(sequence, head, tile);
   }
 
   /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
@@ -136,25 +138,25 @@ class KvStorage {
   void keep_tile(Index sequence, Index tile, const KeptTile<S>& kept) const noexcept {
     const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
     for (Index h = 0; h < heads_; ++h) {
-      const Index slot = slot_tile(sequence, h, tile);
-      std::copy_n(keys_.data() + slot * keys, keys, kept.keys + h * keys);
-      std::copy_n(values_.data() + slot * values, values, kept.values + h * values);
-      kept.finite[h] = finite_[at(slot)];
+      const Index at_tile = stored_tile(sequence, h, tile);
+      std::copy_n(keys_.data() + at_tile * keys, keys, kept.keys + h * keys);
+      std::copy_n(values_.data() + at_tile * values, values, kept.values + h * values);
+      kept.finite[h] = finite_[at(at_tile)];
     }
   }
   void put_back_tile(Index sequence, Index tile, const KeptTile<S>& kept) noexcept {
     const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
     for (Index h = 0; h < heads_; ++h) {
-      const Index slot = slot_tile(sequence, h, tile);
-      std::copy_n(kept.keys + h * keys, keys, keys_.data() + slot * keys);
-      std::copy_n(kept.values + h * values, values, values_.data() + slot * values);
-      finite_[at(slot)] = kept.finite[h];
+      const Index at_tile = stored_tile(sequence, h, tile);
+      std::copy_n(kept.keys + h * keys, keys, keys_.data() + at_tile * keys);
+      std::copy_n(kept.values + h * values, values, values_.data() + at_tile * values);
+      finite_[at(at_tile)] = kept.finite[h];
     }
   }
 
   /// A tile of one sequence becomes another's.
   void copy_tile(Index from, Index to, Index head, Index tile) noexcept {
-    const Index source = slot_tile(from, head, tile), target = slot_tile(to, head, tile);
+    const Index source = stored_tile(from, head, tile), target = stored_tile(to, head, tile);
     std::copy_n(keys_.data() + source * tile_keys * key_size_, tile_keys * key_size_,
                 keys_.data() + target * tile_keys * key_size_);
     std::copy_n(values_.data() + source * tile_keys * value_stride_, tile_keys * value_stride_,
@@ -165,7 +167,7 @@ class KvStorage {
  private:
   static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
 
-  /// Calls visit(j, n) for the keys j .. j + n - 1 of each block of `size` that the run touches.
+  /// Calls visit(j, n) for the keys j .. j + n - 1 of each run of `size` that the run touches.
   template <class Visit>
   static void for_pieces(Index first, Index count, Index size, const Visit& visit) noexcept {
     for (Index j = first; j < first + count;) {
@@ -175,17 +177,17 @@ class KvStorage {
     }
   }
 
-  Index slot_tile(Index sequence, Index head, Index tile) const noexcept {
+  Index stored_tile(Index sequence, Index head, Index tile) const noexcept {
     const Index tiles = capacity_ / tile_keys;
     return (sequence * heads_ + head) * tiles + tile % tiles;
   }
-  /// Where the block of lanes begins in which key j is.
-  Index block(Index sequence, Index head, Index j) const noexcept {
-    const Index in_tile = j % tile_keys / tile_lanes * tile_lanes;
-    return (slot_tile(sequence, head, j / tile_keys) * tile_keys + in_tile) * key_size_;
+  /// Where the panel begins in which key j is.
+  Index panel(Index sequence, Index head, Index j) const noexcept {
+    const Index in_tile = j % tile_keys / panel_lanes * panel_lanes;
+    return (stored_tile(sequence, head, j / tile_keys) * tile_keys + in_tile) * key_size_;
   }
   Index value_at(Index sequence, Index head, Index j) const noexcept {
-    return (slot_tile(sequence, head, j / tile_keys) * tile_keys + j % tile_keys) * value_stride_;
+    return (stored_tile(sequence, head, j / tile_keys) * tile_keys + j % tile_keys) * value_stride_;
   }
   S* value(Index sequence, Index head, Index j) noexcept {
     return values_.data() + value_at(sequence, head, j);
@@ -197,47 +199,14 @@ class KvStorage {
     std::fill_n(value(sequence, head, first), (last - first) * value_stride_, static_cast<S>(0.0F));
   }
   void note_finite(Index sequence, Index head, Index tile) noexcept {
-    finite_[at(slot_tile(sequence, head, tile))] =
-        all_finite(value(sequence, head, tile * tile_keys), tile_keys * value_stride_);
+    finite_[at(stored_tile(sequence, head, tile))] =
+        all_finite<Tier>(value(sequence, head, tile * tile_keys), tile_keys * value_stride_);
   }
 
   Index heads_, capacity_, dim_, key_size_, value_dim_, value_stride_;
   AlignedVector<S> keys_, values_;
   std::vector<char> finite_;  ///< of each tile
 };
-
-/// Tokens s .. s + n - 1 of one head of batch row b.
-template <class T>
-HeadsView<T> rows_of(HeadsView<T> x, Index b, Index head, Index s, Index n) noexcept {
-  return {x.row(b, s, head), 1, n, 1, x.dim, 0, x.seq_stride, 0};
-}
-
-template <class Device, class Work>
-void for_each_head(const Device& device, Index heads, double bytes, const Work& work) {
-  parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index end) {
-    for (; head < end; ++head) work(head);
-  });
-}
-
-/// Calls visit(b, head, key, s, n) for pieces of keys that different threads may write: those of one
-/// head in one tile. Batch row b has the tokens 0 .. count - 1, the first of which is key
-/// first_key(b); token s is key `key`. `bytes` is the size of one.
-template <class Device, class FirstKey, class Visit>
-void for_each_piece(const Device& device, Index batch, Index count, Index heads, double bytes,
-                    const FirstKey& first_key, const Visit& visit) {
-  // A run of so many keys lies in this many tiles, or in one less.
-  const Index tiles = count == 0 ? 0 : (count - 1) / tile_keys + 2;
-  bytes *= static_cast<double>((std::min)(count, tile_keys));
-  parallel_for(device, batch * tiles * heads, bytes, bytes / 4, [&](Index unit, Index end) {
-    for (; unit < end; ++unit) {
-      const Index head = unit % heads, b = unit / heads / tiles;
-      const Index first = first_key(b), tile = first / tile_keys + unit / heads % tiles;
-      const Index key = (std::max)(first, tile * tile_keys);
-      const Index n = (std::min)(first + count, (tile + 1) * tile_keys) - key;
-      if (n > 0) visit(b, head, key, key - first, n);
-    }
-  });
-}
 
 }  // namespace detail
 POSENC_END

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/append_undo.hpp>
-#include <posenc/attention/attention.hpp>
+#include <posenc/attention/attend.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/linear.hpp>
+#include <posenc/attention/multi_head_config.hpp>
 #include <posenc/attention/multi_head_workspace.hpp>
 #include <posenc/attention/refused_calls.hpp>
+#include <posenc/attention/revocable_append.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/arithmetic.hpp>
@@ -25,24 +26,6 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-
-POSENC_STABLE_BEGIN
-
-/// Settings of MultiHeadAttention; what is left at 0 takes the value in brackets.
-struct MultiHeadAttentionConfig {
-  Index model_dim = 0;        ///< required: width of queries in and of the output
-  Index heads = 0;            ///< required
-  Index kv_heads = 0;         ///< divides heads; grouped-query attention [heads]
-  Index head_dim = 0;         ///< [model_dim / heads, which must be whole]
-  Index value_dim = 0;        ///< head_dim of values [head_dim]
-  Index key_input_dim = 0;    ///< width of what keys are made from, for cross attention [model_dim]
-  Index value_input_dim = 0;  ///< width of what values are made from [model_dim]
-  bool projection_bias = true;
-};
-
-static_assert(std::is_trivially_copyable_v<MultiHeadAttentionConfig>);
-
-POSENC_STABLE_END
 
 POSENC_BEGIN
 
@@ -93,7 +76,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   ///   Throws: ConfigError.
   explicit MultiHeadAttention(const MultiHeadAttentionConfig& config, Rotary rotary = {},
                               Bias bias = {})
-      : config_(completed(config)),
+      : config_(detail::completed<T>(config)),
         rotary_(std::move(rotary)),
         bias_(std::move(bias)),
         query_projection(config_.model_dim, config_.heads * config_.head_dim,
@@ -150,13 +133,10 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
     const Heads heads =
         project(device, memory, x, query_positions, keys_from, values_from, key_positions);
-    AttentionOptions<T> completed = complete(options, memory);
-    if (positions_are_read(options, query_positions)) completed.query_positions = query_positions;
-    if (positions_are_read(options, key_positions)) completed.key_positions = key_positions;
-    attention(device, split_heads(heads.q, config_.heads), split_heads(heads.k, config_.kv_heads),
-              split_heads(heads.v, config_.kv_heads), split_heads(heads.mixed, config_.heads),
-              completed, bias_);
-    apply(device, memory, output_projection, heads.mixed, out);
+    detail::attend_to_tensors<tier::Best, Device, T>(
+        device, heads.q, heads.k, heads.v, heads.mixed, options, bias_,
+        beside("attention", options, memory, &query_positions, &key_positions));
+    apply(device, memory, output_projection, tokens(heads.mixed), out);
   }
 
   /// Self attention of new tokens with all of their sequences so far: rotates their keys, appends keys
@@ -189,23 +169,19 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     MultiHeadWorkspace own;
     MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
     const Heads heads = project(device, memory, x, positions, x, x, positions);
-    AttentionOptions<T> completed = complete(options, memory);
-    const bool read = positions_are_read(options, positions);
-    if (read) completed.query_positions = positions;
-    const auto q = split_heads(heads.q, config_.heads);
-    const auto k = split_heads(heads.k, config_.kv_heads);
-    const auto v = split_heads(heads.v, config_.kv_heads);
-    const auto mixed = split_heads(heads.mixed, config_.heads);
-    detail::check_before_append<T>(forward_name, q, k, v, cache, sequences, mixed, completed,
-                                   bias_);
-    if (read && !options.key_positions) check_places(positions, cache, sequences, x);
-    output_projection.check(forward_name, heads.mixed, out);
-    // What still may fail, for want of memory or in a user's code, leaves the cache as it was.
-    detail::AppendUndo<S> undo(cache, sequences, k.seq, memory.undo());
-    cache.append(device, sequences, k, v);
-    attention(device, q, cache, sequences, mixed, completed, bias_);
-    apply(device, memory, output_projection, heads.mixed, out);
-    undo.keep();
+    (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
+    if (positions_are_read(options, positions) && !options.key_positions) {
+      check_places(positions, cache, sequences, x);
+    }
+    output_projection.check(forward_name, tokens(heads.mixed), out);
+    // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
+    // the cache as it was.
+    detail::RevocableAppend<S> append(device, cache, sequences, heads.k, heads.v, memory.undo());
+    detail::attend_to_cache<tier::Best, Device, T>(
+        device, heads.q, cache, sequences, heads.mixed, options, bias_,
+        beside(forward_name, options, memory, &positions, nullptr));
+    apply(device, memory, output_projection, tokens(heads.mixed), out);
+    append.keep();
   }
 
   /// Fills all projections with random weights that depend on the seed alone.
@@ -241,25 +217,28 @@ class MultiHeadAttention : detail::RefusedForward<T> {
 
   /// What a call computes before attention and after it, dense in the workspace.
   struct Heads {
-    EmbeddingsView<T> q, k, v, mixed;
+    HeadsView<T> q, k, v, mixed;
   };
+  /// The heads of each token side by side, as projections have them.
+  static EmbeddingsView<T> tokens(const HeadsView<T>& x) noexcept {
+    return {x.data, x.batch, x.seq, x.heads * x.dim};
+  }
 
   Heads lay_out(MultiHeadWorkspace& workspace, EmbeddingsView<const T> x,
                 EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from) const {
-    const auto carve = [&](detail::Carver carver, Heads& heads) {
-      const auto take = [&](EmbeddingsView<const T> from, Index width) {
-        const auto count = detail::product_of({from.batch, from.seq, width});
+    const auto carve = [&](detail::Carver carver, Heads& all) {
+      const auto take = [&](EmbeddingsView<const T> from, Index heads, Index dim) {
+        const auto count = detail::product_of({from.batch, from.seq, heads * dim});
         if (!count) {
-          detail::fail<ShapeError>(forward_name, width, " numbers for each token of [", from.batch,
-                                   ", ", from.seq, "] are more than can be counted");
+          detail::fail<ShapeError>(forward_name, heads * dim, " numbers for each token of [",
+                                   from.batch, ", ", from.seq, "] are more than can be counted");
         }
-        T* const data = carver.template take<T>(*count);
-        return EmbeddingsView<T>{data, from.batch, from.seq, width, from.seq * width, width};
+        return HeadsView<T>{carver.template take<T>(*count), from.batch, from.seq, heads, dim};
       };
-      heads.q = take(x, config_.heads * config_.head_dim);
-      heads.k = take(keys_from, config_.kv_heads * config_.head_dim);
-      heads.v = take(values_from, config_.kv_heads * config_.value_dim);
-      heads.mixed = take(x, config_.heads * config_.value_dim);
+      all.q = take(x, config_.heads, config_.head_dim);
+      all.k = take(keys_from, config_.kv_heads, config_.head_dim);
+      all.v = take(values_from, config_.kv_heads, config_.value_dim);
+      all.mixed = take(x, config_.heads, config_.value_dim);
       return carver.used();
     };
     Heads heads;
@@ -275,17 +254,15 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                 const Positions& query_positions, EmbeddingsView<const T> keys_from,
                 EmbeddingsView<const T> values_from, const Positions& key_positions) const {
     const Heads heads = lay_out(workspace, x, keys_from, values_from);
-    apply(device, workspace, query_projection, x, heads.q);
-    apply(device, workspace, key_projection, keys_from, heads.k);
-    apply(device, workspace, value_projection, values_from, heads.v);
-    const auto q = split_heads(heads.q, config_.heads);
-    const auto k = split_heads(heads.k, config_.kv_heads);
-    if constexpr (requires { rotary_.rotate_queries(device, q, query_positions); }) {
-      rotary_.rotate_queries(device, q, query_positions);
-      rotary_.rotate_keys(device, k, key_positions);
+    apply(device, workspace, query_projection, x, tokens(heads.q));
+    apply(device, workspace, key_projection, keys_from, tokens(heads.k));
+    apply(device, workspace, value_projection, values_from, tokens(heads.v));
+    if constexpr (requires { rotary_.rotate_queries(device, heads.q, query_positions); }) {
+      rotary_.rotate_queries(device, heads.q, query_positions);
+      rotary_.rotate_keys(device, heads.k, key_positions);
     } else {
-      rotary_.rotate_queries(q, query_positions);
-      rotary_.rotate_keys(k, key_positions);
+      rotary_.rotate_queries(heads.q, query_positions);
+      rotary_.rotate_keys(heads.k, key_positions);
     }
     return heads;
   }
@@ -301,10 +278,17 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     }
   }
 
-  AttentionOptions<T> complete(AttentionOptions<T> options, MultiHeadWorkspace& workspace) const {
-    options.softmax_scale_multiplier *= rotary_.softmax_scale_multiplier();
-    if (options.workspace == nullptr) options.workspace = &workspace.attention();
-    return options;
+  /// What this module adds to the options: positions that something reads.
+  detail::BesideOptions beside(const char* function, const AttentionOptions<T>& options,
+                               MultiHeadWorkspace& workspace, const Positions* query_positions,
+                               const Positions* key_positions) const {
+    const auto read = [&](const Positions* positions) {
+      return positions != nullptr && positions_are_read(options, *positions) ? positions : nullptr;
+    };
+    return {.function = function,
+            .scale_multiplier = rotary_.softmax_scale_multiplier(),
+            .positions = {read(query_positions), read(key_positions)},
+            .workspace = &workspace.attention()};
   }
 
   /// Attention counts tokens itself where positions of several axes tell it nothing.
@@ -355,51 +339,6 @@ class MultiHeadAttention : detail::RefusedForward<T> {
         }
       }
     }
-  }
-
-  static MultiHeadAttentionConfig completed(MultiHeadAttentionConfig c) {
-    constexpr auto function = "MultiHeadAttention";
-    if (c.model_dim <= 0) {
-      detail::fail<ConfigError>(function, "model_dim must be given and positive but is ",
-                                c.model_dim);
-    }
-    if (c.heads <= 0)
-      detail::fail<ConfigError>(function, "heads must be given and positive but is ", c.heads);
-    if (c.head_dim == 0 && c.model_dim % c.heads != 0) {
-      detail::fail<ConfigError>(function, "heads (", c.heads, ") must divide model_dim (",
-                                c.model_dim, ") where head_dim is not given");
-    }
-    const auto fill = [](Index& field, Index value) {
-      if (field == 0) field = value;
-    };
-    fill(c.kv_heads, c.heads);
-    fill(c.head_dim, c.model_dim / c.heads);
-    fill(c.value_dim, c.head_dim);
-    fill(c.key_input_dim, c.model_dim);
-    fill(c.value_input_dim, c.model_dim);
-    if (c.kv_heads < 0 || c.heads % c.kv_heads != 0) {
-      detail::fail<ConfigError>(function, "kv_heads (", c.kv_heads, ") must divide heads (",
-                                c.heads, ")");
-    }
-    for (const auto& [name, value] :
-         {std::pair{"head_dim", c.head_dim}, std::pair{"value_dim", c.value_dim},
-          std::pair{"key_input_dim", c.key_input_dim},
-          std::pair{"value_input_dim", c.value_input_dim}}) {
-      if (value < 0) detail::fail<ConfigError>(function, name, " must be positive but is ", value);
-    }
-    const auto require_memory = [](const char* name, Index in, Index heads, Index dim) {
-      constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
-      const auto count = detail::product_of({in, heads, dim});
-      if (!count || *count > most) {
-        detail::fail<ConfigError>(function, "no memory holds the ", name, " projection's ", in,
-                                  " times ", heads, " times ", dim, " numbers");
-      }
-    };
-    require_memory("query", c.model_dim, c.heads, c.head_dim);
-    require_memory("key", c.key_input_dim, c.kv_heads, c.head_dim);
-    require_memory("value", c.value_input_dim, c.kv_heads, c.value_dim);
-    require_memory("output", c.model_dim, c.heads, c.value_dim);
-    return c;
   }
 };
 

@@ -11,7 +11,7 @@
 
 POSENC_BEGIN
 
-/// Scratch memory of attention(): some hundred kilobytes a thread, whatever the lengths of the
+/// Scratch memory of attention(): some hundred kilobytes per thread, whatever the lengths of the
 /// sequences. Keep one and pass it by AttentionOptions::workspace, and calls after the first allocate
 /// nothing. One call at a time may use it.
 class AttentionWorkspace {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Keys and values on their way into tiles and back.
+// Rows on their way into panels and padded rows, and back.
 #include "key_place.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
-#include <posenc/attention/pack_keys.hpp>
+#include <posenc/attention/pack_panel.hpp>
+#include <posenc/attention/tile.hpp>
 
 #include <Eigen/Core>
 
@@ -14,8 +15,8 @@
 #include <vector>
 
 using posenc::Index;
+using posenc::detail::panel_lanes;
 using posenc::detail::stored_dim;
-using posenc::detail::tile_lanes;
 using support::to_double;
 
 namespace {
@@ -66,22 +67,23 @@ const Index extents[]{0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32};
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("keys go into lanes and come back", "[attention][cache]", Ways) {
+TEMPLATE_LIST_TEST_CASE("rows go into lanes and come back", "[attention][cache]", Ways) {
   using S = typename TestType::S;
   using T = typename TestType::T;
   using Tier = typename TestType::Tier;
   for (const Index dim : {0, 1, 3, 4, 8, 15, 16, 17, 40, 64, 100}) {
     for (const Index count : extents) {
-      for (const Index first : {Index{0}, Index{1}, (tile_lanes - count) / 2, tile_lanes - count}) {
-        if (first + count > tile_lanes) continue;
+      for (const Index first :
+           {Index{0}, Index{1}, (panel_lanes - count) / 2, panel_lanes - count}) {
+        if (first + count > panel_lanes) continue;
         const Index stride = dim + 3;
         const auto k = random_rows<T>(count * stride, 1);
         const Index stored = stored_dim<S>(dim);
-        std::vector<S> block(static_cast<std::size_t>(stored * tile_lanes + 1), marker<S>());
-        posenc::detail::pack_keys<Tier>(k.data(), stride, first, count, dim, block.data());
+        std::vector<S> block(static_cast<std::size_t>(stored * panel_lanes + 1), marker<S>());
+        posenc::detail::pack_panel<Tier>(k.data(), stride, first, count, dim, block.data());
         bool right = same(block.back(), marker<S>());
         for (Index d = 0; d < stored; ++d) {
-          for (Index lane = 0; lane < tile_lanes; ++lane) {
+          for (Index lane = 0; lane < panel_lanes; ++lane) {
             const bool ours = lane >= first && lane < first + count;
             const S want =
                 !ours     ? marker<S>()
@@ -91,7 +93,7 @@ TEMPLATE_LIST_TEST_CASE("keys go into lanes and come back", "[attention][cache]"
           }
         }
         std::vector<T> back(k.size() + 1, marker<T>());
-        posenc::detail::unpack_keys<Tier>(block.data(), first, count, dim, back.data(), stride);
+        posenc::detail::unpack_panel<Tier>(block.data(), first, count, dim, back.data(), stride);
         right &= same(back.back(), marker<T>());
         for (std::size_t n = 0; n < k.size(); ++n) {
           const bool between = static_cast<Index>(n) % stride >= dim;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/key_tile.hpp>
+#include <posenc/attention/panel.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/prefetch.hpp>
 #include <posenc/simd/storage.hpp>
@@ -11,8 +11,7 @@
 #include <algorithm>
 #include <concepts>
 
-// Between rows of keys and values, as tensors hold them, and the tiles that attention's kernels
-// read. All of it moves numbers or rounds them once to nearest even, so tiers give the same bits.
+// Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves numbers or rounds them once to nearest even, so tiers give the same bits.
 POSENC_BEGIN
 namespace detail {
 
@@ -28,7 +27,7 @@ POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& mo
 }
 
 /// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
-template <class Tier = tier::Best, class S, class T>
+template <class Tier, class S, class T>
 void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out,
                     Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
@@ -51,35 +50,35 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
   });
 }
 
-/// Moves keys into pairs of channels, see in_pairs. Pairs of a channel lie tile_lanes pairs apart.
+/// Moves rows into pairs of channels, see in_pairs. Pairs of a channel lie panel_lanes pairs apart.
 template <class Tier, class S, class T>
-void keys_to_pairs(const T* k, Index key_stride, Index count, Index dim, S* pairs) noexcept {
+void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
   const Index even_dim = dim / 2 * 2;
   if constexpr (width > 1) {
     if (count < width || even_dim < width) {
       using Narrower = typename tier::Narrower<Tier>::Type;
-      return keys_to_pairs<Narrower>(k, key_stride, count, dim, pairs);
+      return rows_to_pairs<Narrower>(rows, stride, count, dim, pairs);
     }
     for_each_square<width>(count, even_dim, [&](Index r, Index c) {
       P square[P::width];
       for (Index i = 0; i < width; ++i) {
-        const T* from = k + (r + i) * key_stride + c;
+        const T* from = rows + (r + i) * stride + c;
         square[i] = load_as<P>(from);
-        prefetch(from + width * key_stride, 1);
+        prefetch(from + width * stride, 1);
       }
       transpose(square);
       for (Index i = 0; i < width; i += 2) {
-        S* to = pairs + (c + i) * tile_lanes + 2 * r;
+        S* to = pairs + (c + i) * panel_lanes + 2 * r;
         P::store_bfloat16_pairs(to, square[i + 1], square[i]);
       }
     });
   } else {
     for (Index r = 0; r < count; ++r) {
       for (Index c = 0; c < even_dim; c += 2) {
-        const T* from = k + r * key_stride + c;
-        P::store_bfloat16_pairs(pairs + c * tile_lanes + 2 * r, load_as<P>(from + 1),
+        const T* from = rows + r * stride + c;
+        P::store_bfloat16_pairs(pairs + c * panel_lanes + 2 * r, load_as<P>(from + 1),
                                 load_as<P>(from));
       }
     }
@@ -87,38 +86,38 @@ void keys_to_pairs(const T* k, Index key_stride, Index count, Index dim, S* pair
   if (even_dim == dim) return;
   using One = Pack<Compute<T>, tier::Scalar>;
   for (Index r = 0; r < count; ++r) {
-    One::store_bfloat16_pairs(pairs + even_dim * tile_lanes + 2 * r, One::zero(),
-                              load_as<One>(k + r * key_stride + even_dim));
+    One::store_bfloat16_pairs(pairs + even_dim * panel_lanes + 2 * r, One::zero(),
+                              load_as<One>(rows + r * stride + even_dim));
   }
 }
 
-/// The inverse of keys_to_pairs().
+/// The inverse of rows_to_pairs().
 template <class Tier, class S, class T>
-void keys_from_pairs(const S* pairs, Index count, Index dim, T* k, Index key_stride) noexcept {
+void rows_from_pairs(const S* pairs, Index count, Index dim, T* rows, Index stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
   const Index even_dim = dim / 2 * 2;
   if constexpr (width > 1) {
     if (count < width || even_dim < width) {
       using Narrower = typename tier::Narrower<Tier>::Type;
-      return keys_from_pairs<Narrower>(pairs, count, dim, k, key_stride);
+      return rows_from_pairs<Narrower>(pairs, count, dim, rows, stride);
     }
     for_each_square<width>(count, even_dim, [&](Index r, Index c) {
       P square[P::width];
       for (Index i = 0; i < width; i += 2) {
-        const S* from = pairs + (c + i) * tile_lanes + 2 * r;
+        const S* from = pairs + (c + i) * panel_lanes + 2 * r;
         P::load_bfloat16_pairs(from, square[i + 1], square[i]);
       }
       transpose(square);
-      for (Index i = 0; i < width; ++i) store_as(square[i], k + (r + i) * key_stride + c);
+      for (Index i = 0; i < width; ++i) store_as(square[i], rows + (r + i) * stride + c);
     });
   } else {
     for (Index r = 0; r < count; ++r) {
       for (Index c = 0; c < even_dim; c += 2) {
         P first, second;
-        P::load_bfloat16_pairs(pairs + c * tile_lanes + 2 * r, second, first);
-        store_as(first, k + r * key_stride + c);
-        store_as(second, k + r * key_stride + c + 1);
+        P::load_bfloat16_pairs(pairs + c * panel_lanes + 2 * r, second, first);
+        store_as(first, rows + r * stride + c);
+        store_as(second, rows + r * stride + c + 1);
       }
     }
   }
@@ -126,36 +125,36 @@ void keys_from_pairs(const S* pairs, Index count, Index dim, T* k, Index key_str
   using One = Pack<Compute<T>, tier::Scalar>;
   for (Index r = 0; r < count; ++r) {
     One none, last;
-    One::load_bfloat16_pairs(pairs + even_dim * tile_lanes + 2 * r, none, last);
-    store_as(last, k + r * key_stride + even_dim);
+    One::load_bfloat16_pairs(pairs + even_dim * panel_lanes + 2 * r, none, last);
+    store_as(last, rows + r * stride + even_dim);
   }
 }
 
-/// Puts keys into lanes first_lane .. first_lane + count - 1 of a block; other lanes are kept.
-///   Shapes: k [count, dim] with rows key_stride apart; block as in a KeyTile
-template <class Tier = tier::Best, class S, class T>
-void pack_keys(const T* k, Index key_stride, Index first_lane, Index count, Index dim,
-               S* block) noexcept {
+/// Puts rows into lanes first_lane .. first_lane + count - 1 of a panel; other lanes are kept.
+///   Shapes: rows [count, dim], `stride` apart; the panel as in panel.hpp
+template <class Tier, class S, class T>
+void pack_panel(const T* rows, Index stride, Index first_lane, Index count, Index dim,
+                S* panel) noexcept {
   if constexpr (in_pairs<S>) {
-    keys_to_pairs<Tier>(k, key_stride, count, dim, block + 2 * first_lane);
+    rows_to_pairs<Tier>(rows, stride, count, dim, panel + 2 * first_lane);
   } else {
-    transpose_into<Tier>(k, key_stride, count, dim, block + first_lane, tile_lanes);
+    transpose_into<Tier>(rows, stride, count, dim, panel + first_lane, panel_lanes);
   }
 }
 
-/// The inverse of pack_keys().
-template <class Tier = tier::Best, class S, class T>
-void unpack_keys(const S* block, Index first_lane, Index count, Index dim, T* k,
-                 Index key_stride) noexcept {
+/// The inverse of pack_panel().
+template <class Tier, class S, class T>
+void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* rows,
+                  Index stride) noexcept {
   if constexpr (in_pairs<S>) {
-    keys_from_pairs<Tier>(block + 2 * first_lane, count, dim, k, key_stride);
+    rows_from_pairs<Tier>(panel + 2 * first_lane, count, dim, rows, stride);
   } else {
-    transpose_into<Tier>(block + first_lane, tile_lanes, dim, count, k, key_stride);
+    transpose_into<Tier>(panel + first_lane, panel_lanes, dim, count, rows, stride);
   }
 }
 
 /// out[i] <- in[i] for i < count.
-template <class Tier = tier::Best, class S, class T>
+template <class Tier, class S, class T>
 void convert_row(const T* in, Index count, S* out) noexcept {
   using P = Pack<Compute<T>, Tier>;
   Index i = 0;
@@ -163,15 +162,15 @@ void convert_row(const T* in, Index count, S* out) noexcept {
   if (i < count) store_partial_as(load_partial_as<P>(in + i, count - i), out + i, count - i);
 }
 
-/// A query's channels as the kernel wants them, see PackedQuery, with zeros up to out_dim: dim, or the
-/// next even number.
-template <class Q, class T>
-void pack_query(const T* in, Index dim, Q* out, Index out_dim) noexcept {
+/// A row's channels as kernels want them, see PackedRow, with zeros up to out_dim: dim, or the next even
+/// number.
+template <class Tier, class Q, class T>
+void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
   if constexpr (in_pairs<Q>) {
     if (dim != out_dim) out[dim - 1] = Q(0.0F);
     for (Index d = 0; d < dim; ++d) out[d ^ 1] = in[d];
   } else {
-    convert_row(in, dim, out);
+    convert_row<Tier>(in, dim, out);
     std::fill(out + dim, out + out_dim, Q{0});
   }
 }
@@ -186,13 +185,14 @@ POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
   return zero;
 }
 
-/// Rows between the one that is read and the one that is asked for.
+/// Rows between the one that is read and the one that is asked for: memory answers within the time that
+/// some 16 rows of 128 channels take.
 inline constexpr Index rows_ahead = 16;
 
 /// Copies values and pads each row with zeros to out_stride = padded_value_dim(value_dim). Whether
 /// all of them, as stored, are finite.
 ///   Shapes: v [count, value_dim] with rows `stride` apart; out [count, out_stride]
-template <class Tier = tier::Best, class S, class T>
+template <class Tier, class S, class T>
 bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
                  Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
@@ -219,7 +219,7 @@ bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
 }
 
 /// Whether all of `count` values, a multiple of 16, are finite.
-template <class Tier = tier::Best, class S>
+template <class Tier, class S>
 bool all_finite(const S* values, Index count) noexcept {
   using P = Pack<Compute<S>, Tier>;
   P zeros = P::zero();

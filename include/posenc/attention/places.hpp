@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/broadcast_mask.hpp>
-#include <posenc/attention/key_tile.hpp>
 #include <posenc/attention/options.hpp>
+#include <posenc/attention/tile.hpp>
+#include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/view.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
 #include <span>
-#include <type_traits>
 
+// The stage of places: where queries stand among the keys, and so outside of which keys each of them sees
+// nothing. It knows the causal rules, windows, packing, lengths and positions, and no single score.
 POSENC_BEGIN
 namespace detail {
+
+/// Extents of one attention call.
+struct AttentionShape {
+  Index batch, heads, queries, keys;
+};
 
 /// Queries and keys that see each other: a batch row, or one of the sequences packed into it. Places
 /// of queries and keys count from the sequence's start.
@@ -30,36 +33,48 @@ struct AttentionSequence {
   Index place;                 ///< of query 0 among the keys
 };
 
-/// Keys from begin to end - 1, counted from the sequence's first one.
-struct KeyRange {
-  Index begin, end;
+/// The keys that each batch row has in memory: the same everywhere in a tensor; in a cache those of the
+/// sequence that the row reads.
+class StoredKeys {
+ public:
+  explicit StoredKeys(Index keys) noexcept : of_all_{0, keys} {}
+  StoredKeys(std::span<const KeyRange> of_sequences, std::span<const Index> sequences) noexcept
+      : of_sequences_(of_sequences), sequences_(sequences) {}
+
+  KeyRange of_row(Index b) const noexcept {
+    if (sequences_.empty()) return of_all_;
+    return of_sequences_[static_cast<std::size_t>(sequences_[static_cast<std::size_t>(b)])];
+  }
+
+ private:
+  KeyRange of_all_{0, 0};
+  std::span<const KeyRange> of_sequences_;
+  std::span<const Index> sequences_;
 };
 
-/// Which keys each query sees, and at which positions queries and keys stand.
-template <Scalar T>
-class Visibility {
- public:
-  using Real = Compute<T>;
+/// Positions that a call was given, in its options or beside them; none where they are implied.
+struct GivenPositions {
+  const Positions* queries = nullptr;
+  const Positions* keys = nullptr;
+};
 
-  /// keys_of_row gives the keys that batch row b has as a KeyRange.
-  template <class KeysOfRow>
-  Visibility(const char* function, const AttentionOptions<T>& options, const AttentionShape& shape,
-             const KeysOfRow& keys_of_row)
-      : function_(function),
-        shape_(shape),
-        options_(options),
-        keep_(function, "keep", options.keep, shape),
-        masked_(function, "masked", options.masked, shape),
-        additive_(function, "additive", options.additive, shape) {
+/// Places and positions of one call's queries and keys.
+template <Scalar T>
+class Places {
+ public:
+  ///   Throws: ShapeError, ConfigError, PositionError
+  Places(const char* function, const AttentionOptions<T>& options, const AttentionShape& shape,
+         const StoredKeys& keys, const GivenPositions& positions)
+      : function_(function), shape_(shape), options_(options), keys_(keys), given_(positions) {
     check_lengths();
     check_packing();
-    check_given("query_positions", options.query_positions, shape.queries);
-    check_given("key_positions", options.key_positions, shape.keys);
+    check_given("query_positions", given_.queries, shape.queries);
+    check_given("key_positions", given_.keys, shape.keys);
     if (options.causal == Causal::ByPosition &&
-        !(options.query_positions && options.key_positions)) {
+        (given_.queries == nullptr || given_.keys == nullptr)) {
       fail<ConfigError>(function, "Causal::ByPosition needs query_positions and key_positions");
     }
-    check_places(keys_of_row);
+    check_places();
     positions_ascend_ = options.causal == Causal::ByPosition && do_positions_ascend();
   }
 
@@ -75,9 +90,7 @@ class Visibility {
     return most;
   }
 
-  /// keys_of_row as in the constructor.
-  template <class KeysOfRow>
-  AttentionSequence sequence(Index n, const KeysOfRow& keys_of_row) const noexcept {
+  AttentionSequence sequence(Index n) const noexcept {
     AttentionSequence s{};
     if (packed()) {
       s.first_query = at(options_.cu_seqlens_q, n);
@@ -87,7 +100,7 @@ class Visibility {
     } else {
       s.batch = n;
       s.queries = shape_.queries;
-      const KeyRange keys = keys_of_row(n);
+      const KeyRange keys = keys_.of_row(n);
       s.begin = keys.begin;
       s.stored = keys.end;
       s.end = options_.key_lengths.empty() ? keys.end : at(options_.key_lengths, n);
@@ -115,65 +128,40 @@ class Visibility {
     return range;
   }
 
-  /// Whether something besides range() hides keys or adds to scores.
-  bool has_cells() const noexcept {
-    return keep_.given() || masked_.given() || additive_.given() || by_cell();
-  }
-
-  /// Whether query i may see one of the `count` keys from local key j on at all, by has_cells().
-  bool any_cell(const AttentionSequence& s, Index h, Index i, Index j, Index count) const noexcept {
-    const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
-    const auto has = [count](const bool* cells, bool value) {
-      return std::memchr(cells, value ? 1 : 0, static_cast<std::size_t>(count)) != nullptr;
-    };
-    // A boolean mask by itself is searched a block at a time.
-    if (!additive_.given() && !by_cell() && keep_.given() != masked_.given()) {
-      const BroadcastMask<bool>& mask = keep_.given() ? keep_ : masked_;
-      if (mask.key_stride() == 1) return has(mask.row(b, h, row, column), keep_.given());
-    }
-    for (Index n = 0; n < count; ++n) {
-      if (shows(b, h, row, column + n)) return true;
-    }
-    return false;
-  }
-
-  /// Adds the additive mask to the scores of query i from local key j on, at most a tile, and makes
-  /// those of hidden keys -inf, whatever they were.
-  void apply_cells(const AttentionSequence& s, Index h, Index i, Index j, Index count,
-                   Real* scores) const noexcept {
-    const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
-    if (additive_.given()) {
-      const Real* mask = additive_.row(b, h, row, column);
-      const Index stride = additive_.key_stride();
-      for (Index n = 0; n < count; ++n) {
-        const Real added = mask[n * stride];
-        scores[n] = added == lowest ? lowest : scores[n] + added;
-      }
-    }
-    if (keep_.given()) hide<false>(keep_, b, h, row, column, count, scores);
-    if (masked_.given()) hide<true>(masked_, b, h, row, column, count, scores);
-    if (by_cell()) {
-      for (Index n = 0; n < count; ++n) {
-        if (!shows_position(b, row, column + n)) scores[n] = lowest;
-      }
-    }
-  }
-
   double query_position(const AttentionSequence& s, Index i) const noexcept {
-    return options_.query_positions ? options_.query_positions->at(s.batch, s.first_query + i)
-                                    : static_cast<double>(s.first_key + s.place + i);
+    return given_.queries != nullptr ? given_.queries->at(s.batch, s.first_query + i)
+                                     : static_cast<double>(s.first_key + s.place + i);
   }
 
   double key_position(const AttentionSequence& s, Index j) const noexcept {
-    return options_.key_positions ? options_.key_positions->at(s.batch, s.first_key + j)
+    return given_.keys != nullptr ? given_.keys->at(s.batch, s.first_key + j)
                                   : static_cast<double>(s.first_key + j);
+  }
+
+  /// Of keys first .. first + count - 1 of a sequence.
+  void key_positions(const AttentionSequence& s, Index first, Index count,
+                     double* positions) const noexcept {
+    for (Index j = 0; j < count; ++j) positions[j] = key_position(s, first + j);
+  }
+
+  /// Whether range() does not tell which keys a causal rule by position shows, since their positions do
+  /// not ascend: each key has to be asked, by shows_position().
+  bool in_no_order() const noexcept {
+    return options_.causal == Causal::ByPosition && !positions_ascend_;
+  }
+  /// Query and key counted from the batch row's first.
+  bool shows_position(Index b, Index row, Index column) const noexcept {
+    const double query = given_.queries->at(b, row);
+    const double key = given_.keys->at(b, column);
+    const Window& window = options_.window;
+    return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
   }
 
   /// The queries' positions, which `reader` needs, must be given, or implied by the alignment or by
   /// there being as many queries as keys.
   void require_query_positions(const char* reader) const {
-    if (options_.query_positions) return;
-    if (options_.key_positions) {
+    if (given_.queries != nullptr) return;
+    if (given_.keys != nullptr) {
       fail<ConfigError>(function_, reader, " needs query_positions where key_positions are given");
     }
     if (!has_places()) {
@@ -184,8 +172,6 @@ class Visibility {
   }
 
  private:
-  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
-
   static Index at(std::span<const Index> values, Index n) noexcept {
     return values[static_cast<std::size_t>(n)];
   }
@@ -204,44 +190,6 @@ class Visibility {
     if (!packed()) return shape_.queries == shape_.keys;
     return std::equal(options_.cu_seqlens_q.begin(), options_.cu_seqlens_q.end(),
                       options_.cu_seqlens_k.begin());
-  }
-
-  /// Positions that do not ascend show and hide keys one by one.
-  bool by_cell() const noexcept {
-    return options_.causal == Causal::ByPosition && !positions_ascend_;
-  }
-
-  bool shows(Index b, Index h, Index row, Index column) const noexcept {
-    return (!keep_.given() || *keep_.row(b, h, row, column)) &&
-           (!masked_.given() || !*masked_.row(b, h, row, column)) &&
-           (!additive_.given() || *additive_.row(b, h, row, column) != lowest) &&
-           (!by_cell() || shows_position(b, row, column));
-  }
-
-  bool shows_position(Index b, Index row, Index column) const noexcept {
-    const double query = options_.query_positions->at(b, row);
-    const double key = options_.key_positions->at(b, column);
-    const Window& window = options_.window;
-    return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
-  }
-
-  template <bool Hidden>
-  static void hide(const BroadcastMask<bool>& mask, Index b, Index h, Index row, Index column,
-                   Index count, Real* scores) noexcept {
-    const bool* cells = mask.row(b, h, row, column);
-    // First widened, then compared: compilers make good vectors of either, not of both at once.
-    using Flag = std::conditional_t<sizeof(Real) == 8, std::int64_t, std::int32_t>;
-    std::array<Flag, static_cast<std::size_t>(tile_keys)> flags;
-    if (mask.key_stride() == 1) {
-      for (Index n = 0; n < count; ++n) flags[static_cast<std::size_t>(n)] = cells[n];
-    } else {
-      for (Index n = 0; n < count; ++n) {
-        flags[static_cast<std::size_t>(n)] = cells[n * mask.key_stride()];
-      }
-    }
-    for (Index n = 0; n < count; ++n) {
-      scores[n] = flags[static_cast<std::size_t>(n)] == Flag{Hidden} ? lowest : scores[n];
-    }
   }
 
   KeyRange range_by_position(const AttentionSequence& s, Index i) const noexcept {
@@ -268,7 +216,7 @@ class Visibility {
   }
 
   bool do_positions_ascend() const noexcept {
-    const Positions& keys = *options_.key_positions;
+    const Positions& keys = *given_.keys;
     for (Index b = 0; b < keys.batch(); ++b) {
       auto next_start = options_.cu_seqlens_k.begin();
       const auto end = options_.cu_seqlens_k.end();
@@ -326,8 +274,7 @@ class Visibility {
     }
   }
 
-  template <class KeysOfRow>
-  void check_places(const KeysOfRow& keys_of_row) const {
+  void check_places() const {
     const Window& window = options_.window;
     if (window.left < -1 || window.right < -1) {
       fail<ConfigError>(function_, "window.left and window.right must be at least -1 but are ",
@@ -355,15 +302,14 @@ class Visibility {
       fail<ConfigError>(function_, "a window without a causal mask needs query_starts where ",
                         shape_.queries, " queries meet ", shape_.keys, " keys");
     }
-    check_ring(keys_of_row);
+    check_ring();
   }
 
   /// Keys that a ring has lost must lie outside every query's window.
-  template <class KeysOfRow>
-  void check_ring(const KeysOfRow& keys_of_row) const {
+  void check_ring() const {
     if (packed() || shape_.queries == 0) return;
     for (Index b = 0; b < shape_.batch; ++b) {
-      const AttentionSequence s = sequence(b, keys_of_row);
+      const AttentionSequence s = sequence(b);
       if (s.begin == 0) continue;
       const Index left = options_.window.left;
       if (options_.causal == Causal::ByPosition || left < 0 || left > s.place - s.begin) {
@@ -376,8 +322,8 @@ class Visibility {
     }
   }
 
-  void check_given(const char* name, const std::optional<Positions>& positions, Index count) const {
-    if (!positions) return;
+  void check_given(const char* name, const Positions* positions, Index count) const {
+    if (positions == nullptr) return;
     check_axes(function_, *positions, 1);
     if (positions->count() != count ||
         (positions->batch() != 1 && positions->batch() != shape_.batch)) {
@@ -389,8 +335,8 @@ class Visibility {
   const char* function_;
   AttentionShape shape_;
   const AttentionOptions<T>& options_;
-  BroadcastMask<bool> keep_, masked_;
-  BroadcastMask<Real> additive_;
+  StoredKeys keys_;
+  GivenPositions given_;
   bool positions_ascend_ = false;
 };
 

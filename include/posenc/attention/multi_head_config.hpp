@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+
+#include <type_traits>
+#include <utility>
+
+POSENC_STABLE_BEGIN
+
+/// Settings of MultiHeadAttention; what is left at 0 takes the value in brackets.
+struct MultiHeadAttentionConfig {
+  Index model_dim = 0;        ///< required: width of queries in and of the output
+  Index heads = 0;            ///< required
+  Index kv_heads = 0;         ///< divides heads; grouped-query attention [heads]
+  Index head_dim = 0;         ///< [model_dim / heads, which must be whole]
+  Index value_dim = 0;        ///< head_dim of values [head_dim]
+  Index key_input_dim = 0;    ///< width of what keys are made from, for cross attention [model_dim]
+  Index value_input_dim = 0;  ///< width of what values are made from [model_dim]
+  bool projection_bias = true;
+};
+
+static_assert(std::is_trivially_copyable_v<MultiHeadAttentionConfig>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+/// The settings with every default filled in, for a module of T.
+///   Throws: ConfigError
+template <class T>
+MultiHeadAttentionConfig completed(MultiHeadAttentionConfig c) {
+  constexpr auto function = "MultiHeadAttention";
+  if (c.model_dim <= 0) {
+    fail<ConfigError>(function, "model_dim must be given and positive but is ", c.model_dim);
+  }
+  if (c.heads <= 0)
+    fail<ConfigError>(function, "heads must be given and positive but is ", c.heads);
+  if (c.head_dim == 0 && c.model_dim % c.heads != 0) {
+    fail<ConfigError>(function, "heads (", c.heads, ") must divide model_dim (", c.model_dim,
+                      ") where head_dim is not given");
+  }
+  const auto fill = [](Index& field, Index value) {
+    if (field == 0) field = value;
+  };
+  fill(c.kv_heads, c.heads);
+  fill(c.head_dim, c.model_dim / c.heads);
+  fill(c.value_dim, c.head_dim);
+  fill(c.key_input_dim, c.model_dim);
+  fill(c.value_input_dim, c.model_dim);
+  if (c.kv_heads < 0 || c.heads % c.kv_heads != 0) {
+    fail<ConfigError>(function, "kv_heads (", c.kv_heads, ") must divide heads (", c.heads, ")");
+  }
+  for (const auto& [name, value] :
+       {std::pair{"head_dim", c.head_dim}, std::pair{"value_dim", c.value_dim},
+        std::pair{"key_input_dim", c.key_input_dim},
+        std::pair{"value_input_dim", c.value_input_dim}}) {
+    if (value < 0) fail<ConfigError>(function, name, " must be positive but is ", value);
+  }
+  const auto require_memory = [](const char* name, Index in, Index heads, Index dim) {
+    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+    const auto count = product_of({in, heads, dim});
+    if (!count || *count > most) {
+      fail<ConfigError>(function, "no memory holds the ", name, " projection's ", in, " times ",
+                        heads, " times ", dim, " numbers");
+    }
+  };
+  require_memory("query", c.model_dim, c.heads, c.head_dim);
+  require_memory("key", c.key_input_dim, c.kv_heads, c.head_dim);
+  require_memory("value", c.value_input_dim, c.kv_heads, c.value_dim);
+  require_memory("output", c.model_dim, c.heads, c.value_dim);
+  return c;
+}
+
+}  // namespace detail
+POSENC_END

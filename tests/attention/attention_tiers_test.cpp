@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The whole of attention on every tier that the flags allow, not on the best of them alone.
+#include "attention_case.hpp"
+#include "random_call.hpp"
+#include "random_shape.hpp"
+#include "simd/tiers.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/attend.hpp>
+
+#include <Eigen/Core>
+
+#include <cstdint>
+
+using attention_test::edge_shape;
+using attention_test::RandomCall;
+using attention_test::Shape;
+using attention_test::small_shape;
+
+namespace {
+
+using OnTiers = tiers::Joined<tiers::AllWith<float>, tiers::AllWith<double>,
+                              tiers::AllWith<Eigen::half>, tiers::AllWith<Eigen::bfloat16>>;
+
+template <class Tier, class T>
+void check(std::uint64_t seed, const Shape& shape) {
+  const support::Layout layout = support::layouts()[seed % 5];
+  RandomCall<T> call(seed, shape, {}, layout);
+  const auto run = [&](const auto& bias) {
+    posenc::detail::attend_to_tensors<Tier, posenc::detail::CallingThread, T>(
+        {}, call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(), call.options,
+        bias);
+  };
+  if (call.bias) {
+    run(*call.bias);
+  } else {
+    run(posenc::NoBias());
+  }
+  INFO(Tier::name << ", seed " << seed << ": " << shape.heads << " heads over " << shape.kv_heads
+                  << ", " << shape.queries << " queries, " << shape.keys << " keys, dims "
+                  << shape.dim << " and " << shape.value_dim << ", " << layout.name);
+  CHECK(worst_error(call.c, call.rules(), call.roundings, call.lse.view()) <= 1);
+  CHECK(call.c.out.surroundings_kept());
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("attention equals the reference on every tier", "[attention][tiers]",
+                        OnTiers) {
+  using T = typename TestType::Real;
+  support::Random random(5);
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    check<typename TestType::Tier, T>(seed, small_shape(random));
+  }
+  for (std::uint64_t seed = 1001; seed <= 1060; ++seed) {
+    check<typename TestType::Tier, T>(seed, edge_shape(random));
+  }
+}

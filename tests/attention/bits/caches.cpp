@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "calls.hpp"
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/kv_cache.hpp>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+
+namespace bits {
+namespace {
+
+/// Tokens come in pieces: they are appended, and their queries attend to what is there then.
+template <class T, class S>
+void report_cache(const std::string& name, const Shape& shape, const posenc::KvCacheConfig& config,
+                  Index piece, void (*fill)(Call<T>&)) {
+  Call<T> c(shape, 5);
+  fill(c);
+  c.options.lse = {};
+  posenc::KvCache<S> cache(config);
+  std::vector<Index> sequences;
+  for (Index b = 0; b < shape.batch; ++b) sequences.push_back(shape.batch - 1 - b);
+  Hash hash;
+  const auto step = [&](Index first, Index count) {
+    cache.append(sequences, c.k.tokens(first, count), c.v.tokens(first, count));
+    auto q = c.q.tokens(first, count), out = c.out.tokens(first, count);
+    if (c.bias) {
+      posenc::attention(Turns{}, q, cache, sequences, out, c.options, *c.bias);
+    } else {
+      posenc::attention(Turns{}, q, cache, sequences, out, c.options);
+    }
+  };
+  for (Index first = 0; first < shape.queries; first += piece) {
+    step(first, (std::min)(piece, shape.queries - first));
+  }
+  hash.add(c.out.values);
+  // What a rejected token leaves, and what is stored.
+  for (const Index sequence : sequences) cache.truncate(sequence, cache.length(sequence) - 2);
+  step(shape.queries - 2, 2);
+  hash.add(c.out.values);
+  const Index oldest = cache.first(0);
+  Heads<T> k(1, cache.length(0) - oldest, shape.kv_heads, shape.dim);
+  Heads<T> v(1, cache.length(0) - oldest, shape.kv_heads, shape.value_dim);
+  cache.copy_keys(0, oldest, k.view(), v.view());
+  hash.add(k.values);
+  hash.add(v.values);
+  report("cache/" + name, hash);
+}
+
+template <class T, class S>
+void report_caches(const std::string& types) {
+  const Shape shape{"", 2, 6, 2, 290, 290, 19, 21};
+  const posenc::KvCacheConfig config{
+      .sequences = 2, .kv_heads = 2, .head_dim = 19, .value_dim = 21, .capacity = 300};
+  const posenc::KvCacheConfig ring{.sequences = 2,
+                                   .kv_heads = 2,
+                                   .head_dim = 19,
+                                   .value_dim = 21,
+                                   .window = 40,
+                                   .max_append = 8};
+  report_cache<T, S>(types + "/tokens", shape, config, 1, [](Call<T>&) {});
+  report_cache<T, S>(types + "/pieces", shape, config, 53, [](Call<T>& c) { c.sinks(); });
+  report_cache<T, S>(types + "/biased", shape, config, 29, [](Call<T>& c) {
+    c.slope();
+    c.dropout();
+    c.softcap(posenc::SoftcapOrder::AfterBias);
+  });
+  report_cache<T, S>(types + "/ring", shape, ring, 6,
+                     [](Call<T>& c) { c.options.window = posenc::sliding_window(40); });
+  report_cache<T, S>(types + "/ring_alibi", shape, ring, 1, [](Call<T>& c) {
+    c.options.window = posenc::sliding_window(30);
+    c.alibi();
+  });
+  report_cache<T, S>(types + "/infinity", shape, config, 31, [](Call<T>& c) {
+    c.options.window = posenc::sliding_window(20);
+    c.put(3, std::numeric_limits<double>::infinity());
+    c.put(170, -std::numeric_limits<double>::infinity());
+  });
+}
+
+}  // namespace
+
+void report_all_caches() {
+  report_caches<float, float>("float_in_float");
+  report_caches<float, Eigen::half>("float_in_half");
+  report_caches<float, Eigen::bfloat16>("float_in_bfloat16");
+  report_caches<double, double>("double_in_double");
+  report_caches<Eigen::half, Eigen::half>("half_in_half");
+  report_caches<Eigen::bfloat16, Eigen::bfloat16>("bfloat16_in_bfloat16");
+}
+
+}  // namespace bits

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Whether attention gives the bits that it gave when the record was made.
+//   attention_bits            prints a line "<case> <hash>" for each case
+//   attention_bits <folder>   compares with <folder>/<tier>.txt; without that file, exits with 77
+#include "seeded.hpp"
+#include <posenc/simd/tier.hpp>
+
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+
+namespace bits {
+
+class Hash;
+void report(const std::string& name, const Hash& hash);
+void report_all_calls();
+void report_all_caches();
+void report_all_modules();
+
+namespace {
+
+std::map<std::string, std::string> record;
+bool compares = false;
+int cases = 0, differences = 0;
+
+/// Of the record for what this program was compiled for. Without fma nothing is recorded: products
+/// and sums are then rounded apart, or together, as the compiler likes.
+std::string record_name() {
+#if defined(__AVX512BF16__)
+  return std::string(posenc::tier::Best::name) + "_bf16";
+#elif !POSENC_HAS_FMA
+  return std::string(posenc::tier::Best::name) + "_without_fma";
+#else
+  return posenc::tier::Best::name;
+#endif
+}
+
+/// What this program was compiled for.
+bool processor_can() {
+#if defined(__x86_64__) && defined(__AVX512F__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__x86_64__) && defined(__AVX2__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+void report(const std::string& name, const Hash& hash) {
+  char hexadecimal[17];
+  std::snprintf(hexadecimal, sizeof(hexadecimal), "%016" PRIx64, hash.value());
+  ++cases;
+  if (!compares) {
+    std::cout << name << ' ' << hexadecimal << '\n';
+    return;
+  }
+  const auto found = record.find(name);
+  if (found != record.end() && found->second == hexadecimal) return;
+  ++differences;
+  std::cout << name << " gives " << hexadecimal << ", on record is "
+            << (found == record.end() ? "nothing" : found->second) << '\n';
+}
+
+}  // namespace bits
+
+int main(int count, char** arguments) {
+  constexpr int skipped = 77;
+  if (!bits::processor_can()) {
+    std::cout << "skipped: this processor lacks what the program was compiled for\n";
+    return skipped;
+  }
+  bits::compares = count > 1;
+  if (bits::compares) {
+    std::ifstream file(std::string(arguments[1]) + "/" + bits::record_name() + ".txt");
+    if (!file) {
+      std::cout << "skipped: there is no record for " << bits::record_name() << '\n';
+      return skipped;
+    }
+    std::string name, hash;
+    while (file >> name >> hash) bits::record[name] = hash;
+  }
+  bits::report_all_calls();
+  bits::report_all_caches();
+  bits::report_all_modules();
+  if (!bits::compares) return 0;
+  if (bits::cases != static_cast<int>(bits::record.size())) {
+    std::cout << bits::cases << " cases, on record are " << bits::record.size() << '\n';
+    return 1;
+  }
+  std::cout << bits::differences << " of " << bits::cases << " cases differ\n";
+  return bits::differences == 0 ? 0 : 1;
+}

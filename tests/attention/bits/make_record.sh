@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Makes the record of attention's bits, record/<tier>.txt, from the headers of a commit:
+#   tests/attention/bits/make_record.sh [<commit>] [<compiler>]
+# The record in the repository is of 801e7b4, of before attention was taken apart into stages. Make it anew only where a change
+# of bits is meant, and then say so in CHANGELOG.md. Tiers that this processor lacks keep the record that they have.
+set -euo pipefail
+commit="${1:-801e7b4}"
+compiler="${2:-g++}"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+eigen="${EIGEN_FLAGS:--isystem /usr/include/eigen3}"
+
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+git -C "$here/../../.." archive "$commit" include | tar -x -C "$work"
+
+mkdir -p "$here/record"
+record() {  # <tier> <flags>...
+  local tier="$1"
+  shift
+  for unit in main calls caches modules; do
+    # shellcheck disable=SC2086
+    "$compiler" -std=c++20 -O1 "$@" $eigen -I "$work/include" -c "$here/$unit.cpp" -o "$work/$unit.o"
+  done
+  "$compiler" "$work"/{main,calls,caches,modules}.o -o "$work/bits"
+  if "$work/bits" > "$work/$tier.txt"; then
+    sort "$work/$tier.txt" > "$here/record/$tier.txt"
+  else
+    echo "$tier: $(tail -n 1 "$work/$tier.txt")"
+  fi
+}
+record avx2 -march=x86-64-v3
+record avx512 -march=x86-64-v4

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "calls.hpp"
+#include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/merge.hpp>
+#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <algorithm>
+
+namespace bits {
+namespace {
+
+template <class T>
+posenc::EmbeddingsView<T> tokens(Heads<T>& x, Index first, Index count) {
+  return {x.values.data() + first * x.dim, x.batch, count, x.dim, x.seq * x.dim, x.dim};
+}
+
+/// FixedOrderLinear by itself, one row, which it does without packing, and several.
+template <class T>
+void report_linear(const std::string& type) {
+  for (const Index in : {1, 19, 64}) {
+    for (const Index out : {3, 130, 256}) {
+      Hash hash;
+      posenc::FixedOrderLinear<T> linear(in, out, true);
+      linear.randomize(9);
+      Random random(static_cast<std::uint64_t>(in + out));
+      for (Index n = 0; n < out; ++n) linear.bias.data()[n] = static_cast<T>(random.number());
+      for (const Index rows : {1, 2, 13, 40}) {
+        Heads<T> x(1, rows, 1, in, random), y(1, rows, 1, out);
+        linear.apply(tokens(x, 0, rows), tokens(y, 0, rows));
+        hash.add(y.values);
+      }
+      report(type + "/linear/" + std::to_string(in) + "_to_" + std::to_string(out), hash);
+    }
+  }
+}
+
+template <class T>
+void report_module(const std::string& type) {
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  const posenc::MultiHeadAttention<T, Rope, posenc::Alibi, posenc::FixedOrderLinear<T>> proto(
+      {.model_dim = 72, .heads = 6, .kv_heads = 2, .head_dim = 12},
+      Rope(posenc::Unscaled{.rotary_dim = 12, .base = 10000}),
+      posenc::Alibi({.heads = 6, .form = posenc::AlibiForm::Symmetric}));
+  auto module = proto;
+  module.randomize(3);
+  constexpr Index batch = 2, length = 200;
+  Random random(4);
+  Heads<T> x(batch, length, 1, 72, random), whole(batch, length, 1, 72);
+  posenc::AttentionOptions<T> options;
+  options.causal = posenc::Causal::BottomRight;
+  options.dropout = {0.2, 5};
+  module.forward(tokens(x, 0, length), posenc::Positions::range(0, length),
+                 tokens(whole, 0, length), options);
+  Hash hash;
+  hash.add(whole.values);
+  report(type + "/module/whole", hash);
+
+  Heads<T> cross(batch, 20, 1, 72);
+  options.causal = posenc::Causal::No;
+  module.forward(tokens(x, 9, 20), posenc::Positions::range(9, 20), tokens(x, 0, length),
+                 tokens(x, 0, length), posenc::Positions::range(0, length), tokens(cross, 0, 20),
+                 options);
+  Hash of_cross;
+  of_cross.add(cross.values);
+  report(type + "/module/cross", of_cross);
+
+  options.causal = posenc::Causal::BottomRight;
+  options.window = posenc::sliding_window(50);
+  posenc::KvCache<T> cache(
+      {.sequences = batch, .kv_heads = 2, .head_dim = 12, .window = 50, .max_append = 7});
+  const std::vector<Index> sequences{1, 0};
+  Heads<T> decoded(batch, length, 1, 72);
+  for (Index first = 0; first < length; first += 7) {
+    const Index count = (std::min)(Index{7}, length - first);
+    module.forward(tokens(x, first, count), posenc::Positions::range(first, count), cache,
+                   sequences, tokens(decoded, first, count), options);
+  }
+  Hash of_cache;
+  of_cache.add(decoded.values);
+  report(type + "/module/ring", of_cache);
+}
+
+/// Two halves of the keys, joined.
+template <class T>
+void report_merge(const std::string& type) {
+  const Shape half{"", 1, 4, 2, 9, 140, 16, 24};
+  Call<T> a(half, 1), b(half, 2);
+  a.options.causal = b.options.causal = posenc::Causal::No;
+  run(a);
+  run(b);
+  posenc::merge(a.out.view(), a.options.lse, posenc::HeadsView<const T>(b.out.view()),
+                posenc::LseView<const posenc::Compute<T>>(b.options.lse));
+  Hash hash;
+  a.add_results(hash);
+  report(type + "/merge", hash);
+}
+
+}  // namespace
+
+void report_all_modules() {
+  report_linear<float>("float");
+  report_linear<double>("double");
+  report_module<float>("float");
+  report_module<double>("double");
+  report_merge<float>("float");
+  report_merge<double>("double");
+}
+
+}  // namespace bits

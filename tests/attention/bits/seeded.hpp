@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+// What the record of bits is made with: numbers from a seed, tensors, and one hash of what came out.
+// It leans on no other header of the tests, so that it compiles with earlier versions of posenc.
+namespace bits {
+
+using posenc::Index;
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  /// The finaliser of SplitMix64.
+  std::uint64_t next() {
+    state_ += 0x9e3779b97f4a7c15u;
+    std::uint64_t x = state_;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+  /// Within +-2, in steps that bfloat16 rounds.
+  double number() { return static_cast<double>(next() >> 40) * 0x1p-22 - 2; }
+  Index below(Index n) { return static_cast<Index>(next() % static_cast<std::uint64_t>(n)); }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// FNV-1a, 64 bits, over the bytes of numbers.
+class Hash {
+ public:
+  template <class T>
+  void add(std::span<const T> values) {
+    for (const T value : values) {
+      // Whose NaN it is, and of which sign, is the processor's choice.
+      if (value != value) {
+        add_byte(0xff);
+        continue;
+      }
+      unsigned char bytes[sizeof(T)];
+      std::memcpy(bytes, &value, sizeof(T));
+      for (const unsigned char byte : bytes) add_byte(byte);
+    }
+  }
+  template <class T>
+  void add(const std::vector<T>& values) {
+    add(std::span<const T>(values));
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  void add_byte(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3u; }
+
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+/// A dense tensor [B, S, H, D].
+template <class T>
+struct Heads {
+  Index batch, seq, heads, dim;
+  std::vector<T> values;
+
+  Heads(Index b, Index s, Index h, Index d)
+      : batch(b),
+        seq(s),
+        heads(h),
+        dim(d),
+        values(static_cast<std::size_t>(b * s * h * d), static_cast<T>(0.0F)) {}
+  Heads(Index b, Index s, Index h, Index d, Random& random) : Heads(b, s, h, d) {
+    for (T& value : values) value = static_cast<T>(static_cast<float>(random.number()));
+  }
+
+  posenc::HeadsView<T> view() { return tokens(0, seq); }
+  /// Tokens first .. first + count - 1 of every batch row.
+  posenc::HeadsView<T> tokens(Index first, Index count) {
+    return {values.data() + first * heads * dim,
+            batch,
+            count,
+            heads,
+            dim,
+            seq * heads * dim,
+            heads * dim,
+            dim};
+  }
+};
+
+/// A dense mask or scores [B, H, Sq, Sk]. Its elements are bytes where vector<bool> would have none.
+template <class T>
+struct Scores {
+  Index batch, heads, queries, keys;
+  std::vector<T> values;
+
+  Scores(Index b, Index h, Index i, Index j)
+      : batch(b), heads(h), queries(i), keys(j), values(static_cast<std::size_t>(b * h * i * j)) {}
+
+  posenc::ScoresView<T> view() { return as<T>(values.data()); }
+  posenc::ScoresView<const bool> mask() const requires(sizeof(T) == sizeof(bool)) {
+    return as<const bool>(reinterpret_cast<const bool*>(values.data()));
+  }
+
+ private:
+  template <class Element>
+  posenc::ScoresView<Element> as(Element* data) const {
+    return {data, batch, heads, queries, keys, heads * queries * keys, queries * keys, keys, 1};
+  }
+};
+
+/// A device whose threads come one after the other, with `part` units each.
+struct Turns {
+  struct Cost {
+    double bytes_loaded, bytes_stored, cycles;
+  };
+  int threads = 1;
+  Index part = Index{1} << 40;
+
+  int numThreads() const { return threads; }
+  template <class Work>
+  void parallelFor(Index count, const Cost&, const Work& work) const {
+    for (Index first = 0; first < count; first += part) {
+      work(first, (std::min)(first + part, count));
+    }
+  }
+};
+
+/// Minus a slope times the distance, further heads more slowly: no two products to contract.
+struct Slope {
+  template <class Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, posenc::MatrixView<Real> tile) const {
+    const double slope = std::ldexp(1.0, -static_cast<int>(head) - 2);
+    for (std::size_t i = 0; i < query_positions.size(); ++i) {
+      Real* row = tile.row(static_cast<Index>(i));
+      for (std::size_t j = 0; j < key_positions.size(); ++j) {
+        const double distance = std::abs(query_positions[i] - key_positions[j]);
+        row[j] -= static_cast<Real>(slope * distance);
+      }
+    }
+  }
+};
+
+}  // namespace bits

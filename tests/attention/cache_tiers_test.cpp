@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// What a cache holds is the same for every tier, and attention to it gives the bits of attention to tensors; and
+// FixedOrderLinear, the other client of attention's kernels, on every tier.
+#include "attention_case.hpp"
+#include "simd/tiers.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/attend.hpp>
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_cache.hpp>
+
+#include <Eigen/Core>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+using attention_test::Case;
+using posenc::Causal;
+using posenc::Index;
+using posenc::detail::CallingThread;
+
+namespace {
+
+using OnTiers = tiers::Joined<tiers::AllWith<float>, tiers::AllWith<double>,
+                              tiers::AllWith<Eigen::half>, tiers::AllWith<Eigen::bfloat16>>;
+using ComputeOnTiers = tiers::Joined<tiers::AllWith<float>, tiers::AllWith<double>>;
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("attention to a cache gives the bits of tensors on every tier",
+                        "[attention][cache][tiers]", OnTiers) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  for (const Index keys : {1, 33, 130, 300}) {
+    const Index queries = keys < 7 ? keys : 7;
+    Case<T> c({1, 6, 2, queries, keys, 19, 21}, static_cast<std::uint64_t>(keys));
+    const posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
+    posenc::detail::attend_to_tensors<Tier, CallingThread, T>(
+        {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias());
+    posenc::KvCache<T> cache({.kv_heads = 2, .head_dim = 19, .value_dim = 21, .capacity = keys});
+    cache.append(0, c.k.view(), c.v.view());
+    support::Heads<T> out(1, queries, 6, 21);
+    const std::vector<Index> sequences{0};
+    posenc::detail::attend_to_cache<Tier, CallingThread, T, T>(
+        {}, c.q.view(), cache, sequences, out.view(), options, posenc::NoBias());
+    INFO(Tier::name << ", " << keys << " keys");
+    CHECK(support::same_bits(out.view(), c.out.view()));
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("FixedOrderLinear keeps its bound on every tier",
+                        "[attention][linear][tiers]", ComputeOnTiers) {
+  using T = typename TestType::Real;
+  for (const Index in : {1, 17, 64, 100}) {
+    for (const Index out : {1, 31, 128, 200}) {
+      posenc::FixedOrderLinear<T> linear(in, out, true);
+      linear.randomize(7);
+      support::Random random(static_cast<std::uint64_t>(in * out));
+      for (const Index rows : {1, 2, 11, 25}) {
+        std::vector<T> x(static_cast<std::size_t>(rows * in)),
+            y(static_cast<std::size_t>(rows * out));
+        random.fill_normal(x);
+        posenc::AttentionWorkspace workspace;
+        posenc::detail::FixedOrderProduct<typename TestType::Tier, T>(
+            linear, {x.data(), 1, rows, in}, {y.data(), 1, rows, out})
+            .run(CallingThread(), workspace);
+        bool within = true;
+        for (Index r = 0; r < rows; ++r) {
+          for (Index o = 0; o < out; ++o) {
+            long double sum = 0, size = 0;
+            for (Index i = 0; i < in; ++i) {
+              const long double product =
+                  static_cast<long double>(x[static_cast<std::size_t>(r * in + i)]) *
+                  static_cast<long double>(linear.weight(o, i));
+              sum += product;
+              size += std::abs(product);
+            }
+            const auto error =
+                std::abs(static_cast<long double>(y[static_cast<std::size_t>(r * out + o)]) - sum);
+            within &= error <= static_cast<long double>(in + 2) *
+                                   static_cast<long double>(std::numeric_limits<T>::epsilon()) *
+                                   size;
+          }
+        }
+        INFO(TestType::Tier::name << ": " << rows << " rows, " << in << " to " << out);
+        REQUIRE(within);
+      }
+    }
+  }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// Ranges of keys against what the causal rules and windows say, key by key.
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include <posenc/attention/places.hpp>
+
+#include <algorithm>
+#include <vector>
+
+using posenc::Causal;
+using posenc::Index;
+using posenc::detail::AttentionSequence;
+using posenc::detail::AttentionShape;
+using posenc::detail::KeyRange;
+using posenc::detail::Places;
+using posenc::detail::StoredKeys;
+
+namespace {
+
+using Options = posenc::AttentionOptions<float>;
+
+/// Whether the rule shows key j to a query whose place is known, both counted from the sequence's first.
+bool shows(const Options& options, const AttentionSequence& s, Index place, Index j) {
+  const auto& window = options.window;
+  return j >= s.begin && j < s.end && (options.causal == Causal::No || j <= place) &&
+         (window.left < 0 || j >= place - window.left) &&
+         (window.right < 0 || j <= place + window.right);
+}
+
+/// Every range holds the keys that the rule shows, and no others.
+bool ranges_are_right(const Options& options, const Places<float>& places) {
+  for (Index n = 0; n < places.sequences(); ++n) {
+    const AttentionSequence s = places.sequence(n);
+    for (Index i = 0; i < s.queries; ++i) {
+      const KeyRange range = places.range(s, i);
+      for (Index j = s.begin; j < s.stored; ++j) {
+        const bool inside = j >= range.begin && j < range.end;
+        if (inside != shows(options, s, s.place + i, j)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("ranges of keys are what causal rules and windows show", "[attention][places]") {
+  const std::vector<Index> lengths{9, 4}, starts{3, -2};
+  for (const Causal causal :
+       {Causal::No, Causal::TopLeft, Causal::BottomRight, Causal::FromStart}) {
+    for (const Index left : {-1, 0, 2}) {
+      for (const Index right : {-1, 0, 3}) {
+        for (const bool with_lengths : {false, true}) {
+          Options options;
+          options.causal = causal;
+          options.window = {left, right};
+          if (with_lengths) options.key_lengths = lengths;
+          if (causal == Causal::FromStart || causal == Causal::No) options.query_starts = starts;
+          const AttentionShape shape{2, 1, 5, 11};
+          const Places<float> places("attention", options, shape, StoredKeys(11), {});
+          CHECK(places.sequences() == 2);
+          CHECK(ranges_are_right(options, places));
+          CHECK(places.sequence(1).end == (with_lengths ? 4 : 11));
+          CHECK(places.sequence(1).stored == 11);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("packed sequences have places of their own", "[attention][places]") {
+  const std::vector<Index> of_q{0, 2, 2, 7}, of_k{0, 3, 4, 13};
+  Options options;
+  options.causal = Causal::BottomRight;
+  options.window = {4, -1};
+  options.cu_seqlens_q = of_q;
+  options.cu_seqlens_k = of_k;
+  const Places<float> places("attention", options, {1, 2, 7, 13}, StoredKeys(13), {});
+  REQUIRE(places.sequences() == 3);
+  CHECK(places.most_queries() == 5);
+  CHECK(ranges_are_right(options, places));
+  const AttentionSequence last = places.sequence(2);
+  CHECK(last.first_query == 2);
+  CHECK(last.first_key == 4);
+  CHECK(last.place == 4);
+  // Positions count on through the row.
+  CHECK(places.query_position(last, 0) == 8);
+  CHECK(places.key_position(last, 1) == 5);
+}
+
+TEST_CASE("a ring's first keys are counted where they were", "[attention][places]") {
+  const std::vector<KeyRange> of_sequences{{0, 20}, {128, 300}};
+  const std::vector<Index> sequences{1};
+  Options options;
+  options.causal = Causal::BottomRight;
+  options.window = posenc::sliding_window(100);
+  const Places<float> places("attention", options, {1, 1, 2, 300},
+                             StoredKeys(of_sequences, sequences), {});
+  const AttentionSequence s = places.sequence(0);
+  CHECK(s.begin == 128);
+  CHECK(s.end == 300);
+  CHECK(ranges_are_right(options, places));
+  options.window = {};
+  CHECK_THROWS_AS(
+      Places<float>("attention", options, {1, 1, 2, 300}, StoredKeys(of_sequences, sequences), {}),
+      posenc::ConfigError);
+}
+
+TEST_CASE("by position, ascending keys have a range and others are asked one by one",
+          "[attention][places]") {
+  const auto queries = posenc::Positions::real({0.5, 4, -1});
+  for (const bool ascending : {true, false}) {
+    std::vector<double> positions{-3, -1, 0, 0.5, 2, 2, 9};
+    if (!ascending) std::reverse(positions.begin(), positions.end());
+    const auto keys = posenc::Positions::real(positions);
+    Options options;
+    options.causal = Causal::ByPosition;
+    options.window = {2, -1};
+    const Places<float> places("attention", options, {1, 1, 3, 7}, StoredKeys(7),
+                               {&queries, &keys});
+    CHECK(places.in_no_order() == !ascending);
+    const AttentionSequence s = places.sequence(0);
+    for (Index i = 0; i < 3; ++i) {
+      const KeyRange range = places.range(s, i);
+      for (Index j = 0; j < 7; ++j) {
+        const double key = positions[static_cast<std::size_t>(j)], query = queries.at(0, i);
+        const bool shown = key <= query && key >= query - 2;
+        CHECK(places.shows_position(0, i, j) == shown);
+        const bool inside = j >= range.begin && j < range.end;
+        CHECK((ascending ? inside == shown : inside));
+      }
+    }
+  }
+}

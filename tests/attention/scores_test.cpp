@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// Scores by themselves, without a schedule, as a backward pass takes them: places, masks, tiles, a block of rows.
+#include "attention_case.hpp"
+#include "simd/tiers.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/row_block.hpp>
+#include <posenc/attention/scores.hpp>
+#include <posenc/attention/tensor_source.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+using attention_test::Case;
+using attention_test::matrix_of;
+using posenc::Index;
+using posenc::detail::AttentionSequence;
+using posenc::detail::Carver;
+using posenc::detail::Lanes;
+using posenc::detail::SeenTile;
+using posenc::detail::Strip;
+using posenc::detail::tile_keys;
+
+namespace {
+
+/// Counts its tiles and their rows.
+struct CountedBias {
+  Index* calls;
+  Index* rows;
+
+  template <class Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, posenc::MatrixView<Real> tile) const {
+    ++*calls;
+    *rows += tile.rows;
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) {
+        tile.row(i)[j] += static_cast<Real>(0.25 * static_cast<double>(head + 1) *
+                                            (query_positions[static_cast<std::size_t>(i)] -
+                                             key_positions[static_cast<std::size_t>(j)]));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attention][scores]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  using Source = posenc::detail::TensorKeys<Tier, T>;
+  using Scores = posenc::detail::Scores<Tier, T, CountedBias, T>;
+  using Block = typename Scores::Block;
+  constexpr Index heads = 6, kv_heads = 2, group = 3, queries = 20, keys = 300, dim = 8;
+  Case<T> c({1, heads, kv_heads, queries, keys, dim, dim}, 3);
+  posenc::AttentionOptions<T> options;
+  options.causal = posenc::Causal::BottomRight;
+  options.window = posenc::sliding_window(250);
+  const posenc::detail::Places<T> places("scores", options, {1, heads, queries, keys},
+                                         posenc::detail::StoredKeys(keys), {});
+  const posenc::detail::Masks<T> masks("scores", options, {1, heads, queries, keys}, places);
+  const posenc::detail::ReturnedWeights<T> returned(options);
+  Index calls = 0, rows_of_calls = 0;
+  const CountedBias bias{&calls, &rows_of_calls};
+  const Source source(c.k.view(), c.v.view());
+  const typename Block::Setting of_rows{c.q.view(), places, masks, group, true, false};
+  const typename Scores::Setting of_scores{options, bias, returned, T{0.5}};
+
+  const auto carve = [&](Carver& carver) {
+    struct {
+      Block block;
+      Scores scores;
+      typename Source::Scratch scratch;
+      Lanes* lanes;
+      double* key_positions;
+    } all{Block(of_rows, queries * group, carver), Scores(of_scores, queries * group, carver),
+          source.carve(carver), carver.take<Lanes>(Block::strips(queries * group)),
+          carver.take<double>(tile_keys)};
+    return all;
+  };
+  Carver measure(nullptr);
+  (void)carve(measure);
+  posenc::AttentionWorkspace workspace;
+  workspace.reserve(1, measure.used());
+  Carver carver(workspace.slot(0));
+  auto all = carve(carver);
+
+  const AttentionSequence sequence = places.sequence(0);
+  for (Index kv = 0; kv < kv_heads; ++kv) {
+    all.block.take(sequence, kv, 0, queries);
+    const auto k = matrix_of(c.k.view(), 0, kv);
+    for (Index tile = 0; tile * tile_keys < keys; ++tile) {
+      const SeenTile seen = all.block.look_at(tile, all.lanes);
+      REQUIRE(!seen.keys.empty());
+      const auto of_tile = source.tile(sequence, kv, tile, seen.keys, all.scratch);
+      places.key_positions(sequence, seen.first_key(), seen.keys.end - seen.first_key(),
+                           all.key_positions);
+      calls = rows_of_calls = 0;
+      all.block.for_strips([&](const Strip& strip) {
+        if (!Block::lanes_of(seen, strip).empty()) {
+          all.scores.multiply(all.block, seen, of_tile, strip);
+        }
+      });
+      all.scores.add_bias(all.block, seen, all.key_positions);
+      // All queries of a head at once where they see the same keys.
+      if (tile == 1) CHECK(calls == group);
+      CHECK(rows_of_calls == group * queries);
+      bool right = true;
+      all.block.for_strips([&](const Strip& strip) {
+        const Lanes lanes = Block::lanes_of(seen, strip);
+        if (lanes.empty()) return;
+        all.scores.finish(all.block, seen, strip);
+        for (Index i = 0; i < strip.rows; ++i) {
+          const Index r = strip.first + i, query = all.block.query(r), head = all.block.head(r);
+          const auto q = matrix_of(c.q.view(), 0, head);
+          const auto range = places.range(sequence, query);
+          for (Index lane = lanes.begin; lane < lanes.end; ++lane) {
+            const Index key = seen.first_key() + lane;
+            const T score = all.scores.of(strip)[i * tile_keys + lane];
+            if (key < range.begin || key >= range.end) {
+              right &= tiers::same(score, -std::numeric_limits<T>::infinity());
+              continue;
+            }
+            double want = 0;
+            for (Index d = 0; d < dim; ++d) {
+              want += q.values[static_cast<std::size_t>(query * dim + d)] *
+                      k.values[static_cast<std::size_t>(key * dim + d)];
+            }
+            want = 0.5 * want + 0.25 * static_cast<double>(head + 1) *
+                                    static_cast<double>(keys - queries + query - key);
+            right &= tiers::same(score, static_cast<T>(want));
+          }
+        }
+      });
+      INFO(Tier::name << ", key head " << kv << ", tile " << tile);
+      CHECK(right);
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Tiles made of tensors: what some row sees is packed, and nothing else is read.
+#include "attention_case.hpp"
+#include "simd/tiers.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/tensor_source.hpp>
+
+#include <cstddef>
+#include <limits>
+
+using attention_test::Case;
+using posenc::Index;
+using posenc::detail::AttentionSequence;
+using posenc::detail::Carver;
+using posenc::detail::KeyRange;
+using posenc::detail::panel_lanes;
+using posenc::detail::tile_keys;
+
+TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen",
+                        "[attention][source]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  using Source = posenc::detail::TensorKeys<Tier, T>;
+  constexpr Index keys = 200, dim = 5, value_dim = 7, head = 1;
+  constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+  for (const KeyRange seen : {KeyRange{0, 128}, KeyRange{37, 45}, KeyRange{128, 200}}) {
+    Case<T> c({1, 2, 2, 1, keys, dim, value_dim}, 1);
+    // Whatever is not seen must not reach the tile.
+    for (Index j = 0; j < keys; ++j) {
+      if (j >= seen.begin && j < seen.end) continue;
+      for (Index d = 0; d < dim; ++d) c.k.view().row(0, j, head)[d] = nan;
+      for (Index d = 0; d < value_dim; ++d) c.v.view().row(0, j, head)[d] = nan;
+    }
+    const Source source(c.k.view(), c.v.view());
+    Carver measure(nullptr);
+    (void)source.carve(measure);
+    posenc::AttentionWorkspace workspace;
+    workspace.reserve(1, measure.used());
+    Carver carver(workspace.slot(0));
+    const auto scratch = source.carve(carver);
+    const AttentionSequence sequence{0, 0, 1, 0, 0, keys, keys, 0};
+    const Index tile = seen.begin / tile_keys;
+    const auto packed = source.tile(sequence, head, tile, seen, scratch);
+    CHECK(packed.finite);
+    bool right = true;
+    for (Index j = seen.begin / panel_lanes * panel_lanes; j < seen.end; ++j) {
+      const bool is_seen = j >= seen.begin;
+      const Index lane = j - tile * tile_keys;
+      const T* panel = packed.keys + lane / panel_lanes * panel_lanes * dim;
+      for (Index d = 0; d < dim; ++d) {
+        const T want = is_seen ? c.k.view().row(0, j, head)[d] : T{0};
+        right &= tiers::same(panel[d * panel_lanes + lane % panel_lanes], want);
+      }
+      for (Index d = 0; is_seen && d < packed.value_stride; ++d) {
+        const T want = d < value_dim ? c.v.view().row(0, j, head)[d] : T{0};
+        right &= tiers::same(packed.values[lane * packed.value_stride + d], want);
+      }
+    }
+    INFO(Tier::name << ", keys " << seen.begin << " to " << seen.end);
+    CHECK(right);
+    // A value that is not finite is noticed.
+    c.v.view().row(0, seen.begin, head)[value_dim - 1] = nan;
+    CHECK(!source.tile(sequence, head, tile, seen, scratch).finite);
+  }
+}
