@@ -73,12 +73,6 @@ std::vector<Bound> frequency_bounds() {
                    return share_of(AlphaNtkScaling{
                        .rotary_dim = 2 * index_of(p[2]), .base = p[0], .alpha = p[1]});
                  }});
-  all.push_back({"PaperDynamicNtkScaling", {base, length, length}, [](const Point& p) {
-                   return share_of(
-                       PaperDynamicNtkScaling{
-                           .rotary_dim = 16, .base = p[0], .original_max_position = index_of(p[1])},
-                       index_of(p[2]));
-                 }});
   all.push_back({"VllmNtkScaling", {base, factor, half_dim}, [](const Point& p) {
                    return share_of(VllmNtkScaling{
                        .rotary_dim = 2 * index_of(p[2]), .base = p[0], .factor = p[1]});

@@ -61,12 +61,6 @@ std::vector<Bound> wild_settings() {
                                       .original_max_position = wild_index(p[2])},
                     wild_index(p[3]));
   });
-  add("PaperDynamicNtkScaling", 3, [](const Point& p) {
-    return share_of(PaperDynamicNtkScaling{.rotary_dim = 4,
-                                           .base = wild_positive(p[0]),
-                                           .original_max_position = wild_index(p[1])},
-                    wild_index(p[2]));
-  });
   add("VllmNtkScaling", 2, [](const Point& p) {
     return share_of(VllmNtkScaling{
         .rotary_dim = 8, .base = wild_positive(p[0]), .factor = wild_positive(p[1])});
