@@ -2,137 +2,77 @@
 // Every rule under settings that no model has: either a ConfigError, or frequencies and a factor that are
 // finite and not negative.
 #include "accuracy/bound.hpp"
-#include "frequency/truth.hpp"
+#include "frequency/random_rules.hpp"
+
+#include <optional>
+#include <tuple>
 
 namespace accuracy {
 namespace {
 
 using posenc::Index;
 
-constexpr double beyond = 2;
-
-template <class Rule, class... Length>
-double share_of(const Rule& rule, Length... length) {
-  const posenc::Frequencies made = frequencies(rule, length...);
-  bool sound = std::isfinite(made.attention_factor()) && made.attention_factor() > 0;
-  for (const posenc::DoubleDouble& w : made.exact_inv_freq()) {
-    sound = sound && std::isfinite(w.hi) && std::isfinite(w.lo) && w.hi >= 0;
-  }
-  return sound ? 0 : beyond;
-}
-
-/// Of a magnitude that a double has, of either sign, now and then 0.
+/// Settings are made of numbers within +-1. A magnitude is any that a double has, and now and then 0.
 const Range wild = {-1, 1};
-double wild_number(double x) {
-  return std::abs(x) < 1e-3 ? 0 : std::copysign(std::exp2(2098 * std::abs(x) - 1074), x);
+double wild_positive(double x) {
+  return std::abs(x) < 1e-3 ? 0 : std::exp2(2098 * std::abs(x) - 1074);
 }
-double wild_positive(double x) { return std::abs(wild_number(x)); }
+double wild_number(double x) { return std::copysign(wild_positive(x), x); }
 Index wild_index(double x) {
   return static_cast<Index>(std::exp2(62.9 * std::abs(x))) * (x < 0 ? -1 : 1);
 }
 
+// Bases and factors are not negative: any other sign is refused before anything is computed.
+void set(double& field, const std::string& name, double x) {
+  field = name == "base" || name == "factor" ? wild_positive(x) : wild_number(x);
+}
+void set(Index& field, const std::string& name, double x) {
+  // Few pairs, as many as the lists have.
+  field = name == "rotary_dim" || name == "head_dim" ? (x < 0 ? 4 : 32) : wild_index(x);
+}
+void set(bool& field, const std::string&, double x) { field = x > 0; }
+void set(posenc::YarnCrossing& field, const std::string&, double x) {
+  field = x > 0 ? posenc::YarnCrossing::Step : posenc::YarnCrossing::Backwards;
+}
+void set(std::vector<double>& field, const std::string&, double x) {
+  field = {wild_positive(x), wild_number(1 - std::abs(x))};
+}
+template <class T>
+void set(std::optional<T>& field, const std::string& name, double x) {
+  if (std::abs(x) < 0.3) return;
+  set(field.emplace(), name, x);
+}
+
+template <class Rule>
+std::size_t field_count() {
+  std::size_t count = 0;
+  Rule rule;
+  for_each_field(rule, [&](const char*, const auto&) { ++count; });
+  return count;
+}
+
+template <class Rule>
+double share_of(const Point& p) {
+  Rule rule;
+  std::size_t next = 0;
+  for_each_field(rule, [&](const std::string& name, auto& field) { set(field, name, p[next++]); });
+  const posenc::Frequencies made = random_rules::evaluate(rule, wild_index(p[next]));
+  bool sound = std::isfinite(made.attention_factor()) && made.attention_factor() > 0;
+  for (const posenc::DoubleDouble& w : made.exact_inv_freq()) {
+    sound = sound && std::isfinite(w.hi) && std::isfinite(w.lo) && w.hi >= 0;
+  }
+  constexpr double beyond = 2;
+  return sound ? 0 : beyond;
+}
+
+template <class... Rules>
+std::vector<Bound> of_all(std::type_identity<std::tuple<Rules...>>) {
+  return {{posenc::RuleDescription<Rules>::name + std::string(", wild settings"),
+           std::vector<Range>(field_count<Rules>() + 1, wild), share_of<Rules>}...};
+}
+
 }  // namespace
 
-std::vector<Bound> wild_settings() {
-  using namespace posenc;  // NOLINT: every rule there is
-  std::vector<Bound> all;
-  const auto add = [&](const std::string& name, std::size_t settings, const auto& share) {
-    all.push_back({name + ", wild settings", std::vector<Range>(settings, wild), share});
-  };
-  add("Unscaled", 1, [](const Point& p) {
-    return share_of(Unscaled{.rotary_dim = 32, .base = wild_positive(p[0])});
-  });
-  add("LinearScaling", 2, [](const Point& p) {
-    return share_of(LinearScaling{
-        .rotary_dim = 32, .base = wild_positive(p[0]), .factor = wild_positive(p[1])});
-  });
-  add("NtkScaling", 2, [](const Point& p) {
-    return share_of(
-        NtkScaling{.rotary_dim = 4, .base = wild_positive(p[0]), .factor = wild_positive(p[1])});
-  });
-  add("AlphaNtkScaling", 2, [](const Point& p) {
-    return share_of(AlphaNtkScaling{
-        .rotary_dim = 4, .base = wild_positive(p[0]), .alpha = wild_positive(p[1])});
-  });
-  add("DynamicNtkScaling", 4, [](const Point& p) {
-    return share_of(DynamicNtkScaling{.rotary_dim = 4,
-                                      .base = wild_positive(p[0]),
-                                      .factor = wild_positive(p[1]),
-                                      .original_max_position = wild_index(p[2])},
-                    wild_index(p[3]));
-  });
-  add("VllmNtkScaling", 2, [](const Point& p) {
-    return share_of(VllmNtkScaling{
-        .rotary_dim = 8, .base = wild_positive(p[0]), .factor = wild_positive(p[1])});
-  });
-  add("VllmMixedNtkScaling", 3, [](const Point& p) {
-    return share_of(VllmMixedNtkScaling{.rotary_dim = 8,
-                                        .base = wild_positive(p[0]),
-                                        .factor = wild_positive(p[1]),
-                                        .mixed_b = wild_number(p[2])});
-  });
-  add("NtkByPartsScaling", 5, [](const Point& p) {
-    return share_of(NtkByPartsScaling{.rotary_dim = 32,
-                                      .base = wild_positive(p[0]),
-                                      .factor = wild_positive(p[1]),
-                                      .original_max_position = wild_index(p[2]),
-                                      .alpha = wild_number(p[3]),
-                                      .beta = wild_number(p[4])});
-  });
-  add("YarnScaling", 7, [](const Point& p) {
-    return share_of(
-        YarnScaling{.rotary_dim = 32,
-                    .base = wild_positive(p[0]),
-                    .factor = wild_positive(p[1]),
-                    .original_max_position = wild_index(p[2]),
-                    .beta_fast = wild_number(p[3]),
-                    .beta_slow = wild_number(p[4]),
-                    .truncate = p[5] > 0,
-                    .crossing = p[6] > 0 ? YarnCrossing::Step : YarnCrossing::Backwards});
-  });
-  add("DynamicYarnScaling", 5, [](const Point& p) {
-    return share_of(DynamicYarnScaling{.rotary_dim = 32,
-                                       .base = wild_positive(p[0]),
-                                       .original_max_position = wild_index(p[1]),
-                                       .beta_fast = wild_number(p[2]),
-                                       .beta_slow = wild_number(p[3])},
-                    wild_index(p[4]));
-  });
-  add("TwoRampNtkScaling", 3, [](const Point& p) {
-    return share_of(TwoRampNtkScaling{.rotary_dim = 32,
-                                      .base = wild_positive(p[0]),
-                                      .factor = wild_positive(p[1]),
-                                      .original_max_position = wild_index(p[2])});
-  });
-  add("Llama3Scaling", 5, [](const Point& p) {
-    return share_of(Llama3Scaling{.rotary_dim = 32,
-                                  .base = wild_positive(p[0]),
-                                  .factor = wild_positive(p[1]),
-                                  .low_freq_factor = wild_number(p[2]),
-                                  .high_freq_factor = wild_number(p[3]),
-                                  .original_max_position = wild_index(p[4])});
-  });
-  add("LongRopeScaling", 6, [](const Point& p) {
-    return share_of(LongRopeScaling{.rotary_dim = 4,
-                                    .base = wild_positive(p[0]),
-                                    .short_factor = {wild_number(p[1]), wild_number(p[2])},
-                                    .long_factor = {wild_number(p[2]), wild_number(p[1])},
-                                    .original_max_position = wild_index(p[3]),
-                                    .factor = wild_positive(p[4])},
-                    wild_index(p[5]));
-  });
-  add("ProportionalScaling", 3, [](const Point& p) {
-    return share_of(ProportionalScaling{.head_dim = 32,
-                                        .base = wild_positive(p[0]),
-                                        .partial_rotary_factor = wild_number(p[1]),
-                                        .factor = wild_positive(p[2])});
-  });
-  add("DivisorScaling", 3, [](const Point& p) {
-    return share_of(DivisorScaling{.rotary_dim = 4,
-                                   .base = wild_positive(p[0]),
-                                   .divisors = {wild_number(p[1]), wild_number(p[2])}});
-  });
-  return all;
-}
+std::vector<Bound> wild_settings() { return of_all(std::type_identity<random_rules::All>()); }
 
 }  // namespace accuracy

@@ -11,7 +11,8 @@
 #include <algorithm>
 #include <concepts>
 
-// Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves numbers or rounds them once to nearest even, so tiers give the same bits.
+// Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves
+// numbers or rounds them once to nearest even, so tiers give the same bits.
 POSENC_BEGIN
 namespace detail {
 
@@ -24,6 +25,18 @@ POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& mo
       move((std::min)(r, rows - Width), (std::min)(c, cols - Width));
     }
   }
+}
+
+/// Columns of a square of P::width rows, and a hint that the rows below it come next.
+template <class P, class T>
+POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P::width]) noexcept {
+  constexpr Index width = P::width;
+  for (Index i = 0; i < width; ++i) {
+    const T* from = in + i * stride;
+    square[i] = load_as<P>(from);
+    prefetch(from + width * stride, 1);
+  }
+  if constexpr (width > 1) transpose(square);
 }
 
 /// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
@@ -40,12 +53,7 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
   }
   for_each_square<width>(rows, cols, [&](Index r, Index c) {
     P square[P::width];
-    for (Index i = 0; i < width; ++i) {
-      const T* from = in + (r + i) * in_stride + c;
-      square[i] = load_as<P>(from);
-      prefetch(from + width * in_stride, 1);
-    }
-    if constexpr (width > 1) transpose(square);
+    load_columns(in + r * in_stride + c, in_stride, square);
     for (Index i = 0; i < width; ++i) store_as(square[i], out + (c + i) * out_stride + r);
   });
 }
@@ -63,12 +71,7 @@ void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs
     }
     for_each_square<width>(count, even_dim, [&](Index r, Index c) {
       P square[P::width];
-      for (Index i = 0; i < width; ++i) {
-        const T* from = rows + (r + i) * stride + c;
-        square[i] = load_as<P>(from);
-        prefetch(from + width * stride, 1);
-      }
-      transpose(square);
+      load_columns(rows + r * stride + c, stride, square);
       for (Index i = 0; i < width; i += 2) {
         S* to = pairs + (c + i) * panel_lanes + 2 * r;
         P::store_bfloat16_pairs(to, square[i + 1], square[i]);

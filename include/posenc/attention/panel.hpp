@@ -52,19 +52,19 @@ POSENC_ALWAYS_INLINE void for_vectors(const Lanes& lanes, Real* scores, const Wo
   }
 }
 
-/// Whether vectors of a tier divide what lies in panels and padded rows.
-template <class Tier>
-constexpr bool divides_panels() noexcept {
-  if constexpr (tier::allowed<Tier>) {
-    return panel_lanes % Pack<float, Tier>::width == 0 &&
-           panel_lanes % Pack<double, Tier>::width == 0;
-  } else {
-    return true;
-  }
+/// Whether the vectors of every tier that the flags allow divide `count`.
+constexpr bool all_vectors_divide(Index count) noexcept {
+  const auto of_tier = [count]<class Tier>(Tier) {
+    if constexpr (tier::allowed<Tier>) {
+      return count % Pack<float, Tier>::width == 0 && count % Pack<double, Tier>::width == 0;
+    } else {
+      return true;
+    }
+  };
+  return of_tier(tier::Scalar()) && of_tier(tier::Sse2()) && of_tier(tier::Avx2()) &&
+         of_tier(tier::Avx512()) && of_tier(tier::Neon());
 }
-static_assert(divides_panels<tier::Scalar>() && divides_panels<tier::Sse2>() &&
-              divides_panels<tier::Avx2>() && divides_panels<tier::Avx512>() &&
-              divides_panels<tier::Neon>());
+static_assert(all_vectors_divide(panel_lanes));
 
 }  // namespace detail
 POSENC_END

@@ -44,18 +44,7 @@ constexpr Index padded_value_dim(Index value_dim) noexcept {
   return (value_dim + value_padding - 1) / value_padding * value_padding;
 }
 
-template <class Tier>
-constexpr bool divides_values() noexcept {
-  if constexpr (tier::allowed<Tier>) {
-    return value_padding % Pack<float, Tier>::width == 0 &&
-           value_padding % Pack<double, Tier>::width == 0;
-  } else {
-    return true;
-  }
-}
-static_assert(divides_values<tier::Scalar>() && divides_values<tier::Sse2>() &&
-              divides_values<tier::Avx2>() && divides_values<tier::Avx512>() &&
-              divides_values<tier::Neon>());
+static_assert(all_vectors_divide(value_padding));
 
 }  // namespace detail
 POSENC_END

@@ -3,8 +3,8 @@
 
 #include <posenc/simd/pack_scalar.hpp>
 #include <posenc/simd/pack_sse2.hpp>
-#include <posenc/simd/rounded.hpp>
 #include <posenc/simd/tier.hpp>
+#include <posenc/simd/unfused.hpp>
 
 #if POSENC_HAS_AVX2
 #include <immintrin.h>
@@ -37,7 +37,7 @@ struct Pack<float, tier::Avx2> {
     return {_mm256_sub_ps(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(_mm256_mul_ps(a.v, b.v))};
+    return {detail::unfused(_mm256_mul_ps(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {_mm256_div_ps(a.v, b.v)};
@@ -189,7 +189,7 @@ struct Pack<double, tier::Avx2> {
     return {_mm256_sub_pd(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(_mm256_mul_pd(a.v, b.v))};
+    return {detail::unfused(_mm256_mul_pd(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {_mm256_div_pd(a.v, b.v)};

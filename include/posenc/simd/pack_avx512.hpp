@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/simd/pack_avx2.hpp>
-#include <posenc/simd/rounded.hpp>
 #include <posenc/simd/tier.hpp>
+#include <posenc/simd/unfused.hpp>
 
 #if POSENC_HAS_AVX512
 #include <immintrin.h>
@@ -40,7 +40,7 @@ struct Pack<float, tier::Avx512> {
     return {_mm512_sub_ps(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(_mm512_mul_ps(a.v, b.v))};
+    return {detail::unfused(_mm512_mul_ps(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {_mm512_div_ps(a.v, b.v)};
@@ -214,7 +214,7 @@ struct Pack<double, tier::Avx512> {
     return {_mm512_sub_pd(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(_mm512_mul_pd(a.v, b.v))};
+    return {detail::unfused(_mm512_mul_pd(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {_mm512_div_pd(a.v, b.v)};

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/simd/pack_scalar.hpp>
-#include <posenc/simd/rounded.hpp>
 #include <posenc/simd/tier.hpp>
+#include <posenc/simd/unfused.hpp>
 
 #if POSENC_HAS_NEON
 #include <arm_neon.h>
@@ -40,7 +40,7 @@ struct Pack<float, tier::Neon> {
     return {vsubq_f32(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(vmulq_f32(a.v, b.v))};
+    return {detail::unfused(vmulq_f32(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {vdivq_f32(a.v, b.v)};
@@ -163,7 +163,7 @@ struct Pack<double, tier::Neon> {
     return {vsubq_f64(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(vmulq_f64(a.v, b.v))};
+    return {detail::unfused(vmulq_f64(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {vdivq_f64(a.v, b.v)};

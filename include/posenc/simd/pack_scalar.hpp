@@ -3,8 +3,8 @@
 
 #include <posenc/core/double_double.hpp>
 #include <posenc/simd/float16.hpp>
-#include <posenc/simd/rounded.hpp>
 #include <posenc/simd/tier.hpp>
+#include <posenc/simd/unfused.hpp>
 
 #include <bit>
 #include <concepts>
@@ -39,7 +39,7 @@ struct Pack<T, tier::Scalar> {
 
   friend Pack operator+(Pack a, Pack b) noexcept { return {a.v + b.v}; }
   friend Pack operator-(Pack a, Pack b) noexcept { return {a.v - b.v}; }
-  friend Pack operator*(Pack a, Pack b) noexcept { return {detail::rounded(a.v * b.v)}; }
+  friend Pack operator*(Pack a, Pack b) noexcept { return {detail::unfused(a.v * b.v)}; }
   friend Pack operator/(Pack a, Pack b) noexcept { return {a.v / b.v}; }
   friend Pack operator-(Pack a) noexcept { return {-a.v}; }
   friend Pack mul_add(Pack a, Pack b, Pack c) noexcept { return {posenc::mul_add(a.v, b.v, c.v)}; }

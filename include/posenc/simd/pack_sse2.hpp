@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/simd/pack_scalar.hpp>
-#include <posenc/simd/rounded.hpp>
 #include <posenc/simd/tier.hpp>
+#include <posenc/simd/unfused.hpp>
 
 #if POSENC_HAS_SSE2
 #include <emmintrin.h>
@@ -43,7 +43,7 @@ struct Pack<float, tier::Sse2> {
     return {_mm_sub_ps(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(_mm_mul_ps(a.v, b.v))};
+    return {detail::unfused(_mm_mul_ps(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {_mm_div_ps(a.v, b.v)};
@@ -216,7 +216,7 @@ struct Pack<double, tier::Sse2> {
     return {_mm_sub_pd(a.v, b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::rounded(_mm_mul_pd(a.v, b.v))};
+    return {detail::unfused(_mm_mul_pd(a.v, b.v))};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept {
     return {_mm_div_pd(a.v, b.v)};

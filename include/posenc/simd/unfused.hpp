@@ -12,7 +12,7 @@ namespace detail {
 /// compilers and lower levels of optimisation, and where a product's rounding error is added to it
 /// later, wrong ones. Costs no instruction.
 template <class T>
-POSENC_ALWAYS_INLINE T rounded(T x) noexcept {
+POSENC_ALWAYS_INLINE T unfused(T x) noexcept {
 #if POSENC_HAS_FMA && defined(__GNUC__) && !defined(__clang__)
 #if defined(__x86_64__) || defined(__i386__)
   asm("" : "+v"(x));  // NOLINT(hicpp-no-assembler): any vector register
