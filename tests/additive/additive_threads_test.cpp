@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+namespace additive_threads_test {
+
 using posenc::EmbeddingsView;
 using posenc::Index;
 using posenc::MatrixView;
@@ -120,3 +122,5 @@ TEST_CASE("grids are resized alike on every device", "[grid_resize][threads]") {
     return bytes;
   });
 }
+
+}  // namespace additive_threads_test

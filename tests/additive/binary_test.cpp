@@ -11,6 +11,8 @@
 
 #include <vector>
 
+namespace binary_test {
+
 namespace {
 
 using Catch::Matchers::Message;
@@ -140,3 +142,5 @@ TEST_CASE("BinaryEncoding: real positions that no integer holds") {
                        Message("posenc::BinaryEncoding::add_to: position 1180591620717411303424 "
                                "needs 71 bits, but model_dim is 64"));
 }
+
+}  // namespace binary_test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace grid_resize_test {
+
 namespace {
 
 using Catch::Matchers::Message;
@@ -306,3 +308,5 @@ TEST_CASE("resize_grid and its adjoint reject tables that do not fit, and write 
   CHECK(from == std::vector<float>(10, 1.0f));
   CHECK(to == std::vector<float>(22, 2.0f));
 }
+
+}  // namespace grid_resize_test

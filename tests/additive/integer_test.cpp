@@ -13,6 +13,8 @@
 #include <optional>
 #include <vector>
 
+namespace integer_test {
+
 namespace {
 
 using Catch::Matchers::Message;
@@ -80,3 +82,5 @@ TEST_CASE("IntegerEncoding rejects bad input") {
                                "and sequence of x, which is [2, 3, 4]"));
   CHECK_THROWS_AS(IntegerEncoding().add_to(x.view(), Positions::grid(1, 3)), posenc::ShapeError);
 }
+
+}  // namespace integer_test

@@ -16,6 +16,8 @@
 #include <optional>
 #include <vector>
 
+namespace learned_test {
+
 namespace {
 
 using Catch::Matchers::Message;
@@ -228,3 +230,5 @@ TEST_CASE("Learned has no row for real positions that no integer holds") {
                                "table has 5 rows"));
   CHECK(x == std::vector<float>(2, 2.0f));
 }
+
+}  // namespace learned_test

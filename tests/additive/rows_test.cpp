@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <tuple>
 
+namespace rows_test {
+
 using posenc::Compute;
 using posenc::Index;
 
@@ -128,3 +130,5 @@ TEST_CASE("accumulate adds any type to any other", "[simd][rows]") {
     });
   });
 }
+
+}  // namespace rows_test

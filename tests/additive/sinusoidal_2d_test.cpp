@@ -13,6 +13,8 @@
 #include <cmath>
 #include <vector>
 
+namespace sinusoidal_2d_test {
+
 namespace {
 
 using Catch::Matchers::Message;
@@ -219,3 +221,5 @@ TEST_CASE("Sinusoidal2d rejects tensors and positions that do not fit") {
   CHECK_THROWS_AS(encoding.write_to(x.view(), Positions::axes(axes)), posenc::PositionError);
   CHECK(std::isnan(x(0, 0, 0)));
 }
+
+}  // namespace sinusoidal_2d_test

@@ -17,6 +17,8 @@
 #include <limits>
 #include <vector>
 
+namespace sinusoidal_test {
+
 namespace {
 
 using Catch::Matchers::Message;
@@ -376,3 +378,5 @@ TEST_CASE("Sinusoidal rejects tensors and positions that do not fit, and writes 
   CHECK(x.matrix().values == before.matrix().values);
   CHECK(x.guards_hold());
 }
+
+}  // namespace sinusoidal_test

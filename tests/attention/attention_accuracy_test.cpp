@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+namespace attention_accuracy_test {
+
 using attention_test::RandomCall;
 using attention_test::Shape;
 using posenc::Index;
@@ -127,3 +129,5 @@ TEMPLATE_LIST_TEST_CASE("attention is at most twice as far off as a softmax in t
     CHECK(std::sqrt(kinds[n].ours.squares) <= 1.5 * std::sqrt(kinds[n].theirs.squares));
   }
 }
+
+}  // namespace attention_accuracy_test

@@ -10,6 +10,8 @@
 #include <limits>
 #include <span>
 
+namespace attention_bfloat16_test {
+
 using attention_test::attend;
 using attention_test::Case;
 using attention_test::Lse;
@@ -202,3 +204,5 @@ TEST_CASE("infinities and NaN in bfloat16 reach the rows that see them", "[atten
     }
   }
 }
+
+}  // namespace attention_bfloat16_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace attention_bits_test {
+
 using attention_test::Case;
 using attention_test::Mask;
 using posenc::AttentionOptions;
@@ -167,3 +169,5 @@ TEMPLATE_LIST_TEST_CASE("keys that no query sees change no bit", "[attention][bi
                     fewer.view(), {.causal = Causal::No});
   CHECK(support::same_bits(fewer.view(), c.out.view()));
 }
+
+}  // namespace attention_bits_test

@@ -15,6 +15,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace attention_cache_test {
+
 using attention_test::Decoding;
 using attention_test::same_bits;
 using attention_test::Variant;
@@ -249,3 +251,5 @@ TEST_CASE("a ring refuses windows that reach beyond what it has", "[attention][c
   CHECK(error({.causal = Causal::BottomRight, .window = {.left = 399 - ring.first(sequence)}}) ==
         "nothing was thrown");
 }
+
+}  // namespace attention_cache_test

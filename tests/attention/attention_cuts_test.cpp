@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <limits>
 
+namespace attention_cuts_test {
+
 using attention_test::Mask;
 using attention_test::PartOfCall;
 using attention_test::RandomCall;
@@ -275,3 +277,5 @@ TEMPLATE_LIST_TEST_CASE("a key that is not finite reaches those who see it, and 
     CHECK(same_bits(call.lse.view(), lse.view()));
   });
 }
+
+}  // namespace attention_cuts_test

@@ -10,6 +10,8 @@
 #include <tuple>
 #include <vector>
 
+namespace attention_decode_test {
+
 using attention_test::Decoding;
 using attention_test::same_bits;
 using attention_test::Variant;
@@ -83,3 +85,5 @@ TEMPLATE_TEST_CASE("decoding over several tiles gives the bits of prefill", "[at
     }
   }
 }
+
+}  // namespace attention_decode_test

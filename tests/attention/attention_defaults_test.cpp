@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace attention_defaults_test {
+
 using module_test::Embeddings;
 using posenc::AttentionOptions;
 using posenc::bsd;
@@ -175,3 +177,5 @@ TEST_CASE("a scale that the type of the arithmetic does not hold is refused",
         name + "scale times softmax_scale_multiplier must be finite but is 0.5 times 1e+39");
   CHECK(error(1e200, 1e200) == name + "scale must be finite but is 1e+200");
 }
+
+}  // namespace attention_defaults_test

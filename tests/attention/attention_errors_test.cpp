@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace attention_errors_test {
+
 using attention_test::Case;
 using attention_test::Lse;
 using attention_test::Mask;
@@ -297,3 +299,5 @@ TEST_CASE("merged pieces have the same shape", "[attention][merge][errors]") {
   a.for_each([&](float& value) { written |= !std::isnan(value); });
   CHECK(!written);
 }
+
+}  // namespace attention_errors_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace attention_extents_test {
+
 using posenc::AttentionOptions;
 using posenc::Causal;
 using posenc::ConfigError;
@@ -333,3 +335,5 @@ TEST_CASE("a workspace of negative or endless size is refused", "[attention][err
   CHECK(workspace.bytes() == 0);
   CHECK_NOTHROW(workspace.reserve(2, 64));
 }
+
+}  // namespace attention_extents_test

@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+namespace attention_hostile_test {
+
 using attention_test::Case;
 using attention_test::infinity;
 using attention_test::Lse;
@@ -260,3 +262,5 @@ TEMPLATE_LIST_TEST_CASE("what is added to a hidden key may be NaN or inf", "[att
     }
   }
 }
+
+}  // namespace attention_hostile_test

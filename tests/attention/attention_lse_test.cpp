@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <vector>
 
+namespace attention_lse_test {
+
 using attention_test::Case;
 using attention_test::infinity;
 using attention_test::Lse;
@@ -164,3 +166,5 @@ TEMPLATE_LIST_TEST_CASE("log-sum-exps go where their view says", "[attention][ls
     CHECK(apart[n] == (n % 2 == 1 ? Real{7} : rows.values(m % 2, m / 2 % 3, m / 6)));
   }
 }
+
+}  // namespace attention_lse_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace attention_masks_test {
+
 using attention_test::Case;
 using attention_test::infinity;
 using attention_test::Mask;
@@ -296,3 +298,5 @@ TEMPLATE_LIST_TEST_CASE("a bias of -inf hides a key", "[attention][mask]",
                       return j <= i + keys - 4 && j % 2 == 0;
                     })) <= 1);
 }
+
+}  // namespace attention_masks_test

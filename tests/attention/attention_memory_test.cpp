@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+namespace attention_memory_test {
+
 using attention_test::Case;
 using attention_test::Mask;
 using attention_test::Shape;
@@ -139,3 +141,5 @@ TEST_CASE("what rules and masks hide is not computed", "[attention][memory]") {
   Mask<bool> none(1, 1, 1, 1, false);
   CHECK(computed(n, {.causal = Causal::No, .keep = none.view()}) == 0);
 }
+
+}  // namespace attention_memory_test

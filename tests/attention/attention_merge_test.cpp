@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+namespace attention_merge_test {
+
 using attention_test::Case;
 using attention_test::infinity;
 using attention_test::Lse;
@@ -198,3 +200,5 @@ TEMPLATE_LIST_TEST_CASE("NaN stays in its row when pieces are merged", "[attenti
   CHECK(support::same_bits(first.out.view(), clean.out.view()));
   CHECK(same_bits(first.lse.view(), clean.lse.view()));
 }
+
+}  // namespace attention_merge_test

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+namespace attention_packed_test {
+
 using attention_test::AnyBias;
 using attention_test::attend;
 using attention_test::Case;
@@ -216,3 +218,5 @@ TEMPLATE_LIST_TEST_CASE("weights of packed sequences are zero between sequences"
   CHECK(zero_outside);
   CHECK(positive_inside);
 }
+
+}  // namespace attention_packed_test

@@ -8,6 +8,8 @@
 
 #include <vector>
 
+namespace attention_positions_test {
+
 using attention_test::Case;
 using attention_test::Shape;
 using posenc::AttentionOptions;
@@ -93,3 +95,5 @@ TEST_CASE("only differences of positions count for ALiBi", "[attention][position
   };
   CHECK(agree(shape, at(0), at(123456789)));
 }
+
+}  // namespace attention_positions_test

@@ -7,6 +7,8 @@
 
 #include <Eigen/Core>
 
+namespace attention_reference_test {
+
 using attention_test::Case;
 using attention_test::plain_rule;
 using attention_test::Shape;
@@ -127,3 +129,5 @@ TEMPLATE_LIST_TEST_CASE("without features all scores are 0, so every key counts 
   c.run();
   CHECK(worst_error(c, [](Index, Index) { return reference::AttentionRule{}; }) <= 1);
 }
+
+}  // namespace attention_reference_test

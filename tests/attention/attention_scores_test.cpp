@@ -13,6 +13,8 @@
 #include <limits>
 #include <vector>
 
+namespace attention_scores_test {
+
 using attention_test::Case;
 using attention_test::infinity;
 using attention_test::Mask;
@@ -318,3 +320,5 @@ TEMPLATE_LIST_TEST_CASE("an infinite score and visible NaN flow through their ro
   }
   CHECK(support::same_bits(c.out.view(), clean.out.view()));
 }
+
+}  // namespace attention_scores_test

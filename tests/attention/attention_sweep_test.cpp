@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+namespace attention_sweep_test {
+
 using attention_test::edge_shape;
 using attention_test::RandomCall;
 using attention_test::Shape;
@@ -42,3 +44,5 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference at the edges of tiles an
     check<TestType>(seed, edge_shape(random), support::layouts()[seed % 5]);
   }
 }
+
+}  // namespace attention_sweep_test

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+namespace attention_threads_test {
+
 using attention_test::Lse;
 using attention_test::RandomCall;
 using attention_test::same_bits;
@@ -159,3 +161,5 @@ TEST_CASE("calls at the same time share inputs and a pool", "[attention][threads
     CHECK(same_bits(lses[n].view(), call.lse.view()));
   }
 }
+
+}  // namespace attention_threads_test

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+namespace attention_tiers_test {
+
 using attention_test::edge_shape;
 using attention_test::RandomCall;
 using attention_test::Shape;
@@ -55,3 +57,5 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference on every tier", "[attent
     check<typename TestType::Tier, T>(seed, edge_shape(random));
   }
 }
+
+}  // namespace attention_tiers_test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace attention_windows_test {
+
 using attention_test::Case;
 using attention_test::Mask;
 using attention_test::seeing;
@@ -167,3 +169,5 @@ TEMPLATE_LIST_TEST_CASE("windows wider and narrower than tiles equal the referen
     }
   }
 }
+
+}  // namespace attention_windows_test

@@ -7,6 +7,8 @@
 
 #include <vector>
 
+namespace attention_workspace_test {
+
 using attention_test::Case;
 using attention_test::Decoding;
 using attention_test::Variant;
@@ -73,3 +75,5 @@ TEST_CASE("the workspace does not grow with the sequence", "[attention][workspac
   CHECK(sizes[0] == sizes[1]);
   CHECK(sizes[1] < std::size_t{1} << 20);
 }
+
+}  // namespace attention_workspace_test

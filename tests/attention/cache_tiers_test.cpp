@@ -15,6 +15,8 @@
 #include <limits>
 #include <vector>
 
+namespace cache_tiers_test {
+
 using attention_test::Case;
 using posenc::Causal;
 using posenc::Index;
@@ -89,3 +91,5 @@ TEMPLATE_LIST_TEST_CASE("FixedOrderLinear keeps its bound on every tier",
     }
   }
 }
+
+}  // namespace cache_tiers_test

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace dropout_test {
+
 using attention_test::Case;
 using attention_test::Mask;
 using attention_test::plain_rule;
@@ -184,3 +186,5 @@ TEST_CASE("dropout needs places where nothing implies them", "[dropout][attentio
         "keys without a causal alignment");
   CHECK_NOTHROW(c.run({.causal = posenc::Causal::BottomRight, .dropout = {0.5, 1}}));
 }
+
+}  // namespace dropout_test

@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+namespace kernels_test {
+
 using posenc::Index;
 using posenc::detail::kernel_rows;
 using posenc::detail::Lanes;
@@ -137,3 +139,5 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
     }
   }
 }
+
+}  // namespace kernels_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace kv_cache_errors_test {
+
 using namespace kv_cache_test;
 using posenc::ConfigError;
 using posenc::Index;
@@ -145,3 +147,5 @@ TEST_CASE("bad calls name their rule and write nothing", "[attention][cache][err
   CHECK(all_of(cache, 1) == before);
   CHECK(small_ring.length(0) == 0);
 }
+
+}  // namespace kv_cache_errors_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace kv_cache_restore_test {
+
 using namespace kv_cache_test;
 using posenc::Causal;
 using posenc::ShapeError;
@@ -208,3 +210,5 @@ TEST_CASE("what cannot be restored leaves the sequence as it was", "[attention][
         "nothing was thrown");
   CHECK(rings.length(1) == Index{1} << 53);
 }
+
+}  // namespace kv_cache_restore_test

@@ -21,7 +21,8 @@
 #include <string>
 #include <vector>
 
-using namespace kv_cache_test;
+namespace kv_cache_test {
+
 using posenc::HeadsView;
 using posenc::Index;
 using posenc::KvCache;
@@ -402,3 +403,5 @@ TEST_CASE("a cache is a value", "[attention][cache]") {
   CHECK(all_of(cache, 1) == longer);
   CHECK(cache.length(0) == 0);
 }
+
+}  // namespace kv_cache_test

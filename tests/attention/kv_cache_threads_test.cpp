@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+namespace kv_cache_threads_test {
+
 using kv_cache_test::all_of;
 using posenc::Index;
 using posenc::KvCache;
@@ -108,3 +110,5 @@ TEST_CASE("merge gives the same bits on every device", "[merge][threads]") {
     return bytes;
   });
 }
+
+}  // namespace kv_cache_threads_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace linear_test {
+
 using posenc::FixedOrderLinear;
 using posenc::Index;
 using posenc::Linear;
@@ -219,3 +221,5 @@ TEST_CASE("linear checks its shapes before it writes", "[linear][errors]") {
         "posenc::FixedOrderLinear::apply: x [2, 5, 3] and bias (3) must fit the weight [3, 4]");
   for (Index n = 0; n < y.size(); ++n) CHECK(y.data()[n] == 77);
 }
+
+}  // namespace linear_test

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+namespace masks_test {
+
 using posenc::Index;
 using posenc::detail::AttentionShape;
 using posenc::detail::Masks;
@@ -98,3 +100,5 @@ TEST_CASE("without masks there is nothing to decide", "[attention][masks]") {
   const Places<float> places("attention", options, shape, StoredKeys(keys), {});
   CHECK(!Masks<float>("attention", options, shape, places).any());
 }
+
+}  // namespace masks_test

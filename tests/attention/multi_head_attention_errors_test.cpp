@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace multi_head_attention_errors_test {
+
 using module_test::Embeddings;
 using posenc::bsd;
 using posenc::ConfigError;
@@ -141,3 +143,5 @@ TEST_CASE("positions of the options would contradict those of forward", "[mha][e
   CHECK(error({.causal = posenc::Causal::No, .query_positions = Positions::range(9, 3)}) == rule);
   CHECK(error({.causal = posenc::Causal::No, .key_positions = Positions::range(9, 3)}) == rule);
 }
+
+}  // namespace multi_head_attention_errors_test

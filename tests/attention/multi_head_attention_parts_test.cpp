@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+namespace multi_head_attention_parts_test {
+
 using module_test::Embeddings;
 using posenc::bsd;
 using posenc::Causal;
@@ -222,3 +224,5 @@ TEMPLATE_TEST_CASE("options reach the attention inside the module", "[mha]", flo
     CHECK((weights.at(1, 2, 4, j) == T{0}) == (factor == 0));
   }
 }
+
+}  // namespace multi_head_attention_parts_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace multi_head_attention_test {
+
 using module_test::Embeddings;
 using posenc::bsd;
 using posenc::Causal;
@@ -240,3 +242,5 @@ TEMPLATE_TEST_CASE("empty batches and sequences are legal", "[mha]", float, doub
     }
   }
 }
+
+}  // namespace multi_head_attention_test

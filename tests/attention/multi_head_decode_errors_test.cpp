@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace multi_head_decode_errors_test {
+
 using module_test::Embeddings;
 using posenc::bsd;
 using posenc::Causal;
@@ -188,3 +190,5 @@ TEST_CASE("a window that a ring cannot serve is refused before the ring forgets"
         "posenc::KvCache::append: a ring (window 20) takes at most max_append = 2 keys at once but "
         "got 3");
 }
+
+}  // namespace multi_head_decode_errors_test

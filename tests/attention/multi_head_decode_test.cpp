@@ -17,6 +17,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace multi_head_decode_test {
+
 using module_test::Embeddings;
 using posenc::AttentionOptions;
 using posenc::bsd;
@@ -304,3 +306,5 @@ TEST_CASE("positions on several axes are for the rotation", "[mha][cache]") {
   }
   CHECK(module_test::same_bits(pieces, want));
 }
+
+}  // namespace multi_head_decode_test

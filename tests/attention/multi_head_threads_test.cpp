@@ -18,6 +18,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace multi_head_threads_test {
+
 using module_test::Embeddings;
 using posenc::bsd;
 using posenc::Causal;
@@ -153,3 +155,5 @@ TEST_CASE("a module with any rope gives the same bits on every device", "[mha][t
   module.randomize(4);
   check_devices(module, dim);
 }
+
+}  // namespace multi_head_threads_test

@@ -11,6 +11,8 @@
 
 #include <vector>
 
+namespace multi_head_workspace_test {
+
 using module_test::Embeddings;
 using posenc::bsd;
 using posenc::Causal;
@@ -83,3 +85,5 @@ TEMPLATE_TEST_CASE("decoding with a workspace allocates nothing", "[mha][workspa
   for (int i = 0; i < 150; ++i) step();
   CHECK(support::allocations() == before);
 }
+
+}  // namespace multi_head_workspace_test

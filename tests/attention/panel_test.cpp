@@ -14,6 +14,8 @@
 #include <tuple>
 #include <vector>
 
+namespace panel_test {
+
 using posenc::Index;
 using posenc::detail::panel_lanes;
 using posenc::detail::stored_dim;
@@ -157,3 +159,5 @@ TEMPLATE_LIST_TEST_CASE("values that are not finite are noticed wherever they ar
   CHECK(finite(v) == (to_double(static_cast<S>(static_cast<posenc::Compute<T>>(v[5]))) <
                       std::numeric_limits<double>::infinity()));
 }
+
+}  // namespace panel_test

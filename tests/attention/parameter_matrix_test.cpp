@@ -11,6 +11,8 @@
 #include <limits>
 #include <utility>
 
+namespace parameter_matrix_test {
+
 using posenc::Index;
 using posenc::ShapeError;
 using support::message_of;
@@ -74,3 +76,5 @@ TEST_CASE("parameters refuse extents that cannot be", "[parameters][errors]") {
   CHECK_THROWS_AS(posenc::Linear<float>(most, 3, false), posenc::ConfigError);
   CHECK_THROWS_AS(posenc::Linear<float>(3, -3, true), posenc::ConfigError);
 }
+
+}  // namespace parameter_matrix_test

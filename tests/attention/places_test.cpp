@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <vector>
 
+namespace places_test {
+
 using posenc::Causal;
 using posenc::Index;
 using posenc::detail::AttentionSequence;
@@ -132,3 +134,5 @@ TEST_CASE("by position, ascending keys have a range and others are asked one by 
     }
   }
 }
+
+}  // namespace places_test

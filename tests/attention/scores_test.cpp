@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+namespace scores_test {
+
 using attention_test::Case;
 using attention_test::matrix_of;
 using posenc::Index;
@@ -139,3 +141,5 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
     }
   }
 }
+
+}  // namespace scores_test

@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+namespace softmax_test {
+
 using posenc::Index;
 using posenc::detail::Lanes;
 using posenc::detail::panel_lanes;
@@ -136,3 +138,5 @@ TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", 
                    joined(before.sums.out[r * dim + 3], b.sums.out[r * dim + 3])) <= 10 * epsilon);
   }
 }
+
+}  // namespace softmax_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace strides_test {
+
 using posenc::AttentionOptions;
 using posenc::Causal;
 using posenc::EmbeddingsView;
@@ -134,3 +136,5 @@ TEMPLATE_TEST_CASE("projections and the module refuse tokens that share memory",
   projection.apply(repeated, dense);
   for (std::size_t i = 0; i < 8; ++i) CHECK(expected[16 + i] == expected[i]);
 }
+
+}  // namespace strides_test

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <limits>
 
+namespace tensor_source_test {
+
 using attention_test::Case;
 using posenc::Index;
 using posenc::detail::AttentionSequence;
@@ -63,3 +65,5 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
     CHECK(!source.tile(sequence, head, tile, seen, scratch).finite);
   }
 }
+
+}  // namespace tensor_source_test

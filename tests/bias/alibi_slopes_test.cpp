@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace alibi_slopes_test {
+
 using posenc::alibi_slopes;
 using posenc::ConfigError;
 using posenc::Index;
@@ -94,3 +96,5 @@ TEST_CASE("slopes need heads and a positive max_bias", "[alibi][errors]") {
   CHECK(message_of<ConfigError>([] { alibi_slopes(8, std::numeric_limits<double>::infinity()); }) ==
         name + "max_bias must be positive and finite but is inf");
 }
+
+}  // namespace alibi_slopes_test

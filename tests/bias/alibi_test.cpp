@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace alibi_test {
+
 using posenc::Alibi;
 using posenc::AlibiForm;
 using posenc::ConfigError;
@@ -270,3 +272,5 @@ TEST_CASE("Alibi checks head and tile before it writes", "[alibi][errors]") {
   CHECK(gradient(0, three, two) == "posenc::Alibi::slope_gradient" + shape + "3 by 2");
   CHECK(tile.values == before);
 }
+
+}  // namespace alibi_test

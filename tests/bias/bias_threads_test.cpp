@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+namespace bias_threads_test {
+
 using posenc::Index;
 using posenc::MatrixView;
 using support::Bytes;
@@ -63,3 +65,5 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
     support::check_same_on_all_devices(run);
   }
 }
+
+}  // namespace bias_threads_test

@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+namespace distances_test {
+
 using posenc::Index;
 using tiles::run;
 using tiles::Values;
@@ -133,3 +135,5 @@ TEMPLATE_TEST_CASE("every score gets the value of its own distance", "[distances
     CHECK(wrong == 0);
   }
 }
+
+}  // namespace distances_test

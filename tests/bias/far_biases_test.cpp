@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace far_biases_test {
+
 using posenc::Alibi;
 using posenc::AlibiForm;
 using posenc::ConfigError;
@@ -130,3 +132,5 @@ TEST_CASE("ALiBi and FIRE refuse what no score could hold", "[bias][errors]") {
             "width times the greatest product of weights must not exceed 1e15 but the product is "
             "1e+16");
 }
+
+}  // namespace far_biases_test

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+namespace fire_test {
+
 using posenc::ConfigError;
 using posenc::Fire;
 using posenc::FireParameters;
@@ -177,3 +179,5 @@ TEST_CASE("FIRE checks head, tile and gradient before it writes", "[fire][errors
         "and 2 heads");
   CHECK(scores == std::vector<float>(6, 5));
 }
+
+}  // namespace fire_test

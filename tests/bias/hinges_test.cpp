@@ -10,6 +10,8 @@
 #include <cmath>
 #include <vector>
 
+namespace hinges_test {
+
 using posenc::Index;
 using Values = std::vector<double>;
 
@@ -95,3 +97,5 @@ TEST_CASE("Hinges without bends are a line", "[hinges]") {
   f.add(values.data(), 0.25, 4, scores.data(), 3);
   CHECK(scores == std::vector<double>(3, 100 + 0.5 + 3 * (1 * 1 + 2)));
 }
+
+}  // namespace hinges_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace kerple_test {
+
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::Kerple;
@@ -146,3 +148,5 @@ TEST_CASE("KERPLE checks head and tile before it writes", "[kerple][errors]") {
         "posenc::Kerple::gradient: head must lie within the 3 heads but is -1");
   CHECK(scores == std::vector<float>(6, 5));
 }
+
+}  // namespace kerple_test

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+namespace logarithm_test {
+
 using posenc::detail::logarithm;
 using posenc::detail::logarithm_1_plus;
 
@@ -58,3 +60,5 @@ TEST_CASE("the logarithm of zero lies below all others", "[logarithm]") {
   CHECK(logarithm(0) < -709);
   CHECK(logarithm(0x1p-1022) > -709);
 }
+
+}  // namespace logarithm_test

@@ -15,6 +15,8 @@
 #include <limits>
 #include <vector>
 
+namespace t5_test {
+
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::ShapeError;
@@ -164,3 +166,5 @@ TEST_CASE("T5 gives any distance a bucket", "[t5]") {
   CHECK(both.bucket(1e300) == both.bucket(1e6));
   CHECK(both.bucket(-1e300) == both.bucket(-1e6));
 }
+
+}  // namespace t5_test

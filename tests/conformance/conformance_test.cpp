@@ -11,6 +11,8 @@
 #include <iostream>
 #include <string>
 
+namespace conformance_test {
+
 namespace {
 
 std::string environment(const char* name) {
@@ -52,3 +54,5 @@ TEST_CASE("the library agrees with other projects") {
   CHECK(counts.failed == 0);
   CHECK(counts.passed > 0);
 }
+
+}  // namespace conformance_test

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string>
 
+namespace runner_test {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -132,3 +134,5 @@ TEST_CASE("every conformance category has its line, unknown ones too") {
         "  not supported case: the category is unknown\n"
         "conformance sums: 0 passed, 0 failed, 0 not supported\n");
 }
+
+}  // namespace runner_test

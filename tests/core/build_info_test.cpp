@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string>
 
+namespace build_info_test {
+
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("build_info describes the unit that calls it", "[build_info]") {
@@ -56,3 +58,5 @@ TEST_CASE("build_info prints one line", "[build_info]") {
   CHECK(line.str() ==
         "posenc 1.2.3, tier scalar, level avx2, no fma, Eigen 3.4.0, g++ 12, checked, fast-math");
 }
+
+}  // namespace build_info_test

@@ -13,6 +13,8 @@
 #define TEXT_OF(x) TEXT_OF_EXPANDED(x)
 #define TEXT_OF_EXPANDED(x) #x
 
+namespace config_test {
+
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("Index holds every product of attention shapes", "[config]") {
@@ -63,3 +65,5 @@ TEST_CASE("the level tells what the compiler may emit", "[config]") {
 #endif
   CHECK(level != "generic");
 }
+
+}  // namespace config_test

@@ -13,6 +13,8 @@
 #include <limits>
 #include <utility>
 
+namespace double_double_mpfr_test {
+
 using posenc::DoubleDouble;
 using support::absolute_error;
 using support::Mpfr;
@@ -147,5 +149,7 @@ TEST_CASE("two_product is exact up to the largest doubles", "[double_double][mpf
   const double largest = std::numeric_limits<double>::max();
   CHECK(posenc::detail::two_product(largest, 1) == DoubleDouble(largest));
 }
+
+}  // namespace double_double_mpfr_test
 
 #endif

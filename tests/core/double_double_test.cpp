@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+namespace double_double_test {
+
 using posenc::DoubleDouble;
 
 namespace {
@@ -92,3 +94,5 @@ TEST_CASE("exp undoes log", "[double_double]") {
   }
   CHECK(std::log2(largest) <= -97);
 }
+
+}  // namespace double_double_test

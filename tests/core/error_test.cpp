@@ -10,6 +10,8 @@
 #include <string>
 #include <type_traits>
 
+namespace error_test {
+
 using Catch::Matchers::Message;
 using posenc::Index;
 using posenc::detail::to_text;
@@ -67,3 +69,5 @@ TEST_CASE("to_text writes extents in brackets", "[error]") {
   CHECK(to_text(std::array<Index, 1>{7}) == "[7]");
   CHECK(to_text(std::array<Index, 3>{0, -1, Index{1} << 40}) == "[0, -1, 1099511627776]");
 }
+
+}  // namespace error_test

@@ -7,6 +7,8 @@
 #include <array>
 #include <vector>
 
+namespace dynamic_ntk_test {
+
 using posenc::DynamicNtkScaling;
 using posenc::Frequencies;
 using posenc::frequencies;
@@ -70,3 +72,5 @@ TEST_CASE("the length must not be negative", "[dynamic_ntk]") {
                        Catch::Matchers::Message(
                            "posenc::DynamicNtkScaling: the length must not be negative but is -1"));
 }
+
+}  // namespace dynamic_ntk_test

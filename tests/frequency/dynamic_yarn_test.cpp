@@ -6,6 +6,8 @@
 
 #include <vector>
 
+namespace dynamic_yarn_test {
+
 using posenc::DynamicYarnScaling;
 using posenc::Frequencies;
 using posenc::frequencies;
@@ -70,3 +72,5 @@ TEST_CASE("other ramps are passed on", "[dynamic_yarn]") {
                                                                     .beta_slow = 2,
                                                                     .truncate = false}));
 }
+
+}  // namespace dynamic_yarn_test

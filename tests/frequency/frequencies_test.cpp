@@ -15,6 +15,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace frequencies_test {
+
 using Catch::Matchers::Message;
 using posenc::ConfigError;
 using posenc::DoubleDouble;
@@ -107,3 +109,5 @@ TEST_CASE("Rope takes a rule of the user's own", "[frequencies]") {
   CHECK(rope.frequencies().inv_freq() == std::vector<double>{1.0, 0.5, 0.25});
   CHECK(rope.frequencies().attention_factor() == 1.5);
 }
+
+}  // namespace frequencies_test

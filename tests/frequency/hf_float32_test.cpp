@@ -15,6 +15,8 @@
 #include <tuple>
 #include <vector>
 
+namespace hf_float32_test {
+
 using posenc::AnglePolicy;
 using posenc::Frequencies;
 using posenc::frequencies;
@@ -269,3 +271,5 @@ TEST_CASE("positions beyond floats are refused under the policy", "[hf_float32]"
   CHECK_NOTHROW(rope.table<float>(Positions::real({1e30})));
   CHECK_THROWS_AS(rope.table<float>(Positions::real({1e39})), posenc::PositionError);
 }
+
+}  // namespace hf_float32_test

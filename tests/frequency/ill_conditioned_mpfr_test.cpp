@@ -15,6 +15,8 @@
 #include <numbers>
 #include <vector>
 
+namespace ill_conditioned_mpfr_test {
+
 using namespace posenc;  // NOLINT: every rule there is
 using support::Mpfr;
 
@@ -153,5 +155,7 @@ TEST_CASE("Wide keeps its bits", "[wide][mpfr]") {
   CHECK(std::log2(worst_exp) <= -185);
   CHECK(std::log2(worst_log) <= -185);
 }
+
+}  // namespace ill_conditioned_mpfr_test
 
 #endif

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+namespace longrope_test {
+
 using posenc::Frequencies;
 using posenc::frequencies;
 using posenc::Index;
@@ -64,3 +66,5 @@ TEST_CASE("an attention factor for each regime", "[longrope]") {
   CHECK(frequencies(phimoe, 4096).attention_factor() == 1.25);
   CHECK(frequencies(phimoe, 4097).attention_factor() == 1.375);
 }
+
+}  // namespace longrope_test

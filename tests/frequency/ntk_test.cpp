@@ -11,6 +11,8 @@
 
 #include <cmath>
 
+namespace ntk_test {
+
 using posenc::AlphaNtkScaling;
 using posenc::DoubleDouble;
 using posenc::Frequencies;
@@ -101,3 +103,5 @@ TEST_CASE("vLLM's mixed ntk bends between its ends", "[ntk]") {
   // So steep that all pairs but the last keep their frequency.
   CHECK(by(1000)[30] == Approx(1).margin(1e-12));
 }
+
+}  // namespace ntk_test

@@ -11,6 +11,8 @@
 #include <iterator>
 #include <vector>
 
+namespace oscillator_golden_test {
+
 using posenc::DoubleDouble;
 using posenc::Frequencies;
 using posenc::frequencies;
@@ -90,3 +92,5 @@ TEST_CASE("the stored frequencies", "[oscillator][golden]") {
     REQUIRE(std::abs((ours - row.inv_freq).hi) <= 0x1p-95 * std::abs(row.inv_freq.hi));
   }
 }
+
+}  // namespace oscillator_golden_test

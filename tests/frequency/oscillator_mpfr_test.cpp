@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace oscillator_mpfr_test {
+
 using posenc::DoubleDouble;
 using posenc::frequencies;
 using posenc::Index;
@@ -142,5 +144,7 @@ TEST_CASE("angles next to quarter turns and half way between them", "[oscillator
   }
   check(worst);
 }
+
+}  // namespace oscillator_mpfr_test
 
 #endif

@@ -8,6 +8,8 @@
 #include <array>
 #include <vector>
 
+namespace oscillator_reach_test {
+
 using Catch::Matchers::Message;
 using posenc::HalfRotate;
 using posenc::HeadsView;
@@ -68,3 +70,5 @@ TEST_CASE("one position past the end is enough to refuse, wherever it stands", "
   CHECK_THROWS_AS(rope_of(1).rotate(x, Positions::range(limit - 1, 3)), PositionError);
   CHECK_NOTHROW(rope_of(1).rotate(x, Positions::range(limit - 2, 3)));
 }
+
+}  // namespace oscillator_reach_test

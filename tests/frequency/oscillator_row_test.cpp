@@ -13,6 +13,8 @@
 #include <iterator>
 #include <vector>
 
+namespace oscillator_row_test {
+
 using posenc::CosSin;
 using posenc::DoubleDouble;
 using posenc::Index;
@@ -105,3 +107,5 @@ TEMPLATE_LIST_TEST_CASE("oscillator rows on every tier: cos and sin of the store
     CHECK(check(float{}));
   }
 }
+
+}  // namespace oscillator_row_test

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace oscillator_test {
+
 using posenc::CosSin;
 using posenc::Frequencies;
 using posenc::frequencies;
@@ -134,3 +136,5 @@ TEST_CASE("a row may be asked for in parts", "[oscillator]") {
   CHECK(cos == whole.cos);
   CHECK(sin == whole.sin);
 }
+
+}  // namespace oscillator_test

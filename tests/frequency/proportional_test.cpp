@@ -9,6 +9,8 @@
 #include <numeric>
 #include <vector>
 
+namespace proportional_test {
+
 using posenc::DoubleDouble;
 using posenc::frequencies;
 using posenc::Index;
@@ -67,3 +69,5 @@ TEST_CASE("channels of pairs that stand still keep their bits, and are no suffix
     CHECK((y[channel] == x[channel]) == (channel % 8 >= 2));
   }
 }
+
+}  // namespace proportional_test

@@ -17,6 +17,8 @@
 #include <numbers>
 #include <vector>
 
+namespace ramps_test {
+
 using posenc::Frequencies;
 using posenc::frequencies;
 using posenc::Index;
@@ -176,3 +178,5 @@ TEST_CASE("however large the factor, fast pairs are kept and slow ones stand sti
             .rotary_dim = 64, .base = 10000, .factor = factor, .original_max_position = 4096}),
         unscaled(64, 10000));
 }
+
+}  // namespace ramps_test

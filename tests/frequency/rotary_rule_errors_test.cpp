@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace rotary_rule_errors_test {
+
 using namespace posenc;    // NOLINT: every rule there is
 using namespace refusals;  // NOLINT: and every way to refuse it
 
@@ -257,3 +259,5 @@ TEST_CASE("rules without settings name what is missing", "[rules]") {
   CHECK_THROWS_AS(frequencies(YarnScaling{.rotary_dim = 8, .base = 10000, .factor = 2}),
                   ConfigError);
 }
+
+}  // namespace rotary_rule_errors_test

@@ -13,6 +13,8 @@
 #include <cmath>
 #include <vector>
 
+namespace rotary_rule_mpfr_test {
+
 using namespace posenc;  // NOLINT: every rule there is
 using support::Mpfr;
 
@@ -225,5 +227,7 @@ TEST_CASE("the attention factor of LongRoPE is the nearest double", "[rules][mpf
     CHECK(frequencies(rule, 0).attention_factor() == static_cast<double>(expected));
   }
 }
+
+}  // namespace rotary_rule_mpfr_test
 
 #endif

@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace rotary_rule_test {
+
 using namespace posenc;  // NOLINT: every rule there is
 
 namespace {
@@ -231,3 +233,5 @@ TEST_CASE("the smallest rotary dimensions work", "[rules]") {
             YarnScaling{.rotary_dim = 2, .base = 10000, .factor = 4, .original_max_position = 64})
             .pairs() == 1);
 }
+
+}  // namespace rotary_rule_test

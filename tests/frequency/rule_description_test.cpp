@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace rule_description_test {
+
 using posenc::Index;
 using posenc::RuleDescription;
 
@@ -97,3 +99,5 @@ TEMPLATE_LIST_TEST_CASE("a field without a default is required, and its error na
     }
   });
 }
+
+}  // namespace rule_description_test

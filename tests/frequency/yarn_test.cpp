@@ -11,6 +11,8 @@
 #include <limits>
 #include <vector>
 
+namespace yarn_test {
+
 using posenc::Frequencies;
 using posenc::frequencies;
 using posenc::Index;
@@ -242,3 +244,5 @@ TEST_CASE("yarn_mscale refuses what is not finite", "[rules][yarn]") {
   CHECK_THROWS_AS(posenc::yarn_mscale(nan), posenc::ConfigError);
   CHECK_THROWS_AS(posenc::yarn_mscale(2, nan), posenc::ConfigError);
 }
+
+}  // namespace yarn_test

@@ -8,6 +8,8 @@
 #include <random>
 #include <string>
 
+namespace hostile_test {
+
 TEST_CASE("extents, strides and counts that no sane caller has are refused", "[hostile]") {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {
@@ -18,3 +20,5 @@ TEST_CASE("extents, strides and counts that no sane caller has are refused", "[h
     REQUIRE(std::string(threw == nullptr ? "" : threw) == "");
   }
 }
+
+}  // namespace hostile_test

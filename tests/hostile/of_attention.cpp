@@ -13,14 +13,14 @@
 #include <exception>
 #include <vector>
 
+namespace hostile {
+
+namespace of_attention {
+
 using posenc::AttentionOptions;
 using posenc::Causal;
 using posenc::KvCache;
 using posenc::Positions;
-
-namespace hostile {
-
-namespace {
 
 constexpr Index batch = 2, queries = 3, keys = 5, heads = 4, kv_heads = 2, dim = 8, value_dim = 6;
 
@@ -198,8 +198,8 @@ constexpr std::array calls{
          }},
 };
 
-}  // namespace
+}  // namespace of_attention
 
-std::span<const Call> calls_of_attention() { return calls; }
+std::span<const Call> calls_of_attention() { return of_attention::calls; }
 
 }  // namespace hostile

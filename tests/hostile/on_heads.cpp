@@ -27,13 +27,13 @@
 #include <array>
 #include <vector>
 
+namespace hostile {
+
+namespace on_heads {
+
 using posenc::HalfRotate;
 using posenc::Interleaved;
 using posenc::Positions;
-
-namespace hostile {
-
-namespace {
 
 constexpr Index batch = 2, seq = 3, heads = 2, dim = 8;
 
@@ -200,8 +200,8 @@ constexpr std::array calls{
          }},
 };
 
-}  // namespace
+}  // namespace on_heads
 
-std::span<const Call> calls_on_heads() { return calls; }
+std::span<const Call> calls_on_heads() { return on_heads::calls; }
 
 }  // namespace hostile

@@ -15,11 +15,11 @@
 #include <array>
 #include <vector>
 
-using posenc::Positions;
-
 namespace hostile {
 
-namespace {
+namespace on_tokens {
+
+using posenc::Positions;
 
 constexpr Index batch = 2, seq = 3, dim = 8;
 
@@ -153,8 +153,8 @@ constexpr std::array calls{
          }},
 };
 
-}  // namespace
+}  // namespace on_tokens
 
-std::span<const Call> calls_on_tokens() { return calls; }
+std::span<const Call> calls_on_tokens() { return on_tokens::calls; }
 
 }  // namespace hostile

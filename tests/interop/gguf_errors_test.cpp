@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace gguf_errors_test {
+
 using Catch::Matchers::Message;
 using posenc::ConfigError;
 using posenc::read_gguf;
@@ -173,3 +175,5 @@ TEST_CASE("local layers that are not understood are refused", "[interop][gguf]")
   layers.architecture("llama4").integer("llama4.attention.key_length", 128);
   refuse(layers, "read_gguf: llama4.block_count must be given, and from 1 to 65536");
 }
+
+}  // namespace gguf_errors_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace gguf_file_test {
+
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Message;
 using Catch::Matchers::Predicate;
@@ -315,3 +317,5 @@ TEST_CASE("the work is linear in the size of the file", "[interop][gguf]") {
     CHECK(work(fill(what, 6000)) <= 2 * once);
   }
 }
+
+}  // namespace gguf_file_test

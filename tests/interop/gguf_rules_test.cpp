@@ -11,6 +11,8 @@
 #include <tuple>
 #include <type_traits>
 
+namespace gguf_rules_test {
+
 using posenc::Index;
 
 namespace {
@@ -90,3 +92,5 @@ TEST_CASE("rules come back from GGUF files number by number, under every type", 
   CHECK(reached == all);
   CHECK(types_of<posenc::YarnScaling>() == std::set<std::string>{"yarn"});
 }
+
+}  // namespace gguf_rules_test

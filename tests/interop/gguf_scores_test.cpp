@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace gguf_scores_test {
+
 using Catch::Matchers::Message;
 using posenc::ConfigError;
 using posenc::GgufOptions;
@@ -355,3 +357,5 @@ TEST_CASE("no key of positions or scores is passed over", "[interop][gguf]") {
                          .real("llama.logit_scale", 2)
                          .real("other.rope.new", 1)));
 }
+
+}  // namespace gguf_scores_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace gguf_test {
+
 using posenc::GgufOptions;
 using posenc::Index;
 using posenc::ModelSettings;
@@ -261,3 +263,5 @@ TEST_CASE("a path, bytes and a parsed file read alike", "[interop][gguf]") {
   CHECK(difference(read_gguf(posenc::GgufFile::from_path(path)), read_gguf(bytes)) == "");
   std::filesystem::remove(path);
 }
+
+}  // namespace gguf_test

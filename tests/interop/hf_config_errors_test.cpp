@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace hf_config_errors_test {
+
 using Catch::Matchers::Message;
 using nlohmann::json;
 using posenc::ConfigError;
@@ -239,3 +241,5 @@ TEST_CASE("more types of layers than any model has are refused", "[interop]") {
          "ModelSettings: the heads of all types of layers have 327680 channels together; at most "
          "262144 may be");
 }
+
+}  // namespace hf_config_errors_test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace hf_config_test {
+
 using nlohmann::json;
 using posenc::Index;
 using posenc::ModelSettings;
@@ -296,3 +298,5 @@ TEST_CASE("ChatGLM turns half of the head by one id, or both by two", "[interop]
   CHECK(rotary(first).pairing == PairingKind::HalfRotate);
   CHECK(rope(first).axis_count() == 2);
 }
+
+}  // namespace hf_config_test

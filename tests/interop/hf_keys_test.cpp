@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+namespace hf_keys_test {
+
 using Catch::Matchers::Message;
 using nlohmann::json;
 using posenc::ConfigError;
@@ -202,3 +204,5 @@ TEST_CASE("rotary keys beside the text model's part are not dropped", "[interop]
   const json janus = {{"model_type", "multi_modality"}, {"language_config", config()}};
   CHECK(rotary(read_hf_config(janus)).head_dim == 128);
 }
+
+}  // namespace hf_keys_test

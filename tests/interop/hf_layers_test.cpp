@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace hf_layers_test {
+
 using Catch::Matchers::Message;
 using nlohmann::json;
 using posenc::ConfigError;
@@ -221,3 +223,5 @@ TEST_CASE("YaRN whose ends cross is read as Hugging Face has it", "[interop]") {
   const auto growing = read_hf_config(config("llama", {{"rope_scaling", dynamic}}));
   CHECK(frequencies(rotary(growing), 64).inv_freq() == plain.inv_freq());
 }
+
+}  // namespace hf_layers_test

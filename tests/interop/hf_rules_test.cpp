@@ -10,6 +10,8 @@
 #include <tuple>
 #include <type_traits>
 
+namespace hf_rules_test {
+
 using nlohmann::json;
 
 namespace {
@@ -94,3 +96,5 @@ TEST_CASE("rules come back from config.json field by field, under every type", "
   CHECK(types_of<posenc::Llama3Scaling>() == std::set<std::string>{"llama3"});
   CHECK(types_of<posenc::DynamicNtkScaling>() == std::set<std::string>{"dynamic"});
 }
+
+}  // namespace hf_rules_test

@@ -6,6 +6,8 @@
 
 #include <string>
 
+namespace hf_scores_test {
+
 using Catch::Matchers::Message;
 using nlohmann::json;
 using posenc::ConfigError;
@@ -149,3 +151,5 @@ TEST_CASE("scores that cannot be right are refused", "[interop]") {
   refuse_model([](auto& m) { m.query_temperature = QueryTemperature{}; },
                "the length of query_temperature must be finite and positive but is 0");
 }
+
+}  // namespace hf_scores_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+namespace json_parser_test {
+
 using Catch::Matchers::Message;
 using nlohmann::json;
 using posenc::ConfigError;
@@ -222,3 +224,5 @@ TEST_CASE("the work is linear in the size of the text", "[interop][json]") {
     CHECK(twice.allocations <= 2 * work.allocations + work.allocations / 10 + 100);
   }
 }
+
+}  // namespace json_parser_test

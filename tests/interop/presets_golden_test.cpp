@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+namespace presets_golden_test {
+
 using posenc::Frequencies;
 using posenc::Index;
 using posenc::RotaryPreset;
@@ -95,3 +97,5 @@ TEST_CASE("the stored truth holds every type of layer and the last pair of every
   }
   CHECK(stored == there);
 }
+
+}  // namespace presets_golden_test

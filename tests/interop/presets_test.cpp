@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace presets_test {
+
 namespace presets = posenc::presets;
 using posenc::read_hf_config;
 using support::difference;
@@ -181,3 +183,5 @@ TEST_CASE("presets of other encodings make their encoders", "[interop]") {
   CHECK(presets::bert_base().rows == 512);
   CHECK(presets::gpt2().rows == 1024);
 }
+
+}  // namespace presets_test

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <string>
 
+namespace rotary_settings_test {
+
 using Catch::Matchers::Message;
 using posenc::ConfigError;
 using posenc::Index;
@@ -156,3 +158,5 @@ TEST_CASE("a model tells the settings of a layer", "[interop]") {
   CHECK_THROWS_MATCHES(validate(ModelSettings{}), ConfigError,
                        Message("posenc::ModelSettings: layers must be given"));
 }
+
+}  // namespace rotary_settings_test

@@ -15,6 +15,8 @@
 #include <array>
 #include <vector>
 
+namespace additive_laws_test {
+
 using posenc::Index;
 using posenc::Positions;
 
@@ -149,3 +151,5 @@ TEST_CASE("additive laws catch what is no addition", "[laws][!shouldfail]") {
 TEST_CASE("additive laws catch what does not read positions", "[laws][!shouldfail]") {
   laws::check_additive<float>(Counting{}, 4, Positions::ids({5, 5}));
 }
+
+}  // namespace additive_laws_test

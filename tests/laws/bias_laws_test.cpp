@@ -16,6 +16,8 @@
 #include <concepts>
 #include <span>
 
+namespace bias_laws_test {
+
 using posenc::AlibiForm;
 using posenc::Index;
 
@@ -126,3 +128,5 @@ TEST_CASE("bias laws catch a bias relative to the tile", "[laws][!shouldfail]") 
 TEST_CASE("bias laws catch a bias that replaces scores", "[laws][!shouldfail]") {
   laws::check_bias<float>(user::Overwriting{}, 1);
 }
+
+}  // namespace bias_laws_test

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <type_traits>
 
+namespace frequency_laws_test {
+
 using posenc::Frequencies;
 using posenc::Index;
 using random_rules::All;
@@ -98,3 +100,5 @@ TEST_CASE("frequency laws catch a pair that turns after one that does not", "[la
 TEST_CASE("frequency laws catch an attention factor that stays", "[laws][!shouldfail]") {
   laws::check_unscaled(Frequencies::from_inv_freq(std::array{1.0, 0.01}, 1.25), 10000);
 }
+
+}  // namespace frequency_laws_test

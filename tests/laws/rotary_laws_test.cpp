@@ -19,6 +19,8 @@
 
 #include <vector>
 
+namespace rotary_laws_test {
+
 using posenc::HalfRotate;
 using posenc::Index;
 using posenc::Interleaved;
@@ -133,3 +135,5 @@ TEST_CASE("rotary laws catch scores of absolute positions", "[laws][!shouldfail]
 TEST_CASE("rotary laws catch a slice that is wider than it should be", "[laws][!shouldfail]") {
   laws::check_rotary<float>(Rope<HalfRotate>(yarn), 8, 0, 6);
 }
+
+}  // namespace rotary_laws_test

@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+namespace attention_without_memory_test {
+
 using memory_test::check_calls;
 using memory_test::heads_view;
 using memory_test::numbers;
@@ -314,3 +316,5 @@ TEST_CASE("a module without memory leaves cache and output as they were", "[memo
   check_module<posenc::FixedOrderLinear<float>>("FixedOrderLinear", 32, 140);
   check_module<posenc::FixedOrderLinear<float>>("FixedOrderLinear, a token", 32, 1);
 }
+
+}  // namespace attention_without_memory_test

@@ -29,6 +29,8 @@
 #include <string>
 #include <vector>
 
+namespace encodings_without_memory_test {
+
 using memory_test::check_calls;
 using memory_test::heads_view;
 using memory_test::numbers;
@@ -255,3 +257,5 @@ TEST_CASE("biases and their gradients without memory", "[memory][bias]") {
             return flat;
           }) >= 0);
 }
+
+}  // namespace encodings_without_memory_test

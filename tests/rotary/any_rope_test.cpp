@@ -13,6 +13,8 @@
 #include <array>
 #include <vector>
 
+namespace any_rope_test {
+
 using posenc::AnyRope;
 using posenc::ChatGlmRope;
 using posenc::HalfRotate;
@@ -161,3 +163,5 @@ TEST_CASE("any rope checks what its rope checks", "[any_rope][errors]") {
         "posenc::Rope::rotate: head_dim (20) must hold the rotary channels [0, 24); x is "
         "[1, 3, 2, 20]");
 }
+
+}  // namespace any_rope_test

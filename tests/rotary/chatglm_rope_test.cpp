@@ -13,6 +13,8 @@
 #include <array>
 #include <string>
 
+namespace chatglm_rope_test {
+
 using posenc::ChatGlmRope;
 using posenc::Index;
 using posenc::Positions;
@@ -144,3 +146,5 @@ TEST_CASE("a partial rotary dimension that is odd is rejected", "[chatglm][error
               posenc::Unscaled{.rotary_dim = static_cast<Index>(0.4 * 64), .base = 10000});
         }) == "posenc::Unscaled: rotary_dim must be even and at least 2 but is 25");
 }
+
+}  // namespace chatglm_rope_test

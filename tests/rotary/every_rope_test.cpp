@@ -7,6 +7,8 @@
 
 #include <vector>
 
+namespace every_rope_test {
+
 using posenc::AnyRope;
 using posenc::HalfRotate;
 using posenc::Index;
@@ -127,3 +129,5 @@ TEMPLATE_TEST_CASE("mixed rope turns several tensors, and back", "[mixed_rope]",
   CHECK(support::max_abs_difference(support::row_of(kept[4].view(), 1, 9, 2),
                                     support::row_of(want.view(), 1, 9, 2)) < 1e-14);
 }
+
+}  // namespace every_rope_test

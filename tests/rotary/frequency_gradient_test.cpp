@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace frequency_gradient_test {
+
 using posenc::Index;
 using posenc::MixedRope;
 using posenc::PairAxes;
@@ -189,3 +191,5 @@ TEST_CASE("gradients of frequencies check their shapes first", "[gradient][error
   CHECK(three == std::vector<double>(3, 5.0));
   CHECK(twelve == std::vector<double>(12, 5.0));
 }
+
+}  // namespace frequency_gradient_test

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace mixed_rope_test {
+
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::MixedRope;
@@ -190,3 +192,5 @@ TEST_CASE("every call of mixed rope checks its tensor and positions first",
   check("posenc::MixedRope::adjoint", [&](View v, const Positions& p) { rope.adjoint_keys(v, p); });
   CHECK(support::same_bits(x.view(), before.view()));
 }
+
+}  // namespace mixed_rope_test

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace pair_axes_test {
+
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::MropeTail;
@@ -220,3 +222,5 @@ TEST_CASE("settings of vision encodings that cannot be are rejected", "[axes][er
         "posenc::axial: all axes must have the same factors but attention_factor is 1 and 2, "
         "softmax_scale_multiplier 1 and 1");
 }
+
+}  // namespace pair_axes_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace permute_test {
+
 using posenc::ConfigError;
 using posenc::HalfRotate;
 using posenc::HeadRows;
@@ -236,3 +238,5 @@ TEST_CASE("permute_pairs checks its shapes first", "[permute][errors]") {
   CHECK(w == std::vector<float>(24, 1.0F));
   CHECK(out == std::vector<float>(24, 2.0F));
 }
+
+}  // namespace permute_test

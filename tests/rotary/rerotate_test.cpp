@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace rerotate_test {
+
 using posenc::Index;
 using posenc::PositionError;
 using posenc::Positions;
@@ -273,3 +275,5 @@ TEST_CASE("shift_keys and rerotate check their input first", "[rerotate][errors]
   }
   CHECK(support::same_bits(x.view(), before.view()));
 }
+
+}  // namespace rerotate_test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace rope_axes_test {
+
 using posenc::Index;
 using posenc::PairAxes;
 using posenc::Positions;
@@ -220,3 +222,5 @@ TEST_CASE("positions must have the axes of the rope", "[rope][axes][errors]") {
         }).find("angles must not exceed 2^50 radians") != std::string::npos);
   CHECK(support::same_bits(x.view(), before.view()));
 }
+
+}  // namespace rope_axes_test

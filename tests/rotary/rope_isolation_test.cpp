@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+namespace rope_isolation_test {
+
 using posenc::Index;
 using posenc::Positions;
 using support::Heads;
@@ -136,3 +138,5 @@ TEMPLATE_LIST_TEST_CASE("empty tensors are legal", "[rope]", rotation::Scalars) 
   const posenc::HeadsView<T> no_dim{nullptr, 2, 3, 2, 0, 0, 0, 0};
   CHECK_NOTHROW(idle.rotate(no_dim, Positions::range(0, 3)));
 }
+
+}  // namespace rope_isolation_test

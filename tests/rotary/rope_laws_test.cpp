@@ -10,6 +10,8 @@
 #include <cmath>
 #include <vector>
 
+namespace rope_laws_test {
+
 using posenc::Index;
 using posenc::Positions;
 using support::Heads;
@@ -275,3 +277,5 @@ TEMPLATE_LIST_TEST_CASE("position 0 with m = 1 is the identity, bit for bit", "[
   rope.rotate(y.view(), Positions::ids({0, 0, 0, 0, 0}));
   CHECK(support::same_bits(x.view(), y.view()));
 }
+
+}  // namespace rope_laws_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace rope_overlap_test {
+
 using posenc::HeadsView;
 using posenc::Index;
 using posenc::Positions;
@@ -54,3 +56,5 @@ TEST_CASE("a partial overlap of input and output is an error in checked builds",
   CHECK_NOTHROW(rope.rotate_into(at(20), at(4), positions));
   CHECK_NOTHROW(table.rotate_into(at(20), at(36)));
 }
+
+}  // namespace rope_overlap_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace rope_positions_test {
+
 using posenc::Index;
 using posenc::Positions;
 using support::Heads;
@@ -118,3 +120,5 @@ TEST_CASE("ids, runs and reals of the same positions give the same bits", "[rope
     CHECK(support::same_bits(y.view(), run.view()));
   }
 }
+
+}  // namespace rope_positions_test

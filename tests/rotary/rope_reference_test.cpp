@@ -9,6 +9,8 @@
 
 #include <string>
 
+namespace rope_reference_test {
+
 using posenc::Index;
 using posenc::Positions;
 using rotation::Direction;
@@ -174,3 +176,5 @@ TEST_CASE("queries and keys are treated alike, and say what they are", "[rope]")
   const posenc::Rope<posenc::Interleaved> deepseek(posenc::Frequencies({{1.0}}, 1, 1.59));
   CHECK(deepseek.softmax_scale_multiplier() == 1.59);
 }
+
+}  // namespace rope_reference_test

@@ -8,6 +8,8 @@
 
 #include <Eigen/Core>
 
+namespace rope_tensors_test {
+
 using posenc::Index;
 using posenc::Positions;
 using support::Heads;
@@ -103,3 +105,5 @@ TEST_CASE("a slice of a sequence is rotated at the positions given for it", "[ro
   rope.rotate(posenc::slice_seq(x.view(), 2, 1), Positions::range(7, 1));
   CHECK(support::same_bits(x.view(), whole.view()));
 }
+
+}  // namespace rope_tensors_test

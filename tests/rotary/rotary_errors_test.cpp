@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace rotary_errors_test {
+
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::PositionError;
@@ -196,3 +198,5 @@ TEST_CASE("from_cache checks its settings and positions", "[rotation_table][erro
   CHECK(message_of<ConfigError>([&] { Table::from_cache(cos, cos, positions, 0, -1); }) ==
         name + "attention_factor must be positive and finite but is -1");
 }
+
+}  // namespace rotary_errors_test

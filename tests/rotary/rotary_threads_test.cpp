@@ -8,6 +8,8 @@
 
 #include <vector>
 
+namespace rotary_threads_test {
+
 using posenc::AnyRope;
 using posenc::HalfRotate;
 using posenc::Index;
@@ -117,3 +119,5 @@ TEST_CASE("weights are permuted on every device", "[permute][threads]") {
     return bytes;
   });
 }
+
+}  // namespace rotary_threads_test

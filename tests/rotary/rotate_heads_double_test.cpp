@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "rotary/rotate_heads_case.hpp"
 
+namespace rotate_heads_double_test {
+
 TEMPLATE_LIST_TEST_CASE("rotate_heads of double on every tier", "[simd][rotate_heads]",
                         tiers::All) {
   rotate_heads_test::check_all<TestType, double>();
 }
+
+}  // namespace rotate_heads_double_test

@@ -8,6 +8,8 @@
 
 #include <vector>
 
+namespace rotation_table_test {
+
 using posenc::Index;
 using posenc::Positions;
 using rotation::Direction;
@@ -219,3 +221,5 @@ TEMPLATE_TEST_CASE("a cache made by the table gives the table's bits", "[rotatio
     CHECK(support::same_bits(by_rope.view(), by_cache.view()));
   }
 }
+
+}  // namespace rotation_table_test

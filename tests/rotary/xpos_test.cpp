@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace xpos_test {
+
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::PositionError;
@@ -266,3 +268,5 @@ TEMPLATE_LIST_TEST_CASE("xpos reaches as far as it says and stays finite there",
         PositionError);
   }
 }
+
+}  // namespace xpos_test

@@ -10,6 +10,8 @@
 
 #include <cmath>
 
+namespace cos_sin_mpfr_test {
+
 using posenc::DoubleDouble;
 using One = posenc::Pack<double, posenc::tier::Scalar>;
 using support::absolute_error;
@@ -47,5 +49,7 @@ TEST_CASE("the reduction loses nothing to the size of the angle", "[cos_sin][mpf
     CHECK(largest / 1e-16 <= 1.2);
   }
 }
+
+}  // namespace cos_sin_mpfr_test
 
 #endif

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
+namespace cos_sin_test {
+
 using posenc::cos_sin;
 using posenc::CosSin;
 using posenc::DoubleDouble;
@@ -89,3 +91,5 @@ TEST_CASE("cos and sin agree with the standard library at small angles", "[cos_s
   CHECK(largest / 1e-16 <= 4);
   CHECK(off_circle / 1e-16 <= 8);
 }
+
+}  // namespace cos_sin_test

@@ -13,6 +13,8 @@
 #include <cmath>
 #include <numbers>
 
+namespace cos_sin_tiers_test {
+
 using posenc::CosSin;
 using posenc::DoubleDouble;
 using posenc::Index;
@@ -167,3 +169,5 @@ TEMPLATE_LIST_TEST_CASE("cos_sin on every tier: cos is even and sin is odd", "[s
     CHECK(different == 0);
   }
 }
+
+}  // namespace cos_sin_tiers_test

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+namespace exp_test {
+
 namespace {
 
 template <class P, class T>
@@ -165,3 +167,5 @@ TEMPLATE_LIST_TEST_CASE("exp_nonpositive on every tier: special values", "[simd]
     if (!std::isnan(exp_one(nan)) || !std::isnan(exp_one(-nan))) FAIL("payload " << payload);
   }
 }
+
+}  // namespace exp_test

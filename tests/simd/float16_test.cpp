@@ -11,6 +11,8 @@
 #include <cstring>
 #include <tuple>
 
+namespace float16_test {
+
 using float16::Bfloat16;
 using float16::Bfloat16Pairs;
 using float16::Half;
@@ -221,3 +223,5 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: the first few, and types of the user's o
   check_partial<P, Own16>();
   check_partial<P, float>();
 }
+
+}  // namespace float16_test

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace pack_arithmetic_test {
+
 using posenc::Index;
 
 namespace {
@@ -127,3 +129,5 @@ TEMPLATE_LIST_TEST_CASE("packs: select_by_sign looks at the sign bit alone", "[s
   CHECK(agrees<P, T>([](P s, P a, P b) { return select_by_sign(s, a, b); },
                      [](T s, T a, T b) { return std::signbit(s) ? a : b; }, true));
 }
+
+}  // namespace pack_arithmetic_test

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+namespace pack_lanes_test {
+
 using posenc::Index;
 
 namespace {
@@ -202,3 +204,5 @@ TEMPLATE_LIST_TEST_CASE("packs: doubles are rounded once to floats", "[simd][pac
     }
   }
 }
+
+}  // namespace pack_lanes_test

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 
+namespace pack_pair_products_test {
+
 using posenc::Index;
 
 // Called where a tier has products of pairs.
@@ -114,3 +116,5 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are loaded as they lie", "[simd][pack]", t
     }
   }
 }
+
+}  // namespace pack_pair_products_test

@@ -15,6 +15,8 @@
 #include <tuple>
 #include <vector>
 
+namespace same_bits_test {
+
 using posenc::HeadsView;
 using posenc::Index;
 using posenc::Positions;
@@ -224,3 +226,5 @@ TEMPLATE_LIST_TEST_CASE("added bits depend on the token and its position alone",
   check(learned, Positions::range(20, seq));
   check(learned, Positions::starts({0, 5, 27}, seq));
 }
+
+}  // namespace same_bits_test

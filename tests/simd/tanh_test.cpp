@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+namespace tanh_test {
+
 namespace {
 
 template <class P, class T>
@@ -76,3 +78,5 @@ TEMPLATE_LIST_TEST_CASE("tanh on every tier: special values", "[simd][tanh]", ti
     CHECK(std::isnan(tanh_one(sign * std::bit_cast<T>(tiers::bits(Limits::quiet_NaN()) + 77))));
   }
 }
+
+}  // namespace tanh_test

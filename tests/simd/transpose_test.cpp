@@ -2,6 +2,8 @@
 #include "tiers.hpp"
 #include <posenc/simd/transpose.hpp>
 
+namespace transpose_test {
+
 TEMPLATE_LIST_TEST_CASE("transpose on every tier: rows become lanes", "[simd][transpose]",
                         tiers::Packs) {
   using P = typename TestType::P;
@@ -18,3 +20,5 @@ TEMPLATE_LIST_TEST_CASE("transpose on every tier: rows become lanes", "[simd][tr
     for (std::size_t j = 0; j < width; ++j) CHECK(to[i * width + j] == from[j * width + i]);
   }
 }
+
+}  // namespace transpose_test

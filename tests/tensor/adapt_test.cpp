@@ -10,6 +10,46 @@
 #include <type_traits>
 #include <vector>
 
+namespace user {
+
+/// A tensor type that posenc has never heard of.
+struct Volume {
+  std::vector<double> values;
+  posenc::Index depth, height, width;
+};
+
+/// A column-major view of somebody else's memory.
+struct Span3 {
+  float* values;
+  posenc::Index first, second, third;
+};
+
+}  // namespace user
+
+template <>
+struct posenc::TensorTraits<user::Volume> {
+  static constexpr std::size_t rank = 3;
+  static constexpr bool row_major = true;
+  template <class V>
+  static auto describe(V& v) {
+    using T = std::remove_pointer_t<decltype(v.values.data())>;
+    return posenc::Strided<T, 3>{
+        v.values.data(), {v.depth, v.height, v.width}, {v.height * v.width, v.width, 1}};
+  }
+};
+
+template <>
+struct posenc::TensorTraits<user::Span3> {
+  static constexpr std::size_t rank = 3;
+  static constexpr bool row_major = false;
+  static constexpr bool owns_memory = false;
+  static posenc::Strided<float, 3> describe(const user::Span3& x) {
+    return {x.values, {x.third, x.second, x.first}, {x.second * x.first, x.first, 1}};
+  }
+};
+
+namespace adapt_test {
+
 using Catch::Matchers::Message;
 using posenc::EmbeddingsView;
 using posenc::Index;
@@ -174,28 +214,6 @@ TEST_CASE("the last axis must be contiguous", "[adapt]") {
   CHECK(posenc::sd(nothing).empty());
 }
 
-namespace user {
-
-/// A tensor type that posenc has never heard of.
-struct Volume {
-  std::vector<double> values;
-  Index depth, height, width;
-};
-
-}  // namespace user
-
-template <>
-struct posenc::TensorTraits<user::Volume> {
-  static constexpr std::size_t rank = 3;
-  static constexpr bool row_major = true;
-  template <class V>
-  static auto describe(V& v) {
-    using T = std::remove_pointer_t<decltype(v.values.data())>;
-    return Strided<T, 3>{
-        v.values.data(), {v.depth, v.height, v.width}, {v.height * v.width, v.width, 1}};
-  }
-};
-
 TEST_CASE("a user's own tensor type is adapted by its traits", "[adapt]") {
   user::Volume volume{std::vector<double>(24), 2, 3, 4};
   std::iota(volume.values.begin(), volume.values.end(), 0.0);
@@ -206,28 +224,10 @@ TEST_CASE("a user's own tensor type is adapted by its traits", "[adapt]") {
   STATIC_REQUIRE(std::is_same_v<decltype(posenc::bsd(constant)), EmbeddingsView<const double>>);
 }
 
-namespace user {
-
-/// A column-major view of somebody else's memory.
-struct Span3 {
-  float* values;
-  Index first, second, third;
-};
-
-}  // namespace user
-
-template <>
-struct posenc::TensorTraits<user::Span3> {
-  static constexpr std::size_t rank = 3;
-  static constexpr bool row_major = false;
-  static constexpr bool owns_memory = false;
-  static Strided<float, 3> describe(const user::Span3& x) {
-    return {x.values, {x.third, x.second, x.first}, {x.second * x.first, x.first, 1}};
-  }
-};
-
 TEST_CASE("a user's own view type is read as a temporary, in its own order", "[adapt]") {
   std::vector<float> memory(24);
   CHECK(posenc::dsb(user::Span3{memory.data(), 4, 3, 2}).extents() == Extents3{2, 3, 4});
   CHECK(posenc::dhs(user::Span3{memory.data(), 4, 3, 2}).row(0, 1, 2) == memory.data() + 20);
 }
+
+}  // namespace adapt_test

@@ -9,6 +9,8 @@
 
 #include <vector>
 
+namespace check_output_test {
+
 using Catch::Matchers::ContainsSubstring;
 using posenc::HeadsView;
 using posenc::Index;
@@ -95,3 +97,5 @@ TEST_CASE("empty views overlap with nothing", "[overlap]") {
   CHECK_NOTHROW(check(at(memory, 8, 0, 2, 8), at(memory, 0, 0, 2, 8)));
   CHECK_NOTHROW(check(HeadsView<float>{}, HeadsView<float>{}));
 }
+
+}  // namespace check_output_test

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace eigen_tensor_test {
+
 using posenc::EmbeddingsView;
 using posenc::HeadsView;
 using posenc::Index;
@@ -148,3 +150,5 @@ TEST_CASE("tensors of fixed size, in both storage orders", "[eigen]") {
   CHECK(posenc::dsb(columns).extents() == Extents3{2, 3, 4});
   CHECK(posenc::dsb(columns).row(1, 2)[3] == 5);
 }
+
+}  // namespace eigen_tensor_test

@@ -13,6 +13,8 @@
 #include <limits>
 #include <optional>
 
+namespace extents_test {
+
 using posenc::HeadsView;
 using posenc::Index;
 using posenc::Positions;
@@ -99,3 +101,5 @@ TEST_CASE("what no memory holds is refused before it is filled", "[tensor][exten
   CHECK(message_of<posenc::PositionError>([&] { (void)prompt.decode(most, 1); }) !=
         "nothing was thrown");
 }
+
+}  // namespace extents_test

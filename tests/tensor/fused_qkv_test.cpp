@@ -8,6 +8,8 @@
 
 #include <array>
 
+namespace fused_qkv_test {
+
 using posenc::HeadsView;
 using posenc::Index;
 
@@ -79,3 +81,5 @@ TEST_CASE("slices of slices of a fused buffer", "[fused]") {
   CHECK(tail.row(1, 1, 1)[2] == expected(1, 2, heads + 1, 4));
   CHECK_THROWS_AS(posenc::slice_heads(keys, 1, kv_heads), posenc::ShapeError);
 }
+
+}  // namespace fused_qkv_test

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+namespace grid_positions_test {
+
 using posenc::Index;
 using posenc::Positions;
 using posenc::ShapeError;
@@ -127,3 +129,5 @@ TEST_CASE("grids that cannot be are rejected", "[positions][errors]") {
           posenc::pixel_grid({2}, {std::numeric_limits<double>::quiet_NaN()});
         }) == "posenc::Positions::real: positions must be finite but one is nan");
 }
+
+}  // namespace grid_positions_test

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+namespace positions_errors_test {
+
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Message;
 using posenc::Index;
@@ -146,3 +148,5 @@ TEST_CASE("positions that select rows must be integers", "[positions]") {
   CHECK_THROWS_MATCHES(posenc::detail::check_integral("f", Positions::real({1.5})), PositionError,
                        Message("posenc::f: positions must be integers, but some have a fraction"));
 }
+
+}  // namespace positions_errors_test

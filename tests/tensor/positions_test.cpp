@@ -9,6 +9,8 @@
 #include <array>
 #include <vector>
 
+namespace positions_test {
+
 using posenc::Index;
 using posenc::Positions;
 
@@ -168,3 +170,5 @@ TEST_CASE("positions are values", "[positions]") {
   CHECK(row(assigned) == Row{1, 2, 3});
   CHECK(assigned.max_magnitude() == 3);
 }
+
+}  // namespace positions_test

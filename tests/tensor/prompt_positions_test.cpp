@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace prompt_positions_test {
+
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::Positions;
@@ -177,3 +179,5 @@ TEST_CASE("chatglm's settings are required", "[positions][prompt][errors]") {
       name +
           "first and count must not be negative, nor their sum exceed 2^53, but they are 0 and -2");
 }
+
+}  // namespace prompt_positions_test

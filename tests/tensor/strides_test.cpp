@@ -25,6 +25,8 @@
 #include <string>
 #include <vector>
 
+namespace strides_test {
+
 using posenc::EmbeddingsView;
 using posenc::HeadsView;
 using posenc::Index;
@@ -254,3 +256,5 @@ TEST_CASE("strides that are written may go backwards, and axes in any order", "[
   CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 2, 3, 4, 5, most, 20, 5}), ShapeError);
   CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 3, 3, 4, 5, -most - 1, 20, 5}), ShapeError);
 }
+
+}  // namespace strides_test

@@ -11,6 +11,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace view_test {
+
 using Catch::Matchers::Message;
 using posenc::EmbeddingsView;
 using posenc::HeadsView;
@@ -187,3 +189,5 @@ TEST_CASE("scalars are float, double and 16-bit float classes", "[view]") {
   STATIC_REQUIRE(std::is_same_v<posenc::Compute<Eigen::half>, float>);
   STATIC_REQUIRE(std::is_same_v<posenc::Compute<Eigen::bfloat16>, float>);
 }
+
+}  // namespace view_test
