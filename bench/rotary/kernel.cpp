@@ -2,7 +2,7 @@
 // The rotation kernel without the call around it: the heads of one position of Llama-3-8B, which is
 // where checks and loops of the public call weigh most.
 #include "cases.hpp"
-#include <posenc/rotary/rotate_heads.hpp>
+#include <posenc/rotary/detail/rotation_kernel.hpp>
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "simd/tiers.hpp"
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
-#include <posenc/additive/rows.hpp>
+#include <posenc/additive/detail/rows.hpp>
 
 #include <Eigen/Core>
 

@@ -5,7 +5,7 @@
 #include "random_shape.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/attend.hpp>
+#include <posenc/attention/detail/attend.hpp>
 
 #include <Eigen/Core>
 

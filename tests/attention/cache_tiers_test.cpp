@@ -4,8 +4,8 @@
 #include "attention_case.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/attend.hpp>
 #include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/detail/attend.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/kv_cache.hpp>
 

@@ -3,8 +3,8 @@
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
-#include <posenc/attention/kernels.hpp>
-#include <posenc/attention/pack_panel.hpp>
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/core/double_double.hpp>
 
 #include <algorithm>

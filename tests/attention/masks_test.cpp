@@ -2,7 +2,7 @@
 // Masks against themselves, cell by cell.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
-#include <posenc/attention/masks.hpp>
+#include <posenc/attention/detail/masks.hpp>
 
 #include <array>
 #include <cstddef>

@@ -5,8 +5,8 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
-#include <posenc/attention/pack_panel.hpp>
-#include <posenc/attention/tile.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/tile.hpp>
 
 #include <Eigen/Core>
 

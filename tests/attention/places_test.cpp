@@ -2,7 +2,7 @@
 // Ranges of keys against what the causal rules and windows say, key by key.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
-#include <posenc/attention/places.hpp>
+#include <posenc/attention/detail/places.hpp>
 
 #include <algorithm>
 #include <vector>

@@ -3,9 +3,9 @@
 #include "attention_case.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/row_block.hpp>
-#include <posenc/attention/scores.hpp>
-#include <posenc/attention/tensor_source.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/scores.hpp>
+#include <posenc/attention/detail/tensor_source.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -3,8 +3,8 @@
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
-#include <posenc/attention/softmax.hpp>
-#include <posenc/core/aligned_vector.hpp>
+#include <posenc/attention/detail/softmax.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "attention_case.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/tensor_source.hpp>
+#include <posenc/attention/detail/tensor_source.hpp>
 
 #include <cstddef>
 #include <limits>

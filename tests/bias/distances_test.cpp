@@ -4,7 +4,7 @@
 #include "simd/tiers.hpp"
 #include "support/guarded.hpp"
 #include <posenc/bias/alibi.hpp>
-#include <posenc/bias/distances.hpp>
+#include <posenc/bias/detail/distances.hpp>
 
 #include <cmath>
 #include <limits>

@@ -5,7 +5,7 @@
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
 #include "support/worse.hpp"
-#include <posenc/bias/hinges.hpp>
+#include <posenc/bias/detail/hinges.hpp>
 
 #include <cmath>
 #include <vector>

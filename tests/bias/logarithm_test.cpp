@@ -3,7 +3,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/worse.hpp"
-#include <posenc/bias/logarithm.hpp>
+#include <posenc/bias/detail/logarithm.hpp>
 
 #include <cmath>
 #include <vector>

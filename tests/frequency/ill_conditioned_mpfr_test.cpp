@@ -7,7 +7,7 @@
 #include "support/compare.hpp"
 #include "support/mpfr.hpp"
 #include "support/worse.hpp"
-#include <posenc/core/wide.hpp>
+#include <posenc/core/detail/wide.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
 #
-# A header includes its own room and rooms of a lower level, never a higher one and never a neighbour on its level.
+# A header includes its own room and rooms of a lower level, never a higher one and never a neighbour on its level. What a
+# room keeps in its folder detail/ is for that room alone, but for the three on which all others stand.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -13,6 +14,8 @@ set(levels
     "additive rotary bias attention"
     "interop"
     "posenc.hpp")
+
+set(open_details core simd tensor)
 
 set(level 0)
 foreach(rooms IN LISTS levels)
@@ -40,6 +43,14 @@ foreach(header IN LISTS headers)
     continue()
   endif()
 
+  # Between the first BEGIN and the last END of a header that nobody calls is one namespace detail.
+  file(READ "${INCLUDE_DIR}/posenc/${header}" text)
+  string(REGEX MATCHALL "POSENC_[A-Z_]*BEGIN\nnamespace detail {\n|POSENC_[A-Z_]*BEGIN\n|}  // namespace detail\n" parts "${text}")
+  if(NOT header MATCHES "/detail/" AND text MATCHES "}  // namespace detail\nPOSENC_[A-Z_]*END\n$"
+     AND parts MATCHES "^POSENC_[A-Z_]*BEGIN\nnamespace detail {\n;}  // namespace detail\n$")
+    violation("${header}" "defines nothing that users call; move it to ${room}/detail/")
+  endif()
+
   file(STRINGS "${INCLUDE_DIR}/posenc/${header}" includes REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
   foreach(include IN LISTS includes)
     string(REGEX REPLACE "^[^<\"]*([<\"])([^>\"]*).*" "\\1;\\2" include "${include}")
@@ -52,6 +63,8 @@ foreach(header IN LISTS headers)
         violation("${header}" "includes <${path}>, and '${other}' is no room of the house")
       elseif(NOT other STREQUAL room AND NOT level_of_${other} LESS level_of_${room})
         violation("${header}" "includes <${path}>, but '${room}' may only include rooms below its level")
+      elseif(path MATCHES "/detail/" AND NOT other STREQUAL room AND NOT other IN_LIST open_details)
+        violation("${header}" "includes <${path}>, but '${other}' keeps its detail/ to itself")
       endif()
     elseif(delimiter STREQUAL "\"")
       violation("${header}" "includes \"${path}\"; write headers of posenc as <posenc/...>")

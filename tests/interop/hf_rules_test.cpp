@@ -2,7 +2,7 @@
 // A rule that is written into a dict field by field comes back as it was.
 #include "frequency/random_rules.hpp"
 #include "support/catch.hpp"
-#include <posenc/interop/hf_rules.hpp>
+#include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/rotary_settings.hpp>
 
 #include <set>

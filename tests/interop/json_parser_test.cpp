@@ -3,7 +3,7 @@
 // and the work stays linear in the size of the text.
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
-#include <posenc/interop/json_keys.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
 
 #include <cmath>
 #include <cstddef>

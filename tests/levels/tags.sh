@@ -42,7 +42,7 @@ for flag in "${flags[@]}"; do
   macros="$(predefined "$flag")" || continue
   sets="$(sed -nE 's/^#define ([A-Za-z0-9_]+) (.*)$/\1=\2/p' <<<"$macros" | grep -vE "^$left_out=" |
     grep -E '^(__[A-Z0-9]|_ARCH|__3d)' | sort | tr '\n' ' ')"
-  tag="$(printf '#include <posenc/core/instruction_sets.hpp>\nname POSENC_INSTRUCTION_SETS\n' |
+  tag="$(printf '#include <posenc/core/detail/instruction_sets.hpp>\nname POSENC_INSTRUCTION_SETS\n' |
     "$compiler" "$flag" -std=c++20 -I "$include" -E -P -x c++ - 2>/dev/null | sed -n 's/^name //p')"
   [[ "$tag" =~ ^[a-z0-9_]+$ ]] || { echo "$flag gives the tag '$tag'"; exit 1; }
   tried=$((tried + 1))

@@ -2,7 +2,7 @@
 // half and bfloat16: every value read, and floats of all kinds written, against the definition.
 #include "float16_case.hpp"
 #include "support/guarded.hpp"
-#include <posenc/simd/storage.hpp>
+#include <posenc/simd/detail/storage.hpp>
 
 #include <Eigen/Core>
 

@@ -4,7 +4,7 @@
 #define POSENC_CHECKED 1
 
 #include "support/catch.hpp"
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <vector>

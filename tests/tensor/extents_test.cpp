@@ -2,7 +2,7 @@
 // What a view must be before anything is computed with it, and the arithmetic that finds out.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
-#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>

@@ -15,7 +15,7 @@
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/permute.hpp>
 #include <posenc/rotary/xpos.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>

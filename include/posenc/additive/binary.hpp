@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/additive/rows.hpp>
+#include <posenc/additive/detail/rows.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -62,8 +62,8 @@ class BinaryEncoding {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, detail::Written T>
-  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
     detail::store_written_rows<true>(device, x, positions.batch() == 1,

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <posenc/additive/resize_weights.hpp>
-#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -171,8 +172,8 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 ///   Device:   on the threads of an Eigen device, split over channels, or without one; the same bits
 ///   Cost:     4 products an axis and value (antialiased: 4 times the shrinking), rows first;
 ///             scratch of (source.cols + 1) * D doubles
-template <class Device, detail::Written T>
-void resize_grid(const Device& device, MatrixView<const std::type_identity_t<T>> table,
+template <Device D, detail::Written T>
+void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> table,
                  MatrixView<T> out, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid";
   const detail::GridResize resize =
@@ -220,8 +221,8 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
 ///   in
 ///             table's
 ///   Cost:     as resize_grid; scratch of source.rows * source.cols * D doubles and a row more
-template <class Device, detail::Written T>
-void resize_grid_adjoint(const Device& device, MatrixView<const std::type_identity_t<T>> grad_out,
+template <Device D, detail::Written T>
+void resize_grid_adjoint(const D& device, MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config) {
   constexpr auto function = "resize_grid_adjoint";
   const detail::GridResize resize =

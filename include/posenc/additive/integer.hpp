@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/additive/rows.hpp>
+#include <posenc/additive/detail/rows.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -46,8 +46,8 @@ class IntegerEncoding {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, detail::Written T>
-  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
     detail::store_written_rows<true>(

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/additive/rows.hpp>
+#include <posenc/additive/detail/rows.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -65,8 +66,8 @@ class Learned {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device>
-  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <Device D>
+  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
     check("Learned::add_to", x, positions);
     const auto table_row = [&](Index b, Index s, Index) {
       return table_.row(row_of(positions, b, s));
@@ -101,8 +102,8 @@ class Learned {
     add_gradient(detail::CallingThread(), grad, positions, grad_table);
   }
   /// The same on the threads of an Eigen device, split over channels; the same bits.
-  template <class Device, detail::Written Gradient>
-  void add_gradient(const Device& device, EmbeddingsView<const T> grad, const Positions& positions,
+  template <Device D, detail::Written Gradient>
+  void add_gradient(const D& device, EmbeddingsView<const T> grad, const Positions& positions,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "Learned::add_gradient";
     detail::check_extents(function, "grad_table", grad_table);

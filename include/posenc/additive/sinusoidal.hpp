@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/additive/rows.hpp>
-#include <posenc/core/aligned_vector.hpp>
+#include <posenc/additive/detail/rows.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -133,8 +134,8 @@ class Sinusoidal {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, detail::Written T>
-  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
     store<true>("Sinusoidal::add_to", device, x, positions);
   }
 
@@ -143,8 +144,8 @@ class Sinusoidal {
   void write_to(EmbeddingsView<T> out, const Positions& positions) const {
     write_to(detail::CallingThread(), out, positions);
   }
-  template <class Device, detail::Written T>
-  void write_to(const Device& device, EmbeddingsView<T> out, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void write_to(const D& device, EmbeddingsView<T> out, const Positions& positions) const {
     store<false>("Sinusoidal::write_to", device, out, positions);
   }
 
@@ -155,10 +156,9 @@ class Sinusoidal {
   double scale_gradient(EmbeddingsView<T> grad, const Positions& positions) const {
     return scale_gradient(detail::CallingThread(), grad, positions);
   }
-  template <class Device, class T>
+  template <Device D, class T>
   requires Scalar<std::remove_const_t<T>>
-  double scale_gradient(const Device& device, EmbeddingsView<T> grad,
-                        const Positions& positions) const {
+  double scale_gradient(const D& device, EmbeddingsView<T> grad, const Positions& positions) const {
     check<const T>("Sinusoidal::scale_gradient", grad, positions);
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? grad.batch : 1;  // of grad that share a row of P
@@ -213,8 +213,8 @@ class Sinusoidal {
     return positions.at(b, s) + static_cast<double>(config_.start);
   }
 
-  template <bool Add, class Device, detail::Written T>
-  void store(const char* function, const Device& device, EmbeddingsView<T> x,
+  template <bool Add, Device D, detail::Written T>
+  void store(const char* function, const D& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);
     detail::store_written_rows<Add>(device, x, positions.batch() == 1,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/additive/rows.hpp>
+#include <posenc/additive/detail/rows.hpp>
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -55,8 +56,8 @@ class Sinusoidal2d {
     add_to(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, detail::Written T>
-  void add_to(const Device& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
     store<true>("Sinusoidal2d::add_to", device, x, positions);
   }
 
@@ -65,8 +66,8 @@ class Sinusoidal2d {
   void write_to(EmbeddingsView<T> out, const Positions& positions) const {
     write_to(detail::CallingThread(), out, positions);
   }
-  template <class Device, detail::Written T>
-  void write_to(const Device& device, EmbeddingsView<T> out, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void write_to(const D& device, EmbeddingsView<T> out, const Positions& positions) const {
     store<false>("Sinusoidal2d::write_to", device, out, positions);
   }
 
@@ -107,8 +108,8 @@ class Sinusoidal2d {
     detail::check_reach(function, half_.oscillator(), positions);
   }
 
-  template <bool Add, class Device, detail::Written T>
-  void store(const char* function, const Device& device, EmbeddingsView<T> x,
+  template <bool Add, Device D, detail::Written T>
+  void store(const char* function, const D& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);
     const Index first = config_.axis_order == GridAxisOrder::RowFirst ? 0 : 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/attend.hpp>
+#include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/refused_calls.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/attention/refused_calls.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/tensor/device.hpp>
@@ -12,7 +12,8 @@
 
 #include <type_traits>
 
-// What a user calls. How it is done, and the words for it, are in README.md beside this file; in short:
+// What a user calls. How it is done, and the words for it, are in README.md beside this file; in short,
+// in detail/ but for the cache:
 //
 //   places.hpp, masks.hpp   which keys a query sees: a range, and within it one by one
 //   tensor_source.hpp, cached_attention.hpp   who hands out tiles: tile.hpp, 128 keys and their values
@@ -50,13 +51,13 @@ POSENC_BEGIN
 ///             gives the same bits, by 2^-126 sum (1 + |q| + |k|) more
 ///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless options.weights is given
 ///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135
-template <class Device, Scalar T, class Bias = NoBias>
-void attention(const Device& device, HeadsView<const std::type_identity_t<T>> q,
+template <Device D, Scalar T, class Bias = NoBias>
+void attention(const D& device, HeadsView<const std::type_identity_t<T>> q,
                HeadsView<const std::type_identity_t<T>> k,
                HeadsView<const std::type_identity_t<T>> v, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options = {},
                const Bias& bias = {}) {
-  detail::attend_to_tensors<tier::Best, Device, T>(device, q, k, v, out, options, bias);
+  detail::attend_to_tensors<tier::Best, D, T>(device, q, k, v, out, options, bias);
 }
 
 /// The same on the calling thread.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/attend.hpp>
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/detail/attend.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -81,8 +83,8 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const KvCac
 }
 
 /// attention() over a cache, on a tier of the caller's choice.
-template <class Tier, class Device, Scalar T, Scalar S, class Bias>
-void attend_to_cache(const Device& device, const HeadsView<const T>& q, const KvCache<S>& cache,
+template <class Tier, Device D, Scalar T, Scalar S, class Bias>
+void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
                      const BesideOptions& beside = {}) {
@@ -130,13 +132,13 @@ constexpr void refuse_cached_attention() {
 ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
 ///   Accuracy: arithmetic in Compute<T>, whatever the cache stores
 ///   Cost:     reads the visible keys and values once for each group of query heads that shares them
-template <class Device, Scalar T, Scalar S, class Bias = NoBias>
+template <Device D, Scalar T, Scalar S, class Bias = NoBias>
 requires std::same_as<Compute<T>, Compute<S>>
-void attention(const Device& device, HeadsView<const std::type_identity_t<T>> q,
-               const KvCache<S>& cache, std::span<const Index> sequences, HeadsView<T> out,
+void attention(const D& device, HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
+               ListView<Index> sequences, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options = {},
                const Bias& bias = {}) {
-  detail::attend_to_cache<tier::Best, Device, T>(device, q, cache, sequences, out, options, bias);
+  detail::attend_to_cache<tier::Best, D, T>(device, q, cache, sequences, out, options, bias);
 }
 
 // Element types, or sequences, that do not go together.
@@ -146,9 +148,9 @@ requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
     const detail::SomeOptions<T>& = {}, const Bias& = {}) {
   detail::refuse_cached_attention<Q, S, Sequences, T>();
 }
-template <class Device, class Q, class S, class Sequences, class T, class Bias = NoBias>
+template <Device D, class Q, class S, class Sequences, class T, class Bias = NoBias>
 requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
-    const Device&, HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
+    const D&, HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
     const detail::SomeOptions<T>& = {}, const Bias& = {}) {
   detail::refuse_cached_attention<Q, S, Sequences, T>();
 }
@@ -157,7 +159,7 @@ requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
 template <Scalar T, Scalar S, class Bias = NoBias>
 requires std::same_as<Compute<T>, Compute<S>>
 void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
-               std::span<const Index> sequences, HeadsView<T> out,
+               ListView<Index> sequences, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options = {},
                const Bias& bias = {}) {
   attention(detail::CallingThread(), q, cache, sequences, out, options, bias);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/kernels.hpp>
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/linear.hpp>
-#include <posenc/attention/pack_panel.hpp>
-#include <posenc/attention/tile.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/transpose.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -27,8 +28,8 @@ class FixedOrderProduct {
                     EmbeddingsView<T> out) noexcept
       : parameters_(parameters), x_(x), out_(out) {}
 
-  template <class Device>
-  void run(const Device& device, AttentionWorkspace& workspace) const {
+  template <Device D>
+  void run(const D& device, AttentionWorkspace& workspace) const {
     Carver measure(nullptr);
     (void)Scratch(measure, x_.dim);
     workspace.reserve(slot_count(device), measure.used());
@@ -167,8 +168,8 @@ struct FixedOrderLinear : LinearParameters<T> {
     apply(detail::CallingThread(), x, out);
   }
   /// The same on the threads of an Eigen device, which share out the outputs.
-  template <class Device>
-  void apply(const Device& device, EmbeddingsView<const T> x, EmbeddingsView<T> out,
+  template <Device D>
+  void apply(const D& device, EmbeddingsView<const T> x, EmbeddingsView<T> out,
              AttentionWorkspace* workspace_or_none = nullptr) const {
     this->check("FixedOrderLinear::apply", x, out);
     if (out.empty()) return;

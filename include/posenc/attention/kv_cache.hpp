@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/kv_storage.hpp>
+#include <posenc/attention/detail/kv_tokens.hpp>
+#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/kv_cache_config.hpp>
-#include <posenc/attention/kv_storage.hpp>
-#include <posenc/attention/kv_tokens.hpp>
-#include <posenc/attention/tile.hpp>
-#include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/refusal.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/core/refusal.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -110,12 +112,12 @@ class KvCache {
   ///           and in a ring where n > max_append
   ///   Cost:   one pass over k and v. No allocation
   template <class T>
-  void append(std::span<const Index> sequences, HeadsView<T> k,
+  void append(ListView<Index> sequences, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
     append(detail::CallingThread(), sequences, k, v);
   }
-  template <class Device, class T>
-  void append(const Device& device, std::span<const Index> sequences, HeadsView<T> k,
+  template <Device D, class T>
+  void append(const D& device, ListView<Index> sequences, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
     using Element = std::remove_const_t<T>;
     check_append<Element>(sequences, k, v);
@@ -126,8 +128,8 @@ class KvCache {
   void append(Index sequence, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v) {
     append(detail::CallingThread(), sequence, k, v);
   }
-  template <class Device, class T>
-  void append(const Device& device, Index sequence, HeadsView<T> k,
+  template <Device D, class T>
+  void append(const D& device, Index sequence, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
     append(device, std::span<const Index>(&sequence, 1), k, v);
   }
@@ -148,8 +150,8 @@ class KvCache {
                  HeadsView<std::type_identity_t<T>> v) const {
     copy_keys(detail::CallingThread(), sequence, first, k, v);
   }
-  template <class Device, class T>
-  void copy_keys(const Device& device, Index sequence, Index first, HeadsView<T> k,
+  template <Device D, class T>
+  void copy_keys(const D& device, Index sequence, Index first, HeadsView<T> k,
                  HeadsView<std::type_identity_t<T>> v) const {
     constexpr auto function = "KvCache::copy_keys";
     check_element<T>();
@@ -178,8 +180,8 @@ class KvCache {
                HeadsView<const std::remove_const_t<T>> v) {
     restore(detail::CallingThread(), sequence, first, k, v);
   }
-  template <class Device, class T>
-  void restore(const Device& device, Index sequence, Index first, HeadsView<T> k,
+  template <Device D, class T>
+  void restore(const D& device, Index sequence, Index first, HeadsView<T> k,
                HeadsView<const std::remove_const_t<T>> v) {
     using Element = std::remove_const_t<T>;
     constexpr auto function = "KvCache::restore";
@@ -235,8 +237,8 @@ class KvCache {
   ///   Throws: ShapeError
   ///   Cost:   one pass over the keys that are there
   void copy(Index from, Index to) { copy(detail::CallingThread(), from, to); }
-  template <class Device>
-  void copy(const Device& device, Index from, Index to) {
+  template <Device D>
+  void copy(const D& device, Index from, Index to) {
     constexpr auto function = "KvCache::copy";
     check_sequence(function, from);
     check_sequence(function, to);
@@ -268,8 +270,8 @@ class KvCache {
   void erase(Index sequence, Index first, Index count, Rotate&& rotate) {
     erase(detail::CallingThread(), sequence, first, count, rotate);
   }
-  template <class Device, class Rotate>
-  void erase(const Device& device, Index sequence, Index first, Index count, Rotate&& rotate) {
+  template <Device D, class Rotate>
+  void erase(const D& device, Index sequence, Index first, Index count, Rotate&& rotate) {
     constexpr auto function = "KvCache::erase";
     if (limits_.window != 0) {
       detail::fail<ConfigError>(function, "a ring (window ", limits_.window,
@@ -298,8 +300,8 @@ class KvCache {
   void update_keys(Index sequence, Update&& update) {
     update_keys(detail::CallingThread(), sequence, update);
   }
-  template <class Device, class Update>
-  void update_keys(const Device& device, Index sequence, Update&& update) {
+  template <Device D, class Update>
+  void update_keys(const D& device, Index sequence, Update&& update) {
     check_sequence("KvCache::update_keys", sequence);
     const detail::KeyRange range = ranges_[at(sequence)];
     detail::rewrite_keys(device, storage_, sequence, range.begin, range.end, 0, update);
@@ -333,8 +335,8 @@ class KvCache {
     }
   }
 
-  template <class T, class Device>
-  void append_checked(const Device& device, std::span<const Index> sequences, HeadsView<const T> k,
+  template <class T, Device D>
+  void append_checked(const D& device, std::span<const Index> sequences, HeadsView<const T> k,
                       HeadsView<const T> v) {
     detail::write_tokens(
         device, storage_, k, v, bytes_of_keys<T>(1), [&](Index b) { return sequences[at(b)]; },

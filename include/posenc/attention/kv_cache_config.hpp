@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/tile.hpp>
+#include <posenc/attention/detail/tile.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 

@@ -3,10 +3,10 @@
 
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/parameter_matrix.hpp>
-#include <posenc/core/aligned_vector.hpp>
-#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
 POSENC_UNDEFINED_OPERANDS_BEGIN

@@ -3,7 +3,8 @@
 
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -25,8 +26,8 @@ POSENC_BEGIN
 ///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the store; exact where one side has no
 ///             keys (lse -inf)
 ///   Source:   arXiv 2205.14135, section 3.1
-template <class Device, detail::Written T>
-void merge(const Device& device, HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
+template <Device D, detail::Written T>
+void merge(const D& device, HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
            HeadsView<const std::type_identity_t<T>> out_b,
            LseView<const Compute<std::remove_const_t<T>>> lse_b) {
   using Real = Compute<T>;

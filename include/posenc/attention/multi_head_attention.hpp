@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/attend.hpp>
 #include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/refused_calls.hpp>
+#include <posenc/attention/detail/revocable_append.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/linear.hpp>
 #include <posenc/attention/multi_head_config.hpp>
 #include <posenc/attention/multi_head_workspace.hpp>
-#include <posenc/attention/refused_calls.hpp>
-#include <posenc/attention/revocable_append.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
-#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -98,8 +99,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                MultiHeadWorkspace* workspace = nullptr) const {
     forward(detail::CallingThread(), x, positions, out, options, workspace);
   }
-  template <class Device>
-  void forward(const Device& device, EmbeddingsView<const T> x, const Positions& positions,
+  template <Device D>
+  void forward(const D& device, EmbeddingsView<const T> x, const Positions& positions,
                EmbeddingsView<T> out, const AttentionOptions<T>& options = {},
                MultiHeadWorkspace* workspace = nullptr) const {
     forward(device, x, positions, x, x, positions, out, options, workspace);
@@ -117,8 +118,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     forward(detail::CallingThread(), x, query_positions, keys_from, values_from, key_positions, out,
             options, workspace);
   }
-  template <class Device>
-  void forward(const Device& device, EmbeddingsView<const T> x, const Positions& query_positions,
+  template <Device D>
+  void forward(const D& device, EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out,
                const AttentionOptions<T>& options = {},
@@ -133,7 +134,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
     const Heads heads =
         project(device, memory, x, query_positions, keys_from, values_from, key_positions);
-    detail::attend_to_tensors<tier::Best, Device, T>(
+    detail::attend_to_tensors<tier::Best, D, T>(
         device, heads.q, heads.k, heads.v, heads.mixed, options, bias_,
         beside("attention", options, memory, &query_positions, &key_positions));
     apply(device, memory, output_projection, tokens(heads.mixed), out);
@@ -155,14 +156,14 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   template <Scalar S>
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
-               std::span<const Index> sequences, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options, MultiHeadWorkspace* workspace = nullptr) const {
+               ListView<Index> sequences, EmbeddingsView<T> out, const AttentionOptions<T>& options,
+               MultiHeadWorkspace* workspace = nullptr) const {
     forward(detail::CallingThread(), x, positions, cache, sequences, out, options, workspace);
   }
-  template <class Device, Scalar S>
+  template <Device D, Scalar S>
   requires std::same_as<Compute<S>, T>
-  void forward(const Device& device, EmbeddingsView<const T> x, const Positions& positions,
-               KvCache<S>& cache, std::span<const Index> sequences, EmbeddingsView<T> out,
+  void forward(const D& device, EmbeddingsView<const T> x, const Positions& positions,
+               KvCache<S>& cache, ListView<Index> sequences, EmbeddingsView<T> out,
                const AttentionOptions<T>& options, MultiHeadWorkspace* workspace = nullptr) const {
     check_call(x, out, options);
     check_positions("positions", positions, x);
@@ -177,7 +178,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
     // the cache as it was.
     detail::RevocableAppend<S> append(device, cache, sequences, heads.k, heads.v, memory.undo());
-    detail::attend_to_cache<tier::Best, Device, T>(
+    detail::attend_to_cache<tier::Best, D, T>(
         device, heads.q, cache, sequences, heads.mixed, options, bias_,
         beside(forward_name, options, memory, &positions, nullptr));
     apply(device, memory, output_projection, tokens(heads.mixed), out);
@@ -249,8 +250,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
 
   /// Queries, rotated, keys, rotated, and values. Rotations take a pass of their own: it is 0.3 % of
   /// attention's time, and less than that of the products.
-  template <class Device>
-  Heads project(const Device& device, MultiHeadWorkspace& workspace, EmbeddingsView<const T> x,
+  template <Device D>
+  Heads project(const D& device, MultiHeadWorkspace& workspace, EmbeddingsView<const T> x,
                 const Positions& query_positions, EmbeddingsView<const T> keys_from,
                 EmbeddingsView<const T> values_from, const Positions& key_positions) const {
     const Heads heads = lay_out(workspace, x, keys_from, values_from);
@@ -267,8 +268,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     return heads;
   }
 
-  template <class Device>
-  static void apply([[maybe_unused]] const Device& device,
+  template <Device D>
+  static void apply([[maybe_unused]] const D& device,
                     [[maybe_unused]] MultiHeadWorkspace& workspace, const Projection& projection,
                     EmbeddingsView<const T> x, EmbeddingsView<T> out) {
     if constexpr (requires { projection.apply(device, x, out, &workspace.attention()); }) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 
 #include <type_traits>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/aligned_vector.hpp>
-#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/aligned_vector.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/device.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -78,8 +79,8 @@ class Carver {
 };
 
 /// The workspace's slot of the thread that asks.
-template <class Device>
-Index slot_index([[maybe_unused]] const Device& device) {
+template <Device D>
+Index slot_index([[maybe_unused]] const D& device) {
   if constexpr (requires { device.currentThreadId(); }) {
     // -1 where the thread is not one of the pool's.
     return static_cast<Index>(device.currentThreadId()) + 1;
@@ -90,8 +91,8 @@ Index slot_index([[maybe_unused]] const Device& device) {
 
 /// How many slots a device's threads need. A device may have fewer threads than its pool, but any of
 /// the pool's may come.
-template <class Device>
-Index slot_count([[maybe_unused]] const Device& device) {
+template <Device D>
+Index slot_count([[maybe_unused]] const D& device) {
   if constexpr (requires { device.numThreadsInPool(); }) {
     return static_cast<Index>(device.numThreadsInPool()) + 1;
   } else {

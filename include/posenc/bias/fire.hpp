@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/bias/distances.hpp>
-#include <posenc/bias/hinges.hpp>
-#include <posenc/bias/logarithm.hpp>
-#include <posenc/bias/tile.hpp>
+#include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/hinges.hpp>
+#include <posenc/bias/detail/logarithm.hpp>
+#include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -123,8 +123,8 @@ class Fire {
     add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, std::floating_point Real>
-  void add_gradient(const Device& device, Index head, std::span<const double> query_positions,
+  template <Device D, std::floating_point Real>
+  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     FireParameters& gradient) const {
     constexpr auto function = "Fire::add_gradient";

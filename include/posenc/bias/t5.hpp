@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/bias/distances.hpp>
-#include <posenc/bias/tile.hpp>
+#include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -170,8 +170,8 @@ class T5Bias {
     add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, grad_table);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <class Device, std::floating_point Real, std::floating_point Gradient>
-  void add_gradient(const Device& device, Index head, std::span<const double> query_positions,
+  template <Device D, std::floating_point Real, std::floating_point Gradient>
+  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "T5Bias::add_gradient";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/instruction_sets.hpp>
+#include <posenc/core/detail/instruction_sets.hpp>
 #include <posenc/core/version.hpp>
 
 #include <cstddef>

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/wide.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/core/wide.hpp>
+#include <posenc/core/list_view.hpp>
 
 #include <cmath>
 #include <concepts>
@@ -53,7 +54,7 @@ class Frequencies {
   }
 
   /// Frequencies of the user's own, taken as exact.
-  static Frequencies from_inv_freq(std::span<const double> inv_freq, double attention_factor = 1) {
+  static Frequencies from_inv_freq(ListView<double> inv_freq, double attention_factor = 1) {
     return Frequencies(std::vector<DoubleDouble>(inv_freq.begin(), inv_freq.end()),
                        attention_factor);
   }

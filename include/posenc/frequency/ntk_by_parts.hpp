@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/frequency/detail/rotation_ramp.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/rotation_ramp.hpp>
 #include <posenc/frequency/rule_description.hpp>
 
 #include <cmath>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/simd/cos_sin.hpp>
-#include <posenc/simd/storage.hpp>
+#include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/twice.hpp>
 #include <posenc/tensor/positions.hpp>
 

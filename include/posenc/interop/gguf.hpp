@@ -3,12 +3,12 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_known_keys.hpp>
+#include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/detail/gguf_scores.hpp>
 #include <posenc/interop/gguf_file.hpp>
-#include <posenc/interop/gguf_known_keys.hpp>
-#include <posenc/interop/gguf_layers.hpp>
 #include <posenc/interop/gguf_rules.hpp>
-#include <posenc/interop/gguf_scores.hpp>
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
 

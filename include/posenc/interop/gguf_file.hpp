@@ -3,8 +3,8 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/gguf_bytes.hpp>
-#include <posenc/simd/float16.hpp>
+#include <posenc/interop/detail/gguf_bytes.hpp>
+#include <posenc/simd/detail/float16.hpp>
 
 #include <bit>
 #include <cmath>

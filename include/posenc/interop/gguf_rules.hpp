@@ -5,7 +5,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/frequency/rule_description.hpp>
-#include <posenc/interop/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_architectures.hpp>
 #include <posenc/interop/gguf_file.hpp>
 
 #include <algorithm>

@@ -3,13 +3,13 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/hf_keys.hpp>
-#include <posenc/interop/hf_layers.hpp>
-#include <posenc/interop/hf_model_types.hpp>
-#include <posenc/interop/hf_rules.hpp>
-#include <posenc/interop/hf_scores.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/hf_layers.hpp>
+#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_rules.hpp>
+#include <posenc/interop/detail/hf_scores.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/hf_widths.hpp>
-#include <posenc/interop/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
 

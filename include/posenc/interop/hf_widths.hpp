@@ -3,10 +3,10 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/hf_keys.hpp>
-#include <posenc/interop/hf_model_types.hpp>
-#include <posenc/interop/hf_rules.hpp>
-#include <posenc/interop/json_keys.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_rules.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
 
 #include <nlohmann/json.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
@@ -21,7 +22,6 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -32,7 +32,7 @@ POSENC_BEGIN
 /// cos and sin as AnyRope::table() makes them: a RotationTable whose pairing is known at run time only.
 /// Everything is as RotationTable says; one branch a call is all that it costs.
 template <std::floating_point Real>
-class AnyRotationTable : public detail::TableCalls<AnyRotationTable<Real>, Real> {
+class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
  public:
   using Variant = std::variant<RotationTable<Interleaved, Real>, RotationTable<HalfRotate, Real>,
                                ChatGlmRotationTable<Real>>;
@@ -74,14 +74,13 @@ class AnyRotationTable : public detail::TableCalls<AnyRotationTable<Real>, Real>
 
  private:
   template <class, std::floating_point>
-  friend class detail::TableCalls;
+  friend class TableCalls;
 
-  template <detail::Written T, std::size_t Count, class Device>
-  void apply(detail::RotaryCall call, const Device& device,
+  template <detail::Written T, std::size_t Count, Device D>
+  void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::Rotated<T>, Count>& tensors) const {
     visit([&](const auto& table) {
-      detail::TableCalls<AnyRotationTable, Real>::template apply_to<T, Count>(table, call, device,
-                                                                              tensors);
+      TableCalls<AnyRotationTable, Real>::template apply_to<T, Count>(table, call, device, tensors);
     });
   }
 
@@ -92,7 +91,7 @@ class AnyRotationTable : public detail::TableCalls<AnyRotationTable<Real>, Real>
 /// Rope<Interleaved>, a Rope<HalfRotate> or a ChatGlmRope, gives its bits, and is a RotaryEncoding.
 /// Everything is as Rope says, whose every call works here; one branch a call is all that it costs. Of
 /// ChatGLM's rope, frequencies() are those of one half.
-class AnyRope : public detail::RotaryCalls<AnyRope> {
+class AnyRope : public RotaryCalls<AnyRope> {
  public:
   using Variant = std::variant<Rope<Interleaved>, Rope<HalfRotate>, ChatGlmRope>;
 
@@ -131,8 +130,8 @@ class AnyRope : public detail::RotaryCalls<AnyRope> {
   AnyRotationTable<Real> table(const Positions& positions) const {
     return table<Real>(detail::CallingThread(), positions);
   }
-  template <std::floating_point Real, class Device>
-  AnyRotationTable<Real> table(const Device& device, const Positions& positions) const {
+  template <std::floating_point Real, Device D>
+  AnyRotationTable<Real> table(const D& device, const Positions& positions) const {
     return visit([&](const auto& rope) -> AnyRotationTable<Real> {
       return rope.template table<Real>(device, positions);
     });
@@ -164,14 +163,14 @@ class AnyRope : public detail::RotaryCalls<AnyRope> {
 
  private:
   template <class>
-  friend class detail::RotaryCalls;
+  friend class RotaryCalls;
 
-  template <detail::Written T, std::size_t Count, class Device>
-  void apply(detail::RotaryCall call, const Device& device,
+  template <detail::Written T, std::size_t Count, Device D>
+  void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
              const Positions& positions) const {
     visit([&](const auto& rope) {
-      detail::RotaryCalls<AnyRope>::apply_to<T, Count>(rope, call, device, tensors, positions);
+      RotaryCalls<AnyRope>::apply_to<T, Count>(rope, call, device, tensors, positions);
     });
   }
 
@@ -187,20 +186,20 @@ class AnyRope : public detail::RotaryCalls<AnyRope> {
 };
 
 /// shift_keys() of the rope that is held; deltas are Positions or one number an axis.
-template <class Device, detail::Written T, class Deltas = std::initializer_list<Index>>
-void shift_keys(const Device& device, HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
+template <Device D, detail::Written T, class Deltas = ListView<Index>>
+void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
   rope.visit([&](const auto& typed) { shift_keys(device, k, typed, deltas); });
 }
-template <detail::Written T, class Deltas = std::initializer_list<Index>>
+template <detail::Written T, class Deltas = ListView<Index>>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
   shift_keys(detail::CallingThread(), k, rope, deltas);
 }
 
 /// rerotate() of the ropes that are held.
 ///   Throws: as there; ConfigError where they are of two kinds
-template <class Device, detail::Written T>
-void rerotate(const Device& device, HeadsView<T> k, const AnyRope& from,
-              const Positions& from_positions, const AnyRope& to, const Positions& to_positions) {
+template <Device D, detail::Written T>
+void rerotate(const D& device, HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
+              const AnyRope& to, const Positions& to_positions) {
   from.visit([&]<class From>(const From& old) {
     to.visit([&]<class To>(const To& now) {
       if constexpr (std::is_same_v<From, To>) {
@@ -218,9 +217,9 @@ void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positio
 }
 
 /// accumulate_frequency_gradient() of the rope that is held, for its frequencies().
-template <class Device, class T>
+template <Device D, class T>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const Device& device, const AnyRope& rope,
+void accumulate_frequency_gradient(const D& device, const AnyRope& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
                                    const Positions& positions, std::span<double> grad_inv_freq) {
   rope.visit([&](const auto& typed) {

@@ -3,16 +3,18 @@
 
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
-#include <posenc/rotary/rotate.hpp>
 #include <posenc/rotary/rotation_table.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -20,7 +22,6 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ using ChatGlmRotationTable = RotationTable<detail::HalfRotateTwice, Real>;
 ///   Pairs:  those of the first half, then those of the second: in axes(), oscillator() and tables
 ///   The rest as Rope says, for which it can stand as a RotaryEncoding.
 ///   Source: THUDM's modeling_chatglm.py, position_encoding_2d
-class ChatGlmRope : public detail::RotaryCalls<ChatGlmRope> {
+class ChatGlmRope : public RotaryCalls<ChatGlmRope> {
  public:
   /// From the frequencies of one half; those of the checkpoint are rounded to half precision.
   explicit ChatGlmRope(const Frequencies& half, AnglePolicy policy = AnglePolicy::Exact)
@@ -56,8 +57,8 @@ class ChatGlmRope : public detail::RotaryCalls<ChatGlmRope> {
   ChatGlmRotationTable<Real> table(const Positions& positions) const {
     return rope_.table<Real>(positions);
   }
-  template <std::floating_point Real, class Device>
-  ChatGlmRotationTable<Real> table(const Device& device, const Positions& positions) const {
+  template <std::floating_point Real, Device D>
+  ChatGlmRotationTable<Real> table(const D& device, const Positions& positions) const {
     return rope_.table<Real>(device, positions);
   }
 
@@ -82,10 +83,10 @@ class ChatGlmRope : public detail::RotaryCalls<ChatGlmRope> {
 
  private:
   template <class>
-  friend class detail::RotaryCalls;
+  friend class RotaryCalls;
 
-  template <detail::Written T, std::size_t Count, class Device>
-  void apply(detail::RotaryCall call, const Device& device,
+  template <detail::Written T, std::size_t Count, Device D>
+  void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
              const Positions& positions) const {
     apply_to<T, Count>(rope_, call, device, tensors, positions);
@@ -109,13 +110,12 @@ class ChatGlmRope : public detail::RotaryCalls<ChatGlmRope> {
 };
 
 /// shift_keys() for both halves; deltas are Positions or one number an axis.
-template <detail::Written T, class Deltas = std::initializer_list<Index>>
+template <detail::Written T, class Deltas = ListView<Index>>
 void shift_keys(HeadsView<T> k, const ChatGlmRope& rope, const Deltas& deltas) {
   shift_keys(k, rope.both_halves(), deltas);
 }
-template <class Device, detail::Written T, class Deltas = std::initializer_list<Index>>
-void shift_keys(const Device& device, HeadsView<T> k, const ChatGlmRope& rope,
-                const Deltas& deltas) {
+template <Device D, detail::Written T, class Deltas = ListView<Index>>
+void shift_keys(const D& device, HeadsView<T> k, const ChatGlmRope& rope, const Deltas& deltas) {
   shift_keys(device, k, rope.both_halves(), deltas);
 }
 
@@ -125,8 +125,8 @@ void rerotate(HeadsView<T> k, const ChatGlmRope& from, const Positions& from_pos
               const ChatGlmRope& to, const Positions& to_positions) {
   rerotate(k, from.both_halves(), from_positions, to.both_halves(), to_positions);
 }
-template <class Device, detail::Written T>
-void rerotate(const Device& device, HeadsView<T> k, const ChatGlmRope& from,
+template <Device D, detail::Written T>
+void rerotate(const D& device, HeadsView<T> k, const ChatGlmRope& from,
               const Positions& from_positions, const ChatGlmRope& to,
               const Positions& to_positions) {
   rerotate(device, k, from.both_halves(), from_positions, to.both_halves(), to_positions);

@@ -4,9 +4,10 @@
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/rope.hpp>
-#include <posenc/rotary/rotate.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -25,8 +26,8 @@ namespace detail {
 /// d loss / d angle of a pair is dy1 y0 - dy0 y1, with y the rotated pair, attention factor
 /// included. visit(b, s, h, i, gradient) gets that of each pair of each head vector: from b, s and h to
 /// the next by one thread for each pair, so that a pair's sum has the same order on any device.
-template <class Pairing, Scalar T, class Device, class Visit>
-void for_each_angle_gradient(const Device& device, HeadsView<const T> y, HeadsView<const T> grad_y,
+template <class Pairing, Scalar T, Device D, class Visit>
+void for_each_angle_gradient(const D& device, HeadsView<const T> y, HeadsView<const T> grad_y,
                              RotarySlice slice, const Visit& visit) {
   const auto number = [](T x) { return static_cast<double>(static_cast<Compute<T>>(x)); };
   // So many pairs go together that threads do not write to the same cache line.
@@ -80,9 +81,9 @@ void check_frequency_gradient(const char* function, const HeadsView<const T>& y,
 ///   Shapes:   y, grad_y [B, S, H, D]; positions [B or 1, S]; grad_inv_freq [rotary_dim / 2]
 ///   Types:    sums in double, in the order b, s, h, also on the threads of a device
 ///   Throws:   ShapeError, before anything is added
-template <class Device, class Pairing, class T>
+template <Device D, class Pairing, class T>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const Device& device, const Rope<Pairing>& rope,
+void accumulate_frequency_gradient(const D& device, const Rope<Pairing>& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
                                    const Positions& positions, std::span<double> grad_inv_freq) {
   using Element = std::remove_const_t<T>;
@@ -106,9 +107,9 @@ void accumulate_frequency_gradient(const Rope<Pairing>& rope,
 }
 
 /// The same for the frequencies of MixedRope, [axes, heads, rotary_dim / 2].
-template <class Device, class Pairing, class T>
+template <Device D, class Pairing, class T>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const Device& device, const MixedRope<Pairing>& rope,
+void accumulate_frequency_gradient(const D& device, const MixedRope<Pairing>& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
                                    const Positions& positions, std::span<double> grad_inv_freq) {
   using Element = std::remove_const_t<T>;
@@ -140,9 +141,9 @@ void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
 }
 
 /// The same for ChatGLM's frequencies of one half, which both halves share.
-template <class Device, class T>
+template <Device D, class T>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const Device& device, const ChatGlmRope& rope,
+void accumulate_frequency_gradient(const D& device, const ChatGlmRope& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
                                    const Positions& positions, std::span<double> grad_inv_freq) {
   // The second half first: what is wrong with a tensor is wrong with this half.

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
-#include <posenc/rotary/mixed_angles.hpp>
+#include <posenc/rotary/detail/mixed_angles.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
-#include <posenc/rotary/rotate.hpp>
-#include <posenc/simd/prefetch.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -52,13 +54,13 @@ POSENC_BEGIN
 ///   The rest as Rope says; its attention factor is 1, so that inverse is adjoint. Where all but one of a pair's frequencies are 0, its bits are those of a
 ///   Rope on that axis.
 template <class Pairing = detail::NoPairing>
-class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
+class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
   /// inv_freq [axes, heads, rotary_dim / 2], taken as exact.
   ///   Throws: ConfigError
-  MixedRope(std::span<const double> inv_freq, const MixedRopeShape& shape)
+  MixedRope(ListView<double> inv_freq, const MixedRopeShape& shape)
       : shape_(checked(inv_freq, shape)),
         oscillator_(std::vector<DoubleDouble>(inv_freq.begin(), inv_freq.end())),
         slice_{shape.rotary_offset, shape.rotary_dim / 2} {}
@@ -68,7 +70,7 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
   const MixedRopeShape& shape() const noexcept { return shape_; }
 
  private:
-  static MixedRopeShape checked(std::span<const double> inv_freq, const MixedRopeShape& shape) {
+  static MixedRopeShape checked(ListView<double> inv_freq, const MixedRopeShape& shape) {
     constexpr auto function = "MixedRope";
     if (shape.axes < 1 || shape.heads < 1) {
       detail::fail<ConfigError>(function, "axes and heads must be given and positive but are ",
@@ -95,7 +97,7 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
   }
 
   template <class>
-  friend class detail::RotaryCalls;
+  friend class RotaryCalls;
 
   static constexpr detail::RotaryCallNames names{"MixedRope::rotate", "MixedRope::rotate_all",
                                                  "MixedRope::rotate_into", "MixedRope::adjoint",
@@ -103,8 +105,8 @@ class MixedRope : public detail::RotaryCalls<MixedRope<Pairing>> {
 
   static constexpr Index block = 16;  // tokens at a time
 
-  template <detail::Written T, std::size_t Count, class Device>
-  void apply(detail::RotaryCall call, const Device& device,
+  template <detail::Written T, std::size_t Count, Device D>
+  void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
              const Positions& positions) const {
     const char* const function = detail::name_of(names, call);

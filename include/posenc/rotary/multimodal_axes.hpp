@@ -2,10 +2,9 @@
 #pragma once
 
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 
-#include <initializer_list>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,15 +27,12 @@ POSENC_BEGIN
 /// fourth section, as in GGUF's rope.dimension_sections, adds a fourth axis.
 ///   Throws: ConfigError
 ///   Source: arXiv 2409.12191, section 2.1; half pairing
-inline PairAxes mrope_chunked(std::span<const Index> sections) {
+inline PairAxes mrope_chunked(ListView<Index> sections) {
   if (sections.size() != 3 && sections.size() != 4) {
     detail::fail<ConfigError>("mrope_chunked", "there must be 3 or 4 sections but they are ",
                               sections);
   }
   return PairAxes::sections(sections);
-}
-inline PairAxes mrope_chunked(std::initializer_list<Index> sections) {
-  return mrope_chunked(std::span<const Index>(sections.begin(), sections.size()));
 }
 
 /// Interleaved M-RoPE of Qwen3-VL: t, h, w, t, h, w, ... as long as an axis has pairs left; the
@@ -45,7 +41,7 @@ inline PairAxes mrope_chunked(std::initializer_list<Index> sections) {
 /// end: in pairs 61 and 62 of 24, 20, 20, never for 11, 11, 10.
 ///   Throws: ConfigError, also for an h or w that has no room to alternate
 ///   Source: Hugging Face's Qwen3-VL ("mrope_interleaved"); ggml; half pairing
-inline PairAxes mrope_interleaved(std::span<const Index> sections, MropeTail tail) {
+inline PairAxes mrope_interleaved(ListView<Index> sections, MropeTail tail) {
   constexpr auto function = "mrope_interleaved";
   const bool fourth = tail == MropeTail::Fourth;
   if (sections.size() != 3 && !(fourth && sections.size() == 4)) {
@@ -71,15 +67,12 @@ inline PairAxes mrope_interleaved(std::span<const Index> sections, MropeTail tai
   }
   return PairAxes(fourth ? 4 : 3, std::move(axis_of_pair));
 }
-inline PairAxes mrope_interleaved(std::initializer_list<Index> sections, MropeTail tail) {
-  return mrope_interleaved(std::span<const Index>(sections.begin(), sections.size()), tail);
-}
 
 /// ERNIE-4.5-VL: h and w in turn, then t. Sections [h, w, t], 22, 22, 20; but the axes of the
 /// positions are t, h, w, as everywhere.
 ///   Throws: ConfigError
 ///   Source: Hugging Face's and vLLM's Ernie4.5-VL; interleaved pairing
-inline PairAxes ernie_axes(std::span<const Index> sections) {
+inline PairAxes ernie_axes(ListView<Index> sections) {
   constexpr auto function = "ernie_axes";
   detail::check_sections(function, sections);
   if (sections.size() != 3 || sections[0] != sections[1]) {
@@ -94,22 +87,16 @@ inline PairAxes ernie_axes(std::span<const Index> sections) {
   axis_of_pair.insert(axis_of_pair.end(), static_cast<std::size_t>(sections[2]), 0);
   return PairAxes(3, std::move(axis_of_pair));
 }
-inline PairAxes ernie_axes(std::initializer_list<Index> sections) {
-  return ernie_axes(std::span<const Index>(sections.begin(), sections.size()));
-}
 
 /// Hunyuan's xdrope: four chunks on the axes p, w, h, t, where p is the plain index of the token;
 /// its frequencies are those of NtkScaling.
 ///   Throws: ConfigError
 ///   Source: Hugging Face's and vLLM's HunYuan-VL ("xdrope_section"); half pairing
-inline PairAxes xdrope_axes(std::span<const Index> sections) {
+inline PairAxes xdrope_axes(ListView<Index> sections) {
   if (sections.size() != 4) {
     detail::fail<ConfigError>("xdrope_axes", "there must be 4 sections but they are ", sections);
   }
   return PairAxes::sections(sections);
-}
-inline PairAxes xdrope_axes(std::initializer_list<Index> sections) {
-  return xdrope_axes(std::span<const Index>(sections.begin(), sections.size()));
 }
 
 POSENC_END

@@ -3,12 +3,12 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
 
 #include <algorithm>
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 #include <utility>
 #include <vector>
@@ -57,7 +57,7 @@ class PairAxes {
   }
 
   /// Groups of neighbouring pairs, the first for axis 0, the next for axis 1, and so on.
-  static PairAxes sections(std::span<const Index> pairs_of_axis) {
+  static PairAxes sections(ListView<Index> pairs_of_axis) {
     detail::check_sections("PairAxes::sections", pairs_of_axis);
     std::vector<Index> axis_of_pair;
     for (std::size_t axis = 0; axis < pairs_of_axis.size(); ++axis) {
@@ -65,9 +65,6 @@ class PairAxes {
                           static_cast<Index>(axis));
     }
     return PairAxes(static_cast<Index>(pairs_of_axis.size()), std::move(axis_of_pair));
-  }
-  static PairAxes sections(std::initializer_list<Index> pairs_of_axis) {
-    return sections(std::span<const Index>(pairs_of_axis.begin(), pairs_of_axis.size()));
   }
 
   /// All pairs on one axis out of several.

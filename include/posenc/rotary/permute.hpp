@@ -3,7 +3,8 @@
 
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/pairing.hpp>
-#include <posenc/tensor/check_output.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -87,8 +88,8 @@ inline std::vector<RowSwap> swaps_of(const std::vector<Index>& source) {
 
 /// Copies each head's rows, unless they are there already, and swaps them: on the threads of a device,
 /// head by head.
-template <class Device, class T>
-void permute_heads(const Device& device, MatrixView<const T> weights, MatrixView<T> out,
+template <Device D, class T>
+void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> out,
                    const HeadRows& heads, const std::vector<RowSwap>& swaps) {
   const double bytes = static_cast<double>(heads.head_dim * out.cols) * sizeof(T);
   parallel_for(device, out.rows / heads.head_dim, bytes, bytes / 8, [&](Index head, Index end) {
@@ -107,12 +108,6 @@ void permute_heads(const Device& device, MatrixView<const T> weights, MatrixView
   });
 }
 
-/// A device or something else: other overloads of the same number of arguments begin with a view.
-template <class D>
-concept NoView = !requires(const D& d) {
-  d.data;
-};
-
 }  // namespace detail
 
 /// Rearranges the rows of W_q or W_k, in place, so that rope with pairing To makes of the new
@@ -126,13 +121,13 @@ concept NoView = !requires(const D& d) {
 ///   Rows outside the rotary channels stay; From and To exchanged undo it bit for bit.
 ///   Throws: ConfigError, ShapeError
 /// On the threads of an Eigen device, split over heads, or without one.
-template <class From, class To, detail::NoView Device, class T>
-void permute_pairs(const Device& device, MatrixView<T> weights, const HeadRows& heads) {
+template <class From, class To, Device D, class T>
+void permute_pairs(const D& device, MatrixView<T> weights, const HeadRows& heads) {
   detail::check_head_rows("permute_pairs", weights, heads);
   detail::check_output("permute_pairs", "weights", weights);
   if (weights.empty()) return;
   const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
-  detail::permute_heads<Device, T>(device, weights, weights, heads, swaps);
+  detail::permute_heads<D, T>(device, weights, weights, heads, swaps);
 }
 template <class From, class To, class T>
 void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
@@ -140,8 +135,8 @@ void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
 }
 
 /// The same into out, which is the input itself or shares no memory with it.
-template <class From, class To, class Device, class T>
-void permute_pairs(const Device& device, MatrixView<const std::type_identity_t<T>> weights,
+template <class From, class To, Device D, class T>
+void permute_pairs(const D& device, MatrixView<const std::type_identity_t<T>> weights,
                    MatrixView<T> out, const HeadRows& heads) {
   constexpr auto function = "permute_pairs";
   detail::check_head_rows(function, weights, heads);
@@ -154,7 +149,7 @@ void permute_pairs(const Device& device, MatrixView<const std::type_identity_t<T
   detail::check_overlap(function, weights, out);
   if (weights.empty()) return;
   const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
-  detail::permute_heads<Device, T>(device, weights, out, heads, swaps);
+  detail::permute_heads<D, T>(device, weights, out, heads, swaps);
 }
 template <class From, class To, class T>
 void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
@@ -163,8 +158,8 @@ void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView
 }
 
 /// A bias, or the per-channel gains of a norm.
-template <class From, class To, class Device, class T>
-void permute_pairs(const Device& device, std::span<T> bias, const HeadRows& heads) {
+template <class From, class To, Device D, class T>
+void permute_pairs(const D& device, std::span<T> bias, const HeadRows& heads) {
   permute_pairs<From, To>(device, MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1},
                           heads);
 }

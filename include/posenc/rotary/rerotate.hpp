@@ -3,8 +3,9 @@
 
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/rope.hpp>
-#include <posenc/rotary/rotate.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -12,7 +13,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -27,12 +27,12 @@ void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView
 }
 
 /// Rotates one tensor in place by angles(b, s, first, count, cos, sin), m cos and m sin of one position.
-template <class Pairing, class Device, detail::Written T, class Angles>
-void rotate_by(const Device& device, HeadsView<T> k, RotarySlice slice, bool shared,
+template <class Pairing, Device D, detail::Written T, class Angles>
+void rotate_by(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
                const Angles& angles) {
   using C = Compute<T>;
   const Rotated<T> tensor{k, k};
-  rotate_tensors<Pairing, Device, T>(
+  rotate_tensors<Pairing, D, T>(
       device, std::span<const Rotated<T>>(&tensor, 1), slice, Direction::Forward, 1.0, shared,
       [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
         for (Index i = 0; i < seq; ++i) {
@@ -43,9 +43,8 @@ void rotate_by(const Device& device, HeadsView<T> k, RotarySlice slice, bool sha
 }
 
 /// A delta for each key.
-template <class Device, class Pairing, detail::Written T>
-void shift(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
-           const Positions& deltas) {
+template <Device D, class Pairing, detail::Written T>
+void shift(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
   using C = Compute<T>;
   rotate_by<Pairing>(device, k, {rope.rotary_offset(), rope.rotary_dim() / 2}, deltas.batch() == 1,
                      [&](Index b, Index s, Index first, Index count, C* cos, C* sin) {
@@ -57,12 +56,11 @@ void shift(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
 }
 
 /// One delta for all keys.
-template <class Device, class Pairing, detail::Written T>
-void shift_all(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
-               const Positions& delta) {
+template <Device D, class Pairing, detail::Written T>
+void shift_all(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delta) {
   using C = Compute<T>;
   const Rotated<T> tensor{k, k};
-  rotate_tensors<Pairing, Device, T>(
+  rotate_tensors<Pairing, D, T>(
       device, std::span<const Rotated<T>>(&tensor, 1),
       {rope.rotary_offset(), rope.rotary_dim() / 2}, Direction::Forward, 1.0, true,
       [&](Index, Index, Index, Index first, Index count, C* cos, C* sin) {
@@ -100,8 +98,8 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
 ///   Accuracy: as Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of itself.
 ///             Angles under AnglePolicy::HfFloat32 do not add up; there, rerotate() is the one to
 ///             take
-template <class Device, class Pairing, detail::Written T>
-void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
+template <Device D, class Pairing, detail::Written T>
+void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
                 const Positions& deltas) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
@@ -115,9 +113,9 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
 }
 
 /// The same delta for all keys, one an axis: a context shift by -n is {-n}.
-template <class Device, class Pairing, detail::Written T>
-void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
-                std::span<const Index> delta_of_axis) {
+template <Device D, class Pairing, detail::Written T>
+void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
+                ListView<Index> delta_of_axis) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
   if (static_cast<Index>(delta_of_axis.size()) != rope.axis_count()) {
@@ -131,20 +129,9 @@ void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
   detail::shift_all(device, k, rope, delta);
 }
 template <class Pairing, detail::Written T>
-void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, std::span<const Index> delta_of_axis) {
+void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta_of_axis) {
   shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
 }
-template <class Device, class Pairing, detail::Written T>
-void shift_keys(const Device& device, HeadsView<T> k, const Rope<Pairing>& rope,
-                std::initializer_list<Index> delta_of_axis) {
-  shift_keys(device, k, rope, std::span<const Index>(delta_of_axis.begin(), delta_of_axis.size()));
-}
-template <class Pairing, detail::Written T>
-void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope,
-                std::initializer_list<Index> delta_of_axis) {
-  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
-}
-
 /// Makes keys that `from` rotated at from_positions into what `to` makes of them at to_positions:
 /// turns by p' w' - p w and scales by m' / m. So a cache outlives a switch of dynamic NTK, dynamic
 /// YaRN or LongRoPE, whose frequencies depend on the length. On the threads of an Eigen device or without
@@ -154,8 +141,8 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope,
 ///   Accuracy: as Rope for angles up to 2^40; of 24 million pairs none was more than 4 ulp of its
 ///             norm (5 in double) away from what `to` makes of the original key
 ///   Cost:     one pass over k; an angle in double-double a pair and position. No allocation
-template <class Device, class Pairing, detail::Written T>
-void rerotate(const Device& device, HeadsView<T> k, const Rope<Pairing>& from,
+template <Device D, class Pairing, detail::Written T>
+void rerotate(const D& device, HeadsView<T> k, const Rope<Pairing>& from,
               const Positions& from_positions, const Rope<Pairing>& to,
               const Positions& to_positions) {
   constexpr auto function = "rerotate";

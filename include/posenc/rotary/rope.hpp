@@ -3,11 +3,12 @@
 
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
-#include <posenc/rotary/rotate.hpp>
 #include <posenc/rotary/rotation_table.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -40,7 +41,7 @@ POSENC_BEGIN
 ///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding, with an
 ///             Eigen device first or without: rotary/rotary_calls.hpp
 template <class Pairing = detail::NoPairing>
-class Rope : public detail::RotaryCalls<Rope<Pairing>> {
+class Rope : public RotaryCalls<Rope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
@@ -81,9 +82,9 @@ class Rope : public detail::RotaryCalls<Rope<Pairing>> {
       const Positions& positions) const {
     return table<Real>(detail::CallingThread(), positions);
   }
-  template <detail::TableReal Real, class Device>
+  template <detail::TableReal Real, Device D>
   RotationTable<Pairing, typename detail::CheckTableReal<Real>::Type> table(
-      const Device& device, const Positions& positions) const {
+      const D& device, const Positions& positions) const {
     constexpr auto function = "Rope::table";
     detail::check_axes(function, positions, axes_.axis_count());
     detail::check_reach(function, oscillator_, positions);
@@ -107,7 +108,7 @@ class Rope : public detail::RotaryCalls<Rope<Pairing>> {
 
  private:
   template <class>
-  friend class detail::RotaryCalls;
+  friend class RotaryCalls;
 
   static constexpr detail::RotaryCallNames names{
       "Rope::rotate", "Rope::rotate_all", "Rope::rotate_into", "Rope::adjoint", "Rope::inverse"};
@@ -123,8 +124,8 @@ class Rope : public detail::RotaryCalls<Rope<Pairing>> {
     }
   }
 
-  template <Scalar T, std::size_t Count, class Device>
-  void apply(detail::RotaryCall call, const Device& device,
+  template <Scalar T, std::size_t Count, Device D>
+  void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::Rotated<T>, Count>& tensors,
              const Positions& positions) const {
     const char* const function = detail::name_of(names, call);
@@ -136,7 +137,7 @@ class Rope : public detail::RotaryCalls<Rope<Pairing>> {
     }
     detail::check_reach(function, oscillator_, positions);
     using C = Compute<T>;
-    detail::rotate_tensors<Pairing, Device, T>(
+    detail::rotate_tensors<Pairing, D, T>(
         device, tensors, slice_, detail::direction_of(call), frequencies_.attention_factor(),
         positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {

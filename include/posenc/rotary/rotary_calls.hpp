@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/refusal.hpp>
-#include <posenc/rotary/rotate.hpp>
+#include <posenc/core/detail/refusal.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -30,6 +30,8 @@ constexpr const char* name_of(const RotaryCallNames& names, RotaryCall call) noe
   return names[static_cast<std::size_t>(call)];
 }
 
+}  // namespace detail
+
 /// The calls of an encoding that treats queries and keys alike, each with a device and without. Self
 /// has one function that does them all,
 ///   apply(call, device, tensors, positions), tensors an array of Rotated.
@@ -37,135 +39,136 @@ template <class Self>
 class RotaryCalls {
  public:
   /// x <- m R x in place.
-  template <Written T>
+  template <detail::Written T>
   void rotate(HeadsView<T> x, const Positions& positions) const {
-    rotate(CallingThread(), x, positions);
+    rotate(detail::CallingThread(), x, positions);
   }
   /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
   /// everywhere below.
-  template <class Device, Written T>
-  void rotate(const Device& device, HeadsView<T> x, const Positions& positions) const {
-    apply_to<T, 1>(self(), RotaryCall::Rotate, device, {{{x, x}}}, positions);
+  template <Device D, detail::Written T>
+  void rotate(const D& device, HeadsView<T> x, const Positions& positions) const {
+    apply_to<T, 1>(self(), detail::RotaryCall::Rotate, device, {{{x, x}}}, positions);
   }
 
   /// Rotates several tensors of the same batch and sequence in place, q and k say, with one set of
   /// angles.
-  template <Written T, std::same_as<HeadsView<T>>... Views>
+  template <detail::Written T, std::same_as<HeadsView<T>>... Views>
   void rotate_all(const Positions& positions, HeadsView<T> x, Views... others) const {
-    rotate_all(CallingThread(), positions, x, others...);
+    rotate_all(detail::CallingThread(), positions, x, others...);
   }
-  template <class Device, Written T, std::same_as<HeadsView<T>>... Views>
-  requires(!std::same_as<Device, Positions>) void rotate_all(const Device& device,
-                                                             const Positions& positions,
-                                                             HeadsView<T> x,
-                                                             Views... others) const {
-    apply_to<T, 1 + sizeof...(Views)>(self(), RotaryCall::RotateAll, device,
+  template <Device D, detail::Written T, std::same_as<HeadsView<T>>... Views>
+  void rotate_all(const D& device, const Positions& positions, HeadsView<T> x,
+                  Views... others) const {
+    apply_to<T, 1 + sizeof...(Views)>(self(), detail::RotaryCall::RotateAll, device,
                                       {{{x, x}, {others, others}...}}, positions);
   }
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
   /// are copied.
-  template <Written T>
+  template <detail::Written T>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions) const {
-    rotate_into(CallingThread(), x, out, positions);
+    rotate_into(detail::CallingThread(), x, out, positions);
   }
-  template <class Device, Written T>
-  void rotate_into(const Device& device, HeadsView<const std::type_identity_t<T>> x,
-                   HeadsView<T> out, const Positions& positions) const {
-    apply_to<T, 1>(self(), RotaryCall::RotateInto, device, {{{x, out}}}, positions);
+  template <Device D, detail::Written T>
+  void rotate_into(const D& device, HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
+                   const Positions& positions) const {
+    apply_to<T, 1>(self(), detail::RotaryCall::RotateInto, device, {{{x, out}}}, positions);
   }
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
-  template <Written T>
+  template <detail::Written T>
   void adjoint(HeadsView<T> x, const Positions& positions) const {
-    adjoint(CallingThread(), x, positions);
+    adjoint(detail::CallingThread(), x, positions);
   }
-  template <class Device, Written T>
-  void adjoint(const Device& device, HeadsView<T> x, const Positions& positions) const {
-    apply_to<T, 1>(self(), RotaryCall::Adjoint, device, {{{x, x}}}, positions);
+  template <Device D, detail::Written T>
+  void adjoint(const D& device, HeadsView<T> x, const Positions& positions) const {
+    apply_to<T, 1>(self(), detail::RotaryCall::Adjoint, device, {{{x, x}}}, positions);
   }
 
   /// x <- R^T x / m: undoes rotate().
-  template <Written T>
+  template <detail::Written T>
   void inverse(HeadsView<T> x, const Positions& positions) const {
-    inverse(CallingThread(), x, positions);
+    inverse(detail::CallingThread(), x, positions);
   }
-  template <class Device, Written T>
-  void inverse(const Device& device, HeadsView<T> x, const Positions& positions) const {
-    apply_to<T, 1>(self(), RotaryCall::Inverse, device, {{{x, x}}}, positions);
+  template <Device D, detail::Written T>
+  void inverse(const D& device, HeadsView<T> x, const Positions& positions) const {
+    apply_to<T, 1>(self(), detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
   }
 
   // The RotaryEncoding concept; queries and keys are treated alike.
-  template <Written T>
+  template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate(q, positions);
   }
-  template <class Device, Written T>
-  void rotate_queries(const Device& device, HeadsView<T> q, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void rotate_queries(const D& device, HeadsView<T> q, const Positions& positions) const {
     rotate(device, q, positions);
   }
-  template <Written T>
+  template <detail::Written T>
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate(k, positions);
   }
-  template <class Device, Written T>
-  void rotate_keys(const Device& device, HeadsView<T> k, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void rotate_keys(const D& device, HeadsView<T> k, const Positions& positions) const {
     rotate(device, k, positions);
   }
-  template <Written T>
+  template <detail::Written T>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     adjoint(grad_q, positions);
   }
-  template <class Device, Written T>
-  void adjoint_queries(const Device& device, HeadsView<T> grad_q,
-                       const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void adjoint_queries(const D& device, HeadsView<T> grad_q, const Positions& positions) const {
     adjoint(device, grad_q, positions);
   }
-  template <Written T>
+  template <detail::Written T>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     adjoint(grad_k, positions);
   }
-  template <class Device, Written T>
-  void adjoint_keys(const Device& device, HeadsView<T> grad_k, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void adjoint_keys(const D& device, HeadsView<T> grad_k, const Positions& positions) const {
     adjoint(device, grad_k, positions);
   }
 
   // What no call above takes.
   template <class T = void>
-  void rotate(Anything, Anything, Anything = 0) const {
-    static_assert(never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void rotate(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void rotate_all(Anything, Anything, Anything = 0, Anything = 0, Anything = 0,
-                  Anything = 0) const {
-    static_assert(never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void rotate_all(detail::Anything, detail::Anything, detail::Anything = 0, detail::Anything = 0,
+                  detail::Anything = 0, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void rotate_into(Anything, Anything, Anything, Anything = 0) const {
-    static_assert(never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void rotate_into(detail::Anything, detail::Anything, detail::Anything,
+                   detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void adjoint(Anything, Anything, Anything = 0) const {
-    static_assert(never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void adjoint(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void inverse(Anything, Anything, Anything = 0) const {
-    static_assert(never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void inverse(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
   }
 
  protected:
   /// apply() of this encoding or of one that it holds.
-  template <Written T, std::size_t Count, class Encoding, class Device>
-  static void apply_to(const Encoding& encoding, RotaryCall call, const Device& device,
-                       const std::array<Rotated<T>, Count>& tensors, const Positions& positions) {
+  template <detail::Written T, std::size_t Count, class Encoding, Device D>
+  static void apply_to(const Encoding& encoding, detail::RotaryCall call, const D& device,
+                       const std::array<detail::Rotated<T>, Count>& tensors,
+                       const Positions& positions) {
     encoding.template apply<T, Count>(call, device, tensors, positions);
   }
 
  private:
   const Self& self() const noexcept { return static_cast<const Self&>(*this); }
 };
+
+namespace detail {
 
 template <class T, class Real>
 struct CheckTable {
@@ -193,6 +196,8 @@ struct CheckTableReal {
 template <class Real>
 concept TableReal = CheckTableReal<Real>::value && std::floating_point<Real>;
 
+}  // namespace detail
+
 /// The calls of a table of cos and sin in Real: as above, without positions. Self has
 ///   apply(call, device, tensors).
 template <class Self, std::floating_point Real>
@@ -202,70 +207,70 @@ class TableCalls {
   ///   Shape:  x [B, S, H, D], B the table's or any where it has one row,
   ///           D >= rotary_offset + rotary_dim
   ///   Throws: ShapeError
-  template <Written T>
-  requires FitsTable<T, Real>
-  void rotate(HeadsView<T> x) const { rotate(CallingThread(), x); }
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
+  void rotate(HeadsView<T> x) const { rotate(detail::CallingThread(), x); }
   /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
   /// everywhere below.
-  template <class Device, Written T>
-  requires FitsTable<T, Real>
-  void rotate(const Device& device, HeadsView<T> x) const {
-    apply_to<T, 1>(self(), RotaryCall::Rotate, device, {{{x, x}}});
+  template <Device D, detail::Written T>
+  requires detail::FitsTable<T, Real>
+  void rotate(const D& device, HeadsView<T> x) const {
+    apply_to<T, 1>(self(), detail::RotaryCall::Rotate, device, {{{x, x}}});
   }
 
   /// Rotates several tensors of the same batch and sequence in place, q and k say.
-  template <Written T, std::same_as<HeadsView<T>>... Views>
-  requires FitsTable<T, Real>
+  template <detail::Written T, std::same_as<HeadsView<T>>... Views>
+  requires detail::FitsTable<T, Real>
   void rotate_all(HeadsView<T> x, Views... others) const {
-    rotate_all(CallingThread(), x, others...);
+    rotate_all(detail::CallingThread(), x, others...);
   }
-  template <class Device, Written T, std::same_as<HeadsView<T>>... Views>
-  requires(FitsTable<T, Real> && !std::same_as<Device, HeadsView<T>>) void rotate_all(
-      const Device& device, HeadsView<T> x, Views... others) const {
-    apply_to<T, 1 + sizeof...(Views)>(self(), RotaryCall::RotateAll, device,
+  template <Device D, detail::Written T, std::same_as<HeadsView<T>>... Views>
+  requires detail::FitsTable<T, Real>
+  void rotate_all(const D& device, HeadsView<T> x, Views... others) const {
+    apply_to<T, 1 + sizeof...(Views)>(self(), detail::RotaryCall::RotateAll, device,
                                       {{{x, x}, {others, others}...}});
   }
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
   /// are copied.
-  template <Written T>
-  requires FitsTable<T, Real>
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out) const {
-    rotate_into(CallingThread(), x, out);
+    rotate_into(detail::CallingThread(), x, out);
   }
-  template <class Device, Written T>
-  requires FitsTable<T, Real>
-  void rotate_into(const Device& device, HeadsView<const std::type_identity_t<T>> x,
+  template <Device D, detail::Written T>
+  requires detail::FitsTable<T, Real>
+  void rotate_into(const D& device, HeadsView<const std::type_identity_t<T>> x,
                    HeadsView<T> out) const {
-    apply_to<T, 1>(self(), RotaryCall::RotateInto, device, {{{x, out}}});
+    apply_to<T, 1>(self(), detail::RotaryCall::RotateInto, device, {{{x, out}}});
   }
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
-  template <Written T>
-  requires FitsTable<T, Real>
-  void adjoint(HeadsView<T> x) const { adjoint(CallingThread(), x); }
-  template <class Device, Written T>
-  requires FitsTable<T, Real>
-  void adjoint(const Device& device, HeadsView<T> x) const {
-    apply_to<T, 1>(self(), RotaryCall::Adjoint, device, {{{x, x}}});
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
+  void adjoint(HeadsView<T> x) const { adjoint(detail::CallingThread(), x); }
+  template <Device D, detail::Written T>
+  requires detail::FitsTable<T, Real>
+  void adjoint(const D& device, HeadsView<T> x) const {
+    apply_to<T, 1>(self(), detail::RotaryCall::Adjoint, device, {{{x, x}}});
   }
 
   /// x <- R^T x / m: undoes rotate().
-  template <Written T>
-  requires FitsTable<T, Real>
-  void inverse(HeadsView<T> x) const { inverse(CallingThread(), x); }
-  template <class Device, Written T>
-  requires FitsTable<T, Real>
-  void inverse(const Device& device, HeadsView<T> x) const {
-    apply_to<T, 1>(self(), RotaryCall::Inverse, device, {{{x, x}}});
+  template <detail::Written T>
+  requires detail::FitsTable<T, Real>
+  void inverse(HeadsView<T> x) const { inverse(detail::CallingThread(), x); }
+  template <Device D, detail::Written T>
+  requires detail::FitsTable<T, Real>
+  void inverse(const D& device, HeadsView<T> x) const {
+    apply_to<T, 1>(self(), detail::RotaryCall::Inverse, device, {{{x, x}}});
   }
 
  protected:
   /// apply() of this table or of one that it holds.
-  template <Written T, std::size_t Count, class Table, class Device>
-  static void apply_to(const Table& table, RotaryCall call, const Device& device,
-                       const std::array<Rotated<T>, Count>& tensors) {
+  template <detail::Written T, std::size_t Count, class Table, Device D>
+  static void apply_to(const Table& table, detail::RotaryCall call, const D& device,
+                       const std::array<detail::Rotated<T>, Count>& tensors) {
     table.template apply<T, Count>(call, device, tensors);
   }
 
@@ -273,5 +278,4 @@ class TableCalls {
   const Self& self() const noexcept { return static_cast<const Self&>(*this); }
 };
 
-}  // namespace detail
 POSENC_END

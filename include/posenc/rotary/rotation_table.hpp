@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
-#include <posenc/rotary/rotate.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -24,7 +26,7 @@ POSENC_BEGIN
 ///   Holds: [B or 1, S, rotary_dim / 2] of each; a table with one batch row serves every batch
 /// Rotating with a table gives the same bits as the Rope that made it.
 template <class Pairing, std::floating_point Real>
-class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Real> {
+class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
  public:
   /// From cos and sin of the user's own, with the attention factor multiplied in; used as given.
   ///   Shapes: cos, sin [B or 1, S, rotary_dim / 2]
@@ -33,8 +35,8 @@ class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Re
                                     Index rotary_offset = 0, double attention_factor = 1) {
     return from_cos_sin(detail::CallingThread(), cos, sin, rotary_offset, attention_factor);
   }
-  template <class Device>
-  static RotationTable from_cos_sin(const Device& device, EmbeddingsView<const Real> cos,
+  template <Device D>
+  static RotationTable from_cos_sin(const D& device, EmbeddingsView<const Real> cos,
                                     EmbeddingsView<const Real> sin, Index rotary_offset = 0,
                                     double attention_factor = 1) {
     constexpr auto function = "RotationTable::from_cos_sin";
@@ -58,8 +60,8 @@ class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Re
     return from_cache(detail::CallingThread(), cos, sin, positions, rotary_offset,
                       attention_factor);
   }
-  template <class Device>
-  static RotationTable from_cache(const Device& device, MatrixView<const Real> cos,
+  template <Device D>
+  static RotationTable from_cache(const D& device, MatrixView<const Real> cos,
                                   MatrixView<const Real> sin, const Positions& positions,
                                   Index rotary_offset = 0, double attention_factor = 1) {
     constexpr auto function = "RotationTable::from_cache";
@@ -102,7 +104,7 @@ class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Re
   template <class>
   friend class Rope;
   template <class, std::floating_point>
-  friend class detail::TableCalls;
+  friend class TableCalls;
 
   static constexpr detail::RotaryCallNames names{
       "RotationTable::rotate", "RotationTable::rotate_all", "RotationTable::rotate_into",
@@ -121,8 +123,8 @@ class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Re
   }
 
   /// rows(b, s, count, cos, sin) writes [count, pairs] of each for positions s .. s + count - 1.
-  template <class Device, class WriteRows>
-  void fill(const Device& device, const WriteRows& rows) {
+  template <Device D, class WriteRows>
+  void fill(const D& device, const WriteRows& rows) {
     const double bytes = static_cast<double>(slice_.pairs * Index{2 * sizeof(Real)});
     detail::parallel_for(device, batch_ * seq_, bytes, 2 * bytes, [&](Index unit, Index unit_end) {
       while (unit < unit_end) {
@@ -145,8 +147,8 @@ class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Re
     }
   }
 
-  template <Scalar T, std::size_t Count, class Device>
-  void apply(detail::RotaryCall call, const Device& device,
+  template <Scalar T, std::size_t Count, Device D>
+  void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::Rotated<T>, Count>& tensors) const {
     const char* const function = detail::name_of(names, call);
     for (const detail::Rotated<T>& x : tensors) {
@@ -157,7 +159,7 @@ class RotationTable : public detail::TableCalls<RotationTable<Pairing, Real>, Re
       }
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
-    detail::rotate_tensors<Pairing, Device, T>(
+    detail::rotate_tensors<Pairing, D, T>(
         device, tensors, slice_, detail::direction_of(call), attention_factor_, batch_ == 1,
         [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
           const Index row = batch_ == 1 ? 0 : b;

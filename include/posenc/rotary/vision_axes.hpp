@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/pair_axes.hpp>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -41,7 +41,7 @@ POSENC_BEGIN
 /// One group of pairs an axis, in the order of the axes, each with frequencies of its own; axes may
 /// differ in width.
 ///   Throws: ConfigError where the axes' factors differ
-inline AxialFrequencies axial(std::span<const Frequencies> frequencies_of_axis) {
+inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
   constexpr auto function = "axial";
   if (frequencies_of_axis.empty()) {
     detail::fail<ConfigError>(function, "there must be frequencies for at least one axis");
@@ -127,7 +127,7 @@ inline AxialFrequencies rope_vit_axial(const VisionRope& settings) {
 /// sections of head_dim / 4, so that only the first two axes, y and x, are read. Half pairing over
 /// the whole head.
 ///   Throws: ConfigError
-inline AxialFrequencies ggml_vision(const VisionRope& settings, std::span<const Index> sections) {
+inline AxialFrequencies ggml_vision(const VisionRope& settings, ListView<Index> sections) {
   constexpr auto name = "ggml_vision";
   detail::check_sections(name, sections);
   if (sections.size() != 4) {

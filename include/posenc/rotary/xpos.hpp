@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/aligned_vector.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pairing.hpp>
-#include <posenc/rotary/rotate.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/simd/storage.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -168,8 +168,8 @@ class XPos {
   }
   /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
   /// everywhere below.
-  template <class Device, detail::Written T>
-  void rotate_queries(const Device& device, HeadsView<T> q, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void rotate_queries(const D& device, HeadsView<T> q, const Positions& positions) const {
     apply<T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
   }
   /// k <- zeta^-((p - c) / B) m R k in place.
@@ -177,8 +177,8 @@ class XPos {
   void rotate_keys(HeadsView<T> k, const Positions& positions) const {
     rotate_keys(detail::CallingThread(), k, positions);
   }
-  template <class Device, detail::Written T>
-  void rotate_keys(const Device& device, HeadsView<T> k, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void rotate_keys(const D& device, HeadsView<T> k, const Positions& positions) const {
     apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
@@ -189,8 +189,8 @@ class XPos {
                            const Positions& positions) const {
     rotate_queries_into(detail::CallingThread(), q, out, positions);
   }
-  template <class Device, detail::Written T>
-  void rotate_queries_into(const Device& device, HeadsView<const std::type_identity_t<T>> q,
+  template <Device D, detail::Written T>
+  void rotate_queries_into(const D& device, HeadsView<const std::type_identity_t<T>> q,
                            HeadsView<T> out, const Positions& positions) const {
     apply<T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out}, positions,
              1);
@@ -200,8 +200,8 @@ class XPos {
                         const Positions& positions) const {
     rotate_keys_into(detail::CallingThread(), k, out, positions);
   }
-  template <class Device, detail::Written T>
-  void rotate_keys_into(const Device& device, HeadsView<const std::type_identity_t<T>> k,
+  template <Device D, detail::Written T>
+  void rotate_keys_into(const D& device, HeadsView<const std::type_identity_t<T>> k,
                         HeadsView<T> out, const Positions& positions) const {
     apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
   }
@@ -211,9 +211,8 @@ class XPos {
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
     adjoint_queries(detail::CallingThread(), grad_q, positions);
   }
-  template <class Device, detail::Written T>
-  void adjoint_queries(const Device& device, HeadsView<T> grad_q,
-                       const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void adjoint_queries(const D& device, HeadsView<T> grad_q, const Positions& positions) const {
     apply<T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
              positions, 1);
   }
@@ -221,8 +220,8 @@ class XPos {
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
     adjoint_keys(detail::CallingThread(), grad_k, positions);
   }
-  template <class Device, detail::Written T>
-  void adjoint_keys(const Device& device, HeadsView<T> grad_k, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void adjoint_keys(const D& device, HeadsView<T> grad_k, const Positions& positions) const {
     apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
              -1);
   }
@@ -233,8 +232,8 @@ class XPos {
   void rotate(HeadsView<T> x, const Positions& positions) const {
     rotate(detail::CallingThread(), x, positions);
   }
-  template <class Device, detail::Written T>
-  void rotate(const Device& device, HeadsView<T> x, const Positions& positions) const {
+  template <Device D, detail::Written T>
+  void rotate(const D& device, HeadsView<T> x, const Positions& positions) const {
     apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
   }
 
@@ -297,15 +296,15 @@ class XPos {
     }
   }
 
-  template <detail::Written T, class Device>
-  void apply(const char* function, const Device& device, detail::Direction direction,
+  template <detail::Written T, Device D>
+  void apply(const char* function, const D& device, detail::Direction direction,
              const detail::Rotated<T>& x, const Positions& positions, double sign) const {
     detail::check_rotation<T>(function, x.in, x.out, slice_);
     detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
     detail::check_reach(function, oscillator_, positions);
     if (sign != 0) check_range<T>(function, positions);
     using Real = Compute<T>;
-    detail::rotate_tensors<Pairing, Device, T>(
+    detail::rotate_tensors<Pairing, D, T>(
         device, std::span<const detail::Rotated<T>>(&x, 1), slice_, direction,
         frequencies_.attention_factor(), positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, Real* cos, Real* sin) {

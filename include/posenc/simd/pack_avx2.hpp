@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/simd/detail/unfused.hpp>
 #include <posenc/simd/pack_scalar.hpp>
 #include <posenc/simd/pack_sse2.hpp>
 #include <posenc/simd/tier.hpp>
-#include <posenc/simd/unfused.hpp>
 
 #if POSENC_HAS_AVX2
 #include <immintrin.h>

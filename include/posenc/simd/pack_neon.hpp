@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/simd/detail/unfused.hpp>
 #include <posenc/simd/pack_scalar.hpp>
 #include <posenc/simd/tier.hpp>
-#include <posenc/simd/unfused.hpp>
 
 #if POSENC_HAS_NEON
 #include <arm_neon.h>

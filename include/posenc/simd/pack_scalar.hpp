@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/core/double_double.hpp>
-#include <posenc/simd/float16.hpp>
+#include <posenc/simd/detail/float16.hpp>
+#include <posenc/simd/detail/unfused.hpp>
 #include <posenc/simd/tier.hpp>
-#include <posenc/simd/unfused.hpp>
 
 #include <bit>
 #include <concepts>

@@ -3,67 +3,25 @@
 
 #include <posenc/core/config.hpp>
 
+#include <concepts>
+
 POSENC_BEGIN
+
+/// What the calls that touch whole tensors take first: Eigen::DefaultDevice, Eigen::ThreadPoolDevice, or
+/// a class of the user's that has threads. One with more than one thread has, as Eigen's pool has it,
+///   parallelFor(count, cost, work), which calls work(first, last) for parts that cover [0, count),
+/// and returns when all are done; cost is bytes read, bytes written and cycles per unit. Which device
+/// runs a call changes no bit of its result.
+template <class D>
+concept Device = requires(const D& device) {
+  { device.numThreads() } -> std::convertible_to<Index>;
+};
+
 namespace detail {
 
-/// Work done by the calling thread.
-struct CallingThread {};
-
-template <class Device>
-Index thread_count([[maybe_unused]] const Device& device) {
-  if constexpr (requires { device.numThreads(); }) {
-    return static_cast<Index>(device.numThreads());
-  } else {
-    return 1;
-  }
-}
-
-/// Calls work(first, last) for parts of [0, count) that cover it, on the threads of a device where it
-/// has any: Eigen::ThreadPoolDevice. Eigen::DefaultDevice and CallingThread do it in one part.
-/// bytes and cycles are the cost of one unit, from which Eigen chooses the size of the parts.
-template <class Device, class Work>
-void parallel_for([[maybe_unused]] const Device& device, Index count, [[maybe_unused]] double bytes,
-                  [[maybe_unused]] double cycles, const Work& work) {
-  if constexpr (requires { device.parallelFor(count, {bytes, bytes, cycles}, work); }) {
-    // The braces become Eigen's TensorOpCost, whose header this one does without.
-    device.parallelFor(count, {bytes, bytes, cycles}, work);
-  } else {
-    work(Index{0}, count);
-  }
-}
-
-/// Calls work(first, count) for groups of the columns of a matrix: what sums over rows gives the same bits
-/// on any device when each column is one thread's. Groups are wide enough that threads do not write to
-/// the same cache line.
-template <class Device, class Work>
-void parallel_for_columns(const Device& device, Index columns, double bytes, double cycles,
-                          const Work& work) {
-  constexpr Index group = 16;
-  parallel_for(device, (columns + group - 1) / group, bytes * group, cycles * group,
-               [&](Index first, Index end) {
-                 work(first * group,
-                      (end * group < columns ? end * group : columns) - first * group);
-               });
-}
-
-/// The parts into which a sum over `count` terms is cut, whatever the device: added up in their order
-/// they give the same bits with any number of threads.
-class PartsOfSum {
- public:
-  static constexpr Index most = 64;
-
-  explicit PartsOfSum(Index count, Index parts = most) noexcept
-      : count_(count), parts_(parts < count ? parts : count) {}
-
-  Index size() const noexcept { return parts_; }
-  /// The first term of a part; begin(size()) is the end of the last.
-  Index begin(Index part) const noexcept {
-    const Index longer = count_ % parts_;
-    return count_ / parts_ * part + (part < longer ? part : longer);
-  }
-
- private:
-  Index count_, parts_;
+/// The device of calls that are given none: the thread that calls.
+struct CallingThread {
+  static constexpr Index numThreads() noexcept { return 1; }
 };
 
 }  // namespace detail

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <array>
-#include <initializer_list>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -111,7 +111,7 @@ inline Positions llama4_grid(Index rows, Index cols) {
 /// A grid of any number of axes in row-major order whose cells lie evenly between -1 and 1 on each
 /// axis, both ends included (one cell lies at -1), plus an offset an axis: lucidrains' pixels.
 ///   Throws: ShapeError; PositionError for an offset that is not finite
-inline Positions pixel_grid(std::span<const Index> extents, std::span<const double> offsets = {}) {
+inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = {}) {
   constexpr auto function = "pixel_grid";
   const Index cells = detail::checked_cells(function, extents);
   if (extents.empty() || (!offsets.empty() && offsets.size() != extents.size())) {
@@ -133,11 +133,6 @@ inline Positions pixel_grid(std::span<const Index> extents, std::span<const doub
     axes.push_back(Positions::real(values));
   }
   return Positions::axes(axes);
-}
-inline Positions pixel_grid(std::initializer_list<Index> extents,
-                            std::initializer_list<double> offsets = {}) {
-  return pixel_grid(std::span<const Index>(extents.begin(), extents.size()),
-                    std::span<const double>(offsets.begin(), offsets.size()));
 }
 
 /// The same positions with one more axis that is 0 everywhere, such as the fourth of ggml's M-RoPE.

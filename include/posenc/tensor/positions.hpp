@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/arithmetic.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/detail/refusal.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/core/refusal.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <concepts>
-#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -37,7 +37,7 @@ class Positions {
   }
 
   /// Row b is start_b, start_b + 1, ... for start_b = starts[b]: the rows of a batched cache.
-  static Positions starts(std::span<const Index> starts, Index count) {
+  static Positions starts(ListView<Index> starts, Index count) {
     constexpr auto function = "Positions::starts";
     Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
     for (const Index start : starts) {
@@ -46,18 +46,12 @@ class Positions {
     }
     return p;
   }
-  static Positions starts(std::initializer_list<Index> starts_list, Index count) {
-    return starts(std::span<const Index>(starts_list.begin(), starts_list.size()), count);
-  }
 
   /// Explicit ids [S], the same in every batch row.
-  static Positions ids(std::span<const Index> ids_of_row) { return ids(1, ids_of_row); }
-  static Positions ids(std::initializer_list<Index> ids_of_row) {
-    return ids(1, std::span<const Index>(ids_of_row.begin(), ids_of_row.size()));
-  }
+  static Positions ids(ListView<Index> ids_of_row) { return ids(1, ids_of_row); }
 
   /// Explicit ids [B, S], row-major: padding, speculative trees, anything.
-  static Positions ids(Index batch, std::span<const Index> ids_of_batch) {
+  static Positions ids(Index batch, ListView<Index> ids_of_batch) {
     constexpr auto function = "Positions::ids";
     Positions p = table(function, batch, static_cast<Index>(ids_of_batch.size()));
     for (const Index id : ids_of_batch) p.push(exact(function, id));
@@ -82,7 +76,7 @@ class Positions {
   }
 
   /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates.
-  static Positions real(Index batch, std::span<const double> positions) {
+  static Positions real(Index batch, ListView<double> positions) {
     constexpr auto function = "Positions::real";
     Positions p = table(function, batch, static_cast<Index>(positions.size()));
     for (const double position : positions) {
@@ -93,15 +87,12 @@ class Positions {
     }
     return p;
   }
-  static Positions real(std::span<const double> positions) { return real(1, positions); }
-  static Positions real(std::initializer_list<double> positions) {
-    return real(1, std::span<const double>(positions.begin(), positions.size()));
-  }
+  static Positions real(ListView<double> positions) { return real(1, positions); }
 
   /// Sequences packed one after the other; boundaries are the prefix sums [0, n_0, n_0 + n_1, ...]
   /// that other libraries call cu_seqlens. Positions begin at 0, or at starts[i] where given, in
   /// each sequence.
-  static Positions packed(std::span<const Index> boundaries, std::span<const Index> starts = {}) {
+  static Positions packed(ListView<Index> boundaries, ListView<Index> starts = {}) {
     constexpr auto function = "Positions::packed";
     if (boundaries.empty() || boundaries.front() != 0 ||
         !std::is_sorted(boundaries.begin(), boundaries.end())) {
@@ -161,7 +152,7 @@ class Positions {
   }
 
   /// Several axes, each with the same batch and count: (t, h, w) ids, rows and columns.
-  static Positions axes(std::span<const Positions> axes) {
+  static Positions axes(ListView<Positions> axes) {
     constexpr auto function = "Positions::axes";
     if (axes.empty()) detail::fail<ShapeError>(function, "there must be at least one axis");
     Positions p(function, Form::Table, axes[0].batch_, axes[0].count_,

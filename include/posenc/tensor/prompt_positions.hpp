@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/arithmetic.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>

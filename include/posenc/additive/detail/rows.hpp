@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#define POSENC_DETAIL_ADDITIVE_RULE                                                            \
+  "posenc: additive encodings take (x, positions), x an EmbeddingsView (from bsd(tensor) and " \
+  "its like), positions a posenc::Positions; an Eigen device may come first"
+
+// The walk over a tensor, its kernels and the checks that all additive encodings share.
+POSENC_BEGIN
+namespace detail {
+
+/// out[i] = in[i] rounded once, or out[i] + in[i] in out's arithmetic, for i < count.
+template <bool Add, class Tier = tier::Best, Scalar T, class Value>
+void store_row(T* out, const Value* in, Index count) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  Index i = 0;
+  for (; i + P::width <= count; i += P::width) {
+    P value = load_as<P>(in + i);
+    if constexpr (Add) value = load_as<P>(out + i) + value;
+    store_as(value, out + i);
+  }
+  if (const Index rest = count - i; rest > 0) {
+    P value = load_partial_as<P>(in + i, rest);
+    if constexpr (Add) value = load_partial_as<P>(out + i, rest) + value;
+    store_partial_as(value, out + i, rest);
+  }
+}
+
+/// out <- even[0], odd[0], even[1], ...; count values of out.
+template <class Tier = tier::Best, class C>
+void interleave_row(const C* even, const C* odd, C* out, Index count) noexcept {
+  using P = Pack<C, Tier>;
+  Index i = 0;
+  for (; 2 * (i + P::width) <= count; i += P::width) {
+    P low, high;
+    join_pairs(pair_order(P::load(even + i)), pair_order(P::load(odd + i)), low, high);
+    low.store(out + 2 * i);
+    high.store(out + 2 * i + P::width);
+  }
+  for (; 2 * i < count; ++i) {
+    out[2 * i] = even[i];
+    if (2 * i + 1 < count) out[2 * i + 1] = odd[i];
+  }
+}
+
+/// out[i] += in[i] for i < count, in out's arithmetic, rounded once.
+template <Scalar T, Scalar Value>
+void accumulate(T* out, const Value* in, Index count) noexcept {
+  if constexpr (std::is_same_v<Compute<T>, Compute<Value>>) {
+    store_row<true>(out, in, count);
+  } else {
+    using C = Compute<T>;
+    for (Index i = 0; i < count; ++i) {
+      out[i] = static_cast<T>(static_cast<C>(out[i]) + static_cast<C>(in[i]));
+    }
+  }
+}
+
+inline constexpr Index most_rows_together = 64;
+
+/// Positions at a time, so that the memory of a batch row is walked in long runs while the rows of P
+/// stay in the second cache.
+inline Index rows_together(Index dim) noexcept {
+  return std::clamp(Index{65536} / (std::max)(dim, Index{1}), Index{8}, most_rows_together);
+}
+
+/// Rows of P that a function writes: as many at a time as are used together.
+template <class C, class Write>
+class WrittenRows {
+ public:
+  WrittenRows(const Write& write, Index dim)
+      : write_(write), dim_(dim), rows_(static_cast<std::size_t>(dim * rows_together(dim))) {}
+
+  const C* operator()(Index b, Index s, Index slot) {
+    C* row = rows_.data() + slot * dim_;
+    write_(b, s, row);
+    return row;
+  }
+
+ private:
+  const Write& write_;
+  Index dim_;
+  AlignedVector<C> rows_;
+};
+
+/// Calls use(features of x, features of P) for the tokens [s, s_end) of batch rows [b, b_end), which
+/// share their rows of P.
+template <class T, class Source, class Use>
+void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
+                const Use& use) {
+  using Row = decltype(source(b, s, Index{0}));
+  const Index together = rows_together(x.dim);
+  for (; s < s_end; s += together) {
+    const Index count = (std::min)(together, s_end - s);
+    Row rows[static_cast<std::size_t>(most_rows_together)];
+    for (Index i = 0; i < count; ++i) rows[i] = source(b, s + i, i);
+    for (Index row = b; row < b_end; ++row) {
+      for (Index i = 0; i < count; ++i) use(x.row(row, s + i), rows[i]);
+    }
+  }
+}
+
+/// The same for every token of x, on the threads of a device. make_source() gives each of them a
+/// source of its own; it is asked once for all batch rows where `shared` says that they agree.
+template <Device D, class T, class MakeSource, class Use>
+void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
+                    const MakeSource& make_source, const Use& use) {
+  if (x.empty()) return;  // without rows of P, which need memory
+  const double bytes = static_cast<double>(x.dim) * sizeof(T);
+  if (shared) {
+    parallel_for(
+        device, x.seq, bytes * static_cast<double>(x.batch), bytes / 8,
+        [&](Index begin, Index end) { visit_rows(x, 0, x.batch, begin, end, make_source(), use); });
+  } else {
+    parallel_for(device, x.batch, bytes * static_cast<double>(x.seq),
+                 bytes / 8 * static_cast<double>(x.seq), [&](Index begin, Index end) {
+                   auto source = make_source();
+                   for (Index b = begin; b < end; ++b) {
+                     visit_rows(x, b, b + 1, 0, x.seq, source, use);
+                   }
+                 });
+  }
+}
+
+/// x += P (Add) or x = P, where write(b, s, row) writes a row of P to C row[D].
+template <bool Add, Device D, Scalar T, class Write>
+void store_written_rows(const D& device, EmbeddingsView<T> x, bool shared, const Write& write) {
+  using C = Compute<T>;
+  visit_all_rows(
+      device, x, shared, [&] { return WrittenRows<C, Write>(write, x.dim); },
+      [&x](T* out, const C* row) { store_row<Add>(out, row, x.dim); });
+}
+
+/// Checks shared by all additive encodings, before anything is written.
+template <class T>
+void check_embeddings(const char* function, const EmbeddingsView<T>& x, Index dim,
+                      const Positions& positions, Index axes = 1) {
+  check_extents(function, "x", x);
+  if (x.dim != dim) {
+    fail<ShapeError>(function, "x must be [B, S, ", dim, "] but is ", x.extents());
+  }
+  if constexpr (!std::is_const_v<T>) check_output(function, "x", x);
+  check_positions(function, positions, x.batch, x.seq, axes, x.extents());
+}
+
+}  // namespace detail
+POSENC_END

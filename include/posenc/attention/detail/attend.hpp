@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/check_call.hpp>
+#include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/schedule.hpp>
+#include <posenc/attention/detail/tensor_source.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/concepts.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <optional>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What a caller inside of posenc adds to the options that its user gave, without a copy of them.
+struct BesideOptions {
+  const char* function = "attention";  ///< in whose name exceptions are thrown
+  double scale_multiplier = 1;
+  GivenPositions positions = {};
+  AttentionWorkspace* workspace = nullptr;  ///< unless the options have one
+};
+
+/// Positions of the options, where they have some, else those beside them.
+template <Scalar T>
+GivenPositions positions_of(const AttentionOptions<T>& options, const GivenPositions& beside) {
+  const auto given = [](const std::optional<Positions>& in_options, const Positions* other) {
+    return in_options ? &*in_options : other;
+  };
+  return {given(options.query_positions, beside.queries),
+          given(options.key_positions, beside.keys)};
+}
+
+/// What attention() over tensors and over a cache have in common, once q, out and the keys fit.
+///   source: hands out tiles, see tensor_source.hpp; key_count: of its longest batch row
+template <class Tier, Device D, Scalar T, class Bias, class Source>
+void attend(const D& device, const HeadsView<const T>& q, const Source& source, Index key_count,
+            Index value_dim, const HeadsView<T>& out, const AttentionOptions<T>& options,
+            const Bias& bias, const BesideOptions& beside) {
+  static_assert(
+      ScoreBias<Bias, T>,
+      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile); see "
+      "ScoreBias in posenc/concepts.hpp");
+  using Run = Schedule<Tier, D, T, Bias, Source>;
+  const char* const function = beside.function;
+  const AttentionShape shape{q.batch, q.heads, q.seq, key_count};
+  const double scale = checked_scale<T>(function, options, beside.scale_multiplier, q.dim);
+  check_options<T>(function, options, shape);
+  const Places<T> places(function, options, shape, source.stored(),
+                         positions_of(options, beside.positions));
+  const Masks<T> masks(function, options, shape, places);
+  check_bias(function, bias, places, shape);
+  const bool drops = options.dropout.probability > 0;
+  if (drops) places.require_query_positions("dropout");
+  if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
+  if (value_dim == 0 && options.lse.data == nullptr && options.weights.data == nullptr) return;
+  const ReturnedWeights<T> returned(options);
+  const typename Run::Call call{{q, places, masks, q.heads / source.heads(),
+                                 Run::ScoresOfCall::has_bias || drops, returned.ignore_masks()},
+                                {options, bias, returned, static_cast<Compute<T>>(scale)},
+                                {out, options, returned, padded_value_dim(value_dim)},
+                                options.dropout};
+  AttentionWorkspace own;
+  AttentionWorkspace* const workspace = options.workspace != nullptr  ? options.workspace
+                                        : beside.workspace != nullptr ? beside.workspace
+                                                                      : &own;
+  Run(device, call, source).run(*workspace);
+}
+
+/// attention() over tensors, on a tier of the caller's choice.
+template <class Tier, Device D, Scalar T, class Bias>
+void attend_to_tensors(const D& device, const HeadsView<const T>& q, const HeadsView<const T>& k,
+                       const HeadsView<const T>& v, const HeadsView<T>& out,
+                       const AttentionOptions<T>& options, const Bias& bias,
+                       const BesideOptions& beside = {}) {
+  check_tensors<T>(beside.function, q, k, v, out);
+  attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, beside);
+}
+
+}  // namespace detail
+POSENC_END

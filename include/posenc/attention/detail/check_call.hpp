@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/dropout.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/concepts.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+// What attention() looks at before it writes anything, but for what Places and Masks do.
+POSENC_BEGIN
+namespace detail {
+
+template <Scalar T>
+void check_out(const char* function, const HeadsView<const T>& q, const HeadsView<T>& out,
+               Index value_dim) {
+  if (out.batch != q.batch || out.seq != q.seq || out.heads != q.heads || out.dim != value_dim) {
+    fail<ShapeError>(function, "out ", out.extents(), " must be [", q.batch, ", ", q.seq, ", ",
+                     q.heads, ", ", value_dim, "]");
+  }
+  check_output(function, "out", out);
+}
+
+template <Scalar T>
+void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const T>& k,
+                   const HeadsView<const T>& v, const HeadsView<T>& out) {
+  check_extents(function, "q", q);
+  check_extents(function, "k", k);
+  check_extents(function, "v", v);
+  check_extents(function, "out", out);
+  if (k.batch != q.batch || k.dim != q.dim) {
+    fail<ShapeError>(function, "k ", k.extents(), " must have the batch and head_dim of q ",
+                     q.extents());
+  }
+  if (k.heads <= 0 ? q.heads != 0 : q.heads % k.heads != 0) {
+    fail<ShapeError>(function, "the ", k.heads, " key heads must divide the ", q.heads,
+                     " query heads; q is ", q.extents(), ", k is ", k.extents());
+  }
+  if (v.batch != k.batch || v.seq != k.seq || v.heads != k.heads) {
+    fail<ShapeError>(function, "v ", v.extents(), " must have the batch, length and heads of k ",
+                     k.extents());
+  }
+  check_out(function, q, out, v.dim);
+}
+
+inline void check_causal(const char* function, Causal causal) {
+  switch (causal) {
+    case Causal::No:
+    case Causal::TopLeft:
+    case Causal::BottomRight:
+    case Causal::FromStart:
+    case Causal::ByPosition:
+      return;
+    case Causal::Unspecified:
+      break;
+  }
+  fail<ConfigError>(function,
+                    "causal must be given as Causal::No (every key), TopLeft, BottomRight (what "
+                    "decoding takes), FromStart or ByPosition");
+}
+
+/// What q k is multiplied with, before it is rounded to the type that attention computes in; `factor`
+/// multiplies what the options say.
+template <Scalar T>
+double checked_scale(const char* function, const AttentionOptions<T>& options, double factor,
+                     Index head_dim) {
+  constexpr auto most = static_cast<double>((std::numeric_limits<Compute<T>>::max)());
+  const double multiplier = options.softmax_scale_multiplier * factor;
+  if (!(multiplier > 0 && multiplier <= (std::numeric_limits<double>::max)())) {
+    fail<ConfigError>(function, "softmax_scale_multiplier must be positive and finite but is ",
+                      multiplier);
+  }
+  const double scale =
+      options.scale.value_or(1 / std::sqrt(static_cast<double>((std::max)(head_dim, Index{1}))));
+  if (!(std::abs(scale) <= most)) {
+    fail<ConfigError>(function, "scale must be finite but is ", scale);
+  }
+  if (!(std::abs(scale * multiplier) <= most)) {
+    fail<ConfigError>(function, "scale times softmax_scale_multiplier must be finite but is ",
+                      scale, " times ", multiplier);
+  }
+  return scale * multiplier;
+}
+
+template <Scalar T>
+void check_options(const char* function, const AttentionOptions<T>& options,
+                   const AttentionShape& shape) {
+  check_causal(function, options.causal);
+  check_dropout(function, options.dropout);
+  using Real = Compute<T>;
+  const auto softcap = static_cast<Real>(options.softcap);
+  if (options.softcap != 0 &&
+      !(softcap >= (std::numeric_limits<Real>::min)() && std::isfinite(softcap))) {
+    fail<ConfigError>(function, "softcap must be positive, or 0 for none, but is ",
+                      options.softcap);
+  }
+  if ((options.softcap != 0) != (options.softcap_order != SoftcapOrder::Unspecified)) {
+    fail<ConfigError>(function, "softcap (", options.softcap,
+                      ") and softcap_order must be given together");
+  }
+  if (options.weights.data != nullptr && options.returned == ReturnedScores::Capped &&
+      options.softcap_order == SoftcapOrder::AfterBias) {
+    fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
+  }
+  if (!options.sinks.empty() && static_cast<Index>(options.sinks.size()) != shape.heads) {
+    fail<ShapeError>(function, "sinks must have one entry for each of the ", shape.heads,
+                     " heads but has ", options.sinks.size());
+  }
+  for (const Real sink : options.sinks) {
+    if (!(sink < std::numeric_limits<Real>::infinity())) {
+      fail<ConfigError>(function, "sinks must be finite or -inf but one is ", sink);
+    }
+  }
+  // Rows are counted even where they hold nothing.
+  if (!product_of({shape.batch, shape.heads, shape.queries})) {
+    fail<ShapeError>(function, shape.batch, " times ", shape.heads, " heads times ", shape.queries,
+                     " queries are more than can be counted");
+  }
+  const auto& w = options.weights;
+  check_extents(function, "weights", w);
+  if (w.data != nullptr &&
+      w.extents() != std::array<Index, 4>{shape.batch, shape.heads, shape.queries, shape.keys}) {
+    fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
+                     shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
+  }
+  if (w.data != nullptr) check_output(function, "weights", w);
+  const auto& lse = options.lse;
+  check_extents(function, "lse", lse);
+  if (lse.data != nullptr &&
+      lse.extents() != std::array<Index, 3>{shape.batch, shape.heads, shape.queries}) {
+    fail<ShapeError>(function, "lse ", lse.extents(), " must be [", shape.batch, ", ", shape.heads,
+                     ", ", shape.queries, "]");
+  }
+  if (lse.data != nullptr) check_output(function, "lse", lse);
+}
+
+/// A bias needs to know where queries and keys stand, and, where it says for how many heads it was
+/// made, those heads.
+template <class Bias, Scalar T>
+void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const Places<T>& places,
+                const AttentionShape& shape) {
+  if constexpr (requires { bias.heads(); }) {
+    if (bias.heads() != shape.heads) {
+      fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
+                       shape.heads);
+    }
+  }
+  if (!std::is_same_v<Bias, NoBias>) places.require_query_positions("a bias");
+}
+
+}  // namespace detail
+POSENC_END

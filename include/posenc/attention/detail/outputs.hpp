@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/returned_scores.hpp>
+#include <posenc/attention/detail/softmax.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Where a call's results go.
+template <Scalar T>
+struct Outputs {
+  using Real = Compute<T>;
+
+  HeadsView<T> out;
+  const AttentionOptions<T>& options;
+  const ReturnedWeights<T>& returned;
+  Index value_dim;  ///< padded
+
+  /// Divides the rows of a block by their sums, and writes outputs, log-sum-exps and probabilities.
+  template <class Tier, class Block>
+  void write(const Block& block, const RowSums<Real>& sums) const noexcept {
+    for (Index r = 0; r < block.rows(); ++r) {
+      const Whole whole = with_sink(block.head(r), sums.highest[r], sums.sum[r]);
+      // Adding 0 makes one zero of two: keys that are hidden must not show in the sign.
+      Real* values = sums.out + r * value_dim;
+      using P = Pack<Real, Tier>;
+      const P scale = P::broadcast(whole.sum == 0 ? Real{0} : whole.factor / whole.sum);
+      for (Index d = 0; d < value_dim; d += P::width) {
+        (P::load(values + d) * scale + P::zero()).store(values + d);
+      }
+      prefetch_to_write(row(block, (std::min)(r + rows_ahead, block.rows() - 1)),
+                        out.dim * Index{sizeof(T)});
+      convert_row<Tier>(values, out.dim, row(block, r));
+      if (options.lse.data != nullptr) {
+        options.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
+            whole.sum == 0 ? lowest : whole.highest + std::log(whole.sum);
+      }
+      returned.normalise(block, r, whole.highest, whole.sum);
+    }
+  }
+
+ private:
+  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
+
+  /// A row's greatest score and its sum of exp(score - highest), and what its output so far must be
+  /// multiplied with to go with them.
+  struct Whole {
+    Real highest, sum, factor;
+  };
+
+  Whole with_sink(Index head, Real highest, Real sum) const noexcept {
+    if (options.sinks.empty()) return {highest, sum, 1};
+    const Real sink = options.sinks[static_cast<std::size_t>(head)];
+    const Real top = sink > highest ? sink : highest;
+    const Real factor = highest == lowest ? 0 : std::exp(highest - top);
+    return {top, mul_add(sum, factor, sink == lowest ? Real{0} : std::exp(sink - top)), factor};
+  }
+
+  template <class Block>
+  static Index query_of(const Block& block, Index r) noexcept {
+    return block.sequence().first_query + block.query(r);
+  }
+  template <class Block>
+  T* row(const Block& block, Index r) const noexcept {
+    return out.row(block.sequence().batch, query_of(block, r), block.head(r));
+  }
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+// The stage of places: where queries stand among the keys, and so outside of which keys each of them sees
+// nothing. It knows the causal rules, windows, packing, lengths and positions, and no single score.
+POSENC_BEGIN
+namespace detail {
+
+/// Extents of one attention call.
+struct AttentionShape {
+  Index batch, heads, queries, keys;
+};
+
+/// Queries and keys that see each other: a batch row, or one of the sequences packed into it. Places
+/// of queries and keys count from the sequence's start.
+struct AttentionSequence {
+  Index batch;
+  Index first_query, queries;  ///< in the batch row
+  Index first_key;             ///< in the batch row
+  Index begin, end;            ///< keys that count, counted from first_key
+  Index stored;                ///< the end of those in memory
+  Index place;                 ///< of query 0 among the keys
+};
+
+/// The keys that each batch row has in memory: the same everywhere in a tensor; in a cache those of the
+/// sequence that the row reads.
+class StoredKeys {
+ public:
+  explicit StoredKeys(Index keys) noexcept : of_all_{0, keys} {}
+  StoredKeys(std::span<const KeyRange> of_sequences, std::span<const Index> sequences) noexcept
+      : of_sequences_(of_sequences), sequences_(sequences) {}
+
+  KeyRange of_row(Index b) const noexcept {
+    if (sequences_.empty()) return of_all_;
+    return of_sequences_[static_cast<std::size_t>(sequences_[static_cast<std::size_t>(b)])];
+  }
+
+ private:
+  KeyRange of_all_{0, 0};
+  std::span<const KeyRange> of_sequences_;
+  std::span<const Index> sequences_;
+};
+
+/// Positions that a call was given, in its options or beside them; none where they are implied.
+struct GivenPositions {
+  const Positions* queries = nullptr;
+  const Positions* keys = nullptr;
+};
+
+/// Places and positions of one call's queries and keys.
+template <Scalar T>
+class Places {
+ public:
+  ///   Throws: ShapeError, ConfigError, PositionError
+  Places(const char* function, const AttentionOptions<T>& options, const AttentionShape& shape,
+         const StoredKeys& keys, const GivenPositions& positions)
+      : function_(function), shape_(shape), options_(options), keys_(keys), given_(positions) {
+    check_lengths();
+    check_packing();
+    check_given("query_positions", given_.queries, shape.queries);
+    check_given("key_positions", given_.keys, shape.keys);
+    if (options.causal == Causal::ByPosition &&
+        (given_.queries == nullptr || given_.keys == nullptr)) {
+      fail<ConfigError>(function, "Causal::ByPosition needs query_positions and key_positions");
+    }
+    check_places();
+    positions_ascend_ = options.causal == Causal::ByPosition && do_positions_ascend();
+  }
+
+  Index sequences() const noexcept { return packed() ? packed_count() : shape_.batch; }
+
+  /// Of the longest sequence.
+  Index most_queries() const noexcept {
+    if (!packed()) return shape_.queries;
+    Index most = 0;
+    for (Index n = 0; n < packed_count(); ++n) {
+      most = (std::max)(most, at(options_.cu_seqlens_q, n + 1) - at(options_.cu_seqlens_q, n));
+    }
+    return most;
+  }
+
+  AttentionSequence sequence(Index n) const noexcept {
+    AttentionSequence s{};
+    if (packed()) {
+      s.first_query = at(options_.cu_seqlens_q, n);
+      s.queries = at(options_.cu_seqlens_q, n + 1) - s.first_query;
+      s.first_key = at(options_.cu_seqlens_k, n);
+      s.end = s.stored = at(options_.cu_seqlens_k, n + 1) - s.first_key;
+    } else {
+      s.batch = n;
+      s.queries = shape_.queries;
+      const KeyRange keys = keys_.of_row(n);
+      s.begin = keys.begin;
+      s.stored = keys.end;
+      s.end = options_.key_lengths.empty() ? keys.end : at(options_.key_lengths, n);
+    }
+    const auto& starts = options_.query_starts;
+    if (options_.causal == Causal::BottomRight) {
+      s.place = s.end - s.queries;
+    } else if (options_.causal != Causal::TopLeft && !starts.empty()) {
+      s.place = at(starts, starts.size() == 1 ? 0 : n);
+    }
+    return s;
+  }
+
+  /// The keys outside of which query i of a sequence sees nothing.
+  KeyRange range(const AttentionSequence& s, Index i) const noexcept {
+    if (options_.causal == Causal::ByPosition) return range_by_position(s, i);
+    const Index place = s.place + i;
+    const Window& window = options_.window;
+    KeyRange range{s.begin, s.end};
+    if (options_.causal != Causal::No) range.end = (std::min)(range.end, place + 1);
+    if (window.right >= 0 && window.right < range.end - place) range.end = place + window.right + 1;
+    if (window.left >= 0 && window.left < place - range.begin) {
+      range.begin = place - window.left;
+    }
+    return range;
+  }
+
+  double query_position(const AttentionSequence& s, Index i) const noexcept {
+    return given_.queries != nullptr ? given_.queries->at(s.batch, s.first_query + i)
+                                     : static_cast<double>(s.first_key + s.place + i);
+  }
+
+  double key_position(const AttentionSequence& s, Index j) const noexcept {
+    return given_.keys != nullptr ? given_.keys->at(s.batch, s.first_key + j)
+                                  : static_cast<double>(s.first_key + j);
+  }
+
+  /// Of keys first .. first + count - 1 of a sequence.
+  void key_positions(const AttentionSequence& s, Index first, Index count,
+                     double* positions) const noexcept {
+    for (Index j = 0; j < count; ++j) positions[j] = key_position(s, first + j);
+  }
+
+  /// Whether range() does not tell which keys a causal rule by position shows, since their positions do
+  /// not ascend: each key has to be asked, by shows_position().
+  bool in_no_order() const noexcept {
+    return options_.causal == Causal::ByPosition && !positions_ascend_;
+  }
+  /// Query and key counted from the batch row's first.
+  bool shows_position(Index b, Index row, Index column) const noexcept {
+    const double query = given_.queries->at(b, row);
+    const double key = given_.keys->at(b, column);
+    const Window& window = options_.window;
+    return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
+  }
+
+  /// The queries' positions, which `reader` needs, must be given, or implied by the alignment or by
+  /// there being as many queries as keys.
+  void require_query_positions(const char* reader) const {
+    if (given_.queries != nullptr) return;
+    if (given_.keys != nullptr) {
+      fail<ConfigError>(function_, reader, " needs query_positions where key_positions are given");
+    }
+    if (!has_places()) {
+      fail<ConfigError>(function_, reader, " needs query_positions or query_starts where ",
+                        shape_.queries, " queries meet ", shape_.keys,
+                        " keys without a causal alignment");
+    }
+  }
+
+ private:
+  static Index at(std::span<const Index> values, Index n) noexcept {
+    return values[static_cast<std::size_t>(n)];
+  }
+  bool packed() const noexcept { return !options_.cu_seqlens_q.empty(); }
+  Index packed_count() const noexcept {
+    return static_cast<Index>(options_.cu_seqlens_q.size()) - 1;
+  }
+  bool windowed() const noexcept { return options_.window.left >= 0 || options_.window.right >= 0; }
+
+  /// Whether a query's place among the keys is known.
+  bool has_places() const noexcept {
+    if (options_.causal == Causal::No) return !options_.query_starts.empty() || square();
+    return options_.causal != Causal::ByPosition;
+  }
+  bool square() const noexcept {
+    if (!packed()) return shape_.queries == shape_.keys;
+    return std::equal(options_.cu_seqlens_q.begin(), options_.cu_seqlens_q.end(),
+                      options_.cu_seqlens_k.begin());
+  }
+
+  KeyRange range_by_position(const AttentionSequence& s, Index i) const noexcept {
+    if (!positions_ascend_) return {s.begin, s.end};
+    const double query = query_position(s, i);
+    // The first key from `begin` on whose position is beyond a bound.
+    const auto first_beyond = [&](auto&& beyond) {
+      Index low = s.begin, high = s.end;
+      while (low < high) {
+        const Index middle = low + (high - low) / 2;
+        if (beyond(key_position(s, middle))) {
+          high = middle;
+        } else {
+          low = middle + 1;
+        }
+      }
+      return low;
+    };
+    const Index end = first_beyond([&](double key) { return key > query; });
+    const Index left = options_.window.left;
+    if (left < 0) return {s.begin, end};
+    return {first_beyond([&](double key) { return key >= query - static_cast<double>(left); }),
+            end};
+  }
+
+  bool do_positions_ascend() const noexcept {
+    const Positions& keys = *given_.keys;
+    for (Index b = 0; b < keys.batch(); ++b) {
+      auto next_start = options_.cu_seqlens_k.begin();
+      const auto end = options_.cu_seqlens_k.end();
+      for (Index j = 0; j < keys.count(); ++j) {
+        // Positions may restart with each packed sequence.
+        const bool starts = j == 0 || (next_start != end && *next_start == j);
+        while (next_start != end && *next_start <= j) ++next_start;
+        if (!starts && !(keys.at(b, j - 1) <= keys.at(b, j))) return false;
+      }
+    }
+    return true;
+  }
+
+  void check_lengths() const {
+    const auto& lengths = options_.key_lengths;
+    if (!lengths.empty() && static_cast<Index>(lengths.size()) != shape_.batch) {
+      fail<ShapeError>(function_, "key_lengths must have one entry for each of the ", shape_.batch,
+                       " batch rows but has ", lengths.size());
+    }
+    for (const Index n : lengths) {
+      if (n < 0 || n > shape_.keys) {
+        fail<ShapeError>(function_, "key_lengths must lie between 0 and the ", shape_.keys,
+                         " keys but one is ", n);
+      }
+    }
+  }
+
+  void check_packing() const {
+    const auto &of_q = options_.cu_seqlens_q, &of_k = options_.cu_seqlens_k;
+    if (of_q.empty() && of_k.empty()) return;
+    if (of_q.size() != of_k.size()) {
+      fail<ShapeError>(function_,
+                       "cu_seqlens_q and cu_seqlens_k must have as many entries as each ",
+                       "other but have ", of_q.size(), " and ", of_k.size());
+    }
+    if (shape_.batch != 1 || !options_.key_lengths.empty()) {
+      fail<ConfigError>(function_,
+                        "cu_seqlens_q takes one batch row and no key_lengths but there are ",
+                        shape_.batch, " rows and ", options_.key_lengths.size(), " key_lengths");
+    }
+    check_offsets("cu_seqlens_q", of_q, shape_.queries);
+    check_offsets("cu_seqlens_k", of_k, shape_.keys);
+  }
+
+  void check_offsets(const char* name, std::span<const Index> offsets, Index total) const {
+    if (offsets.front() != 0 || offsets.back() != total) {
+      fail<ShapeError>(function_, name, " must begin with 0 and end with ", total,
+                       " but goes from ", offsets.front(), " to ", offsets.back());
+    }
+    for (std::size_t n = 1; n < offsets.size(); ++n) {
+      if (offsets[n] < offsets[n - 1]) {
+        fail<ShapeError>(function_, name, " must not descend but has ", offsets[n], " after ",
+                         offsets[n - 1]);
+      }
+    }
+  }
+
+  void check_places() const {
+    const Window& window = options_.window;
+    if (window.left < -1 || window.right < -1) {
+      fail<ConfigError>(function_, "window.left and window.right must be at least -1 but are ",
+                        window.left, " and ", window.right);
+    }
+    const auto& starts = options_.query_starts;
+    if (!starts.empty()) {
+      if (options_.causal != Causal::FromStart && options_.causal != Causal::No) {
+        fail<ConfigError>(function_, "query_starts go with Causal::FromStart or Causal::No");
+      }
+      if (starts.size() != 1 && static_cast<Index>(starts.size()) != sequences()) {
+        fail<ShapeError>(function_, "query_starts must have 1 entry or one for each of the ",
+                         sequences(), " sequences but has ", starts.size());
+      }
+      constexpr Index limit = Index{1} << 53;
+      for (const Index start : starts) {
+        if (start < -limit || start > limit) {
+          fail<PositionError>(function_, "query_starts must lie within +-2^53 but one is ", start);
+        }
+      }
+    } else if (options_.causal == Causal::FromStart) {
+      fail<ConfigError>(function_, "Causal::FromStart needs query_starts");
+    }
+    if (windowed() && options_.causal == Causal::No && !has_places()) {
+      fail<ConfigError>(function_, "a window without a causal mask needs query_starts where ",
+                        shape_.queries, " queries meet ", shape_.keys, " keys");
+    }
+    check_ring();
+  }
+
+  /// Keys that a ring has lost must lie outside every query's window.
+  void check_ring() const {
+    if (packed() || shape_.queries == 0) return;
+    for (Index b = 0; b < shape_.batch; ++b) {
+      const AttentionSequence s = sequence(b);
+      if (s.begin == 0) continue;
+      const Index left = options_.window.left;
+      if (options_.causal == Causal::ByPosition || left < 0 || left > s.place - s.begin) {
+        fail<ConfigError>(
+            function_, "the keys before ", s.begin,
+            " are gone from the cache, but the window of the first query, whose place "
+            "is ",
+            s.place, ", begins ", left, " before it (-1: nowhere)");
+      }
+    }
+  }
+
+  void check_given(const char* name, const Positions* positions, Index count) const {
+    if (positions == nullptr) return;
+    check_axes(function_, *positions, 1);
+    if (positions->count() != count ||
+        (positions->batch() != 1 && positions->batch() != shape_.batch)) {
+      fail<ShapeError>(function_, name, " [", positions->batch(), ", ", positions->count(),
+                       "] must be [1 or ", shape_.batch, ", ", count, "]");
+    }
+  }
+
+  const char* function_;
+  AttentionShape shape_;
+  const AttentionOptions<T>& options_;
+  StoredKeys keys_;
+  GivenPositions given_;
+  bool positions_ascend_ = false;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/panel.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/dropout.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/simd/exp.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <limits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Scores that a call returns, at the stage that it asked for.
+template <Scalar T>
+class ReturnedWeights {
+ public:
+  using Real = Compute<T>;
+
+  explicit ReturnedWeights(const AttentionOptions<T>& options) : options_(options) {}
+
+  bool wanted(ReturnedScores stage) const noexcept {
+    return options_.weights.data != nullptr && options_.returned == stage;
+  }
+  /// Whether they are those of hidden keys, too.
+  bool ignore_masks() const noexcept {
+    return wanted(ReturnedScores::Scaled) || wanted(ReturnedScores::Capped);
+  }
+
+  /// Makes all scores of a block -inf, before it looks at any tile.
+  template <class Block>
+  void hide(const Block& block) const noexcept {
+    if (options_.weights.data == nullptr) return;
+    for (Index r = 0; r < block.rows(); ++r) {
+      for (Index j = 0; j < options_.weights.keys; ++j) at(block, r, j) = lowest;
+    }
+  }
+
+  /// Copies a strip's scores, [rows, tile_keys], if this is the stage.
+  template <class Block>
+  void give(ReturnedScores stage, const Block& block, Index first_key, const Strip& strip,
+            const Lanes& lanes, const Real* scores) const noexcept {
+    if (!wanted(stage)) return;
+    const Index first = block.sequence().first_key + first_key;
+    for (Index i = 0; i < strip.rows; ++i) {
+      for (Index j = lanes.begin; j < lanes.end; ++j) {
+        if (!lanes.panel(j / panel_lanes)) continue;
+        at(block, strip.first + i, first + j) = scores[i * tile_keys + j];
+      }
+    }
+  }
+
+  /// Makes probabilities of row r's scores, if those are wanted.
+  template <class Block>
+  void normalise(const Block& block, Index r, Real highest, Real sum) const noexcept {
+    if (!wanted(ReturnedScores::Probabilities)) return;
+    using One = Pack<Real, tier::Scalar>;
+    const AttentionSequence& s = block.sequence();
+    for (Index j = 0; j < options_.weights.keys; ++j) {
+      Real& p = at(block, r, j);
+      if (p == lowest) {
+        p = 0;
+        continue;
+      }
+      p = exp_nonpositive(One{p - highest}).v / sum;
+      if (options_.dropout.probability > 0) {
+        const double key = block.setting().places.key_position(s, j - s.first_key);
+        p *= static_cast<Real>(
+            dropout_factor(options_.dropout, s.batch, block.head(r), block.position(r), key));
+      }
+    }
+  }
+
+ private:
+  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
+
+  template <class Block>
+  Real& at(const Block& block, Index r, Index j) const noexcept {
+    const AttentionSequence& s = block.sequence();
+    return options_.weights(s.batch, block.head(r), s.first_query + block.query(r), j);
+  }
+
+  const AttentionOptions<T>& options_;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <bit>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What the rows of a block see of a tile.
+struct SeenTile {
+  Index tile;
+  KeyRange keys;  ///< outside of which no row sees anything, counted from the sequence's first
+  const Lanes* of_strips;  ///< in the memory that look_at() was given
+
+  Index first_key() const noexcept { return tile * tile_keys; }
+};
+
+/// Some queries of a sequence, for all heads that share a key head: rows that go through attention
+/// together. Row r is query first + r / group, head r % group of the key head's, so that rows that see
+/// nearly the same keys are neighbours. S is what keys are stored as.
+template <class Tier, Scalar T, class S>
+class RowBlock {
+ public:
+  /// What a query's channels are in for the kernels.
+  using Row = PackedRow<Tier, T, S>;
+  static constexpr Index strip_rows = kernel_rows<Tier>;
+
+  /// What the blocks of a call have in common.
+  struct Setting {
+    HeadsView<const T> q;
+    const Places<T>& places;
+    const Masks<T>& masks;
+    Index group;         ///< query heads per key head
+    bool positions;      ///< whether anything reads the queries' positions
+    bool ignores_masks;  ///< whether scores are wanted that no mask hides
+  };
+
+  /// A block of up to `rows` rows, in memory that lasts as long as the carver's.
+  RowBlock(const Setting& setting, Index rows, Carver& carver) noexcept
+      : setting_(setting),
+        packed_(carver.take<Row>(rows * row_size())),
+        ranges_(carver.take<KeyRange>(rows)),
+        positions_(carver.take<double>(rows)) {}
+
+  /// Takes `count` queries of a sequence from `first` on, and a key head.
+  void take(const AttentionSequence& sequence, Index key_head, Index first, Index count) noexcept {
+    sequence_ = sequence;
+    key_head_ = key_head;
+    first_ = first;
+    rows_ = count * setting_.group;
+    keys_ = {sequence.end, sequence.begin};
+    for (Index r = 0; r < rows_; ++r) {
+      prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), setting_.q.dim * Index{sizeof(T)});
+      pack_row<Tier>(channels(r), setting_.q.dim, packed_ + r * row_size(), row_size());
+      ranges_[r] = setting_.places.range(sequence, query(r));
+      if (ranges_[r].empty()) continue;
+      keys_.begin = (std::min)(keys_.begin, ranges_[r].begin);
+      keys_.end = (std::max)(keys_.end, ranges_[r].end);
+    }
+    if (setting_.positions) {
+      for (Index n = 0; n < count; ++n) {
+        positions_[n] = setting_.places.query_position(sequence, first + n);
+      }
+    }
+    if (setting_.ignores_masks) keys_ = {sequence.begin, sequence.stored};
+  }
+
+  const Setting& setting() const noexcept { return setting_; }
+  const AttentionSequence& sequence() const noexcept { return sequence_; }
+  Index key_head() const noexcept { return key_head_; }
+  Index rows() const noexcept { return rows_; }
+  /// Of row r, counted from the sequence's first.
+  Index query(Index r) const noexcept { return first_ + r / setting_.group; }
+  Index head(Index r) const noexcept { return key_head_ * setting_.group + r % setting_.group; }
+  /// Of the block's queries, one after the other; of row r.
+  const double* positions() const noexcept { return positions_; }
+  double position(Index r) const noexcept { return positions_[r / setting_.group]; }
+  const Row* packed(Index r) const noexcept { return packed_ + r * row_size(); }
+
+  /// Keys that some row sees, counted from the sequence's first; empty where there are none.
+  KeyRange keys() const noexcept { return keys_; }
+
+  /// Calls visit(strip) for all rows.
+  template <class Visit>
+  void for_strips(const Visit& visit) const {
+    for (Index r = 0; r < rows_; r += strip_rows) {
+      visit(Strip{r, (std::min)(strip_rows, rows_ - r)});
+    }
+  }
+  static constexpr Index strips(Index rows) noexcept {
+    return (rows + strip_rows - 1) / strip_rows;
+  }
+
+  /// What the rows see of a tile.
+  ///   of_strips: memory for strips(rows())
+  SeenTile look_at(Index tile, Lanes* of_strips) const noexcept {
+    const Index first_key = tile * tile_keys;
+    KeyRange seen{tile_keys, 0};
+    for_strips([&](const Strip& strip) {
+      const Lanes lanes = lanes_of(strip, first_key);
+      of_strips[strip.first / strip_rows] = lanes;
+      if (lanes.empty()) return;
+      seen.begin = (std::min)(seen.begin, lanes.begin);
+      seen.end = (std::max)(seen.end, lanes.end);
+    });
+    return {tile, {first_key + seen.begin, first_key + seen.end}, of_strips};
+  }
+  static Lanes lanes_of(const SeenTile& seen, const Strip& strip) noexcept {
+    return seen.of_strips[strip.first / strip_rows];
+  }
+
+  /// Lanes of a tile that row r sees, but for masks.
+  KeyRange range_in_tile(Index r, Index first_key) const noexcept {
+    return in_tile(ranges_[r], first_key);
+  }
+
+ private:
+  /// Channels of a packed row.
+  Index row_size() const noexcept { return stored_dim<S>(setting_.q.dim); }
+  const T* channels(Index r) const noexcept {
+    return setting_.q.row(sequence_.batch, sequence_.first_query + query(r), head(r));
+  }
+
+  /// What the rows of a strip see of a tile.
+  Lanes lanes_of(const Strip& strip, Index first_key) const noexcept {
+    Lanes lanes{tile_keys, 0, 0};
+    for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
+      const KeyRange range = range_in_tile(r, first_key);
+      if (range.empty()) continue;
+      lanes.begin = (std::min)(lanes.begin, range.begin);
+      lanes.end = (std::max)(lanes.end, range.end);
+    }
+    if (setting_.ignores_masks) lanes = {0, in_tile(keys_, first_key).end, 0};
+    for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
+      if (setting_.ignores_masks || sees_panel(strip, first_key, n)) lanes.panels |= 1u << n;
+    }
+    if (!lanes.empty()) {
+      const auto first = static_cast<Index>(std::countr_zero(lanes.panels));
+      const auto end = static_cast<Index>(std::bit_width(lanes.panels));
+      lanes.begin = (std::max)(lanes.begin, first * panel_lanes);
+      lanes.end = (std::min)(lanes.end, end * panel_lanes);
+    }
+    return lanes;
+  }
+
+  /// Whether the masks show a strip anything of a panel.
+  bool sees_panel(const Strip& strip, Index first_key, Index panel) const noexcept {
+    if (!setting_.masks.any()) return true;
+    for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
+      const KeyRange range = range_in_tile(r, first_key);
+      const Index begin = (std::max)(range.begin, panel * panel_lanes);
+      const Index end = (std::min)(range.end, (panel + 1) * panel_lanes);
+      if (begin < end &&
+          setting_.masks.show_any(sequence_, head(r), query(r), first_key + begin, end - begin)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static KeyRange in_tile(const KeyRange& range, Index first_key) noexcept {
+    return {(std::clamp)(range.begin - first_key, Index{0}, tile_keys),
+            (std::clamp)(range.end - first_key, Index{0}, tile_keys)};
+  }
+
+  const Setting& setting_;
+  Row* packed_;
+  KeyRange* ranges_;
+  double* positions_;
+  AttentionSequence sequence_{};
+  Index key_head_ = 0, first_ = 0, rows_ = 0;
+  KeyRange keys_{};
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/outputs.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/returned_scores.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/scores.hpp>
+#include <posenc/attention/detail/softmax.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The stage of the schedule: one call of attention(), cut into blocks of queries; and where there are
+/// fewer of them than threads, into tiles of keys. It puts the other stages in order, and they know
+/// nothing of it.
+template <class Tier, Device D, Scalar T, class Bias, class Source>
+class Schedule {
+ public:
+  using Real = Compute<T>;
+  using Stored = typename Source::Stored;
+  using Block = RowBlock<Tier, T, Stored>;
+  using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
+
+  /// What all parts of the call share.
+  struct Call {
+    typename Block::Setting rows;
+    typename ScoresOfCall::Setting scores;
+    Outputs<T> outputs;
+    const Dropout& dropout;
+  };
+
+  Schedule(const D& device, const Call& call, const Source& source)
+      : device_(device), call_(call), source_(source) {
+    cut(rows_of_block);
+    // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
+    if (blocks_ < static_cast<Index>(device.numThreads())) cut(rows_of_split);
+  }
+
+  void run(AttentionWorkspace& workspace) const {
+    const auto threads = static_cast<Index>(device_.numThreads());
+    const Index tiles = (most_keys() + tile_keys - 1) / tile_keys;
+    const Index parts =
+        blocks_ < threads && tiles > 1 ? (std::min)(tiles, rows_of_parts / rows()) : 0;
+    Carver measure(nullptr);
+    (void)Slot(*this, measure);
+    const std::size_t of_slot = measure.used();
+    (void)parts_of(measure, parts);
+    workspace.reserve(slot_count(device_), of_slot, measure.used());
+    if (parts > 1) {
+      for (Index n = 0; n < blocks_; ++n) run_split(n, parts, workspace);
+      return;
+    }
+    const auto run_blocks = [&](Index first, Index last) {
+      Carver carver(workspace.slot(slot_index(device_)));
+      Slot slot(*this, carver);
+      for (Index n = first; n < last; ++n) run_block(n, slot);
+    };
+    parallel_for(device_, blocks_, 0, static_cast<double>(tiles) * cycles_of_tile(), run_blocks);
+  }
+
+ private:
+  /// What a thread keeps in its slot of the workspace.
+  struct Slot {
+    Slot(const Schedule& schedule, Carver& carver) noexcept
+        : block(schedule.call_.rows, schedule.rows(), carver),
+          sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
+          scores(schedule.call_.scores, schedule.rows(), carver),
+          key_positions(carver.take<double>(tile_keys)),
+          lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
+          of_source(schedule.source_.carve(carver)) {}
+
+    Block block;
+    RowSums<Real> sums;
+    ScoresOfCall scores;
+    double* key_positions;  ///< of the tile at hand
+    Lanes* lanes;           ///< of each strip
+    typename Source::Scratch of_source;
+  };
+
+  /// Rows of a block: as many as make packing a tile, one pass over it, cheap beside 288 products with
+  /// it, and few enough that their queries and outputs, with 128 channels 288 KiB of floats, stay in
+  /// a second-level cache beside the tile. Whole strips of every tier, and of groups up to 9.
+  static constexpr Index rows_of_block = 288;
+  /// Rows of a block whose tiles are shared out: four strips of the widest tier.
+  static constexpr Index rows_of_split = 48;
+  /// Rows of all tiles that are kept at once: with 128 channels, 2 MiB of floats.
+  static constexpr Index rows_of_parts = 4096;
+  /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost: one AVX-512 vector of floats.
+  static constexpr double products_per_cycle = 16;
+
+  static_assert(rows_of_block % kernel_rows<Tier> == 0 && rows_of_split % kernel_rows<Tier> == 0 &&
+                kernel_rows<Tier> <= rows_at_once);
+
+  Index value_dim() const noexcept { return call_.outputs.value_dim; }
+  Index group() const noexcept { return call_.rows.group; }
+  const Places<T>& places() const noexcept { return call_.rows.places; }
+  Index rows() const noexcept { return per_block_ * group(); }
+
+  /// Makes blocks of about `rows`.
+  void cut(Index rows) noexcept {
+    const Index queries = places().most_queries();
+    per_block_ = (std::clamp)(rows / group(), Index{1}, (std::max)(queries, Index{1}));
+    per_sequence_ = (queries + per_block_ - 1) / per_block_;
+    blocks_ = places().sequences() * source_.heads() * per_sequence_;
+  }
+
+  /// Sums of single tiles, rows_at_once rows apart.
+  RowSums<Real> parts_of(Carver& carver, Index parts) const noexcept {
+    return RowSums<Real>::carve(carver, (rows() + rows_at_once) * parts, value_dim());
+  }
+  RowSums<Real> part(const RowSums<Real>& parts, Index n) const noexcept {
+    const Index first = n * (rows() + rows_at_once);
+    return {parts.highest + first, parts.sum + first, parts.out + first * value_dim()};
+  }
+
+  Index most_keys() const noexcept {
+    Index most = 0;
+    const StoredKeys stored = source_.stored();
+    for (Index b = 0; b < call_.rows.q.batch; ++b) most = (std::max)(most, stored.of_row(b).end);
+    return most;
+  }
+
+  /// Whether block n has queries, which are taken then.
+  bool take(Index n, Block& block) const noexcept {
+    const Index of_sequence = n / per_sequence_;
+    const AttentionSequence s = places().sequence(of_sequence / source_.heads());
+    const Index first = n % per_sequence_ * per_block_;
+    if (first >= s.queries) return false;
+    block.take(s, of_sequence % source_.heads(), first, (std::min)(per_block_, s.queries - first));
+    call_.scores.returned.hide(block);
+    return true;
+  }
+
+  /// Adds what a tile gives to the sums of a block.
+  void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums) const {
+    const SeenTile seen = block.look_at(tile, slot.lanes);
+    if (seen.keys.empty()) return;
+    const KeyTile<Stored> keys =
+        source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
+    if (call_.rows.positions) {
+      places().key_positions(block.sequence(), seen.first_key(), seen.keys.end - seen.first_key(),
+                             slot.key_positions);
+    }
+    const auto sees = [&](const Strip& strip) { return !Block::lanes_of(seen, strip).empty(); };
+    if constexpr (ScoresOfCall::has_bias) {
+      block.for_strips([&](const Strip& strip) {
+        if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
+      });
+      slot.scores.add_bias(block, seen, slot.key_positions);
+    }
+    block.for_strips([&](const Strip& strip) {
+      if (!sees(strip)) return;
+      if constexpr (!ScoresOfCall::has_bias) slot.scores.multiply(block, seen, keys, strip);
+      slot.scores.finish(block, seen, strip);
+      add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums);
+    });
+  }
+
+  /// From a strip's scores to its outputs.
+  void add_strip(const Block& block, const Strip& strip, const Lanes& lanes,
+                 const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums) const {
+    Real* const weights = slot.scores.of(strip);
+    StripSums<Real> of_tile;
+    exponentials_of_strip<Tier>(lanes, strip.rows, !keys.finite, weights, of_tile);
+    if (call_.dropout.probability > 0) {
+      drop(call_.dropout, block, strip, lanes, slot.key_positions, weights);
+    }
+    merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
+                     sums.sum + strip.first, of_tile.old_factor, of_tile.new_factor);
+    const auto add_values = [&]<bool Select>(std::bool_constant<Select>) {
+      for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Select>{
+                                        weights, keys.values, keys.value_stride, value_dim(), lanes,
+                                        of_tile.old_factor, of_tile.new_factor,
+                                        sums.out + strip.first * value_dim(), keys.next_keys});
+    };
+    if (keys.finite) {
+      add_values(std::false_type());
+    } else {
+      add_values(std::true_type());
+    }
+  }
+
+  void run_block(Index n, Slot& slot) const {
+    if (!take(n, slot.block)) return;
+    slot.sums.clear(slot.block.rows(), value_dim());
+    const KeyRange keys = slot.block.keys();
+    for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
+      add_tile(slot.block, tile, slot, slot.sums);
+    }
+    call_.outputs.template write<Tier>(slot.block, slot.sums);
+  }
+
+  /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as
+  /// run_block() does it.
+  void run_split(Index n, Index parts, AttentionWorkspace& workspace) const {
+    Carver carver(workspace.slot(0));
+    Slot shared(*this, carver);
+    const RowSums<Real> of_tiles = parts_of(carver, parts);
+    if (!take(n, shared.block)) return;
+    const Index rows = shared.block.rows();
+    shared.sums.clear(rows, value_dim());
+    const KeyRange keys = shared.block.keys();
+    for (Index first = keys.begin / tile_keys; first * tile_keys < keys.end; first += parts) {
+      const Index end = (std::min)(first + parts, (keys.end + tile_keys - 1) / tile_keys);
+      const auto run_tiles = [&](Index from, Index to) {
+        Carver own(workspace.slot(slot_index(device_)));
+        const Slot slot(*this, own);
+        for (Index i = from; i < to; ++i) {
+          const RowSums<Real> sums = part(of_tiles, i);
+          sums.clear(rows, value_dim());
+          add_tile(shared.block, first + i, slot, sums);
+        }
+      };
+      parallel_for(device_, end - first, 0, cycles_of_tile(), run_tiles);
+      for (Index i = 0; i < end - first; ++i) {
+        merge_all<Tier>(shared.sums, part(of_tiles, i), rows, value_dim());
+      }
+    }
+    call_.outputs.template write<Tier>(shared.block, shared.sums);
+  }
+
+  /// Of one tile for one block, about.
+  double cycles_of_tile() const noexcept {
+    return static_cast<double>(rows() * tile_keys * (call_.rows.q.dim + value_dim())) /
+           products_per_cycle;
+  }
+
+  const D& device_;
+  const Call& call_;
+  const Source& source_;
+  Index per_block_ = 0, per_sequence_ = 0, blocks_ = 0;
+};
+
+}  // namespace detail
+POSENC_END

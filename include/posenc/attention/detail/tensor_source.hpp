@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+
+// The stage of sources: who hands out tiles. A source has heads(), the keys that are stored(), Scratch
+// memory per thread, and tile(sequence, head, tile, keys that some row sees, scratch).
+POSENC_BEGIN
+namespace detail {
+
+/// Keys and values that lie in the user's tensors: each tile is packed before it is used.
+template <class Tier, Scalar T>
+class TensorKeys {
+ public:
+  using Stored = PackedRow<Tier, T, T>;
+
+  struct Scratch {
+    Stored* keys;
+    Stored* values;
+  };
+
+  TensorKeys(HeadsView<const T> k, HeadsView<const T> v) : k_(k), v_(v) {}
+
+  Index heads() const noexcept { return k_.heads; }
+  StoredKeys stored() const noexcept { return StoredKeys(k_.seq); }
+
+  Scratch carve(Carver& carver) const noexcept {
+    return {carver.take<Stored>(tile_keys * key_size()),
+            carver.take<Stored>(tile_keys * padded_value_dim(v_.dim))};
+  }
+
+  /// Of keys outside `seen`, which lies within the tile, nothing is read.
+  KeyTile<Stored> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange& seen,
+                       const Scratch& scratch) const noexcept {
+    const Index stride = padded_value_dim(v_.dim);
+    for (Index n = 0; n < tile_panels; ++n) {
+      const Index of_panel = tile * tile_keys + n * panel_lanes;
+      const Index first = (std::max)(seen.begin, of_panel);
+      const Index last = (std::min)(seen.end, of_panel + panel_lanes);
+      if (first >= last) continue;
+      Stored* panel = scratch.keys + n * panel_lanes * key_size();
+      // Lanes without a key are multiplied as well: with zeros, not with what happens to be there.
+      if (last - first < panel_lanes) std::fill_n(panel, panel_lanes * key_size(), Stored(0));
+      pack_panel<Tier>(k_.row(s.batch, s.first_key + first, head), k_.seq_stride, first - of_panel,
+                       last - first, k_.dim, panel);
+    }
+    const bool finite = pack_values<Tier>(
+        v_.row(s.batch, s.first_key + seen.begin, head), v_.seq_stride, seen.end - seen.begin,
+        v_.dim, scratch.values + (seen.begin - tile * tile_keys) * stride, stride);
+    return {scratch.keys, scratch.values, stride, finite, scratch.keys};
+  }
+
+ private:
+  Index key_size() const noexcept { return stored_dim<Stored>(k_.dim); }
+
+  HeadsView<const T> k_, v_;
+};
+
+}  // namespace detail
+POSENC_END

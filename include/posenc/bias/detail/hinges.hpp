@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/bias/detail/distances.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/simd/pack.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The greatest of count values, whole packs of them.
+template <class Tier = tier::Best, class Real>
+Real greatest_of(const Real* values, Index count) noexcept {
+  using P = Pack<Real, Tier>;
+  P most = P::load(values);
+  for (Index u = P::width; u < count; u += P::width) most = larger(P::load(values + u), most);
+  return maximum(most);
+}
+
+/// A network 1 -> width -> 1 with ReLU, for x >= 0, as what it is: a line, and bends where hidden units
+/// begin or end. Bends that the greatest x does not reach cost nothing.
+template <class Real>
+class Hinges {
+ public:
+  Hinges(std::span<const double> hidden_weight, std::span<const double> hidden_bias,
+         std::span<const double> output_weight, double output_bias) {
+    DoubleDouble at_zero = output_bias, slope = 0.0;
+    for (std::size_t k = 0; k < hidden_weight.size(); ++k) {
+      const double w = hidden_weight[k], b = hidden_bias[k], out = output_weight[k];
+      const bool on_at_zero = b > 0 || (b == 0 && w > 0);
+      if (on_at_zero) {
+        at_zero = at_zero + two_product(out, b);
+        slope = slope + two_product(out, w);
+      }
+      // Begins or ends at x = -b / w > 0; either way the slope gains out * |w|.
+      if (w != 0 && b != 0 && (w > 0) == (b < 0)) {
+        const DoubleDouble at = DoubleDouble(std::abs(b)) / std::abs(w);
+        const bool beyond = !(at.hi < static_cast<double>((std::numeric_limits<Real>::max)()));
+        const Real rounded =
+            beyond ? std::numeric_limits<Real>::infinity() : static_cast<Real>(at.hi);
+        bends_.push_back({rounded, beyond ? Real{0} : static_cast<Real>(at.lo),
+                          static_cast<Real>(out * std::abs(w))});
+      }
+    }
+    std::stable_sort(bends_.begin(), bends_.end(),
+                     [](const Bend& a, const Bend& b) { return a.at < b.at; });
+    at_zero_ = static_cast<Real>(at_zero.hi);
+    slope_ = static_cast<Real>(slope.hi);
+  }
+
+  /// scores[u] += f(factor * values[u]), values >= 0 and not above greatest, at most block_distances.
+  /// Reads values in whole packs.
+  template <class Tier = tier::Best>
+  void add(const double* values, DoubleDouble factor, double greatest, Real* scores,
+           Index count) const noexcept {
+    using P = Pack<Real, Tier>;
+    alignas(64) Real x[static_cast<std::size_t>(block_distances)];
+    arguments<Tier>(values, factor, &x[0], (count + P::width - 1) / P::width * P::width);
+    // A little farther: a bend is left out where no rounding could reach it.
+    const auto reach = static_cast<Real>(factor.hi * greatest * (1 + 0x1p-20));
+    std::size_t reached = 0;
+    while (reached < bends_.size() && bends_[reached].at < reach) ++reached;
+    const std::span<const Bend> bends(bends_.data(), reached);
+    Index u = 0;
+    for (; u + 4 * P::width <= count; u += 4 * P::width) add_packs<P, 4>(x + u, bends, scores + u);
+    for (; u + P::width <= count; u += P::width) add_packs<P, 1>(x + u, bends, scores + u);
+    if (u < count) {
+      P last[1];
+      evaluate(x + u, bends, last);
+      (P::load_partial(scores + u, count - u) + last[0]).store_partial(scores + u, count - u);
+    }
+  }
+
+ private:
+  struct Bend {
+    Real at;
+    Real rest;  ///< what rounding took from `at`; in double alone, as x is more exact than a float
+    Real gain;  ///< of the slope
+  };
+
+  /// x[u] = factor * values[u], rounded once.
+  template <class Tier>
+  static void arguments(const double* values, DoubleDouble factor, Real* x, Index count) noexcept {
+    using P = Pack<double, Tier>;
+    const P high = P::broadcast(factor.hi), low = P::broadcast(factor.lo);
+    for (Index u = 0; u < count; u += P::width) {
+      const P value = P::load(values + u);
+      const P product = mul_add(value, high, P::zero());
+      if constexpr (std::same_as<Real, double>) {
+        const P error = error_of_product(value, high, product);
+        (product + mul_add(value, low, error)).store(x + u);
+      } else {
+        product.store_rounded(x + u);
+      }
+    }
+  }
+
+  template <class P>
+  POSENC_ALWAYS_INLINE static P error_of_product(P a, P b, P product) noexcept {
+#if POSENC_HAS_FMA
+    return mul_add(a, b, P::zero() - product);
+#else
+    // Halves of 26 and 27 bits, by a mask; what the product of the lower ones loses is of no account.
+    const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
+    const P a_high = a & upper, b_high = b & upper, a_low = a - a_high, b_low = b - b_high;
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+  }
+
+  /// Several packs side by side, since each is a chain of dependent operations.
+  template <class P, std::size_t N>
+  POSENC_ALWAYS_INLINE void evaluate(const Real* values, std::span<const Bend> bends,
+                                     P (&y)[N]) const noexcept {
+    P x[N];
+    for (std::size_t n = 0; n < N; ++n) {
+      x[n] = P::load(values + static_cast<Index>(n) * P::width);
+      y[n] = P::zero();
+    }
+    for (const Bend& bend : bends) {
+      const P at = P::broadcast(bend.at), gain = P::broadcast(bend.gain);
+      for (std::size_t n = 0; n < N; ++n) {
+        P above = x[n] - at;
+        if constexpr (std::same_as<Real, double>) above = above - P::broadcast(bend.rest);
+        y[n] = mul_add(larger(above, P::zero()), gain, y[n]);
+      }
+    }
+    for (std::size_t n = 0; n < N; ++n) {
+      y[n] = mul_add(x[n], P::broadcast(slope_), y[n]) + P::broadcast(at_zero_);
+    }
+  }
+
+  template <class P, std::size_t N>
+  POSENC_ALWAYS_INLINE void add_packs(const Real* values, std::span<const Bend> bends,
+                                      Real* scores) const noexcept {
+    P y[N];
+    evaluate(values, bends, y);
+    for (std::size_t n = 0; n < N; ++n) {
+      Real* to = scores + static_cast<Index>(n) * P::width;
+      (P::load(to) + y[n]).store(to);
+    }
+  }
+
+  std::vector<Bend> bends_;  ///< by rising x
+  Real at_zero_ = 0, slope_ = 0;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/gguf_rules.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+inline Index gguf_layer_count(const GgufKeys& keys) {
+  const Index layers = keys.integer("block_count").value_or(0);
+  if (layers < 1 || layers > 65536) {
+    keys.refuse("block_count", "must be given, and from 1 to 65536");
+  }
+  return layers;
+}
+
+/// The list of a key with one entry a layer; empty where the key is missing or one number for all.
+inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view name) {
+  if (!keys.has(name) || keys.file().is_number(keys.full(name))) return {};
+  auto list = keys.integers(name).value_or(std::vector<Index>{});
+  if (static_cast<Index>(list.size()) != gguf_layer_count(keys)) {
+    keys.refuse(name, "must have one entry a layer");
+  }
+  return list;
+}
+
+/// Which layers see a window alone: by the list, or all but every period-th.
+inline std::vector<bool> gguf_local_layers(const GgufKeys& keys, Index usual_period) {
+  constexpr auto name = "attention.sliding_window_pattern";
+  const Index layers = gguf_layer_count(keys);
+  std::vector<bool> local;
+  for (const Index entry : gguf_layer_list(keys, name)) local.push_back(entry != 0);
+  if (!local.empty()) return local;
+  const Index period = keys.integer(name).value_or(usual_period);
+  if (period < 1) keys.refuse(name, "must be given, and be positive");
+  for (Index i = 0; i < layers; ++i) local.push_back(i % period != period - 1);
+  return local;
+}
+
+/// Which layers are linear attention: by the list, or all but every interval-th; the last ones, which
+/// predict further tokens, are not.
+inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
+  constexpr auto name = "attention.recurrent_layers";
+  const Index layers = gguf_layer_count(keys);
+  std::vector<bool> linear;
+  if (keys.has(name)) {
+    for (const Index entry : gguf_layer_list(keys, name)) linear.push_back(entry != 0);
+    if (linear.empty()) keys.refuse(name, "must have one entry a layer");
+    return linear;
+  }
+  const Index interval = keys.integer("full_attention_interval").value_or(4);
+  if (interval < 1) keys.refuse("full_attention_interval", "must be positive");
+  const Index further = keys.integer("nextn_predict_layers").value_or(0);
+  if (further < 0 || further > layers) {
+    keys.refuse("nextn_predict_layers", "must lie between 0 and block_count");
+  }
+  for (Index i = 0; i < layers; ++i) {
+    linear.push_back(i < layers - further && i % interval != interval - 1);
+  }
+  return linear;
+}
+
+/// The layers that turn nothing: by the architecture, and those that have no heads, which are no
+/// attention at all.
+inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
+                                                     const GgufArchitecture& architecture) {
+  std::vector<bool> without;
+  const auto add = [&without](const auto& layers, const auto& is_without) {
+    without.resize((std::max)(without.size(), layers.size()), false);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (is_without(layers[i])) without[i] = true;
+    }
+  };
+  switch (architecture.without) {
+    case GgufWithout::EveryFourth:
+      for (Index i = 0; i < gguf_layer_count(keys); ++i) without.push_back(i % 4 == 3);
+      break;
+    case GgufWithout::GlobalLayers:
+      add(gguf_local_layers(keys, architecture.local_period), [](bool local) { return !local; });
+      break;
+    case GgufWithout::LinearLayers:
+      add(gguf_linear_layers(keys), [](bool linear) { return linear; });
+      break;
+    case GgufWithout::None:
+      if (keys.has("attention.recurrent_layers")) {
+        keys.refuse("attention.recurrent_layers", "is not known for this architecture");
+      }
+      break;
+  }
+  for (const auto* name : {"attention.head_count", "attention.head_count_kv"}) {
+    add(gguf_layer_list(keys, name), [](Index heads) { return heads == 0; });
+  }
+  std::vector<Index> layers;
+  for (std::size_t i = 0; i < without.size(); ++i) {
+    if (without[i]) layers.push_back(static_cast<Index>(i));
+  }
+  if (!layers.empty() && layers.size() == without.size()) {
+    keys.refuse("block_count", "counts no layer with rotary encoding");
+  }
+  return layers;
+}
+
+}  // namespace detail
+POSENC_END

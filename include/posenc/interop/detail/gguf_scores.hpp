@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/gguf_rules.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+// What a file and its architecture say of scores beside the rotation: llama.cpp has most of it in
+// the code of each architecture, and only some of it in keys.
+
+POSENC_BEGIN
+namespace detail {
+
+/// Gemma 2 and 3 scale by the model's width over its heads, in the largest model alone, which
+/// llama.cpp tells by the number of its layers.
+inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers_of_largest) {
+  if (keys.integer("block_count").value_or(0) != layers_of_largest) return std::nullopt;
+  const auto width = keys.integer("embedding_length");
+  const auto heads = keys.integers("attention.head_count");
+  if (!width || !heads || heads->empty() || heads->front() < 1 || *width < heads->front()) {
+    keys.refuse("embedding_length",
+                "and attention.head_count must be given, since scores are "
+                "scaled by their ratio");
+  }
+  return 1 / std::sqrt(static_cast<double>(*width / heads->front()));
+}
+
+/// What the architecture multiplies scores with, where no key tells it.
+inline std::optional<double> gguf_usual_scale(const GgufKeys& keys,
+                                              const GgufArchitecture& architecture) {
+  switch (architecture.scores) {
+    case GgufScores::One:
+      return 1;
+    case GgufScores::Gemma2:
+      return gguf_gemma_scale(keys, 46);
+    case GgufScores::Gemma3:
+      return gguf_gemma_scale(keys, 62);
+    case GgufScores::Grok:
+      return keys.real("attention.output_scale").value_or(0.08838834764831845);  // 128^-1/2
+    default:
+      return std::nullopt;
+  }
+}
+
+/// attention.scale; 0 and nothing leave it to the architecture.
+inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
+                                                const GgufArchitecture& architecture) {
+  if (architecture.scores != GgufScores::Grok && keys.has("attention.output_scale")) {
+    keys.refuse("attention.output_scale", "has no meaning that is known for this architecture");
+  }
+  const double given = keys.real("attention.scale").value_or(0);
+  if (given < 0) keys.refuse("attention.scale", "must not be negative");
+  const auto usual = gguf_usual_scale(keys, architecture);
+  if (given == 0) return usual;
+  if (usual && std::abs(given / *usual - 1) > 1e-5) {
+    keys.refuse("attention.scale",
+                "contradicts the scale of this architecture, " + to_text(*usual));
+  }
+  return given;
+}
+
+inline std::optional<double> gguf_softcap(const GgufKeys& keys,
+                                          const GgufArchitecture& architecture) {
+  constexpr auto key = "attn_logit_softcapping";
+  const auto given = keys.real(key);
+  if (given && *given < 0) keys.refuse(key, "must not be negative");
+  const bool is_gemma = architecture.scores == GgufScores::Gemma2;
+  const bool is_grok = architecture.scores == GgufScores::Grok;
+  if (is_gemma || is_grok) {
+    const double cap = given.value_or(is_gemma ? 50 : 30);
+    if (cap == 0) keys.refuse(key, "is 0, which llama.cpp would divide by");
+    return cap;
+  }
+  if (given.value_or(0) != 0) keys.refuse(key, "is not known to be used by this architecture");
+  return std::nullopt;
+}
+
+/// attention.temperature_scale and _length mean something else in each architecture that has them.
+inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
+                                                        const GgufArchitecture& architecture) {
+  constexpr auto scale_key = "attention.temperature_scale";
+  constexpr auto length_key = "attention.temperature_length";
+  const auto scale = keys.real(scale_key);
+  const auto length = keys.integer(length_key);
+  const auto log_floor = [](double a, Index period) {
+    return QueryTemperature{.scale = a, .length = static_cast<double>(period)};
+  };
+  switch (architecture.scores) {
+    case GgufScores::Llama4: {  // in its code, not in the file
+      if (scale && std::abs(*scale - 0.1) > 1e-6) keys.refuse(scale_key, "is not Llama 4's 0.1");
+      if (length && *length != 8192) keys.refuse(length_key, "is not Llama 4's 8192");
+      QueryTemperature temperature = log_floor(0.1, 8192);
+      temperature.offset = 1;
+      temperature.only_without_rotary = true;
+      return temperature;
+    }
+    case GgufScores::Mistral3: {
+      if (scale.value_or(0) == 0) return std::nullopt;
+      const Index original = gguf_original_length(keys);
+      if (length && *length != original) {
+        keys.refuse(length_key, "contradicts the trained length " + std::to_string(original) +
+                                    ", which llama.cpp takes");
+      }
+      return log_floor(*scale, original);
+    }
+    case GgufScores::MistralLarge3:
+      if (scale.value_or(0) == 0) return std::nullopt;
+      if (!length || *length < 1) {
+        keys.refuse(length_key,
+                    "must be given and positive, since " + keys.full(scale_key) + " is not 0");
+      }
+      return log_floor(*scale, *length);
+    default:
+      if (scale.value_or(0) != 0) {
+        keys.refuse(scale_key, "is not 0, and is not known to be used by this architecture");
+      }
+      // Grok's own code lets scores grow from this length on; llama.cpp reads it and does not.
+      if (length.value_or(0) != 0) {
+        keys.refuse(length_key, "is given, and what it does in this architecture is not supported");
+      }
+      return std::nullopt;
+  }
+}
+
+inline void gguf_read_scores(const GgufKeys& keys, const GgufArchitecture& architecture,
+                             ModelSettings& model) {
+  model.softmax_scale = gguf_softmax_scale(keys, architecture);
+  model.softcap = gguf_softcap(keys, architecture);
+  model.query_temperature = gguf_temperature(keys, architecture);
+}
+
+}  // namespace detail
+POSENC_END

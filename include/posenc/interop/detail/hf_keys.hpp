@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+// Which keys of a config.json may go unread. A key that nobody read and that may say something of
+// positions or scores is refused: the lists below tell those apart that only sound like it.
+POSENC_BEGIN
+namespace detail {
+
+template <std::size_t n>
+bool is_one_of(const std::array<std::string_view, n>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+template <std::size_t n>
+bool contains_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
+  return std::any_of(words.begin(), words.end(), [key](std::string_view word) {
+    return key.find(word) != std::string_view::npos;
+  });
+}
+
+template <std::size_t n>
+bool starts_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
+  return std::any_of(words.begin(), words.end(),
+                     [key](std::string_view word) { return key.substr(0, word.size()) == word; });
+}
+
+/// Parts of the names of keys that turn queries and keys, choose the layers that do, or change scores.
+inline constexpr auto hf_words_of_positions_and_scores = std::to_array<std::string_view>(
+    {"_rope",   "mrope",          "drope",       "rotary",      "ntk",        "yarn",
+     "alibi",   "xpos",           "attn",        "attention",   "softmax",    "scale",
+     "scaling", "scalar",         "multiplier",  "temperature", "softcap",    "soft_cap",
+     "capping", "logit_cap",      "logn",        "nope",        "position",   "pos_enc",
+     "pos_emb", "theta",          "freq_base",   "base_freq",   "window",     "sink",
+     "swa_",    "relative",       "layer_types", "layer_type",  "block_type", "layer_config",
+     "pattern", "layer_interval", "head_dim",    "kv_channels", "qk_nope",    "compress_r",
+     "use_mla", "recurrent"});
+
+/// Parts of the names of keys that tell of several axes of positions.
+inline constexpr auto hf_words_of_several_axes = std::to_array<std::string_view>(
+    {"patch", "image_size", "num_channels", "in_channels", "in_chans", "num_frames", "tubelet",
+     "img_size", "sample_size", "num_mel", "axes", "axial"});
+
+/// Keys that contain such a word and change neither positions nor scores: biases, norms and widths of
+/// other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits. Windows are
+/// among them: they hide keys, which is the caller's mask.
+inline constexpr auto hf_harmless_keys =
+    std::to_array<std::string_view>({"_attn_implementation",
+                                     "_attn_implementation_autoset",
+                                     "_attn_implementation_internal",
+                                     "activation_sparsity_pattern",
+                                     "altup_lr_multiplier",
+                                     "attention_bias",
+                                     "attention_chunk_size",
+                                     "attention_k_eq_v",
+                                     "attention_norm_eps",
+                                     "attention_out_bias",
+                                     "attention_output_bias",
+                                     "attention_qkv_bias",
+                                     "attention_softmax_in_fp32",
+                                     "attn_implementation",
+                                     "attn_output_gate",
+                                     "cross_attention_hidden_size",
+                                     "embedding_multiplier",
+                                     "emb_scale",
+                                     "ffn_dim_multiplier",
+                                     "ffn_multiplier",
+                                     "block_ffn_dim_multiplier",
+                                     "final_logit_softcapping",
+                                     "index_head_dim",
+                                     "initializer_scale",
+                                     "layer_scale_init_value",
+                                     "layerscale_value",
+                                     "local_attention",
+                                     "logit_scale",
+                                     "logits_scaling",
+                                     "max_window_layers",
+                                     "mlp_multiplier",
+                                     "moe_layer_freq",
+                                     "moe_layer_interval",
+                                     "fuse_rope",
+                                     "fuse_attention_qkv",
+                                     "fuse_attention_ffn",
+                                     "multi_query_attention",
+                                     "num_attention_heads",
+                                     "original_rope",
+                                     "output_attentions",
+                                     "parallel_attn",
+                                     "num_ln_in_parallel_attn",
+                                     "reorder_and_upcast_attn",
+                                     "rescale_every",
+                                     "rescale_prenorm_residual",
+                                     "residual_multiplier",
+                                     "routed_scaling_factor",
+                                     "moe_routed_scaling_factor",
+                                     "router_scaling_factor",
+                                     "scale_depth",
+                                     "scale_emb",
+                                     "scale_embedding",
+                                     "scale_mask_softmax_fusion",
+                                     "scale_shared_experts",
+                                     "sliding_window",
+                                     "sliding_window_size",
+                                     "temperature",
+                                     "use_bidirectional_attention",
+                                     "use_sliding_window",
+                                     "v_head_dim",
+                                     "max_position_embeddings",
+                                     "original_max_position_embeddings"});
+
+/// Flags and numbers that change nothing while they have this value.
+struct HfNeutral {
+  std::string_view key;
+  double value;  ///< 0 and 1 are false and true, too
+};
+
+inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
+    {"add_cross_attention", 0},
+    {"alibi", 0},
+    {"apply_query_key_layer_scaling", 0},
+    {"compression_ratio", 1},
+    {"is_cross_attention", 0},
+    {"mla_use_nope", 0},
+    {"position_encoding_2d", 0},
+    {"rotary_scaling_factor", 1},
+    {"scale_attn_by_inverse_layer_idx", 0},
+    {"scale_attn_weights", 1},
+    {"use_alibi", 0},
+    {"use_dynamic_ntk", 0},
+    {"use_logn_attn", 0},
+    {"use_mla", 0},
+    {"use_mrope", 0},
+    {"use_pos_enc", 1},
+    {"use_rotary_pos_emb", 1},
+});
+
+/// Whether a key may go unread: it sounds like nothing of ours, is known to be harmless, or has the
+/// value that changes nothing.
+inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
+  const auto neutral = std::find_if(hf_neutral_keys.begin(), hf_neutral_keys.end(),
+                                    [key](const HfNeutral& one) { return one.key == key; });
+  if (neutral != hf_neutral_keys.end()) {
+    if (value.is_boolean()) return value.get<bool>() == (neutral->value != 0);
+    return value.is_number() && value.get<double>() == neutral->value;
+  }
+  if (is_one_of(hf_harmless_keys, key)) return true;
+  const bool sounds_like_ours =
+      key.substr(0, 4) == "rope" || contains_one_of(hf_words_of_positions_and_scores, key);
+  if (!sounds_like_ours) return true;
+  constexpr auto other = std::to_array<std::string_view>({"drop", "flash", "initializer"});
+  constexpr auto parts =
+      std::to_array<std::string_view>({"mlp_", "moe_", "router_", "vision_", "video_", "audio_"});
+  return contains_one_of(other, key) || starts_with_one_of(parts, key);
+}
+
+/// The same for a type of model that nobody knows: keys of images and the like tell that positions
+/// have several axes, and no pairing that the caller names makes a plain rotary model of it.
+inline bool hf_may_ignore_in_unknown(std::string_view key, const nlohmann::json& value) {
+  constexpr auto parts = std::to_array<std::string_view>({"mm_", "vision_", "video_", "audio_"});
+  return hf_may_ignore(key, value) &&
+         (starts_with_one_of(parts, key) || !contains_one_of(hf_words_of_several_axes, key));
+}
+
+/// Keys that the reader of a plain rotary model understands.
+inline constexpr auto hf_plain_keys = std::to_array<std::string_view>(
+    {"attention_head_dim", "head_dim", "kv_channels", "layer_types", "partial_rotary_factor",
+     "position_embedding_type", "rope_parameters", "rope_percent", "rope_pct", "rope_scaling",
+     "rope_theta", "rotary", "rotary_dim", "rotary_emb_base", "rotary_emb_fraction", "rotary_pct"});
+
+/// The first key of an unknown type of model that tells that it is no plain rotary one; empty if there
+/// is none.
+inline std::string_view hf_key_of_no_plain_model(const nlohmann::json& config) {
+  for (auto at = config.begin(); at != config.end(); ++at) {
+    if (at->is_null() || is_one_of(hf_plain_keys, at.key())) continue;
+    if (!hf_may_ignore_in_unknown(at.key(), *at)) return at.key();
+  }
+  return {};
+}
+
+}  // namespace detail
+POSENC_END

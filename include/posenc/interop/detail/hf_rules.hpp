@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/frequency/rotary_rule.hpp>
+#include <posenc/frequency/rule_description.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What a rule needs beside the keys of its own dict.
+struct HfRuleContext {
+  Index head_dim = 0;    ///< channels that partial_rotary_factor is a share of
+  Index rotary_dim = 0;  ///< partial_rotary_factor taken into account
+  double base = 0;
+  std::optional<double> partial_rotary_factor = std::nullopt;
+  Index max_position = 0;                                     ///< 0 if the file does not tell
+  std::optional<Index> original_max_position = std::nullopt;  ///< from outside of the dict
+  bool softmax_mscale = false;  ///< attention multiplies its scale with mscale_all_dim's magnitude
+  bool yarn_is_longrope = false;  ///< old files of Phi-3
+};
+
+/// The name of a type of scaling that all of its aliases share.
+inline std::string hf_canonical_type(const std::string& type, const HfRuleContext& context) {
+  if (type == "su" || (type == "yarn" && context.yarn_is_longrope)) return "longrope";
+  if (type == "mrope") return "default";
+  if (type == "xdrope") return "dynamic";
+  if (type == "deepseek_yarn") return "yarn";
+  if (type == "dynamic_yarn") return "dynamic-yarn";
+  return type;
+}
+
+inline std::string hf_rope_type(const JsonKeys& keys, const HfRuleContext& context) {
+  const auto current = keys.text("rope_type"), legacy = keys.text("type");
+  if (!current && !legacy) return "default";
+  const std::string type = hf_canonical_type(current ? *current : *legacy, context);
+  if (legacy && hf_canonical_type(*legacy, context) != type) {
+    fail<ConfigError>(JsonKeys::function, keys.name(), " contradicts itself: rope_type is '",
+                      *current, "' but type is '", *legacy, "'");
+  }
+  return type;
+}
+
+/// Refuses a setting of other programs that has another value than the one that changes nothing.
+template <class T>
+void hf_only_neutral(const JsonKeys& keys, const char* key, const std::optional<T>& value,
+                     T neutral) {
+  if (value && *value != neutral) keys.refuse(key, "has a value that is not supported");
+}
+
+/// The trained length: beside the dict, in it, or else (in HF, for some types) the length that the
+/// model is made for.
+inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& context,
+                                bool may_be_max_position) {
+  constexpr auto key = "original_max_position_embeddings";
+  const auto nested = keys.integer(key);
+  if (context.original_max_position) return *context.original_max_position;
+  if (nested) return *nested;
+  if (!may_be_max_position || context.max_position == 0) return keys.required<Index>(key, nested);
+  return context.max_position;
+}
+
+/// The factor; where it is null, how much longer the model is made for than it was trained for.
+inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& context, Index original) {
+  const auto factor = keys.real("factor");
+  if (factor) return *factor;
+  if (context.max_position == 0 || original <= 0) return keys.required<double>("factor", factor);
+  return static_cast<double>(context.max_position) / static_cast<double>(original);
+}
+
+/// What is known of a field from outside of the dict.
+inline std::optional<double> hf_context_value(const HfRuleContext& context,
+                                              const std::string& name) {
+  if (name == "base") return context.base;
+  if (name == "partial_rotary_factor") return context.partial_rotary_factor.value_or(1);
+  return std::nullopt;
+}
+
+// What the file says of one field of a rule, by the field's type. Widths, the base and the share of a
+// head are the context's; other fields have the key of their name, and keep their default without it.
+
+inline void hf_read_field(const JsonKeys&, const HfRuleContext& context, const std::string& name,
+                          Index& field) {
+  if (name == "rotary_dim") field = context.rotary_dim;
+  if (name == "head_dim") field = context.head_dim;
+}
+inline void hf_read_field(const JsonKeys& keys, const HfRuleContext& context,
+                          const std::string& name, double& field) {
+  const auto told = hf_context_value(context, name);
+  field = told ? *told : keys.real(name).value_or(field);
+}
+inline void hf_read_field(const JsonKeys& keys, const HfRuleContext&, const std::string& name,
+                          std::optional<double>& field) {
+  field = keys.real(name);
+}
+inline void hf_read_field(const JsonKeys& keys, const HfRuleContext&, const std::string& name,
+                          bool& field) {
+  field = keys.flag(name).value_or(field);
+}
+inline void hf_read_field(const JsonKeys& keys, const HfRuleContext&, const std::string& name,
+                          std::vector<double>& field) {
+  if (auto values = keys.reals(name)) field = *std::move(values);
+}
+inline void hf_read_field(const JsonKeys&, const HfRuleContext&, const std::string&,
+                          YarnCrossing& field) {
+  field = YarnCrossing::Backwards;
+}
+
+/// A rule with all that the file says of its fields but for the trained length, for which types differ
+/// in where it may stand.
+template <class Rule>
+Rule hf_given(const JsonKeys& keys, const HfRuleContext& context) {
+  Rule rule;
+  for_each_field(rule,
+                 [&](const char* name, auto& field) { hf_read_field(keys, context, name, field); });
+  return rule;
+}
+
+/// Refuses a dict that lacks the key of a field without a default.
+template <class Rule>
+void hf_require_fields(const JsonKeys& keys, const HfRuleContext& context, const Rule& rule) {
+  for_each_field(rule, [&]<class T>(const char* name, const T& field) {
+    if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::vector<double>>) {
+      const bool is_key = !hf_context_value(context, name);
+      if (is_key && field == T{} && keys.find(name) == nullptr) {
+        keys.required<T>(name, std::nullopt);
+      }
+    }
+  });
+}
+
+/// A rule whose fields mean in the file what they mean here.
+template <class Rule>
+Rule hf_read(const JsonKeys& keys, const HfRuleContext& context, bool may_be_max_position = false) {
+  auto rule = hf_given<Rule>(keys, context);
+  hf_require_fields(keys, context, rule);
+  if constexpr (requires { rule.original_max_position; }) {
+    rule.original_max_position = hf_original_length(keys, context, may_be_max_position);
+  }
+  return rule;
+}
+
+/// What cos, sin and the softmax scale are multiplied with, of a rule that has the keys' values.
+inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context,
+                              YarnScaling& rule) {
+  // In HF's code 0 is as good as nothing.
+  if (rule.mscale == 0.0) rule.mscale.reset();
+  if (rule.mscale_all_dim == 0.0) rule.mscale_all_dim.reset();
+  const auto relative = keys.real("attn_factor");
+  if (rule.attention_factor && relative) {
+    keys.refuse("attn_factor", "contradicts attention_factor");
+  }
+  if (relative) rule.attention_factor = yarn_mscale(rule.factor) * *relative;
+  if (rule.attention_factor || !rule.mscale_all_dim) rule.mscale.reset();
+  if (!rule.mscale_all_dim) return;
+  if (context.softmax_mscale) {
+    // HF takes the usual magnitude where mscale is missing.
+    if (!rule.mscale && !rule.attention_factor) rule.attention_factor = yarn_mscale(rule.factor);
+    return;
+  }
+  if (rule.mscale) {
+    // Only the ratio of both, and a softmax scale that knows nothing of them.
+    rule.attention_factor =
+        yarn_mscale(rule.factor, *rule.mscale) / yarn_mscale(rule.factor, *rule.mscale_all_dim);
+    rule.mscale.reset();
+  }
+  rule.mscale_all_dim.reset();
+}
+
+inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+  auto rule = hf_given<YarnScaling>(keys, context);
+  rule.original_max_position = hf_original_length(keys, context, true);
+  rule.factor = hf_length_factor(keys, context, rule.original_max_position);
+  // In HF's code 0 is as good as nothing.
+  if (rule.beta_fast == 0) rule.beta_fast = YarnScaling{}.beta_fast;
+  if (rule.beta_slow == 0) rule.beta_slow = YarnScaling{}.beta_slow;
+
+  hf_only_neutral(keys, "extrapolation_factor", keys.real("extrapolation_factor"), 1.0);
+  hf_only_neutral(keys, "apply_yarn_scaling", keys.flag("apply_yarn_scaling"), true);
+  keys.flag("finetuned");  // tells how the model came about, not how it rotates
+  hf_yarn_magnitude(keys, context, rule);
+  return rule;
+}
+
+inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context) {
+  auto rule = hf_read<LongRopeScaling>(keys, context, true);
+  const bool has_mscale = rule.short_mscale || rule.long_mscale;
+  if (has_mscale && rule.attention_factor) {
+    keys.refuse("attention_factor", "contradicts short_mscale or long_mscale");
+  }
+  if (has_mscale || rule.attention_factor) {
+    rule.factor.reset();
+  } else {
+    rule.factor = hf_length_factor(keys, context, rule.original_max_position);
+  }
+  return rule;
+}
+
+inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context) {
+  if (keys.real("alpha")) {
+    // Hunyuan's files carry settings of YaRN that its code does not read.
+    hf_only_neutral(keys, "factor", keys.real("factor"), 1.0);
+    for (const char* unused : {"beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) {
+      keys.real(unused);
+    }
+    return hf_read<AlphaNtkScaling>(keys, context);
+  }
+  const auto original = keys.integer("original_max_position_embeddings");
+  if (original && *original != context.max_position) {
+    keys.refuse("original_max_position_embeddings",
+                "has no effect: the dynamic type begins to scale at max_position_embeddings");
+  }
+  if (context.max_position == 0) {
+    fail<ConfigError>(JsonKeys::function,
+                      "the dynamic type needs max_position_embeddings, which is missing");
+  }
+  auto rule = hf_given<DynamicNtkScaling>(keys, context);
+  hf_require_fields(keys, context, rule);
+  rule.original_max_position = context.max_position;
+  return rule;
+}
+
+/// Other keys of YaRN have no effect in the code that this type is of.
+inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+  DynamicYarnScaling rule{.rotary_dim = context.rotary_dim, .base = context.base};
+  rule.original_max_position = hf_original_length(keys, context, false);
+  if (keys.flag("finetuned").value_or(false)) rule.finetuned_max_position = context.max_position;
+  rule.crossing = YarnCrossing::Backwards;
+  keys.real("factor");  // how far the model was tuned to; the length takes its place
+  return rule;
+}
+
+/// vLLM's.
+inline RotaryRule hf_ntk(const JsonKeys& keys, const HfRuleContext& context) {
+  if (keys.real("mixed_b")) return hf_read<VllmMixedNtkScaling>(keys, context);
+  return hf_read<VllmNtkScaling>(keys, context);
+}
+
+template <class Rule>
+RotaryRule hf_plain(const JsonKeys& keys, const HfRuleContext& context) {
+  return hf_read<Rule>(keys, context);
+}
+
+/// A type of scaling, and what makes its rule of the dict.
+struct HfRuleType {
+  std::string_view name;
+  RotaryRule (*read)(const JsonKeys&, const HfRuleContext&);
+};
+
+inline constexpr auto hf_rule_types =
+    std::to_array<HfRuleType>({{"default", hf_plain<Unscaled>},
+                               {"linear", hf_plain<LinearScaling>},
+                               {"llama3", hf_plain<Llama3Scaling>},
+                               {"proportional", hf_plain<ProportionalScaling>},
+                               {"yarn", hf_yarn},
+                               {"longrope", hf_longrope},
+                               {"dynamic", hf_dynamic},
+                               {"dynamic-yarn", hf_dynamic_yarn},
+                               {"ntk", hf_ntk}});
+
+/// The rule that the dict names. Whoever calls this has read the keys that are not the rule's own.
+///   Throws: ConfigError for an unknown type, and for every key that the type does not have.
+inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
+  const std::string name = hf_rope_type(keys, context);
+  const auto type = std::find_if(hf_rule_types.begin(), hf_rule_types.end(),
+                                 [&name](const HfRuleType& known) { return known.name == name; });
+  if (type == hf_rule_types.end()) {
+    fail<ConfigError>(JsonKeys::function, "the rope type '", name, "' in ", keys.name(),
+                      " is unknown");
+  }
+  RotaryRule rule = type->read(keys, context);
+  keys.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
+  return rule;
+}
+
+}  // namespace detail
+POSENC_END

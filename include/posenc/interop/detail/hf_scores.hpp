@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+// What a configuration says of scores: their scale, their cap, and the temperature of queries.
+POSENC_BEGIN
+namespace detail {
+
+inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
+  if (!(value > 0)) keys.refuse(key, "must be positive");
+  return value;
+}
+
+/// The model's own scale, with the default of its class; nullopt for head_dim^-1/2.
+inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores scores) {
+  switch (scores) {
+    case HfScores::QueryScalar: {
+      constexpr auto key = "query_pre_attn_scalar";
+      return 1 / std::sqrt(hf_positive(config, key, config.real(key).value_or(256)));
+    }
+    case HfScores::One:
+      config.find("query_pre_attn_scalar");  // Gemma 3n's files have it, its class does not read it
+      return 1.0;
+    case HfScores::Multiplier: {
+      constexpr auto key = "attention_multiplier";
+      return hf_positive(config, key, config.real(key).value_or(1));
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Gemma's cap of scores. In a file, null takes the place of the class's default.
+inline std::optional<double> hf_softcap(const JsonKeys& config, std::string_view model_type) {
+  constexpr auto key = "attn_logit_softcapping";
+  const bool is_gemma3 = model_type == "gemma3" || model_type == "gemma3_text";
+  if (model_type != "gemma2" && !is_gemma3) return std::nullopt;
+  const auto given = config.real(key);
+  if (given) return hf_positive(config, key, *given);
+  if (is_gemma3 || config.has(key)) return std::nullopt;
+  return 50.0;
+}
+
+/// Llama 4: layers without rotary encoding multiply their queries with a factor of the position.
+inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& config) {
+  constexpr auto switch_key = "attn_temperature_tuning";
+  const auto floor_scale = config.real("floor_scale");
+  const auto attn_scale = config.real("attn_scale");
+  bool is_on = true;
+  if (const auto* given = config.find(switch_key)) {
+    // Early files have the number 4 for true.
+    is_on = given->is_number_integer() ? given->get<std::int64_t>() != 0
+                                       : config.flag(switch_key).value_or(true);
+  }
+  if (!is_on) return std::nullopt;
+  return QueryTemperature{.formula = QueryTemperatureFormula::LogFloor,
+                          .scale = attn_scale.value_or(0.1),
+                          .length = hf_positive(config, "floor_scale", floor_scale.value_or(8192)),
+                          .offset = 1,
+                          .only_without_rotary = true};
+}
+
+/// Ministral 3: all layers do, from the trained length on. 0 is as good as nothing.
+inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& rope) {
+  constexpr auto length_key = "original_max_position_embeddings";
+  const auto beta = rope.real("llama_4_scaling_beta");
+  if (!beta || *beta == 0) return std::nullopt;
+  const double length = rope.required(length_key, rope.real(length_key));
+  return QueryTemperature{.formula = QueryTemperatureFormula::LogFloor,
+                          .scale = *beta,
+                          .length = hf_positive(rope, length_key, length)};
+}
+
+}  // namespace detail
+POSENC_END

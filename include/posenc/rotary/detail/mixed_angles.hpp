@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/frequency/oscillator.hpp>
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/tensor/positions.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+POSENC_BEGIN
+namespace detail {
+
+/// cos and sin of a sum of two angles, from those of either.
+template <class Tier = tier::Best, std::floating_point Real>
+void add_angles(const double* cos_a, const double* sin_a, const double* cos_b, const double* sin_b,
+                Real* cos, Real* sin, Index count) noexcept {
+  using P = Pack<double, Tier>;
+  const auto cos_of = [](P ca, P sa, P cb, P sb) { return mul_sub(ca, cb, sa * sb); };
+  const auto sin_of = [](P ca, P sa, P cb, P sb) { return mul_add(sa, cb, ca * sb); };
+  Index i = 0;
+  for (; i + P::width <= count; i += P::width) {
+    const P ca = P::load(cos_a + i), sa = P::load(sin_a + i);
+    const P cb = P::load(cos_b + i), sb = P::load(sin_b + i);
+    store_as(cos_of(ca, sa, cb, sb), cos + i);
+    store_as(sin_of(ca, sa, cb, sb), sin + i);
+  }
+  if (const Index rest = count - i; rest > 0) {
+    const P ca = P::load_partial(cos_a + i, rest), sa = P::load_partial(sin_a + i, rest);
+    const P cb = P::load_partial(cos_b + i, rest), sb = P::load_partial(sin_b + i, rest);
+    store_partial_as(cos_of(ca, sa, cb, sb), cos + i, rest);
+    store_partial_as(sin_of(ca, sa, cb, sb), sin + i, rest);
+  }
+}
+
+/// cos and sin of angles that add up over axes, for a run of tokens. Tokens often share a coordinate, as
+/// the cells of a grid do, so those of each coordinate are made once and kept for all tokens that have
+/// it. All memory is in the object.
+class MixedAngles {
+ public:
+  static constexpr Index most_axes = 64, most_pairs = 64;
+
+  MixedAngles(Index axes, Index pairs) noexcept
+      : axes_(axes),
+        pairs_((std::min)(pairs, most_pairs)),
+        slots_((std::min)(room / (std::max)(pairs_, Index{1}), most_slots) / axes),
+        tokens_((std::min)(most_tokens, places / axes)) {}
+
+  /// How many pairs fill() makes at most.
+  Index pairs() const noexcept { return pairs_; }
+
+  /// Takes tokens from s on, to `end` at most, and returns how many.
+  Index take(const Positions& positions, Index b, Index s, Index end) noexcept {
+    std::fill_n(used_, axes_, Index{0});
+    const Index most = (std::min)(tokens_, end - s);
+    Index token = 0;
+    while (token < most && take_token(positions, b, s + token, token)) ++token;
+    return token;
+  }
+
+  /// Makes cos and sin of pairs first .. first + count - 1 of every coordinate that was taken.
+  /// frequency_of(axis, pair) is an index of the oscillator.
+  template <class FrequencyOf>
+  void fill(const Oscillator& oscillator, Index first, Index count,
+            const FrequencyOf& frequency_of) noexcept {
+    for (Index axis = 0; axis < axes_; ++axis) {
+      for (Index slot = axis * slots_; slot < axis * slots_ + used_[axis]; ++slot) {
+        oscillator.row(coordinates_[slot], frequency_of(axis, first), count, 1.0,
+                       cos_ + slot * pairs_, sin_ + slot * pairs_);
+      }
+    }
+  }
+
+  /// cos and sin [tokens, count] of tokens from `token` on.
+  template <std::floating_point Real>
+  void write(Index token, Index tokens, Index count, Real* cos, Real* sin) noexcept {
+    for (Index t = token; t < token + tokens; ++t, cos += count, sin += count) {
+      const double *c = cos_ + row(0, t), *s = sin_ + row(0, t);
+      for (Index axis = 1; axis + 1 < axes_; ++axis) {
+        add_angles(c, s, cos_ + row(axis, t), sin_ + row(axis, t), sum_cos_, sum_sin_, count);
+        c = sum_cos_, s = sum_sin_;
+      }
+      if (axes_ > 1) {
+        const Index last = row(axes_ - 1, t);
+        add_angles(c, s, cos_ + last, sin_ + last, cos, sin, count);
+      } else {
+        for (Index i = 0; i < count; ++i) {
+          cos[i] = static_cast<Real>(c[i]);
+          sin[i] = static_cast<Real>(s[i]);
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr Index room = 4096, most_slots = 512, most_tokens = 256, places = 2048;
+  static_assert(room / most_pairs >= most_axes && most_tokens <= 65536);
+
+  Index row(Index axis, Index token) const noexcept {
+    return slot_of_[axis * tokens_ + token] * pairs_;
+  }
+
+  bool take_token(const Positions& positions, Index b, Index s, Index token) noexcept {
+    for (Index axis = 0; axis < axes_; ++axis) {
+      const double coordinate = positions.at(b, s, axis);
+      double* const known = coordinates_ + axis * slots_;
+      const Index used = used_[axis];
+      // It is most likely that of the token before, or the one that came after it.
+      Index slot = token == 0 ? 0 : slot_of_[axis * tokens_ + token - 1] - axis * slots_;
+      if (slot < used && !(known[slot] == coordinate)) ++slot;
+      if (slot == used || !(known[slot] == coordinate)) {
+        slot = std::find(known, known + used, coordinate) - known;
+      }
+      if (slot == used) {
+        if (used == slots_) return false;
+        known[slot] = coordinate;
+        ++used_[axis];
+      }
+      slot_of_[axis * tokens_ + token] = static_cast<std::uint16_t>(axis * slots_ + slot);
+    }
+    return true;
+  }
+
+  Index axes_, pairs_, slots_, tokens_;
+  Index used_[most_axes];
+  double coordinates_[most_slots];
+  std::uint16_t slot_of_[places];  ///< [axes, tokens]
+  alignas(64) double cos_[room];   ///< [axes, slots, pairs]
+  alignas(64) double sin_[room];
+  alignas(64) double sum_cos_[most_pairs];
+  alignas(64) double sum_sin_[most_pairs];
+};
+
+}  // namespace detail
+POSENC_END

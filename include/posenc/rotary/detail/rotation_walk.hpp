@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/rotary/detail/rotation_kernel.hpp>
+#include <posenc/rotary/pairing.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#define POSENC_DETAIL_ROTATION_RULE                                                             \
+  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
+  "like), all of one element type, positions a posenc::Positions; an Eigen device may come first"
+
+// The walk over tensors that Rope and RotationTable share: blocks of positions, their angles, and
+// the kernel over all heads.
+POSENC_BEGIN
+namespace detail {
+
+/// With m the attention factor and R the rotation: m R, its transpose m R^T, or its inverse R^T /
+/// m.
+enum class Direction { Forward, Adjoint, Inverse };
+
+/// Where the rotary channels lie within a head.
+struct RotarySlice {
+  Index offset = 0;
+  Index pairs = 0;
+
+  Index end() const noexcept { return offset + 2 * pairs; }
+};
+
+inline void check_slice_and_factor(const char* function, RotarySlice slice,
+                                   double attention_factor) {
+  if (slice.offset < 0) {
+    fail<ConfigError>(function, "rotary_offset must not be negative but is ", slice.offset);
+  }
+  if (!sum_of(slice.offset, 2 * slice.pairs)) {
+    fail<ConfigError>(function, "no head holds ", 2 * slice.pairs, " rotary channels behind ",
+                      slice.offset, " others");
+  }
+  if (!std::isfinite(attention_factor) || attention_factor <= 0) {
+    fail<ConfigError>(function, "attention_factor must be positive and finite but is ",
+                      attention_factor);
+  }
+  check_attention_factor(function, attention_factor);
+}
+
+template <class T>
+void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice slice) {
+  if (slice.end() > x.dim) {
+    fail<ShapeError>(function, "head_dim (", x.dim, ") must hold the rotary channels [",
+                     slice.offset, ", ", slice.end(), "); x is ", x.extents());
+  }
+}
+
+/// Checks shared by all rotations, before anything is written.
+template <Scalar T>
+void check_rotation(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
+                    RotarySlice slice) {
+  check_extents(function, "x", in);
+  if (in.extents() != out.extents()) {
+    fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
+                     " must have the same shape");
+  }
+  if (in.data != out.data) check_extents(function, "out", out);
+  check_slice_fits(function, in, slice);
+  check_output(function, "x", out);
+  check_overlap<T>(function, in, out);
+}
+
+/// One tensor of a call, read and written.
+template <Scalar T>
+struct Rotated {
+  HeadsView<const T> in;
+  HeadsView<T> out;
+};
+
+inline void check_same_tokens(const char* function, const auto& first, const auto& other) {
+  if (first.batch != other.batch || first.seq != other.seq) {
+    fail<ShapeError>(function, "all tensors must have the same batch and sequence, but one is ",
+                     first.extents(), " and another ", other.extents());
+  }
+}
+
+/// m cos and m sin of some pairs at consecutive positions.
+template <class C>
+struct AngleRows {
+  const C* cos;
+  const C* sin;
+  Index stride;  ///< from position to position
+};
+
+/// m cos and m sin made into what the direction multiplies with, in cos and sin [seq, count].
+template <class C>
+AngleRows<C> turned(const AngleRows<C>& rows, Direction direction, double attention_factor,
+                    Index seq, Index count, C* cos, C* sin) noexcept {
+  if (direction == Direction::Inverse && attention_factor != 1) {
+    // One rounding, and no overflow where 1 / m^2 is beyond floats.
+    const DoubleDouble scale = DoubleDouble(1.0) / two_product(attention_factor, attention_factor);
+    for (Index i = 0; i < seq; ++i) {
+      for (Index k = 0; k < count; ++k) {
+        const auto c = static_cast<double>(rows.cos[i * rows.stride + k]);
+        const auto s = static_cast<double>(rows.sin[i * rows.stride + k]);
+        cos[i * count + k] = static_cast<C>((scale * c).hi);
+        sin[i * count + k] = static_cast<C>(-(scale * s).hi);
+      }
+    }
+    return {cos, sin, count};
+  }
+  for (Index i = 0; i < seq; ++i) {
+    for (Index k = 0; k < count; ++k) {
+      cos[i * count + k] = rows.cos[i * rows.stride + k];
+      sin[i * count + k] = -rows.sin[i * rows.stride + k];
+    }
+  }
+  return {cos, sin, count};
+}
+
+/// ChatGLM's: either half of the channels is a slice of its own with half pairing.
+struct HalfRotateTwice {
+  static constexpr const char* name = "half, twice";
+  static constexpr Index first(Index pair, Index pairs) noexcept {
+    return pair < pairs / 2 ? pair : pair + pairs / 2;
+  }
+  static constexpr Index second(Index pair, Index pairs) noexcept {
+    return first(pair, pairs) + pairs / 2;
+  }
+};
+
+/// Pairs that one call of the kernel can turn: neighbours in channels too.
+template <class Pairing>
+constexpr Index pairs_together(Index pairs) noexcept {
+  return std::same_as<Pairing, HalfRotateTwice> ? pairs / 2 : pairs;
+}
+
+/// Copies the channels that the rotation leaves alone.
+template <Scalar T>
+void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
+                  RotarySlice slice) noexcept {
+  for (Index row = b; row < b + rows; ++row) {
+    for (Index i = s; i < s + seq; ++i) {
+      for (Index h = 0; h < x.in.heads; ++h) {
+        const T* in = x.in.row(row, i, h);
+        T* out = x.out.row(row, i, h);
+        std::copy(in, in + slice.offset, out);
+        std::copy(in + slice.end(), in + x.in.dim, out + slice.end());
+      }
+    }
+  }
+}
+
+/// Rotates all heads of positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
+template <class Pairing, Scalar T>
+void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySlice slice,
+                      Index first, Index count, AngleRows<Compute<T>> angles) noexcept {
+  using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
+  // Where a head's positions lie together and the heads apart, few heads go side by side.
+  const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
+  const Index together = heads_apart ? (std::min)(Index{4}, x.in.heads) : x.in.heads;
+  const Index at = slice.offset + Pairing::first(first, slice.pairs);
+  // Kernels step once behind the last row; the stride of an axis with one element may be anything.
+  const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
+  for (Index h = 0; h < x.in.heads; h += together) {
+    const RotationBlock<T> block{.in = x.in.row(b, s, h) + at,
+                                 .out = x.out.row(b, s, h) + at,
+                                 .in_seq_stride = step(seq, x.in.seq_stride),
+                                 .in_head_stride = step(x.in.heads, x.in.head_stride),
+                                 .out_seq_stride = step(seq, x.out.seq_stride),
+                                 .out_head_stride = step(x.in.heads, x.out.head_stride),
+                                 .seq = seq,
+                                 .heads = (std::min)(together, x.in.heads - h),
+                                 .half = pairs_together<Pairing>(slice.pairs),
+                                 .pairs = count,
+                                 .cos = angles.cos,
+                                 .sin = angles.sin,
+                                 .angle_stride = angles.stride};
+    rotate_heads<Kernel>(block);
+  }
+}
+
+/// Calls visit(first, count) for pieces of the pairs, at most so many at a time.
+template <class Pairing, class Visit>
+void for_pieces_of_pairs(Index pairs, Index most, const Visit& visit) {
+  const Index together = pairs_together<Pairing>(pairs);
+  for (Index first = 0, count = 0; first < pairs; first += count) {
+    count = (std::min)(most, together - first % together);
+    visit(first, count);
+  }
+}
+
+/// Rotates tensors of the same batch and sequence by the same angles. angles(b, s, seq, first, count,
+/// cos, sin) gives m cos and m sin as AngleRows, of its own or written to cos and sin [seq, count];
+/// it is asked once for all heads and tensors, and once for all batch rows where `shared` says that
+/// they agree.
+template <class Pairing, Device D, Scalar T, class Angles>
+void rotate_tensors(const D& device, std::span<const Rotated<T>> tensors, RotarySlice slice,
+                    Direction direction, double attention_factor, bool shared,
+                    const Angles& angles) {
+  using C = Compute<T>;
+  // Positions at a time: enough that a head's rows are long where heads lie apart ([B, H, S, D]), and
+  // few enough that their angles stay in the first cache.
+  constexpr Index chunk = 128, block = 16;
+  constexpr auto room = static_cast<std::size_t>(block * chunk);
+  const HeadsView<const T>& shape = tensors[0].in;
+  const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
+  // Splitting batch rows too computes shared angles again, which pays for short sequences alone.
+  const auto threads = static_cast<Index>(device.numThreads());
+  const bool share = shared && (threads == 1 || shape.batch == 1 || shape.seq >= block * threads);
+  const Index rows = share ? shape.batch : 1;  // that one set of angles serves
+  parallel_for(
+      device, share ? shape.seq : shape.batch * shape.seq, bytes * static_cast<double>(rows),
+      bytes / 16, [&](Index unit, Index unit_end) {
+        alignas(64) C cos[room], sin[room];
+        while (unit < unit_end) {
+          const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
+          const Index seq = (std::min)({block, unit_end - unit, shape.seq - s});
+          for_pieces_of_pairs<Pairing>(slice.pairs, chunk, [&](Index first, Index count) {
+            AngleRows<C> angle_rows = angles(b, s, seq, first, count, cos, sin);
+            if (direction != Direction::Forward) {
+              angle_rows = turned(angle_rows, direction, attention_factor, seq, count, cos, sin);
+            }
+            for (const Rotated<T>& x : tensors) {
+              for (Index row = b; row < b + rows; ++row) {
+                rotate_positions<Pairing>(x, row, s, seq, slice, first, count, angle_rows);
+              }
+            }
+          });
+          for (const Rotated<T>& x : tensors) {
+            if (x.in.data != x.out.data) pass_through(x, b, rows, s, seq, slice);
+          }
+          unit += seq;
+        }
+      });
+}
+
+}  // namespace detail
+POSENC_END

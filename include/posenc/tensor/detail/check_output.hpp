@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+// What a view must be that is written, by itself and beside what is read.
+POSENC_BEGIN
+namespace detail {
+
+/// One row of a view as a run of addresses.
+template <class T>
+struct RowRange {
+  const T* begin;
+  const T* end;
+  bool of_output;
+};
+
+template <class T>
+void append_rows(const HeadsView<const T>& x, bool of_output, std::vector<RowRange<T>>& rows) {
+  for (Index b = 0; b < x.batch; ++b) {
+    for (Index s = 0; s < x.seq; ++s) {
+      for (Index h = 0; h < x.heads; ++h) {
+        rows.push_back({x.row(b, s, h), x.row(b, s, h) + x.dim, of_output});
+      }
+    }
+  }
+}
+template <class T>
+void append_rows(const MatrixView<const T>& x, bool of_output, std::vector<RowRange<T>>& rows) {
+  for (Index r = 0; r < x.rows; ++r) rows.push_back({x.row(r), x.row(r) + x.cols, of_output});
+}
+
+/// Whether a row of one view shares memory with a row of the other. Rows, not whole views, because
+/// the q and k of a fused buffer lie between each other without touching.
+template <class T, class View>
+bool rows_meet(const View& in, const View& out) {
+  std::vector<RowRange<T>> rows;
+  append_rows(in, false, rows);
+  append_rows(out, true, rows);
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return std::less<const T*>()(a.begin, b.begin); });
+  const T* in_end = nullptr;
+  const T* out_end = nullptr;
+  for (const RowRange<T>& row : rows) {
+    const T* other_end = row.of_output ? in_end : out_end;
+    if (other_end != nullptr && std::less<const T*>()(row.begin, other_end)) return true;
+    const T*& own_end = row.of_output ? out_end : in_end;
+    own_end = own_end == nullptr ? row.end : (std::max)(own_end, row.end, std::less<const T*>());
+  }
+  return false;
+}
+
+/// In checked builds: input and output are the same view or share no memory at all.
+template <class T>
+void check_overlap([[maybe_unused]] const char* function,
+                   [[maybe_unused]] const HeadsView<const T>& in,
+                   [[maybe_unused]] const HeadsView<T>& out) {
+#if POSENC_CHECKED
+  const auto agree = [](Index extent, Index a, Index b) { return extent <= 1 || a == b; };
+  const bool same = in.data == out.data && agree(in.batch, in.batch_stride, out.batch_stride) &&
+                    agree(in.seq, in.seq_stride, out.seq_stride) &&
+                    agree(in.heads, in.head_stride, out.head_stride);
+  if (!same && !in.empty() && !out.empty() && rows_meet<T, HeadsView<const T>>(in, out)) {
+    fail<ShapeError>(
+        function,
+        "input and output overlap in part; pass the same view or separate memory; input is ",
+        in.extents());
+  }
+#endif
+}
+template <class T>
+void check_overlap([[maybe_unused]] const char* function,
+                   [[maybe_unused]] const MatrixView<const T>& in,
+                   [[maybe_unused]] const MatrixView<T>& out) {
+#if POSENC_CHECKED
+  const bool same = in.data == out.data && (in.rows <= 1 || in.row_stride == out.row_stride);
+  if (!same && !in.empty() && !out.empty() && rows_meet<T, MatrixView<const T>>(in, out)) {
+    fail<ShapeError>(
+        function,
+        "input and output overlap in part; pass the same view or separate memory; input is ",
+        in.extents());
+  }
+#endif
+}
+
+/// One axis of a view, for messages.
+struct ViewAxis {
+  const char* name;
+  Index extent, stride;
+};
+
+// The axes of a view, from the last of the fields on.
+template <class T>
+std::array<ViewAxis, 4> axes_of(const HeadsView<T>& x) noexcept {
+  return {{{"stride of the features", x.dim, 1},
+           {"head_stride", x.heads, x.head_stride},
+           {"seq_stride", x.seq, x.seq_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 3> axes_of(const EmbeddingsView<T>& x) noexcept {
+  return {{{"stride of the features", x.dim, 1},
+           {"seq_stride", x.seq, x.seq_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 2> axes_of(const MatrixView<T>& x) noexcept {
+  return {{{"stride of the columns", x.cols, 1}, {"row_stride", x.rows, x.row_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 4> axes_of(const ScoresView<T>& x) noexcept {
+  return {{{"key_stride", x.keys, x.key_stride},
+           {"query_stride", x.queries, x.query_stride},
+           {"head_stride", x.heads, x.head_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+template <class T>
+std::array<ViewAxis, 3> axes_of(const LseView<T>& x) noexcept {
+  return {{{"query_stride", x.queries, x.query_stride},
+           {"head_stride", x.heads, x.head_stride},
+           {"batch_stride", x.batch, x.batch_stride}}};
+}
+
+/// Throws ShapeError where two elements of a view that is written share memory: from the shortest
+/// stride on, every axis has to step over what lies within it. Negative extents are not its business.
+template <class View>
+void check_output(const char* function, const char* name, const View& x) {
+  auto axes = axes_of(x);
+  constexpr Index most = (std::numeric_limits<Index>::max)();
+  const auto step = [](const ViewAxis& axis) {
+    return axis.stride < 0 ? (axis.stride < -most ? most : -axis.stride) : axis.stride;
+  };
+  for (const ViewAxis& axis : axes) {
+    if (axis.extent <= 0) return;  // nothing is written
+  }
+  // Insertion, which keeps the order of equal strides: of two the outer axis is named.
+  for (std::size_t i = 1; i < axes.size(); ++i) {
+    for (std::size_t j = i; j > 0 && step(axes[j]) < step(axes[j - 1]); --j) {
+      std::swap(axes[j], axes[j - 1]);
+    }
+  }
+  Index reach = 0;  // from the first element within to the last
+  for (const ViewAxis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (step(axis) <= reach) {
+      fail<ShapeError>(function, name,
+                       " is written, so its elements must not share memory, but its ", axis.name,
+                       " is ", axis.stride, " where at least ", reach + 1, " is needed; ", name,
+                       " is ", x.extents());
+    }
+    const Index extent_reach = product_or(most, {axis.extent - 1, step(axis)});
+    const auto sum = sum_of(reach, extent_reach);
+    if (!sum || *sum == most) {
+      fail<ShapeError>(function, "no memory holds ", name, ", whose ", axis.name, " is ",
+                       axis.stride, "; ", name, " is ", x.extents());
+    }
+    reach = *sum;
+  }
+}
+
+}  // namespace detail
+POSENC_END

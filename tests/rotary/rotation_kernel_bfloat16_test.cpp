@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+#include "rotary/rotation_kernel_case.hpp"
+
+namespace rotation_kernel_bfloat16_test {
+
+TEMPLATE_LIST_TEST_CASE("rotate_heads of bfloat16 on every tier", "[simd][rotate_heads]",
+                        tiers::All) {
+  rotation_kernel_test::check_all<TestType, Eigen::bfloat16>();
+}
+
+}  // namespace rotation_kernel_bfloat16_test
