@@ -24,18 +24,24 @@ concept AdditiveEncoding = Scalar<T> &&
 };
 
 /// (2) q, k <- R(position) q, k, after the projections, in place.
-///   Laws: linear in x; the adjoint is the transpose, <rotate(x), y> == <x, adjoint(y)>; the score
-///         of a rotated query and a rotated key depends on the difference of their positions alone;
-///         channels outside the rotary slice keep their bits; one token's result does not depend on
-///         its neighbours.
+///   Laws: linear in x; the score of a rotated query and a rotated key depends on the difference of
+///         their positions alone; channels outside the rotary slice keep their bits; one token's
+///         result does not depend on its neighbours.
 template <class R, class T>
 concept RotaryEncoding = Scalar<T> &&
     requires(const R& rotary, HeadsView<T> x, const Positions& positions) {
   rotary.rotate_queries(x, positions);
   rotary.rotate_keys(x, positions);
-  rotary.adjoint_queries(x, positions);
-  rotary.adjoint_keys(x, positions);
   { rotary.softmax_scale_multiplier() } -> std::convertible_to<double>;
+};
+
+/// (2) with its backward pass, which training needs and inference does not.
+///   Laws: the adjoint is the transpose, <rotate(x), y> == <x, adjoint(y)>
+template <class R, class T>
+concept DifferentiableRotary = RotaryEncoding<R, T> &&
+    requires(const R& rotary, HeadsView<T> grad, const Positions& positions) {
+  rotary.adjoint_queries(grad, positions);
+  rotary.adjoint_keys(grad, positions);
 };
 
 /// (3) S += B(head, query positions, key positions), after scaling and before the mask, a tile of
@@ -51,6 +57,17 @@ concept ScoreBias = Scalar<T> &&
     requires(const B& bias, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, MatrixView<Compute<T>> tile) {
   bias.add(head, query_positions, key_positions, tile);
+};
+
+/// (3) with parameters that are learned: add_gradient() adds theirs, for the gradient of a tile of
+/// scores of one head, to `gradient`, which has their shape.
+///   Laws: it is the derivative of what add() adds; over tiles and heads it sums up
+template <class B, class T, class Gradient>
+concept LearnedScoreBias = ScoreBias<B, T> &&
+    requires(const B& bias, Index head, std::span<const double> query_positions,
+             std::span<const double> key_positions, MatrixView<const Compute<T>> grad,
+             Gradient& gradient) {
+  bias.add_gradient(head, query_positions, key_positions, grad, gradient);
 };
 
 /// Additive encoding that adds nothing.

@@ -43,14 +43,6 @@ struct AlternatingSign {
   void rotate_keys(HeadsView<T> x, const Positions& p) const {
     rotate_queries(x, p);
   }
-  template <class T>
-  void adjoint_queries(HeadsView<T> x, const Positions& p) const {
-    rotate_queries(x, p);
-  }
-  template <class T>
-  void adjoint_keys(HeadsView<T> x, const Positions& p) const {
-    rotate_queries(x, p);
-  }
   double softmax_scale_multiplier() const { return multiplier; }
 };
 
@@ -69,7 +61,9 @@ struct LikesDistance {
   }
 };
 
+// A rotary without a backward pass serves inference.
 static_assert(posenc::RotaryEncoding<AlternatingSign, float>);
+static_assert(!posenc::DifferentiableRotary<AlternatingSign, float>);
 static_assert(posenc::RotaryEncoding<AlternatingSign, double>);
 static_assert(posenc::ScoreBias<LikesDistance, float> && posenc::ScoreBias<LikesDistance, double>);
 

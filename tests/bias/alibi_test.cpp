@@ -192,7 +192,7 @@ TEST_CASE("the bias is the same at positions moved together", "[alibi]") {
   }
 }
 
-TEMPLATE_TEST_CASE("slope_gradient equals finite differences", "[alibi]", float, double) {
+TEMPLATE_TEST_CASE("ALiBi's gradient equals finite differences", "[alibi]", float, double) {
   using Real = TestType;
   const Values queries{3, 4, 8}, keys{0, 1, 2, 3, 9};
   for (const auto form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
@@ -215,10 +215,12 @@ TEMPLATE_TEST_CASE("slope_gradient equals finite differences", "[alibi]", float,
     };
     for (Index head = 0; head < 2; ++head) {
       const double want = (loss(0.125, head) - loss(-0.125, head)) / 0.25;
-      const double got =
-          Alibi(slopes, form, 0.5).slope_gradient<Real>(head, queries, keys, grad.view());
+      const Alibi alibi(slopes, form, 0.5);
+      Values got = alibi.zero_gradient();
+      alibi.template add_gradient<Real>(head, queries, keys, grad.view(), got);
       // Sums of 15 terms below 9 * 4 in double, a few dozen roundings in all.
-      CHECK(std::abs(got - want) <= 0x1p-53 * 64 * 15 * 36);
+      CHECK(std::abs(got[static_cast<std::size_t>(head)] - want) <= 0x1p-53 * 64 * 15 * 36);
+      CHECK(got[static_cast<std::size_t>(1 - head)] == 0);
     }
   }
 }
@@ -228,7 +230,9 @@ TEST_CASE("empty tiles are legal", "[alibi]") {
   const Values none, two{0, 1};
   CHECK_NOTHROW(alibi.add(0, none, two, MatrixView<float>{nullptr, 0, 2, 2}));
   CHECK_NOTHROW(alibi.add(0, two, none, MatrixView<float>{nullptr, 2, 0, 0}));
-  CHECK(alibi.slope_gradient(0, none, two, MatrixView<const float>{nullptr, 0, 2, 2}) == 0);
+  Values gradient{3};
+  alibi.add_gradient(0, none, two, MatrixView<const float>{nullptr, 0, 2, 2}, gradient);
+  CHECK(gradient == Values{3});
   CHECK(Alibi(Values{}, AlibiForm::Symmetric).heads() == 0);
 }
 
@@ -258,19 +262,26 @@ TEST_CASE("Alibi checks head and tile before it writes", "[alibi][errors]") {
   const auto add = [&](Index head, const Values& queries, const Values& keys) {
     return message_of<ShapeError>([&] { alibi.add(head, queries, keys, tile.view()); });
   };
+  Values sums = run(7, 4);
   const auto gradient = [&](Index head, const Values& queries, const Values& keys) {
     return message_of<ShapeError>(
-        [&] { alibi.slope_gradient<float>(head, queries, keys, tile.view()); });
+        [&] { alibi.add_gradient<float>(head, queries, keys, tile.view(), sums); });
   };
   const std::string outside = ": head must lie within the 4 slopes but is ";
   CHECK(add(4, two, three) == "posenc::Alibi::add" + outside + "4");
   CHECK(add(-1, two, three) == "posenc::Alibi::add" + outside + "-1");
-  CHECK(gradient(4, two, three) == "posenc::Alibi::slope_gradient" + outside + "4");
+  CHECK(gradient(4, two, three) == "posenc::Alibi::add_gradient" + outside + "4");
   const std::string shape = ": the tile [2, 3] must be queries by keys, ";
   CHECK(add(0, three, three) == "posenc::Alibi::add" + shape + "3 by 3");
   CHECK(add(0, two, two) == "posenc::Alibi::add" + shape + "2 by 2");
-  CHECK(gradient(0, three, two) == "posenc::Alibi::slope_gradient" + shape + "3 by 2");
+  CHECK(gradient(0, three, two) == "posenc::Alibi::add_gradient" + shape + "3 by 2");
   CHECK(tile.values == before);
+  CHECK(sums == run(7, 4));
+  Values short_by_one(3);
+  CHECK(
+      message_of<ShapeError>(
+          [&] { alibi.add_gradient<float>(0, two, three, tile.view(), short_by_one); }) ==
+      "posenc::Alibi::add_gradient: gradient must have a value for each of the 4 slopes but has 3");
 }
 
 }  // namespace alibi_test

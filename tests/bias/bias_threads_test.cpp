@@ -43,19 +43,20 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
     const MatrixView<const float> grad{values.data(), queries, keys, keys};
     const auto run = [&](const auto&... device) {
       auto sums = fire.zero_gradient();
+      auto slopes = alibi.zero_gradient();
+      auto l = logarithm.zero_gradient(), p = power.zero_gradient();
       auto of_table = table;
       Bytes bytes;
       for (Index head = 0; head < heads; ++head) {
-        const auto l = logarithm.gradient(device..., head, q, k, grad);
-        const auto p = power.gradient(device..., head, q, k, grad);
-        bytes.add(
-            std::vector{alibi.slope_gradient(device..., head, q, k, grad), l.r1, l.r2, p.r1, p.r2});
+        alibi.add_gradient(device..., head, q, k, grad, slopes);
+        logarithm.add_gradient(device..., head, q, k, grad, l);
+        power.add_gradient(device..., head, q, k, grad, p);
         fire.add_gradient(device..., head, q, k, grad, sums);
         t5.add_gradient(device..., head, q, k, grad,
                         MatrixView<float>{of_table.data(), 32, heads, heads});
       }
-      for (const auto* of :
-           {&sums.hidden_weight, &sums.hidden_bias, &sums.output_weight, &sums.output_bias}) {
+      for (const auto* of : {&slopes, &l.r1, &l.r2, &p.r1, &p.r2, &sums.hidden_weight,
+                             &sums.hidden_bias, &sums.output_weight, &sums.output_bias}) {
         bytes.add(*of);
       }
       bytes.add(std::vector{sums.c, sums.threshold});

@@ -97,7 +97,8 @@ TEMPLATE_TEST_CASE("KERPLE's gradient equals finite differences", "[kerple]", fl
     const double step = 0x1p-17;
     for (const std::size_t h : {0U, 1U, 2U}) {
       const auto head = static_cast<Index>(h);
-      const posenc::KerpleGradient got = Kerple(config).gradient<Real>(head, queries, keys, view);
+      auto got = Kerple(config).zero_gradient();
+      Kerple(config).add_gradient<Real>(head, queries, keys, view, got);
       const auto difference = [&](std::vector<double> KerpleConfig::*of) {
         KerpleConfig more = config, less = config;
         const double width = step * (config.*of)[h];
@@ -107,9 +108,9 @@ TEMPLATE_TEST_CASE("KERPLE's gradient equals finite differences", "[kerple]", fl
       };
       CAPTURE(static_cast<int>(config.form), h);
       if (config.form == KerpleForm::Logarithmic || config.r2[h] < 2) {
-        CHECK(got.r2 == Approx(difference(&KerpleConfig::r2)).epsilon(1e-7).margin(1e-8));
+        CHECK(got.r2[h] == Approx(difference(&KerpleConfig::r2)).epsilon(1e-7).margin(1e-8));
       }
-      CHECK(got.r1 == Approx(difference(&KerpleConfig::r1)).epsilon(1e-7).margin(1e-8));
+      CHECK(got.r1[h] == Approx(difference(&KerpleConfig::r1)).epsilon(1e-7).margin(1e-8));
     }
   }
 }
@@ -144,8 +145,16 @@ TEST_CASE("KERPLE checks head and tile before it writes", "[kerple][errors]") {
         "posenc::Kerple::add: head must lie within the 3 heads but is 3");
   CHECK(message_of<ShapeError>([&] { kerple.add(0, three, three, tile); }) ==
         "posenc::Kerple::add: the tile [2, 3] must be queries by keys, 3 by 3");
-  CHECK(message_of<ShapeError>([&] { kerple.gradient<float>(-1, two, three, tile); }) ==
-        "posenc::Kerple::gradient: head must lie within the 3 heads but is -1");
+  auto gradient = kerple.zero_gradient();
+  CHECK(message_of<ShapeError>([&] {
+          kerple.add_gradient<float>(-1, two, three, tile, gradient);
+        }) == "posenc::Kerple::add_gradient: head must lie within the 3 heads but is -1");
+  gradient.r2.pop_back();
+  CHECK(
+      message_of<ShapeError>([&] { kerple.add_gradient<float>(0, two, three, tile, gradient); }) ==
+      "posenc::Kerple::add_gradient: gradient must have r1 and r2 for each of the 3 heads but has "
+      "3 "
+      "and 2");
   CHECK(scores == std::vector<float>(6, 5));
 }
 

@@ -58,8 +58,9 @@ void check_slope_gradients(Case& c, const posenc::Alibi& alibi, const Array<doub
         }
         for (Index j = 0; j < p.keys; ++j) row[j] = p(b, h, i, j) * (row[j] - mean);
       }
-      grad_slopes.data[h] += alibi.slope_gradient<double>(h, query_positions, key_positions,
-                                                          matrix_of(std::as_const(grad_scores)));
+      alibi.add_gradient<double>(h, query_positions, key_positions,
+                                 matrix_of(std::as_const(grad_scores)),
+                                 {grad_slopes.data.data(), static_cast<std::size_t>(p.heads)});
     }
   }
   c.check("grad_slopes", grad_slopes);

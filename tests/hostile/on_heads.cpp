@@ -167,7 +167,8 @@ constexpr std::array calls{
            const posenc::Alibi alibi(
                {.heads = draw.number(heads), .form = posenc::AlibiForm::Symmetric});
            alibi.add(draw.number(1), queries, keys, memory.matrix(3, 5));
-           (void)alibi.slope_gradient<float>(draw.number(0), queries, keys, memory.matrix(3, 5));
+           auto gradient = alibi.zero_gradient();
+           alibi.add_gradient<float>(draw.number(0), queries, keys, memory.matrix(3, 5), gradient);
          }},
     Call{"T5Bias",
          [](Draw& draw, Memory& memory) {
@@ -184,7 +185,8 @@ constexpr std::array calls{
            const posenc::Kerple kerple(
                {.form = posenc::KerpleForm::Power, .r1 = {1, 2}, .r2 = {1, 0.5}});
            kerple.add(draw.number(1), queries, keys, memory.matrix(3, 5));
-           (void)kerple.gradient<float>(draw.number(1), queries, keys, memory.matrix(3, 5));
+           auto gradient = kerple.zero_gradient();
+           kerple.add_gradient<float>(draw.number(1), queries, keys, memory.matrix(3, 5), gradient);
          }},
     Call{"Fire",
          [](Draw& draw, Memory& memory) {

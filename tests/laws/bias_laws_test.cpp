@@ -15,6 +15,7 @@
 #include <cmath>
 #include <concepts>
 #include <span>
+#include <vector>
 
 namespace bias_laws_test {
 
@@ -119,6 +120,12 @@ TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float,
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Fire, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<user::LogDistance, TestType>);
   STATIC_REQUIRE(!posenc::ScoreBias<posenc::NoRotation, TestType>);
+  STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Alibi, TestType, std::vector<double>>);
+  STATIC_REQUIRE(
+      posenc::LearnedScoreBias<posenc::T5Bias<TestType>, TestType, posenc::MatrixView<float>>);
+  STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Kerple, TestType, posenc::KerpleGradient>);
+  STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Fire, TestType, posenc::FireParameters>);
+  STATIC_REQUIRE(!posenc::LearnedScoreBias<user::LogDistance, TestType, std::vector<double>>);
 }
 
 TEST_CASE("bias laws catch a bias relative to the tile", "[laws][!shouldfail]") {

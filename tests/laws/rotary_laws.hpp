@@ -215,7 +215,7 @@ class RotaryLaws {
 template <class T, class Rotary>
 void check_rotary(const Rotary& rotary, Index head_dim, Index first, Index last,
                   const RotaryDomain& domain = {}) {
-  STATIC_REQUIRE(posenc::RotaryEncoding<Rotary, T>);
+  STATIC_REQUIRE(posenc::DifferentiableRotary<Rotary, T>);
   const RotaryLaws<T, Rotary> laws(rotary, head_dim, first, last, domain);
   laws.linear();
   laws.adjoint_is_the_transpose();

@@ -32,7 +32,7 @@ const posenc::YarnScaling yarn{
 
 template <class T, class Typed>
 void check_same(const AnyRope& any, const Typed& typed, Index dim, const Positions& positions) {
-  STATIC_REQUIRE(posenc::RotaryEncoding<AnyRope, T>);
+  STATIC_REQUIRE(posenc::DifferentiableRotary<AnyRope, T>);
   support::Random random(1);
   auto x = Heads<T>::random(random, 2, positions.count(), 2, dim);
   for (const auto direction :

@@ -207,24 +207,37 @@ class Alibi {
     detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
   }
 
-  /// Gradient of slopes[head] where they are learned: -scale * sum of distance * grad, in double.
+  /// gradient[head] += that of learned slopes[head] for the scores' gradient in one head: -scale times
+  /// the sum of distance * grad, in double.
+  ///   Shapes: grad [Sq, Sk]; gradient [H], see zero_gradient()
+  ///   Throws: ShapeError
   template <std::floating_point Real>
-  double slope_gradient(Index head, std::span<const double> query_positions,
-                        std::span<const double> key_positions, MatrixView<const Real> grad) const {
-    return slope_gradient(detail::CallingThread(), head, query_positions, key_positions, grad);
+  void add_gradient(Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    std::span<double> gradient) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
   }
   /// The same on the threads of an Eigen device; the same bits.
   template <Device D, std::floating_point Real>
-  double slope_gradient(const D& device, Index head, std::span<const double> query_positions,
-                        std::span<const double> key_positions, MatrixView<const Real> grad) const {
-    check("Alibi::slope_gradient", head, query_positions, key_positions, grad);
+  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    std::span<double> gradient) const {
+    constexpr auto function = "Alibi::add_gradient";
+    check(function, head, query_positions, key_positions, grad);
+    if (gradient.size() != slopes_.size()) {
+      detail::fail<ShapeError>(function, "gradient must have a value for each of the ", heads(),
+                               " slopes but has ", gradient.size());
+    }
     const auto subtract = [&](double* sum, Index i, Index j, double query, double key) {
       const double distance = form_ == AlibiForm::Causal ? query - key : std::abs(query - key);
       *sum -= distance * static_cast<double>(grad.row(i)[j]);
     };
-    return scale_ *
-           detail::sums_over_cells(device, query_positions, key_positions, 1, 4, subtract)[0];
+    gradient[static_cast<std::size_t>(head)] +=
+        scale_ * detail::sums_over_cells(device, query_positions, key_positions, 1, 4, subtract)[0];
   }
+
+  /// Zeros, a value for each slope.
+  std::vector<double> zero_gradient() const { return std::vector<double>(slopes_.size()); }
 
  private:
   template <class Real>

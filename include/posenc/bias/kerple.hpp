@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <limits>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -29,14 +28,6 @@ enum class KerpleForm {
   Power         ///< -r1 d^r2
 };
 
-/// Gradient of one head's r1 and r2.
-struct KerpleGradient {
-  double r1 = 0;
-  double r2 = 0;
-};
-
-static_assert(std::is_trivially_copyable_v<KerpleGradient>);
-
 POSENC_STABLE_END
 
 POSENC_BEGIN
@@ -47,6 +38,11 @@ struct KerpleConfig {
   KerpleForm form = KerpleForm::Unspecified;  ///< required
   std::vector<double> r1 = {};                ///< required; positive
   std::vector<double> r2 = {};  ///< required; positive, and at most 2 in the power form
+};
+
+/// Gradient of what Kerple learns, one number per head.
+struct KerpleGradient {
+  std::vector<double> r1, r2;
 };
 
 /// Kernelised relative positions (KERPLE): a score loses a function of |query - key| with two learned
@@ -117,23 +113,28 @@ class Kerple {
     }
   }
 
-  /// Gradient of r1[head] and r2[head] for the scores' gradient: summed over the tile, in double.
-  ///   Shapes: grad [Sq, Sk]
-  ///   Throws: ShapeError.
+  /// gradient += that of r1[head] and r2[head] for the scores' gradient in one head, summed in double.
+  ///   Shapes: grad [Sq, Sk]; gradient [H] and [H], see zero_gradient()
+  ///   Throws: ShapeError
   template <std::floating_point Real>
-  KerpleGradient gradient(Index head, std::span<const double> query_positions,
-                          std::span<const double> key_positions,
-                          MatrixView<const Real> grad) const {
-    return gradient(detail::CallingThread(), head, query_positions, key_positions, grad);
+  void add_gradient(Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    KerpleGradient& gradient) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
   }
   /// The same on the threads of an Eigen device; the same bits.
   template <Device D, std::floating_point Real>
-  KerpleGradient gradient(const D& device, Index head, std::span<const double> query_positions,
-                          std::span<const double> key_positions,
-                          MatrixView<const Real> grad) const {
-    check("Kerple::gradient", head, query_positions, key_positions, grad);
-    const double r1 = config_.r1[static_cast<std::size_t>(head)];
-    const double r2 = config_.r2[static_cast<std::size_t>(head)];
+  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    KerpleGradient& gradient) const {
+    constexpr auto function = "Kerple::add_gradient";
+    check(function, head, query_positions, key_positions, grad);
+    if (gradient.r1.size() != config_.r1.size() || gradient.r2.size() != config_.r2.size()) {
+      detail::fail<ShapeError>(function, "gradient must have r1 and r2 for each of the ", heads(),
+                               " heads but has ", gradient.r1.size(), " and ", gradient.r2.size());
+    }
+    const auto at = static_cast<std::size_t>(head);
+    const double r1 = config_.r1[at], r2 = config_.r2[at];
     const auto subtract = [&](double* sums, Index i, Index j, double query, double key) {
       const double d = std::abs(query - key);
       const auto of_score = static_cast<double>(grad.row(i)[j]);
@@ -148,7 +149,13 @@ class Kerple {
     };
     const auto sums =
         detail::sums_over_cells(device, query_positions, key_positions, 2, 100, subtract);
-    return {sums[0], sums[1]};
+    gradient.r1[at] += sums[0];
+    gradient.r2[at] += sums[1];
+  }
+
+  /// Zeros in the shape of the parameters.
+  KerpleGradient zero_gradient() const {
+    return {std::vector<double>(config_.r1.size()), std::vector<double>(config_.r2.size())};
   }
 
  private:

@@ -97,7 +97,7 @@ class RotaryCalls {
     apply_to<T, 1>(self(), detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
   }
 
-  // The RotaryEncoding concept; queries and keys are treated alike.
+  // The concepts RotaryEncoding and DifferentiableRotary; queries and keys are treated alike.
   template <detail::Written T>
   void rotate_queries(HeadsView<T> q, const Positions& positions) const {
     rotate(q, positions);
