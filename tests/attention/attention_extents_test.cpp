@@ -220,8 +220,6 @@ TEST_CASE("a cache refuses extents that are none", "[attention][cache][errors][e
     const auto bad = [&](Index value) {
       INFO(value);
       const std::vector<Index> sequence{value};
-      CHECK(refused([&] { (void)cache.first_after(0, value); }));
-      CHECK(refused([&] { (void)cache.first_after(value, 0); }));
       CHECK(refused([&] { (void)cache.length(value); }));
       CHECK(refused([&] { cache.truncate(0, value); }));
       CHECK(refused([&] { cache.truncate(value, 0); }));

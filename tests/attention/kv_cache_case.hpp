@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/heads.hpp"
+#include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/kv_cache.hpp>
 
 #include <cstddef>
@@ -31,6 +32,13 @@ inline KvCacheConfig ring(Index window, Index max_append, Index sequences = 1) {
           .value_dim = value_dim,
           .window = window,
           .max_append = max_append};
+}
+
+/// A tile as attention reads it.
+template <class S>
+posenc::detail::KeyTile<S> tile_of(const KvCache<S>& cache, Index sequence, Index head,
+                                   Index tile) {
+  return posenc::detail::CachedKeys<S>(cache, {&sequence, 1}).stored_tile(0, head, tile);
 }
 
 inline std::size_t at(Index i) { return static_cast<std::size_t>(i); }

@@ -71,7 +71,7 @@ bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model)
   bool right = cache.length(sequence) == model.length() && cache.first(sequence) == model.first;
   for (Index h = 0; h < heads; ++h) {
     for (Index t = model.first / tile_keys; t * tile_keys < model.length(); ++t) {
-      const KeyTile<S> tile = cache.tile(sequence, h, t);
+      const KeyTile<S> tile = tile_of(cache, sequence, h, t);
       bool finite = true;
       right &= tile.value_stride == padded_value_dim(value_dim);
       for (Index r = 0; r < tile_keys; ++r) {
@@ -168,7 +168,7 @@ TEST_CASE("how tokens are cut into appends does not matter", "[attention][cache]
     }
     for (Index t = 0; t < 4; ++t) {
       for (Index h = 0; h < heads; ++h) {
-        const auto a = whole.tile(0, h, t), b = cut.tile(0, h, t);
+        const auto a = tile_of(whole, 0, h, t), b = tile_of(cut, 0, h, t);
         CHECK(support::same_bits(a.keys, b.keys, 128 * dim));
         CHECK(support::same_bits(a.values, b.values, 128 * a.value_stride));
       }
@@ -181,14 +181,14 @@ TEST_CASE("tiles start on cache lines and follow each other", "[attention][cache
   for (Index sequence = 0; sequence < 3; ++sequence) {
     for (Index h = 0; h < heads; ++h) {
       for (Index t = 0; t < 2; ++t) {
-        const auto tile = cache.tile(sequence, h, t);
+        const auto tile = tile_of(cache, sequence, h, t);
         CHECK(reinterpret_cast<std::uintptr_t>(tile.keys) % 64 == 0);
         CHECK(reinterpret_cast<std::uintptr_t>(tile.values) % 32 == 0);
         CHECK(tile.finite);
       }
-      CHECK(cache.tile(sequence, h, 1).keys == cache.tile(sequence, h, 0).keys + 128 * dim);
-      CHECK(cache.tile(sequence, h, 1).values ==
-            cache.tile(sequence, h, 0).values + Index{128} * 32);
+      CHECK(tile_of(cache, sequence, h, 1).keys == tile_of(cache, sequence, h, 0).keys + 128 * dim);
+      CHECK(tile_of(cache, sequence, h, 1).values ==
+            tile_of(cache, sequence, h, 0).values + Index{128} * 32);
     }
   }
 }
@@ -294,23 +294,23 @@ TEST_CASE("a tile tells of values that are not finite until it begins anew", "[a
   fill(1);
   v.view().row(0, 100, 1)[18] = nan;
   cache.append(0, k.view(), v.view());
-  CHECK(cache.tile(0, 0, 0).finite);
-  CHECK_FALSE(cache.tile(0, 1, 0).finite);
+  CHECK(tile_of(cache, 0, 0, 0).finite);
+  CHECK_FALSE(tile_of(cache, 0, 1, 0).finite);
   fill(65520);  // above the greatest half
   cache.append(0, k.view(), v.view());
-  CHECK_FALSE(cache.tile(0, 0, 1).finite);
+  CHECK_FALSE(tile_of(cache, 0, 0, 1).finite);
   fill(65519);
   const auto one = [](HeadsView<float> x) { return posenc::slice_seq(x, 0, 1); };
   cache.append(0, one(k.view()), one(v.view()));
   CHECK(cache.first(0) == 128);
-  CHECK(cache.tile(0, 0, 2).finite);
-  CHECK(cache.tile(0, 1, 2).finite);
-  CHECK(cache.tile(0, 1, 2).values == cache.tile(0, 1, 0).values);
+  CHECK(tile_of(cache, 0, 0, 2).finite);
+  CHECK(tile_of(cache, 0, 1, 2).finite);
+  CHECK(tile_of(cache, 0, 1, 2).values == tile_of(cache, 0, 1, 0).values);
   v.view().row(0, 0, 0)[0] = nan;
   cache.append(0, one(k.view()), one(v.view()));
-  CHECK_FALSE(cache.tile(0, 0, 2).finite);
+  CHECK_FALSE(tile_of(cache, 0, 0, 2).finite);
   cache.truncate(0, 257);
-  CHECK(cache.tile(0, 0, 2).finite);
+  CHECK(tile_of(cache, 0, 0, 2).finite);
 }
 
 TEMPLATE_TEST_CASE("a context shift leaves the keys of a shorter context", "[attention][cache]",

@@ -35,17 +35,20 @@ class CachedKeys {
 
   KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
                   const Scratch&) const noexcept {
-    KeyTile<S> found = cache_.tile(sequence(s.batch), head, tile);
+    KeyTile<S> found = stored_tile(s.batch, head, tile);
     const bool last = (tile + 1) * tile_keys >= s.stored;
     found.next_keys = last && head + 1 < heads()
-                          ? cache_.tile(sequence(s.batch), head + 1, s.begin / tile_keys).keys
-                          : cache_.tile(sequence(s.batch), head, tile + 1).keys;
+                          ? stored_tile(s.batch, head + 1, s.begin / tile_keys).keys
+                          : stored_tile(s.batch, head, tile + 1).keys;
     return found;
   }
 
- private:
-  Index sequence(Index b) const noexcept { return sequences_[static_cast<std::size_t>(b)]; }
+  /// Keys tile * 128 .. tile * 128 + 127 of a head of batch row b's sequence.
+  KeyTile<S> stored_tile(Index b, Index head, Index tile) const noexcept {
+    return cache_.storage_.tile(sequences_[static_cast<std::size_t>(b)], head, tile);
+  }
 
+ private:
   const KvCache<S>& cache_;
   std::span<const Index> sequences_;
 };

@@ -171,7 +171,7 @@ struct FixedOrderLinear : LinearParameters<T> {
   template <Device D>
   void apply(const D& device, EmbeddingsView<const T> x, EmbeddingsView<T> out,
              AttentionWorkspace* workspace_or_none = nullptr) const {
-    this->check("FixedOrderLinear::apply", x, out);
+    detail::check_projection("FixedOrderLinear::apply", *this, x, out);
     if (out.empty()) return;
     AttentionWorkspace own;
     detail::FixedOrderProduct<tier::Best, T>(*this, x, out)

@@ -91,20 +91,6 @@ class KvCache {
     check_sequence("KvCache::first", sequence);
     return ranges_[at(sequence)].begin;
   }
-  /// What first() will be when so many keys more are appended.
-  ///   Throws: ShapeError, also where so many cannot be
-  Index first_after(Index sequence, Index appended) const {
-    constexpr auto function = "KvCache::first_after";
-    check_sequence(function, sequence);
-    const detail::KeyRange& range = ranges_[at(sequence)];
-    if (appended < 0) {
-      detail::fail<ShapeError>(function, "the number of keys must not be negative but is ",
-                               appended);
-    }
-    limits_.check_end(function, sequence, range.end, appended);
-    return (std::max)(range.begin, limits_.oldest(range.end + appended));
-  }
-
   /// Appends n keys and values to batch row b's sequence, sequences[b].
   ///   Shapes: k [B, n, Hkv, D], v [B, n, Hkv, Dv]; sequences [B], no two the same. Elements may be
   ///           of any type with the Compute type of S
@@ -307,16 +293,17 @@ class KvCache {
     detail::rewrite_keys(device, storage_, sequence, range.begin, range.end, 0, update);
   }
 
-  /// Keys tile * 128 .. tile * 128 + 127 of a head, as attention reads them.
-  detail::KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
-    return storage_.tile(sequence, head, tile);
-  }
-
  private:
   friend class detail::RevocableAppend<S>;
   friend class detail::CachedKeys<S>;
 
   static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+
+  /// What first() will be when so many keys more, which append() takes, are appended.
+  Index first_after(Index sequence, Index appended) const noexcept {
+    const detail::KeyRange& range = ranges_[at(sequence)];
+    return (std::max)(range.begin, limits_.oldest(range.end + appended));
+  }
 
   /// Throws what append() does.
   template <Scalar T>

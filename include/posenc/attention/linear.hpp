@@ -66,31 +66,43 @@ struct LinearParameters {
           " numbers cannot be: neither may be negative, and memory must hold ", "their product");
     }
   }
-
-  /// Throws ShapeError, in the name of `function`, unless x and out fit the parameters.
-  void check(const char* function, EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
-    detail::check_extents(function, "x", x);
-    detail::check_extents(function, "out", out);
-    if (x.dim != in_dim() || (bias.size() != 0 && bias.size() != out_dim())) {
-      detail::fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias.size(),
-                               ") must fit the weight [", out_dim(), ", ", in_dim(), "]");
-    }
-    if (out.extents() != std::array<Index, 3>{x.batch, x.seq, out_dim()}) {
-      detail::fail<ShapeError>(function, "out ", out.extents(), " must be [", x.batch, ", ", x.seq,
-                               ", ", out_dim(), "]");
-    }
-    detail::check_output(function, "out", out);
-  }
 };
 
-/// What MultiHeadAttention makes queries, keys, values and its output with. check() throws what
-/// apply() would. Where there is an apply(device, x, out, workspace), as FixedOrderLinear has it, that
-/// is used.
+namespace detail {
+
+/// Throws ShapeError, in the name of `function`, unless a projection can be applied to x and out.
+template <class Projection, class T>
+void check_projection(const char* function, const Projection& projection, EmbeddingsView<const T> x,
+                      EmbeddingsView<T> out) {
+  check_extents(function, "x", x);
+  check_extents(function, "out", out);
+  const Index in_dim = projection.in_dim(), out_dim = projection.out_dim();
+  if constexpr (std::is_base_of_v<LinearParameters<T>, Projection>) {
+    const Index bias = projection.bias.size();
+    if (x.dim != in_dim || (bias != 0 && bias != out_dim)) {
+      fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias, ") must fit the weight [",
+                       out_dim, ", ", in_dim, "]");
+    }
+  } else if (x.dim != in_dim) {
+    fail<ShapeError>(function, "x ", x.extents(), " must be [B, S, ", in_dim, "]");
+  }
+  if (out.extents() != std::array<Index, 3>{x.batch, x.seq, out_dim}) {
+    fail<ShapeError>(function, "out ", out.extents(), " must be [", x.batch, ", ", x.seq, ", ",
+                     out_dim, "]");
+  }
+  check_output(function, "out", out);
+}
+
+}  // namespace detail
+
+/// What MultiHeadAttention makes queries, keys, values and its output with. Where there is an
+/// apply(device, x, out, workspace), as FixedOrderLinear has it, that is used.
 template <class P, class T>
 concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
     requires(P& projection, const P& constant, EmbeddingsView<const T> x, EmbeddingsView<T> out,
              std::uint64_t seed) {
-  constant.check("function", x, out);
+  { constant.in_dim() } -> std::convertible_to<Index>;
+  { constant.out_dim() } -> std::convertible_to<Index>;
   constant.apply(x, out);
   { constant.parameter_count() } -> std::convertible_to<Index>;
   projection.randomize(seed);
@@ -149,7 +161,7 @@ struct Linear : LinearParameters<T> {
   ///   Cost:     the calling thread alone; allocates what a product packs where it is more than 32 KiB, at most
   ///             a few megabytes
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
-    this->check("Linear::apply", x, out);
+    detail::check_projection("Linear::apply", *this, x, out);
     if (out.empty()) return;
     if (x.dim == 0) {
       for (Index r = 0; r < x.batch * x.seq; ++r) std::fill_n(row(out, r), out.dim, T{0});

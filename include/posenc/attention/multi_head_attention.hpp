@@ -59,15 +59,15 @@ class MultiHeadAttention : detail::RefusedForward<T> {
       "posenc::MultiHeadAttention: T must be float or double, which Eigen's products need");
   static_assert(
       RotaryEncoding<Rotary, T>,
-      "posenc::MultiHeadAttention: Rotary must provide rotate_queries(x, positions), rotate_keys, "
-      "adjoint_queries, adjoint_keys and softmax_scale_multiplier(); see posenc/concepts.hpp");
+      "posenc::MultiHeadAttention: Rotary must provide rotate_queries(x, positions), rotate_keys "
+      "and softmax_scale_multiplier(); see posenc/concepts.hpp");
   static_assert(ScoreBias<Bias, T>,
                 "posenc::MultiHeadAttention: Bias must provide add(head, query_positions, "
                 "key_positions, tile); "
                 "see posenc/concepts.hpp");
   static_assert(LinearProjection<Projection, T>,
                 "posenc::MultiHeadAttention: Projection must provide a constructor (in, out, "
-                "with_bias), check(function, x, out), apply(x, out), parameter_count() and "
+                "with_bias), in_dim(), out_dim(), apply(x, out), parameter_count() and "
                 "randomize(seed); see posenc/attention/linear.hpp");
 
  public:
@@ -174,7 +174,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     if (positions_are_read(options, positions) && !options.key_positions) {
       check_places(positions, cache, sequences, x);
     }
-    output_projection.check(forward_name, tokens(heads.mixed), out);
+    detail::check_projection<Projection, T>(forward_name, output_projection, tokens(heads.mixed),
+                                            out);
     // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
     // the cache as it was.
     detail::RevocableAppend<S> append(device, cache, sequences, heads.k, heads.v, memory.undo());
