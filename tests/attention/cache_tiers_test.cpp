@@ -63,7 +63,7 @@ TEMPLATE_LIST_TEST_CASE("FixedOrderLinear keeps its bound on every tier",
         std::vector<T> x(static_cast<std::size_t>(rows * in)),
             y(static_cast<std::size_t>(rows * out));
         random.fill_normal(x);
-        posenc::AttentionWorkspace workspace;
+        posenc::detail::Slots workspace;
         posenc::detail::FixedOrderProduct<typename TestType::Tier, T>(
             linear, {x.data(), 1, rows, in}, {y.data(), 1, rows, out})
             .run(CallingThread(), workspace);

@@ -84,7 +84,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
   };
   Carver measure(nullptr);
   (void)carve(measure);
-  posenc::AttentionWorkspace workspace;
+  posenc::detail::Slots workspace;
   workspace.reserve(1, measure.used());
   Carver carver(workspace.slot(0));
   auto all = carve(carver);

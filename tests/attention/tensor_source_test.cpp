@@ -36,7 +36,7 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
     const Source source(c.k.view(), c.v.view());
     Carver measure(nullptr);
     (void)source.carve(measure);
-    posenc::AttentionWorkspace workspace;
+    posenc::detail::Slots workspace;
     workspace.reserve(1, measure.used());
     Carver carver(workspace.slot(0));
     const auto scratch = source.carve(carver);

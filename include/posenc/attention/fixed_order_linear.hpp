@@ -29,7 +29,7 @@ class FixedOrderProduct {
       : parameters_(parameters), x_(x), out_(out) {}
 
   template <Device D>
-  void run(const D& device, AttentionWorkspace& workspace) const {
+  void run(const D& device, Slots& workspace) const {
     Carver measure(nullptr);
     (void)Scratch(measure, x_.dim);
     workspace.reserve(slot_count(device), measure.used());
@@ -175,7 +175,7 @@ struct FixedOrderLinear : LinearParameters<T> {
     if (out.empty()) return;
     AttentionWorkspace own;
     detail::FixedOrderProduct<tier::Best, T>(*this, x, out)
-        .run(device, workspace_or_none == nullptr ? own : *workspace_or_none);
+        .run(device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none));
   }
 };
 

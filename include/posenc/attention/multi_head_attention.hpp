@@ -178,7 +178,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                                             out);
     // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
     // the cache as it was.
-    detail::RevocableAppend<S> append(device, cache, sequences, heads.k, heads.v, memory.undo());
+    detail::RevocableAppend<S> append(device, cache, sequences, heads.k, heads.v, memory.undo_);
     detail::attend_to_cache<tier::Best, D, T>(
         device, heads.q, cache, sequences, heads.mixed, options, bias_,
         beside(forward_name, options, memory, &positions, nullptr));
@@ -244,7 +244,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
       return carver.used();
     };
     Heads heads;
-    std::byte* const memory = workspace.reserve(carve(detail::Carver(nullptr), heads));
+    workspace.heads_.reserve(1, carve(detail::Carver(nullptr), heads));
+    std::byte* const memory = workspace.heads_.slot(0);
     carve(detail::Carver(memory), heads);
     return heads;
   }
@@ -273,8 +274,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   static void apply([[maybe_unused]] const D& device,
                     [[maybe_unused]] MultiHeadWorkspace& workspace, const Projection& projection,
                     EmbeddingsView<const T> x, EmbeddingsView<T> out) {
-    if constexpr (requires { projection.apply(device, x, out, &workspace.attention()); }) {
-      projection.apply(device, x, out, &workspace.attention());
+    if constexpr (requires { projection.apply(device, x, out, &workspace.attention_); }) {
+      projection.apply(device, x, out, &workspace.attention_);
     } else {
       projection.apply(x, out);
     }
@@ -290,7 +291,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     return {.function = function,
             .scale_multiplier = rotary_.softmax_scale_multiplier(),
             .positions = {read(query_positions), read(key_positions)},
-            .workspace = &workspace.attention()};
+            .workspace = &workspace.attention_};
   }
 
   /// Attention counts tokens itself where positions of several axes tell it nothing.

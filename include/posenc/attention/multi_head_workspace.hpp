@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
 
@@ -17,18 +18,13 @@ class MultiHeadWorkspace {
   /// Memory now held.
   std::size_t bytes() const noexcept { return heads_.bytes() + attention_.bytes() + undo_.bytes(); }
 
-  /// At least so many bytes for heads; what they hold is nobody's.
-  ///   Throws: std::bad_alloc
-  std::byte* reserve(std::size_t bytes) {
-    heads_.reserve(1, bytes);
-    return heads_.slot(0);
-  }
-  AttentionWorkspace& attention() noexcept { return attention_; }
-  /// What a cache needs to go back where it was.
-  AttentionWorkspace& undo() noexcept { return undo_; }
-
  private:
-  AttentionWorkspace heads_, attention_, undo_;
+  template <class T, class Rotary, class Bias, class Projection>
+  friend class MultiHeadAttention;
+
+  detail::Slots heads_;
+  AttentionWorkspace attention_;
+  detail::Slots undo_;  ///< what a cache needs to go back where it was
 };
 
 POSENC_END

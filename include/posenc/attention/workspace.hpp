@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/error.hpp>
-#include <posenc/tensor/device.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <vector>
 
 POSENC_BEGIN
+
+class AttentionWorkspace;
+namespace detail {
+Slots& slots_of(AttentionWorkspace& workspace) noexcept;
+}  // namespace detail
 
 /// Scratch memory of attention(): some hundred kilobytes per thread, whatever the lengths of the
 /// sequences. Keep one and pass it by AttentionOptions::workspace, and calls after the first allocate
@@ -18,87 +19,16 @@ POSENC_BEGIN
 class AttentionWorkspace {
  public:
   /// Memory now held.
-  std::size_t bytes() const noexcept {
-    std::size_t sum = 0;
-    for (const auto& slot : slots_) sum += slot.capacity();
-    return sum;
-  }
-
-  /// At least so many bytes for each of `slots`, or more for the first; what they hold is nobody's.
-  ///   Throws: ShapeError for a negative number of slots, std::bad_alloc
-  void reserve(Index slots, std::size_t bytes, std::size_t bytes_of_first = 0) {
-    if (slots < 0) {
-      detail::fail<ShapeError>("AttentionWorkspace::reserve", "slots must not be negative but are ",
-                               slots);
-    }
-    // More than a vector can hold would be a std::length_error.
-    constexpr std::size_t most = static_cast<std::size_t>(-1) / 4;
-    if ((std::max)(bytes, bytes_of_first) > most || static_cast<std::size_t>(slots) > most / 64) {
-      detail::throw_bad_alloc();
-    }
-    if (slots_.size() < static_cast<std::size_t>(slots)) {
-      slots_.resize(static_cast<std::size_t>(slots));
-    }
-    for (auto& slot : slots_) {
-      const bool first = &slot == &slots_.front();
-      const std::size_t needed = first ? (std::max)(bytes, bytes_of_first) : bytes;
-      if (slot.size() < needed) slot.resize(needed);
-    }
-  }
-
-  /// A thread's memory, at the start of a cache line.
-  std::byte* slot(Index thread) noexcept { return slots_[static_cast<std::size_t>(thread)].data(); }
+  std::size_t bytes() const noexcept { return slots_.bytes(); }
 
  private:
-  std::vector<detail::AlignedVector<std::byte>> slots_;
+  friend detail::Slots& detail::slots_of(AttentionWorkspace& workspace) noexcept;
+
+  detail::Slots slots_;
 };
 
 namespace detail {
-
-/// Cuts arrays out of a slot, each at the start of a cache line; without a slot it adds up their size, or
-/// says the most that there is where that is more.
-class Carver {
- public:
-  explicit Carver(std::byte* begin) noexcept : begin_(begin) {}
-
-  template <class T>
-  T* take(Index count) noexcept {
-    auto* const array = begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + used_);
-    constexpr std::size_t most = static_cast<std::size_t>(-1);
-    const bool fits = static_cast<std::size_t>(count) <= (most - 63) / sizeof(T);
-    const std::size_t bytes =
-        fits ? (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 : most;
-    used_ = bytes > most - used_ ? most : used_ + bytes;
-    return array;
-  }
-  std::size_t used() const noexcept { return used_; }
-
- private:
-  std::byte* begin_;
-  std::size_t used_ = 0;
-};
-
-/// The workspace's slot of the thread that asks.
-template <Device D>
-Index slot_index([[maybe_unused]] const D& device) {
-  if constexpr (requires { device.currentThreadId(); }) {
-    // -1 where the thread is not one of the pool's.
-    return static_cast<Index>(device.currentThreadId()) + 1;
-  } else {
-    return 0;
-  }
-}
-
-/// How many slots a device's threads need. A device may have fewer threads than its pool, but any of
-/// the pool's may come.
-template <Device D>
-Index slot_count([[maybe_unused]] const D& device) {
-  if constexpr (requires { device.numThreadsInPool(); }) {
-    return static_cast<Index>(device.numThreadsInPool()) + 1;
-  } else {
-    return 1;
-  }
-}
-
+inline Slots& slots_of(AttentionWorkspace& workspace) noexcept { return workspace.slots_; }
 }  // namespace detail
+
 POSENC_END

@@ -69,7 +69,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   AttentionWorkspace* const workspace = options.workspace != nullptr  ? options.workspace
                                         : beside.workspace != nullptr ? beside.workspace
                                                                       : &own;
-  Run(device, call, source).run(*workspace);
+  Run(device, call, source).run(slots_of(*workspace));
 }
 
 /// attention() over tensors, on a tier of the caller's choice.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -24,7 +24,7 @@ class RevocableAppend {
   ///   Throws: ShapeError, std::bad_alloc, and nothing is appended then
   template <Device D, class T>
   RevocableAppend(const D& device, KvCache<S>& cache, std::span<const Index> sequences,
-                  const HeadsView<T>& k, const HeadsView<T>& v, AttentionWorkspace& memory)
+                  const HeadsView<T>& k, const HeadsView<T>& v, Slots& memory)
       : cache_(cache), sequences_(sequences) {
     cache.template check_append<T>(sequences, k, v);
     Index tiles = 0;

@@ -5,8 +5,8 @@
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>

@@ -8,9 +8,9 @@
 #include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tile.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -48,7 +48,7 @@ class Schedule {
     if (blocks_ < static_cast<Index>(device.numThreads())) cut(rows_of_split);
   }
 
-  void run(AttentionWorkspace& workspace) const {
+  void run(Slots& workspace) const {
     const auto threads = static_cast<Index>(device_.numThreads());
     const Index tiles = (most_keys() + tile_keys - 1) / tile_keys;
     const Index parts =
@@ -204,7 +204,7 @@ class Schedule {
 
   /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as
   /// run_block() does it.
-  void run_split(Index n, Index parts, AttentionWorkspace& workspace) const {
+  void run_split(Index n, Index parts, Slots& workspace) const {
     Carver carver(workspace.slot(0));
     Slot shared(*this, carver);
     const RowSums<Real> of_tiles = parts_of(carver, parts);

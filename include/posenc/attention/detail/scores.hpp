@@ -4,9 +4,9 @@
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/tanh.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/pack.hpp>
 
