@@ -185,14 +185,23 @@ class AnyRope : public RotaryCalls<AnyRope> {
   Variant rope_;
 };
 
-/// shift_keys() of the rope that is held; deltas are Positions or one number an axis.
-template <Device D, detail::Written T, class Deltas = ListView<Index>>
-void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
+/// shift_keys() of the rope that is held.
+template <Device D, detail::Written T>
+void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope, const Positions& deltas) {
   rope.visit([&](const auto& typed) { shift_keys(device, k, typed, deltas); });
 }
-template <detail::Written T, class Deltas = ListView<Index>>
-void shift_keys(HeadsView<T> k, const AnyRope& rope, const Deltas& deltas) {
+template <detail::Written T>
+void shift_keys(HeadsView<T> k, const AnyRope& rope, const Positions& deltas) {
   shift_keys(detail::CallingThread(), k, rope, deltas);
+}
+template <Device D, detail::Written T>
+void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope,
+                ListView<Index> delta_of_axis) {
+  rope.visit([&](const auto& typed) { shift_keys(device, k, typed, delta_of_axis); });
+}
+template <detail::Written T>
+void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_axis) {
+  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
 }
 
 /// rerotate() of the ropes that are held.

@@ -109,14 +109,23 @@ class ChatGlmRope : public RotaryCalls<ChatGlmRope> {
   Rope<detail::HalfRotateTwice> rope_;
 };
 
-/// shift_keys() for both halves; deltas are Positions or one number an axis.
-template <detail::Written T, class Deltas = ListView<Index>>
-void shift_keys(HeadsView<T> k, const ChatGlmRope& rope, const Deltas& deltas) {
+/// shift_keys() for both halves.
+template <Device D, detail::Written T>
+void shift_keys(const D& device, HeadsView<T> k, const ChatGlmRope& rope, const Positions& deltas) {
+  shift_keys(device, k, rope.both_halves(), deltas);
+}
+template <detail::Written T>
+void shift_keys(HeadsView<T> k, const ChatGlmRope& rope, const Positions& deltas) {
   shift_keys(k, rope.both_halves(), deltas);
 }
-template <Device D, detail::Written T, class Deltas = ListView<Index>>
-void shift_keys(const D& device, HeadsView<T> k, const ChatGlmRope& rope, const Deltas& deltas) {
-  shift_keys(device, k, rope.both_halves(), deltas);
+template <Device D, detail::Written T>
+void shift_keys(const D& device, HeadsView<T> k, const ChatGlmRope& rope,
+                ListView<Index> delta_of_axis) {
+  shift_keys(device, k, rope.both_halves(), delta_of_axis);
+}
+template <detail::Written T>
+void shift_keys(HeadsView<T> k, const ChatGlmRope& rope, ListView<Index> delta_of_axis) {
+  shift_keys(k, rope.both_halves(), delta_of_axis);
 }
 
 /// rerotate() for both halves.
