@@ -53,7 +53,7 @@ Spent attend_around_ring(const Process& process, const Stripes& stripes, const L
     const auto letter = [&](int of, int peer) {
       return Letter{.name = tour::cat("the keys of rank ", of, " in step ", step),
                     .peer = peer,
-                    .tag = tag_of_keys + step,
+                    .tag = tag::keys + step,
                     .unit = static_cast<std::size_t>(layer.token_bytes())};
     };
     std::array messages{

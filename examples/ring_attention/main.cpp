@@ -92,6 +92,8 @@ int main(int argc, char** argv) try {
     return 2;
   } catch (const std::exception& error) {
     std::cerr << "ring_attention: rank " << process.rank() << ": " << error.what() << std::endl;
+    // Others whose wait ends about now say so, too, and with that who is late.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
     Process::abort();
   }
 } catch (const std::exception& error) {

@@ -55,7 +55,9 @@ struct Letter {
 };
 
 /// One for each purpose; those of keys go on, one for each step of the ring.
-enum Tag : int { tag_of_report, tag_of_end, tag_of_keys };
+namespace tag {
+constexpr int report = 0, end = 1, keys = 2;
+}
 
 /// A message on its way. Its memory must live, and keep still, until done().
 class Request {

@@ -37,7 +37,7 @@ std::vector<Report> collect(const Process& process, const Report& mine, Seconds 
   const auto letter = [](int peer, int of) {
     return Letter{.name = tour::cat("the report of rank ", of),
                   .peer = peer,
-                  .tag = tag_of_report,
+                  .tag = tag::report,
                   .unit = sizeof(Report)};
   };
   std::vector<Request> messages;
@@ -59,7 +59,7 @@ std::vector<Report> collect(const Process& process, const Report& mine, Seconds 
 
 void leave_together(const Process& process, bool& is_well, Seconds limit) {
   const auto letter = [](int peer) {
-    return Letter{.name = "word of the end", .peer = peer, .tag = tag_of_end};
+    return Letter{.name = "word of the end", .peer = peer, .tag = tag::end};
   };
   std::vector<Request> messages;
   const std::span word(&is_well, 1);

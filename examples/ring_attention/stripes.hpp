@@ -4,19 +4,22 @@
 #include <posenc/core/config.hpp>
 #include <posenc/tensor/positions.hpp>
 
+#include <cstddef>
 #include <vector>
 
 namespace ring {
 
 using posenc::Index;
 
-/// Which tokens are whose: token p is the n-th of rank p mod ranks, n = p / ranks (striped attention, arXiv 2311.09431).
+/// Which tokens are whose: token p is the n-th of rank p mod ranks, n = p / ranks (striped attention, arXiv
+/// 2311.09431).
 ///
-/// So a query sees keys of every rank, and of every rank nearly as many: query i of rank r sees key j of rank s where
-/// s + ranks j <= r + ranks i, which is j <= i where s <= r and j < i elsewhere. To attention() that is a causal rule of its own
-/// kind, a query that stands at key i or one before it, and each step of the ring is half a square of work on every rank.
-/// Contiguous shares would leave the first rank idle nearly always; zigzag shares (halves r and 2 ranks - 1 - r, as in Llama 3's
-/// context parallelism) are as balanced but ask for two calls a step or for positions to be compared.
+/// So a query sees keys of every rank, and of every rank nearly as many: query i of rank r sees key j of rank s
+/// where s + ranks j <= r + ranks i, which is j <= i where s <= r and j < i elsewhere. That is a plain causal mask
+/// for a query 0 that stands at key 0 or one before it, and each step of the ring is half a square of work on every
+/// rank. Contiguous shares would take twice as long, since in each step some ranks would have a whole square to do
+/// and others nothing. Zigzag shares (pieces r and 2 ranks - 1 - r, as in Llama 3's context parallelism) are as
+/// balanced, but ask for two calls a step or for positions to be compared.
 struct Stripes {
   Index tokens;
   int ranks;
@@ -26,6 +29,7 @@ struct Stripes {
 
   posenc::Positions positions(int rank) const {
     std::vector<Index> ids;
+    ids.reserve(static_cast<std::size_t>(count(rank)));
     for (Index n = 0; n < count(rank); ++n) ids.push_back(position(rank, n));
     return posenc::Positions::ids(ids);
   }
