@@ -2,6 +2,7 @@
 // Attention over a sequence that no single process holds: each rank has a share of the tokens, keys and values go around a ring of
 // processes, and what their blocks give is merged.
 #include "../tour/error.hpp"
+#include "../tour/numbers.hpp"
 #include "attend.hpp"
 #include "check.hpp"
 #include "measure.hpp"
@@ -91,7 +92,9 @@ int main(int argc, char** argv) try {
     if (process.rank() == 0) std::cerr << "ring_attention: " << error.what() << "\n\n" << usage();
     return 2;
   } catch (const std::exception& error) {
-    std::cerr << "ring_attention: rank " << process.rank() << ": " << error.what() << std::endl;
+    // In one piece, since several ranks may write at once.
+    std::cerr << tour::cat("ring_attention: rank ", process.rank(), ": ", error.what(), "\n")
+              << std::flush;
     // Others whose wait ends about now say so, too, and with that who is late.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     Process::abort();
