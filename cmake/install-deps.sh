@@ -16,15 +16,16 @@ fail() {
 build=(g++ cmake ninja-build git libeigen3-dev)
 tour=(gnuplot-nox)
 tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
+cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
 tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
-  test) needed=("${build[@]}" "${tour[@]}" "${tests[@]}") ;;
+  test) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}") ;;
   bench) needed=("${build[@]}" "${bench[@]}") ;;
-  all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${bench[@]}") ;;
-  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${bench[@]}" "${tools[@]}") ;;
+  all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}") ;;
+  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${tools[@]}") ;;
   *) fail "unknown argument '$1'; use tour, test, bench, ci, or nothing for all but ci" ;;
 esac
 
@@ -37,6 +38,7 @@ is_present() {
     clang) command -v clang++ >/dev/null ;;
     g++-aarch64-linux-gnu) command -v aarch64-linux-gnu-g++ >/dev/null ;;
     g++-mingw-w64-x86-64-posix) command -v x86_64-w64-mingw32-g++-posix >/dev/null ;;
+    openmpi-bin) command -v mpirun >/dev/null ;;
     qemu-user) command -v qemu-aarch64 >/dev/null ;;
     cmake | git | pkg-config | clang-format | clang-tidy) command -v "$1" >/dev/null ;;
     *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;
@@ -74,15 +76,15 @@ explain() {
   done
   local advice
   if command -v dnf >/dev/null; then
-    advice="dnf install gcc-c++ cmake ninja-build git eigen3-devel gnuplot catch-devel mpfr-devel json-devel pkgconf google-benchmark-devel"
+    advice="dnf install gcc-c++ cmake ninja-build git eigen3-devel gnuplot catch-devel mpfr-devel json-devel pkgconf openmpi-devel google-benchmark-devel"
   elif command -v pacman >/dev/null; then
-    advice="pacman -S gcc cmake ninja git eigen gnuplot catch2 mpfr nlohmann-json pkgconf benchmark"
+    advice="pacman -S gcc cmake ninja git eigen gnuplot catch2 mpfr nlohmann-json pkgconf openmpi benchmark"
   elif command -v zypper >/dev/null; then
-    advice="zypper install gcc-c++ cmake ninja git eigen3-devel gnuplot Catch2-devel mpfr-devel nlohmann_json-devel pkg-config benchmark-devel"
+    advice="zypper install gcc-c++ cmake ninja git eigen3-devel gnuplot Catch2-devel mpfr-devel nlohmann_json-devel pkg-config openmpi4-devel benchmark-devel"
   elif command -v brew >/dev/null; then
-    advice="brew install cmake ninja git eigen gnuplot catch2 mpfr nlohmann-json pkgconf google-benchmark"
+    advice="brew install cmake ninja git eigen gnuplot catch2 mpfr nlohmann-json pkgconf open-mpi google-benchmark"
   else
-    advice="install a C++20 compiler, cmake, ninja, git, Eigen, gnuplot, Catch2, MPFR, nlohmann-json, pkg-config, Google Benchmark"
+    advice="install a C++20 compiler, cmake, ninja, git, Eigen, gnuplot, Catch2, MPFR, nlohmann-json, pkg-config, Open MPI, Google Benchmark"
   fi
   echo "install-deps: this script installs with apt only. What posenc uses: $advice" >&2
   ((${#missing[@]} == 0)) || fail "missing: ${missing[*]}"

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "layer.hpp"
+#include "process.hpp"
+#include "stripes.hpp"
+
+#include <chrono>
+
+namespace ring {
+
+using Seconds = std::chrono::duration<double>;
+using Threads = Eigen::ThreadPoolDevice;
+
+/// What a pass around the ring spent its time on.
+struct Spent {
+  Seconds attending{}, merging{}, waiting{};
+};
+
+/// Outputs of some queries, and ln(sum of exp(score)), with which outputs of other keys are merged.
+struct Outputs {
+  Heads out;                                      // [1, queries, heads, head_dim]
+  Eigen::Tensor<float, 3, Eigen::RowMajor> lses;  // [1, heads, queries]
+
+  Outputs(const Layer& layer, Index queries)
+      : out(1, queries, layer.heads, layer.head_dim), lses(1, layer.heads, queries) {}
+
+  posenc::LseView<float> lse() noexcept {
+    return {
+        .data = lses.data(), .batch = 1, .heads = lses.dimension(1), .queries = lses.dimension(2)};
+  }
+};
+
+/// Queries that stand at `place` and the keys after it attend to a block's keys.
+void attend_to_block(const Threads& threads, posenc::HeadsView<const float> q,
+                     const KeysAndValues& kv, Index place, Outputs& outputs);
+
+/// A rank's queries attend to the keys of all ranks. These go around the ring: in each step a block is attended to, sent on to
+/// the next rank, and the one after it received. Blocks are merged in the order of the ring, the rank's own first, so for a given
+/// number of ranks the bits are the same in every run, with any number of threads.
+///   Throws: LateRank, MpiError
+Spent attend_around_ring(const Process& process, const Stripes& stripes, const Layer& layer,
+                         const Threads& threads, Seconds limit, posenc::HeadsView<const float> q,
+                         const KeysAndValues& own, Outputs& outputs);
+
+}  // namespace ring
