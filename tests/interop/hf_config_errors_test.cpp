@@ -39,7 +39,9 @@ json without(json changed, const char* key) {
   return changed;
 }
 
-const std::string unknown = " is unknown, or has no effect with the other settings";
+const std::string unknown =
+    " is unknown, or has no effect with the other settings; remove it if it changes neither "
+    "positions nor scores";
 
 }  // namespace
 

@@ -83,7 +83,8 @@ TEST_CASE("keys that may change positions or scores are refused by name", "[inte
   for (const auto& [key, value] : keys) {
     const std::string end = std::string(key) == "attention_head_dim"
                                 ? "has a value that is not supported"
-                                : "is unknown, or has no effect with the other settings";
+                                : "is unknown, or has no effect with the other settings; remove it "
+                                  "if it changes neither positions nor scores";
     refuse(config("llama", {{key, value}}),
            std::string("'") + key + "' in the configuration " + end);
   }
@@ -136,7 +137,9 @@ TEST_CASE("lengths under other names are no contradiction", "[interop]") {
 }
 
 TEST_CASE("no pairing makes a plain rotary model of another", "[interop]") {
-  const std::string unknown = " is unknown, or has no effect with the other settings";
+  const std::string unknown =
+      " is unknown, or has no effect with the other settings; remove it if it changes neither "
+      "positions nor scores";
   for (const char* key : {"patch_size", "image_size", "num_channels"}) {
     const json vision = config("dinov9", {{key, 16}});
     refuse(vision, "the model_type 'dinov9' is unknown, and its key '" + std::string(key) +

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/gguf_architectures.hpp>
+#include <posenc/interop/gguf_attention.hpp>
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_known_keys.hpp>
 #include <posenc/interop/gguf_layers.hpp>
@@ -79,6 +80,7 @@ class GgufReader {
       }
     }
     model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
+    GgufAttention(keys_, entry_, is_known_, model_).read();
     validate(model_);
     return std::move(model_);
   }
@@ -237,9 +239,9 @@ class GgufReader {
 
 /// What a GGUF file says of the rotary encoding, as llama.cpp reads it: pairs as the architecture
 /// has them (weights of the Llama family are permuted to Interleaved), scaling by keys, by
-/// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short; and
-/// the scale, softcap and temperature of scores, by keys or by the architecture. Windows, sinks and
-/// numbers of heads are not told.
+/// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short; the
+/// scale, softcap and temperature of scores, by keys or by the architecture; and the heads and windows
+/// of each layer, as far as both tell them.
 ///   Throws: ConfigError that names the key for an unknown architecture without options.pairing, one
 ///           whose layers this reader does not know, an unknown type of scaling, an unknown key below
 ///           <architecture>.rope or .attention or whose name elsewhere speaks of positions, keys that

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/hf_attention.hpp>
 #include <posenc/interop/hf_keys.hpp>
 #include <posenc/interop/hf_layers.hpp>
 #include <posenc/interop/hf_model_types.hpp>
@@ -39,6 +40,7 @@ class HfReader : HfWidths {
     read_layers();
     hf_read_layer_types(config_, type_.family, model_);
     read_scores();
+    HfAttention(config_, type_, is_known_, model_).read(head_dim_);
     config_.refuse_unread([this](std::string_view key, const nlohmann::json& value) {
       return is_known_ ? hf_may_ignore(key, value) : hf_may_ignore_in_unknown(key, value);
     });
@@ -300,14 +302,14 @@ inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 
 }  // namespace detail
 
-/// What a config.json of Hugging Face says of the rotary encoding and of scores: of the text model
-/// where the file describes several.
+/// What a config.json of Hugging Face says of the rotary encoding, of scores, and of the heads and
+/// window of each layer: of the text model where the file describes several.
 ///
 /// Reads the old style (rope_theta, rope_scaling) and the new one (rope_parameters, per type of
 /// layer or not), with a value in the dict before one beside it, and the defaults of the model's
 /// class last, as transformers 5 does. Where transformers warns or says nothing, this throws. A key
-/// that sounds as if it changed positions or scores and that the reader does not know is an error;
-/// windows alone are left to the caller, whose mask they are.
+/// that sounds as if it changed positions, scores or windows and that the reader does not know is an
+/// error.
 ///   Throws: ConfigError that names the key for an unknown model_type without options.pairing, an
 ///           unknown rope type, a key of a rope dict that its type does not have, a key beside it
 ///           that may change positions or scores, keys that contradict each other, a model without
