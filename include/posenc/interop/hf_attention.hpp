@@ -57,9 +57,14 @@ class HfAttention {
   // Heads.
 
   void read_heads() {
-    heads_ = config_.any_of<Index>({"num_attention_heads", "n_head", "num_heads"});
+    const bool is_fla = family_ == HfFamily::Fla;
+    heads_ = config_.any_of<Index>({is_fla ? "num_heads" : "num_attention_heads", "n_head"});
     check_count("num_attention_heads", heads_);
-    constexpr auto key = "num_key_value_heads";
+    heads_of_layers_ = config_.integers("num_attention_heads_per_layer");
+    for (const Index count : heads_of_layers_.value_or(std::vector<Index>{})) {
+      check_count("num_attention_heads_per_layer", count);
+    }
+    const char* key = is_fla ? "num_kv_heads" : "num_key_value_heads";
     kv_heads_ = config_.integer(key);
     check_count(key, kv_heads_);
     if (kv_heads_ && heads_ && *heads_ % *kv_heads_ != 0) {
@@ -74,12 +79,28 @@ class HfAttention {
     if (is_known_ && !config_.has("v_head_dim")) value_dim_ = head_dim_;
     if (!kv_heads_) kv_heads_ = usual_kv_heads();
     global_kv_heads_ = kv_heads_;
+    if (family_ == HfFamily::MimoV2) return read_mimo_v2_heads();
     if (family_ == HfFamily::Gemma4) {
       const auto global = config_.integer("num_global_key_value_heads");
       check_count("num_global_key_value_heads", global);
       const auto shared = config_.flag("attention_k_eq_v");
       if (global && shared.value_or(false)) global_kv_heads_ = global;
     }
+  }
+
+  /// Local layers have heads of their own, and values of all layers a width of their own.
+  void read_mimo_v2_heads() {
+    const auto local = [this](const char* key, const std::optional<Index>& usual) {
+      const auto given = config_.integer(key);
+      check_count(key, given);
+      return given ? given : usual;
+    };
+    local_heads_ = local("swa_num_attention_heads", heads_);
+    kv_heads_ = local("swa_num_key_value_heads", kv_heads_);
+    value_dim_ = local("v_head_dim", 128);
+    local_value_dim_ = local("swa_v_head_dim", value_dim_);
+    local_sinks_ = config_.flag("add_swa_attention_sink_bias");
+    global_sinks_ = config_.flag("add_full_attention_sink_bias");
   }
 
   void check_count(const char* key, const std::optional<Index>& value) const {
@@ -116,19 +137,25 @@ class HfAttention {
   /// The window of those layers that have one; nullopt where that is not known.
   void read_window() {
     const bool is_chunked = defaults_.windows == HfWindows::ChunksWithRotary;
-    const char* key = is_chunked                                  ? "attention_chunk_size"
-                      : defaults_.windows == HfWindows::BothSides ? "local_attention"
-                                                                  : "sliding_window";
+    const bool is_half = defaults_.windows == HfWindows::HalfOfLocal;
+    const char* key = is_chunked ? "attention_chunk_size"
+                      : is_half || defaults_.windows == HfWindows::BothSides ? "local_attention"
+                      : family_ == HfFamily::Fla                             ? "window_size"
+                                                                             : "sliding_window";
     auto size = config_.integer(key);
     if (model_.model_type == "gemma2") {  // early files have both names
       size = config_.any_of<Index>({key, "sliding_window_size"});
     }
-    const bool is_switched = defaults_.windows == HfWindows::AfterFirst ||
+    if (family_ == HfFamily::MimoV2) {  // some have the same under a third name, too
+      size = config_.any_of<Index>({key, "sliding_window_size", "attention_chunk_size"});
+    }
+    const bool is_switched = defaults_.windows == HfWindows::AfterFirstSwitched ||
                              defaults_.windows == HfWindows::EverySwitched ||
                              defaults_.windows == HfWindows::WithoutRotary;
     const auto use = config_.flag("use_sliding_window");
     const bool both_sides = defaults_.windows == HfWindows::BothSides || is_bidirectional();
-    first_windowed_ = config_.integer("max_window_layers").value_or(28);
+    const bool is_dots = defaults_.windows == HfWindows::AfterFirst;
+    first_windowed_ = config_.integer("max_window_layers").value_or(is_dots ? 62 : 28);
     if (!is_known_) {
       if (!size) window_ = LayerWindow{};
       return;
@@ -148,6 +175,7 @@ class HfAttention {
     if (is_switched ? !use.value_or(false) : !use.value_or(true)) return;
     if (!size && !config_.has(key) && defaults_.window > 0) size = defaults_.window;
     if (!size) return;
+    if (is_half) *size /= 2;
     if (*size < 1) config_.refuse(key, "must be positive");
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
                           : both_sides ? WindowKind::BothSides
@@ -174,35 +202,56 @@ class HfAttention {
     const std::string_view type =
         at < types_.size() ? std::string_view(types_[at]) : std::string_view();
     LayerAttention layer;
-    if (type == "linear_attention" || type == "conv") {
+    if (type == "linear_attention" || type == "mamba" || type == "conv") {
       layer.kind = type == "conv" ? LayerKind::Convolution : LayerKind::Linear;
       return layer;
     }
     const bool is_global = type == full_attention;
-    layer.heads = heads_;
+    const bool is_local = type == sliding_attention;
+    layer.heads = is_local && local_heads_ ? local_heads_ : heads_;
+    if (heads_of_layers_) layer.heads = heads_of_layer(at);
     layer.kv_heads = is_global ? global_kv_heads_ : kv_heads_;
     layer.head_dim = head_dim_;
     for (const LayerRotary& rotary : model_.layers) {
       if (rotary.layer_type == type) layer.head_dim = rotary.rotary.head_dim;
     }
-    if (value_dim_) layer.value_dim = family_ == HfFamily::Mla ? value_dim_ : layer.head_dim;
-    if (is_known_) layer.sinks = defaults_.sinks;
+    const bool has_own_values = family_ == HfFamily::Mla || family_ == HfFamily::MimoV2;
+    if (value_dim_) layer.value_dim = has_own_values ? value_dim_ : layer.head_dim;
+    if (is_local && local_value_dim_) layer.value_dim = local_value_dim_;
+    if (family_ == HfFamily::MimoV2) {
+      layer.sinks = is_local ? local_sinks_ : global_sinks_;
+    } else if (is_known_) {
+      layer.sinks = defaults_.sinks;
+    }
+    layer.output_turns_back = family_ == HfFamily::DeepSeekV4;
     layer.window = window_of(number, type);
     if (type == "cross_attention") {
       layer.kind = LayerKind::Cross;
+    } else if (type == compressed_attention) {
+      layer.kind = LayerKind::Compressed;
     } else if (layer.window) {
       layer.kind = kind_with(*layer.window);
     }
     return layer;
   }
 
+  std::optional<Index> heads_of_layer(std::size_t number) const {
+    if (number >= heads_of_layers_->size()) {
+      config_.refuse("num_attention_heads_per_layer", "must have an entry for each layer");
+    }
+    return (*heads_of_layers_)[number];
+  }
+
   std::optional<LayerWindow> window_of(Index number, std::string_view type) const {
     if (!window_) return std::nullopt;
     if (type.empty()) return has_window() && sees_window(number) ? *window_ : LayerWindow{};
-    if (type == full_attention || type == "self_attention" || type == "cross_attention") {
+    if (type == full_attention || type == "attention" || type == "self_attention" ||
+        type == "cross_attention") {
       return LayerWindow{};
     }
-    if (type != sliding_attention && type != "chunked_attention") return std::nullopt;
+    if (type != sliding_attention && type != "chunked_attention" && type != compressed_attention) {
+      return std::nullopt;
+    }
     if (!has_window()) {
       config_.refuse("layer_types",
                      "has layers of the type '" + std::string(type) + "', but there is no window");
@@ -218,6 +267,7 @@ class HfAttention {
       case HfWindows::Alternate:
         return number % 2 == 0;
       case HfWindows::AfterFirst:
+      case HfWindows::AfterFirstSwitched:
         return number >= first_windowed_;
       case HfWindows::WithoutRotary:
         return !turns;
@@ -235,7 +285,10 @@ class HfAttention {
   ModelSettings& model_;
   std::vector<std::string> types_;
   Index head_dim_ = 0, first_windowed_ = 0;
-  std::optional<Index> heads_, kv_heads_, global_kv_heads_, value_dim_;
+  std::optional<Index> heads_, kv_heads_, global_kv_heads_, local_heads_;
+  std::optional<Index> value_dim_, local_value_dim_;
+  std::optional<std::vector<Index>> heads_of_layers_;
+  std::optional<bool> local_sinks_, global_sinks_;
   std::optional<LayerWindow> window_;
 };
 

@@ -14,15 +14,17 @@ namespace detail {
 
 /// Which layers of a class see a window alone.
 enum class HfWindows {
-  None,              ///< none: the class reads no key of windows
-  Every,             ///< all, where there is one
-  ByType,            ///< those of the type sliding_attention
-  Alternate,         ///< the same, by default those of even number
-  AfterFirst,        ///< by default all from max_window_layers on, where use_sliding_window says so
-  EverySwitched,     ///< all, where use_sliding_window says so
-  WithoutRotary,     ///< by default those that turn nothing, where use_sliding_window says so
-  ChunksWithRotary,  ///< chunks, in layers that turn
-  BothSides          ///< both sides of local_attention, in layers of the type sliding_attention
+  None,                ///< none: the class reads no key of windows
+  Every,               ///< all, where there is one
+  ByType,              ///< those of the type sliding_attention
+  Alternate,           ///< the same, by default those of even number
+  AfterFirst,          ///< by default all from max_window_layers on
+  AfterFirstSwitched,  ///< the same, where use_sliding_window says so
+  EverySwitched,       ///< all, where use_sliding_window says so
+  WithoutRotary,       ///< by default those that turn nothing, where use_sliding_window says so
+  ChunksWithRotary,    ///< chunks, in layers that turn
+  BothSides,           ///< both sides of local_attention, in layers of the type sliding_attention
+  HalfOfLocal          ///< half of local_attention, in layers of that type
 };
 
 constexpr Index as_many_as_heads = 0;
@@ -40,15 +42,19 @@ inline constexpr std::array hf_attention_defaults = [] {
   using enum HfWindows;
   constexpr Index same = as_many_as_heads, unknown = unknown_kv_heads;
   return std::to_array<HfAttentionDefaults>({
+      {"afmoe", same, ByType, 1024},
       {"apertus", same},
       {"arcee", same},
       {"baichuan", same},
       {"codegen", same},
       {"cohere", same},
       {"cohere2", same, ByType, 4096},
+      {"deepseek_v4", 1, Every, 128, true},
+      {"dots1", 32, AfterFirst, 4096},
       {"esm", same},
       {"exaone", same},
       {"exaone4", 32, ByType, 4096},
+      {"exaone_moe", 32, ByType, 4096},
       {"gemma", 16},
       {"gemma2", 4, Alternate, 4096},
       {"gemma3", 4, ByType, 4096},
@@ -60,21 +66,26 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"glm", 2},
       {"glm4", 2},
       {"glm4_moe", 8},
+      {"glm4v_moe", 8},
+      {"glm4v_moe_text", 8},
       {"gpt_neox", same},
       {"gpt_oss", 8, Alternate, 128, true},
       {"gptj", same},
       {"granite", same},
       {"granitemoe", same},
+      {"granitemoehybrid", same},
       {"granitemoeshared", same},
       {"helium", 20},
       {"hunyuan_v1_dense", same},
       {"hunyuan_v1_moe", same},
       {"internlm2", same},
+      {"laguna", 8, ByType, 512},
       {"lfm2", 8},
       {"llama", same},
       {"llama4", 8, ChunksWithRotary, 8192},
       {"llama4_text", 8, ChunksWithRotary, 8192},
-      {"mimo", 32, AfterFirst, 4096},
+      {"mimo", 32, AfterFirstSwitched, 4096},
+      {"mimo_v2_flash", 4, ByType, 128},
       {"minicpm", same},
       {"ministral", 8, ByType, 4096},
       {"ministral3", 8, Every},
@@ -84,23 +95,26 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"mllama", 8},
       {"mllama_text_model", 8},
       {"modernbert", same, BothSides, 128},
+      {"modernbert-decoder", same, HalfOfLocal, 128},
       {"nemotron", same},
       {"olmo", same},
       {"olmo2", same},
       {"olmo3", same, ByType, 4096},
+      {"olmo_hybrid", same},
       {"olmoe", same},
       {"persimmon", same},
       {"phi", same},
       {"phi3", same, Every},
       {"phi3_v", same, Every},
       {"phimoe", 8, Every},
-      {"qwen2", 32, AfterFirst, 4096},
-      {"qwen2_5_vl", 8, AfterFirst, 4096},
-      {"qwen2_5_vl_text", 8, AfterFirst, 4096},
-      {"qwen2_moe", 16, AfterFirst, 4096},
-      {"qwen2_vl", 8, AfterFirst, 4096},
-      {"qwen2_vl_text", 8, AfterFirst, 4096},
-      {"qwen3", 32, AfterFirst, 4096},
+      {"qwen", same},
+      {"qwen2", 32, AfterFirstSwitched, 4096},
+      {"qwen2_5_vl", 8, AfterFirstSwitched, 4096},
+      {"qwen2_5_vl_text", 8, AfterFirstSwitched, 4096},
+      {"qwen2_moe", 16, AfterFirstSwitched, 4096},
+      {"qwen2_vl", 8, AfterFirstSwitched, 4096},
+      {"qwen2_vl_text", 8, AfterFirstSwitched, 4096},
+      {"qwen3", 32, AfterFirstSwitched, 4096},
       {"qwen3_5_text", 4},
       {"qwen3_moe", 4, EverySwitched, 4096},
       {"qwen3_next", 2},
@@ -110,6 +124,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"smollm3", 4, WithoutRotary},
       {"stablelm", 32},
       {"starcoder2", 2, Every},
+      {"transformer", same, Every},
   });
 }();
 
