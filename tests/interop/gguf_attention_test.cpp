@@ -114,6 +114,35 @@ TEST_CASE("windows as llama.cpp has them", "[interop][gguf]") {
   CHECK(layer(with_heads("gpt-oss")).window == std::nullopt);
 }
 
+TEST_CASE("global layers that turn nothing, and models whose size tells of windows",
+          "[interop][gguf]") {
+  const auto turns = [](const posenc::ModelSettings& of, Index number) {
+    return rotary_of_layer(of, number) != nullptr;
+  };
+  const auto afmoe = read_gguf(windowed("afmoe", 2048).bytes());
+  CHECK(turns(afmoe, 2));
+  CHECK_FALSE(turns(afmoe, 3));
+  CHECK(attention_of_layer(afmoe, 2).window == LayerWindow{WindowKind::Sliding, 2048});
+  CHECK(attention_of_layer(afmoe, 3).window == LayerWindow{});
+  CHECK(windows(with_heads("afmoe")) == std::vector<Index>(6, 0));
+  const auto moe = read_gguf(windowed("exaone-moe", 128).bytes());
+  CHECK_FALSE(turns(moe, 3));
+
+  const auto large = read_gguf(with_heads("exaone4", 64).bytes());
+  CHECK(turns(large, 0));
+  CHECK_FALSE(turns(large, 63));
+  CHECK(attention_of_layer(large, 0).window == LayerWindow{WindowKind::Sliding, 4096});
+  const auto small = read_gguf(windowed("exaone4", 4096).bytes());
+  CHECK(turns(small, 3));
+  CHECK(attention_of_layer(small, 0).window == LayerWindow{});
+  for (const std::string name : {"llama-embed", "maincoder"}) {
+    CHECK(rotary(read_gguf(with_heads(name).bytes())).pairing == posenc::PairingKind::Interleaved);
+  }
+  for (const std::string name : {"pangu-embedded", "rnd1"}) {
+    CHECK(rotary(read_gguf(with_heads(name).bytes())).pairing == posenc::PairingKind::HalfRotate);
+  }
+}
+
 TEST_CASE("a GGUF file that does not count its layers", "[interop][gguf]") {
   const auto alike = [](const std::string& name) {
     GgufWriter writer;

@@ -8,6 +8,7 @@
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_known_keys.hpp>
 #include <posenc/interop/gguf_layers.hpp>
+#include <posenc/interop/gguf_refused_architectures.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/gguf_scores.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -45,6 +46,12 @@ class GgufReader {
  public:
   GgufReader(const GgufFile& file, std::string architecture, const GgufOptions& options)
       : keys_(file, architecture), options_(options) {
+    if (const auto* refused = find_gguf_refused_architecture(architecture)) {
+      fail<ConfigError>(
+          GgufKeys::function, "'", architecture,
+          refused->has_rotary ? "' is not supported: it has " : "' has no rotary encoding: it has ",
+          refused->has);
+    }
     const GgufArchitecture* known = find_gguf_architecture(architecture);
     if (known == nullptr && !options.pairing) {
       fail<ConfigError>(GgufKeys::function, "the architecture '", architecture,
@@ -53,14 +60,6 @@ class GgufReader {
     }
     is_known_ = known != nullptr;
     entry_ = is_known_ ? *known : GgufArchitecture{{}, GgufMode::Neox};
-    if (entry_.mode == GgufMode::None) {
-      fail<ConfigError>(GgufKeys::function, "'", architecture, "' has no rotary encoding");
-    }
-    if (entry_.mode == GgufMode::Unsupported) {
-      fail<ConfigError>(GgufKeys::function, "'", architecture,
-                        "' is not supported: its layers, axes or scores are not those of a plain "
-                        "rotary model");
-    }
     model_.model_type = std::move(architecture);
   }
 
@@ -118,7 +117,9 @@ class GgufReader {
 
   /// Whether layers that see a window alone are turned in another way than global ones.
   bool has_local_rotary() const {
-    const bool has_window = keys_.integer("attention.sliding_window").value_or(0) > 0;
+    const bool has_window =
+        keys_.integer("attention.sliding_window").value_or(0) > 0 &&
+        (entry_.without != GgufWithout::GlobalOf64 || gguf_has_64_layers(keys_));
     bool has_keys = false;
     for (const char* name :
          {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa"}) {

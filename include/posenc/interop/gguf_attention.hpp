@@ -58,10 +58,13 @@ class GgufAttention {
     if (architecture_.local_period == 0) {
       return size == 0 ? std::optional(LayerWindow{}) : std::nullopt;
     }
-    const bool is_gemma2 = architecture_.scores == GgufScores::Gemma2;
-    if (!given && is_gemma2) return LayerWindow{WindowKind::Sliding, 4096};
-    const bool may_lack =
-        architecture_.scores == GgufScores::Gemma3 || architecture_.family == GgufFamily::Olmo2;
+    const bool is_exaone4 = architecture_.without == GgufWithout::GlobalOf64;
+    if (is_exaone4 && !gguf_has_64_layers(keys_)) return LayerWindow{};
+    const bool has_usual = is_exaone4 || architecture_.scores == GgufScores::Gemma2;
+    if (!given && has_usual) return LayerWindow{WindowKind::Sliding, 4096};
+    const bool may_lack = architecture_.scores == GgufScores::Gemma3 ||
+                          architecture_.family == GgufFamily::Olmo2 ||
+                          architecture_.without == GgufWithout::EveryFourth;
     if (size == 0) return given || may_lack ? std::optional(LayerWindow{}) : std::nullopt;
     const bool is_encoder = architecture_.name == "gemma-embedding";
     return LayerWindow{is_encoder ? WindowKind::BothSides : WindowKind::Sliding, size};
