@@ -132,6 +132,50 @@ TEST_CASE("MiMo-V2 has heads of its own in local layers", "[interop]") {
   CHECK(local.window == LayerWindow{WindowKind::Sliding, 128});
 }
 
+TEST_CASE("Step 3.5 has lists of bases and rotary shares", "[interop]") {
+  const json file =
+      config("step3p5", {{"head_dim", 128},
+                         {"num_attention_groups", 8},
+                         {"rope_theta", {5000000.0, 10000.0, 10000.0, 5000000.0, 1.0}},
+                         {"partial_rotary_factors", {0.5, 1.0, 1.0, 0.5}},
+                         {"yarn_only_types", {"full_attention"}},
+                         {"rope_scaling",
+                          {{"rope_type", "llama3"},
+                           {"factor", 2.0},
+                           {"original_max_position_embeddings", 131072},
+                           {"low_freq_factor", 1.0},
+                           {"high_freq_factor", 32.0}}},
+                         {"attention_other_setting",
+                          {{"attention_type", "sliding_attention"},
+                           {"num_attention_heads", 96},
+                           {"num_attention_groups", 16},
+                           {"head_dim", 128}}},
+                         {"use_head_wise_attn_gate", true},
+                         {"sink", false},
+                         {"layer_types",
+                          {"full_attention", "sliding_attention", "sliding_attention",
+                           "full_attention", "sliding_attention"}}});
+  const auto model = read_hf_config(file);
+  CHECK(model.layer_count == 4);
+  const RotarySettings& global = *rotary_of_layer(model, 3);
+  CHECK(std::get<posenc::Llama3Scaling>(global.rule).base == 5000000);
+  CHECK(rotary_dim(global) == 64);
+  CHECK(base_of(model, 1) == 10000);
+  CHECK(rotary_dim(*rotary_of_layer(model, 1)) == 128);
+  CHECK(attention_of_layer(model, 0).heads == 32);
+  CHECK(attention_of_layer(model, 0).kv_heads == 8);
+  CHECK(attention_of_layer(model, 1).heads == 96);
+  CHECK(attention_of_layer(model, 1).kv_heads == 16);
+  CHECK(attention_of_layer(model, 1).window == LayerWindow{WindowKind::Sliding, 512});
+  json mixed = file;
+  mixed["rope_theta"] = {5000000.0, 10000.0, 20000.0, 5000000.0};
+  refuse(mixed,
+         "'rope_theta' in the configuration differs between layers of one type, which is not "
+         "supported");
+  mixed["rope_theta"] = {5000000.0, 10000.0};
+  refuse(mixed, "'rope_theta' in the configuration must have an entry for each layer");
+}
+
 TEST_CASE("families whose global layers turn nothing", "[interop]") {
   const auto afmoe = read_hf_config(config("afmoe"));
   CHECK(rotary_of_layer(afmoe, 3) == nullptr);
@@ -242,6 +286,21 @@ TEST_CASE("heads and windows of further families", "[interop]") {
   CHECK(rotary_dim(*rotary_of_layer(laguna, 0)) == 64);
   CHECK(rotary_dim(*rotary_of_layer(laguna, 1)) == 128);
   CHECK(base_of(read_hf_config(config("laguna")), 3) == 500000);
+  // A length beside the dicts says nothing new.
+  json beside = config("laguna", {{"rope_parameters",
+                                   {{"full_attention",
+                                     {{"rope_type", "yarn"},
+                                      {"rope_theta", 500000.0},
+                                      {"factor", 64.0},
+                                      {"original_max_position_embeddings", 4096},
+                                      {"partial_rotary_factor", 0.5}}},
+                                    {"sliding_attention", {{"rope_theta", 10000.0}}},
+                                    {"original_max_position_embeddings", 4096}}}});
+  CHECK(rotary_dim(*rotary_of_layer(read_hf_config(beside), 0)) == 64);
+  beside["rope_parameters"]["original_max_position_embeddings"] = 8192;
+  refuse(beside,
+         "'original_max_position_embeddings' in rope_parameters.full_attention contradicts the one "
+         "beside it");
 
   const auto dots = read_hf_config(config("dots1", {{"max_window_layers", 3}}));
   CHECK(attention_of_layer(dots, 2).kind == LayerKind::Global);

@@ -64,7 +64,10 @@ class HfAttention {
     for (const Index count : heads_of_layers_.value_or(std::vector<Index>{})) {
       check_count("num_attention_heads_per_layer", count);
     }
-    const char* key = is_fla ? "num_kv_heads" : "num_key_value_heads";
+    const bool is_step = family_ == HfFamily::Step35;
+    const char* key = is_fla    ? "num_kv_heads"
+                      : is_step ? "num_attention_groups"
+                                : "num_key_value_heads";
     kv_heads_ = config_.integer(key);
     check_count(key, kv_heads_);
     if (kv_heads_ && heads_ && *heads_ % *kv_heads_ != 0) {
@@ -80,6 +83,7 @@ class HfAttention {
     if (!kv_heads_) kv_heads_ = usual_kv_heads();
     global_kv_heads_ = kv_heads_;
     if (family_ == HfFamily::MimoV2) return read_mimo_v2_heads();
+    if (is_step) return read_step35_heads();
     if (family_ == HfFamily::Gemma4) {
       const auto global = config_.integer("num_global_key_value_heads");
       check_count("num_global_key_value_heads", global);
@@ -101,6 +105,27 @@ class HfAttention {
     local_value_dim_ = local("swa_v_head_dim", value_dim_);
     local_sinks_ = config_.flag("add_swa_attention_sink_bias");
     global_sinks_ = config_.flag("add_full_attention_sink_bias");
+  }
+
+  /// Local layers have heads of their own.
+  void read_step35_heads() {
+    constexpr auto name = "attention_other_setting";
+    const nlohmann::json* given = config_.find(name);
+    if (given == nullptr) return;
+    const JsonKeys local(*given, name);
+    if (local.text("attention_type").value_or(sliding_attention) != sliding_attention) {
+      local.refuse("attention_type", "must be sliding_attention");
+    }
+    for (const char* key : {"head_dim", "true_head_dim"}) {
+      if (local.integer(key).value_or(head_dim_) != head_dim_) {
+        local.refuse(key, "is not the head_dim of the other layers");
+      }
+    }
+    local_heads_ = local.required("num_attention_heads", local.integer("num_attention_heads"));
+    kv_heads_ = local.required("num_attention_groups", local.integer("num_attention_groups"));
+    check_count(name, local_heads_);
+    check_count(name, kv_heads_);
+    local.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
   }
 
   void check_count(const char* key, const std::optional<Index>& value) const {

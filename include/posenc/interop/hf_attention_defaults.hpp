@@ -124,6 +124,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"smollm3", 4, WithoutRotary},
       {"stablelm", 32},
       {"starcoder2", 2, Every},
+      {"step3p5", unknown, ByType, 512},
       {"transformer", same, Every},
   });
 }();

@@ -106,6 +106,7 @@ inline constexpr auto hf_harmless_keys =
                                      "scale_mask_softmax_fusion",
                                      "scale_shared_experts",
                                      "temperature",
+                                     "use_head_wise_attn_gate",
                                      "v_head_dim",
                                      "max_position_embeddings",
                                      "original_max_position_embeddings"});
@@ -127,6 +128,7 @@ inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
     {"rotary_scaling_factor", 1},
     {"scale_attn_by_inverse_layer_idx", 0},
     {"scale_attn_weights", 1},
+    {"sink", 0},
     {"use_alibi", 0},
     {"use_bidirectional_attention", 0},
     {"use_dynamic_ntk", 0},

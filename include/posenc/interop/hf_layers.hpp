@@ -205,6 +205,19 @@ inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) 
   }
 }
 
+/// Step 3.5's list goes on for layers that predict further tokens.
+inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
+  constexpr auto key = "layer_types";
+  auto types = config.required(key, config.texts(key));
+  hf_check_layer_types(config, types, {full_attention, sliding_attention});
+  const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
+  if (static_cast<Index>(types.size()) < layers) {
+    config.refuse(key, "must have an entry for each layer");
+  }
+  types.resize(static_cast<std::size_t>(layers));
+  return types;
+}
+
 /// Layers without rotary encoding: those whose entry in the list is 0, or every interval-th one.
 inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
   const auto list = config.integers("no_rope_layers");
@@ -276,6 +289,9 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
       break;
     case HfFamily::DeepSeekV4:
       hf_read_deepseek_v4_types(config, model);
+      break;
+    case HfFamily::Step35:
+      model.layer_types = hf_step35_types(config);
       break;
     case HfFamily::MimoV2:
       hf_read_mimo_v2_types(config, model);

@@ -25,6 +25,7 @@ enum class HfFamily {
   Afmoe,       ///< nor here
   DeepSeekV4,  ///< scaling applies to layers with compressed keys alone, and has a base of its own
   MimoV2,      ///< local layers have heads of their own
+  Step35,      ///< as well; lists tell bases and rotary shares
   GraniteHybrid,  ///< most layers are state spaces, and position_embedding_type tells of rotation
   NoRopeLayers,   ///< a list or an interval tells which layers have none
   Mllama,         ///< a list tells which layers attend to images, without rotary encoding
@@ -177,6 +178,7 @@ inline constexpr std::array hf_model_types = [] {
       {"smollm3", half, NoRopeLayers, 2000000},
       {"stablelm", half, Plain, 10000, 0.25},
       {"starcoder2", half},
+      {"step3p5", half, Step35},
       {"telechat3", half, Plain, 0},
       {"transformer", half, Fla},
   });

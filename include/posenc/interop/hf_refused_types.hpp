@@ -65,7 +65,6 @@ inline constexpr std::array hf_refused_types = [] {
       {"rwkv", false, linear},
       {"siglip", false, learned},
       {"siglip2", false, learned},
-      {"step3p5", true, "a base and a rotary width of its own for each layer"},
       {"swin", false, table},
       {"swinv2", false, "a network that makes biases for the places of a window"},
       {"t5", false, buckets},

@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -42,9 +43,11 @@ class HfRotary : protected HfWidths {
     const nlohmann::json& dict = given != nullptr ? *given : usual;
 
     if (type_.family == HfFamily::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
+    if (type_.family == HfFamily::Step35) return read_step35_layers(dict, name);
     if (is_one_a_type(dict)) {
       for (const auto& [layer_type, parameters] : dict.items()) {
-        if (parameters.is_null()) continue;
+        if (parameters.is_null() || parameters.is_number()) continue;
+        check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
         add_layer(layer_type, parameters, name + "." + layer_type, top_base_, type_.base);
       }
       require_types_of_class(dict, name);
@@ -121,6 +124,38 @@ class HfRotary : protected HfWidths {
     add_layer(compressed_attention, scaled, name, config_.real("compress_rope_theta"), 160000);
   }
 
+  /// Lists tell base and rotary share of each layer; all layers of one type must agree.
+  void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
+    const auto types = hf_step35_types(config_);
+    const nlohmann::json* base = config_.find("rope_theta");
+    const bool is_list = base != nullptr && base->is_array();
+    auto bases = is_list ? *config_.reals("rope_theta")
+                         : std::vector<double>(types.size(),
+                                               config_.real("rope_theta").value_or(type_.base));
+    auto shares = config_.reals("partial_rotary_factors").value_or(std::vector<double>{});
+    if (bases.size() < types.size()) {
+      config_.refuse("rope_theta", "must have an entry for each layer");
+    }
+    shares.resize((std::max)(shares.size(), types.size()), 1.0);
+    const auto scaled = config_.texts("yarn_only_types");
+    const nlohmann::json nothing = nlohmann::json::object();
+    for (const char* type : {full_attention, sliding_attention}) {
+      const auto first = std::find(types.begin(), types.end(), type);
+      if (first == types.end()) continue;
+      const auto at = static_cast<std::size_t>(first - types.begin());
+      for (std::size_t i = at; i < types.size(); ++i) {
+        if (types[i] == type && (bases[i] != bases[at] || shares[i] != shares[at])) {
+          config_.refuse(bases[i] != bases[at] ? "rope_theta" : "partial_rotary_factors",
+                         "differs between layers of one type, which is not supported");
+        }
+      }
+      const bool is_scaled =
+          !scaled || std::find(scaled->begin(), scaled->end(), type) != scaled->end();
+      top_partial_ = shares[at];
+      add_layer(type, is_scaled ? dict : nothing, name, bases[at], type_.base);
+    }
+  }
+
   /// What the class has where the file says nothing of scaling.
   nlohmann::json class_default() const {
     const bool is_null = config_.has("rope_scaling") || config_.has("rope_parameters");
@@ -176,15 +211,29 @@ class HfRotary : protected HfWidths {
     }
   }
 
+  /// A length may stand beside the dicts.
   static bool is_one_a_type(const nlohmann::json& dict) {
     if (!dict.is_object()) return false;
     bool some = false;
-    for (const auto& element : dict) {
-      if (!element.is_null() && !element.is_object()) return false;
+    for (const auto& [key, element] : dict.items()) {
+      const bool is_length = key == shared_length && element.is_number();
+      if (!element.is_null() && !element.is_object() && !is_length) return false;
       some = some || element.is_object();
     }
     return some;
   }
+
+  /// The dicts must have the same, or have no use for it.
+  static void check_shared_length(const nlohmann::json& dict, const JsonKeys& keys) {
+    const auto at = dict.find(shared_length);
+    const nlohmann::json* own = keys.find(shared_length);
+    const bool has_rule = keys.text("rope_type").value_or("default") != "default";
+    if (at != dict.end() && (own != nullptr ? *own != *at : has_rule)) {
+      keys.refuse(shared_length, "contradicts the one beside it");
+    }
+  }
+
+  static constexpr const char* shared_length = "original_max_position_embeddings";
 
   void add_layer(const std::string& layer_type, const nlohmann::json& dict, const std::string& name,
                  std::optional<double> base, double usual_base) {

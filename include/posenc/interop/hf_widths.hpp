@@ -114,7 +114,9 @@ class HfWidths {
     max_position_ = longest.value_or(other.value_or(0));
     model_.trained_length = max_position_;
     original_ = config_.integer("original_max_position_embeddings");
-    top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
+    if (type_.family != HfFamily::Step35) {  // which may have a list of them
+      top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
+    }
     top_partial_ = config_.any_of<double>(
         {"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction"});
     if (type_.family == HfFamily::Lfm2) {
