@@ -14,6 +14,7 @@
 #include <iostream>
 #include <iterator>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,26 +26,31 @@ namespace {
 constexpr Index prompt = 24, total = 40, width = 64, most_layers = 6;
 constexpr std::array<Index, 1> sequence{0};
 
+Index told(const std::optional<Index>& value, const char* what) {
+  if (!value) throw std::runtime_error(std::string("the file does not tell the ") + what);
+  return *value;
+}
+
 class Layer {
  public:
   Layer(const posenc::ModelSettings& model, Index number)
       : model_(model),
         number_(number),
-        heads_(*shape().heads),
-        kv_heads_(*shape().kv_heads),
-        value_dim_(*shape().value_dim),
+        heads_(told(shape().heads, "heads")),
+        kv_heads_(told(shape().kv_heads, "kv_heads")),
+        head_dim_(told(shape().head_dim, "head_dim")),
+        value_dim_(told(shape().value_dim, "value_dim")),
         cache_({.kv_heads = kv_heads_,
-                .head_dim = *shape().head_dim,
+                .head_dim = head_dim_,
                 .value_dim = value_dim_,
                 .capacity = total}) {
     if (const auto* rotary = rotary_of_layer(model, number)) rope_ = posenc::rope(*rotary, total);
     if (shape().sinks.value_or(false)) sinks_.assign(static_cast<std::size_t>(heads_), 0.5F);
-    const Index head_dim = *shape().head_dim;
     const auto weights = [](Index in, Index out) -> Matrix {
       return Matrix::Random(in, out) / std::sqrt(static_cast<float>(in));
     };
-    queries_ = weights(width, heads_ * head_dim);
-    keys_ = weights(width, kv_heads_ * head_dim);
+    queries_ = weights(width, heads_ * head_dim_);
+    keys_ = weights(width, kv_heads_ * head_dim_);
     values_ = weights(width, kv_heads_ * value_dim_);
     output_ = weights(heads_ * value_dim_, width);
   }
@@ -82,7 +88,7 @@ class Layer {
   }
 
   const posenc::ModelSettings& model_;
-  Index number_, heads_, kv_heads_, value_dim_;
+  Index number_, heads_, kv_heads_, head_dim_, value_dim_;
   posenc::KvCache<float> cache_;
   std::optional<posenc::AnyRope> rope_;
   std::vector<float> sinks_;
@@ -93,7 +99,8 @@ class Layer {
 Matrix decode(const posenc::ModelSettings& model, const Matrix& tokens, Index first) {
   std::srand(1);  // the same weights each time
   std::vector<Layer> layers;
-  const Index count = (std::min)(model.layer_count, most_layers);
+  const bool counted = model.layer_count != 0;  // else layers are alike, or asking for one throws
+  const Index count = counted ? (std::min)(model.layer_count, most_layers) : most_layers;
   for (Index number = 0; number < count; ++number) layers.emplace_back(model, number);
   Matrix out(tokens.rows(), width);
   for (Index at = 0, step = first; at < tokens.rows(); at += step, step = 1) {

@@ -185,7 +185,8 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   // Each member that is set has a line; the types of layers have parts of their own below.
   for (const Field& field : fields(model)) {
     const bool is_told = field.name == "model_type" || field.name == "trained_length" ||
-                         field.name == "types of layers";
+                         field.name == "types of layers" ||
+                         (field.name == "layer_count" && model.layer_count == 0);
     if (field.name == "attention") {
       text += attention_of(field);
     } else if (!is_told && !field.values.empty()) {
