@@ -91,3 +91,17 @@ differs("query_temperature +LogFloor, scale 0.1[^|]*  .  LogFloor, scale 0.2"
 file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"head_dim\": 64}")
 differs("layer_types +[^|]*  .  [^|]* from entry"
         "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"head_dim\": 64, \"sliding_window_pattern\": 4}")
+
+# The attention of layers: sorts of layers in the report, and each member in the comparison.
+set(gemma "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"num_attention_heads\": 8, \"hidden_size\": 2048")
+file(WRITE "${SCRATCH}/gemma.json" "{${gemma}, \"sliding_window\": 512}")
+expect(0 "layers +0 1 2 3 4 6 7 8 9 10: Sliding, heads 8, kv_heads 4, head_dim 256, value_dim 256, window the last 512, sinks no"
+       "${SCRATCH}/gemma.json")
+file(COPY_FILE "${SCRATCH}/gemma.json" "${SCRATCH}/first.json")
+differs("attention +Sliding, [^|]*window the last 512[^|]*  .  Sliding, [^|]*window the last 1024[^|]* from entry 0 on"
+        "{${gemma}, \"sliding_window\": 1024}")
+differs("kv_heads 4[^|]*  .  Sliding[^|]*kv_heads 2" "{${gemma}, \"sliding_window\": 512, \"num_key_value_heads\": 2}")
+differs("attention +Sliding[^|]*  .  [^|]*window 256 on both sides"
+        "{${gemma}, \"sliding_window\": 512, \"use_bidirectional_attention\": true}")
+string(REPLACE "12" "18" other "${gemma}")
+differs("layer_count +12  .  18" "{${other}, \"sliding_window\": 512}")

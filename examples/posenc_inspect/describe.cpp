@@ -73,6 +73,26 @@ std::string report(const posenc::RotarySettings& settings, Index length) {
   return text;
 }
 
+/// The layers that are alike, a line for each sort of them.
+std::string attention_of(const Field& field) {
+  std::string text;
+  for (std::size_t i = 0; i < field.values.size(); ++i) {
+    const std::string& one = field.values[i];
+    const auto from = field.values.begin();
+    if (std::find(from, from + static_cast<std::ptrdiff_t>(i), one) !=
+        from + static_cast<std::ptrdiff_t>(i)) {
+      continue;
+    }
+    Field alike{"", {}, true};
+    for (std::size_t j = i; j < field.values.size(); ++j) {
+      if (field.values[j] == one) alike.values.push_back(std::to_string(j));
+    }
+    const bool all = alike.values.size() == field.values.size();
+    text += line(all ? "all layers" : "layers", all ? one : shown(alike) + ": " + one);
+  }
+  return text;
+}
+
 /// The members that differ, a line each.
 template <class T>
 std::string differing(const T& a, const T& b, const std::string& prefix = "") {
@@ -165,8 +185,13 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   // Each member that is set has a line; the types of layers have parts of their own below.
   for (const Field& field : fields(model)) {
     const bool is_told = field.name == "model_type" || field.name == "trained_length" ||
-                         field.name == "types of layers";
-    if (!is_told && !field.values.empty()) text += line(field.name, shown(field));
+                         field.name == "types of layers" ||
+                         (field.name == "layer_count" && model.layer_count == 0);
+    if (field.name == "attention") {
+      text += attention_of(field);
+    } else if (!is_told && !field.values.empty()) {
+      text += line(field.name, shown(field));
+    }
   }
   for (const posenc::LayerRotary& layer : model.layers) {
     text += cat('\n', title_of(layer.layer_type), '\n', report(layer.rotary, length));

@@ -25,9 +25,9 @@ auto members(const T& t) {
     const auto& [a, b, c, d, e, f] = t;
     return std::tie(a, b, c, d, e, f);
   } else {
-    static_assert(N == 9, "a case for a struct of this size is missing");
-    const auto& [a, b, c, d, e, f, g, h, i] = t;
-    return std::tie(a, b, c, d, e, f, g, h, i);
+    static_assert(N == 11, "a case for a struct of this size is missing");
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = t;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   }
 }
 
@@ -58,6 +58,57 @@ std::string word(const posenc::QueryTemperature& temperature) {
   const auto& [formula, scale, length, offset, only_without_rotary] = temperature;
   return word(formula) + ", scale " + word(scale) + ", length " + word(length) + ", offset " +
          word(offset) + (only_without_rotary ? ", in layers without rotary encoding alone" : "");
+}
+
+const char* name_of(posenc::LayerKind kind) {
+  switch (kind) {
+    case posenc::LayerKind::Global:
+      return "Global";
+    case posenc::LayerKind::Sliding:
+      return "Sliding";
+    case posenc::LayerKind::Chunked:
+      return "Chunked";
+    case posenc::LayerKind::Compressed:
+      return "Compressed";
+    case posenc::LayerKind::Cross:
+      return "Cross";
+    case posenc::LayerKind::Linear:
+      return "Linear";
+    case posenc::LayerKind::Convolution:
+      return "Convolution";
+    default:
+      return "None";
+  }
+}
+
+std::string word(const posenc::LayerWindow& window) {
+  switch (window.kind) {
+    case posenc::WindowKind::None:
+      return "none";
+    case posenc::WindowKind::Sliding:
+      return "the last " + word(window.size);
+    case posenc::WindowKind::Chunked:
+      return "chunks of " + word(window.size);
+    default:
+      return word(window.size / 2) + " on both sides";
+  }
+}
+
+/// What is not known is left out.
+std::string word(const posenc::LayerAttention& attention) {
+  const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back] = attention;
+  std::string text = kind ? name_of(*kind) : "of an unknown kind";
+  const auto add = [&text](const char* name, const auto& value) {
+    if (value) text += std::string(", ") + name + " " + word(*value);
+  };
+  add("heads", heads);
+  add("kv_heads", kv_heads);
+  add("head_dim", head_dim);
+  add("value_dim", value_dim);
+  add("window", window);
+  add("sinks", sinks);
+  if (turns_back) text += ", output turned back";
+  return text;
 }
 
 // Words of a member.
@@ -166,8 +217,8 @@ std::vector<Field> fields(const posenc::RotarySettings& settings) {
 
 std::vector<Field> fields(const posenc::ModelSettings& model) {
   return named(model, "model_type", "types of layers", "layer_types", "layers_without_rotary",
-               "types_without_rotary", "trained_length", "softmax_scale", "softcap",
-               "query_temperature");
+               "types_without_rotary", "layer_count", "attention", "trained_length",
+               "softmax_scale", "softcap", "query_temperature");
 }
 
 }  // namespace inspect

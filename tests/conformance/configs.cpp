@@ -7,6 +7,7 @@
 #include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/hf_config.hpp>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -176,6 +178,20 @@ void check_rotary(const RotarySettings& settings, const Json& group, Index max_p
                group.value("rotary_offset", Json(0)));
 }
 
+void check_kind(const ModelSettings& model, Index layer, const std::string& name) {
+  using posenc::LayerKind;
+  const std::pair<const char*, LayerKind> kinds[] = {
+      {"full_attention", LayerKind::Global},     {"self_attention", LayerKind::Global},
+      {"sliding_attention", LayerKind::Sliding}, {"chunked_attention", LayerKind::Chunked},
+      {"cross_attention", LayerKind::Cross},     {"conv", LayerKind::Convolution},
+      {"linear_attention", LayerKind::Linear},   {"compressed", LayerKind::Compressed}};
+  for (const auto& [known, kind] : kinds) {
+    if (name == known && attention_of_layer(model, layer).kind != kind) {
+      throw Wrong("layer " + std::to_string(layer) + " is of another kind than " + name);
+    }
+  }
+}
+
 void check_group(const ModelSettings& model, const Json& group, const Json& expect) {
   const bool turns = group.at("rotary").get<bool>();
   std::vector<Index> layers;
@@ -197,6 +213,7 @@ void check_group(const ModelSettings& model, const Json& group, const Json& expe
       if (at >= model.layer_types.size()) throw Wrong(number + " has no type");
       if (model.layer_types[at] != group["kind"])
         wrong(number, model.layer_types[at], group["kind"]);
+      check_kind(model, layer, model.layer_types[at]);
     }
     if (settings == nullptr || settings == checked) continue;
     check_rotary(*settings, group, expect.value("max_position", Index{1}));
@@ -204,36 +221,117 @@ void check_group(const ModelSettings& model, const Json& group, const Json& expe
   }
 }
 
+/// The layers that a key names.
+std::vector<Index> named_layers(const ModelSettings& model, const Json& which) {
+  if (which.is_array()) return which.get<std::vector<Index>>();
+  std::vector<Index> all(static_cast<std::size_t>((std::max)(model.layer_count, Index{1})));
+  std::iota(all.begin(), all.end(), Index{0});
+  return all;
+}
+
+bool names(const Json& which, Index layer) {
+  return !which.is_array() || std::find(which.begin(), which.end(), layer) != which.end();
+}
+
+bool attends(const ModelSettings& model, Index layer) {
+  const auto kind = attention_of_layer(model, layer).kind;
+  return !kind || posenc::detail::has_softmax(*kind);
+}
+
 void check_temperature(const ModelSettings& model, const Json& expected) {
-  const auto& found = model.query_temperature;
-  if (found.has_value() == expected.is_null()) throw Wrong("temperature: there or not");
-  if (!found) return;
-  const bool is_floor = found->formula == posenc::QueryTemperatureFormula::LogFloor;
-  if (is_floor != (expected.at("kind") == "log_floor")) throw Wrong("temperature: formula");
-  check_number("temperature", found->length, expected.at(is_floor ? "floor_scale" : "seq_length"));
-  if (!is_floor) return;
-  check_number("temperature", found->scale, expected.at("scale"));
-  const bool shifted = expected.at("formula").get<std::string>().find("+ 1)") != std::string::npos;
-  if (found->offset != (shifted ? 1 : 0)) throw Wrong("temperature: offset");
-  if (found->only_without_rotary == (expected.at("which") == "all")) {
-    throw Wrong("temperature: layers");
+  for (const Index layer : named_layers(model, "all")) {
+    const auto found = temperature_of_layer(model, layer);
+    const bool is_expected = !expected.is_null() && names(expected.value("which", Json()), layer);
+    const auto number = "layer " + std::to_string(layer);
+    if (found.has_value() != is_expected) throw Wrong(number + ": temperature there or not");
+    if (!found) continue;
+    const bool is_floor = found->formula == posenc::QueryTemperatureFormula::LogFloor;
+    if (is_floor != (expected.at("kind") == "log_floor")) throw Wrong("temperature: formula");
+    check_number("temperature", found->length,
+                 expected.at(is_floor ? "floor_scale" : "seq_length"));
+    if (!is_floor) continue;
+    check_number("temperature", found->scale, expected.at("scale"));
+    const bool shifted =
+        expected.at("formula").get<std::string>().find("+ 1)") != std::string::npos;
+    if (found->offset != (shifted ? 1 : 0)) throw Wrong("temperature: offset");
+  }
+}
+
+std::string window_name(posenc::WindowKind kind) {
+  switch (kind) {
+    case posenc::WindowKind::None:
+      return "none";
+    case posenc::WindowKind::Sliding:
+      return "sliding";
+    case posenc::WindowKind::Chunked:
+      return "chunked";
+    default:
+      return "both_sides";
+  }
+}
+
+void check_windows(const ModelSettings& model, const Json& expected) {
+  for (const Index layer : named_layers(model, "all")) {
+    if (!attends(model, layer)) continue;
+    const auto number = "the window of layer " + std::to_string(layer);
+    const auto found = attention_of_layer(model, layer).window;
+    if (!found) throw Wrong(number + " is not told");
+    std::string kind = "none";
+    for (const Json& window : expected) {
+      if (!names(window.at("which"), layer)) continue;
+      kind = window.at("kind").get<std::string>();
+      check_number(number, static_cast<double>(found->size), window.at("size"));
+    }
+    if (window_name(found->kind) != kind) wrong(number, window_name(found->kind), kind);
+  }
+}
+
+/// A number, or numbers for the layers that they name.
+void check_heads(const std::string& key, const ModelSettings& model, const Json& expected) {
+  if (expected.is_array()) {
+    for (const Json& group : expected) {
+      for (const Index layer : group.at("which")) {
+        const auto found = attention_of_layer(model, layer).kv_heads;
+        check_number(key, static_cast<double>(found.value_or(0)), group.at("value"));
+      }
+    }
+    return;
+  }
+  for (const Index layer : named_layers(model, "all")) {
+    if (!attends(model, layer)) continue;
+    const auto attention = attention_of_layer(model, layer);
+    const auto found = key == "heads" ? attention.heads : attention.kv_heads;
+    check_number(key, static_cast<double>(found.value_or(0)), expected);
   }
 }
 
 void check_model(const ModelSettings& model, const Json& expect) {
-  for (const Json& group : expect.at("layers")) check_group(model, group, expect);
-  if (expect.contains("softmax_scale")) {
-    check_number("softmax_scale", softmax_scale(model), expect["softmax_scale"]);
+  for (const auto& [key, value] : expect.items()) {
+    if (key == "layers") {
+      for (const Json& group : value) check_group(model, group, expect);
+    } else if (key == "layer_count") {
+      check_number(key, static_cast<double>(model.layer_count), value);
+    } else if (key == "attention_layers") {
+      for (const Index layer : named_layers(model, "all")) {
+        if (attends(model, layer) != names(value, layer)) throw Wrong(key);
+      }
+    } else if (key == "softmax_scale") {
+      check_number(key, softmax_scale(model), value);
+    } else if (key == "max_position") {
+      check_number(key, static_cast<double>(model.trained_length), value);
+    } else if (key == "softcap") {
+      if (model.softcap.has_value() == value.is_null()) throw Wrong("softcap: there or not");
+      if (model.softcap) check_number(key, *model.softcap, value);
+    } else if (key == "temperature") {
+      check_temperature(model, value);
+    } else if (key == "window") {
+      check_windows(model, value);
+    } else if (key == "heads" || key == "kv_heads") {
+      check_heads(key, model, value);
+    } else if (key != "may_refuse" && key != "note") {
+      throw Wrong("nobody compares " + key);
+    }
   }
-  if (expect.contains("max_position") && model.trained_length != 0) {
-    check_number("max_position", static_cast<double>(model.trained_length), expect["max_position"]);
-  }
-  if (expect.contains("softcap")) {
-    const Json& cap = expect["softcap"];
-    if (model.softcap.has_value() == cap.is_null()) throw Wrong("softcap: there or not");
-    if (model.softcap) check_number("softcap", *model.softcap, cap);
-  }
-  if (expect.contains("temperature")) check_temperature(model, expect["temperature"]);
 }
 
 /// Whether a refusal says which key or type it is about.

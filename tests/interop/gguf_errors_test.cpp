@@ -44,7 +44,7 @@ TEST_CASE("unknown names are refused", "[interop][gguf]") {
   refuse(model("unheard-of"),
          "read_gguf: the architecture 'unheard-of' is unknown; name the pairing of its channels in "
          "the options to read it as a plain rotary model");
-  refuse(model("bloom"), "read_gguf: 'bloom' has no rotary encoding");
+  refuse(model("bloom"), "read_gguf: 'bloom' has no rotary encoding: it has ALiBi");
   refuse(model().text("llama.rope.scaling.type", "dynamic"),
          "read_gguf: llama.rope.scaling.type has the unknown value 'dynamic'");
   refuse(model().real("llama.rope.scaling.alpha", 2),

@@ -41,7 +41,9 @@ json without(json changed, const char* key) {
   return changed;
 }
 
-const std::string unknown = " is unknown, or has no effect with the other settings";
+const std::string unknown =
+    " is unknown, or has no effect with the other settings; remove it if it changes neither "
+    "positions nor scores";
 
 }  // namespace
 
@@ -78,7 +80,7 @@ TEST_CASE("unknown models and models without rotary encoding are refused", "[int
   refuse(config("unheard-of"),
          "read_hf_config: the model_type 'unheard-of' is unknown; name the pairing of its channels "
          "in the options to read it as a plain rotary model");
-  refuse(config("bloom"), "read_hf_config: this 'bloom' has no rotary encoding");
+  refuse(config("bloom"), "read_hf_config: this 'bloom' has no rotary encoding: it has ALiBi");
   refuse(with(config("falcon"), {{"alibi", true}}),
          "read_hf_config: this 'falcon' has no rotary encoding");
   refuse(with(config("esm"), {{"position_embedding_type", "absolute"}}),

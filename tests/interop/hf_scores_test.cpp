@@ -91,7 +91,7 @@ TEST_CASE("the cap of scores is carried", "[interop]") {
   refuse(
       config("llama", {{"attn_logit_softcapping", 50.0}}),
       "'attn_logit_softcapping' in the configuration is unknown, or has no effect with the other "
-      "settings");
+      "settings; remove it if it changes neither positions nor scores");
   refuse(config("gemma2", {{"attn_logit_softcapping", -1}}),
          "'attn_logit_softcapping' in the configuration must be positive");
 }
@@ -119,9 +119,11 @@ TEST_CASE("Llama 4's temperature is carried", "[interop]") {
   refuse(config("llama4_text", {{"attn_temperature_tuning", "yes"}}),
          "'attn_temperature_tuning' in the configuration must be true or false");
   for (const char* key : {"attn_temperature_tuning", "floor_scale", "attn_scale"}) {
-    refuse(config("llama", {{key, 4}}), std::string("'") + key +
-                                            "' in the configuration is unknown, or has no effect "
-                                            "with the other settings");
+    refuse(config("llama", {{key, 4}}),
+           std::string("'") + key +
+               "' in the configuration is unknown, or has no effect "
+               "with the other settings; remove it if it changes neither "
+               "positions nor scores");
   }
 }
 

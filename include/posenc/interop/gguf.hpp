@@ -4,8 +4,10 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_attention.hpp>
 #include <posenc/interop/detail/gguf_known_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/detail/gguf_refused_architectures.hpp>
 #include <posenc/interop/detail/gguf_scores.hpp>
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_rules.hpp>
@@ -44,6 +46,12 @@ class GgufReader {
  public:
   GgufReader(const GgufFile& file, std::string architecture, const GgufOptions& options)
       : keys_(file, architecture), options_(options) {
+    if (const auto* refused = find_gguf_refused_architecture(architecture)) {
+      fail<ConfigError>(
+          GgufKeys::function, "'", architecture,
+          refused->has_rotary ? "' is not supported: it has " : "' has no rotary encoding: it has ",
+          refused->has);
+    }
     const GgufArchitecture* known = find_gguf_architecture(architecture);
     if (known == nullptr && !options.pairing) {
       fail<ConfigError>(GgufKeys::function, "the architecture '", architecture,
@@ -52,14 +60,6 @@ class GgufReader {
     }
     is_known_ = known != nullptr;
     entry_ = is_known_ ? *known : GgufArchitecture{{}, GgufMode::Neox};
-    if (entry_.mode == GgufMode::None) {
-      fail<ConfigError>(GgufKeys::function, "'", architecture, "' has no rotary encoding");
-    }
-    if (entry_.mode == GgufMode::Unsupported) {
-      fail<ConfigError>(GgufKeys::function, "'", architecture,
-                        "' is not supported: its layers, axes or scores are not those of a plain "
-                        "rotary model");
-    }
     model_.model_type = std::move(architecture);
   }
 
@@ -79,6 +79,7 @@ class GgufReader {
       }
     }
     model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
+    GgufAttention(keys_, entry_, is_known_, model_).read();
     validate(model_);
     return std::move(model_);
   }
@@ -116,7 +117,9 @@ class GgufReader {
 
   /// Whether layers that see a window alone are turned in another way than global ones.
   bool has_local_rotary() const {
-    const bool has_window = keys_.integer("attention.sliding_window").value_or(0) > 0;
+    const bool has_window =
+        keys_.integer("attention.sliding_window").value_or(0) > 0 &&
+        (entry_.without != GgufWithout::GlobalOf64 || gguf_has_64_layers(keys_));
     bool has_keys = false;
     for (const char* name :
          {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa"}) {
@@ -237,9 +240,9 @@ class GgufReader {
 
 /// What a GGUF file says of the rotary encoding, as llama.cpp reads it: pairs as the architecture
 /// has them (weights of the Llama family are permuted to Interleaved), scaling by keys, by
-/// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short; and
-/// the scale, softcap and temperature of scores, by keys or by the architecture. Windows, sinks and
-/// numbers of heads are not told.
+/// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short; the
+/// scale, softcap and temperature of scores, by keys or by the architecture; and the heads and windows
+/// of each layer, as far as both tell them.
 ///   Throws: ConfigError that names the key for an unknown architecture without options.pairing, one
 ///           whose layers this reader does not know, an unknown type of scaling, an unknown key below
 ///           <architecture>.rope or .attention or whose name elsewhere speaks of positions, keys that

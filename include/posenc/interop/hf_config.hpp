@@ -3,21 +3,19 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_attention.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
-#include <posenc/interop/detail/hf_rules.hpp>
+#include <posenc/interop/detail/hf_rotary.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
-#include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <array>
 #include <concepts>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,11 +24,11 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The rope dicts, layers and scores of a configuration.
-class HfReader : HfWidths {
+/// All that a configuration says.
+class HfReader : HfRotary {
  public:
   HfReader(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
-      : HfWidths(config, std::move(model_type), options) {}
+      : HfRotary(config, std::move(model_type), options) {}
 
   ModelSettings read() {
     refuse_without_rotary();
@@ -39,6 +37,7 @@ class HfReader : HfWidths {
     read_layers();
     hf_read_layer_types(config_, type_.family, model_);
     read_scores();
+    HfAttention(config_, type_, is_known_, model_).read(head_dim_);
     config_.refuse_unread([this](std::string_view key, const nlohmann::json& value) {
       return is_known_ ? hf_may_ignore(key, value) : hf_may_ignore_in_unknown(key, value);
     });
@@ -47,240 +46,14 @@ class HfReader : HfWidths {
   }
 
  private:
-  /// The rope dict, or the rope dicts of the types of layers.
-  void read_layers() {
-    const nlohmann::json* current = config_.find("rope_parameters");
-    const nlohmann::json* legacy = config_.find("rope_scaling");
-    if (current != nullptr && legacy != nullptr && *current != *legacy) {
-      fail<ConfigError>(JsonKeys::function,
-                        "rope_parameters and rope_scaling are both given, and differ");
-    }
-    const nlohmann::json* given = current != nullptr ? current : legacy;
-    const std::string name = current != nullptr ? "rope_parameters" : "rope_scaling";
-    const nlohmann::json nothing = nlohmann::json::object();
-    const nlohmann::json usual = given == nullptr ? class_default() : nlohmann::json();
-    const nlohmann::json& dict = given != nullptr ? *given : usual;
-
-    if (is_one_a_type(dict)) {
-      for (const auto& [layer_type, parameters] : dict.items()) {
-        if (parameters.is_null()) continue;
-        add_layer(layer_type, parameters, name + "." + layer_type, top_base_, type_.base);
-      }
-      require_types_of_class(dict, name);
-      return;
-    }
-    switch (type_.family) {
-      case HfFamily::Gemma3:
-      case HfFamily::Gemma3n: {
-        add_layer(full_attention, dict, name, top_base_, type_.base);
-        const auto local = config_.real("rope_local_base_freq");
-        add_layer(sliding_attention, nothing, "the local layers", local, 10000);
-        break;
-      }
-      case HfFamily::ModernBert:
-        if (top_base_) config_.refuse("rope_theta", "contradicts global_rope_theta");
-        if (given != nullptr) {
-          config_.refuse(name, "must have a dict for each type of layer in this model");
-        }
-        add_layer(full_attention, dict, name, config_.real("global_rope_theta"), 160000);
-        // null, unlike nothing, is the base of the global layers.
-        add_layer(sliding_attention, nothing, "the local layers",
-                  config_.has("local_rope_theta") && config_.find("local_rope_theta") == nullptr
-                      ? config_.real("global_rope_theta").value_or(160000)
-                      : config_.real("local_rope_theta").value_or(10000),
-                  0);
-        break;
-      case HfFamily::Gemma4:
-        config_.refuse(name, "must have a dict for each type of layer in this model");
-      case HfFamily::Olmo3:
-        add_layer(full_attention, dict, name, top_base_, type_.base);
-        add_layer(sliding_attention, nothing, "the local layers", top_base_, type_.base);
-        break;
-      default:
-        add_layer("", dict, name, top_base_, type_.base);
-    }
-  }
-
-  /// What the class has where the file says nothing of scaling.
-  nlohmann::json class_default() const {
-    const bool is_null = config_.has("rope_scaling") || config_.has("rope_parameters");
-    const auto refuse_null = [&] {
-      if (is_null)
-        config_.refuse("rope_scaling", "is null, which releases of the class read differently");
-    };
-    if (model_.model_type == "gpt_oss") {
-      refuse_null();
-      return {{"rope_type", "yarn"}, {"factor", 32.0},
-              {"beta_fast", 32.0},   {"beta_slow", 1.0},
-              {"truncate", false},   {"original_max_position_embeddings", 4096}};
-    }
-    if (model_.model_type == "ministral3") {
-      fail<ConfigError>(JsonKeys::function,
-                        "the configuration must have rope_parameters: the class of '",
-                        model_.model_type, "' scales by default");
-    }
-    if (type_.family == HfFamily::Gemma4) {
-      return {{full_attention,
-               {{"rope_type", "proportional"},
-                {"partial_rotary_factor", 0.25},
-                {"rope_theta", 1000000.0}}},
-              {sliding_attention, {{"rope_type", "default"}, {"rope_theta", 10000.0}}}};
-    }
-    return nlohmann::json::object();
-  }
-
-  /// Dicts for types of layers that this model does not have, or has not one for, would be guesses.
-  void require_types_of_class(const nlohmann::json& dict, const std::string& name) const {
-    switch (type_.family) {
-      case HfFamily::Plain:
-        return;
-      case HfFamily::Gemma3:
-      case HfFamily::Gemma3n:
-      case HfFamily::Gemma4:
-      case HfFamily::ModernBert:
-      case HfFamily::Olmo3: {
-        const JsonKeys types(dict, name);
-        for (const char* type : {full_attention, sliding_attention}) {
-          if (types.find(type) == nullptr) config_.refuse(name, std::string("must have ") + type);
-        }
-        types.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
-        return;
-      }
-      default:
-        config_.refuse(name, "holds dicts, but this model's layers share one");
-    }
-  }
-
-  static bool is_one_a_type(const nlohmann::json& dict) {
-    if (!dict.is_object()) return false;
-    bool some = false;
-    for (const auto& element : dict) {
-      if (!element.is_null() && !element.is_object()) return false;
-      some = some || element.is_object();
-    }
-    return some;
-  }
-
-  void add_layer(const std::string& layer_type, const nlohmann::json& dict, const std::string& name,
-                 std::optional<double> base, double usual_base) {
-    check_layer_types(model_.layers.size() + 1);
-    const JsonKeys keys(dict, name);
-    HfRuleContext context{.max_position = max_position_,
-                          .original_max_position = original_,
-                          .softmax_mscale = type_.family == HfFamily::Mla,
-                          .yarn_is_longrope = type_.family == HfFamily::Phi3};
-    const bool is_phi3 = model_.model_type == "phi3" || model_.model_type == "phi3_v";
-    if (is_phi3 && !original_ && keys.find("original_max_position_embeddings") == nullptr) {
-      context.original_max_position = 4096;  // the default of the class
-    }
-    const auto own_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
-    const auto own_partial = keys.real("partial_rotary_factor");
-    context.base = own_base.value_or(base.value_or(usual_base));
-    context.partial_rotary_factor = own_partial ? own_partial : top_partial_;
-
-    RotarySettings settings{
-        .pairing = type_.pairing, .head_dim = head_dim_, .rotary_offset = rotary_offset_};
-    Index width = rotary_width_;
-    if (type_.family == HfFamily::Gemma4 && layer_type == full_attention) {
-      if (config_.has("global_head_dim") && config_.find("global_head_dim") == nullptr) {
-        config_.refuse("global_head_dim", "is null, which is not supported");
-      }
-      width = settings.head_dim = config_.integer("global_head_dim").value_or(512);
-      check_width("global_head_dim", width);
-    }
-    if (type_.family == HfFamily::ChatGlm) return add_chatglm(context, settings, keys);
-    if (model_.model_type == "ministral3") {
-      model_.query_temperature = hf_ministral_temperature(keys);
-    }
-
-    context.head_dim = width;
-    context.rotary_dim = rotary_dim(width, context.partial_rotary_factor);
-    settings.axes = axes(keys, context.rotary_dim / 2);
-    settings.rule = hf_rule(keys, context);
-    model_.layers.push_back({layer_type, std::move(settings)});
-  }
-
-  /// int(width * share), as all code has it, or rotary_dim where the file gives that.
-  Index rotary_dim(Index width, std::optional<double> share) const {
-    const auto given = config_.integer("rotary_dim");
-    if (type_.family == HfFamily::GptJ && !share) config_.required("rotary_dim", given);
-    // An MLA head's rotary part is rotary as a whole.
-    const double part =
-        share.value_or(type_.family == HfFamily::Mla ? 1 : type_.partial_rotary_factor);
-    if (!(part > 0 && part <= 1)) {
-      fail<ConfigError>(JsonKeys::function, "partial_rotary_factor must lie in (0, 1] but is ",
-                        part);
-    }
-    const auto from_share = static_cast<Index>(static_cast<double>(width) * part);
-    if (given && share && *given != from_share) {
-      fail<ConfigError>(JsonKeys::function, "rotary_dim is ", *given,
-                        " but partial_rotary_factor makes it ", from_share);
-    }
-    const Index dim = given.value_or(from_share);
-    if (dim < 2 || dim % 2 != 0 || dim > width) {
-      fail<ConfigError>(JsonKeys::function,
-                        "the number of rotary channels must be even, and from 2 to ", width,
-                        ", but is ", dim);
-    }
-    return dim;
-  }
-
-  PairAxes axes(const JsonKeys& keys, Index pairs) const {
-    const auto mrope = keys.integers("mrope_section");
-    const auto interleaved = keys.flag("mrope_interleaved");
-    const auto xdrope = keys.integers("xdrope_section");
-    if (mrope && xdrope) keys.refuse("xdrope_section", "contradicts mrope_section");
-    if (interleaved && !mrope) keys.refuse("mrope_interleaved", "needs mrope_section");
-    const bool expected = type_.family == HfFamily::ChunkedMrope || interleaves() ||
-                          type_.family == HfFamily::ErnieVl;
-    if (expected) keys.required("mrope_section", mrope);
-    if (!mrope && !xdrope) return {};
-
-    const std::vector<Index>& sections = mrope ? *mrope : *xdrope;
-    Index sum = 0;
-    for (const Index section : sections) {
-      if (section < 0 || section > pairs - sum) {
-        keys.refuse(mrope ? "mrope_section" : "xdrope_section",
-                    "must hold no negative number and add up to the number of pairs, " +
-                        std::to_string(pairs));
-      }
-      sum += section;
-    }
-    if (xdrope) return xdrope_axes(sections);
-    if (type_.family == HfFamily::ErnieVl) return ernie_axes(sections);
-    const bool in_turn = interleaved.value_or(interleaves());
-    if (interleaves() && !in_turn) {
-      keys.refuse("mrope_interleaved", "is false, but models of this type interleave");
-    }
-    return in_turn ? mrope_interleaved(sections, MropeTail::Time) : mrope_chunked(sections);
-  }
-
-  bool interleaves() const {
-    return type_.family == HfFamily::InterleavedMrope || type_.family == HfFamily::HybridMrope;
-  }
-
-  /// ChatGLM-6B turns both halves of a head, by two ids; its successors the first half, by one.
-  void add_chatglm(HfRuleContext& context, RotarySettings& settings, const JsonKeys& keys) {
-    context.base *= config_.real("rope_ratio").value_or(1);
-    context.head_dim = context.rotary_dim = rotary_dim(head_dim_, 0.5);
-    // ChatGLM-6B is known by a key that its successors lack; its class has two ids by default.
-    const bool is_first = config_.find("inner_hidden_size") != nullptr;
-    settings.chatglm_halves = config_.flag("position_encoding_2d").value_or(is_first);
-    if (is_first && !settings.chatglm_halves) {
-      config_.refuse("position_encoding_2d", "is false, which is not supported in this model");
-    }
-    config_.find("apply_query_key_layer_scaling");  // undone before the softmax
-    if (settings.chatglm_halves) settings.pairing = PairingKind::HalfRotate;
-    config_.flag("original_rope");  // of ChatGLM2: true in all files, read by no code
-    settings.rule = hf_rule(keys, context);
-    model_.layers.push_back({"", std::move(settings)});
-  }
-
   void read_scores() {
     model_.softmax_scale = hf_softmax_scale(config_, type_.scores);
     model_.softcap = hf_softcap(config_, model_.model_type);
     if (model_.model_type == "llama4" || model_.model_type == "llama4_text") {
       model_.query_temperature = hf_llama4_temperature(config_);
+    }
+    if (type_.family == HfFamily::Qwen1) {
+      model_.query_temperature = hf_qwen1_temperature(config_);
     }
   }
 };
@@ -300,14 +73,14 @@ inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 
 }  // namespace detail
 
-/// What a config.json of Hugging Face says of the rotary encoding and of scores: of the text model
-/// where the file describes several.
+/// What a config.json of Hugging Face says of the rotary encoding, of scores, and of the heads and
+/// window of each layer: of the text model where the file describes several.
 ///
 /// Reads the old style (rope_theta, rope_scaling) and the new one (rope_parameters, per type of
 /// layer or not), with a value in the dict before one beside it, and the defaults of the model's
 /// class last, as transformers 5 does. Where transformers warns or says nothing, this throws. A key
-/// that sounds as if it changed positions or scores and that the reader does not know is an error;
-/// windows alone are left to the caller, whose mask they are.
+/// that sounds as if it changed positions, scores or windows and that the reader does not know is an
+/// error.
 ///   Throws: ConfigError that names the key for an unknown model_type without options.pairing, an
 ///           unknown rope type, a key of a rope dict that its type does not have, a key beside it
 ///           that may change positions or scores, keys that contradict each other, a model without
@@ -319,6 +92,10 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   const detail::JsonKeys keys(config, "the configuration");
   auto model_type = keys.text("model_type");
   const char* part = model_type == "multi_modality" ? "language_config" : "text_config";
+  if (const nlohmann::json* thinker = keys.find("thinker_config")) {  // of those that also speak
+    detail::refuse_rotary_keys_beside(keys, config, *thinker, "thinker_config");
+    return read_hf_config(*thinker, options);
+  }
   const nlohmann::json* text = keys.find(part);
   if (text != nullptr) {
     const auto inner = detail::JsonKeys(*text, part).text("model_type");

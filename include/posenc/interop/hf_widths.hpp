@@ -5,6 +5,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_refused_types.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -40,11 +41,23 @@ class HfWidths {
   HfWidths(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
       : config_(config, "the configuration"), pairing_is_given_(options.pairing.has_value()) {
     model_.model_type = std::move(model_type);
+    if (const HfRefusedType* refused = find_hf_refused_type(model_.model_type)) {
+      refuse_known_type(*refused);
+    }
     const HfModelType* known = find_hf_model_type(model_.model_type);
     is_known_ = known != nullptr;
     if (!is_known_ && !options.pairing) refuse_unknown_type(config);
     type_ = is_known_ ? *known : HfModelType{{}, PairingKind::HalfRotate, HfFamily::Plain, 0, 1};
     if (options.pairing) type_.pairing = *options.pairing;
+  }
+
+  [[noreturn]] void refuse_known_type(const HfRefusedType& type) const {
+    if (type.has_rotary) {
+      fail<ConfigError>(JsonKeys::function, "the model_type '", type.name,
+                        "' is not supported: it has ", type.has);
+    }
+    fail<ConfigError>(JsonKeys::function, "this '", type.name, "' has no rotary encoding: it has ",
+                      type.has);
   }
 
   [[noreturn]] void refuse_unknown_type(const nlohmann::json& config) const {
@@ -61,17 +74,17 @@ class HfWidths {
 
   void refuse_without_rotary() const {
     const std::string& type = model_.model_type;
-    if (type_.family == HfFamily::Unsupported) {
-      fail<ConfigError>(JsonKeys::function, "the model_type '", type,
-                        "' is not supported: it is no plain rotary model");
-    }
-    // ESM's class has learned positions unless the file says otherwise; ModernBERT's always turns.
-    auto encoding =
-        config_.text("position_embedding_type").value_or(type == "esm" ? "absolute" : "rope");
+    // ESM's class has learned positions unless the file says otherwise, Granite's hybrids have none;
+    // ModernBERT's always turns.
+    const char* usual = type == "esm"                             ? "absolute"
+                        : type_.family == HfFamily::GraniteHybrid ? "nope"
+                                                                  : "rope";
+    auto encoding = config_.text("position_embedding_type").value_or(usual);
     if (type_.family == HfFamily::ModernBert) encoding = "rope";
     const bool is_interleaved_rope =
         encoding == "rope_gptj" && type_.pairing == PairingKind::Interleaved;
-    if (type_.family == HfFamily::NoRotary || config_.flag("alibi").value_or(false) ||
+    const bool has_no_dict = type == "olmo_hybrid" && config_.find("rope_parameters") == nullptr;
+    if (has_no_dict || config_.flag("alibi").value_or(false) ||
         !config_.flag("rotary").value_or(true) ||
         (encoding != "rope" && encoding != "rotary" && !is_interleaved_rope)) {
       fail<ConfigError>(JsonKeys::function, "this '", type, "' has no rotary encoding");
@@ -101,7 +114,9 @@ class HfWidths {
     max_position_ = longest.value_or(other.value_or(0));
     model_.trained_length = max_position_;
     original_ = config_.integer("original_max_position_embeddings");
-    top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
+    if (type_.family != HfFamily::Step35) {  // which may have a list of them
+      top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
+    }
     top_partial_ = config_.any_of<double>(
         {"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction"});
     if (type_.family == HfFamily::Lfm2) {
@@ -130,8 +145,8 @@ class HfWidths {
     } else {
       const Index hidden =
           config_.required("hidden_size", config_.any_of<Index>({"hidden_size", "n_embd"}));
-      const Index heads = config_.required(
-          "num_attention_heads", config_.any_of<Index>({"num_attention_heads", "n_head"}));
+      const char* heads_key = type_.family == HfFamily::Fla ? "num_heads" : "num_attention_heads";
+      const Index heads = config_.required(heads_key, config_.any_of<Index>({heads_key, "n_head"}));
       if (hidden < 1 || heads < 1 || hidden / heads > largest_head_dim) {
         fail<ConfigError>(JsonKeys::function, "hidden_size ", hidden, " and num_attention_heads ",
                           heads, " give no width of a head");
@@ -141,6 +156,19 @@ class HfWidths {
     hf_only_neutral(config_, "attention_head_dim", config_.integer("attention_head_dim"),
                     head_dim_);
     rotary_width_ = head_dim_;
+    if (type_.family == HfFamily::DeepSeekV4) read_deepseek_v4_widths();
+  }
+
+  /// The last channels of a head turn.
+  void read_deepseek_v4_widths() {
+    constexpr auto key = "qk_rope_head_dim";
+    const Index usual =
+        top_partial_ ? static_cast<Index>(static_cast<double>(head_dim_) * *top_partial_) : 64;
+    rotary_width_ = config_.integer(key).value_or(usual);
+    check_width(key, rotary_width_);
+    if (rotary_width_ > head_dim_) config_.refuse(key, "is more than a head has");
+    rotary_offset_ = head_dim_ - rotary_width_;
+    top_partial_.reset();  // of the head, where it is given
   }
 
   void read_mla_widths() {

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/rotary_settings.hpp>
 
 #include <algorithm>
@@ -23,32 +24,18 @@ struct LayerRotary {
   RotarySettings rotary = {};  ///< required
 };
 
-/// How a query's temperature grows with its position p, counted from 0.
-enum class QueryTemperatureFormula {
-  LogFloor,  ///< 1 + scale * ln(1 + floor((p + offset) / length)): Llama 4, Ministral 3
-  LogN       ///< larger(1, ln(p + 1) / ln(length)): Qwen 1
-};
-
-/// A factor of the queries, after their rotation, that depends on the position alone. Carried as the
-/// file has it: nothing in this library multiplies by it yet.
-struct QueryTemperature {
-  QueryTemperatureFormula formula = QueryTemperatureFormula::LogFloor;
-  double scale = 0;                  ///< of LogFloor
-  double length = 0;                 ///< > 0; Llama 4's floor_scale, Ministral's trained length
-  Index offset = 0;                  ///< 1 in Llama 4
-  bool only_without_rotary = false;  ///< layers that turn nothing have it, the others have not
-
-  friend bool operator==(const QueryTemperature&, const QueryTemperature&) = default;
-};
-
-/// What a model's file says of its rotary encoding, and of the scores that its queries and keys make.
-/// Windows are not in it: they hide keys and change no score.
+/// What a model's file says of its rotary encoding, and of the attention of its layers: what it takes
+/// to build them but for their weights. What the file does not tell, and its class does not imply, is
+/// absent.
 struct ModelSettings {
   std::string model_type = {};                ///< Hugging Face's model_type, or GGUF's architecture
   std::vector<LayerRotary> layers = {};       ///< required; one a type of layer
   std::vector<std::string> layer_types = {};  ///< the type of each layer, where the file tells it
   std::vector<Index> layers_without_rotary = {};       ///< sorted; these layers turn nothing
   std::vector<std::string> types_without_rotary = {};  ///< nor do layers of these types
+  Index layer_count = 0;                               ///< 0 if the file does not tell
+  std::vector<LayerAttention> attention =
+      {};                    ///< one a layer; a single one for all if all are alike
   Index trained_length = 0;  ///< tokens that the file says the model is made for; 0 if it does not
   /// What the model multiplies scores with, where that is not head_dim^-1/2. The frequencies'
   /// softmax_scale_multiplier() comes on top; softmax_scale(model) is the product.
@@ -179,6 +166,33 @@ inline const RotarySettings* rotary_of_layer(const ModelSettings& model, Index l
   return &rotary(model, type);
 }
 
+/// The attention of one layer, counted from 0.
+///   Throws: ConfigError where the file does not tell it, and for layers that there are not.
+inline const LayerAttention& attention_of_layer(const ModelSettings& model, Index layer) {
+  constexpr auto function = "attention_of_layer";
+  if (layer < 0 || (model.layer_count != 0 && layer >= model.layer_count)) {
+    detail::fail<ConfigError>(function, "the layer must be one of ", model.layer_count, " but is ",
+                              layer);
+  }
+  const auto count = static_cast<Index>(model.attention.size());
+  if (count == 1) return model.attention.front();
+  if (layer >= count) {
+    detail::fail<ConfigError>(function, "the attention of ", count,
+                              " layers is known, not that of layer ", layer);
+  }
+  return model.attention[static_cast<std::size_t>(layer)];
+}
+
+/// The temperature of the queries of one layer; nullopt where they have none.
+///   Throws: as rotary_of_layer() does.
+inline std::optional<QueryTemperature> temperature_of_layer(const ModelSettings& model,
+                                                            Index layer) {
+  const auto& temperature = model.query_temperature;
+  const bool has_none =
+      temperature && temperature->only_without_rotary && rotary_of_layer(model, layer) != nullptr;
+  return has_none ? std::nullopt : temperature;
+}
+
 /// The rotation of a model whose layers are all alike, for sequences of `length` tokens; without
 /// a length where the rule does not depend on it.
 ///   Throws: ConfigError.
@@ -208,6 +222,14 @@ inline void validate(const ModelSettings& model) {
   for (const LayerRotary& layer : model.layers) {
     // Only evaluating a rule checks all of its fields.
     frequencies(layer.rotary, 1);
+  }
+  const auto known = static_cast<Index>(model.attention.size());
+  if (model.layer_count < 0 || (known > 1 && known != model.layer_count)) {
+    detail::fail<ConfigError>("ModelSettings", "layer_count is ", model.layer_count,
+                              " but there is attention of ", known, " layers");
+  }
+  for (Index i = 0; i < known; ++i) {
+    detail::check_layer_attention(model.attention[static_cast<std::size_t>(i)], i);
   }
   const auto check = [](const char* field, const std::optional<double>& value) {
     if (value && !(*value > 0 && std::isfinite(*value))) {

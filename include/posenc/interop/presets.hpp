@@ -165,7 +165,8 @@ inline ModelSettings phi3_mini_128k(std::vector<double> short_factor,
                       131072);
 }
 
-/// The rotary models: each is what read_hf_config makes of the model's config.json.
+/// The rotary models: each is what read_hf_config makes of the model's config.json, but for the heads and
+/// windows of its layers.
 inline const std::vector<RotaryPreset>& all() {
   using namespace detail;  // NOLINT: the rows are made of them
   using enum PairingKind;

@@ -23,33 +23,17 @@ inline constexpr std::array gguf_rope_keys = std::to_array<std::string_view>(
 inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view>(
     {"head_count", "head_count_kv", "key_length", "key_length_mla", "key_length_swa", "scale",
      "output_scale", "sliding_window", "sliding_window_pattern", "temperature_scale",
-     "temperature_length", "max_alibi_bias", "relative_buckets_count", "recurrent_layers"});
+     "temperature_length", "max_alibi_bias", "relative_buckets_count", "recurrent_layers",
+     "value_length", "value_length_mla", "value_length_swa"});
 
 /// Keys below <architecture>.attention that change neither positions nor scores: what becomes of
 /// values, norms and ranks of projections, what happens to queries and keys before they are turned,
 /// and which keys are hidden.
-inline constexpr std::array gguf_ignorable_attention_keys =
-    std::to_array<std::string_view>({"value_length",
-                                     "value_length_mla",
-                                     "value_length_swa",
-                                     "value_scale",
-                                     "layer_norm_epsilon",
-                                     "layer_norm_rms_epsilon",
-                                     "group_norm_epsilon",
-                                     "group_norm_groups",
-                                     "q_lora_rank",
-                                     "kv_lora_rank",
-                                     "decay_lora_rank",
-                                     "iclr_lora_rank",
-                                     "value_residual_mix_lora_rank",
-                                     "gate_lora_rank",
-                                     "clamp_kqv",
-                                     "shared_kv_layers",
-                                     "causal",
-                                     "chunk_size",
-                                     "indexer.head_count",
-                                     "indexer.key_length",
-                                     "indexer.top_k"});
+inline constexpr std::array gguf_ignorable_attention_keys = std::to_array<std::string_view>(
+    {"value_scale", "layer_norm_epsilon", "layer_norm_rms_epsilon", "group_norm_epsilon",
+     "group_norm_groups", "q_lora_rank", "kv_lora_rank", "decay_lora_rank", "iclr_lora_rank",
+     "value_residual_mix_lora_rank", "gate_lora_rank", "clamp_kqv", "shared_kv_layers", "causal",
+     "chunk_size", "indexer.head_count", "indexer.key_length", "indexer.top_k"});
 
 /// Keys elsewhere that have such a name, but are read or of no concern.
 inline constexpr std::array gguf_harmless_keys = std::to_array<std::string_view>(

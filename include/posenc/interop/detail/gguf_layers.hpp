@@ -68,6 +68,11 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
   return linear;
 }
 
+/// Of EXAONE 4, models of 64 layers alone have windows, beside layers that predict further tokens.
+inline bool gguf_has_64_layers(const GgufKeys& keys) {
+  return gguf_layer_count(keys) - keys.integer("nextn_predict_layers").value_or(0) == 64;
+}
+
 /// The layers that turn nothing: by the architecture, and those that have no heads, which are no
 /// attention at all.
 inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
@@ -83,6 +88,9 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
     case GgufWithout::EveryFourth:
       for (Index i = 0; i < gguf_layer_count(keys); ++i) without.push_back(i % 4 == 3);
       break;
+    case GgufWithout::GlobalOf64:
+      if (!gguf_has_64_layers(keys)) break;
+      [[fallthrough]];
     case GgufWithout::GlobalLayers:
       add(gguf_local_layers(keys, architecture.local_period), [](bool local) { return !local; });
       break;

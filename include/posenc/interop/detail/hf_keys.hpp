@@ -50,8 +50,7 @@ inline constexpr auto hf_words_of_several_axes = std::to_array<std::string_view>
      "img_size", "sample_size", "num_mel", "axes", "axial"});
 
 /// Keys that contain such a word and change neither positions nor scores: biases, norms and widths of
-/// other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits. Windows are
-/// among them: they hide keys, which is the caller's mask.
+/// other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
 inline constexpr auto hf_harmless_keys =
     std::to_array<std::string_view>({"_attn_implementation",
                                      "_attn_implementation_autoset",
@@ -59,13 +58,12 @@ inline constexpr auto hf_harmless_keys =
                                      "activation_sparsity_pattern",
                                      "altup_lr_multiplier",
                                      "attention_bias",
-                                     "attention_chunk_size",
-                                     "attention_k_eq_v",
                                      "attention_norm_eps",
                                      "attention_out_bias",
                                      "attention_output_bias",
                                      "attention_qkv_bias",
                                      "attention_softmax_in_fp32",
+                                     "attention_value_scale",
                                      "attn_implementation",
                                      "attn_output_gate",
                                      "cross_attention_hidden_size",
@@ -75,14 +73,13 @@ inline constexpr auto hf_harmless_keys =
                                      "ffn_multiplier",
                                      "block_ffn_dim_multiplier",
                                      "final_logit_softcapping",
+                                     "hc_sinkhorn_iters",
                                      "index_head_dim",
                                      "initializer_scale",
                                      "layer_scale_init_value",
                                      "layerscale_value",
-                                     "local_attention",
                                      "logit_scale",
                                      "logits_scaling",
-                                     "max_window_layers",
                                      "mlp_multiplier",
                                      "moe_layer_freq",
                                      "moe_layer_interval",
@@ -99,6 +96,7 @@ inline constexpr auto hf_harmless_keys =
                                      "rescale_every",
                                      "rescale_prenorm_residual",
                                      "residual_multiplier",
+                                     "route_scale",
                                      "routed_scaling_factor",
                                      "moe_routed_scaling_factor",
                                      "router_scaling_factor",
@@ -107,11 +105,8 @@ inline constexpr auto hf_harmless_keys =
                                      "scale_embedding",
                                      "scale_mask_softmax_fusion",
                                      "scale_shared_experts",
-                                     "sliding_window",
-                                     "sliding_window_size",
                                      "temperature",
-                                     "use_bidirectional_attention",
-                                     "use_sliding_window",
+                                     "use_head_wise_attn_gate",
                                      "v_head_dim",
                                      "max_position_embeddings",
                                      "original_max_position_embeddings"});
@@ -133,7 +128,9 @@ inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
     {"rotary_scaling_factor", 1},
     {"scale_attn_by_inverse_layer_idx", 0},
     {"scale_attn_weights", 1},
+    {"sink", 0},
     {"use_alibi", 0},
+    {"use_bidirectional_attention", 0},
     {"use_dynamic_ntk", 0},
     {"use_logn_attn", 0},
     {"use_mla", 0},
@@ -171,9 +168,10 @@ inline bool hf_may_ignore_in_unknown(std::string_view key, const nlohmann::json&
 
 /// Keys that the reader of a plain rotary model understands.
 inline constexpr auto hf_plain_keys = std::to_array<std::string_view>(
-    {"attention_head_dim", "head_dim", "kv_channels", "layer_types", "partial_rotary_factor",
-     "position_embedding_type", "rope_parameters", "rope_percent", "rope_pct", "rope_scaling",
-     "rope_theta", "rotary", "rotary_dim", "rotary_emb_base", "rotary_emb_fraction", "rotary_pct"});
+    {"attention_head_dim", "head_dim", "kv_channels", "layer_types", "max_window_layers",
+     "partial_rotary_factor", "position_embedding_type", "sliding_window", "use_sliding_window",
+     "rope_parameters", "rope_percent", "rope_pct", "rope_scaling", "rope_theta", "rotary",
+     "rotary_dim", "rotary_emb_base", "rotary_emb_fraction", "rotary_pct"});
 
 /// The first key of an unknown type of model that tells that it is no plain rotary one; empty if there
 /// is none.

@@ -20,6 +20,7 @@ namespace detail {
 
 constexpr auto full_attention = "full_attention";
 constexpr auto sliding_attention = "sliding_attention";
+constexpr auto compressed_attention = "compressed";
 
 /// Layers that a configuration may have; it bounds what a made-up number can allocate.
 constexpr Index most_layers = 65536;
@@ -156,6 +157,67 @@ inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
   model.layer_types = hf_types_by_list(listed, layers.value_or(0), full_attention, conv);
 }
 
+/// DeepSeek-V4 has the types of its layers by name, or by how many tokens a key stands for; the list may
+/// go on for layers that predict further tokens.
+inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto names = "layer_types", rates = "compress_ratios";
+  const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
+  for (const char* key : {"compress_rates", "compress_rate_csa", "compress_rate_hca"}) {
+    config.find(key);  // how many tokens a key stands for
+  }
+  const auto given = config.texts(names);
+  const auto ratios = config.integers(rates);
+  if (given) {
+    hf_check_layer_types(
+        config, *given,
+        {sliding_attention, "compressed_sparse_attention", "heavily_compressed_attention"});
+  }
+  const auto count = given ? given->size() : ratios ? ratios->size() : 0;
+  if ((given || ratios) && static_cast<Index>(count) < layers) {
+    config.refuse(given ? names : rates, "must have an entry for each layer");
+  }
+  for (std::size_t i = 0; static_cast<Index>(i) < layers; ++i) {
+    const bool is_local = given ? (*given)[i] == sliding_attention : ratios && (*ratios)[i] == 0;
+    model.layer_types.emplace_back(is_local ? sliding_attention : compressed_attention);
+  }
+}
+
+/// MiMo-V2 has local layers by a list of 1 and 0, or by type.
+inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto key = "hybrid_layer_pattern";
+  const auto pattern = config.integers(key);
+  if (auto given = config.texts("layer_types")) {
+    if (pattern) config.refuse(key, "stands beside layer_types");
+    hf_check_layer_types(config, *given, {full_attention, sliding_attention});
+    model.layer_types = *std::move(given);
+    return;
+  }
+  if (pattern) {
+    for (const Index entry : *pattern) {
+      if (entry != 0 && entry != 1) config.refuse(key, "must be a list of 0 and 1 (local layers)");
+      model.layer_types.emplace_back(entry == 1 ? sliding_attention : full_attention);
+    }
+    return;
+  }
+  for (Index i = 0; i < hf_layer_count(config).value_or(0); ++i) {
+    const bool is_global = i == 0 || i % 6 == 5;
+    model.layer_types.emplace_back(is_global ? full_attention : sliding_attention);
+  }
+}
+
+/// Step 3.5's list goes on for layers that predict further tokens.
+inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
+  constexpr auto key = "layer_types";
+  auto types = config.required(key, config.texts(key));
+  hf_check_layer_types(config, types, {full_attention, sliding_attention});
+  const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
+  if (static_cast<Index>(types.size()) < layers) {
+    config.refuse(key, "must have an entry for each layer");
+  }
+  types.resize(static_cast<std::size_t>(layers));
+  return types;
+}
+
 /// Layers without rotary encoding: those whose entry in the list is 0, or every interval-th one.
 inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
   const auto list = config.integers("no_rope_layers");
@@ -202,9 +264,10 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
       if (!model.layer_types.empty()) model.layer_types.back() = full_attention;
       break;
     case HfFamily::ModernBert:
-      model.layer_types = hf_layer_types(
-          config,
-          {.period_key = "global_attn_every_n_layers", .usual_period = 3, .rare_is_first = true});
+      model.layer_types =
+          hf_layer_types(config, {.period_key = "global_attn_every_n_layers",
+                                  .usual_period = 3,
+                                  .rare_is_first = model.model_type != "modernbert-decoder"});
       break;
     case HfFamily::Olmo3:
       model.layer_types = hf_layer_types(config, {.period_key = nullptr, .usual_period = 4});
@@ -219,6 +282,28 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
                                   .same = {"_sliding_window_pattern", "layer_switch"}});
       model.types_without_rotary = {full_attention};
       break;
+    case HfFamily::Afmoe:
+      model.layer_types =
+          hf_layer_types(config, {.period_key = "global_attn_every_n_layers", .usual_period = 4});
+      model.types_without_rotary = {full_attention};
+      break;
+    case HfFamily::DeepSeekV4:
+      hf_read_deepseek_v4_types(config, model);
+      break;
+    case HfFamily::Step35:
+      model.layer_types = hf_step35_types(config);
+      break;
+    case HfFamily::MimoV2:
+      hf_read_mimo_v2_types(config, model);
+      break;
+    case HfFamily::GraniteHybrid: {
+      constexpr auto key = "layer_types", mamba = "mamba", attention = "attention";
+      const auto given = config.texts("layers_block_type");
+      model.layer_types = config.required(key, given ? given : config.texts(key));
+      hf_check_layer_types(config, model.layer_types, {mamba, attention});
+      model.types_without_rotary = {mamba};
+      break;
+    }
     case HfFamily::Exaone4:
       hf_read_exaone4_types(config, model);
       break;
@@ -230,8 +315,11 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
             "linear_num_value_heads", "linear_value_head_dim"}) {
         config.find(key);
       }
-      model.layer_types = hf_layer_types(
-          config, {.period_key = "full_attention_interval", .usual_period = 4, .usual = linear});
+      const bool is_olmo = model.model_type == "olmo_hybrid";
+      model.layer_types =
+          hf_layer_types(config, {.period_key = is_olmo ? nullptr : "full_attention_interval",
+                                  .usual_period = 4,
+                                  .usual = linear});
       model.types_without_rotary = {linear};
       break;
     }
@@ -253,6 +341,10 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
     default: {
       auto types = config.texts("layer_types").value_or(std::vector<std::string>{});
       if (model.layers.size() > 1) {
+        const auto layers = hf_layer_count(config);
+        if (types.empty() && model.model_type == "laguna" && layers) {
+          types.assign(static_cast<std::size_t>(*layers), full_attention);
+        }
         model.layer_types = std::move(types);
       } else {
         // Windows apart, these are alike.

@@ -68,6 +68,20 @@ inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& con
                           .only_without_rotary = true};
 }
 
+/// Qwen 1, in whose class both switches are on.
+inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& config) {
+  constexpr auto ntk_key = "use_dynamic_ntk", length_key = "seq_length";
+  if (config.flag(ntk_key).value_or(true)) {
+    config.refuse(ntk_key,
+                  "must be false: what it does is a rule of this class alone, whose base grows in "
+                  "steps beyond seq_length");
+  }
+  if (!config.flag("use_logn_attn").value_or(true)) return std::nullopt;
+  const auto length = static_cast<double>(config.integer(length_key).value_or(8192));
+  return QueryTemperature{.formula = QueryTemperatureFormula::LogN,
+                          .length = hf_positive(config, length_key, length)};
+}
+
 /// Ministral 3: all layers do, from the trained length on. 0 is as good as nothing.
 inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& rope) {
   constexpr auto length_key = "original_max_position_embeddings";

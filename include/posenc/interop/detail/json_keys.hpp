@@ -109,7 +109,10 @@ class JsonKeys {
   void refuse_unread(const MayIgnore& may_ignore) const {
     for (const auto& [key, value] : object_.items()) {
       if (!value.is_null() && read_.count(key) == 0 && !may_ignore(key, value)) {
-        refuse(key, "is unknown, or has no effect with the other settings");
+        refuse(
+            key,
+            "is unknown, or has no effect with the other settings; remove it if it changes neither "
+            "positions nor scores");
       }
     }
   }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/options.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/layer_attention.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <cmath>
+#include <optional>
+#include <span>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The band of keys around a query's place that a window is. One of chunks is none.
+inline Window window_of(const LayerWindow& window, Index layer) {
+  switch (window.kind) {
+    case WindowKind::None:
+      return {};
+    case WindowKind::Sliding:
+      return sliding_window(window.size);
+    case WindowKind::BothSides:
+      return {.left = window.size / 2, .right = window.size / 2};
+    default:
+      fail<ConfigError>("attention_options", "layer ", layer, " sees chunks of ", window.size,
+                        " keys, which no option expresses; give a mask of your own");
+  }
+}
+
+/// Refuses what a layer does and no option of attention() expresses.
+inline void check_expressible(const ModelSettings& model, const LayerAttention& attention,
+                              Index layer) {
+  constexpr auto function = "attention_options";
+  const auto kind = attention.kind;
+  if (kind && !has_softmax(*kind)) {
+    fail<ConfigError>(function, "layer ", layer, " has no softmax attention");
+  }
+  if (kind == LayerKind::Compressed) {
+    fail<ConfigError>(function, "layer ", layer,
+                      " has keys that stand for several tokens each, which no option expresses");
+  }
+  if (attention.output_turns_back) {
+    fail<ConfigError>(function, "layer ", layer,
+                      " undoes the rotation of its output, which no option expresses");
+  }
+  if (temperature_of_layer(model, layer)) {
+    fail<ConfigError>(function, "the queries of layer ", layer,
+                      " have a temperature (query_temperature), which no option expresses; "
+                      "multiply the queries with it");
+  }
+  if (!attention.window && kind != LayerKind::Cross) {
+    fail<ConfigError>(function, "the file does not tell the window of layer ", layer);
+  }
+}
+
+}  // namespace detail
+
+/// What the model's file says of the attention of one layer, counted from 0, as options of attention():
+/// scale, its multiplier, soft cap, window, sinks. The causal rule, which no file tells, is left to the
+/// caller, as is everything that belongs to a call. MultiHeadAttention takes the multiplier from its
+/// encoding: for it, set softmax_scale_multiplier back to 1.
+///   Aliasing: `sinks`, [heads] of the layer's weights, is kept by reference
+///   Throws:   ConfigError for a layer that there is not, or whose attention or head_dim is not known;
+///             for what attention() has no option for: chunks, a temperature of queries, compressed
+///             keys, an output that is turned back; for linear layers; and for sinks that are missing,
+///             too many, or not the layer's
+template <Scalar T>
+AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
+                                      std::span<const Compute<T>> sinks = {}) {
+  constexpr auto function = "attention_options";
+  const LayerAttention& attention = attention_of_layer(model, layer);
+  detail::check_expressible(model, attention, layer);
+  if (attention.sinks.value_or(!sinks.empty()) != !sinks.empty()) {
+    detail::fail<ConfigError>(function, "layer ", layer,
+                              sinks.empty() ? " has sinks in its weights: give them"
+                                            : " has no sinks, but some are given");
+  }
+  if (!sinks.empty() && attention.heads && static_cast<Index>(sinks.size()) != *attention.heads) {
+    detail::fail<ConfigError>(function, "layer ", layer, " has ", *attention.heads, " heads, but ",
+                              static_cast<Index>(sinks.size()), " sinks are given");
+  }
+
+  const RotarySettings* rotary = rotary_of_layer(model, layer);
+  const auto head_dim = rotary != nullptr ? std::optional(rotary->head_dim) : attention.head_dim;
+  AttentionOptions<T> options;
+  if (model.softmax_scale) {
+    options.scale = model.softmax_scale;
+  } else if (head_dim) {
+    options.scale = 1 / std::sqrt(static_cast<double>(*head_dim));
+  } else {
+    detail::fail<ConfigError>(function, "the file does not tell the head_dim of layer ", layer);
+  }
+  if (rotary != nullptr) {
+    options.softmax_scale_multiplier = frequencies(*rotary, 1).softmax_scale_multiplier();
+  }
+  if (model.softcap) {
+    options.softcap = *model.softcap;
+    options.softcap_order = SoftcapOrder::BeforeBias;
+  }
+  if (attention.window) options.window = detail::window_of(*attention.window, layer);
+  options.sinks = sinks;
+  return options;
+}
+
+POSENC_END

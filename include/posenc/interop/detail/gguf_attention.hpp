@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/gguf_rules.hpp>
+#include <posenc/interop/layer_attention.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What a GGUF file and its architecture say of heads and windows, layer by layer: for a model whose
+/// rotary layers are read.
+class GgufAttention {
+ public:
+  GgufAttention(const GgufKeys& keys, const GgufArchitecture& architecture, bool is_known,
+                ModelSettings& model)
+      : keys_(keys), architecture_(architecture), is_known_(is_known), model_(model) {}
+
+  void read() {
+    if (keys_.has("block_count")) model_.layer_count = gguf_layer_count(keys_);
+    window_ = window();
+    read_heads("attention.head_count", heads_);
+    read_heads("attention.head_count_kv", kv_heads_);
+    const bool has_window = window_ && window_->kind != WindowKind::None;
+    if (model_.layer_count > 0) {
+      if (has_window) is_local_ = gguf_local_layers(keys_, architecture_.local_period);
+      if (architecture_.without == GgufWithout::LinearLayers) {
+        is_linear_ = gguf_linear_layers(keys_);
+      }
+    } else if (has_window || architecture_.without != GgufWithout::None ||
+               model_.layers.size() > 1) {
+      return;  // layers differ, and nobody knows how many there are
+    }
+    for (Index i = 0; i < (std::max)(model_.layer_count, Index{1}); ++i) {
+      model_.attention.push_back(layer(i));
+    }
+  }
+
+ private:
+  /// The window of those layers that have one; nullopt where that is not known. llama.cpp reads the key
+  /// for the architectures that have a period, and knows some windows by itself.
+  std::optional<LayerWindow> window() const {
+    constexpr auto key = "attention.sliding_window";
+    const auto given = keys_.integer(key);
+    if (given && *given < 0) keys_.refuse(key, "must not be negative");
+    const Index size = given.value_or(0);
+    if (architecture_.scores == GgufScores::Llama4) return LayerWindow{WindowKind::Chunked, 8192};
+    if (architecture_.local_period == 0) {
+      return size == 0 ? std::optional(LayerWindow{}) : std::nullopt;
+    }
+    const bool is_exaone4 = architecture_.without == GgufWithout::GlobalOf64;
+    if (is_exaone4 && !gguf_has_64_layers(keys_)) return LayerWindow{};
+    const bool has_usual = is_exaone4 || architecture_.scores == GgufScores::Gemma2;
+    if (!given && has_usual) return LayerWindow{WindowKind::Sliding, 4096};
+    const bool may_lack = architecture_.scores == GgufScores::Gemma3 ||
+                          architecture_.family == GgufFamily::Olmo2 ||
+                          architecture_.without == GgufWithout::EveryFourth;
+    if (size == 0) return given || may_lack ? std::optional(LayerWindow{}) : std::nullopt;
+    const bool is_encoder = architecture_.name == "gemma-embedding";
+    return LayerWindow{is_encoder ? WindowKind::BothSides : WindowKind::Sliding, size};
+  }
+
+  void read_heads(const char* name, std::vector<Index>& heads) const {
+    const auto given = keys_.integers(name);
+    if (!given) return;
+    heads = model_.layer_count > 0 ? gguf_layer_list(keys_, name) : *given;
+    if (heads.empty()) heads = *given;
+    for (const Index count : heads) {
+      if (count < 0 || count > most_heads) {
+        keys_.refuse(name, "must be from 0 to " + std::to_string(most_heads));
+      }
+    }
+  }
+
+  /// The entry of a layer, or the one for all.
+  static std::optional<Index> entry(const std::vector<Index>& list, Index number) {
+    if (list.empty()) return std::nullopt;
+    return list.size() == 1 ? list.front() : list[static_cast<std::size_t>(number)];
+  }
+
+  LayerAttention layer(Index number) const {
+    const auto at = static_cast<std::size_t>(number);
+    const auto heads = entry(heads_, number);
+    const auto kv_heads = kv_heads_.empty() ? heads : entry(kv_heads_, number);
+    LayerAttention layer;
+    if (at < is_linear_.size() && is_linear_[at]) {
+      layer.kind = LayerKind::Linear;
+      return layer;
+    }
+    if (heads == 0 || kv_heads == 0) {
+      layer.kind = kind_without_heads();
+      return layer;
+    }
+    const bool is_local = at < is_local_.size() && is_local_[at];
+    // Latent keys are one head, of which as many are made as there are queries.
+    const bool is_latent = keys_.has("attention.key_length_mla");
+    layer.heads = heads;
+    layer.kv_heads = is_latent ? heads : kv_heads;
+    const bool is_second = is_local && model_.layers.size() > 1;
+    layer.head_dim = model_.layers[is_second ? 1 : 0].rotary.head_dim;
+    layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
+    if (is_known_) layer.sinks = architecture_.family == GgufFamily::GptOss;
+    if (window_) {
+      layer.window = is_local ? *window_ : LayerWindow{};
+      layer.kind = kind_with(*layer.window);
+    }
+    return layer;
+  }
+
+  std::optional<LayerKind> kind_without_heads() const {
+    if (!is_known_) return std::nullopt;
+    if (architecture_.name.substr(0, 4) == "lfm2") return LayerKind::Convolution;
+    if (architecture_.name == "granitehybrid" || architecture_.name == "falcon-h1") {
+      return LayerKind::Linear;
+    }
+    return LayerKind::None;
+  }
+
+  std::optional<Index> value_dim(bool is_latent, bool is_local, Index head_dim) const {
+    const auto given =
+        keys_.integer(is_latent ? "attention.value_length_mla" : "attention.value_length");
+    if (is_local && keys_.has("attention.value_length_swa")) {
+      return keys_.integer("attention.value_length_swa");
+    }
+    // llama.cpp divides the width by the number of heads, for both where neither is given.
+    const bool same = !given && !is_latent && !keys_.has("attention.key_length");
+    return same ? std::optional(head_dim) : given;
+  }
+
+  const GgufKeys& keys_;
+  const GgufArchitecture& architecture_;
+  bool is_known_;
+  ModelSettings& model_;
+  std::optional<LayerWindow> window_;
+  std::vector<Index> heads_, kv_heads_;
+  std::vector<bool> is_local_, is_linear_;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_attention_defaults.hpp>
+#include <posenc/interop/detail/hf_layers.hpp>
+#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/layer_attention.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What a configuration says of heads and windows, layer by layer: for a model whose rotary layers are
+/// read.
+class HfAttention {
+ public:
+  HfAttention(const JsonKeys& config, const HfModelType& type, bool is_known, ModelSettings& model)
+      : config_(config),
+        family_(type.family),
+        is_known_(is_known),
+        defaults_(find_hf_attention_defaults(model.model_type)),
+        model_(model) {}
+
+  void read(Index head_dim) {
+    head_dim_ = head_dim;
+    read_heads();
+    read_window();
+    const auto given = config_.texts("layer_types");
+    if (!model_.layer_types.empty()) {
+      types_ = model_.layer_types;
+    } else if (given) {
+      types_ = *given;
+    }
+    const Index layers =
+        types_.empty() ? hf_layer_count(config_).value_or(0) : static_cast<Index>(types_.size());
+    model_.layer_count = layers;
+    for (Index i = 0; i < layers; ++i) model_.attention.push_back(layer(i));
+    if (layers == 0 && are_alike()) model_.attention.push_back(layer(0));
+  }
+
+ private:
+  bool are_alike() const {
+    return model_.layers.size() == 1 && model_.types_without_rotary.empty() &&
+           model_.layers_without_rotary.empty() && family_ != HfFamily::NoRopeLayers &&
+           (!has_window() || defaults_.windows == HfWindows::Every ||
+            defaults_.windows == HfWindows::EverySwitched);
+  }
+
+  // Heads.
+
+  void read_heads() {
+    const bool is_fla = family_ == HfFamily::Fla;
+    heads_ = config_.any_of<Index>({is_fla ? "num_heads" : "num_attention_heads", "n_head"});
+    check_count("num_attention_heads", heads_);
+    heads_of_layers_ = config_.integers("num_attention_heads_per_layer");
+    for (const Index count : heads_of_layers_.value_or(std::vector<Index>{})) {
+      check_count("num_attention_heads_per_layer", count);
+    }
+    const bool is_step = family_ == HfFamily::Step35;
+    const char* key = is_fla    ? "num_kv_heads"
+                      : is_step ? "num_attention_groups"
+                                : "num_key_value_heads";
+    kv_heads_ = config_.integer(key);
+    check_count(key, kv_heads_);
+    if (kv_heads_ && heads_ && *heads_ % *kv_heads_ != 0) {
+      config_.refuse(key, "does not divide the number of heads, " + std::to_string(*heads_));
+    }
+    if (family_ == HfFamily::Mla) {
+      kv_heads_ = heads_;  // once the latent keys are expanded
+      value_dim_ = config_.integer("v_head_dim");
+      check_count("v_head_dim", value_dim_);
+      return;
+    }
+    if (is_known_ && !config_.has("v_head_dim")) value_dim_ = head_dim_;
+    if (!kv_heads_) kv_heads_ = usual_kv_heads();
+    global_kv_heads_ = kv_heads_;
+    if (family_ == HfFamily::MimoV2) return read_mimo_v2_heads();
+    if (is_step) return read_step35_heads();
+    if (family_ == HfFamily::Gemma4) {
+      const auto global = config_.integer("num_global_key_value_heads");
+      check_count("num_global_key_value_heads", global);
+      const auto shared = config_.flag("attention_k_eq_v");
+      if (global && shared.value_or(false)) global_kv_heads_ = global;
+    }
+  }
+
+  /// Local layers have heads of their own, and values of all layers a width of their own.
+  void read_mimo_v2_heads() {
+    const auto local = [this](const char* key, const std::optional<Index>& usual) {
+      const auto given = config_.integer(key);
+      check_count(key, given);
+      return given ? given : usual;
+    };
+    local_heads_ = local("swa_num_attention_heads", heads_);
+    kv_heads_ = local("swa_num_key_value_heads", kv_heads_);
+    value_dim_ = local("v_head_dim", 128);
+    local_value_dim_ = local("swa_v_head_dim", value_dim_);
+    local_sinks_ = config_.flag("add_swa_attention_sink_bias");
+    global_sinks_ = config_.flag("add_full_attention_sink_bias");
+  }
+
+  /// Local layers have heads of their own.
+  void read_step35_heads() {
+    constexpr auto name = "attention_other_setting";
+    const nlohmann::json* given = config_.find(name);
+    if (given == nullptr) return;
+    const JsonKeys local(*given, name);
+    if (local.text("attention_type").value_or(sliding_attention) != sliding_attention) {
+      local.refuse("attention_type", "must be sliding_attention");
+    }
+    for (const char* key : {"head_dim", "true_head_dim"}) {
+      if (local.integer(key).value_or(head_dim_) != head_dim_) {
+        local.refuse(key, "is not the head_dim of the other layers");
+      }
+    }
+    local_heads_ = local.required("num_attention_heads", local.integer("num_attention_heads"));
+    kv_heads_ = local.required("num_attention_groups", local.integer("num_attention_groups"));
+    check_count(name, local_heads_);
+    check_count(name, kv_heads_);
+    local.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
+  }
+
+  void check_count(const char* key, const std::optional<Index>& value) const {
+    if (value && (*value < 1 || *value > 65536)) {
+      config_.refuse(key, "must lie between 1 and 65536");
+    }
+  }
+
+  std::optional<Index> usual_kv_heads() const {
+    if (model_.model_type == "falcon") return falcon_kv_heads();
+    if (family_ == HfFamily::ChatGlm) {
+      const bool grouped = config_.flag("multi_query_attention").value_or(false);
+      const auto groups = config_.integer("multi_query_group_num");
+      check_count("multi_query_group_num", groups);
+      return grouped ? groups : heads_;
+    }
+    const bool is_null = config_.has("num_key_value_heads");
+    if (defaults_.kv_heads == as_many_as_heads) return heads_;
+    const bool divides = heads_ && defaults_.kv_heads > 0 && *heads_ % defaults_.kv_heads == 0;
+    return divides && !is_null ? std::optional(defaults_.kv_heads) : std::nullopt;
+  }
+
+  std::optional<Index> falcon_kv_heads() const {
+    const auto groups = config_.any_of<Index>({"num_kv_heads", "n_head_kv"});
+    check_count("num_kv_heads", groups);
+    if (config_.flag("new_decoder_architecture").value_or(false)) return groups ? groups : heads_;
+    return config_.flag("multi_query").value_or(true) ? std::optional<Index>(1) : heads_;
+  }
+
+  // Windows.
+
+  bool has_window() const { return window_ && window_->kind != WindowKind::None; }
+
+  /// The window of those layers that have one; nullopt where that is not known.
+  void read_window() {
+    const bool is_chunked = defaults_.windows == HfWindows::ChunksWithRotary;
+    const bool is_half = defaults_.windows == HfWindows::HalfOfLocal;
+    const char* key = is_chunked ? "attention_chunk_size"
+                      : is_half || defaults_.windows == HfWindows::BothSides ? "local_attention"
+                      : family_ == HfFamily::Fla                             ? "window_size"
+                                                                             : "sliding_window";
+    auto size = config_.integer(key);
+    if (model_.model_type == "gemma2") {  // early files have both names
+      size = config_.any_of<Index>({key, "sliding_window_size"});
+    }
+    if (family_ == HfFamily::MimoV2) {  // some have the same under a third name, too
+      size = config_.any_of<Index>({key, "sliding_window_size", "attention_chunk_size"});
+    }
+    const bool is_switched = defaults_.windows == HfWindows::AfterFirstSwitched ||
+                             defaults_.windows == HfWindows::EverySwitched ||
+                             defaults_.windows == HfWindows::WithoutRotary;
+    const auto use = config_.flag("use_sliding_window");
+    const bool both_sides = defaults_.windows == HfWindows::BothSides || is_bidirectional();
+    const bool is_dots = defaults_.windows == HfWindows::AfterFirst;
+    first_windowed_ = config_.integer("max_window_layers").value_or(is_dots ? 62 : 28);
+    if (!is_known_) {
+      if (!size) window_ = LayerWindow{};
+      return;
+    }
+    window_ = LayerWindow{};
+    if (defaults_.windows == HfWindows::None) {
+      // What hides nothing in any text that the model is made for may stay.
+      const bool hides = size && use.value_or(true) &&
+                         (model_.trained_length == 0 || *size < model_.trained_length);
+      if (hides) {
+        config_.refuse(key,
+                       "is read by no class of this type, whose layers see all keys; remove it if "
+                       "the weights were made so");
+      }
+      return;
+    }
+    if (is_switched ? !use.value_or(false) : !use.value_or(true)) return;
+    if (!size && !config_.has(key) && defaults_.window > 0) size = defaults_.window;
+    if (!size) return;
+    if (is_half) *size /= 2;
+    if (*size < 1) config_.refuse(key, "must be positive");
+    window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
+                          : both_sides ? WindowKind::BothSides
+                                       : WindowKind::Sliding,
+                          *size};
+  }
+
+  /// Gemma's encoders see as far ahead as back. Gemma 4 may do so for pictures, inside of them alone.
+  bool is_bidirectional() const {
+    constexpr auto key = "use_bidirectional_attention";
+    if (family_ != HfFamily::Gemma3 && family_ != HfFamily::Gemma4) return false;
+    const nlohmann::json* given = config_.find(key);
+    if (given == nullptr || (given->is_boolean() && !given->get<bool>())) return false;
+    if (family_ == HfFamily::Gemma3 && given->is_boolean()) return true;
+    if (*given == "all") return true;
+    if (*given == "vision") return false;
+    config_.refuse(key, "has a value that is not supported");
+  }
+
+  // Layers.
+
+  LayerAttention layer(Index number) const {
+    const auto at = static_cast<std::size_t>(number);
+    const std::string_view type =
+        at < types_.size() ? std::string_view(types_[at]) : std::string_view();
+    LayerAttention layer;
+    if (type == "linear_attention" || type == "mamba" || type == "conv") {
+      layer.kind = type == "conv" ? LayerKind::Convolution : LayerKind::Linear;
+      return layer;
+    }
+    const bool is_global = type == full_attention;
+    const bool is_local = type == sliding_attention;
+    layer.heads = is_local && local_heads_ ? local_heads_ : heads_;
+    if (heads_of_layers_) layer.heads = heads_of_layer(at);
+    layer.kv_heads = is_global ? global_kv_heads_ : kv_heads_;
+    layer.head_dim = head_dim_;
+    for (const LayerRotary& rotary : model_.layers) {
+      if (rotary.layer_type == type) layer.head_dim = rotary.rotary.head_dim;
+    }
+    const bool has_own_values = family_ == HfFamily::Mla || family_ == HfFamily::MimoV2;
+    if (value_dim_) layer.value_dim = has_own_values ? value_dim_ : layer.head_dim;
+    if (is_local && local_value_dim_) layer.value_dim = local_value_dim_;
+    if (family_ == HfFamily::MimoV2) {
+      layer.sinks = is_local ? local_sinks_ : global_sinks_;
+    } else if (is_known_) {
+      layer.sinks = defaults_.sinks;
+    }
+    layer.output_turns_back = family_ == HfFamily::DeepSeekV4;
+    layer.window = window_of(number, type);
+    if (type == "cross_attention") {
+      layer.kind = LayerKind::Cross;
+    } else if (type == compressed_attention) {
+      layer.kind = LayerKind::Compressed;
+    } else if (layer.window) {
+      layer.kind = kind_with(*layer.window);
+    }
+    return layer;
+  }
+
+  std::optional<Index> heads_of_layer(std::size_t number) const {
+    if (number >= heads_of_layers_->size()) {
+      config_.refuse("num_attention_heads_per_layer", "must have an entry for each layer");
+    }
+    return (*heads_of_layers_)[number];
+  }
+
+  std::optional<LayerWindow> window_of(Index number, std::string_view type) const {
+    if (!window_) return std::nullopt;
+    if (type.empty()) return has_window() && sees_window(number) ? *window_ : LayerWindow{};
+    if (type == full_attention || type == "attention" || type == "self_attention" ||
+        type == "cross_attention") {
+      return LayerWindow{};
+    }
+    if (type != sliding_attention && type != "chunked_attention" && type != compressed_attention) {
+      return std::nullopt;
+    }
+    if (!has_window()) {
+      config_.refuse("layer_types",
+                     "has layers of the type '" + std::string(type) + "', but there is no window");
+    }
+    return window_;
+  }
+
+  /// By the habit of the class, where no list tells types.
+  bool sees_window(Index number) const {
+    const auto& still = model_.layers_without_rotary;
+    const bool turns = !std::binary_search(still.begin(), still.end(), number);
+    switch (defaults_.windows) {
+      case HfWindows::Alternate:
+        return number % 2 == 0;
+      case HfWindows::AfterFirst:
+      case HfWindows::AfterFirstSwitched:
+        return number >= first_windowed_;
+      case HfWindows::WithoutRotary:
+        return !turns;
+      case HfWindows::ChunksWithRotary:
+        return turns;
+      default:
+        return true;
+    }
+  }
+
+  const JsonKeys& config_;
+  HfFamily family_;
+  bool is_known_;
+  HfAttentionDefaults defaults_;
+  ModelSettings& model_;
+  std::vector<std::string> types_;
+  Index head_dim_ = 0, first_windowed_ = 0;
+  std::optional<Index> heads_, kv_heads_, global_kv_heads_, local_heads_;
+  std::optional<Index> value_dim_, local_value_dim_;
+  std::optional<std::vector<Index>> heads_of_layers_;
+  std::optional<bool> local_sinks_, global_sinks_;
+  std::optional<LayerWindow> window_;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// What GGUF metadata and llama.cpp's code of each architecture say of a layer's heads and window.
+#include "interop/gguf_writer.hpp"
+#include "support/catch.hpp"
+#include <posenc/interop/gguf.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gguf_attention_test {
+
+using Catch::Matchers::Message;
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::LayerAttention;
+using posenc::LayerKind;
+using posenc::LayerWindow;
+using posenc::read_gguf;
+using posenc::WindowKind;
+using support::GgufWriter;
+
+GgufWriter model(const std::string& name, std::uint32_t layers = 6) {
+  GgufWriter writer;
+  return writer.architecture(name)
+      .integer(name + ".block_count", layers)
+      .integer(name + ".embedding_length", 4096);
+}
+
+GgufWriter with_heads(const std::string& name, std::uint32_t layers = 6) {
+  return model(name, layers).integer(name + ".attention.head_count", 32);
+}
+
+GgufWriter windowed(const std::string& name, std::uint32_t size) {
+  return with_heads(name).integer(name + ".attention.sliding_window", size);
+}
+
+LayerAttention layer(const GgufWriter& writer, Index number = 0) {
+  return attention_of_layer(read_gguf(writer.bytes()), number);
+}
+
+std::vector<Index> windows(const GgufWriter& writer, WindowKind kind = WindowKind::Sliding) {
+  std::vector<Index> sizes;
+  for (const LayerAttention& one : read_gguf(writer.bytes()).attention) {
+    REQUIRE(one.window.has_value());
+    if (one.window->kind != WindowKind::None) CHECK(one.window->kind == kind);
+    sizes.push_back(one.window->size);
+  }
+  return sizes;
+}
+
+TEST_CASE("heads and widths of a GGUF file", "[interop][gguf]") {
+  const auto llama = layer(with_heads("llama"));
+  CHECK(llama.heads == 32);
+  CHECK(llama.kv_heads == 32);
+  CHECK(llama.head_dim == 128);
+  CHECK(llama.value_dim == 128);
+  CHECK(llama.sinks == false);
+  CHECK(llama.kind == LayerKind::Global);
+  CHECK(layer(with_heads("llama").integer("llama.attention.head_count_kv", 8)).kv_heads == 8);
+  const auto wide = with_heads("llama").integer("llama.attention.key_length", 64);
+  CHECK(layer(wide).value_dim == std::nullopt);
+  auto both = wide;
+  CHECK(layer(both.integer("llama.attention.value_length", 32)).value_dim == 32);
+
+  const auto latent = layer(with_heads("deepseek2")
+                                .integer("deepseek2.attention.head_count_kv", 1)
+                                .integer("deepseek2.attention.key_length", 576)
+                                .integer("deepseek2.attention.value_length", 512)
+                                .integer("deepseek2.attention.key_length_mla", 192)
+                                .integer("deepseek2.attention.value_length_mla", 128)
+                                .integer("deepseek2.rope.dimension_count", 64));
+  CHECK(latent.kv_heads == 32);
+  CHECK(latent.head_dim == 192);
+  CHECK(latent.value_dim == 128);
+}
+
+TEST_CASE("layers without heads are other layers", "[interop][gguf]") {
+  auto lfm = with_heads("lfm2", 2);
+  lfm.array<std::uint32_t>("lfm2.attention.head_count_kv", GgufWriter::UInt32, {0, 8});
+  CHECK(layer(lfm, 0).kind == LayerKind::Convolution);
+  CHECK(layer(lfm, 0).heads == std::nullopt);
+  CHECK(layer(lfm, 1).kind == LayerKind::Global);
+  CHECK(layer(lfm, 1).kv_heads == 8);
+  auto deci = with_heads("deci", 2);
+  deci.array<std::uint32_t>("deci.attention.head_count_kv", GgufWriter::UInt32, {0, 8});
+  CHECK(layer(deci, 0).kind == LayerKind::None);
+  const auto qwen = with_heads("qwen3next", 4);
+  CHECK(layer(qwen, 2).kind == LayerKind::Linear);
+  CHECK(layer(qwen, 3).kind == LayerKind::Global);
+}
+
+TEST_CASE("windows as llama.cpp has them", "[interop][gguf]") {
+  CHECK(windows(with_heads("llama")) == std::vector<Index>(6, 0));
+  CHECK(windows(windowed("gemma2", 512)) == std::vector<Index>{512, 0, 512, 0, 512, 0});
+  CHECK(windows(with_heads("gemma2")) == std::vector<Index>{4096, 0, 4096, 0, 4096, 0});
+  CHECK(windows(windowed("gemma3", 512)) == std::vector<Index>{512, 512, 512, 512, 512, 0});
+  CHECK(windows(with_heads("gemma3")) == std::vector<Index>(6, 0));
+  CHECK(windows(windowed("gpt-oss", 128)) == std::vector<Index>{128, 0, 128, 0, 128, 0});
+  CHECK(layer(windowed("gpt-oss", 128)).sinks == true);
+  CHECK(windows(with_heads("llama4"), WindowKind::Chunked) ==
+        std::vector<Index>{8192, 8192, 8192, 0, 8192, 8192});
+  CHECK(windows(windowed("gemma-embedding", 512), WindowKind::BothSides) ==
+        std::vector<Index>{512, 512, 512, 512, 512, 0});
+  auto listed = windowed("gemma2", 512);
+  listed.array<std::uint8_t>("gemma2.attention.sliding_window_pattern", GgufWriter::Bool,
+                             {0, 0, 0, 1, 1, 1});
+  CHECK(windows(listed) == std::vector<Index>{0, 0, 0, 512, 512, 512});
+
+  // llama.cpp reads the key and does not use it; gpt-oss must have it.
+  CHECK(layer(windowed("phi3", 2047)).window == std::nullopt);
+  CHECK(layer(windowed("phi3", 2047)).kind == std::nullopt);
+  CHECK(layer(with_heads("gpt-oss")).window == std::nullopt);
+}
+
+TEST_CASE("global layers that turn nothing, and models whose size tells of windows",
+          "[interop][gguf]") {
+  const auto turns = [](const posenc::ModelSettings& of, Index number) {
+    return rotary_of_layer(of, number) != nullptr;
+  };
+  const auto afmoe = read_gguf(windowed("afmoe", 2048).bytes());
+  CHECK(turns(afmoe, 2));
+  CHECK_FALSE(turns(afmoe, 3));
+  CHECK(attention_of_layer(afmoe, 2).window == LayerWindow{WindowKind::Sliding, 2048});
+  CHECK(attention_of_layer(afmoe, 3).window == LayerWindow{});
+  CHECK(windows(with_heads("afmoe")) == std::vector<Index>(6, 0));
+  const auto moe = read_gguf(windowed("exaone-moe", 128).bytes());
+  CHECK_FALSE(turns(moe, 3));
+
+  const auto large = read_gguf(with_heads("exaone4", 64).bytes());
+  CHECK(turns(large, 0));
+  CHECK_FALSE(turns(large, 63));
+  CHECK(attention_of_layer(large, 0).window == LayerWindow{WindowKind::Sliding, 4096});
+  const auto small = read_gguf(windowed("exaone4", 4096).bytes());
+  CHECK(turns(small, 3));
+  CHECK(attention_of_layer(small, 0).window == LayerWindow{});
+  for (const std::string name : {"llama-embed", "maincoder"}) {
+    CHECK(rotary(read_gguf(with_heads(name).bytes())).pairing == posenc::PairingKind::Interleaved);
+  }
+  for (const std::string name : {"pangu-embedded", "rnd1"}) {
+    CHECK(rotary(read_gguf(with_heads(name).bytes())).pairing == posenc::PairingKind::HalfRotate);
+  }
+}
+
+TEST_CASE("a GGUF file that does not count its layers", "[interop][gguf]") {
+  const auto alike = [](const std::string& name) {
+    GgufWriter writer;
+    writer.architecture(name)
+        .integer(name + ".embedding_length", 4096)
+        .integer(name + ".attention.head_count", 32);
+    return read_gguf(writer.bytes());
+  };
+  CHECK(attention_of_layer(alike("llama"), 7).heads == 32);
+  CHECK(alike("llama").layer_count == 0);
+  CHECK(alike("gemma2").attention.empty());
+}
+
+TEST_CASE("heads that cannot be are refused", "[interop][gguf]") {
+  CHECK_THROWS_MATCHES(
+      layer(with_heads("llama").integer("llama.attention.head_count_kv", 5)), ConfigError,
+      Message("posenc::ModelSettings: the 32 heads of layer 0 are no multiple of its 5 kv_heads"));
+}
+
+}  // namespace gguf_attention_test

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+// Families of 2024 to 2026 whose layers differ in rotation, heads or windows; and the types that are known
+// and refused.
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace hf_families_test {
+
+using Catch::Matchers::Message;
+using nlohmann::json;
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::LayerAttention;
+using posenc::LayerKind;
+using posenc::LayerWindow;
+using posenc::ModelSettings;
+using posenc::PairingKind;
+using posenc::read_hf_config;
+using posenc::RotarySettings;
+using posenc::Unscaled;
+using posenc::WindowKind;
+
+json config(const char* model_type, const json& more = json::object()) {
+  json result = {{"model_type", model_type},
+                 {"hidden_size", 4096},
+                 {"num_attention_heads", 32},
+                 {"num_hidden_layers", 4},
+                 {"max_position_embeddings", 32768}};
+  result.update(more);
+  return result;
+}
+
+void refuse(const json& of, const std::string& message) {
+  INFO(of.dump());
+  CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError,
+                       Message("posenc::read_hf_config: " + message));
+}
+
+double base_of(const ModelSettings& model, Index layer) {
+  const RotarySettings* settings = rotary_of_layer(model, layer);
+  REQUIRE(settings != nullptr);
+  return std::get<Unscaled>(settings->rule).base;
+}
+
+json deepseek_v4(const json& more = json::object()) {
+  json result =
+      config("deepseek_v4",
+             {{"num_attention_heads", 64},
+              {"num_key_value_heads", 1},
+              {"qk_rope_head_dim", 64},
+              {"rope_theta", 10000},
+              {"compress_rope_theta", 160000},
+              {"compress_ratios", {0, 0, 4, 128, 4}},
+              {"rope_scaling",
+               {{"type", "yarn"}, {"factor", 16}, {"original_max_position_embeddings", 65536}}}});
+  result.update(more);
+  return result;
+}
+
+TEST_CASE("DeepSeek-V4 scales where keys are compressed, with a base of its own", "[interop]") {
+  const auto model = read_hf_config(deepseek_v4());
+  CHECK(model.layer_types == std::vector<std::string>{"sliding_attention", "sliding_attention",
+                                                      "compressed", "compressed"});
+  CHECK(base_of(model, 1) == 10000);
+  const RotarySettings& compressed = *rotary_of_layer(model, 2);
+  CHECK(compressed.head_dim == 512);
+  CHECK(compressed.rotary_offset == 448);
+  CHECK(compressed.pairing == PairingKind::Interleaved);
+  const auto frequencies = posenc::frequencies(compressed, 1);
+  CHECK(frequencies.attention_factor() == 1);
+  CHECK(frequencies.inv_freq()[15] == Approx(0.003635538584).epsilon(1e-9));
+  CHECK(frequencies.inv_freq()[20] == Approx(0.0002969777783).epsilon(1e-9));
+  CHECK(frequencies.inv_freq()[31] == Approx(5.680529037e-07).epsilon(1e-9));
+
+  const LayerAttention& local = attention_of_layer(model, 0);
+  CHECK(local.kind == LayerKind::Sliding);
+  CHECK(local.window == LayerWindow{WindowKind::Sliding, 128});
+  CHECK(local.sinks == true);
+  CHECK(local.kv_heads == 1);
+  CHECK(local.output_turns_back);
+  CHECK(attention_of_layer(model, 3).kind == LayerKind::Compressed);
+
+  json nested = deepseek_v4({{"rope_parameters",
+                              {{"main", {{"rope_theta", 5000}, {"partial_rotary_factor", 0.125}}},
+                               {"compress", {{"rope_theta", 7000}}}}}});
+  nested.erase("rope_scaling");
+  CHECK(base_of(read_hf_config(nested), 0) == 5000);
+  CHECK(base_of(read_hf_config(nested), 2) == 7000);
+  nested["rope_parameters"]["main"]["partial_rotary_factor"] = 0.25;
+  refuse(nested,
+         "'rope_parameters' in the configuration has a partial_rotary_factor that contradicts "
+         "qk_rope_head_dim");
+  refuse(deepseek_v4({{"compress_ratios", {0, 4}}}),
+         "'compress_ratios' in the configuration must have an entry for each layer");
+}
+
+TEST_CASE("MiMo-V2 has heads of its own in local layers", "[interop]") {
+  const json file = config("mimo_v2_flash", {{"rope_theta", 5000000},
+                                             {"swa_rope_theta", 10000},
+                                             {"partial_rotary_factor", 0.334},
+                                             {"num_key_value_heads", 4},
+                                             {"head_dim", 192},
+                                             {"v_head_dim", 128},
+                                             {"swa_num_attention_heads", 64},
+                                             {"swa_num_key_value_heads", 8},
+                                             {"swa_head_dim", 192},
+                                             {"swa_v_head_dim", 96},
+                                             {"sliding_window", 128},
+                                             {"sliding_window_size", 128},
+                                             {"attention_value_scale", 0.707},
+                                             {"add_swa_attention_sink_bias", true},
+                                             {"add_full_attention_sink_bias", false},
+                                             {"hybrid_layer_pattern", {0, 1, 1, 0}}});
+  const auto model = read_hf_config(file);
+  CHECK(base_of(model, 0) == 5000000);
+  CHECK(base_of(model, 1) == 10000);
+  CHECK(rotary_dim(*rotary_of_layer(model, 1)) == 64);
+  const LayerAttention &global = attention_of_layer(model, 0),
+                       &local = attention_of_layer(model, 1);
+  CHECK(global.heads == 32);
+  CHECK(global.kv_heads == 4);
+  CHECK(global.value_dim == 128);
+  CHECK(global.sinks == false);
+  CHECK(local.heads == 64);
+  CHECK(local.kv_heads == 8);
+  CHECK(local.value_dim == 96);
+  CHECK(local.sinks == true);
+  CHECK(local.window == LayerWindow{WindowKind::Sliding, 128});
+}
+
+TEST_CASE("Step 3.5 has lists of bases and rotary shares", "[interop]") {
+  const json file =
+      config("step3p5", {{"head_dim", 128},
+                         {"num_attention_groups", 8},
+                         {"rope_theta", {5000000.0, 10000.0, 10000.0, 5000000.0, 1.0}},
+                         {"partial_rotary_factors", {0.5, 1.0, 1.0, 0.5}},
+                         {"yarn_only_types", {"full_attention"}},
+                         {"rope_scaling",
+                          {{"rope_type", "llama3"},
+                           {"factor", 2.0},
+                           {"original_max_position_embeddings", 131072},
+                           {"low_freq_factor", 1.0},
+                           {"high_freq_factor", 32.0}}},
+                         {"attention_other_setting",
+                          {{"attention_type", "sliding_attention"},
+                           {"num_attention_heads", 96},
+                           {"num_attention_groups", 16},
+                           {"head_dim", 128}}},
+                         {"use_head_wise_attn_gate", true},
+                         {"sink", false},
+                         {"layer_types",
+                          {"full_attention", "sliding_attention", "sliding_attention",
+                           "full_attention", "sliding_attention"}}});
+  const auto model = read_hf_config(file);
+  CHECK(model.layer_count == 4);
+  const RotarySettings& global = *rotary_of_layer(model, 3);
+  CHECK(std::get<posenc::Llama3Scaling>(global.rule).base == 5000000);
+  CHECK(rotary_dim(global) == 64);
+  CHECK(base_of(model, 1) == 10000);
+  CHECK(rotary_dim(*rotary_of_layer(model, 1)) == 128);
+  CHECK(attention_of_layer(model, 0).heads == 32);
+  CHECK(attention_of_layer(model, 0).kv_heads == 8);
+  CHECK(attention_of_layer(model, 1).heads == 96);
+  CHECK(attention_of_layer(model, 1).kv_heads == 16);
+  CHECK(attention_of_layer(model, 1).window == LayerWindow{WindowKind::Sliding, 512});
+  json mixed = file;
+  mixed["rope_theta"] = {5000000.0, 10000.0, 20000.0, 5000000.0};
+  refuse(mixed,
+         "'rope_theta' in the configuration differs between layers of one type, which is not "
+         "supported");
+  mixed["rope_theta"] = {5000000.0, 10000.0};
+  refuse(mixed, "'rope_theta' in the configuration must have an entry for each layer");
+}
+
+TEST_CASE("families whose global layers turn nothing", "[interop]") {
+  const auto afmoe = read_hf_config(config("afmoe"));
+  CHECK(rotary_of_layer(afmoe, 3) == nullptr);
+  CHECK(base_of(afmoe, 0) == 10000);
+  CHECK(attention_of_layer(afmoe, 0).window == LayerWindow{WindowKind::Sliding, 1024});
+  CHECK(attention_of_layer(afmoe, 3).kind == LayerKind::Global);
+  CHECK(attention_of_layer(afmoe, 3).head_dim == 128);
+  const auto exaone = read_hf_config(config("exaone_moe", {{"rope_theta", 1000000.0}}));
+  CHECK(rotary_of_layer(exaone, 3) == nullptr);
+  CHECK(attention_of_layer(exaone, 2).kind == LayerKind::Sliding);
+}
+
+TEST_CASE("hybrids", "[interop]") {
+  const json granite =
+      config("granitemoehybrid", {{"position_embedding_type", "rope"},
+                                  {"attention_multiplier", 0.0078125},
+                                  {"layer_types", {"mamba", "attention", "mamba", "mamba"}}});
+  const auto model = read_hf_config(granite);
+  CHECK(rotary_of_layer(model, 0) == nullptr);
+  CHECK(rotary_of_layer(model, 1) != nullptr);
+  CHECK(attention_of_layer(model, 0).kind == LayerKind::Linear);
+  CHECK(attention_of_layer(model, 1).kind == LayerKind::Global);
+  CHECK(model.softmax_scale == 0.0078125);
+  json still = granite;
+  still.erase("position_embedding_type");
+  refuse(still, "this 'granitemoehybrid' has no rotary encoding");
+
+  refuse(config("olmo_hybrid"), "this 'olmo_hybrid' has no rotary encoding");
+  const auto olmo =
+      read_hf_config(config("olmo_hybrid", {{"rope_parameters", {{"rope_theta", 500000}}}}));
+  CHECK(attention_of_layer(olmo, 0).kind == LayerKind::Linear);
+  CHECK(base_of(olmo, 3) == 500000);
+}
+
+TEST_CASE("Mistral 4 has latent keys and a temperature, and no magnitude in its scale",
+          "[interop]") {
+  const json file = config("mistral4", {{"qk_nope_head_dim", 64},
+                                        {"qk_rope_head_dim", 64},
+                                        {"v_head_dim", 128},
+                                        {"rope_parameters",
+                                         {{"type", "yarn"},
+                                          {"rope_theta", 10000.0},
+                                          {"factor", 128.0},
+                                          {"original_max_position_embeddings", 8192},
+                                          {"max_position_embeddings", 1048576},
+                                          {"mscale", 1.0},
+                                          {"mscale_all_dim", 1.0},
+                                          {"llama_4_scaling_beta", 0.1},
+                                          {"partial_rotary_factor", 0.5}}}});
+  const auto model = read_hf_config(file);
+  CHECK(rotary(model).rotary_offset == 64);
+  CHECK(rotary_dim(rotary(model)) == 64);
+  CHECK(rotary(model).pairing == PairingKind::Interleaved);
+  CHECK(softmax_scale(model) == 1 / std::sqrt(128.0));
+  REQUIRE(model.query_temperature.has_value());
+  CHECK(model.query_temperature->length == 8192);
+  CHECK(model.query_temperature->scale == 0.1);
+  json odd = file;
+  odd["rope_parameters"]["partial_rotary_factor"] = 0.25;
+  refuse(odd, "'partial_rotary_factor' in rope_parameters contradicts qk_rope_head_dim");
+}
+
+TEST_CASE("Qwen 1 has a temperature unless its file says otherwise", "[interop]") {
+  const json plain = config("qwen", {{"use_dynamic_ntk", false}, {"seq_length", 2048}});
+  const auto tempered = read_hf_config(plain);
+  REQUIRE(tempered.query_temperature.has_value());
+  CHECK(tempered.query_temperature->formula == posenc::QueryTemperatureFormula::LogN);
+  CHECK(tempered.query_temperature->length == 2048);
+  json cool = plain;
+  cool["use_logn_attn"] = false;
+  CHECK_FALSE(read_hf_config(cool).query_temperature);
+  refuse(
+      config("qwen"),
+      "'use_dynamic_ntk' in the configuration must be false: what it does is a rule of this class "
+      "alone, whose base grows in steps beyond seq_length");
+}
+
+TEST_CASE("texts of models that see and speak", "[interop]") {
+  const json mrope = {{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {8, 12, 12}}}}};
+  const auto glm = read_hf_config(config("glm4v_text", mrope));
+  CHECK(rotary(glm).pairing == PairingKind::Interleaved);
+  CHECK(rotary_dim(rotary(glm)) == 64);
+  CHECK(rotary(glm).axes == posenc::mrope_chunked({8, 12, 12}));
+  CHECK(rotary(read_hf_config(config("glm4v_moe", mrope))).pairing == PairingKind::HalfRotate);
+
+  const json omni = {
+      {"model_type", "qwen3_omni_moe"},
+      {"thinker_config",
+       {{"model_type", "qwen3_omni_moe_thinker"},
+        {"text_config", config("qwen3_omni_moe_text", {{"rope_theta", 1000000},
+                                                       {"rope_scaling",
+                                                        {{"rope_type", "default"},
+                                                         {"mrope_interleaved", true},
+                                                         {"mrope_section", {24, 20, 20}}}}})}}}};
+  CHECK(rotary(read_hf_config(omni)).axes ==
+        posenc::mrope_interleaved({24, 20, 20}, posenc::MropeTail::Time));
+}
+
+TEST_CASE("heads and windows of further families", "[interop]") {
+  const auto laguna = read_hf_config(
+      config("laguna",
+             {{"num_attention_heads_per_layer", {48, 64, 48, 64}},
+              {"layer_types",
+               {"full_attention", "sliding_attention", "full_attention", "sliding_attention"}}}));
+  CHECK(attention_of_layer(laguna, 0).heads == 48);
+  CHECK(attention_of_layer(laguna, 1).heads == 64);
+  CHECK(attention_of_layer(laguna, 1).window == LayerWindow{WindowKind::Sliding, 512});
+  CHECK(rotary_dim(*rotary_of_layer(laguna, 0)) == 64);
+  CHECK(rotary_dim(*rotary_of_layer(laguna, 1)) == 128);
+  CHECK(base_of(read_hf_config(config("laguna")), 3) == 500000);
+  // A length beside the dicts says nothing new.
+  json beside = config("laguna", {{"rope_parameters",
+                                   {{"full_attention",
+                                     {{"rope_type", "yarn"},
+                                      {"rope_theta", 500000.0},
+                                      {"factor", 64.0},
+                                      {"original_max_position_embeddings", 4096},
+                                      {"partial_rotary_factor", 0.5}}},
+                                    {"sliding_attention", {{"rope_theta", 10000.0}}},
+                                    {"original_max_position_embeddings", 4096}}}});
+  CHECK(rotary_dim(*rotary_of_layer(read_hf_config(beside), 0)) == 64);
+  beside["rope_parameters"]["original_max_position_embeddings"] = 8192;
+  refuse(beside,
+         "'original_max_position_embeddings' in rope_parameters.full_attention contradicts the one "
+         "beside it");
+
+  const auto dots = read_hf_config(config("dots1", {{"max_window_layers", 3}}));
+  CHECK(attention_of_layer(dots, 2).kind == LayerKind::Global);
+  CHECK(attention_of_layer(dots, 3).window == LayerWindow{WindowKind::Sliding, 4096});
+
+  const auto decoder = read_hf_config(config("modernbert-decoder"));
+  CHECK(attention_of_layer(decoder, 0).window == LayerWindow{WindowKind::Sliding, 64});
+  CHECK(base_of(decoder, 0) == 10000);
+  CHECK(base_of(decoder, 2) == 160000);
+
+  json fla = config("transformer", {{"num_heads", 16}, {"window_size", 512}});
+  fla.erase("num_attention_heads");
+  CHECK(rotary(read_hf_config(fla)).head_dim == 256);
+  CHECK(attention_of_layer(read_hf_config(fla), 0).kv_heads == 16);
+  CHECK(attention_of_layer(read_hf_config(fla), 0).window == LayerWindow{WindowKind::Sliding, 512});
+  for (const char* type : {"bailing_moe", "telechat3"}) {
+    CHECK(base_of(read_hf_config(config(type, {{"rope_theta", 600000}})), 0) == 600000);
+  }
+}
+
+TEST_CASE("types that are known and not read say what they have", "[interop]") {
+  for (const auto& type : posenc::detail::hf_refused_types) {
+    CHECK(posenc::detail::find_hf_model_type(type.name) == nullptr);
+    const std::string name(type.name), has(type.has);
+    refuse(config(name.c_str()),
+           type.has_rotary ? "the model_type '" + name + "' is not supported: it has " + has
+                           : "this '" + name + "' has no rotary encoding: it has " + has);
+  }
+}
+
+}  // namespace hf_families_test
