@@ -96,6 +96,11 @@ TEST_CASE("widths of heads, where layers differ and where values are narrower", 
   CHECK(latent.head_dim == 192);
   CHECK(latent.value_dim == 128);
   CHECK(latent.kv_heads == 32);
+  CHECK(layer(config("deepseek_v3", {{"qk_nope_head_dim", 128},
+                                     {"qk_rope_head_dim", 64},
+                                     {"num_hidden_layers", 1},
+                                     {"layer_types", {"full_attention"}}}))
+            .kv_heads == 32);
 
   const json gemma = plain(
       "gemma4_text",
@@ -162,6 +167,11 @@ TEST_CASE("a window that nobody reads is no secret", "[interop]") {
          "all keys; remove it if the weights were made so");
   CHECK(windows(config("llama", {{"sliding_window", 32768}})) == std::vector<Index>(6, 0));
   CHECK(windows(config("llama", {{"sliding_window", 4096}, {"use_sliding_window", false}})) ==
+        std::vector<Index>(6, 0));
+  refuse(config("mistral", {{"use_sliding_window", false}}),
+         "'use_sliding_window' in the configuration is false, which no class of this type reads; "
+         "set sliding_window to null if layers see all keys");
+  CHECK(windows(config("mistral", {{"use_sliding_window", false}, {"sliding_window", nullptr}})) ==
         std::vector<Index>(6, 0));
   refuse(config("mistral", {{"sliding_window", 0}}),
          "'sliding_window' in the configuration must be positive");

@@ -74,7 +74,7 @@ class HfAttention {
       config_.refuse(key, "does not divide the number of heads, " + std::to_string(*heads_));
     }
     if (family_ == HfFamily::Mla) {
-      kv_heads_ = heads_;  // once the latent keys are expanded
+      kv_heads_ = global_kv_heads_ = heads_;  // once the latent keys are expanded
       value_dim_ = config_.integer("v_head_dim");
       check_count("v_head_dim", value_dim_);
       return;
@@ -197,9 +197,14 @@ class HfAttention {
       }
       return;
     }
-    if (is_switched ? !use.value_or(false) : !use.value_or(true)) return;
+    if (is_switched && !use.value_or(false)) return;
     if (!size && !config_.has(key) && defaults_.window > 0) size = defaults_.window;
     if (!size) return;
+    if (!is_switched && !is_dots && !use.value_or(true)) {
+      config_.refuse("use_sliding_window",
+                     std::string("is false, which no class of this type reads; set ") + key +
+                         " to null if layers see all keys");
+    }
     if (is_half) *size /= 2;
     if (*size < 1) config_.refuse(key, "must be positive");
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
