@@ -114,7 +114,7 @@ TEST_CASE("the gradient of rope's frequencies is that of finite differences", "[
 TEST_CASE("the gradient of mixed rope's frequencies is that of finite differences", "[gradient]") {
   support::Random random(2);
   const auto positions = several_positions(random, 2);
-  const posenc::MixedRopeShape shape{
+  const posenc::MixedRopeConfig shape{
       .axes = 2, .heads = heads, .rotary_dim = 2 * pairs, .rotary_offset = offset};
   const auto w = random_numbers(random, 2 * heads * pairs);
   auto x = Heads<double>::random(random, batch, seq, heads, dim);

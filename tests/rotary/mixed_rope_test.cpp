@@ -109,7 +109,7 @@ TEST_CASE("mixed rope without mixing is rope on axes, bit for bit", "[mixed_rope
   rope.rotate(x.view(), posenc::xy_grid(3, 4));
   mixed.rotate(y.view(), posenc::xy_grid(3, 4));
   CHECK(support::same_bits(x.view(), y.view()));
-  CHECK(mixed.shape().axes == 2);
+  CHECK(mixed.config().axes == 2);
   CHECK(mixed.softmax_scale_multiplier() == 1);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("the first frequencies of RoPE-ViT turn the plane of the axes", "[mixe
 TEST_CASE("mixed rope checks its settings", "[mixed_rope][errors]") {
   using Rope = MixedRope<posenc::Interleaved>;
   const std::vector<double> w(12, 1.0);
-  const auto error = [&w](const posenc::MixedRopeShape& shape) {
+  const auto error = [&w](const posenc::MixedRopeConfig& shape) {
     return message_of<ConfigError>([&] { Rope(w, shape); });
   };
   CHECK(error({.rotary_dim = 6}) ==

@@ -107,7 +107,7 @@ TEST_CASE("xpos tells its scales", "[xpos]") {
   // 0.4 / 1.4 = 2 / 7 for the first pair.
   CHECK(xpos.scale(612, 0) == Approx(2.0 / 7).epsilon(1e-15));
   CHECK(xpos.scale(100 - 512, 3) == Approx(1.4 * 8 / (6 + 0.4 * 8)).epsilon(1e-15));
-  CHECK(xpos.settings().scale_base == 512);
+  CHECK(xpos.config().scale_base == 512);
   CHECK(xpos.rotary_dim() == 8);
   CHECK(xpos.rotary_offset() == 0);
   CHECK(xpos.frequencies().pairs() == 4);
@@ -191,7 +191,7 @@ TEST_CASE("the score of xpos decays with the difference alone, whatever the cent
 }
 
 TEST_CASE("xpos checks its settings", "[xpos][errors]") {
-  const auto error = [](posenc::XPosSettings settings, Index offset = 0) {
+  const auto error = [](posenc::XPosConfig settings, Index offset = 0) {
     return message_of<ConfigError>([&] {
       XPos<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = 8, .base = 10000}, settings, offset);
     });

@@ -79,10 +79,9 @@ TEST_CASE("the batch size must divide the number of ids", "[positions]") {
 }
 
 TEST_CASE("packed boundaries are prefix sums", "[positions]") {
-  CHECK_THROWS_MATCHES(
-      Positions::packed(std::array<Index, 3>{0, 4, 3}), ShapeError,
-      Message("posenc::Positions::packed: the boundaries must begin with 0 and not "
-              "decrease but are [0, 4, 3]"));
+  CHECK_THROWS_MATCHES(Positions::packed(std::array<Index, 3>{0, 4, 3}), ShapeError,
+                       Message("posenc::Positions::packed: cu_seqlens must begin with 0 and not "
+                               "decrease but are [0, 4, 3]"));
   CHECK_THROWS_AS(Positions::packed(std::array<Index, 2>{1, 4}), ShapeError);
   CHECK_THROWS_AS(Positions::packed(std::vector<Index>{}), ShapeError);
   CHECK_THROWS_MATCHES(

@@ -114,19 +114,19 @@ void accumulate_frequency_gradient(const D& device, const MixedRope<Pairing>& ro
                                    const Positions& positions, std::span<double> grad_inv_freq) {
   using Element = std::remove_const_t<T>;
   constexpr auto function = "accumulate_frequency_gradient";
-  const MixedRopeShape& shape = rope.shape();
-  const detail::RotarySlice slice{shape.rotary_offset, shape.rotary_dim / 2};
-  if (y.heads != shape.heads) {
-    detail::fail<ShapeError>(function, "there are frequencies for ", shape.heads, " heads; x is ",
+  const MixedRopeConfig& config = rope.config();
+  const detail::RotarySlice slice{config.rotary_offset, config.rotary_dim / 2};
+  if (y.heads != config.heads) {
+    detail::fail<ShapeError>(function, "there are frequencies for ", config.heads, " heads; x is ",
                              y.extents());
   }
   detail::check_frequency_gradient<Element>(
-      function, y, grad_y, slice, positions, shape.axes,
-      static_cast<std::size_t>(shape.axes * shape.heads * slice.pairs), grad_inv_freq.size());
+      function, y, grad_y, slice, positions, config.axes,
+      static_cast<std::size_t>(config.axes * config.heads * slice.pairs), grad_inv_freq.size());
   detail::for_each_angle_gradient<Pairing, Element>(
       device, y, grad_y, slice, [&](Index b, Index s, Index h, Index i, double gradient) {
-        for (Index axis = 0; axis < shape.axes; ++axis) {
-          const Index at = (axis * shape.heads + h) * slice.pairs + i;
+        for (Index axis = 0; axis < config.axes; ++axis) {
+          const Index at = (axis * config.heads + h) * slice.pairs + i;
           double& sum = grad_inv_freq[static_cast<std::size_t>(at)];
           sum = mul_add(positions.at(b, s, axis), gradient, sum);
         }

@@ -27,15 +27,15 @@
 
 POSENC_STABLE_BEGIN
 
-/// The shape of MixedRope's frequencies.
-struct MixedRopeShape {
+/// Settings of MixedRope: the shape of its frequencies.
+struct MixedRopeConfig {
   Index axes = 2;
   Index heads = 0;       ///< required
   Index rotary_dim = 0;  ///< required; even
   Index rotary_offset = 0;
 };
 
-static_assert(std::is_trivially_copyable_v<MixedRopeShape>);
+static_assert(std::is_trivially_copyable_v<MixedRopeConfig>);
 
 POSENC_STABLE_END
 
@@ -60,29 +60,29 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
  public:
   /// inv_freq [axes, heads, rotary_dim / 2], taken as exact.
   ///   Throws: ConfigError
-  MixedRope(ListView<double> inv_freq, const MixedRopeShape& shape)
-      : shape_(checked(inv_freq, shape)),
+  MixedRope(ListView<double> inv_freq, const MixedRopeConfig& config)
+      : config_(checked(inv_freq, config)),
         oscillator_(std::vector<DoubleDouble>(inv_freq.begin(), inv_freq.end())),
-        slice_{shape.rotary_offset, shape.rotary_dim / 2} {}
+        slice_{config.rotary_offset, config.rotary_dim / 2} {}
 
   double softmax_scale_multiplier() const noexcept { return 1; }
 
-  const MixedRopeShape& shape() const noexcept { return shape_; }
+  const MixedRopeConfig& config() const noexcept { return config_; }
 
  private:
-  static MixedRopeShape checked(ListView<double> inv_freq, const MixedRopeShape& shape) {
+  static MixedRopeConfig checked(ListView<double> inv_freq, const MixedRopeConfig& config) {
     constexpr auto function = "MixedRope";
-    if (shape.axes < 1 || shape.heads < 1) {
+    if (config.axes < 1 || config.heads < 1) {
       detail::fail<ConfigError>(function, "axes and heads must be given and positive but are ",
-                                shape.axes, " and ", shape.heads);
+                                config.axes, " and ", config.heads);
     }
-    if (shape.axes > detail::MixedAngles::most_axes) {
+    if (config.axes > detail::MixedAngles::most_axes) {
       detail::fail<ConfigError>(function, "axes must be at most ", detail::MixedAngles::most_axes,
-                                " but are ", shape.axes);
+                                " but are ", config.axes);
     }
-    detail::check_rotary_dim(function, shape.rotary_dim);
-    detail::check_slice_and_factor(function, {shape.rotary_offset, shape.rotary_dim / 2}, 1);
-    const auto count = detail::product_of({shape.axes, shape.heads, shape.rotary_dim / 2});
+    detail::check_rotary_dim(function, config.rotary_dim);
+    detail::check_slice_and_factor(function, {config.rotary_offset, config.rotary_dim / 2}, 1);
+    const auto count = detail::product_of({config.axes, config.heads, config.rotary_dim / 2});
     if (count != static_cast<Index>(inv_freq.size())) {
       detail::fail<ConfigError>(function, "inv_freq must have axes * heads * rotary_dim / 2 = ",
                                 count ? detail::to_text(*count) : "more than any memory holds",
@@ -93,7 +93,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
         detail::fail<ConfigError>(function, "every inv_freq must be finite but one is ", w);
       }
     }
-    return shape;
+    return config;
   }
 
   template <class>
@@ -112,11 +112,11 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     const char* const function = detail::name_of(names, call);
     for (const detail::Rotated<T>& x : tensors) {
       detail::check_rotation<T>(function, x.in, x.out, slice_);
-      if (x.in.heads != shape_.heads) {
-        detail::fail<ShapeError>(function, "there are frequencies for ", shape_.heads,
+      if (x.in.heads != config_.heads) {
+        detail::fail<ShapeError>(function, "there are frequencies for ", config_.heads,
                                  " heads; x is ", x.in.extents());
       }
-      detail::check_positions(function, positions, x.in.batch, x.in.seq, shape_.axes,
+      detail::check_positions(function, positions, x.in.batch, x.in.seq, config_.axes,
                               x.in.extents());
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
@@ -129,7 +129,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     detail::parallel_for(
         device, shared ? x.seq : x.batch * x.seq, bytes * static_cast<double>(rows), bytes / 2,
         [&](Index unit, Index unit_end) {
-          detail::MixedAngles angles(shape_.axes, slice_.pairs);
+          detail::MixedAngles angles(config_.axes, slice_.pairs);
           while (unit < unit_end) {
             const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
             const Index seq = angles.take(positions, b, s, (std::min)(x.seq, s + unit_end - unit));
@@ -148,11 +148,11 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     constexpr auto room = static_cast<std::size_t>(block * detail::MixedAngles::most_pairs);
     alignas(64) C cos[room], sin[room];
     const detail::Direction direction = detail::direction_of(call);
-    for (Index head = 0; head < shape_.heads; ++head) {
+    for (Index head = 0; head < config_.heads; ++head) {
       for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
         const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
         angles.fill(oscillator_, first, count, [&](Index axis, Index pair) {
-          return (axis * shape_.heads + head) * slice_.pairs + pair;
+          return (axis * config_.heads + head) * slice_.pairs + pair;
         });
         for (Index token = 0; token < seq; token += block) {
           const Index tokens = (std::min)(block, seq - token);
@@ -196,7 +196,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     }
   }
 
-  MixedRopeShape shape_;
+  MixedRopeConfig config_;
   Oscillator oscillator_;
   detail::RotarySlice slice_;
 };

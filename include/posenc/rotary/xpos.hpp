@@ -29,12 +29,12 @@
 POSENC_STABLE_BEGIN
 
 /// How fast the scores of XPos decay, and from where positions are counted.
-struct XPosSettings {
+struct XPosConfig {
   double scale_base = 0;  ///< required; B, 512 in the paper
   double centre = 0;      ///< where queries and keys are not scaled; see XPos
 };
 
-static_assert(std::is_trivially_copyable_v<XPosSettings>);
+static_assert(std::is_trivially_copyable_v<XPosConfig>);
 
 POSENC_STABLE_END
 
@@ -133,33 +133,33 @@ class XPos {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
-  XPos(Frequencies frequencies, const XPosSettings& settings, Index rotary_offset = 0)
+  XPos(Frequencies frequencies, const XPosConfig& config, Index rotary_offset = 0)
       : frequencies_(std::move(frequencies)),
         oscillator_(frequencies_.exact_inv_freq()),
         slice_{rotary_offset, frequencies_.pairs()},
-        settings_(settings) {
+        config_(config) {
     constexpr auto function = "XPos";
     detail::check_slice_and_factor(function, slice_, frequencies_.attention_factor());
-    if (!std::isfinite(settings.scale_base) || settings.scale_base <= 0) {
+    if (!std::isfinite(config.scale_base) || config.scale_base <= 0) {
       detail::fail<ConfigError>(function, "scale_base must be given, positive and finite, but is ",
-                                settings.scale_base);
+                                config.scale_base);
     }
-    if (!std::isfinite(settings.centre)) {
-      detail::fail<ConfigError>(function, "centre must be finite but is ", settings.centre);
+    if (!std::isfinite(config.centre)) {
+      detail::fail<ConfigError>(function, "centre must be finite but is ", config.centre);
     }
     const auto r = static_cast<double>(frequencies_.rotary_dim());
     for (Index i = 0; i < slice_.pairs; ++i) {
       // zeta with both sides times 5, so that nothing is rounded but the quotient.
       const DoubleDouble zeta = (DoubleDouble(10.0) * static_cast<double>(i) + 2.0 * r) / (7.0 * r);
-      const DoubleDouble log2_zeta = log(zeta) / detail::ln_2 / settings.scale_base;
+      const DoubleDouble log2_zeta = log(zeta) / detail::ln_2 / config.scale_base;
       log2_zeta_hi_.push_back(log2_zeta.hi);
       log2_zeta_lo_.push_back(log2_zeta.lo);
     }
   }
 
   template <class Rule>
-  XPos(const Rule& rule, const XPosSettings& settings, Index rotary_offset = 0)
-      : XPos(detail::evaluate(rule), settings, rotary_offset) {}
+  XPos(const Rule& rule, const XPosConfig& config, Index rotary_offset = 0)
+      : XPos(detail::evaluate(rule), config, rotary_offset) {}
 
   /// q <- zeta^((p - c) / B) m R q in place.
   template <detail::Written T>
@@ -244,11 +244,11 @@ class XPos {
   /// zeta_i^((position - c) / B), the scale of pair i of a query; a key's is its reciprocal.
   double scale(double position, Index pair) const noexcept {
     const auto i = static_cast<std::size_t>(pair);
-    return detail::power_of_2(position - settings_.centre, {log2_zeta_hi_[i], log2_zeta_lo_[i]});
+    return detail::power_of_2(position - config_.centre, {log2_zeta_hi_[i], log2_zeta_lo_[i]});
   }
 
   const Frequencies& frequencies() const noexcept { return frequencies_; }
-  const XPosSettings& settings() const noexcept { return settings_; }
+  const XPosConfig& config() const noexcept { return config_; }
   Index rotary_dim() const noexcept { return frequencies_.rotary_dim(); }
   Index rotary_offset() const noexcept { return slice_.offset; }
 
@@ -269,10 +269,10 @@ class XPos {
     const double farthest = largest_exponent<T>() / std::abs(log2_zeta_hi_.front());
     for (Index b = 0; b < positions.batch(); ++b) {
       for (Index s = 0; s < positions.count(); ++s) {
-        const double distance = std::abs(positions.at(b, s) - settings_.centre);
+        const double distance = std::abs(positions.at(b, s) - config_.centre);
         if (!(distance <= farthest)) {
           detail::fail<PositionError>(function, "positions must lie within ", farthest,
-                                      " of the centre ", settings_.centre, ", but one is ",
+                                      " of the centre ", config_.centre, ", but one is ",
                                       positions.at(b, s));
         }
       }
@@ -286,7 +286,7 @@ class XPos {
     constexpr Index chunk = 128;
     alignas(64) double unscaled_cos[static_cast<std::size_t>(chunk)];
     alignas(64) double unscaled_sin[static_cast<std::size_t>(chunk)];
-    const double t = sign * (position - settings_.centre);
+    const double t = sign * (position - config_.centre);
     for (Index done = 0; done < count; done += chunk) {
       const Index part = (std::min)(chunk, count - done), at = first + done;
       oscillator_.row(position, at, part, 1.0, unscaled_cos, unscaled_sin);
@@ -318,7 +318,7 @@ class XPos {
   Frequencies frequencies_;
   Oscillator oscillator_;
   detail::RotarySlice slice_;
-  XPosSettings settings_;
+  XPosConfig config_;
   // Divided by scale_base; two arrays, as vectors of neighbouring lanes.
   detail::AlignedVector<double> log2_zeta_hi_, log2_zeta_lo_;
 };

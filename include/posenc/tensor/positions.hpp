@@ -89,24 +89,23 @@ class Positions {
   }
   static Positions real(ListView<double> positions) { return real(1, positions); }
 
-  /// Sequences packed one after the other; boundaries are the prefix sums [0, n_0, n_0 + n_1, ...]
-  /// that other libraries call cu_seqlens. Positions begin at 0, or at starts[i] where given, in
-  /// each sequence.
-  static Positions packed(ListView<Index> boundaries, ListView<Index> starts = {}) {
+  /// Sequences packed one after the other; cu_seqlens are the prefix sums [0, n_0, n_0 + n_1, ...], as
+  /// in AttentionOptions. Positions begin at 0, or at starts[i] where given, in each sequence.
+  static Positions packed(ListView<Index> cu_seqlens, ListView<Index> starts = {}) {
     constexpr auto function = "Positions::packed";
-    if (boundaries.empty() || boundaries.front() != 0 ||
-        !std::is_sorted(boundaries.begin(), boundaries.end())) {
-      detail::fail<ShapeError>(
-          function, "the boundaries must begin with 0 and not decrease but are ", boundaries);
+    if (cu_seqlens.empty() || cu_seqlens.front() != 0 ||
+        !std::is_sorted(cu_seqlens.begin(), cu_seqlens.end())) {
+      detail::fail<ShapeError>(function, "cu_seqlens must begin with 0 and not decrease but are ",
+                               cu_seqlens);
     }
-    if (!starts.empty() && starts.size() + 1 != boundaries.size()) {
+    if (!starts.empty() && starts.size() + 1 != cu_seqlens.size()) {
       detail::fail<ShapeError>(function, "there must be one start for each of the ",
-                               boundaries.size() - 1, " sequences but there are ", starts.size());
+                               cu_seqlens.size() - 1, " sequences but there are ", starts.size());
     }
-    Positions p = table(function, 1, boundaries.back());
-    for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    Positions p = table(function, 1, cu_seqlens.back());
+    for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
       const Index start = starts.empty() ? 0 : starts[i];
-      for (Index t = 0; t < boundaries[i + 1] - boundaries[i]; ++t) {
+      for (Index t = 0; t < cu_seqlens[i + 1] - cu_seqlens[i]; ++t) {
         p.push(exact(function, start + t));
       }
     }
