@@ -118,6 +118,7 @@ double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, 
   const auto k = matrix_of(c.k.view(), b, h / (c.shape.heads / c.shape.kv_heads));
   double largest = std::abs(rule.sink.value_or(0));
   for (Index i = 0; i < q.rows; ++i) {
+    const double temperature = rule.temperature ? std::max(1.0, rule.temperature(i)) : 1;
     for (Index j = 0; j < k.rows; ++j) {
       if (rule.allowed && !rule.allowed(i, j)) continue;
       const double bias = rule.bias ? rule.bias(i, j) : 0,
@@ -127,8 +128,8 @@ double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, 
       const double* key = k.values.data() + j * k.cols;
       double score = 0;
       for (Index d = 0; d < q.cols; ++d) score += query[d] * key[d];
-      largest =
-          support::worse(largest, std::abs(rule.scale * score) + std::abs(bias) + std::abs(added));
+      largest = support::worse(
+          largest, temperature * (std::abs(rule.scale * score) + std::abs(bias)) + std::abs(added));
     }
   }
   return largest;
@@ -136,13 +137,17 @@ double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, 
 
 /// Counts roundings of one score, each of a number no larger than the largest score.
 struct Roundings {
-  bool softcap = false, bias = false, additive = false;
+  bool softcap = false, bias = false, additive = false, temperature = false;
   double dot = 0;         ///< 0 where dot products are exact, as they are in a Case
   double kept_times = 1;  ///< what dropout multiplies kept probabilities with
 
   /// The scale and its product; product with the cap's reciprocal, tanh (2 ulp are four) and product
-  /// of the cap; slope times distance (1 ulp) and its sum; the additive mask's sum.
-  double count() const { return 2 + dot + (softcap ? 7 : 0) + (bias ? 3 : 0) + (additive ? 1 : 0); }
+  /// of the cap; slope times distance (1 ulp) and its sum; the additive mask's sum; the temperature and its
+  /// product.
+  double count() const {
+    return 2 + dot + (softcap ? 7 : 0) + (bias ? 3 : 0) + (additive ? 1 : 0) +
+           (temperature ? 2 : 0);
+  }
 };
 
 /// Relative error of exp(score - highest), and of a sum of such, in roundings. Scores are off by

@@ -159,7 +159,11 @@ void check_cuts(const std::string& name, const Rotary& rotary, const Bias& bias)
     const auto options = [&] {
       AttentionOptions<T> made;
       if (visible != 0) made.window = posenc::sliding_window(visible);
-      if (visible == 30) made.sinks = sinks;
+      if (visible == 30) {
+        made.sinks = sinks;
+        made.temperature = [](double position) { return 0.5 + 0.5 / (1 + position); };
+        made.temperature_of = posenc::TemperatureOf::ScaledScores;
+      }
       return made;
     };
     const auto want = at_once(module, x, options());

@@ -51,6 +51,7 @@ class RandomCall {
     }
     if (!without.bias && shape.heads > 0) draw_bias();
     draw_positions();
+    draw_temperature();
   }
   RandomCall(const RandomCall&) = delete;  // the options view what is drawn
   RandomCall& operator=(const RandomCall&) = delete;
@@ -65,6 +66,11 @@ class RandomCall {
     r.softcap_order = options.softcap_order == posenc::SoftcapOrder::AfterBias
                           ? reference::SoftcapOrder::AfterBias
                           : reference::SoftcapOrder::BeforeBias;
+    if (options.temperature) {
+      r.temperature = [this, b](Index i) { return options.temperature(query_at(b, i)); };
+      r.temperature_of =
+          static_cast<reference::TemperatureOf>(static_cast<int>(options.temperature_of) - 1);
+    }
     r.allowed = [this, b, h](Index i, Index j) { return sees(b, h, i, j); };
     if (options.additive.data != nullptr) {
       r.added = [this, b, h](Index i, Index j) {
@@ -230,6 +236,14 @@ class RandomCall {
     };
     options.query_positions = ids(c.shape.queries);
     options.key_positions = ids(c.shape.keys);
+  }
+
+  void draw_temperature() {
+    if (!one_in(4)) return;
+    options.temperature = [](double position) { return 1 + 0.25 * std::sin(position); };
+    options.temperature_of =
+        static_cast<posenc::TemperatureOf>(1 + random.integer(0, options.softcap != 0 ? 2 : 1));
+    roundings.temperature = true;
   }
 
   Sequence sequence_of(Index b, Index i) const {

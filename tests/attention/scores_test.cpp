@@ -67,7 +67,8 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
   Index calls = 0, rows_of_calls = 0;
   const CountedBias bias{&calls, &rows_of_calls};
   const Source source(c.k.view(), c.v.view());
-  const typename Block::Setting of_rows{c.q.view(), places, masks, group, true, false};
+  const typename Block::Setting of_rows{c.q.view(),          places, masks, group, true,
+                                        options.temperature, false};
   const typename Scores::Setting of_scores{options, bias, returned, T{0.5}};
 
   const auto carve = [&](Carver& carver) {

@@ -35,6 +35,29 @@ ModelSettings model() {
   return llama;
 }
 
+TEST_CASE("temperatures are those of the models", "[interop]") {
+  using posenc::QueryTemperature;
+  using posenc::QueryTemperatureFormula;
+  struct Row {
+    QueryTemperature temperature;
+    double position, factor;
+  };
+  const QueryTemperature llama4{.scale = 0.1, .length = 8192, .offset = 1};
+  const QueryTemperature ministral{.scale = 0.1, .length = 16384};
+  const QueryTemperature qwen{.formula = QueryTemperatureFormula::LogN, .length = 2048};
+  for (const auto& [temperature, position, factor] :
+       {Row{llama4, 0, 1}, Row{llama4, 8190, 1}, Row{llama4, 8191, 1.069314718},
+        Row{llama4, 16383, 1.109861229}, Row{llama4, 65535, 1.219722458},
+        Row{llama4, 1000000, 1.481218436}, Row{ministral, 16383, 1},
+        Row{ministral, 16384, 1.069314718}, Row{ministral, 32768, 1.109861229},
+        Row{ministral, 262143, 1.277258872}, Row{qwen, 2047, 1}, Row{qwen, 2048, 1.000064024},
+        Row{qwen, 4095, 1.090909091}, Row{qwen, 8191, 1.181818182},
+        Row{qwen, 32766, 1.363632361}}) {
+    CAPTURE(position);
+    CHECK(std::abs(temperature(position) - factor) <= 5e-10);
+  }
+}
+
 ModelSettings with_window(WindowKind kind, posenc::Index size) {
   ModelSettings llama = model();
   llama.attention[0].window = LayerWindow{kind, size};
@@ -121,11 +144,12 @@ TEST_CASE("what options cannot express is refused by name", "[interop]") {
   refuse(other, "layer 0 undoes the rotation of its output, which no option expresses");
   other = model();
   other.query_temperature = posenc::QueryTemperature{.scale = 0.1, .length = 8192};
-  refuse(other,
-         "the queries of layer 0 have a temperature (query_temperature), which no option "
-         "expresses; multiply the queries with it");
+  auto options = attention_options<float>(other, 0);
+  CHECK(options.temperature_of == posenc::TemperatureOf::ScaledScores);
+  CHECK(options.temperature(8192) == 1 + 0.1 * std::log(2.0));
   other.query_temperature->only_without_rotary = true;
-  CHECK_NOTHROW(attention_options<float>(other, 0));
+  options = attention_options<float>(other, 0);
+  CHECK(options.temperature == nullptr);
   CHECK_THROWS_MATCHES(attention_options<float>(model(), 1), ConfigError,
                        Message("posenc::attention_of_layer: the layer must be one of 1 but is 1"));
 }

@@ -18,11 +18,16 @@ namespace reference {
 /// Which comes first on the scaled scores. ONNX and Gemma-2: the cap.
 enum class SoftcapOrder { BeforeBias, AfterBias };
 
+/// What a factor per query multiplies: scaled products, those and the bias, what the cap gives.
+enum class TemperatureOf { ScaledScores, BiasedScores, CappedScores };
+
 /// What stands between q k^T and the values of one head; i is the query row, j the key row.
 struct AttentionRule {
   double scale = 1.0;
   double softcap = 0.0;  ///< cap * tanh(score / cap); 0: none.
   SoftcapOrder softcap_order = SoftcapOrder::BeforeBias;
+  std::function<double(std::int64_t i)> temperature;  ///< Empty: 1.
+  TemperatureOf temperature_of = TemperatureOf::ScaledScores;
   std::function<bool(std::int64_t i, std::int64_t j)> allowed;    ///< Empty: all are.
   std::function<double(std::int64_t i, std::int64_t j)> bias;     ///< Empty: zero; -inf: masked.
   std::function<double(std::int64_t i, std::int64_t j)> added;    ///< A mask, added last; likewise.
@@ -54,9 +59,22 @@ inline long double attention_score(const Matrix& q, const Matrix& k, const Atten
   }
   score *= static_cast<long double>(rule.scale);
   const auto cap = static_cast<long double>(rule.softcap);
-  if (rule.softcap_order == SoftcapOrder::AfterBias) score += bias;
+  const auto temper = [&](TemperatureOf stage) {
+    if (rule.temperature && rule.temperature_of == stage) {
+      score *= static_cast<long double>(rule.temperature(i));
+    }
+  };
+  temper(TemperatureOf::ScaledScores);
+  if (rule.softcap_order == SoftcapOrder::AfterBias) {
+    score += bias;
+    temper(TemperatureOf::BiasedScores);
+  }
   if (cap != 0) score = cap * std::tanh(score / cap);
-  if (rule.softcap_order == SoftcapOrder::BeforeBias) score += bias;
+  temper(TemperatureOf::CappedScores);
+  if (rule.softcap_order == SoftcapOrder::BeforeBias) {
+    score += bias;
+    temper(TemperatureOf::BiasedScores);
+  }
   return score + added;
 }
 

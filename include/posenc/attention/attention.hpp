@@ -39,7 +39,8 @@ POSENC_BEGIN
 ///   Throws:   ShapeError, ConfigError, PositionError, std::bad_alloc, before anything is written. A
 ///             pool that finds no memory for its own tasks, or a user's bias that throws in one, ends
 ///             the program, since Eigen's pool lets no exception out of its threads
-///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout
+///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout; a temperature
+///             multiplies where temperature_of says
 ///   Masks:    a query that sees no key gives zeros and a log-sum-exp of -inf, or its sink; what a hidden key
 ///             holds, NaN included, never reaches the output. A score that is -inf in the end hides its
 ///             key as a mask does. Tiles of keys that nobody sees are not read

@@ -297,7 +297,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   /// Attention counts tokens itself where positions of several axes tell it nothing.
   static bool positions_are_read(const AttentionOptions<T>& options, const Positions& positions) {
     return !std::same_as<Bias, NoBias> || options.causal == Causal::ByPosition ||
-           (options.dropout.probability > 0 && positions.axis_count() == 1);
+           ((options.dropout.probability > 0 || options.temperature) &&
+            positions.axis_count() == 1);
   }
 
   void check_call(EmbeddingsView<const T> x, EmbeddingsView<T> out,

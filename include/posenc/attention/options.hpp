@@ -9,6 +9,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -40,10 +41,18 @@ struct Window {
 /// it.
 enum class SoftcapOrder { Unspecified, BeforeBias, AfterBias };
 
+/// What a query's temperature multiplies.
+enum class TemperatureOf {
+  Unspecified,
+  ScaledScores,  ///< scale * q k, before all else: Llama 4, Ministral 3, Mistral 4, Qwen 1's log-n
+  BiasedScores,  ///< that and the bias: Inkling
+  CappedScores   ///< what comes out of the soft cap: Grok 2
+};
+
 /// What a weights view receives.
 enum class ReturnedScores {
   Probabilities,  ///< after softmax and dropout
-  Scaled,  ///< scale * q k, before anything else: also of hidden keys, which are read, but for
+  Scaled,  ///< scale * q k, before anything else, a temperature too: also of hidden keys, which are read, but for
            ///< those of other packed sequences and those that a ring has lost, -inf
   Capped,  ///< after the soft cap (which must come before the bias)
   Masked   ///< after bias and masks; -inf where masked
@@ -105,6 +114,11 @@ struct AttentionOptions {
   std::span<const Index> cu_seqlens_k = {};
   double softcap = 0;                                      ///< cap * tanh(score / cap); 0 = none
   SoftcapOrder softcap_order = SoftcapOrder::Unspecified;  ///< required with softcap
+  /// A factor of a query's scores, a function of its position (query_positions, or the place that the causal
+  /// alignment gives it), such as query_temperature() makes of a model's file. It is called on a device's
+  /// threads, must not throw, and is rounded to Real; none if empty. Sinks have no part in it.
+  std::function<double(double position)> temperature = {};
+  TemperatureOf temperature_of = TemperatureOf::Unspecified;  ///< required with temperature
   std::span<const Real> sinks = {};  ///< [H]: exp(sinks[h]) joins the softmax's denominator
   Dropout dropout = {};
   /// Positions that bias, dropout and Causal::ByPosition see. Keys default to 0 .. Sk - 1, queries

@@ -30,8 +30,7 @@ inline Window window_of(const LayerWindow& window, Index layer) {
 }
 
 /// Refuses what a layer does and no option of attention() expresses.
-inline void check_expressible(const ModelSettings& model, const LayerAttention& attention,
-                              Index layer) {
+inline void check_expressible(const LayerAttention& attention, Index layer) {
   constexpr auto function = "attention_options";
   const auto kind = attention.kind;
   if (kind && !has_softmax(*kind)) {
@@ -45,11 +44,6 @@ inline void check_expressible(const ModelSettings& model, const LayerAttention& 
     fail<ConfigError>(function, "layer ", layer,
                       " undoes the rotation of its output, which no option expresses");
   }
-  if (temperature_of_layer(model, layer)) {
-    fail<ConfigError>(function, "the queries of layer ", layer,
-                      " have a temperature (query_temperature), which no option expresses; "
-                      "multiply the queries with it");
-  }
   if (!attention.window && kind != LayerKind::Cross) {
     fail<ConfigError>(function, "the file does not tell the window of layer ", layer);
   }
@@ -58,20 +52,19 @@ inline void check_expressible(const ModelSettings& model, const LayerAttention& 
 }  // namespace detail
 
 /// What the model's file says of the attention of one layer, counted from 0, as options of attention():
-/// scale, its multiplier, soft cap, window, sinks. The causal rule, which no file tells, is left to the
+/// scale, its multiplier, soft cap, temperature, window, sinks. The causal rule, which no file tells, is left to the
 /// caller, as is everything that belongs to a call. MultiHeadAttention takes the multiplier from its
 /// encoding: for it, set softmax_scale_multiplier back to 1.
 ///   Aliasing: `sinks`, [heads] of the layer's weights, is kept by reference
 ///   Throws:   ConfigError for a layer that there is not, or whose attention or head_dim is not known;
-///             for what attention() has no option for: chunks, a temperature of queries, compressed
-///             keys, an output that is turned back; for linear layers; and for sinks that are missing,
+///             for what attention() has no option for: chunks, compressed keys, an output that is turned back; for linear layers; and for sinks that are missing,
 ///             too many, or not the layer's
 template <Scalar T>
 AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
                                       std::span<const Compute<T>> sinks = {}) {
   constexpr auto function = "attention_options";
   const LayerAttention& attention = attention_of_layer(model, layer);
-  detail::check_expressible(model, attention, layer);
+  detail::check_expressible(attention, layer);
   if (attention.sinks.value_or(!sinks.empty()) != !sinks.empty()) {
     detail::fail<ConfigError>(function, "layer ", layer,
                               sinks.empty() ? " has sinks in its weights: give them"
@@ -98,6 +91,10 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
   if (model.softcap) {
     options.softcap = *model.softcap;
     options.softcap_order = SoftcapOrder::BeforeBias;
+  }
+  if (const auto temperature = temperature_of_layer(model, layer)) {
+    options.temperature = *temperature;
+    options.temperature_of = TemperatureOf::ScaledScores;
   }
   if (attention.window) options.window = detail::window_of(*attention.window, layer);
   options.sinks = sinks;

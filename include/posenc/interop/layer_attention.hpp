@@ -4,6 +4,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 POSENC_BEGIN
@@ -42,14 +44,23 @@ enum class QueryTemperatureFormula {
   LogN       ///< larger(1, ln(p + 1) / ln(length)): Qwen 1
 };
 
-/// A factor of the queries, after their rotation, that depends on the position alone. Carried as the
-/// file has it: nothing in this library multiplies by it yet.
+/// A factor of the queries, after their rotation, that depends on the position alone: a function of it, to
+/// be AttentionOptions::temperature, of TemperatureOf::ScaledScores.
+///   Source: huggingface/transformers, llama4/modeling_llama4.py and ministral3/modeling_ministral3.py;
+///           Qwen's modeling_qwen.py, whose table ends at position 32766
 struct QueryTemperature {
   QueryTemperatureFormula formula = QueryTemperatureFormula::LogFloor;
   double scale = 0;                  ///< of LogFloor
   double length = 0;                 ///< > 0; Llama 4's floor_scale, Ministral's trained length
   Index offset = 0;                  ///< 1 in Llama 4
   bool only_without_rotary = false;  ///< layers that turn nothing have it, the others have not
+
+  double operator()(double position) const noexcept {
+    if (formula == QueryTemperatureFormula::LogN) {
+      return (std::max)(1.0, std::log(position + 1) / std::log(length));
+    }
+    return 1 + scale * std::log1p(std::floor((position + static_cast<double>(offset)) / length));
+  }
 
   friend bool operator==(const QueryTemperature&, const QueryTemperature&) = default;
 };

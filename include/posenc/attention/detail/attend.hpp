@@ -57,11 +57,13 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   check_bias(function, bias, places, shape);
   const bool drops = options.dropout.probability > 0;
   if (drops) places.require_query_positions("dropout");
+  if (options.temperature) places.require_query_positions("temperature");
   if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
   if (value_dim == 0 && options.lse.data == nullptr && options.weights.data == nullptr) return;
   const ReturnedWeights<T> returned(options);
   const typename Run::Call call{{q, places, masks, q.heads / source.heads(),
-                                 Run::ScoresOfCall::has_bias || drops, returned.ignore_masks()},
+                                 Run::ScoresOfCall::has_bias || drops || options.temperature,
+                                 options.temperature, returned.ignore_masks()},
                                 {options, bias, returned, static_cast<Compute<T>>(scale)},
                                 {out, options, returned, padded_value_dim(value_dim)},
                                 options.dropout};

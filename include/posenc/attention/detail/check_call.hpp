@@ -108,6 +108,13 @@ void check_options(const char* function, const AttentionOptions<T>& options,
     fail<ConfigError>(function, "softcap (", options.softcap,
                       ") and softcap_order must be given together");
   }
+  const bool is_of_capped = options.temperature_of == TemperatureOf::CappedScores;
+  if ((options.temperature != nullptr) != (options.temperature_of != TemperatureOf::Unspecified)) {
+    fail<ConfigError>(function, "temperature and temperature_of must be given together");
+  }
+  if (is_of_capped && options.softcap == 0) {
+    fail<ConfigError>(function, "TemperatureOf::CappedScores needs a softcap");
+  }
   if (options.weights.data != nullptr && options.returned == ReturnedScores::Capped &&
       options.softcap_order == SoftcapOrder::AfterBias) {
     fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 POSENC_BEGIN
 namespace detail {
@@ -41,8 +42,9 @@ class RowBlock {
     HeadsView<const T> q;
     const Places<T>& places;
     const Masks<T>& masks;
-    Index group;         ///< query heads per key head
-    bool positions;      ///< whether anything reads the queries' positions
+    Index group;     ///< query heads per key head
+    bool positions;  ///< whether anything reads the queries' positions
+    const std::function<double(double)>& temperature;
     bool ignores_masks;  ///< whether scores are wanted that no mask hides
   };
 
@@ -51,7 +53,8 @@ class RowBlock {
       : setting_(setting),
         packed_(carver.take<Row>(rows * row_size())),
         ranges_(carver.take<KeyRange>(rows)),
-        positions_(carver.take<double>(rows)) {}
+        positions_(carver.take<double>(rows)),
+        temperatures_(setting.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
   /// Takes `count` queries of a sequence from `first` on, and a key head.
   void take(const AttentionSequence& sequence, Index key_head, Index first, Index count) noexcept {
@@ -72,6 +75,9 @@ class RowBlock {
       for (Index n = 0; n < count; ++n) {
         positions_[n] = setting_.places.query_position(sequence, first + n);
       }
+      for (Index n = 0; temperatures_ != nullptr && n < count; ++n) {
+        temperatures_[n] = static_cast<Compute<T>>(setting_.temperature(positions_[n]));
+      }
     }
     if (setting_.ignores_masks) keys_ = {sequence.begin, sequence.stored};
   }
@@ -86,6 +92,8 @@ class RowBlock {
   /// Of the block's queries, one after the other; of row r.
   const double* positions() const noexcept { return positions_; }
   double position(Index r) const noexcept { return positions_[r / setting_.group]; }
+  /// Of row r, where there is one.
+  Compute<T> temperature(Index r) const noexcept { return temperatures_[r / setting_.group]; }
   const Row* packed(Index r) const noexcept { return packed_ + r * row_size(); }
 
   /// Keys that some row sees, counted from the sequence's first; empty where there are none.
@@ -178,6 +186,7 @@ class RowBlock {
   Row* packed_;
   KeyRange* ranges_;
   double* positions_;
+  Compute<T>* temperatures_;
   AttentionSequence sequence_{};
   Index key_head_ = 0, first_ = 0, rows_ = 0;
   KeyRange keys_{};

@@ -22,7 +22,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The stage of scores: from a block's rows and a tile's keys to scores, scaled, capped, biased and masked.
+/// The stage of scores: from a block's rows and a tile's keys to scores, scaled, tempered, capped, biased and masked.
 /// It knows nothing of what becomes of them.
 ///   Order: multiply() for every strip, then add_bias() once for the tile, then finish() strip by
 ///          strip. Without a bias, a strip may be finished before the next one is multiplied: scores of
@@ -62,7 +62,11 @@ class Scores {
                                       block.packed(strip.first), keys.keys, block.setting().q.dim,
                                       setting_.scale, lanes, scores, keys.values});
     give(ReturnedScores::Scaled, block, seen, strip);
-    if (setting_.options.softcap_order == SoftcapOrder::BeforeBias) cap(lanes, strip, scores);
+    temper(TemperatureOf::ScaledScores, block, lanes, strip, scores);
+    if (setting_.options.softcap_order == SoftcapOrder::BeforeBias) {
+      cap(lanes, strip, scores);
+      temper(TemperatureOf::CappedScores, block, lanes, strip, scores);
+    }
     give(ReturnedScores::Capped, block, seen, strip);
   }
 
@@ -87,7 +91,11 @@ class Scores {
   void finish(const Block& block, const SeenTile& seen, const Strip& strip) const noexcept {
     const Lanes lanes = Block::lanes_of(seen, strip);
     Real* scores = of(strip);
-    if (setting_.options.softcap_order == SoftcapOrder::AfterBias) cap(lanes, strip, scores);
+    temper(TemperatureOf::BiasedScores, block, lanes, strip, scores);
+    if (setting_.options.softcap_order == SoftcapOrder::AfterBias) {
+      cap(lanes, strip, scores);
+      temper(TemperatureOf::CappedScores, block, lanes, strip, scores);
+    }
     for (Index i = 0; i < strip.rows; ++i) {
       hide(block, seen.first_key(), lanes, strip.first + i, scores + i * tile_keys);
     }
@@ -126,6 +134,18 @@ class Scores {
     for (Index i = 0; i < strip.rows; ++i) {
       for_vectors<P>(lanes, scores + i * tile_keys,
                      [&](Real* p) { (cap * tanh(P::load(p) * inverse)).store(p); });
+    }
+  }
+
+  /// Multiplies by the rows' temperatures, where that is what they are of.
+  void temper(TemperatureOf stage, const Block& block, const Lanes& lanes, const Strip& strip,
+              Real* scores) const noexcept {
+    if (setting_.options.temperature_of != stage) return;
+    using P = Pack<Real, Tier>;
+    for (Index i = 0; i < strip.rows; ++i) {
+      const P factor = P::broadcast(block.temperature(strip.first + i));
+      for_vectors<P>(lanes, scores + i * tile_keys,
+                     [&](Real* p) { (P::load(p) * factor).store(p); });
     }
   }
 
