@@ -21,7 +21,7 @@ namespace detail {
 
 /// The device of calls that are given none: the thread that calls.
 struct CallingThread {
-  static constexpr Index numThreads() noexcept { return 1; }
+  static constexpr Index numThreads() noexcept { return 1; }  // NOLINT: as Eigen names it
 };
 
 }  // namespace detail
