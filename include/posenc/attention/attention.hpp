@@ -18,7 +18,7 @@
 //   places.hpp, masks.hpp   which keys a query sees: a range, and within it one by one
 //   tensor_source.hpp, cached_attention.hpp   who hands out tiles: tile.hpp, 128 keys and their values
 //   row_block.hpp           a block of rows, which share a key head, and what they see of a tile
-//   scores.hpp              a strip of rows, a tile -> scores: scale, soft cap, bias, masks
+//   scores.hpp              a strip of rows, a tile -> scores: scale, temperature, soft cap, bias, masks
 //   softmax.hpp             scores -> exponentials, dropout, sums; sums of tiles merged
 //   kernels.hpp             the products of both, over panel.hpp
 //   outputs.hpp             sums -> outputs, log-sum-exps, returned weights (returned_scores.hpp)
