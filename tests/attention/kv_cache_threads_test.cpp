@@ -34,7 +34,7 @@ void keep(Bytes& bytes, const KvCache<S>& cache) {
     bytes.add(std::vector{cache.first(sequence), end});
     for (Index head = 0; head < heads && end > 0; ++head) {
       for (Index tile = cache.first(sequence) / 128; tile * 128 < end; ++tile) {
-        const auto found = cache.tile(sequence, head, tile);
+        const auto found = kv_cache_test::tile_of(cache, sequence, head, tile);
         bytes.add(std::vector<char>{found.finite});
         bytes.add(found.values, static_cast<std::size_t>((end - 1) % 128 * found.value_stride));
       }
