@@ -149,7 +149,8 @@ class Schedule {
     if (seen.keys.empty()) return;
     const KeyTile<Stored> keys =
         source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
-    if (call_.rows.positions) {
+    // Those of queries are read by a temperature, too.
+    if (ScoresOfCall::has_bias || call_.dropout.probability > 0) {
       places().key_positions(block.sequence(), seen.first_key(), seen.keys.end - seen.first_key(),
                              slot.key_positions);
     }
