@@ -50,13 +50,45 @@ concept DifferentiableRotary = RotaryEncoding<R, T> &&
 ///   Laws: the increment does not depend on S; it depends on head and positions alone, so that any
 ///         cut into tiles gives the same scores; add() does not throw where heads() agree, for
 ///         it is called on a device's threads, in the midst of the work.
-/// So CoPE (arXiv 2405.18719) is none: its positions are sums of sigmoids of the query's scores with
-/// all keys from the one at hand to the query, and what it adds is a product with the query itself.
 template <class B, class T>
 concept ScoreBias = Scalar<T> &&
     requires(const B& bias, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, MatrixView<Compute<T>> tile) {
   bias.add(head, query_positions, key_positions, tile);
+};
+
+/// The tokens whose scores are a tile of one head: rows are queries first_query, first_query + 1, ..., columns
+/// keys first_key, first_key + 1, ... of one sequence.
+struct TokenTile {
+  Index batch = 0;        ///< batch row of q
+  Index sequence = 0;     ///< the batch row, or, of packed sequences, the sequence's number
+  Index head = 0;         ///< of q
+  Index first_query = 0;  ///< in the batch row of q
+  Index first_place = 0;  ///< the key at which that query stands, counted as keys are
+  Index first_key = 0;    ///< counted from the sequence's first key
+  std::span<const double> query_positions = {}, key_positions = {};
+};
+
+/// The queries and keys of one sequence in a call of attention().
+struct TokenSpan {
+  Index batch = 0, sequence = 0, heads = 0;
+  Index first_query = 0, queries = 0;
+  Index first_place = 0;  ///< where has_places
+  bool has_places =
+      false;  ///< whether the call says at which keys queries stand; ByPosition does not
+  Index first_key = 0, end_key = 0;
+};
+
+/// (3) S += B(query row, head, key), for what depends on tokens and not on positions alone: on a query's own
+/// channels, on gates of the keys. In the place of a ScoreBias, under the same laws, but that it may
+/// depend on the tokens that it is told. check(), where there is one, is called for each sequence before
+/// anything is written, and is where a bias that has nothing for these tokens throws; add() must not.
+/// CoPE (arXiv 2405.18719) is none: its positions are sums of sigmoids of the query's scores with all
+/// keys from the one at hand to the query, which no tile knows.
+template <class B, class T>
+concept TokenBias = Scalar<T> &&
+    requires(const B& bias, const TokenTile& tokens, MatrixView<Compute<T>> tile) {
+  bias.add(tokens, tile);
 };
 
 /// (3) with parameters that are learned: add_gradient() adds theirs, for the gradient of a tile of

@@ -14,8 +14,10 @@
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
+#include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/concepts.hpp>

@@ -34,7 +34,8 @@ POSENC_BEGIN
 /// nothing: with NoRotation and NoBias it knows no positions at all (NoPE).
 ///   T:          float or double
 ///   Rotary:     models RotaryEncoding: Rope, NoRotation, a user's own
-///   Bias:       models ScoreBias: Alibi, NoBias, a user's own
+///   Bias:       models ScoreBias or TokenBias: Alibi, NoBias, a user's own; or a RelativeBias, whose
+///               products are with the rotated queries where it has none of its own
 ///   Projection: models LinearProjection: Linear, FixedOrderLinear, a user's own
 ///   Scale:      options.scale or 1 / sqrt(head_dim), times options.softmax_scale_multiplier, times
 ///               rotary.softmax_scale_multiplier()
@@ -61,10 +62,10 @@ class MultiHeadAttention : detail::RefusedForward<T> {
       RotaryEncoding<Rotary, T>,
       "posenc::MultiHeadAttention: Rotary must provide rotate_queries(x, positions), rotate_keys "
       "and softmax_scale_multiplier(); see posenc/concepts.hpp");
-  static_assert(ScoreBias<Bias, T>,
+  static_assert(detail::AttentionBias<Bias, T>,
                 "posenc::MultiHeadAttention: Bias must provide add(head, query_positions, "
-                "key_positions, tile); "
-                "see posenc/concepts.hpp");
+                "key_positions, tile), or add(tokens, tile), or be a RelativeBias; see "
+                "ScoreBias and TokenBias in posenc/concepts.hpp");
   static_assert(LinearProjection<Projection, T>,
                 "posenc::MultiHeadAttention: Projection must provide a constructor (in, out, "
                 "with_bias), in_dim(), out_dim(), apply(x, out), parameter_count() and "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/places.hpp>
@@ -43,9 +44,10 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
             Index value_dim, const HeadsView<T>& out, const AttentionOptions<T>& options,
             const Bias& bias, const BesideOptions& beside) {
   static_assert(
-      ScoreBias<Bias, T>,
-      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile); see "
-      "ScoreBias in posenc/concepts.hpp");
+      AttentionBias<Bias, T>,
+      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile), or "
+      "add(tokens, tile), or be a RelativeBias of q's type; see ScoreBias and TokenBias in "
+      "posenc/concepts.hpp");
   using Run = Schedule<Tier, D, T, Bias, Source>;
   const char* const function = beside.function;
   const AttentionShape shape{q.batch, q.heads, q.seq, key_count};
@@ -54,7 +56,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   const Places<T> places(function, options, shape, source.stored(),
                          positions_of(options, beside.positions));
   const Masks<T> masks(function, options, shape, places);
-  check_bias(function, bias, places, shape);
+  check_bias<T>(function, bias, places, shape, q);
   const bool drops = options.dropout.probability > 0;
   if (drops) places.require_query_positions("dropout");
   if (options.temperature) places.require_query_positions("temperature");

@@ -151,19 +151,5 @@ void check_options(const char* function, const AttentionOptions<T>& options,
   if (lse.data != nullptr) check_output(function, "lse", lse);
 }
 
-/// A bias needs to know where queries and keys stand, and, where it says for how many heads it was
-/// made, those heads.
-template <class Bias, Scalar T>
-void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const Places<T>& places,
-                const AttentionShape& shape) {
-  if constexpr (requires { bias.heads(); }) {
-    if (bias.heads() != shape.heads) {
-      fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
-                       shape.heads);
-    }
-  }
-  if (!std::is_same_v<Bias, NoBias>) places.require_query_positions("a bias");
-}
-
 }  // namespace detail
 POSENC_END

@@ -25,6 +25,7 @@ struct AttentionShape {
 /// Queries and keys that see each other: a batch row, or one of the sequences packed into it. Places
 /// of queries and keys count from the sequence's start.
 struct AttentionSequence {
+  Index number;  ///< among the call's sequences
   Index batch;
   Index first_query, queries;  ///< in the batch row
   Index first_key;             ///< in the batch row
@@ -92,6 +93,7 @@ class Places {
 
   AttentionSequence sequence(Index n) const noexcept {
     AttentionSequence s{};
+    s.number = n;
     if (packed()) {
       s.first_query = at(options_.cu_seqlens_q, n);
       s.queries = at(options_.cu_seqlens_q, n + 1) - s.first_query;
@@ -157,6 +159,17 @@ class Places {
     return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
   }
 
+  /// Whether a query's place among the keys is known.
+  bool has_places() const noexcept {
+    if (options_.causal == Causal::No) return !options_.query_starts.empty() || square();
+    return options_.causal != Causal::ByPosition;
+  }
+
+  /// Whether queries or keys have positions that were given.
+  bool positions_given() const noexcept {
+    return given_.queries != nullptr || given_.keys != nullptr;
+  }
+
   /// The queries' positions, which `reader` needs, must be given, or implied by the alignment or by
   /// there being as many queries as keys.
   void require_query_positions(const char* reader) const {
@@ -181,11 +194,6 @@ class Places {
   }
   bool windowed() const noexcept { return options_.window.left >= 0 || options_.window.right >= 0; }
 
-  /// Whether a query's place among the keys is known.
-  bool has_places() const noexcept {
-    if (options_.causal == Causal::No) return !options_.query_starts.empty() || square();
-    return options_.causal != Causal::ByPosition;
-  }
   bool square() const noexcept {
     if (!packed()) return shape_.queries == shape_.keys;
     return std::equal(options_.cu_seqlens_q.begin(), options_.cu_seqlens_q.end(),

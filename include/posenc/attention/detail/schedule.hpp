@@ -76,7 +76,7 @@ class Schedule {
     Slot(const Schedule& schedule, Carver& carver) noexcept
         : block(schedule.call_.rows, schedule.rows(), carver),
           sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
-          scores(schedule.call_.scores, schedule.rows(), carver),
+          scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver),
           key_positions(carver.take<double>(tile_keys)),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_source(schedule.source_.carve(carver)) {}
@@ -159,7 +159,7 @@ class Schedule {
       block.for_strips([&](const Strip& strip) {
         if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
       });
-      slot.scores.add_bias(block, seen, slot.key_positions);
+      slot.scores.add_bias(block, seen, keys, slot.key_positions);
     }
     block.for_strips([&](const Strip& strip) {
       if (!sees(strip)) return;
@@ -195,6 +195,7 @@ class Schedule {
 
   void run_block(Index n, Slot& slot) const {
     if (!take(n, slot.block)) return;
+    slot.scores.begin(slot.block);
     slot.sums.clear(slot.block.rows(), value_dim());
     const KeyRange keys = slot.block.keys();
     for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
@@ -217,7 +218,8 @@ class Schedule {
       const Index end = (std::min)(first + parts, (keys.end + tile_keys - 1) / tile_keys);
       const auto run_tiles = [&](Index from, Index to) {
         Carver own(workspace.slot(slot_index(device_)));
-        const Slot slot(*this, own);
+        Slot slot(*this, own);
+        slot.scores.begin(shared.block);
         for (Index i = from; i < to; ++i) {
           const RowSums<Real> sums = part(of_tiles, i);
           sums.clear(rows, value_dim());

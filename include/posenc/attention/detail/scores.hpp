@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/bias_stage.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/row_block.hpp>
@@ -14,9 +15,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
-#include <span>
 #include <type_traits>
 
 POSENC_BEGIN
@@ -44,9 +43,14 @@ class Scores {
     Real scale;
   };
 
-  Scores(const Setting& setting, Index rows, Carver& carver) noexcept
+  /// For blocks of up to `rows` rows, which are of `queries` queries.
+  Scores(const Setting& setting, Index rows, Index queries, Carver& carver) noexcept
       : setting_(setting),
-        scores_(carver.take<Real>((has_bias ? rows : Block::strip_rows) * tile_keys)) {}
+        scores_(carver.take<Real>((has_bias ? rows : Block::strip_rows) * tile_keys)),
+        bias_(setting.bias, setting.scale, rows, queries, carver) {}
+
+  /// Before the first tile of a block.
+  void begin(const Block& block) noexcept { bias_.begin(block); }
 
   /// Of a strip, [rows, tile_keys].
   Real* of(const Strip& strip) const noexcept {
@@ -73,7 +77,8 @@ class Scores {
   /// Adds the bias, to what the strips see: strips that see the same lanes get theirs in one piece, which
   /// is the whole block but where a rule or a mask ends.
   ///   key_positions: of the tile's keys
-  void add_bias(const Block& block, const SeenTile& seen, const double* key_positions) const {
+  void add_bias(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
+                const double* key_positions) const {
     for (Index first = 0; first < block.rows();) {
       const Lanes lanes = Block::lanes_of(seen, {first, 0});
       Index end = first + Block::strip_rows;
@@ -81,7 +86,9 @@ class Scores {
         end += Block::strip_rows;
       }
       end = (std::min)(end, block.rows());
-      if (!lanes.empty()) add_bias(block, lanes, key_positions, {first, end - first});
+      if (!lanes.empty()) {
+        add_bias(block, seen.first_key(), keys, lanes, key_positions, {first, end - first});
+      }
       first = end;
     }
   }
@@ -107,17 +114,15 @@ class Scores {
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
   /// To rows that see the same lanes, head by head: a head's rows are `group` rows apart.
-  void add_bias(const Block& block, const Lanes& lanes, const double* key_positions,
-                const Strip& rows) const {
+  void add_bias(const Block& block, Index first_key, const KeyTile<S>& tile, const Lanes& lanes,
+                const double* key_positions, const Strip& rows) const {
     const Index group = block.setting().group;
     const Index begin = lanes.begin / panel_lanes * panel_lanes, keys = lanes.end - begin;
     for (Index i = 0; i < (std::min)(rows.rows, group); ++i) {
       const Index r = rows.first + i, queries = (rows.rows - i + group - 1) / group;
-      setting_.bias.add(
-          block.head(r),
-          std::span<const double>(block.positions() + r / group, static_cast<std::size_t>(queries)),
-          std::span<const double>(key_positions + begin, static_cast<std::size_t>(keys)),
-          MatrixView<Real>{scores_ + r * tile_keys + begin, queries, keys, group * tile_keys});
+      const MatrixView<Real> scores{scores_ + r * tile_keys + begin, queries, keys,
+                                    group * tile_keys};
+      bias_.add(block, first_key, tile, {r, queries, begin, keys, key_positions + begin, scores});
     }
   }
 
@@ -168,6 +173,7 @@ class Scores {
 
   const Setting& setting_;
   Real* scores_;
+  BiasStage<Tier, T, S, Bias> bias_;
 };
 
 }  // namespace detail

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/relative_columns.hpp>
+#include <posenc/attention/relative_bias.hpp>
+#include <posenc/concepts.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What attention() takes as a bias.
+template <class Bias, class T>
+concept AttentionBias =
+    ScoreBias<Bias, T> || TokenBias<Bias, T> || std::same_as<Bias, RelativeBias<T>>;
+
+/// A bias needs to know where queries and keys stand, and, where it says for how many heads it was
+/// made, those heads; one of tokens may look at each sequence.
+template <Scalar T, class Bias>
+void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const Places<T>& places,
+                const AttentionShape& shape, [[maybe_unused]] const HeadsView<const T>& q) {
+  if constexpr (requires { bias.heads(); }) {
+    if (bias.heads() != shape.heads) {
+      fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
+                       shape.heads);
+    }
+  }
+  if constexpr (std::is_same_v<Bias, NoBias>) return;
+  places.require_query_positions("a bias");
+  if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
+    check_relative_bias<T>(function, bias, places, q);
+  }
+  if constexpr (requires { bias.check(function, TokenSpan{}); }) {
+    for (Index n = 0; n < places.sequences(); ++n) {
+      const AttentionSequence s = places.sequence(n);
+      bias.check(function, TokenSpan{s.batch, s.number, shape.heads, s.first_query, s.queries,
+                                     s.place, places.has_places(), s.begin, s.end});
+    }
+  }
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/relative_bias.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+POSENC_BEGIN
+namespace detail {
+
+/// A relative table by columns that ascend with key - query, so that a row of scores, whose keys ascend,
+/// takes a run of them as it lies. Rows of a table without a map of its own are its columns, in their order
+/// or in the opposite one; so are those of a map's rows.
+class RelativeColumns {
+ public:
+  RelativeColumns(const RelativeIndex& index, Index table_rows) noexcept
+      : index_(index),
+        count_(table_rows),
+        entries_(index.rows.empty() ? table_rows : static_cast<Index>(index.rows.size())),
+        lowest_(ascends() ? index.first : 1 - index.first - entries_) {}
+
+  static constexpr Index none = -1;
+
+  Index count() const noexcept { return count_; }
+  /// Of column c.
+  Index table_row(Index c) const noexcept { return ascends() ? c : count_ - 1 - c; }
+  Index row_step() const noexcept { return ascends() ? 1 : -1; }
+
+  /// The whole part of key - query, or the first beyond the table's ends.
+  Index offset(double query, double key) const noexcept {
+    const auto low = static_cast<double>(lowest_ - 1), high = static_cast<double>(end());
+    // In this order a NaN is beyond the lower end.
+    return static_cast<Index>((std::min)((std::max)(low, key - query), high));
+  }
+  /// The column of an offset, or none.
+  Index column(Index offset) const noexcept {
+    Index entry = offset - lowest_;
+    if (entry < 0 || entry >= entries_) {
+      if (index_.beyond != BeyondTable::Nearest) return none;
+      entry = entry < 0 ? 0 : entries_ - 1;
+    }
+    if (index_.rows.empty()) return entry;
+    return table_row(
+        index_.rows[static_cast<std::size_t>(ascends() ? entry : entries_ - 1 - entry)]);
+  }
+
+  /// Whether offsets from lowest() to end() - 1 have columns 0, 1, ...
+  bool is_run() const noexcept { return index_.rows.empty(); }
+  Index lowest() const noexcept { return lowest_; }
+  Index end() const noexcept { return lowest_ + entries_; }
+  bool repeats_ends() const noexcept { return index_.beyond == BeyondTable::Nearest; }
+
+ private:
+  bool ascends() const noexcept { return index_.order == RelativeOrder::KeyMinusQuery; }
+
+  RelativeIndex index_;
+  Index count_, entries_, lowest_;
+};
+
+/// Whether a key is beyond the ends of the table for a query that sees it, by a walk over what queries see.
+template <Scalar T>
+void check_reach(const char* function, const RelativeColumns& columns, const Places<T>& places) {
+  const auto check = [&](double query, double key) {
+    const Index offset = columns.offset(query, key);
+    if (offset < columns.lowest() || offset >= columns.end()) {
+      fail<PositionError>(function, "the relative table holds the distances key - query from ",
+                          columns.lowest(), " to ", columns.end() - 1, ", but the query at ", query,
+                          " sees the key at ", key);
+    }
+  };
+  for (Index n = 0; n < places.sequences(); ++n) {
+    const AttentionSequence s = places.sequence(n);
+    for (Index i = 0; i < s.queries; ++i) {
+      const KeyRange range = places.range(s, i);
+      if (range.empty()) continue;
+      const double query = places.query_position(s, i);
+      // Positions that nobody gave ascend.
+      const Index step =
+          places.positions_given() ? 1 : (std::max)(range.end - range.begin - 1, Index{1});
+      for (Index j = range.begin; j < range.end; j += step) check(query, places.key_position(s, j));
+    }
+  }
+}
+
+/// Everything that a relative bias must be, before anything is written.
+template <Scalar T>
+void check_relative_bias(const char* function, const RelativeBias<T>& bias, const Places<T>& places,
+                         const HeadsView<const T>& q) {
+  const RelativeIndex& index = bias.index;
+  if (index.order != RelativeOrder::KeyMinusQuery && index.order != RelativeOrder::QueryMinusKey) {
+    fail<ConfigError>(function,
+                      "RelativeIndex::order must be given as KeyMinusQuery or QueryMinusKey");
+  }
+  if (index.beyond != BeyondTable::Nearest && index.beyond != BeyondTable::Nothing &&
+      index.beyond != BeyondTable::Refused) {
+    fail<ConfigError>(function,
+                      "RelativeIndex::beyond must be given as Nearest, Nothing or Refused");
+  }
+  if (bias.scale != RelativeScale::Scaled && bias.scale != RelativeScale::Unscaled) {
+    fail<ConfigError>(function, "RelativeBias::scale must be given as Scaled or Unscaled");
+  }
+  if (bias.table.data == nullptr && bias.key_table.data == nullptr) {
+    fail<ConfigError>(function, "RelativeBias needs a table, a key_table or both");
+  }
+  const HeadsView<const T>& x = bias.queries.data != nullptr ? bias.queries : q;
+  check_extents(function, "RelativeBias::queries", bias.queries);
+  if (x.batch != q.batch || x.seq != q.seq || x.heads != q.heads) {
+    fail<ShapeError>(function, "RelativeBias::queries ", x.extents(),
+                     " must have the batch, length and heads of q ", q.extents());
+  }
+  const Index rows = bias.table.data != nullptr ? bias.table.seq : bias.key_table.seq;
+  const auto check_table = [&](const char* name, const HeadsView<const T>& table, Index dim) {
+    check_extents(function, name, table);
+    if (table.data == nullptr) return;
+    if (table.batch != 1 || table.seq != rows || (table.heads != 1 && table.heads != q.heads) ||
+        table.dim != dim) {
+      fail<ShapeError>(function, name, " ", table.extents(), " must be [1, ", rows, ", 1 or ",
+                       q.heads, ", ", dim, "]");
+    }
+  };
+  check_table("RelativeBias::table", bias.table, x.dim);
+  check_table("RelativeBias::key_table", bias.key_table, q.dim);
+  if (rows < 1) fail<ShapeError>(function, "a relative table must have at least one row");
+  constexpr Index limit = Index{1} << 52;
+  if (index.first < -limit || index.first > limit ||
+      static_cast<Index>(index.rows.size()) > limit) {
+    fail<PositionError>(function, "RelativeIndex::first must lie within +-2^52 but is ",
+                        index.first);
+  }
+  for (const Index row : index.rows) {
+    if (row < 0 || row >= rows) {
+      fail<ShapeError>(function, "RelativeIndex::rows must lie within the table's ", rows,
+                       " rows but one is ", row);
+    }
+  }
+  if (index.beyond == BeyondTable::Refused) {
+    check_reach(function, RelativeColumns(index, rows), places);
+  }
+}
+
+}  // namespace detail
+POSENC_END

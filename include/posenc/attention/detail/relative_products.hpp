@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/panel.hpp>
+#include <posenc/attention/detail/relative_columns.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/relative_bias.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Products of a block's queries with a relative table, made once per block: 128 columns at a time, each
+/// panel when a tile of keys first asks for it. Tiles of keys ascend, and with them the columns, so that a
+/// ring of a few such tiles of columns holds all that a tile of keys needs.
+///   Layout: [slot][row][tile_lanes]; rows head by head, as tables may be
+template <class Tier, Scalar T, class S>
+class RelativeProducts {
+ public:
+  using Real = Compute<T>;
+  using Row = PackedRow<Tier, T, T>;
+
+  RelativeProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
+                   Index slots, Index rows, Carver& carver) noexcept
+      : bias_(bias),
+        columns_(columns),
+        factor_(factor),
+        slots_(slots),
+        most_rows_(rows),
+        packed_(carver.take<Row>(rows * row_size())),
+        panels_(carver.take<Row>(tile_lanes * row_size())),
+        products_(carver.take<Real>(slots * rows * tile_lanes)),
+        made_(carver.take<Made>(slots)) {}
+
+  /// Takes the rows of a block; nothing is made of them yet.
+  template <class Block>
+  void begin(const Block& block) noexcept {
+    const Index group = block.setting().group;
+    const HeadsView<const T>& x = bias_.queries.data != nullptr ? bias_.queries : block.setting().q;
+    rows_of_head_ = block.rows() / group;
+    heads_ = group;
+    first_head_ = block.head(0);
+    for (Index g = 0; g < group; ++g) {
+      for (Index n = 0; n < rows_of_head_; ++n) {
+        const Index query = block.sequence().first_query + block.query(n * group);
+        pack_row<Tier>(x.row(block.sequence().batch, query, first_head_ + g), x.dim,
+                       packed_ + (g * rows_of_head_ + n) * row_size(), row_size());
+      }
+    }
+    std::fill_n(made_, slots_, Made{});
+  }
+
+  /// Makes columns from to .. to of tile t of columns, as far as they are not there.
+  void make(Index t, Index from, Index to) const noexcept {
+    Made& made = made_[t % slots_];
+    if (made.tile != t) made = {t, 0};
+    const unsigned wanted = (2u << to / panel_lanes) - (1u << from / panel_lanes);
+    const unsigned panels = wanted & ~made.panels;
+    if (panels == 0) return;
+    made.panels |= panels;
+    Real* const out = products_ + t % slots_ * most_rows_ * tile_lanes;
+    const bool shared = bias_.table.heads == 1;
+    for (Index g = 0; g < (shared ? 1 : heads_); ++g) {
+      pack(t, panels, shared ? 0 : first_head_ + g);
+      const Index first = g * rows_of_head_, rows = rows_of_head_ * (shared ? heads_ : 1);
+      const Lanes lanes{0, tile_lanes, panels};
+      for_bundles<Tier>(rows, PanelProducts<Tier, Real, Row, Row>{
+                                  packed_ + first * row_size(), panels_, bias_.table.dim, factor_,
+                                  lanes, out + first * tile_lanes, panels_});
+    }
+  }
+
+  /// Of query n of the block's head g with tile t of columns, which were made.
+  const Real* of(Index t, Index g, Index n) const noexcept {
+    return products_ + (t % slots_ * most_rows_ + g * rows_of_head_ + n) * tile_lanes;
+  }
+
+ private:
+  struct Made {
+    Index tile = -1;
+    unsigned panels = 0;
+  };
+
+  Index row_size() const noexcept { return stored_dim<Row>(bias_.table.dim); }
+
+  void pack(Index t, unsigned panels, Index head) const noexcept {
+    const Index size = panel_lanes * row_size();
+    for (Index p = 0; p < tile_panels; ++p) {
+      if ((panels >> p & 1u) == 0) continue;
+      const Index first = t * tile_lanes + p * panel_lanes;
+      const Index count = (std::min)(panel_lanes, columns_.count() - first);
+      if (count < panel_lanes) std::fill_n(panels_ + p * size, size, Row(0));
+      pack_panel<Tier>(bias_.table.row(0, columns_.table_row(first), head),
+                       bias_.table.seq_stride * columns_.row_step(), 0, count, bias_.table.dim,
+                       panels_ + p * size);
+    }
+  }
+
+  const RelativeBias<T>& bias_;
+  const RelativeColumns& columns_;
+  Real factor_;
+  Index slots_, most_rows_;
+  Row* packed_;
+  Row* panels_;
+  Real* products_;
+  Made* made_;
+  Index rows_of_head_ = 0, heads_ = 0, first_head_ = 0;
+};
+
+/// Products of a tile of keys with a relative table of keys, 128 columns at a time, for one head.
+///   Layout: [column][tile_keys]
+template <class Tier, Scalar T, class S>
+class RelativeKeyProducts {
+ public:
+  using Real = Compute<T>;
+  using Row = PackedRow<Tier, T, S>;
+
+  RelativeKeyProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
+                      Carver& carver) noexcept
+      : table_(bias.key_table),
+        columns_(columns),
+        factor_(factor),
+        packed_(carver.take<Row>(tile_lanes * stored_dim<S>(table_.dim))),
+        products_(carver.take<Real>(tile_lanes * tile_keys)) {}
+
+  /// Columns from .. to of tile t of columns, with the keys' lanes [begin, end).
+  void make(Index t, Index from, Index to, Index head, const S* keys, Index begin,
+            Index end) const noexcept {
+    const Index row_size = stored_dim<S>(table_.dim);
+    for (Index c = from; c <= to; ++c) {
+      pack_row<Tier>(
+          table_.row(0, columns_.table_row(t * tile_lanes + c), table_.heads == 1 ? 0 : head),
+          table_.dim, packed_ + c * row_size, row_size);
+    }
+    const auto panels =
+        static_cast<unsigned>((2u << (end - 1) / panel_lanes) - (1u << begin / panel_lanes));
+    for_bundles<Tier>(to - from + 1,
+                      PanelProducts<Tier, Real, S, Row>{packed_ + from * row_size, keys, table_.dim,
+                                                        factor_, Lanes{begin, end, panels},
+                                                        products_ + from * tile_keys, keys});
+  }
+
+  /// Of a column with the keys.
+  const Real* of(Index column) const noexcept {
+    return products_ + column % tile_lanes * tile_keys;
+  }
+
+ private:
+  HeadsView<const T> table_;
+  const RelativeColumns& columns_;
+  Real factor_;
+  Row* packed_;
+  Real* products_;
+};
+
+}  // namespace detail
+POSENC_END

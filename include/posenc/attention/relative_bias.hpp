@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// Whether entries of a relative table ascend with the key's place or with its distance.
+enum class RelativeOrder {
+  Unspecified,    ///< a ConfigError
+  KeyMinusQuery,  ///< entry n belongs to key - query = first + n: Shaw, Music Transformer
+  QueryMinusKey   ///< to query - key = first + n: Transformer-XL, Conformer, DeBERTa, Inkling
+};
+
+/// What a distance beyond the ends of a relative table means.
+enum class BeyondTable {
+  Unspecified,  ///< a ConfigError
+  Nearest,      ///< the entry at that end: Shaw, DeBERTa
+  Nothing,      ///< adds nothing: Inkling, Music Transformer
+  Refused       ///< a PositionError if a query sees such a key: Transformer-XL, Conformer
+};
+
+/// Whether attention's scale multiplies what the table gives.
+enum class RelativeScale {
+  Unspecified,  ///< a ConfigError
+  Scaled,       ///< as it does q k: Shaw, Music Transformer, Transformer-XL, Conformer, DeBERTa
+  Unscaled      ///< Inkling
+};
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Which row of a relative table belongs to a key and a query: entry n to the distance first + n, whose
+/// whole part counts, and to row n, or rows[n] where they are given.
+struct RelativeIndex {
+  RelativeOrder order = RelativeOrder::Unspecified;  ///< required
+  Index first = 0;                                   ///< the distance of entry 0
+  BeyondTable beyond = BeyondTable::Unspecified;     ///< required
+  std::span<const Index> rows = {};                  ///< the row of each entry: deberta_rows()
+};
+
+/// A bias that depends on the query, by products with a table of relative positions: a score of query i
+/// and key j of head h gets
+///   scale * (x_i . table[row(i, j), h] + k_j . key_table[row(i, j), h])
+/// of which either part may be missing. It is given to attention() in the place of a ScoreBias, and
+/// stands where a bias does: soft cap, temperature and masks treat it as one.
+///
+///   Shaw (arXiv 1803.02155, eq. 4)   table a [2k + 1, D], KeyMinusQuery, first -k, Nearest, Scaled. The
+///                                    values' half (eq. 3) is not offered
+///   Music Transformer (1809.04281)   table E_r [L, H, D], KeyMinusQuery, first 1 - L, Nothing, Scaled
+///   Transformer-XL (1901.02860, 3.3) q + u as attention's q, q + v as queries (add_to_heads), the table
+///                                    W_R R of the distances Sk - 1 .. 0, reversed, or -(T - 1) .. T - 1
+///                                    (Conformer), QueryMinusKey, first the smallest, Refused, Scaled. R is
+///                                    Sinusoidal at those positions, of the model's width
+///   DeBERTa-v2 (2006.03654)          table pos_key_proj [2 span, H, D], key_table pos_query_proj, index
+///                                    deberta_index(), Scaled; options.softmax_scale_multiplier 1 / sqrt(3)
+///                                    where both are there, 1 / sqrt(2) where one is. As in Hugging Face's
+///                                    deberta_v2/modeling_deberta_v2.py both have the index of i - j,
+///                                    where the paper has that of j - i for the keys
+///   Inkling                          queries r [B, S, H, 16], the table P transposed [E, 1, 16],
+///                                    QueryMinusKey, first 0, Nothing, Unscaled; scale 1 / D (Hugging Face
+///                                    inkling/modular_inkling.py @04fafa2)
+///
+///   Shapes:   table [1, R, H or 1, W], key_table [1, R, H or 1, D]; queries x [B, Sq, H, W], attention's q
+///             [B, Sq, H, D] where none are given
+///   Throws:   attention() throws ShapeError, ConfigError, PositionError, before anything is written
+///   Accuracy: as scores: a chain of W roundings, one of the scale, and that of the sum
+///   Bits:     as attention's: of the query and the keys that it sees, whatever the cut
+///   Cost:     W multiply-adds per row of the table that a block of queries meets, once per query; for
+///             key_table D per key, row and block. Each thread has room for the products of a block with
+///             two tiles of the table more than its queries span
+template <class T>
+struct RelativeBias {
+  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+
+  HeadsView<const T> table = {};
+  RelativeIndex index = {};
+  RelativeScale scale = RelativeScale::Unspecified;  ///< required
+  HeadsView<const T> queries = {};
+  HeadsView<const T> key_table = {};
+};
+
+/// Rows of DeBERTa's relative tables for the distances query - key = -M .. M, M = max_relative_positions,
+/// beyond which the nearest counts: bucket + span, at most 2 span - 1. Distances up to mid =
+/// position_buckets / 2 have a bucket each, farther ones
+/// mid + ceil(ln(d / mid) / ln((M - 1) / mid) (mid - 1)); the span is position_buckets, or M where that is 0,
+/// and then each distance has its own.
+///   Throws:   ConfigError
+///   Accuracy: exact: M - 1 is the last distance of bucket 2 mid - 1, which a floating-point logarithm may
+///             miss
+///   Source:   Hugging Face, deberta_v2/modeling_deberta_v2.py @0038a3c, make_log_bucket_position
+inline std::vector<Index> deberta_rows(Index position_buckets, Index max_relative_positions) {
+  constexpr auto function = "deberta_rows";
+  constexpr Index limit = Index{1} << 20;
+  const Index most = max_relative_positions, mid = position_buckets / 2;
+  if (most < 1 || most > limit) {
+    detail::fail<ConfigError>(function, "max_relative_positions must lie between 1 and ", limit,
+                              " but is ", most);
+  }
+  if (position_buckets < 0 || (position_buckets > 0 && (mid < 1 || most - 1 <= mid))) {
+    detail::fail<ConfigError>(
+        function, "position_buckets must be 0, or at least 2 and less than twice ",
+        "max_relative_positions - 1 (", most - 1, "), but are ", position_buckets);
+  }
+  const Index span = position_buckets > 0 ? position_buckets : most;
+  const auto log_ratio = [mid](Index d) {
+    return log(DoubleDouble(static_cast<double>(d)) / static_cast<double>(mid));
+  };
+  const auto bucket = [&](Index distance) {
+    if (position_buckets == 0 || distance <= mid) return distance;
+    const DoubleDouble goal = log_ratio(distance) * static_cast<double>(mid - 1);
+    const DoubleDouble step = log_ratio(most - 1);
+    // Equality, but for the rounding of the logarithms, is enough.
+    const auto suffices = [&](Index steps) {
+      return goal - step * static_cast<double>(steps) <= step * 0x1p-80;
+    };
+    auto steps = static_cast<Index>(goal.hi / step.hi);
+    while (!suffices(steps)) ++steps;
+    while (steps > 0 && suffices(steps - 1)) --steps;
+    return mid + steps;
+  };
+  std::vector<Index> rows;
+  for (Index d = -most; d <= most; ++d) {
+    const Index of = d < 0 ? -bucket(-d) : bucket(d);
+    rows.push_back((std::min)((std::max)(of + span, Index{0}), 2 * span - 1));
+  }
+  return rows;
+}
+
+/// The index that goes with deberta_rows(), which it views.
+inline RelativeIndex deberta_index(std::span<const Index> rows) noexcept {
+  return {.order = RelativeOrder::QueryMinusKey,
+          .first = -static_cast<Index>(rows.size() / 2),
+          .beyond = BeyondTable::Nearest,
+          .rows = rows};
+}
+
+/// out <- x + bias for each head: Transformer-XL's u and v.
+///   Shapes:   x, out [B, S, H, D]; bias [1, 1, H, D]
+///   Aliasing: out may be x
+///   Throws:   ShapeError, before anything is written
+///   Accuracy: the sum in Compute<T>, rounded once
+template <Scalar T>
+void add_to_heads(HeadsView<const std::type_identity_t<T>> x,
+                  HeadsView<const std::type_identity_t<T>> bias, HeadsView<T> out) {
+  constexpr auto function = "add_to_heads";
+  detail::check_extents(function, "x", x);
+  detail::check_extents(function, "bias", bias);
+  detail::check_extents(function, "out", out);
+  if (bias.batch != 1 || bias.seq != 1 || bias.heads != x.heads || bias.dim != x.dim) {
+    detail::fail<ShapeError>(function, "bias ", bias.extents(), " must be [1, 1, ", x.heads, ", ",
+                             x.dim, "]");
+  }
+  if (out.extents() != x.extents()) {
+    detail::fail<ShapeError>(function, "out ", out.extents(), " must have the shape of x ",
+                             x.extents());
+  }
+  detail::check_output(function, "out", out);
+  for (Index b = 0; b < x.batch; ++b) {
+    for (Index s = 0; s < x.seq; ++s) {
+      for (Index h = 0; h < x.heads; ++h) {
+        const T *from = x.row(b, s, h), *added = bias.row(0, 0, h);
+        T* const to = out.row(b, s, h);
+        for (Index d = 0; d < x.dim; ++d) {
+          to[d] =
+              static_cast<T>(static_cast<Compute<T>>(from[d]) + static_cast<Compute<T>>(added[d]));
+        }
+      }
+    }
+  }
+}
+
+namespace detail {
+template <class Bias>
+inline constexpr bool is_relative_bias = false;
+template <class T>
+inline constexpr bool is_relative_bias<RelativeBias<T>> = true;
+}  // namespace detail
+
+POSENC_END

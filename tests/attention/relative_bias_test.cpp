@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// Biases by products with a relative table: against their description, in every cut, and bad input.
+#include "attention_case.hpp"
+#include "random_call.hpp"
+#include "random_shape.hpp"
+#include "relative_case.hpp"
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/attention/relative_bias.hpp>
+
+#include <Eigen/Core>
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace relative_bias_test {
+
+using attention_test::edge_shape;
+using attention_test::RandomCall;
+using attention_test::RelativeCase;
+using attention_test::RelativeShape;
+using attention_test::Roundings;
+using attention_test::Shape;
+using attention_test::small_shape;
+using posenc::BeyondTable;
+using posenc::Causal;
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::PositionError;
+using posenc::RelativeBias;
+using posenc::RelativeOrder;
+using posenc::RelativeScale;
+using posenc::ShapeError;
+using support::message_of;
+
+namespace {
+
+RelativeShape random_table(support::Random& random, Index keys) {
+  const auto one_in = [&](Index n) { return random.integer(1, n) == 1; };
+  RelativeShape s;
+  s.rows = random.integer(1, one_in(2) ? 9 : 2 * keys + 40);
+  s.order = one_in(2) ? RelativeOrder::KeyMinusQuery : RelativeOrder::QueryMinusKey;
+  s.first = random.integer(-s.rows - 3, 3);
+  s.per_head = one_in(2);
+  s.of_key = one_in(3);
+  s.of_query = !s.of_key || one_in(2);
+  s.own_queries = one_in(3) ? random.integer(1, 20) : 0;
+  s.mapped = one_in(4);
+  s.beyond = one_in(2) ? BeyondTable::Nearest : BeyondTable::Nothing;
+  s.scale = one_in(2) ? RelativeScale::Scaled : RelativeScale::Unscaled;
+  return s;
+}
+
+template <class T>
+void check(std::uint64_t seed, const Shape& shape, support::Random& random) {
+  RandomCall<T> call(seed, shape, {.bias = true});
+  if (shape.heads == 0) return;
+  RelativeCase<T> relative(call, random_table(random, shape.keys));
+  const auto bias = relative.bias();
+  posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(),
+                    call.options, bias);
+  INFO("seed " << seed << ": " << shape.heads << " heads over " << shape.kv_heads << ", "
+               << shape.queries << " queries, " << shape.keys << " keys, dims " << shape.dim
+               << " and " << shape.value_dim);
+  Roundings roundings = call.roundings;
+  roundings.bias = true;
+  // Each part is scaled, rounded and added.
+  roundings.dot = 3;
+  CHECK(worst_error(call.c, relative.rules(), roundings, call.lse.view()) <= 1);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a relative bias adds products with its table", "[attention][relative]", float,
+                   double, Eigen::bfloat16) {
+  support::Random random(1), of_tables(2);
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    check<TestType>(seed, small_shape(random), of_tables);
+  }
+  for (std::uint64_t seed = 1001; seed <= 1080; ++seed) {
+    check<TestType>(seed, edge_shape(random), of_tables);
+  }
+}
+
+TEST_CASE("a query's relative bias has the same bits in every cut", "[attention][relative]") {
+  constexpr Index tokens = 300;
+  const std::vector<RelativeShape> shapes{
+      {.rows = 33, .first = -16},
+      {.rows = 600, .first = 0, .per_head = true, .order = RelativeOrder::QueryMinusKey},
+      {.rows = 140,
+       .first = 0,
+       .own_queries = 16,
+       .order = RelativeOrder::QueryMinusKey,
+       .beyond = BeyondTable::Nothing,
+       .scale = RelativeScale::Unscaled},
+      {.rows = 64, .first = -64, .of_key = true, .mapped = true},
+  };
+  for (const RelativeShape& shape : shapes) {
+    CAPTURE(shape.rows);
+    RandomCall<float> call(1, {1, 4, 2, tokens, tokens, 10, 20}, {.bias = true});
+    RelativeCase<float> relative(call, shape);
+    auto bias = relative.bias();
+    auto& c = call.c;
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(),
+                      {.causal = Causal::BottomRight}, bias);
+
+    posenc::KvCache<float> cache(
+        {.sequences = 1, .kv_heads = 2, .head_dim = 10, .value_dim = 20, .capacity = tokens});
+    support::Heads<float> out(1, tokens, 4, 20);
+    const auto own = bias.queries;
+    for (Index i = 0, n = 0; i < tokens; i += n) {
+      n = i < 200 ? 100 : i < 260 ? 30 : 1;
+      cache.append(0, slice_seq(c.k.view(), i, n), slice_seq(c.v.view(), i, n));
+      if (own.data != nullptr) bias.queries = slice_seq(own, i, n);
+      posenc::attention(slice_seq(c.q.view(), i, n), cache, {0}, slice_seq(out.view(), i, n),
+                        {.causal = Causal::BottomRight}, bias);
+    }
+    CHECK(support::same_bits(out.view(), c.out.view()));
+  }
+}
+
+TEST_CASE("NaN in a relative table reaches those alone who see its distance",
+          "[attention][relative]") {
+  RandomCall<float> call(3, {1, 1, 1, 6, 6, 8, 8}, {.bias = true});
+  auto& c = call.c;
+  support::Heads<float> table(1, 11, 1, 8);
+  table.for_each([](float& value) { value = 0.25F; });
+  *table.view().row(0, 5 - 4, 0) = std::numeric_limits<float>::quiet_NaN();  // four keys back
+  posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), {.causal = Causal::TopLeft},
+                    RelativeBias<float>{.table = table.view(),
+                                        .index = {.order = RelativeOrder::KeyMinusQuery,
+                                                  .first = -5,
+                                                  .beyond = BeyondTable::Refused},
+                                        .scale = RelativeScale::Scaled});
+  for (Index i = 0; i < 6; ++i) CHECK(std::isnan(*c.out.view().row(0, i, 0)) == (i >= 4));
+}
+
+TEST_CASE("a relative bias that does not fit is refused before anything is written",
+          "[attention][relative][errors]") {
+  RandomCall<float> call(4, {2, 4, 2, 5, 5, 8, 8}, {.bias = true});
+  auto& c = call.c;
+  c.out.for_each([](float& value) { value = 7; });
+  support::Heads<float> table(1, 9, 1, 8), of_heads(1, 9, 4, 8), narrow(1, 9, 1, 7),
+      short_one(1, 8, 1, 8);
+  const RelativeBias<float> good{
+      .table = table.view(),
+      .index = {.order = RelativeOrder::KeyMinusQuery, .first = -4, .beyond = BeyondTable::Refused},
+      .scale = RelativeScale::Scaled};
+  const auto message = [&](const auto& change) {
+    auto bias = good;
+    change(bias);
+    return [&c, bias] {
+      posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), {.causal = Causal::No},
+                        bias);
+    };
+  };
+  using B = RelativeBias<float>;
+  CHECK(message_of<ConfigError>(message([](B& b) {
+          b.index.order = RelativeOrder::Unspecified;
+        })) == "attention: RelativeIndex::order must be given as KeyMinusQuery or QueryMinusKey");
+  CHECK(message_of<ConfigError>(message([](B& b) { b.index.beyond = BeyondTable::Unspecified; })) ==
+        "attention: RelativeIndex::beyond must be given as Nearest, Nothing or Refused");
+  CHECK(message_of<ConfigError>(message([](B& b) { b.scale = RelativeScale::Unspecified; })) ==
+        "attention: RelativeBias::scale must be given as Scaled or Unscaled");
+  CHECK(message_of<ConfigError>(message([](B& b) { b.table = {}; })) ==
+        "attention: RelativeBias needs a table, a key_table or both");
+  CHECK(message_of<ShapeError>(message([&](B& b) { b.table = narrow.view(); })) ==
+        "attention: RelativeBias::table [1, 9, 1, 7] must be [1, 9, 1 or 4, 8]");
+  CHECK(message_of<ShapeError>(message([&](B& b) { b.key_table = short_one.view(); })) ==
+        "attention: RelativeBias::key_table [1, 8, 1, 8] must be [1, 9, 1 or 4, 8]");
+  CHECK(message_of<ShapeError>(message([&](B& b) { b.queries = of_heads.view(); })) ==
+        "attention: RelativeBias::queries [1, 9, 4, 8] must have the batch, length and heads of q "
+        "[2, 5, 4, 8]");
+  CHECK(message_of<PositionError>(message([](B& b) { b.index.first = -3; })) ==
+        "attention: the relative table holds the distances key - query from -3 to 5, but the query "
+        "at 4 sees the key at 0");
+  CHECK(message_of<PositionError>(message([](B& b) { b.index.first = Index{1} << 60; })) ==
+        "attention: RelativeIndex::first must lie within +-2^52 but is 1152921504606846976");
+  const std::vector<Index> rows{0, 9};
+  CHECK(message_of<ShapeError>(message([&](B& b) { b.index.rows = rows; })) ==
+        "attention: RelativeIndex::rows must lie within the table's 9 rows but one is 9");
+  CHECK(message_of<ConfigError>([] { (void)posenc::deberta_rows(8, 0); }) ==
+        "deberta_rows: max_relative_positions must lie between 1 and 1048576 but is 0");
+  CHECK(message_of<ConfigError>([] { (void)posenc::deberta_rows(8, 5); }) ==
+        "deberta_rows: position_buckets must be 0, or at least 2 and less than twice "
+        "max_relative_positions - 1 (4), but are 8");
+  bool untouched = true;
+  c.out.for_each([&](float& value) { untouched = untouched && value == 7; });
+  CHECK(untouched);
+}
+
+}  // namespace relative_bias_test
