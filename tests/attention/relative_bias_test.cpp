@@ -59,13 +59,18 @@ template <class T>
 void check(std::uint64_t seed, const Shape& shape, support::Random& random) {
   RandomCall<T> call(seed, shape, {.bias = true});
   if (shape.heads == 0) return;
-  RelativeCase<T> relative(call, random_table(random, shape.keys));
+  const RelativeShape of_table = random_table(random, shape.keys);
+  RelativeCase<T> relative(call, of_table);
   const auto bias = relative.bias();
   posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(),
                     call.options, bias);
   INFO("seed " << seed << ": " << shape.heads << " heads over " << shape.kv_heads << ", "
                << shape.queries << " queries, " << shape.keys << " keys, dims " << shape.dim
-               << " and " << shape.value_dim);
+               << " and " << shape.value_dim << "; a table of " << of_table.rows << " rows from "
+               << of_table.first << (of_table.per_head ? " per head" : "")
+               << (of_table.of_query ? " of queries" : "") << (of_table.of_key ? " of keys" : "")
+               << (of_table.mapped ? ", mapped" : "")
+               << (of_table.beyond == BeyondTable::Nearest ? ", nearest" : ""));
   Roundings roundings = call.roundings;
   roundings.bias = true;
   // Each part is scaled, rounded and added.
@@ -159,34 +164,37 @@ TEST_CASE("a relative bias that does not fit is refused before anything is writt
     };
   };
   using B = RelativeBias<float>;
-  CHECK(message_of<ConfigError>(message([](B& b) {
-          b.index.order = RelativeOrder::Unspecified;
-        })) == "attention: RelativeIndex::order must be given as KeyMinusQuery or QueryMinusKey");
+  CHECK(
+      message_of<ConfigError>(message([](B& b) { b.index.order = RelativeOrder::Unspecified; })) ==
+      "posenc::attention: RelativeIndex::order must be given as KeyMinusQuery or QueryMinusKey");
   CHECK(message_of<ConfigError>(message([](B& b) { b.index.beyond = BeyondTable::Unspecified; })) ==
-        "attention: RelativeIndex::beyond must be given as Nearest, Nothing or Refused");
+        "posenc::attention: RelativeIndex::beyond must be given as Nearest, Nothing or Refused");
   CHECK(message_of<ConfigError>(message([](B& b) { b.scale = RelativeScale::Unspecified; })) ==
-        "attention: RelativeBias::scale must be given as Scaled or Unscaled");
+        "posenc::attention: RelativeBias::scale must be given as Scaled or Unscaled");
   CHECK(message_of<ConfigError>(message([](B& b) { b.table = {}; })) ==
-        "attention: RelativeBias needs a table, a key_table or both");
+        "posenc::attention: RelativeBias needs a table, a key_table or both");
   CHECK(message_of<ShapeError>(message([&](B& b) { b.table = narrow.view(); })) ==
-        "attention: RelativeBias::table [1, 9, 1, 7] must be [1, 9, 1 or 4, 8]");
+        "posenc::attention: RelativeBias::table [1, 9, 1, 7] must be [1, 9, 1 or 4, 8]");
   CHECK(message_of<ShapeError>(message([&](B& b) { b.key_table = short_one.view(); })) ==
-        "attention: RelativeBias::key_table [1, 8, 1, 8] must be [1, 9, 1 or 4, 8]");
+        "posenc::attention: RelativeBias::key_table [1, 8, 1, 8] must be [1, 9, 1 or 4, 8]");
   CHECK(message_of<ShapeError>(message([&](B& b) { b.queries = of_heads.view(); })) ==
-        "attention: RelativeBias::queries [1, 9, 4, 8] must have the batch, length and heads of q "
+        "posenc::attention: RelativeBias::queries [1, 9, 4, 8] must have the batch, length and "
+        "heads of q "
         "[2, 5, 4, 8]");
   CHECK(message_of<PositionError>(message([](B& b) { b.index.first = -3; })) ==
-        "attention: the relative table holds the distances key - query from -3 to 5, but the query "
+        "posenc::attention: the relative table holds the distances key - query from -3 to 5, but "
+        "the query "
         "at 4 sees the key at 0");
-  CHECK(message_of<PositionError>(message([](B& b) { b.index.first = Index{1} << 60; })) ==
-        "attention: RelativeIndex::first must lie within +-2^52 but is 1152921504606846976");
+  CHECK(
+      message_of<PositionError>(message([](B& b) { b.index.first = Index{1} << 60; })) ==
+      "posenc::attention: RelativeIndex::first must lie within +-2^52 but is 1152921504606846976");
   const std::vector<Index> rows{0, 9};
   CHECK(message_of<ShapeError>(message([&](B& b) { b.index.rows = rows; })) ==
-        "attention: RelativeIndex::rows must lie within the table's 9 rows but one is 9");
+        "posenc::attention: RelativeIndex::rows must lie within the table's 9 rows but one is 9");
   CHECK(message_of<ConfigError>([] { (void)posenc::deberta_rows(8, 0); }) ==
-        "deberta_rows: max_relative_positions must lie between 1 and 1048576 but is 0");
+        "posenc::deberta_rows: max_relative_positions must lie between 1 and 1048576 but is 0");
   CHECK(message_of<ConfigError>([] { (void)posenc::deberta_rows(8, 5); }) ==
-        "deberta_rows: position_buckets must be 0, or at least 2 and less than twice "
+        "posenc::deberta_rows: position_buckets must be 0, or at least 2 and less than twice "
         "max_relative_positions - 1 (4), but are 8");
   bool untouched = true;
   c.out.for_each([&](float& value) { untouched = untouched && value == 7; });

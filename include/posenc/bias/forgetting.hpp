@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/bias/detail/distances.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -244,12 +246,21 @@ class ForgettingBias {
     const Index sequence = sequences_[static_cast<std::size_t>(tokens.sequence)];
     const Index heads = gates_.heads();
     if (tile.empty()) return;
-    const double* const of_keys = gates_.sums(sequence, tokens.first_key) + tokens.head;
-    const double* of_query = gates_.sums(sequence, tokens.first_place) + tokens.head;
-    for (Index i = 0; i < tile.rows; ++i, of_query += heads) {
-      Real* const row = tile.row(i);
-      for (Index j = 0; j < tile.cols; ++j) {
-        row[j] += static_cast<Real>(*of_query - of_keys[j * heads]);
+    using P = Pack<double, tier::Best>;
+    constexpr Index most = 128;
+    alignas(64) double of_keys[most] = {};
+    alignas(64) Real values[most];
+    for (Index first = 0; first < tile.cols; first += most) {
+      const Index count = (std::min)(most, tile.cols - first);
+      const double* key = gates_.sums(sequence, tokens.first_key + first) + tokens.head;
+      for (Index j = 0; j < count; ++j, key += heads) of_keys[j] = *key;
+      const double* query = gates_.sums(sequence, tokens.first_place) + tokens.head;
+      for (Index i = 0; i < tile.rows; ++i, query += heads) {
+        const P of_query = P::broadcast(*query);
+        for (Index j = 0; j < count; j += P::width) {
+          detail::store_as(of_query - P::load(of_keys + j), values + j);
+        }
+        detail::add_values(values, tile.row(i) + first, count);
       }
     }
   }

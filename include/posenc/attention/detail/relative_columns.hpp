@@ -13,6 +13,12 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Whether a bias has this part; it may be empty all the same.
+template <class T>
+bool is_given(const HeadsView<T>& part) noexcept {
+  return part.data != nullptr || part.dim != 0;
+}
+
 /// A relative table by columns that ascend with key - query, so that a row of scores, whose keys ascend,
 /// takes a run of them as it lies. Rows of a table without a map of its own are its columns, in their order
 /// or in the opposite one; so are those of a map's rows.
@@ -104,19 +110,19 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
   if (bias.scale != RelativeScale::Scaled && bias.scale != RelativeScale::Unscaled) {
     fail<ConfigError>(function, "RelativeBias::scale must be given as Scaled or Unscaled");
   }
-  if (bias.table.data == nullptr && bias.key_table.data == nullptr) {
+  if (!is_given(bias.table) && !is_given(bias.key_table)) {
     fail<ConfigError>(function, "RelativeBias needs a table, a key_table or both");
   }
-  const HeadsView<const T>& x = bias.queries.data != nullptr ? bias.queries : q;
+  const HeadsView<const T>& x = is_given(bias.queries) ? bias.queries : q;
   check_extents(function, "RelativeBias::queries", bias.queries);
   if (x.batch != q.batch || x.seq != q.seq || x.heads != q.heads) {
     fail<ShapeError>(function, "RelativeBias::queries ", x.extents(),
                      " must have the batch, length and heads of q ", q.extents());
   }
-  const Index rows = bias.table.data != nullptr ? bias.table.seq : bias.key_table.seq;
+  const Index rows = is_given(bias.table) ? bias.table.seq : bias.key_table.seq;
   const auto check_table = [&](const char* name, const HeadsView<const T>& table, Index dim) {
     check_extents(function, name, table);
-    if (table.data == nullptr) return;
+    if (!is_given(table)) return;
     if (table.batch != 1 || table.seq != rows || (table.heads != 1 && table.heads != q.heads) ||
         table.dim != dim) {
       fail<ShapeError>(function, name, " ", table.extents(), " must be [1, ", rows, ", 1 or ",

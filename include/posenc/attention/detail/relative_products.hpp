@@ -23,7 +23,7 @@ namespace detail {
 /// panel when a tile of keys first asks for it. Tiles of keys ascend, and with them the columns, so that a
 /// ring of a few such tiles of columns holds all that a tile of keys needs.
 ///   Layout: [slot][row][tile_lanes]; rows head by head, as tables may be
-template <class Tier, Scalar T, class S>
+template <class Tier, Scalar T>
 class RelativeProducts {
  public:
   using Real = Compute<T>;
@@ -45,7 +45,7 @@ class RelativeProducts {
   template <class Block>
   void begin(const Block& block) noexcept {
     const Index group = block.setting().group;
-    const HeadsView<const T>& x = bias_.queries.data != nullptr ? bias_.queries : block.setting().q;
+    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.setting().q;
     rows_of_head_ = block.rows() / group;
     heads_ = group;
     first_head_ = block.head(0);
@@ -79,9 +79,13 @@ class RelativeProducts {
     }
   }
 
-  /// Of query n of the block's head g with tile t of columns, which were made.
-  const Real* of(Index t, Index g, Index n) const noexcept {
-    return products_ + (t % slots_ * most_rows_ + g * rows_of_head_ + n) * tile_lanes;
+  /// Of query n of the block's head g with the first column of slot 0, from where place() counts.
+  const Real* of(Index g, Index n) const noexcept {
+    return products_ + (g * rows_of_head_ + n) * tile_lanes;
+  }
+  /// Of a column that was made.
+  Index place(Index column) const noexcept {
+    return column / tile_lanes % slots_ * most_rows_ * tile_lanes + column % tile_lanes;
   }
 
  private:
@@ -116,8 +120,8 @@ class RelativeProducts {
   Index rows_of_head_ = 0, heads_ = 0, first_head_ = 0;
 };
 
-/// Products of a tile of keys with a relative table of keys, 128 columns at a time, for one head.
-///   Layout: [column][tile_keys]
+/// Products of a tile of keys with a relative table of keys, for one head and some tiles of columns.
+///   Layout: [slot][column][tile_keys]
 template <class Tier, Scalar T, class S>
 class RelativeKeyProducts {
  public:
@@ -125,15 +129,15 @@ class RelativeKeyProducts {
   using Row = PackedRow<Tier, T, S>;
 
   RelativeKeyProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
-                      Carver& carver) noexcept
+                      Index slots, Carver& carver) noexcept
       : table_(bias.key_table),
         columns_(columns),
         factor_(factor),
         packed_(carver.take<Row>(tile_lanes * stored_dim<S>(table_.dim))),
-        products_(carver.take<Real>(tile_lanes * tile_keys)) {}
+        products_(carver.take<Real>(slots * tile_lanes * tile_keys)) {}
 
-  /// Columns from .. to of tile t of columns, with the keys' lanes [begin, end).
-  void make(Index t, Index from, Index to, Index head, const S* keys, Index begin,
+  /// Columns from .. to of tile t of columns, in a slot, with the keys' lanes [begin, end).
+  void make(Index t, Index slot, Index from, Index to, Index head, const S* keys, Index begin,
             Index end) const noexcept {
     const Index row_size = stored_dim<S>(table_.dim);
     for (Index c = from; c <= to; ++c) {
@@ -143,16 +147,14 @@ class RelativeKeyProducts {
     }
     const auto panels =
         static_cast<unsigned>((2u << (end - 1) / panel_lanes) - (1u << begin / panel_lanes));
-    for_bundles<Tier>(to - from + 1,
-                      PanelProducts<Tier, Real, S, Row>{packed_ + from * row_size, keys, table_.dim,
-                                                        factor_, Lanes{begin, end, panels},
-                                                        products_ + from * tile_keys, keys});
+    for_bundles<Tier>(to - from + 1, PanelProducts<Tier, Real, S, Row>{
+                                         packed_ + from * row_size, keys, table_.dim, factor_,
+                                         Lanes{begin, end, panels},
+                                         products_ + (slot * tile_lanes + from) * tile_keys, keys});
   }
 
-  /// Of a column with the keys.
-  const Real* of(Index column) const noexcept {
-    return products_ + column % tile_lanes * tile_keys;
-  }
+  /// Of a column, counted from the first one of slot 0, with the keys.
+  const Real* of(Index column) const noexcept { return products_ + column * tile_keys; }
 
  private:
   HeadsView<const T> table_;

@@ -3,6 +3,7 @@
 
 #include <posenc/attention/detail/bias_stage.hpp>
 #include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/relative_stage.hpp>
 #include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/slots.hpp>
