@@ -181,7 +181,8 @@ class ForgetGates {
         for (Index h = 0; h < heads_; ++h) {
           // In this order a NaN stays one.
           const double added = (std::max)(log_gate(static_cast<double>(of_token[h])), -65536.0);
-          const double before = s.sums.empty() ? 0 : s.sums[s.sums.size() - size(1)];
+          const std::size_t n = s.sums.size();
+          const double before = n < size(1) ? 0.0 : s.sums[n - size(1)];
           s.sums.push_back(before + added);
         }
       }
