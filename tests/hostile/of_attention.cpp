@@ -7,7 +7,9 @@
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/forgetting.hpp>
 
 #include <array>
 #include <exception>
@@ -111,6 +113,59 @@ constexpr std::array calls{
                memory.heads(batch, keys, kv_heads, value_dim),
                memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys),
                posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}));
+         }},
+    Call{"attention with a relative bias",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           const std::array rows{draw.number(0), draw.number(4), draw.number(2)};
+           posenc::RelativeBias<float> bias;
+           bias.index = {.order = posenc::RelativeOrder::QueryMinusKey,
+                         .first = draw.number(-2),
+                         .beyond = draw.below(2) == 0 ? posenc::BeyondTable::Nearest
+                                                      : posenc::BeyondTable::Refused};
+           if (draw.below(3) == 0) bias.index.rows = rows;
+           bias.scale = posenc::RelativeScale::Scaled;
+           bias.table = memory.heads(1, keys, heads, dim);
+           if (draw.below(2) == 0) bias.queries = memory.heads(batch, queries, heads, dim);
+           if (draw.below(2) == 0) bias.key_table = memory.heads(1, keys, 1, dim);
+           posenc::attention<float>(memory.heads(batch, queries, heads, dim),
+                                    memory.heads(batch, keys, kv_heads, dim),
+                                    memory.heads(batch, keys, kv_heads, value_dim),
+                                    memory.heads(batch, queries, heads, value_dim),
+                                    options(draw, memory, lists, keys), bias);
+         }},
+    Call{"add_to_heads",
+         [](Draw&, Memory& memory) {
+           posenc::add_to_heads<float>(memory.heads(batch, queries, heads, dim),
+                                       memory.heads(1, 1, heads, dim),
+                                       memory.heads(batch, queries, heads, dim));
+         }},
+    Call{"deberta_rows",
+         [](Draw& draw, Memory&) { (void)posenc::deberta_rows(draw.number(8), draw.number(16)); }},
+    Call{"forgetting attention",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           posenc::ForgetGates gates(draw.number(batch), draw.number(heads));
+           const std::array sequences{draw.number(0), draw.number(1)};
+           gates.append(sequences, memory.embeddings(batch, keys, heads));
+           switch (draw.below(4)) {
+             case 0:
+               gates.truncate(draw.number(0), draw.number(4));
+               break;
+             case 1:
+               gates.forget_before(draw.number(0), draw.number(1));
+               break;
+             case 2:
+               gates.copy(draw.number(0), draw.number(1));
+               break;
+             default:
+               break;
+           }
+           posenc::attention<float>(
+               memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
+               memory.heads(batch, keys, kv_heads, value_dim),
+               memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys),
+               posenc::ForgettingBias(gates, sequences));
          }},
     Call{"attention over packed sequences",
          [](Draw& draw, Memory& memory) {

@@ -6,7 +6,9 @@
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rerotate.hpp>
@@ -192,6 +194,14 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
   };
   check("causal", {.causal = Causal::BottomRight});
   check("ALiBi", {.causal = Causal::TopLeft}, alibi);
+  posenc::RelativeBias<float> relative;
+  relative.table = {.data = table.data(), .batch = 1, .seq = 4, .heads = heads, .dim = dim};
+  relative.index = {.order = posenc::RelativeOrder::QueryMinusKey,
+                    .first = 0,
+                    .beyond = posenc::BeyondTable::Nearest};
+  relative.scale = posenc::RelativeScale::Scaled;
+  relative.key_table = relative.table;
+  check("a relative bias", {.causal = Causal::BottomRight}, relative);
   check("T5", {.causal = Causal::BottomRight, .window = posenc::sliding_window(20)}, t5);
   check("masks and more", {.causal = Causal::No,
                            .keep = {mask, 1, 1, 1, keys, 0, 0, 0, 1},
@@ -274,6 +284,30 @@ TEST_CASE("what is done to a cache without memory is done or not", "[memory][cac
     CHECK(check("assignment", [&](auto& s) { s.cache = other; }) > 1);
     CHECK(check("a cache of one's own", [&](auto& s) { s.cache = KvCache<float>(config); }) > 1);
   }
+}
+
+TEST_CASE("gates without memory are all appended or none", "[memory][bias]") {
+  const auto z = numbers(2 * 9 * heads, 5);
+  posenc::ForgetGates gates(2, heads);
+  gates.append(0, tokens_view(z.data(), 1, 4, heads));
+  const auto state = [](const posenc::ForgetGates& g) {
+    std::vector<double> all;
+    for (Index s = 0; s < 2; ++s) {
+      for (Index t = 0; t < g.length(s); ++t) {
+        all.insert(all.end(), g.sums(s, t), g.sums(s, t) + heads);
+      }
+      all.push_back(-1);
+    }
+    return all;
+  };
+  CHECK(check_calls(
+            "append", gates,
+            [&](posenc::ForgetGates& g) {
+              g.append({0, 1}, tokens_view(z.data(), 2, 9, heads));
+            },
+            state) > 1);
+  CHECK(check_calls(
+            "copy", gates, [](posenc::ForgetGates& g) { g.copy(0, 1); }, state) > 0);
 }
 
 TEST_CASE("merge takes no memory", "[memory][merge]") {

@@ -38,6 +38,10 @@ class ForgetGates {
       detail::fail<ShapeError>("ForgetGates", "there must be at least one head, and no negative ",
                                "number of sequences, but there are ", heads, " and ", sequences);
     }
+    if (static_cast<double>(sequences) * static_cast<double>(heads) > most) {
+      detail::fail<ShapeError>("ForgetGates", "no memory holds the gates of ", sequences,
+                               " sequences with ", heads, " heads");
+    }
     all_.resize(static_cast<std::size_t>(sequences));
   }
 
@@ -168,6 +172,10 @@ class ForgetGates {
         detail::fail<ShapeError>(function, "sequence ", sequences[b], " is named twice");
       }
     }
+    if (static_cast<double>(gates.seq) * static_cast<double>(heads_) > most) {
+      detail::fail<ShapeError>(function, "no memory holds ", heads_, " gates of ", gates.seq,
+                               " tokens");
+    }
     // All memory first: nothing is appended where one sequence finds none.
     for (const Index sequence : sequences) {
       std::vector<double>& sums = at(sequence).sums;
@@ -192,6 +200,8 @@ class ForgetGates {
   Index end_of(const Sequence& s) const noexcept {
     return s.first + static_cast<Index>(s.sums.size()) / heads_;
   }
+
+  static constexpr double most = 0x1p53;  ///< numbers that memory can hold
 
   Index heads_;
   std::vector<Sequence> all_;

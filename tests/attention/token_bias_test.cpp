@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// What attention() tells a bias of tokens.
+#include "attention_case.hpp"
+#include "random_call.hpp"
+#include "random_shape.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/multi_head_attention.hpp>
+
+#include <cstdint>
+
+namespace token_bias_test {
+
+using attention_test::RandomCall;
+using attention_test::Shape;
+using posenc::Index;
+using posenc::TokenSpan;
+using posenc::TokenTile;
+
+namespace {
+
+/// A number that tells batch rows, heads, queries and keys apart.
+double of_tokens(Index batch, Index head, Index query, Index key) {
+  return 0.125 * static_cast<double>((batch * 5 + head * 3 + query * 7 + key * 11) % 13 - 6);
+}
+
+/// A user's own bias. Keys are counted from their sequence's first one, which `boundaries` place in the row.
+struct BiasOfTokens {
+  const RandomCall<float>& call;
+
+  void check(const char*, const TokenSpan& span) const {
+    CHECK(span.heads == call.c.shape.heads);
+    if (span.has_places && span.queries > 0) {
+      CHECK(static_cast<double>(first_key(span.sequence) + span.first_place) ==
+            call.place(span.batch, span.first_query));
+    }
+  }
+
+  void add(const TokenTile& tokens, posenc::MatrixView<float> tile) const {
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) {
+        tile.row(i)[j] +=
+            static_cast<float>(of_tokens(tokens.batch, tokens.head, tokens.first_query + i,
+                                         first_key(tokens.sequence) + tokens.first_key + j));
+      }
+    }
+  }
+
+  Index first_key(Index sequence) const {
+    const auto& boundaries = call.options.cu_seqlens_k;
+    return boundaries.empty() ? 0 : boundaries[static_cast<std::size_t>(sequence)];
+  }
+};
+static_assert(posenc::TokenBias<BiasOfTokens, float>);
+
+}  // namespace
+
+TEST_CASE("a bias of tokens is told which they are", "[attention][scores]") {
+  support::Random random(1);
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    const Shape shape =
+        seed % 4 == 0 ? attention_test::edge_shape(random) : attention_test::small_shape(random);
+    RandomCall<float> call(seed, shape, {.bias = true});
+    if (shape.heads == 0) continue;
+    INFO("seed " << seed);
+    auto& c = call.c;
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options,
+                      BiasOfTokens{call});
+    const auto rules = [&](Index b, Index h) {
+      auto rule = call.rule(b, h);
+      rule.bias = [b, h](Index i, Index j) { return of_tokens(b, h, i, j); };
+      return rule;
+    };
+    auto roundings = call.roundings;
+    roundings.bias = true;
+    CHECK(worst_error(c, rules, roundings, call.lse.view()) <= 1);
+  }
+}
+
+}  // namespace token_bias_test
