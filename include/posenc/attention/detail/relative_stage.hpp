@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 POSENC_BEGIN
 namespace detail {
@@ -33,7 +34,8 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
         slots_((queries + tile_keys - 2) / tile_lanes + 2),
         most_places_(queries + tile_keys),
-        places_(carver.take<Place>(most_places_)),
+        of_query_(carver.take<std::int32_t>(most_places_)),
+        of_key_(carver.take<std::int32_t>(most_places_)),
         products_(bias, columns_, factor_, is_given(bias.table) ? slots_ : 0, rows, carver),
         key_products_(bias, columns_, factor_, is_given(bias.key_table) ? slots_ : 0, carver) {}
 
@@ -53,7 +55,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
       make(block, keys, tile, met, tiles);
       if (met.is_run && !columns_.is_run()) {
         for (Index offset = met.lowest; offset <= met.highest; ++offset) {
-          places_[offset - met.lowest] = place_of(columns_.column(offset), tiles);
+          put_place(offset - met.lowest, columns_.column(offset), tiles);
         }
       }
       for (Index i = 0; i < tile.queries; ++i) add_to_row(block, tile, met, tiles, i);
@@ -66,6 +68,8 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   /// How a tile's queries and keys meet the table.
   struct Meeting {
     bool is_run;  ///< whether keys follow each other, whole distances away from the queries
+    bool
+        has_gaps;  ///< whether some query and key have no column, or another one than those at hand
     Index lowest, highest;  ///< offsets of a run
     Index first, last;      ///< columns; none where first > last
   };
@@ -98,13 +102,14 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
       low = (std::min)(low, first);
       high = (std::max)(high, first);
     }
-    Meeting met{is_run, 0, 0, columns_.count(), -1};
+    Meeting met{is_run, false, 0, 0, columns_.count(), -1};
     if (is_run) {
       met.lowest = static_cast<Index>(low);
       met.highest = static_cast<Index>(high) + tile.keys - 1;
       met.is_run = columns_.is_run() || met.highest - met.lowest < most_places_;
     }
     const auto include = [&met](Index column) {
+      met.has_gaps |= column == RelativeColumns::none;
       if (column == RelativeColumns::none) return;
       met.first = (std::min)(met.first, column);
       met.last = (std::max)(met.last, column);
@@ -125,6 +130,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         }
       }
     }
+    met.has_gaps |= met.last / tile_lanes - met.first / tile_lanes >= slots_;
     return met;
   }
 
@@ -147,6 +153,12 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     return {is_given(bias_.table) ? products_.place(column) : 0, column - tiles.begin * tile_lanes};
   }
 
+  void put_place(Index n, Index column, const ColumnTiles& tiles) const noexcept {
+    const Place place = place_of(column, tiles);
+    of_query_[n] = static_cast<std::int32_t>(place.of_query);
+    of_key_[n] = static_cast<std::int32_t>(place.of_key);
+  }
+
   void add_to_row(const Block& block, const BiasTile<Real>& tile, const Meeting& met,
                   const ColumnTiles& tiles, Index i) const noexcept {
     const double query = query_of(block, tile, i);
@@ -157,14 +169,14 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     if (!met.is_run) {
       for (Index j = 0; j < tile.keys; ++j) {
         const Index offset = columns_.offset(query, tile.key_positions[j]);
-        places_[j] = place_of(columns_.column(offset), tiles);
+        put_place(j, columns_.column(offset), tiles);
       }
-      add_places(places_, tile, products, scores);
+      add_places(0, met, tile, products, scores);
       return;
     }
     const auto first = static_cast<Index>(tile.key_positions[0] - query);
     if (!columns_.is_run()) {
-      add_places(places_ + (first - met.lowest), tile, products, scores);
+      add_places(first - met.lowest, met, tile, products, scores);
       return;
     }
     // Keys [low, high) meet the table, others lie beyond its ends.
@@ -219,15 +231,26 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     }
   }
 
-  /// To all keys, each with a place of its own.
-  void add_places(const Place* places, const BiasTile<Real>& tile, const Real* products,
+  /// To all keys, key j having place n + j.
+  void add_places(Index n, const Meeting& met, const BiasTile<Real>& tile, const Real* products,
                   Real* scores) const noexcept {
-    for (Index j = 0; products != nullptr && j < tile.keys; ++j) {
-      if (places[j].of_key >= 0) scores[j] += products[places[j].of_query];
+    const std::int32_t *const of_query = of_query_ + n, *const of_key = of_key_ + n;
+    const Real* const of_keys = key_products_.of(0) + tile.first_lane;
+    const bool has_keys = is_given(bias_.key_table);
+    if (met.has_gaps) {
+      for (Index j = 0; j < tile.keys; ++j) {
+        if (of_key[j] < 0) continue;
+        if (products != nullptr) scores[j] += products[of_query[j]];
+        if (has_keys) scores[j] += of_keys[of_key[j] * tile_keys + j];
+      }
+      return;
     }
-    for (Index j = 0; is_given(bias_.key_table) && j < tile.keys; ++j) {
-      if (places[j].of_key < 0) continue;
-      scores[j] += key_products_.of(places[j].of_key)[tile.first_lane + j];
+    // Loops without a condition, for compilers to make gathers of.
+    if (products != nullptr) {
+      for (Index j = 0; j < tile.keys; ++j) scores[j] += products[of_query[j]];
+    }
+    if (has_keys) {
+      for (Index j = 0; j < tile.keys; ++j) scores[j] += of_keys[of_key[j] * tile_keys + j];
     }
   }
 
@@ -235,7 +258,8 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   RelativeColumns columns_;
   Real factor_;
   Index slots_, most_places_;
-  Place* places_;
+  std::int32_t* of_query_;  ///< places of what is looked up
+  std::int32_t* of_key_;
   RelativeProducts<Tier, T> products_;
   RelativeKeyProducts<Tier, T, S> key_products_;
 };
