@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Presets of models of pictures and videos, against their settings written down once more.
+#include "reference/grid_rope.hpp"
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/interop/grid_presets.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace grid_presets_test {
+
+using posenc::Index;
+using posenc::Positions;
+
+namespace {
+
+struct Model {
+  std::string name;
+  reference::Pairing pairing;
+  reference::Sections dims;
+  std::vector<long double> bases;
+};
+
+std::vector<Model> models() {
+  constexpr auto half = reference::Pairing::HalfRotate, inter = reference::Pairing::Interleaved;
+  const std::vector<long double> usual{10000, 10000, 10000}, small{256, 256, 256};
+  return {{"dinov3_vit_b16", half, {32, 32}, {100, 100}},
+          {"flux_1", inter, {16, 56, 56}, usual},
+          {"flux2", inter, {32, 32, 32, 32}, {2000, 2000, 2000, 2000}},
+          {"wan_2_1", inter, {44, 42, 42}, usual},
+          {"hunyuan_video", inter, {16, 56, 56}, small},
+          {"qwen_image", inter, {16, 56, 56}, usual},
+          {"z_image", inter, {32, 48, 48}, small},
+          {"lumina2", inter, {32, 32, 32}, usual},
+          {"cogvideox_1_5_5b", inter, {16, 24, 24}, usual},
+          {"cosmos_1_7b", half, {44, 42, 42}, {10000 * std::pow(2.0L, 44.0L / 42), 10000, 10000}}};
+}
+
+}  // namespace
+
+TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
+  REQUIRE(posenc::presets::on_grids().size() == models().size());
+  for (const Model& model : models()) {
+    INFO(model.name);
+    const auto& rope = posenc::presets::on_grid(model.name);
+    REQUIRE(rope.axis_count() == static_cast<Index>(model.dims.size()));
+    reference::Ids ids;
+    std::vector<Positions> axes;
+    for (std::size_t axis = 0; axis < model.dims.size(); ++axis) {
+      ids.push_back(static_cast<double>(3 + 4 * axis));
+      axes.push_back(Positions::real({ids.back()}));
+    }
+    std::vector<double> x;
+    for (Index d = 0; d < rope.rotary_dim(); ++d) x.push_back(std::cos(static_cast<double>(d)));
+    std::vector<double> y = x;
+    const auto dim = static_cast<Index>(y.size());
+    rope.rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, dim, dim, dim, dim},
+                Positions::axes(axes));
+    const auto table = reference::axial(ids, model.dims, model.bases);
+    const auto right = reference::rotate_by(x, table, {model.pairing});
+    double worst = 0;
+    for (std::size_t d = 0; d < y.size(); ++d) worst = std::max(worst, std::abs(y[d] - right[d]));
+    CHECK(worst < 1e-14);
+  }
+}
+
+TEST_CASE("presets on grids are known by name", "[interop][grids][errors]") {
+  CHECK(support::message_of<posenc::ConfigError>([] { posenc::presets::on_grid("sora"); })
+            .find("posenc::presets::on_grid: no preset is called 'sora'; there are "
+                  "dinov3_vit_b16, flux_1, ") == 0);
+}
+
+}  // namespace grid_presets_test
