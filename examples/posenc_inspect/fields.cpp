@@ -212,7 +212,7 @@ std::vector<Field> fields(const posenc::RotaryRule& rule) {
 
 std::vector<Field> fields(const posenc::RotarySettings& settings) {
   return named(settings, "rule", "pairing", "head_dim", "rotary_offset", "axes of positions",
-               "chatglm_halves");
+               "index_per_axis", "chatglm_halves");
 }
 
 std::vector<Field> fields(const posenc::ModelSettings& model) {

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_grid.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
@@ -77,6 +78,10 @@ class HfRotary : protected HfWidths {
       case HfFamily::MimoV2:
         add_layer(full_attention, dict, name, top_base_, 5000000);
         add_layer(sliding_attention, dict, name, config_.real("swa_rope_theta"), 10000);
+        break;
+      case HfFamily::Dinov3:
+        add_layer("", dict, name, top_base_, type_.base);
+        hf_put_on_dinov3_grid(config_, model_.layers.back().rotary);
         break;
       case HfFamily::Gemma4:
         config_.refuse(name, "must have a dict for each type of layer in this model");
