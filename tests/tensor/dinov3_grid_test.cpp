@@ -84,6 +84,23 @@ TEST_CASE("patches stand where the model's own code puts them", "[positions][din
             .count() == 1);
 }
 
+TEST_CASE("patches are placed as exactly as doubles can", "[positions][dinov3]") {
+  const long double pi = std::acos(-1.0L);
+  for (const Index n : {1, 2, 3, 7, 14, 37, 224, 1000}) {
+    const auto grid = posenc::dinov3_grid({.rows = 1, .cols = n}, PatchNormalization::Separate);
+    long double worst = 0;
+    for (Index k = 0; k < n; ++k) {
+      const double found = grid.at(0, k, 1);
+      const long double right =
+          2 * pi * static_cast<long double>(2 * k + 1 - n) / static_cast<long double>(n);
+      const double size = std::abs(found);
+      const double ulp = std::nextafter(size, std::numeric_limits<double>::infinity()) - size;
+      worst = std::max(worst, std::abs(static_cast<long double>(found) - right) / ulp);
+    }
+    CHECK(worst <= 0.51L);
+  }
+}
+
 TEST_CASE("what training draws is a function of the seed, within its bounds",
           "[positions][dinov3]") {
   double least_shift = 1, most_shift = -1, least_scale = 9, most_scale = 0;

@@ -92,7 +92,7 @@ inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
 /// with period T turns by 2 pi c / T, once around from c = -T / 2 to T / 2. Prefix tokens stand at 0, where
 /// no rope turns.
 ///   Throws:   ShapeError; ConfigError as dinov3_move()
-///   Accuracy: without augmentation each position is the double nearest to its definition
+///   Accuracy: without augmentation within 0.51 ulp of the definition
 ///   Source:   facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4);
 ///             huggingface/transformers, dinov3_vit/modeling_dinov3_vit.py (015e687), which has Separate
 ///             alone; pytorch-image-models, timm/layers/pos_embed_sincos.py (aa4b585)
