@@ -130,8 +130,9 @@ Table models_on_grids() {
     }
     std::string text;
     for (const Index count : pairs) text += cat(text.empty() ? "" : ", ", count);
-    const std::string pairing = preset.rope.visit([]<class R>(const R&) {
-      return std::string(std::is_same_v<R, Rope> ? "interleaved" : "half");
+    const std::string pairing = preset.rope.visit([]<class R>(const R&) -> std::string {
+      if (std::is_same_v<R, posenc::ChatGlmRope>) return "half, inside each half of the head";
+      return std::is_same_v<R, Rope> ? "interleaved" : "half";
     });
     table.rows.push_back({preset.name, text, pairing, cat('`', preset.positions, '`')});
   }

@@ -93,8 +93,8 @@ TEST_CASE("each value is turned by its distance alone", "[attention][rope]") {
   auto k = Heads<double>::random(random, 1, keys, 1, dim);
   const auto rope = compressed_rope();
   auto out = attend(rope, q, k, 0);
-  std::vector<long double> w;
-  for (const double one : rope.frequencies().inv_freq()) w.push_back(one);
+  const auto rounded = rope.frequencies().inv_freq();
+  const std::vector<long double> w(rounded.begin(), rounded.end());
   const reference::RopeRule rule{reference::Pairing::Interleaved, offset};
 
   for (Index i = 0; i < queries; ++i) {

@@ -43,7 +43,7 @@ std::vector<Model> models() {
 }  // namespace
 
 TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
-  REQUIRE(posenc::presets::on_grids().size() == models().size());
+  REQUIRE(posenc::presets::on_grids().size() == models().size() + 1);  // Gemma 4's is below
   for (const Model& model : models()) {
     INFO(model.name);
     const auto& rope = posenc::presets::on_grid(model.name);
@@ -68,10 +68,28 @@ TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
   }
 }
 
+TEST_CASE("Gemma 4's vision tower turns each half of the head by an axis", "[interop][grids]") {
+  const auto& rope = posenc::presets::on_grid("gemma4_vision");
+  const auto w = rope.frequencies().inv_freq();
+  REQUIRE(w.size() == 16);
+  CHECK(w[0] == 1);
+  CHECK(w[1] == Approx(0.7498942093).epsilon(1e-9));
+  CHECK(w[15] == Approx(0.01333521432).epsilon(1e-9));
+  std::vector<double> x;
+  for (int d = 0; d < 64; ++d) x.push_back(std::sin(static_cast<double>(d)));
+  std::vector<double> y = x;
+  const auto at = Positions::axes({Positions::ids({11}), Positions::ids({6})});
+  rope.rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, 64, 64, 64, 64}, at);
+  const auto right = reference::chatglm(x, {11, 6}, 100);
+  double worst = 0;
+  for (std::size_t d = 0; d < y.size(); ++d) worst = std::max(worst, std::abs(y[d] - right[d]));
+  CHECK(worst < 1e-14);
+}
+
 TEST_CASE("presets on grids are known by name", "[interop][grids][errors]") {
   CHECK(support::message_of<posenc::ConfigError>([] { posenc::presets::on_grid("sora"); })
             .find("posenc::presets::on_grid: no preset is called 'sora'; there are "
-                  "dinov3_vit_b16, flux_1, ") == 0);
+                  "dinov3_vit_b16, gemma4_vision, ") == 0);
 }
 
 }  // namespace grid_presets_test

@@ -95,7 +95,8 @@ TEST_CASE("patches are placed as exactly as doubles can", "[positions][dinov3]")
           2 * pi * static_cast<long double>(2 * k + 1 - n) / static_cast<long double>(n);
       const double size = std::abs(found);
       const double ulp = std::nextafter(size, std::numeric_limits<double>::infinity()) - size;
-      worst = std::max(worst, std::abs(static_cast<long double>(found) - right) / ulp);
+      const long double error = std::abs(static_cast<long double>(found) - right);
+      worst = std::max(worst, error / static_cast<long double>(ulp));
     }
     CHECK(worst <= 0.51L);
   }

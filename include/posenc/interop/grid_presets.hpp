@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/vision_axes.hpp>
@@ -31,6 +32,9 @@ inline const std::vector<GridPreset>& on_grids() {
   static const std::vector<GridPreset> table{
       {"dinov3_vit_b16", "a copy of its config.json", "dinov3_grid",
        AnyRope(HalfRotate, dinov3({.head_dim = 64, .base = 100}))},
+      // Larger models of the family have heads of 72 channels.
+      {"gemma4_vision", "huggingface/transformers, gemma4/modular_gemma4.py", "xy_grid",
+       AnyRope(ChatGlmRope(64, 100))},
       {"flux_1", "transformer_flux.py", "flux_positions", AnyRope(Interleaved, flux())},
       {"flux2", "transformer_flux2.py", "flux2_positions", AnyRope(Interleaved, flux2())},
       {"wan_2_1", "transformer_wan.py", "video_grid", AnyRope(Interleaved, wan(128))},
