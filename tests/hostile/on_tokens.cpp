@@ -88,7 +88,7 @@ constexpr std::array calls{
                                          .cols = draw.number(2),
                                          .frame_step = draw.below(2) == 0 ? 0.8 : 1e300};
            const posenc::VideoGrid picture{.rows = draw.number(2), .cols = draw.number(3)};
-           switch (draw.below(6)) {
+           switch (draw.below(7)) {
              case 0:
                return (void)posenc::video_grid(video);
              case 1:
@@ -98,6 +98,9 @@ constexpr std::array calls{
              case 3:
                return (void)posenc::hunyuan_video_positions(video, draw.number(2));
              case 4:
+               return (void)posenc::cogvideox_positions(draw.number(2), video,
+                                                        {.rows = draw.number(30), .cols = 45});
+             case 5:
                return (void)posenc::qwen_image_positions(draw.number(2), {video, picture});
              default:
                (void)posenc::z_image_positions(video, draw.number(2));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ std::vector<Model> models() {
           {"qwen_image", inter, {16, 56, 56}, usual},
           {"z_image", inter, {32, 48, 48}, small},
           {"lumina2", inter, {32, 32, 32}, usual},
+          {"cogvideox_5b", inter, {16, 24, 24}, usual},
           {"cogvideox_1_5_5b", inter, {16, 24, 24}, usual},
           {"cosmos_1_7b", half, {44, 42, 42}, {10000 * std::pow(2.0L, 44.0L / 42), 10000, 10000}}};
 }
@@ -43,7 +45,7 @@ std::vector<Model> models() {
 }  // namespace
 
 TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
-  REQUIRE(posenc::presets::on_grids().size() == models().size() + 1);  // Gemma 4's is below
+  REQUIRE(posenc::presets::on_grids().size() == models().size() + 2);  // two are below
   for (const Model& model : models()) {
     INFO(model.name);
     const auto& rope = posenc::presets::on_grid(model.name);
@@ -81,6 +83,27 @@ TEST_CASE("Gemma 4's vision tower turns each half of the head by an axis", "[int
   const auto at = Positions::axes({Positions::ids({11}), Positions::ids({6})});
   rope.rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, 64, 64, 64, 64}, at);
   const auto right = reference::chatglm(x, {11, 6}, 100);
+  double worst = 0;
+  for (std::size_t d = 0; d < y.size(); ++d) worst = std::max(worst, std::abs(y[d] - right[d]));
+  CHECK(worst < 1e-14);
+}
+
+TEST_CASE("Lumina Next's axes take turns", "[interop][grids]") {
+  const auto& rope = posenc::presets::on_grid("lumina_next");
+  std::vector<double> x;
+  for (int d = 0; d < 72; ++d) x.push_back(std::cos(static_cast<double>(3 * d)));
+  std::vector<double> y = x;
+  const auto at = Positions::axes({Positions::ids({9}), Positions::ids({4})});
+  rope.rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, 72, 72, 72, 72}, at);
+  // Two tables of 18, stacked along a last axis that is then flattened.
+  const auto rows = reference::axial({9}, {36}, {10000}),
+             cols = reference::axial({4}, {36}, {10000});
+  reference::CosSin both;
+  for (std::int64_t pair = 0; pair < 18; ++pair) {
+    reference::append(both, rows, pair, 1);
+    reference::append(both, cols, pair, 1);
+  }
+  const auto right = reference::rotate_by(x, both, {reference::Pairing::Interleaved});
   double worst = 0;
   for (std::size_t d = 0; d < y.size(); ++d) worst = std::max(worst, std::abs(y[d] - right[d]));
   CHECK(worst < 1e-14);

@@ -134,6 +134,41 @@ inline std::vector<Ids> z_image(const Size& size, std::int64_t caption) {
   return joined(image, meshgrid({arange(1, static_cast<double>(padded) + 1), {0}, {0}}));
 }
 
+/// Python's round: to the even number from the middle.
+inline double python_round(double x) {
+  const double down = std::floor(x), rest = x - down;
+  if (rest != 0.5) return rest < 0.5 ? down : down + 1;
+  return std::fmod(down, 2) == 0 ? down : down + 1;
+}
+
+/// torch's linspace.
+inline std::vector<double> linspace(double first, double last, std::int64_t count) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double share = count == 1 ? 0 : static_cast<double>(i) / static_cast<double>(count - 1);
+    values.push_back(first + (last - first) * share);
+  }
+  return values;
+}
+
+/// CogVideoX 1.0: the crop of the trained grid that a resized picture covers, then linspace over it.
+inline std::vector<Ids> cogvideox(std::int64_t text, const Size& size, double th, double tw) {
+  const double h = extent(size, 1), w = extent(size, 2);
+  double resize_height = th, resize_width = tw;
+  if (h / w > th / tw) {
+    resize_width = python_round(th / h * w);
+  } else {
+    resize_height = python_round(tw / w * h);
+  }
+  const double crop_top = python_round((th - resize_height) / 2.0);
+  const double crop_left = python_round((tw - resize_width) / 2.0);
+  const double stop_y = crop_top + resize_height, stop_x = crop_left + resize_width;
+  const std::vector<Ids> ids(static_cast<std::size_t>(text), Ids{0, 0, 0});
+  return joined(
+      ids, meshgrid({arange(0, extent(size, 0)), linspace(crop_top, stop_y * (h - 1) / h, size[1]),
+                     linspace(crop_left, stop_x * (w - 1) / w, size[2])}));
+}
+
 /// Lumina 2: zeros into which ranges are written.
 inline std::vector<Ids> lumina2(std::int64_t caption, const Size& size) {
   const auto cells = static_cast<std::size_t>(size[1] * size[2]);

@@ -64,6 +64,7 @@ std::vector<Model> models() {
           {"qwen_image", inter, posenc::qwen_image()},
           {"z_image", inter, posenc::z_image()},
           {"lumina2", inter, posenc::lumina2()},
+          {"lumina_next", inter, posenc::lumina_next({.head_dim = 72})},
           {"cogvideox", inter, posenc::cogvideox(64)},
           {"cosmos", half, posenc::cosmos({.head_dim = 128})}};
 }
@@ -109,6 +110,19 @@ TEST_CASE("frequencies of models on grids by hand", "[rope][grids]") {
   CHECK(inv_freq(posenc::cosmos({.head_dim = 128}))[1] == near(std::pow(20671.15566, -2.0 / 44)));
   CHECK(inv_freq(posenc::cosmos({.head_dim = 128, .scale = {1, 1, 1}})) ==
         inv_freq(posenc::wan(128)));
+}
+
+TEST_CASE("Lumina Next's base is multiplied as it is", "[rope][grids]") {
+  const auto lumina = posenc::lumina_next({.head_dim = 48, .ntk_factor = 4});
+  const auto w = inv_freq(lumina);
+  REQUIRE(w.size() == 24);
+  for (const std::size_t axis : {0u, 1u}) {
+    CHECK(w[axis] == 1);
+    CHECK(w[axis + 2] == Approx(0.4135185542).epsilon(1e-9));
+    CHECK(w[axis + 22] == Approx(6.045677938e-05).epsilon(1e-9));
+    CHECK(lumina.axes.axis(static_cast<Index>(axis)) == static_cast<Index>(axis));
+    CHECK(lumina.axes.axis(static_cast<Index>(axis + 22)) == static_cast<Index>(axis));
+  }
 }
 
 TEST_CASE("DINOv3's periods by hand", "[rope][grids][dinov3]") {
@@ -245,6 +259,10 @@ TEST_CASE("encodings on grids that cannot be are rejected", "[rope][grids][error
         "posenc::wan: head_dim must be even and at least 6 but is 127");
   CHECK(error([] { posenc::cogvideox(24); }) ==
         "posenc::cogvideox: head_dim must be divisible by 16 but is 24");
+  CHECK(error([] { posenc::lumina_next({.head_dim = 70}); }) ==
+        "posenc::lumina_next: head_dim must be divisible by 4 and at least 4 but is 70");
+  CHECK(error([] { posenc::lumina_next({.head_dim = 72, .ntk_factor = 0.5}); }) ==
+        "posenc::lumina_next: ntk_factor must lie between 1 and 1e100 but is 0.5");
   CHECK(error([] { posenc::cosmos({.head_dim = 10}); }) ==
         "posenc::cosmos: head_dim must be at least 12 but is 10");
   CHECK(error([] {

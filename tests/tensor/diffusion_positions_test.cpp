@@ -5,6 +5,8 @@
 #include "support/throws.hpp"
 #include <posenc/tensor/diffusion_positions.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -59,6 +61,32 @@ TEST_CASE("text of Flux and HunyuanVideo does not turn", "[positions][diffusion]
   CHECK(ids_of(posenc::flux_positions(7, {.rows = 4, .cols = 5})) == reference::flux(7, 4, 5));
   CHECK(ids_of(posenc::hunyuan_video_positions({.frames = 2, .rows = 1, .cols = 2}, 1)) ==
         std::vector<Ids>{{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {1, 0, 1}, {0, 0, 0}});
+}
+
+TEST_CASE("CogVideoX stretches a video over the grid of its training", "[positions][diffusion]") {
+  const auto video = posenc::cogvideox_positions(1, {.rows = 24, .cols = 40});
+  const auto rows = axis_of(video, 1);
+  CHECK(rows[0] == 0);
+  CHECK(rows[1] == 2);
+  CHECK(rows[41] == Approx(3.121376812).epsilon(1e-9));
+  CHECK(rows[81] == Approx(4.242753623).epsilon(1e-9));
+  // What it was trained with keeps its places, and so do their first rows and columns.
+  CHECK(ids_of(posenc::cogvideox_positions(0, {.rows = 30, .cols = 45}))[46] == Ids{0, 1, 1});
+  for (const Size& size :
+       {Size{2, 24, 40}, Size{1, 45, 30}, Size{3, 1, 9}, Size{1, 7, 1}, Size{1, 33, 31}}) {
+    const auto found = ids_of(posenc::cogvideox_positions(
+        2, {.frames = size[0], .rows = size[1], .cols = size[2]}, {.rows = 30, .cols = 45}));
+    const auto expected = reference::cogvideox(2, size, 30, 45);
+    REQUIRE(found.size() == expected.size());
+    double worst = 0;
+    for (std::size_t s = 0; s < found.size(); ++s) {
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        worst = std::max(worst, std::abs(found[s][axis] - expected[s][axis]));
+      }
+    }
+    CHECK(worst < 1e-13);
+  }
+  CHECK(posenc::cogvideox_positions(3, {.rows = 0, .cols = 4}).count() == 3);
 }
 
 TEST_CASE("Flux 2 sets references ten apart in time", "[positions][diffusion]") {
@@ -146,6 +174,12 @@ TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][error
         "posenc::flux2_positions: a picture must have 1 frame but one has 2");
   CHECK(error([] { posenc::lumina2_positions(1, {.frames = 3, .rows = 2, .cols = 2}); }) ==
         "posenc::lumina2_positions: a picture must have 1 frame but one has 3");
+  CHECK(
+      error([] {
+        posenc::cogvideox_positions(1, {.rows = 2, .cols = 2}, {.rows = 0, .cols = 45});
+      }) ==
+      "posenc::cogvideox_positions: the base must have from 1 to 65536 rows and columns but has 0 "
+      "and 45");
   CHECK(error([] { posenc::qwen_image_positions(-1, {}); }) ==
         "posenc::qwen_image_positions: text must not be negative but is -1");
   CHECK(error([] { posenc::z_image_positions({.rows = -2, .cols = 2}, 1); }) ==

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 // Rotary encodings of diffusion transformers: axes in blocks of channels, each with frequencies of its
@@ -26,7 +27,14 @@ struct CosmosRope {
   std::array<double, 3> scale{2.0, 1.0, 1.0};  ///< "rope_scale" of time, rows, columns
 };
 
+/// Settings of Lumina Next.
+struct LuminaNextRope {
+  Index head_dim = 0;     ///< required; divisible by 4
+  double ntk_factor = 1;  ///< >= 1
+};
+
 static_assert(std::is_trivially_copyable_v<CosmosRope>);
+static_assert(std::is_trivially_copyable_v<LuminaNextRope>);
 
 POSENC_STABLE_END
 
@@ -76,11 +84,35 @@ inline AxialFrequencies z_image() { return axial({32, 48, 48}, 256); }
 ///   Source: transformer_lumina2.py
 inline AxialFrequencies lumina2() { return axial({32, 32, 32}, 10000); }
 
-/// CogVideoX: axes frame, row, column, of a quarter and twice three eighths of the channels. Positions of
-/// version 1.5 are those of flux_positions, frames counted from 0; version 1.0 stretches rows and columns
-/// to those of its training, for which Positions::real takes any numbers.
+/// Lumina Next: axes row and column (Positions::grid), whose pairs take turns: h, w, h, w, ....
+/// ntk_factor multiplies the base as it is.
 ///   Throws: ConfigError
-///   Source: src/diffusers/pipelines/cogvideo/pipeline_cogvideox.py
+///   Source: models/embeddings.py, get_2d_rotary_pos_embed_lumina
+inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
+  constexpr auto function = "lumina_next";
+  detail::check_head_of_two_halves(function, settings.head_dim);
+  if (!(settings.ntk_factor >= 1 && settings.ntk_factor <= 1e100)) {
+    detail::fail<ConfigError>(function, "ntk_factor must lie between 1 and 1e100 but is ",
+                              settings.ntk_factor);
+  }
+  const Index pairs = settings.head_dim / 4;
+  const auto axis =
+      detail::power_law(detail::Wide(settings.ntk_factor) * 10000.0, settings.head_dim / 2, pairs);
+  std::vector<DoubleDouble> inv_freq;
+  std::vector<Index> axis_of_pair;
+  for (const DoubleDouble& w : axis) {
+    for (const Index number : {0, 1}) {
+      inv_freq.push_back(w);
+      axis_of_pair.push_back(number);
+    }
+  }
+  return {Frequencies(std::move(inv_freq)), PairAxes(2, std::move(axis_of_pair))};
+}
+
+/// CogVideoX with rotation (5B): axes frame, row, column, of a quarter and twice three eighths of the
+/// channels; cogvideox_positions, or flux_positions in version 1.5.
+///   Throws: ConfigError
+///   Source: models/embeddings.py, get_3d_rotary_pos_embed
 inline AxialFrequencies cogvideox(Index head_dim) {
   constexpr auto function = "cogvideox";
   detail::check_rotary_dim(function, head_dim, 16, "head_dim");

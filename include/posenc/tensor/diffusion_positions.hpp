@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/grid_positions.hpp>
@@ -35,6 +36,12 @@ enum class GridOrigin {
   Corner   ///< 0 to n - 1
 };
 
+/// Rows and columns of patches that CogVideoX 1.0 was trained with: those of 480 x 720 pixels.
+struct CogVideoXBase {
+  Index rows = 30;
+  Index cols = 45;
+};
+
 /// Settings of Qwen-Image's positions.
 struct QwenImageLayout {
   GridOrigin origin = GridOrigin::Centre;  ///< "scale_rope", true in all that ship
@@ -43,6 +50,7 @@ struct QwenImageLayout {
 };
 
 static_assert(std::is_trivially_copyable_v<VideoGrid>);
+static_assert(std::is_trivially_copyable_v<CogVideoXBase>);
 static_assert(std::is_trivially_copyable_v<QwenImageLayout>);
 
 POSENC_STABLE_END
@@ -83,7 +91,7 @@ class TokenPositions {
   void grid(const VideoGrid& grid, double t = 0, Index first_row = 0, Index first_col = 0) {
     if (grid.frames * grid.rows * grid.cols == 0) return;
     for (Index frame = 0; frame < grid.frames; ++frame) {
-      const double time = t + static_cast<double>(frame) * grid.frame_step;
+      const double time = mul_add(static_cast<double>(frame), grid.frame_step, t);
       for (Index row = first_row; row < first_row + grid.rows; ++row) {
         for (Index col = first_col; col < first_col + grid.cols; ++col) {
           token(time, static_cast<double>(row), static_cast<double>(col));
@@ -129,6 +137,48 @@ inline Positions flux_positions(Index text, const VideoGrid& grid) {
   detail::TokenPositions tokens("flux_positions", 3, text, {grid});
   for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
   tokens.grid(grid);
+  return tokens.positions();
+}
+
+/// Text at 0 on all axes, then patches whose rows and columns are stretched: to fill the base, keeping their
+/// proportion, and placed in its middle; both sizes are rounded to whole patches. Row k of n stands at
+/// start + (stop (n - 1) / n - start) k / (n - 1). CogVideoX 1.0.
+///   Throws: ShapeError
+///   Source: pipelines/cogvideo/pipeline_cogvideox.py, get_resize_crop_region_for_grid;
+///           models/embeddings.py, get_3d_rotary_pos_embed
+inline Positions cogvideox_positions(Index text, const VideoGrid& video,
+                                     const CogVideoXBase& base = {}) {
+  constexpr auto function = "cogvideox_positions";
+  detail::TokenPositions tokens(function, 3, text, {video});
+  if (base.rows < 1 || base.cols < 1 || base.rows > 65536 || base.cols > 65536) {
+    detail::fail<ShapeError>(function,
+                             "the base must have from 1 to 65536 rows and columns but has ",
+                             base.rows, " and ", base.cols);
+  }
+  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
+  if (video.frames * video.rows * video.cols == 0) return tokens.positions();
+  const auto high = static_cast<double>(video.rows), wide = static_cast<double>(video.cols);
+  const auto base_high = static_cast<double>(base.rows), base_wide = static_cast<double>(base.cols);
+  // nearbyint as Python's round: ties go to the even number.
+  const bool is_tall = high / wide > base_high / base_wide;
+  const double filled_high = is_tall ? base_high : std::nearbyint(base_wide / wide * high);
+  const double filled_wide = is_tall ? std::nearbyint(base_high / high * wide) : base_wide;
+  const double top = std::nearbyint((base_high - filled_high) / 2);
+  const double left = std::nearbyint((base_wide - filled_wide) / 2);
+  const auto along = [](double start, double stop, Index count, Index k) {
+    if (count == 1) return start;
+    const auto n = static_cast<double>(count);
+    return start + (stop * (n - 1) / n - start) * static_cast<double>(k) / (n - 1);
+  };
+  for (Index frame = 0; frame < video.frames; ++frame) {
+    const double time = static_cast<double>(frame) * video.frame_step;
+    for (Index row = 0; row < video.rows; ++row) {
+      const double y = along(top, top + filled_high, video.rows, row);
+      for (Index col = 0; col < video.cols; ++col) {
+        tokens.token(time, y, along(left, left + filled_wide, video.cols, col));
+      }
+    }
+  }
   return tokens.positions();
 }
 
