@@ -77,9 +77,9 @@ inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
   const auto drawn = [&augmentation](std::uint64_t number) {
     return 2 * detail::uniform(detail::mix_bits(detail::mix_bits(augmentation.seed) ^ number)) - 1;
   };
+  // In double-double, so that no C library's last bit is seen.
   const auto stretch = [](double factor, double by) {
-    return exp(log(DoubleDouble(factor)) * by)
-        .hi;  // of double-doubles, alike under every C library
+    return exp(log(DoubleDouble(factor)) * by).hi;
   };
   const double both = stretch(augmentation.rescale, drawn(4));
   return {.shift = {augmentation.shift * drawn(0), augmentation.shift * drawn(1)},
