@@ -98,6 +98,13 @@ TEST_CASE("a DINOv3 that no code knows is refused, never read with one axis",
   // The pairing is the weights'; the axes stay.
   const auto permuted = read_hf_config(config(), {.pairing = posenc::PairingKind::Interleaved});
   CHECK(rope(permuted).axis_count() == 2);
+  // Nor is it a plain rotary model where the type is missing, or another one.
+  for (const char* type : {"", "dinov3_vit_of_mine"}) {
+    json nameless = config({{"model_type", type}});
+    if (*type == '\0') nameless.erase("model_type");
+    CHECK_THROWS_AS(read_hf_config(nameless, {.pairing = posenc::PairingKind::HalfRotate}),
+                    ConfigError);
+  }
 }
 
 }  // namespace hf_dinov3_test
