@@ -35,13 +35,15 @@ std::string channels_of(const posenc::RotarySettings& settings) {
   return text;
 }
 
-std::string axes_of(const posenc::PairAxes& axes) {
+std::string axes_of(const posenc::RotarySettings& settings) {
+  const posenc::PairAxes& axes = settings.axes;
   if (axes.plain()) return "1";
   std::vector<Index> pairs(static_cast<std::size_t>(axes.axis_count()));
   for (Index i = 0; i < axes.pairs(); ++i) ++pairs[static_cast<std::size_t>(axes.axis(i))];
   std::string text = cat(axes.axis_count(), ", with");
   for (const Index count : pairs) text += cat(' ', count);
-  return text + " pairs";
+  return text +
+         (settings.index_per_axis ? " pairs, each axis with frequencies of its own" : " pairs");
 }
 
 std::string length_of(double wavelength) {
@@ -63,7 +65,7 @@ std::string report(const posenc::RotarySettings& settings, Index length) {
   if (depends_on_length(settings)) text += line("shown for length", grouped(length));
   text += line("pairing", shown_of(settings, "pairing"));
   text += line("channels of a head", channels_of(settings));
-  text += line("axes of positions", settings.chatglm_halves ? "2" : axes_of(settings.axes));
+  text += line("axes of positions", settings.chatglm_halves ? "2" : axes_of(settings));
   text += line("attention factor", cat(std::setprecision(6), found.attention_factor()));
   text += line("softmax scale times", cat(std::setprecision(6), found.softmax_scale_multiplier()));
   text += line("wavelengths", ends_of(wavelengths(found)));
@@ -161,6 +163,7 @@ std::string describe(const posenc::RotaryRule& rule) {
 }
 
 posenc::Frequencies without_scaling(const posenc::RotarySettings& settings) {
+  if (settings.index_per_axis) return frequencies(settings);  // there is none
   return posenc::detail::with_rule("inspect", settings, [](const auto& rule) {
     return frequencies(
         posenc::Unscaled{.rotary_dim = posenc::detail::rotary_dim_of(rule), .base = rule.base});

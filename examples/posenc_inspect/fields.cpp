@@ -21,9 +21,9 @@ using posenc::Index;
 /// References to all members of a struct, which must have N of them.
 template <std::size_t N, class T>
 auto members(const T& t) {
-  if constexpr (N == 6) {
-    const auto& [a, b, c, d, e, f] = t;
-    return std::tie(a, b, c, d, e, f);
+  if constexpr (N == 7) {
+    const auto& [a, b, c, d, e, f, g] = t;
+    return std::tie(a, b, c, d, e, f, g);
   } else {
     static_assert(N == 11, "a case for a struct of this size is missing");
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = t;
@@ -212,7 +212,7 @@ std::vector<Field> fields(const posenc::RotaryRule& rule) {
 
 std::vector<Field> fields(const posenc::RotarySettings& settings) {
   return named(settings, "rule", "pairing", "head_dim", "rotary_offset", "axes of positions",
-               "chatglm_halves");
+               "index_per_axis", "chatglm_halves");
 }
 
 std::vector<Field> fields(const posenc::ModelSettings& model) {

@@ -3,12 +3,15 @@
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"
+#include <posenc/interop/grid_presets.hpp>
 #include <posenc/posenc.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 namespace tour {
 
@@ -114,6 +117,28 @@ unset multiplot
   return figure;
 }
 
+/// What turns the pairs of models of pictures and videos.
+Table models_on_grids() {
+  Table table{"Models whose tokens stand on grids",
+              {"model", "pairs of each axis", "pairing", "positions"},
+              {}};
+  for (const posenc::GridPreset& preset : posenc::presets::on_grids()) {
+    const posenc::PairAxes& axes = preset.rope.axes();
+    std::vector<Index> pairs(static_cast<std::size_t>(axes.axis_count()));
+    for (Index pair = 0; pair < axes.pairs(); ++pair) {
+      ++pairs[static_cast<std::size_t>(axes.axis(pair))];
+    }
+    std::string text;
+    for (const Index count : pairs) text += cat(text.empty() ? "" : ", ", count);
+    const std::string pairing = preset.rope.visit([]<class R>(const R&) -> std::string {
+      if (std::is_same_v<R, posenc::ChatGlmRope>) return "half, inside each half of the head";
+      return std::is_same_v<R, Rope> ? "interleaved" : "half";
+    });
+    table.rows.push_back({preset.name, text, pairing, cat('`', preset.positions, '`')});
+  }
+  return table;
+}
+
 }  // namespace
 
 void show_rope_on_grid(Tour& tour) {
@@ -145,6 +170,11 @@ void show_rope_on_grid(Tour& tour) {
           ". Only the difference of rows and that of columns count: moved by 2 rows and 3 columns, "
           "the scores differ by at most ",
           scientific(moved), "."));
+  tour.report.paragraph(
+      "Vision towers and the transformers that make pictures and videos differ in which pairs an "
+      "axis turns, in frequencies, and in how they count: from patch centres, from the middle, "
+      "from behind a caption.");
+  tour.report.table(models_on_grids());
 }
 
 void show_mrope(Tour& tour) {

@@ -31,6 +31,7 @@
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
@@ -43,6 +44,8 @@
 #include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
 #include <posenc/tensor/adapt.hpp>
+#include <posenc/tensor/diffusion_positions.hpp>
+#include <posenc/tensor/dinov3_grid.hpp>
 #include <posenc/tensor/eigen.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>

@@ -79,6 +79,8 @@ MODELS = [
     ("qwen3_vl_2b", "", default(128, 5000000)),
     ("deepseek_v2", "", yarn(64, 10000, 40, 4096), 1, magnitude(40, 0.707) ** 2),
     ("deepseek_v3", "", yarn(64, 10000, 40, 4096), 1, magnitude(40, 1) ** 2),
+    ("deepseek_v4_flash", SLIDING, default(64, 10000)),
+    ("deepseek_v4_flash", "compressed", yarn(64, 160000, 16, 65536)),
     ("gpt_oss", "", yarn(64, 150000, 32, 4096, truncate=False), magnitude(32, 1)),
     ("gemma2_9b", "", default(256, 10000)),
     ("gemma2_27b", "", default(128, 10000)),

@@ -17,12 +17,15 @@
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/presets.hpp>
 #include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/permute.hpp>
 #include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
+#include <posenc/tensor/diffusion_positions.hpp>
+#include <posenc/tensor/dinov3_grid.hpp>
 #include <posenc/tensor/prompt_positions.hpp>
 
 #include <vector>

@@ -14,6 +14,7 @@
 #include <posenc/frequency/yarn.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
@@ -77,6 +78,10 @@ constexpr std::array calls{
            (void)posenc::qwen2_vl_vision({.head_dim = draw.number(dim), .base = 10000});
            const std::array sections{draw.number(2), draw.number(2), draw.number(0), Index{0}};
            (void)posenc::ggml_vision({.head_dim = draw.number(dim), .base = 10000}, sections);
+           (void)posenc::dinov3({.head_dim = draw.number(dim), .base = 100});
+           (void)posenc::axial({draw.number(2), draw.number(4)}, 10000);
+           (void)posenc::wan(draw.number(dim));
+           (void)posenc::cosmos({.head_dim = draw.number(dim)});
          }},
     Call{"Rope",
          [](Draw& draw, Memory& memory) {

@@ -7,6 +7,8 @@
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/additive/sinusoidal_2d.hpp>
+#include <posenc/tensor/diffusion_positions.hpp>
+#include <posenc/tensor/dinov3_grid.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/prompt_positions.hpp>
@@ -72,6 +74,38 @@ constexpr std::array calls{
     Call{"pixel_grid",
          [](Draw& draw, Memory&) {
            (void)posenc::pixel_grid({draw.number(3), draw.number(2)});
+         }},
+    Call{"dinov3_grid",
+         [](Draw& draw, Memory&) {
+           (void)posenc::dinov3_grid(
+               {.rows = draw.number(3), .cols = draw.number(2), .prefix_tokens = draw.number(1)},
+               posenc::PatchNormalization::Min, {.shift = 0.5});
+         }},
+    Call{"positions of diffusion transformers",
+         [](Draw& draw, Memory&) {
+           const posenc::VideoGrid video{.frames = draw.number(2),
+                                         .rows = draw.number(3),
+                                         .cols = draw.number(2),
+                                         .frame_step = draw.below(2) == 0 ? 0.8 : 1e300};
+           const posenc::VideoGrid picture{.rows = draw.number(2), .cols = draw.number(3)};
+           switch (draw.below(7)) {
+             case 0:
+               return (void)posenc::video_grid(video);
+             case 1:
+               return (void)posenc::flux_positions(draw.number(2), video);
+             case 2:
+               return (void)posenc::flux2_positions(draw.number(2), {picture, picture});
+             case 3:
+               return (void)posenc::hunyuan_video_positions(video, draw.number(2));
+             case 4:
+               return (void)posenc::cogvideox_positions(draw.number(2), video,
+                                                        {.rows = draw.number(30), .cols = 45});
+             case 5:
+               return (void)posenc::qwen_image_positions(draw.number(2), {video, picture});
+             default:
+               (void)posenc::z_image_positions(video, draw.number(2));
+               return (void)posenc::lumina2_positions(draw.number(2), picture);
+           }
          }},
     Call{"prompt_positions",
          [](Draw& draw, Memory&) {

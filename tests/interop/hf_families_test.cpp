@@ -169,9 +169,30 @@ TEST_CASE("Step 3.5 has lists of bases and rotary shares", "[interop]") {
   CHECK(attention_of_layer(model, 1).window == LayerWindow{WindowKind::Sliding, 512});
   json mixed = file;
   mixed["rope_theta"] = {5000000.0, 10000.0, 20000.0, 5000000.0};
-  refuse(mixed,
-         "'rope_theta' in the configuration differs between layers of one type, which is not "
-         "supported");
+  const auto apart = read_hf_config(mixed);
+  CHECK(apart.layer_types == std::vector<std::string>{"full_attention", "sliding_attention",
+                                                      "sliding_attention 2", "full_attention"});
+  CHECK(base_of(apart, 1) == 10000);
+  CHECK(base_of(apart, 2) == 20000);
+  CHECK(attention_of_layer(apart, 2) == attention_of_layer(apart, 1));
+  CHECK(softmax_scale(apart, "sliding_attention 2") == softmax_scale(apart, "full_attention"));
+  mixed["partial_rotary_factors"] = {0.5, 1.0, 1.0, 0.25};
+  CHECK(rotary_dim(*rotary_of_layer(read_hf_config(mixed), 0)) == 64);
+  CHECK(rotary_dim(*rotary_of_layer(read_hf_config(mixed), 3)) == 32);
+  mixed["partial_rotary_factors"] = {0.5};  // all others turn as a whole
+  CHECK(rotary_dim(*rotary_of_layer(read_hf_config(mixed), 3)) == 128);
+  mixed["use_rope_layers"] = {true, false, true, true, false};
+  const auto some = read_hf_config(mixed);
+  CHECK(rotary_of_layer(some, 0) != nullptr);
+  CHECK(rotary_of_layer(some, 1) == nullptr);
+  CHECK(attention_of_layer(some, 1).window == LayerWindow{WindowKind::Sliding, 512});
+  mixed["use_rope_layers"] = json::array();
+  CHECK(rotary_of_layer(read_hf_config(mixed), 1) != nullptr);
+  mixed["use_rope_layers"] = {true, false};
+  refuse(mixed, "'use_rope_layers' in the configuration must have an entry for each layer");
+  mixed["use_rope_layers"] = {1, 0, 1, 1};
+  refuse(mixed, "'use_rope_layers' in the configuration must be a list of true and false");
+  mixed.erase("use_rope_layers");
   mixed["rope_theta"] = {5000000.0, 10000.0};
   refuse(mixed, "'rope_theta' in the configuration must have an entry for each layer");
 }

@@ -73,6 +73,35 @@ TEST_CASE("settings on several axes and in halves keep their form", "[interop]")
         Approx(1.8739).epsilon(1e-4));
 }
 
+TEST_CASE("an index that begins anew on every axis makes ropes side by side", "[interop]") {
+  RotarySettings settings{.rule = Unscaled{.rotary_dim = 128, .base = 10000},
+                          .pairing = PairingKind::Interleaved,
+                          .head_dim = 128,
+                          .axes = posenc::PairAxes::sections({8, 28, 0, 28}),
+                          .index_per_axis = true};
+  const auto all = frequencies(settings);
+  const auto w = all.exact_inv_freq();
+  const auto narrow = frequencies(Unscaled{.rotary_dim = 16, .base = 10000});
+  const auto wide = frequencies(Unscaled{.rotary_dim = 56, .base = 10000});
+  REQUIRE(w.size() == 64);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(w[i] == narrow.exact_inv_freq()[i]);
+  for (std::size_t i = 0; i < 28; ++i) {
+    CHECK(w[8 + i] == wide.exact_inv_freq()[i]);
+    CHECK(w[36 + i] == wide.exact_inv_freq()[i]);
+  }
+  const auto in_float = posenc::hf_float32_frequencies(settings, 1);
+  CHECK(in_float.inv_freq()[35] ==
+        posenc::hf_float32_frequencies(Unscaled{.rotary_dim = 56, .base = 10000}).inv_freq()[27]);
+  // Axes in turn: Lumina's first version.
+  std::vector<Index> in_turn;
+  for (Index i = 0; i < 64; ++i) in_turn.push_back(i % 2);
+  settings.axes = posenc::PairAxes(2, in_turn);
+  const auto mixed = frequencies(settings);
+  const auto turns = mixed.exact_inv_freq();
+  const auto half = frequencies(Unscaled{.rotary_dim = 64, .base = 10000});
+  for (std::size_t i = 0; i < 64; ++i) CHECK(turns[i] == half.exact_inv_freq()[i / 2]);
+}
+
 TEST_CASE("rules that depend on the length ask for it", "[interop]") {
   RotarySettings dynamic = plain;
   dynamic.rule = posenc::DynamicNtkScaling{
@@ -128,6 +157,22 @@ TEST_CASE("settings that cannot be right are refused", "[interop]") {
       "RotarySettings: the table of axes is for 64 pairs but there are frequencies for 32");
   refuse([](auto& s) { s.rule = Unscaled{.rotary_dim = 64}; },
          "Unscaled: base must be given, finite and greater than 1, but is 0");
+  const std::string anew = "RotarySettings: index_per_axis asks for axes and the rule Unscaled";
+  refuse([](auto& s) { s.index_per_axis = true; }, anew);
+  refuse(
+      [](auto& s) {
+        s.rule = posenc::LinearScaling{.rotary_dim = 64, .base = 10000, .factor = 2};
+        s.axes = posenc::PairAxes::sections({16, 16});
+        s.index_per_axis = true;
+      },
+      anew);
+  refuse(
+      [](auto& s) {
+        s.rule = Unscaled{.rotary_dim = 63, .base = 10000};
+        s.axes = posenc::PairAxes::sections({15, 16});
+        s.index_per_axis = true;
+      },
+      "RotarySettings: rotary_dim must be even and at least 2 but is 63");
   refuse([](auto& s) { s.chatglm_halves = true; },
          "RotarySettings: chatglm_halves asks for half pairing, no axes, no rotary_offset, and a "
          "rule for head_dim / 2 channels, not 64 of 96");

@@ -14,6 +14,7 @@ inline std::string difference(const posenc::RotarySettings& a, const posenc::Rot
   if (a.head_dim != b.head_dim) return "head_dim";
   if (a.rotary_offset != b.rotary_offset) return "rotary_offset";
   if (!(a.axes == b.axes)) return "axes";
+  if (a.index_per_axis != b.index_per_axis) return "index_per_axis";
   if (a.chatglm_halves != b.chatglm_halves) return "chatglm_halves";
   for (const posenc::Index length : {1, 4096, 5000, 1000000}) {
     if (!(frequencies(a, length) == frequencies(b, length))) return "frequencies";

@@ -9,6 +9,7 @@
 #include <posenc/frequency/yarn.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/rope.hpp>
@@ -71,6 +72,14 @@ TEMPLATE_TEST_CASE("rotary laws: rope on several axes", "[laws]", Interleaved, H
   }
   SECTION("rows and columns of a picture") {
     check_all_scalars(R(posenc::qwen2_vl_vision({.head_dim = 16, .base = 10000})), 16, {.axes = 2});
+  }
+  SECTION("patch centres") {
+    const posenc::Dinov3Rope settings{.head_dim = 16, .min_period = 0.5, .max_period = 20};
+    check_all_scalars(R(posenc::dinov3(settings), 2), 19, {.axes = 2});
+  }
+  SECTION("frames, rows and columns of a video") {
+    check_all_scalars(R(posenc::wan(20)), 20, {.axes = 3});
+    check_all_scalars(R(posenc::cosmos({.head_dim = 16})), 16, {.axes = 3});
   }
 }
 

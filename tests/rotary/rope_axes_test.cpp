@@ -2,15 +2,18 @@
 // Rope on several axes: against references written as the models' own code, and as plain rope.
 #include "reference/rope_axes.hpp"
 
+#include "reference/grid_rope.hpp"
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
+#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/vision_axes.hpp>
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -105,6 +108,19 @@ std::vector<Scheme> schemes() {
       {"ggml_vision", posenc::ggml_vision(vision, std::array<Index, 4>{10, 8, 6, 8}),
        [](const Ids& ids) {
          return reference::vision_ggml(ids, {10, 8, 6, 8}, 64, 10000);
+       }},
+      {"flux", posenc::flux(),
+       [](const Ids& ids) {
+         return reference::axial(ids, {16, 56, 56}, {10000, 10000, 10000});
+       }},
+      {"flux2", posenc::flux2(),
+       [](const Ids& ids) {
+         return reference::axial(ids, {32, 32, 32, 32}, {2000, 2000, 2000, 2000});
+       }},
+      {"cosmos", posenc::cosmos({.head_dim = 128}),
+       [](const Ids& ids) {
+         return reference::axial(ids, {44, 42, 42},
+                                 {10000 * std::pow(2.0L, 44.0L / 42), 10000, 10000});
        }},
   };
 }

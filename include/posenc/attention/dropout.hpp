@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/options.hpp>
+#include <posenc/core/detail/random_bits.hpp>
 #include <posenc/core/error.hpp>
 
 #include <bit>
@@ -10,19 +11,6 @@
 
 POSENC_BEGIN
 namespace detail {
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
-constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-/// Uniform in [0, 1): the first 53 of the bits.
-constexpr double uniform(std::uint64_t bits) noexcept {
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
 
 inline void check_dropout(const char* function, const Dropout& dropout) {
   if (!(dropout.probability >= 0 && dropout.probability < 1)) {

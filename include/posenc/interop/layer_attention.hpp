@@ -74,8 +74,8 @@ struct LayerAttention {
   std::optional<Index> value_dim = std::nullopt;  ///< of values
   std::optional<LayerWindow> window = std::nullopt;
   std::optional<bool> sinks = std::nullopt;  ///< whether weights hold a sink for each head
-  /// Values are the turned keys, and the rotation at the query's position is undone on the output:
-  /// DeepSeek-V4.
+  /// Values are the turned keys, and the rotation at the query's position is undone on the output, by
+  /// the rope's inverse(): DeepSeek-V4.
   bool output_turns_back = false;
 
   friend bool operator==(const LayerAttention&, const LayerAttention&) = default;

@@ -109,6 +109,29 @@ inline ModelSettings deepseek(const char* model_type, double mscale) {
   return model;
 }
 
+/// One head of 512 channels, keys and values alike, turns its last 64: layers that see a window alone
+/// plainly, the others, which see compressed keys besides, scaled and with a base of their own.
+inline ModelSettings deepseek_v4(Index layers, Index first_compressed) {
+  RotarySettings local{.rule = unscaled(64, 10000),
+                       .pairing = PairingKind::Interleaved,
+                       .head_dim = 512,
+                       .rotary_offset = 448};
+  RotarySettings compressed = local;
+  compressed.rule = YarnScaling{.rotary_dim = 64,
+                                .base = 160000,
+                                .factor = 16,
+                                .original_max_position = 65536,
+                                .attention_factor = 1};
+  ModelSettings model{
+      .model_type = "deepseek_v4",
+      .layers = {{"sliding_attention", std::move(local)}, {"compressed", std::move(compressed)}},
+      .trained_length = 1048576};
+  for (Index i = 0; i < layers; ++i) {
+    model.layer_types.emplace_back(i < first_compressed ? "sliding_attention" : "compressed");
+  }
+  return model;
+}
+
 inline ModelSettings gemma2(Index head_dim, double softmax_scale) {
   auto model = half("gemma2", head_dim, unscaled(head_dim, 10000), 8192);
   model.softmax_scale = softmax_scale;
@@ -217,6 +240,7 @@ inline const std::vector<RotaryPreset>& all() {
       // Scores are multiplied with softmax_scale_multiplier() on top of 192^-1/2.
       {"deepseek_v2", "a copy of V2-Lite's config.json", deepseek("deepseek_v2", 0.707)},
       {"deepseek_v3", file, deepseek("deepseek_v3", 1)},  // and R1
+      {"deepseek_v4_flash", file, deepseek_v4(43, 2)},
 
       // 20b and 120b: a ramp between fractions of pairs.
       {"gpt_oss", file,

@@ -12,9 +12,12 @@
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 
+#include <cstddef>
+#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 POSENC_BEGIN
 
@@ -25,6 +28,8 @@ struct RotarySettings {
   Index head_dim = 0;           ///< required; channels of a query's or key's head, rotary or not
   Index rotary_offset = 0;      ///< first rotary channel of a head
   PairAxes axes = {};           ///< which axis of the positions turns each pair
+  bool index_per_axis = false;  ///< the rule's index of pairs begins anew on every axis, as if each
+                                ///< were a rope of its own (Unscaled alone)
   bool chatglm_halves = false;  ///< the rule is that of each half of the head (ChatGlmRope)
 };
 
@@ -84,6 +89,11 @@ inline void validate(const RotarySettings& settings) {
                               detail::largest_head_dim, ", but is ", head_dim);
   }
   const Index dim = rotary_dim(settings);
+  if (settings.index_per_axis &&
+      (settings.axes.plain() || !std::holds_alternative<Unscaled>(settings.rule))) {
+    detail::fail<ConfigError>(function, "index_per_axis asks for axes and the rule Unscaled");
+  }
+  if (settings.index_per_axis) detail::check_rotary_dim(function, dim);
   if (settings.chatglm_halves) {
     if (*settings.pairing != PairingKind::HalfRotate || !settings.axes.plain() || offset != 0 ||
         dim != head_dim / 2) {
@@ -101,10 +111,39 @@ inline void validate(const RotarySettings& settings) {
   detail::check_pair_axes(function, settings.axes, dim / 2);
 }
 
+namespace detail {
+
+/// The frequencies of pairs each of which is counted on its own axis; `make` gives those of one axis.
+template <class Make>
+Frequencies frequencies_per_axis(const RotarySettings& settings, const Make& make) {
+  const double base = std::get<Unscaled>(settings.rule).base;
+  const PairAxes& axes = settings.axes;
+  std::map<Index, std::size_t> pairs_of_axis;  // there may be axes that no pair reads
+  for (Index pair = 0; pair < axes.pairs(); ++pair) ++pairs_of_axis[axes.axis(pair)];
+  std::map<Index, Frequencies> frequencies_of_axis;
+  for (const auto& [axis, pairs] : pairs_of_axis) {
+    frequencies_of_axis.emplace(
+        axis, make(Unscaled{.rotary_dim = 2 * static_cast<Index>(pairs), .base = base}));
+  }
+  pairs_of_axis.clear();  // to count once more
+  std::vector<DoubleDouble> inv_freq;
+  for (Index pair = 0; pair < axes.pairs(); ++pair) {
+    const Index axis = axes.axis(pair);
+    inv_freq.push_back(frequencies_of_axis.at(axis).exact_inv_freq()[pairs_of_axis[axis]++]);
+  }
+  return Frequencies(std::move(inv_freq));
+}
+
+}  // namespace detail
+
 /// The frequencies for a sequence of `length` tokens; rules that do not depend on it ignore it.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies frequencies(const RotarySettings& settings, Index length) {
   validate(settings);
+  if (settings.index_per_axis) {
+    return detail::frequencies_per_axis(settings,
+                                        [](const Unscaled& rule) { return frequencies(rule); });
+  }
   return detail::with_rule("frequencies", settings, [length]<class Rule>(const Rule& rule) {
     if constexpr (FrequencyRule<Rule>) {
       return frequencies(rule);
@@ -130,6 +169,10 @@ inline Frequencies frequencies(const RotarySettings& settings) {
 ///           length.
 inline Frequencies hf_float32_frequencies(const RotarySettings& settings, Index length) {
   validate(settings);
+  if (settings.index_per_axis) {
+    return detail::frequencies_per_axis(
+        settings, [](const Unscaled& rule) { return hf_float32_frequencies(rule); });
+  }
   return detail::with_rule("hf_float32_frequencies", settings, [length](const auto& rule) {
     if constexpr (requires { hf_float32_frequencies(rule); }) {
       return hf_float32_frequencies(rule);

@@ -37,7 +37,9 @@ using ChatGlmRotationTable = RotationTable<detail::HalfRotateTwice, Real>;
 ///   Shapes: x [B, S, H, D]; the first 4 * frequencies.pairs() channels are turned
 ///   Pairs:  those of the first half, then those of the second: in axes(), oscillator() and tables
 ///   The rest as Rope says, for which it can stand as a RotaryEncoding.
-///   Source: THUDM's modeling_chatglm.py, position_encoding_2d
+///   Source: THUDM's modeling_chatglm.py, position_encoding_2d. Gemma 4's vision tower does the same with
+///           base 100, columns and rows (xy_grid): huggingface/transformers, gemma4/modular_gemma4.py
+///           (033b1a8)
 class ChatGlmRope : public RotaryCalls<ChatGlmRope> {
  public:
   /// From the frequencies of one half; those of the checkpoint are rounded to half precision.

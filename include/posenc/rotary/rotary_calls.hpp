@@ -87,7 +87,10 @@ class RotaryCalls {
     apply_to<T, 1>(self(), detail::RotaryCall::Adjoint, device, {{{x, x}}}, positions);
   }
 
-  /// x <- R^T x / m: undoes rotate().
+  /// x <- R^T x / m: undoes rotate(). Also DeepSeek-V4's last step, where one tensor of turned keys is the
+  /// values, too: attention's output, at the positions of its queries, so that each value is turned by its
+  /// distance alone. There m is 1, and rotate() is the backward pass.
+  ///   Source: huggingface/transformers, deepseek_v4/modeling_deepseek_v4.py (02356fe)
   template <detail::Written T>
   void inverse(HeadsView<T> x, const Positions& positions) const {
     inverse(detail::CallingThread(), x, positions);

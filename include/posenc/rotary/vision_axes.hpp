@@ -24,6 +24,17 @@ struct VisionRope {
   double base = 0;     ///< required; 10000, RoPE-ViT 100
 };
 
+/// Settings of DINOv3's encoding, whose periods T_t, t < head_dim / 4, are those of either axis.
+struct Dinov3Rope {
+  Index head_dim = 0;     ///< required; divisible by 4, all of it is rotated
+  double base = 0;        ///< 100; required unless periods are given
+  double min_period = 0;  ///< with max_period in place of base
+  double max_period = 0;
+  bool bfloat16_periods =
+      false;  ///< rounded as the authors' checkpoints hold them; Hugging Face and
+              ///< timm compute them anew
+};
+
 /// lucidrains' frequencies for pixels: pi * linspace(1, max_freq / 2), for positions between -1 and
 /// 1.
 struct PixelFrequencies {
@@ -32,6 +43,7 @@ struct PixelFrequencies {
 };
 
 static_assert(std::is_trivially_copyable_v<VisionRope>);
+static_assert(std::is_trivially_copyable_v<Dinov3Rope>);
 static_assert(std::is_trivially_copyable_v<PixelFrequencies>);
 
 POSENC_STABLE_END
@@ -64,6 +76,20 @@ inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
   return {
       Frequencies(std::move(inv_freq), first.attention_factor(), first.softmax_scale_multiplier()),
       PairAxes::sections(sections)};
+}
+
+/// base^(-2j / rotary_dim), j < rotary_dim / 2, for an axis of so many channels: most encodings of
+/// pictures and videos. Axes without channels are legal.
+///   Throws: ConfigError
+inline AxialFrequencies axial(ListView<Index> rotary_dims, double base) {
+  constexpr auto function = "axial";
+  std::vector<Frequencies> axes;
+  for (const Index dim : rotary_dims) {
+    detail::check_rotary_dim(function, dim, 0);
+    detail::check_base(function, base);
+    axes.emplace_back(detail::power_law(base, dim, dim / 2));
+  }
+  return axial(axes);
 }
 
 /// w_j = pi * (1 + j * (max_freq / 2 - 1) / (rotary_dim / 2 - 1)).
@@ -120,6 +146,58 @@ inline AxialFrequencies llama4_vision(const VisionRope& settings) {
 ///   Source: naver-ai's rope-vit; its paper, arXiv 2403.13298, lets x and y alternate instead
 inline AxialFrequencies rope_vit_axial(const VisionRope& settings) {
   return detail::two_axes("rope_vit_axial", settings);
+}
+
+namespace detail {
+
+/// The double of 8 significant bits that is nearest, ties to even.
+inline double rounded_to_bfloat16(double x) noexcept {
+  int exponent = 0;
+  const double mantissa = std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8);
+}
+
+/// 1 / T_t for t < head_dim / 4.
+inline std::vector<Wide> dinov3_inv_periods(const char* name, const Dinov3Rope& settings) {
+  const Index count = settings.head_dim / 4;
+  const double shortest = settings.min_period, longest = settings.max_period;
+  if (shortest == 0 && longest == 0) {
+    check_base(name, settings.base);
+    return wide_power_law(settings.base, settings.head_dim / 2, count);
+  }
+  if (settings.base != 0) {
+    fail<ConfigError>(name, "give base or min_period and max_period, not ", settings.base, ", ",
+                      shortest, " and ", longest);
+  }
+  if (!(shortest >= 1e-30 && shortest <= longest && longest <= 1e30)) {
+    fail<ConfigError>(name, "min_period and max_period must lie between 1e-30 and 1e30, the ",
+                      "smaller one first, but are ", shortest, " and ", longest);
+  }
+  const Wide ratio = Wide(longest) / shortest;
+  return divided(wide_power_law(ratio, (std::max)(2 * (count - 1), Index{1}), count), shortest);
+}
+
+}  // namespace detail
+
+/// DINOv3: axes y, x, half pairing over the whole head, positions of dinov3_grid(), which are 2 pi times
+/// coordinates from -1 to 1. w_t = 1 / T_t with T_t = base^(2t / (head_dim / 2)), or
+/// min_period (max_period / min_period)^(t / (head_dim / 4 - 1)).
+///   Throws:   ConfigError
+///   Accuracy: periods rounded to bfloat16 are then taken as exact. For a head of 64 channels that moves
+///             the angles at the picture's edge by up to 8.5e-3 radians
+///   Source:   facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4);
+///             huggingface/transformers, dinov3_vit/modeling_dinov3_vit.py (015e687)
+inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
+  constexpr auto name = "dinov3";
+  detail::check_head_of_two_halves(name, settings.head_dim);
+  auto inv_freq = detail::dinov3_inv_periods(name, settings);
+  if (settings.bfloat16_periods) {
+    for (detail::Wide& w : inv_freq) {
+      w = detail::Wide(1) / detail::rounded_to_bfloat16(static_cast<double>(detail::Wide(1) / w));
+    }
+  }
+  const Frequencies axis(detail::rounded(inv_freq));
+  return axial(std::array{axis, axis});
 }
 
 /// ggml's VISION mode: four axes of positions of which pair i reads the one whose section holds i,

@@ -34,7 +34,9 @@ class HfAttention {
     read_heads();
     read_window();
     const auto given = config_.texts("layer_types");
-    if (!model_.layer_types.empty()) {
+    if (family_ == HfFamily::Step35) {
+      types_ = hf_step35_types(config_);  // which those of the rotary layers may tell apart further
+    } else if (!model_.layer_types.empty()) {
       types_ = model_.layer_types;
     } else if (given) {
       types_ = *given;

@@ -50,6 +50,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"cohere", same},
       {"cohere2", same, ByType, 4096},
       {"deepseek_v4", 1, Every, 128, true},
+      {"dinov3_vit", same},
       {"dots1", 32, AfterFirst, 4096},
       {"esm", same},
       {"exaone", same},

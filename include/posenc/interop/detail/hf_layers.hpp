@@ -218,6 +218,20 @@ inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
   return types;
 }
 
+/// Step 3.5's layers without rotary encoding; an empty list is none.
+///   Source: vllm, vllm/model_executor/models/step3p5.py
+inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto key = "use_rope_layers";
+  const auto turns = config.flags(key).value_or(std::vector<bool>{});
+  if (turns.empty()) return;
+  if (turns.size() < model.layer_types.size()) {
+    config.refuse(key, "must have an entry for each layer");
+  }
+  for (std::size_t i = 0; i < model.layer_types.size(); ++i) {
+    if (!turns[i]) model.layers_without_rotary.push_back(static_cast<Index>(i));
+  }
+}
+
 /// Layers without rotary encoding: those whose entry in the list is 0, or every interval-th one.
 inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
   const auto list = config.integers("no_rope_layers");
@@ -291,8 +305,7 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
       hf_read_deepseek_v4_types(config, model);
       break;
     case HfFamily::Step35:
-      model.layer_types = hf_step35_types(config);
-      break;
+      break;  // read with their bases
     case HfFamily::MimoV2:
       hf_read_mimo_v2_types(config, model);
       break;

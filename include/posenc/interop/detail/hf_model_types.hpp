@@ -38,6 +38,7 @@ enum class HfFamily {
   ErnieVl,           ///< mrope_section is h, w, t
   Qwen1,             ///< may have a temperature, and a dynamic rule of its own
   Fla,               ///< flash-linear-attention's names of keys
+  Dinov3,            ///< half of the pairs turn by rows of patches, half by columns
   GptJ,              ///< the width of the rotary part must be given
   Baichuan,          ///< the model of 7B; that of 13B has ALiBi
   Phi3               ///< "yarn" is LongRoPE
@@ -81,6 +82,7 @@ inline constexpr std::array hf_model_types = [] {
       {"deepseek_v3", inter, Mla},
       {"deepseek_v32", inter, Mla},
       {"deepseek_v4", inter, DeepSeekV4, 10000, 1, 512},
+      {"dinov3_vit", half, Dinov3, 100},
       {"dots1", half},
       {"ernie4_5", inter, Plain, 0},
       {"ernie4_5_moe", inter, Plain, 0},

@@ -34,7 +34,6 @@ inline constexpr std::array hf_refused_types = [] {
       {"dbrx", true, "its settings inside attn_config, with clipped queries and keys"},
       {"deberta", false, relative},
       {"deberta-v2", false, relative},
-      {"dinov3_vit", true, "positions of patches on a grid, scaled to the range from -1 to 1"},
       {"distilbert", false, learned},
       {"electra", false, learned},
       {"falcon_h1", true, "a factor of the keys, and a state space beside attention in each layer"},

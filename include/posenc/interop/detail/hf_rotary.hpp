@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_grid.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
@@ -15,8 +16,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -78,6 +81,10 @@ class HfRotary : protected HfWidths {
         add_layer(full_attention, dict, name, top_base_, 5000000);
         add_layer(sliding_attention, dict, name, config_.real("swa_rope_theta"), 10000);
         break;
+      case HfFamily::Dinov3:
+        add_layer("", dict, name, top_base_, type_.base);
+        hf_put_on_dinov3_grid(config_, model_.layers.back().rotary);
+        break;
       case HfFamily::Gemma4:
         config_.refuse(name, "must have a dict for each type of layer in this model");
       case HfFamily::Olmo3:
@@ -124,14 +131,15 @@ class HfRotary : protected HfWidths {
     add_layer(compressed_attention, scaled, name, config_.real("compress_rope_theta"), 160000);
   }
 
-  /// Lists tell base and rotary share of each layer; all layers of one type must agree.
+  /// Lists tell type, base and rotary share of each layer. Layers of one type that differ in the others
+  /// become types of their own: "full_attention", "full_attention 2", ....
   void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
     const auto types = hf_step35_types(config_);
     const nlohmann::json* base = config_.find("rope_theta");
     const bool is_list = base != nullptr && base->is_array();
-    auto bases = is_list ? *config_.reals("rope_theta")
-                         : std::vector<double>(types.size(),
-                                               config_.real("rope_theta").value_or(type_.base));
+    const auto bases = is_list ? *config_.reals("rope_theta")
+                               : std::vector<double>(
+                                     types.size(), config_.real("rope_theta").value_or(type_.base));
     auto shares = config_.reals("partial_rotary_factors").value_or(std::vector<double>{});
     if (bases.size() < types.size()) {
       config_.refuse("rope_theta", "must have an entry for each layer");
@@ -139,21 +147,21 @@ class HfRotary : protected HfWidths {
     shares.resize((std::max)(shares.size(), types.size()), 1.0);
     const auto scaled = config_.texts("yarn_only_types");
     const nlohmann::json nothing = nlohmann::json::object();
-    for (const char* type : {full_attention, sliding_attention}) {
-      const auto first = std::find(types.begin(), types.end(), type);
-      if (first == types.end()) continue;
-      const auto at = static_cast<std::size_t>(first - types.begin());
-      for (std::size_t i = at; i < types.size(); ++i) {
-        if (types[i] == type && (bases[i] != bases[at] || shares[i] != shares[at])) {
-          config_.refuse(bases[i] != bases[at] ? "rope_theta" : "partial_rotary_factors",
-                         "differs between layers of one type, which is not supported");
-        }
+    std::map<std::tuple<std::string, double, double>, std::string> names;
+    std::map<std::string, int> variants;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      std::string& own = names[{types[i], bases[i], shares[i]}];
+      if (own.empty()) {
+        const int variant = ++variants[types[i]];
+        own = variant == 1 ? types[i] : types[i] + ' ' + std::to_string(variant);
+        const bool is_scaled =
+            !scaled || std::find(scaled->begin(), scaled->end(), types[i]) != scaled->end();
+        top_partial_ = shares[i];
+        add_layer(own, is_scaled ? dict : nothing, name, bases[i], type_.base);
       }
-      const bool is_scaled =
-          !scaled || std::find(scaled->begin(), scaled->end(), type) != scaled->end();
-      top_partial_ = shares[at];
-      add_layer(type, is_scaled ? dict : nothing, name, bases[at], type_.base);
+      model_.layer_types.push_back(own);
     }
+    hf_read_use_rope_layers(config_, model_);
   }
 
   /// What the class has where the file says nothing of scaling.

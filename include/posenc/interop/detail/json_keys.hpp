@@ -60,6 +60,9 @@ class JsonKeys {
   std::optional<std::vector<Index>> integers(const std::string& key) const {
     return list<Index>(key, "a list of integers");
   }
+  std::optional<std::vector<bool>> flags(const std::string& key) const {
+    return list<bool>(key, "a list of true and false");
+  }
   std::optional<std::vector<std::string>> texts(const std::string& key) const {
     return list<std::string>(key, "a list of texts");
   }

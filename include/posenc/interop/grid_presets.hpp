@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/diffusion_axes.hpp>
+#include <posenc/rotary/pairing.hpp>
+#include <posenc/rotary/vision_axes.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+POSENC_BEGIN
+
+/// A rotary encoding of presets::on_grids().
+struct GridPreset {
+  const char* name;
+  const char* source;     ///< what the settings were checked against
+  const char* positions;  ///< the function that makes its positions
+  AnyRope rope;
+};
+
+namespace presets {
+
+/// Vision towers, and transformers that make pictures and videos.
+inline const std::vector<GridPreset>& on_grids() {
+  using enum PairingKind;
+  // Of huggingface/diffusers, 58eb52c, models/transformers.
+  static const std::vector<GridPreset> table{
+      {"dinov3_vit_b16", "a copy of its config.json", "dinov3_grid",
+       AnyRope(HalfRotate, dinov3({.head_dim = 64, .base = 100}))},
+      // Larger models of the family have heads of 72 channels.
+      {"gemma4_vision", "huggingface/transformers, gemma4/modular_gemma4.py", "xy_grid",
+       AnyRope(ChatGlmRope(64, 100))},
+      {"flux_1", "transformer_flux.py", "flux_positions", AnyRope(Interleaved, flux())},
+      {"flux2", "transformer_flux2.py", "flux2_positions", AnyRope(Interleaved, flux2())},
+      {"wan_2_1", "transformer_wan.py", "video_grid", AnyRope(Interleaved, wan(128))},
+      {"hunyuan_video", "transformer_hunyuan_video.py", "hunyuan_video_positions",
+       AnyRope(Interleaved, hunyuan_video())},
+      {"qwen_image", "transformer_qwenimage.py", "qwen_image_positions",
+       AnyRope(Interleaved, qwen_image())},
+      {"z_image", "transformer_z_image.py", "z_image_positions", AnyRope(Interleaved, z_image())},
+      {"lumina2", "transformer_lumina2.py", "lumina2_positions", AnyRope(Interleaved, lumina2())},
+      {"lumina_next", "transformers/lumina_nextdit2d.py, embeddings.py", "Positions::grid",
+       AnyRope(Interleaved, lumina_next({.head_dim = 72}))},
+      {"cogvideox_5b", "pipeline_cogvideox.py", "cogvideox_positions",
+       AnyRope(Interleaved, cogvideox(64))},
+      {"cogvideox_1_5_5b", "pipeline_cogvideox.py", "flux_positions",
+       AnyRope(Interleaved, cogvideox(64))},
+      {"cosmos_1_7b", "transformer_cosmos.py", "video_grid",
+       AnyRope(HalfRotate, cosmos({.head_dim = 128}))}};
+  return table;
+}
+
+/// The encoding of a model of on_grids(), by its name: "flux_1".
+///   Throws: ConfigError for another name, with the names that there are.
+inline const AnyRope& on_grid(std::string_view name) {
+  std::string names;
+  for (const GridPreset& preset : on_grids()) {
+    if (preset.name == name) return preset.rope;
+    if (!names.empty()) names += ", ";
+    names += preset.name;
+  }
+  posenc::detail::fail<ConfigError>("presets::on_grid", "no preset is called '", name,
+                                    "'; there are ", names);
+}
+
+}  // namespace presets
+POSENC_END

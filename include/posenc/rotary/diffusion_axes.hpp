@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/error.hpp>
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/rotary/pair_axes.hpp>
+#include <posenc/rotary/vision_axes.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// Rotary encodings of diffusion transformers: axes in blocks of channels, each with frequencies of its
+// own. Interleaved pairing but for Cosmos. tensor/diffusion_positions.hpp makes the positions. The
+// projects' tables end at some position; these do not. LTX has no place here: its frequencies differ from
+// head to head.
+//   Source: huggingface/diffusers (58eb52c), src/diffusers/models/transformers; each function names its
+//           file there
+POSENC_STABLE_BEGIN
+
+/// Settings of Cosmos.
+struct CosmosRope {
+  Index head_dim = 0;                          ///< required; even, at least 12
+  std::array<double, 3> scale{2.0, 1.0, 1.0};  ///< "rope_scale" of time, rows, columns
+};
+
+/// Settings of Lumina Next.
+struct LuminaNextRope {
+  Index head_dim = 0;     ///< required; divisible by 4
+  double ntk_factor = 1;  ///< >= 1
+};
+
+static_assert(std::is_trivially_copyable_v<CosmosRope>);
+static_assert(std::is_trivially_copyable_v<LuminaNextRope>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+namespace detail {
+
+/// Channels of time, rows and columns: a third of the pairs for rows, as many for columns, rounded down, and
+/// the rest for time.
+inline std::array<Index, 3> video_dims(const char* function, Index head_dim) {
+  check_rotary_dim(function, head_dim, 6, "head_dim");
+  const Index side = 2 * (head_dim / 6);
+  return {head_dim - 2 * side, side, side};
+}
+
+}  // namespace detail
+
+/// Flux 1: head_dim 128; axes unused, row, column (flux_positions).
+///   Source: transformer_flux.py
+inline AxialFrequencies flux() { return axial({16, 56, 56}, 10000); }
+
+/// Flux 2: head_dim 128; axes time, row, column, token of text (flux2_positions).
+///   Source: transformer_flux2.py
+inline AxialFrequencies flux2() { return axial({32, 32, 32, 32}, 2000); }
+
+/// Wan: axes frame, row, column (video_grid); 44, 42 and 42 channels of 128. Text enters by cross
+/// attention, which turns nothing.
+///   Throws: ConfigError
+///   Source: transformer_wan.py
+inline AxialFrequencies wan(Index head_dim) {
+  return axial(detail::video_dims("wan", head_dim), 10000);
+}
+
+/// HunyuanVideo: head_dim 128; axes frame, row, column (hunyuan_video_positions).
+///   Source: transformer_hunyuan_video.py
+inline AxialFrequencies hunyuan_video() { return axial({16, 56, 56}, 256); }
+
+/// Qwen-Image: head_dim 128; axes picture, row, column (qwen_image_positions).
+///   Source: transformer_qwenimage.py
+inline AxialFrequencies qwen_image() { return axial({16, 56, 56}, 10000); }
+
+/// Z-Image: head_dim 128; axes token of the caption or frame, row, column (z_image_positions).
+///   Source: transformer_z_image.py
+inline AxialFrequencies z_image() { return axial({32, 48, 48}, 256); }
+
+/// Lumina 2: head_dim 96; axes token of the caption, row, column (lumina2_positions).
+///   Source: transformer_lumina2.py
+inline AxialFrequencies lumina2() { return axial({32, 32, 32}, 10000); }
+
+/// Lumina Next: axes row and column (Positions::grid), whose pairs take turns: h, w, h, w, ....
+/// ntk_factor multiplies the base as it is.
+///   Throws: ConfigError
+///   Source: models/embeddings.py, get_2d_rotary_pos_embed_lumina
+inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
+  constexpr auto function = "lumina_next";
+  detail::check_head_of_two_halves(function, settings.head_dim);
+  if (!(settings.ntk_factor >= 1 && settings.ntk_factor <= 1e100)) {
+    detail::fail<ConfigError>(function, "ntk_factor must lie between 1 and 1e100 but is ",
+                              settings.ntk_factor);
+  }
+  const Index pairs = settings.head_dim / 4;
+  const auto axis =
+      detail::power_law(detail::Wide(settings.ntk_factor) * 10000.0, settings.head_dim / 2, pairs);
+  std::vector<DoubleDouble> inv_freq;
+  std::vector<Index> axis_of_pair;
+  for (const DoubleDouble& w : axis) {
+    for (const Index number : {0, 1}) {
+      inv_freq.push_back(w);
+      axis_of_pair.push_back(number);
+    }
+  }
+  return {Frequencies(std::move(inv_freq)), PairAxes(2, std::move(axis_of_pair))};
+}
+
+/// CogVideoX with rotation (5B): axes frame, row, column, of a quarter and twice three eighths of the
+/// channels; cogvideox_positions, or flux_positions in version 1.5.
+///   Throws: ConfigError
+///   Source: models/embeddings.py, get_3d_rotary_pos_embed
+inline AxialFrequencies cogvideox(Index head_dim) {
+  constexpr auto function = "cogvideox";
+  detail::check_rotary_dim(function, head_dim, 16, "head_dim");
+  if (head_dim % 16 != 0) {
+    detail::fail<ConfigError>(function, "head_dim must be divisible by 16 but is ", head_dim);
+  }
+  return axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000);
+}
+
+/// Cosmos: half pairing over the whole head; axes frame, row, column (video_grid, with a frame_step of
+/// 24 / fps for videos). An axis of n channels has the base 10000 scale^(n / (n - 2)).
+///   Throws: ConfigError
+///   Source: transformer_cosmos.py
+inline AxialFrequencies cosmos(const CosmosRope& settings) {
+  constexpr auto function = "cosmos";
+  const auto dims = detail::video_dims(function, settings.head_dim);
+  if (dims[1] < 4) {
+    detail::fail<ConfigError>(function, "head_dim must be at least 12 but is ", settings.head_dim);
+  }
+  std::vector<Frequencies> axes;
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+    const double scale = settings.scale[axis];
+    if (!(scale >= 0.1 && scale <= 1e6)) {
+      detail::fail<ConfigError>(function, "scale must lie between 0.1 and 1e6 but is ", scale);
+    }
+    const auto dim = static_cast<double>(dims[axis]);
+    const detail::Wide base =
+        exp(log(detail::Wide(scale)) * (detail::Wide(dim) / (dim - 2))) * 10000.0;
+    axes.emplace_back(detail::power_law(base, dims[axis], dims[axis] / 2));
+  }
+  return axial(axes);
+}
+
+POSENC_END

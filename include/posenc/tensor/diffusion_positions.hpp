@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/positions.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// Positions of the tokens of diffusion transformers: text, and the patches of pictures and videos in
+// row-major order, frame after frame. rotary/diffusion_axes.hpp has the frequencies. Tokens at 0 on all axes
+// turn by nothing.
+//   Source: huggingface/diffusers (58eb52c), src/diffusers; each function names its file there
+POSENC_STABLE_BEGIN
+
+/// A picture or a video, counted in patches.
+struct VideoGrid {
+  Index frames = 1;
+  Index rows = 0;         ///< required
+  Index cols = 0;         ///< required
+  double frame_step = 1;  ///< time between frames; Cosmos 24 / fps
+};
+
+/// From where rows and columns are counted.
+enum class GridOrigin {
+  Centre,  ///< -(n - n / 2) to n / 2 - 1, one more on the negative side where n is odd
+  Corner   ///< 0 to n - 1
+};
+
+/// Rows and columns of patches that CogVideoX 1.0 was trained with: those of 480 x 720 pixels.
+struct CogVideoXBase {
+  Index rows = 30;
+  Index cols = 45;
+};
+
+/// Settings of Qwen-Image's positions.
+struct QwenImageLayout {
+  GridOrigin origin = GridOrigin::Centre;  ///< "scale_rope", true in all that ship
+  /// Qwen-Image-Layered: the last picture is the condition, which stands before the layers, at -1.
+  bool layered = false;
+};
+
+static_assert(std::is_trivially_copyable_v<VideoGrid>);
+static_assert(std::is_trivially_copyable_v<CogVideoXBase>);
+static_assert(std::is_trivially_copyable_v<QwenImageLayout>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+namespace detail {
+
+/// The positions of a sequence on its way: one list an axis.
+class TokenPositions {
+ public:
+  /// Room for so many tokens of text and the patches of these grids, once they are checked.
+  TokenPositions(const char* function, std::size_t axes, Index text, ListView<VideoGrid> grids)
+      : axes_(axes) {
+    if (text < 0) fail<ShapeError>(function, "text must not be negative but is ", text);
+    Index tokens = text;
+    for (const VideoGrid& grid : grids) {
+      const auto sum =
+          sum_of(tokens, checked_cells(function, std::array{grid.frames, grid.rows, grid.cols}));
+      if (!sum || *sum > (Index{1} << 53)) {
+        fail<ShapeError>(function, "there are more than 2^53 tokens");
+      }
+      tokens = *sum;
+      if (!(grid.frame_step >= 0 && grid.frame_step <= 1e100)) {
+        fail<ShapeError>(function, "frame_step must be finite and not negative but is ",
+                         grid.frame_step);
+      }
+    }
+    for (auto& axis : axes_) axis.reserve(static_cast<std::size_t>(tokens));
+  }
+
+  void token(double t, double row, double col, double text = 0) {
+    const std::array at{t, row, col, text};
+    for (std::size_t axis = 0; axis < axes_.size(); ++axis) axes_[axis].push_back(at[axis]);
+  }
+
+  /// The patches of a grid whose first one stands there.
+  void grid(const VideoGrid& grid, double t = 0, Index first_row = 0, Index first_col = 0) {
+    if (grid.frames * grid.rows * grid.cols == 0) return;
+    for (Index frame = 0; frame < grid.frames; ++frame) {
+      const double time = mul_add(static_cast<double>(frame), grid.frame_step, t);
+      for (Index row = first_row; row < first_row + grid.rows; ++row) {
+        for (Index col = first_col; col < first_col + grid.cols; ++col) {
+          token(time, static_cast<double>(row), static_cast<double>(col));
+        }
+      }
+    }
+  }
+
+  Positions positions() const {
+    std::vector<Positions> axes;
+    for (const auto& axis : axes_) axes.push_back(Positions::real(axis));
+    return Positions::axes(axes);
+  }
+
+ private:
+  std::vector<std::vector<double>> axes_;
+};
+
+/// Pictures are not videos.
+inline void check_pictures(const char* function, ListView<VideoGrid> pictures) {
+  for (const VideoGrid& picture : pictures) {
+    if (picture.frames != 1) {
+      fail<ShapeError>(function, "a picture must have 1 frame but one has ", picture.frames);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Frame, row and column of each patch, from 0: Wan, and Cosmos with a frame_step.
+///   Throws: ShapeError
+///   Source: models/transformers/transformer_wan.py, transformer_cosmos.py
+inline Positions video_grid(const VideoGrid& video) {
+  detail::TokenPositions tokens("video_grid", 3, 0, {video});
+  tokens.grid(video);
+  return tokens.positions();
+}
+
+/// Text at 0 on all axes, then frame, row and column of each patch: Flux 1 with one frame, CogVideoX 1.5.
+///   Throws: ShapeError
+///   Source: pipelines/flux/pipeline_flux.py, pipelines/cogvideo/pipeline_cogvideox.py
+inline Positions flux_positions(Index text, const VideoGrid& grid) {
+  detail::TokenPositions tokens("flux_positions", 3, text, {grid});
+  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
+  tokens.grid(grid);
+  return tokens.positions();
+}
+
+/// Text at 0 on all axes, then patches whose rows and columns are stretched: to fill the base, keeping their
+/// proportion, and placed in its middle; both sizes are rounded to whole patches. Row k of n stands at
+/// start + (stop (n - 1) / n - start) k / (n - 1). CogVideoX 1.0.
+///   Throws: ShapeError
+///   Source: pipelines/cogvideo/pipeline_cogvideox.py, get_resize_crop_region_for_grid;
+///           models/embeddings.py, get_3d_rotary_pos_embed
+inline Positions cogvideox_positions(Index text, const VideoGrid& video,
+                                     const CogVideoXBase& base = {}) {
+  constexpr auto function = "cogvideox_positions";
+  detail::TokenPositions tokens(function, 3, text, {video});
+  if (base.rows < 1 || base.cols < 1 || base.rows > 65536 || base.cols > 65536) {
+    detail::fail<ShapeError>(function,
+                             "the base must have from 1 to 65536 rows and columns but has ",
+                             base.rows, " and ", base.cols);
+  }
+  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
+  if (video.frames * video.rows * video.cols == 0) return tokens.positions();
+  const auto high = static_cast<double>(video.rows), wide = static_cast<double>(video.cols);
+  const auto base_high = static_cast<double>(base.rows), base_wide = static_cast<double>(base.cols);
+  // nearbyint as Python's round: ties go to the even number.
+  const bool is_tall = high / wide > base_high / base_wide;
+  const double filled_high = is_tall ? base_high : std::nearbyint(base_wide / wide * high);
+  const double filled_wide = is_tall ? std::nearbyint(base_high / high * wide) : base_wide;
+  const double top = std::nearbyint((base_high - filled_high) / 2);
+  const double left = std::nearbyint((base_wide - filled_wide) / 2);
+  const auto along = [](double start, double stop, Index count, Index k) {
+    if (count == 1) return start;
+    const auto n = static_cast<double>(count);
+    return start + (stop * (n - 1) / n - start) * static_cast<double>(k) / (n - 1);
+  };
+  for (Index frame = 0; frame < video.frames; ++frame) {
+    const double time = static_cast<double>(frame) * video.frame_step;
+    for (Index row = 0; row < video.rows; ++row) {
+      const double y = along(top, top + filled_high, video.rows, row);
+      for (Index col = 0; col < video.cols; ++col) {
+        tokens.token(time, y, along(left, left + filled_wide, video.cols, col));
+      }
+    }
+  }
+  return tokens.positions();
+}
+
+/// On the axes time, row, column, token of text: text (0, 0, 0, i); then pictures (t, row, column, 0), the
+/// one that is made at time 0 and those that it is made from at 10, 20, ....
+///   Throws: ShapeError, also for a picture of several frames
+///   Source: pipelines/flux2/pipeline_flux2.py
+inline Positions flux2_positions(Index text, ListView<VideoGrid> pictures) {
+  constexpr auto function = "flux2_positions";
+  detail::check_pictures(function, pictures);
+  detail::TokenPositions tokens(function, 4, text, pictures);
+  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0, static_cast<double>(i));
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    tokens.grid(pictures[i], 10 * static_cast<double>(i));
+  }
+  return tokens.positions();
+}
+
+/// Frame, row and column of each patch, then text at 0 on all axes: HunyuanVideo.
+///   Throws: ShapeError
+///   Source: models/transformers/transformer_hunyuan_video.py
+inline Positions hunyuan_video_positions(const VideoGrid& video, Index text) {
+  detail::TokenPositions tokens("hunyuan_video_positions", 3, text, {video});
+  tokens.grid(video);
+  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
+  return tokens.positions();
+}
+
+/// Text first, on all axes at n, n + 1, ..., where n is half of the longest side of all pictures, rounded
+/// down (counted from the corner, the whole); then the pictures, the one that is made first: i + frame, row
+/// and column in picture i.
+///   Throws: ShapeError
+///   Source: models/transformers/transformer_qwenimage.py, QwenEmbedRope and QwenEmbedLayer3DRope
+inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
+                                      const QwenImageLayout& layout = {}) {
+  detail::TokenPositions tokens("qwen_image_positions", 3, text, pictures);
+  const Index share = layout.origin == GridOrigin::Centre ? 2 : 1;
+  const auto count = static_cast<Index>(pictures.size());
+  Index next = layout.layered && count > 0 ? count - 1 : 0;
+  for (const VideoGrid& picture : pictures) {
+    next = (std::max)({next, picture.rows / share, picture.cols / share});
+  }
+  for (Index i = 0; i < text; ++i) {
+    const auto p = static_cast<double>(next + i);
+    tokens.token(p, p, p);
+  }
+  const auto first = [&layout](Index extent) {
+    return layout.origin == GridOrigin::Centre ? -(extent - extent / 2) : Index{0};
+  };
+  for (Index i = 0; i < count; ++i) {
+    const VideoGrid& picture = pictures[static_cast<std::size_t>(i)];
+    const bool is_condition = layout.layered && i == count - 1;
+    tokens.grid(picture, is_condition ? -1 : static_cast<double>(i), first(picture.rows),
+                first(picture.cols));
+  }
+  return tokens.positions();
+}
+
+/// Patches first, (n + 1 + frame, row, column), and padding of them at 0; then n tokens of the caption
+/// (1 + i, 0, 0), n being the least multiple of 32 that holds them, as patches too are padded to one.
+///   Throws: ShapeError
+///   Source: models/transformers/transformer_z_image.py
+inline Positions z_image_positions(const VideoGrid& grid, Index caption) {
+  constexpr Index multiple = 32;
+  const auto padding_of = [](Index tokens) { return (multiple - tokens % multiple) % multiple; };
+  detail::TokenPositions tokens("z_image_positions", 3, caption, {grid});
+  const Index padded = caption + padding_of(caption);
+  tokens.grid(grid, static_cast<double>(padded + 1));
+  for (Index i = padding_of(grid.frames * grid.rows * grid.cols); i > 0; --i) tokens.token(0, 0, 0);
+  for (Index i = 1; i <= padded; ++i) tokens.token(static_cast<double>(i), 0, 0);
+  return tokens.positions();
+}
+
+/// Caption (i, 0, 0), then patches (n, row, column) behind its n tokens.
+///   Throws: ShapeError, also for several frames
+///   Source: models/transformers/transformer_lumina2.py
+inline Positions lumina2_positions(Index caption, const VideoGrid& picture) {
+  constexpr auto function = "lumina2_positions";
+  detail::check_pictures(function, {picture});
+  detail::TokenPositions tokens(function, 3, caption, {picture});
+  for (Index i = 0; i < caption; ++i) tokens.token(static_cast<double>(i), 0, 0);
+  tokens.grid(picture, static_cast<double>(caption));
+  return tokens.positions();
+}
+
+POSENC_END

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/detail/random_bits.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/positions.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+// Positions of DINOv3's patches, which depend on the size of the picture: a table made for one size does
+// not serve another.
+POSENC_STABLE_BEGIN
+
+/// By how many patches rows and columns are divided, so that they reach from -1 to 1.
+enum class PatchNormalization {
+  Separate,  ///< rows by the rows, columns by the columns: all models that ship
+  Max,       ///< both by the larger of the two
+  Min        ///< both by the smaller one; the longer side reaches beyond 1
+};
+
+/// The tokens of one picture.
+struct Dinov3Grid {
+  Index rows = 0;           ///< required
+  Index cols = 0;           ///< required
+  Index prefix_tokens = 0;  ///< class token and registers, before the patches
+};
+
+/// How training moves the patches of a picture at random; as it stands, not at all.
+struct Dinov3Augmentation {
+  double shift = 0;  ///< "pos_embed_shift": either axis moves by up to so much
+  double jitter =
+      1;  ///< "pos_embed_jitter", >= 1: either axis is stretched by 1 / jitter to jitter
+  double rescale = 1;      ///< "pos_embed_rescale", >= 1: both are, by the same factor
+  std::uint64_t seed = 0;  ///< a number for each picture and step
+};
+
+/// What was drawn: the coordinate c of an axis becomes (c + shift) * scale. Rows first.
+struct Dinov3Move {
+  std::array<double, 2> shift{0, 0};
+  std::array<double, 2> scale{1, 1};
+};
+
+static_assert(std::is_trivially_copyable_v<Dinov3Grid>);
+static_assert(std::is_trivially_copyable_v<Dinov3Augmentation>);
+static_assert(std::is_trivially_copyable_v<Dinov3Move>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// The shift, uniform in [-shift, shift], and the scale, log-uniform in [1 / jitter, jitter] for an axis
+/// and in [1 / rescale, rescale] for both, that a seed stands for: always the same.
+///   Throws: ConfigError for a shift that is negative or not finite, a jitter or rescale below 1 or
+///           above 1e100
+///   Source: facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4); the numbers
+///           drawn are not those of PyTorch
+inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
+  constexpr auto function = "dinov3_move";
+  if (!(augmentation.shift >= 0 && augmentation.shift <= 1e100)) {
+    detail::fail<ConfigError>(function, "shift must be finite and not negative but is ",
+                              augmentation.shift);
+  }
+  const auto check = [](const char* field, double factor) {
+    if (!(factor >= 1 && factor <= 1e100)) {
+      detail::fail<ConfigError>(function, field, " must lie between 1 and 1e100 but is ", factor);
+    }
+  };
+  check("jitter", augmentation.jitter);
+  check("rescale", augmentation.rescale);
+  // Uniform in [-1, 1).
+  const auto drawn = [&augmentation](std::uint64_t number) {
+    return 2 * detail::uniform(detail::mix_bits(detail::mix_bits(augmentation.seed) ^ number)) - 1;
+  };
+  // In double-double, so that no C library's last bit is seen.
+  const auto stretch = [](double factor, double by) {
+    return exp(log(DoubleDouble(factor)) * by).hi;
+  };
+  const double both = stretch(augmentation.rescale, drawn(4));
+  return {.shift = {augmentation.shift * drawn(0), augmentation.shift * drawn(1)},
+          .scale = {stretch(augmentation.jitter, drawn(2)) * both,
+                    stretch(augmentation.jitter, drawn(3)) * both}};
+}
+
+/// Rows and columns (axis 0, axis 1) of the centres of patches, in row-major order behind the prefix
+/// tokens: patch k of n stands at (2k + 1) / n - 1, moved as the augmentation says, times 2 pi. So a pair
+/// with period T turns by 2 pi c / T, once around from c = -T / 2 to T / 2. Prefix tokens stand at 0, where
+/// no rope turns.
+///   Throws:   ShapeError; ConfigError as dinov3_move()
+///   Accuracy: without augmentation within 0.51 ulp of the definition
+///   Source:   facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4);
+///             huggingface/transformers, dinov3_vit/modeling_dinov3_vit.py (015e687), which has Separate
+///             alone; pytorch-image-models, timm/layers/pos_embed_sincos.py (aa4b585)
+inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normalization,
+                             const Dinov3Augmentation& augmentation = {}) {
+  constexpr auto function = "dinov3_grid";
+  const Index cells = detail::checked_cells(function, std::array{grid.rows, grid.cols});
+  if (grid.prefix_tokens < 0 || grid.prefix_tokens > (Index{1} << 53) - cells) {
+    detail::fail<ShapeError>(function,
+                             "prefix_tokens must not be negative, nor more than 2^53 with ",
+                             "the patches, but are ", grid.prefix_tokens);
+  }
+  const Dinov3Move move = dinov3_move(augmentation);
+  const auto along = [&](std::size_t axis, Index k) {
+    const Index n = normalization == PatchNormalization::Separate
+                        ? (axis == 0 ? grid.rows : grid.cols)
+                    : normalization == PatchNormalization::Max ? (std::max)(grid.rows, grid.cols)
+                                                               : (std::min)(grid.rows, grid.cols);
+    const DoubleDouble centre =
+        DoubleDouble(static_cast<double>(2 * k + 1 - n)) / static_cast<double>(n);
+    return ((centre + move.shift[axis]) * move.scale[axis] * (detail::pi * 2.0)).hi;
+  };
+  const Index tokens = grid.prefix_tokens + cells;
+  auto y = detail::room_for<double>(tokens), x = detail::room_for<double>(tokens);
+  y.resize(static_cast<std::size_t>(grid.prefix_tokens), 0.0);
+  x.resize(static_cast<std::size_t>(grid.prefix_tokens), 0.0);
+  for (Index row = 0; cells != 0 && row < grid.rows; ++row) {
+    const double at_row = along(0, row);
+    for (Index col = 0; col < grid.cols; ++col) {
+      y.push_back(at_row);
+      x.push_back(along(1, col));
+    }
+  }
+  return Positions::axes(std::array{Positions::real(y), Positions::real(x)});
+}
+
+POSENC_END

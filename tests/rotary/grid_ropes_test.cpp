@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+// Rotary encodings of pictures and videos: what models turn, and what follows from it for scores.
+#include "reference/grid_rope.hpp"
+#include "rotary/rotation_reference.hpp"
+#include "support/catch.hpp"
+#include "support/heads.hpp"
+#include "support/throws.hpp"
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/diffusion_axes.hpp>
+#include <posenc/rotary/rope.hpp>
+#include <posenc/rotary/vision_axes.hpp>
+#include <posenc/tensor/diffusion_positions.hpp>
+#include <posenc/tensor/dinov3_grid.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace grid_ropes_test {
+
+using posenc::AxialFrequencies;
+using posenc::Index;
+using posenc::PatchNormalization;
+using posenc::Positions;
+using reference::Ids;
+using support::Heads;
+
+namespace {
+
+const double two_pi = 2 * std::acos(-1.0);
+
+std::vector<double> inv_freq(const AxialFrequencies& axial) { return axial.frequencies.inv_freq(); }
+
+/// As many pairs an axis, in blocks.
+std::vector<Index> blocks(const AxialFrequencies& axial) {
+  std::vector<Index> pairs(static_cast<std::size_t>(axial.axes.axis_count()));
+  Index last = 0;
+  for (Index pair = 0; pair < axial.axes.pairs(); ++pair) {
+    CHECK(axial.axes.axis(pair) >= last);
+    last = axial.axes.axis(pair);
+    ++pairs[static_cast<std::size_t>(last)];
+  }
+  return pairs;
+}
+
+struct Model {
+  const char* name;
+  posenc::PairingKind pairing;
+  AxialFrequencies axial;
+};
+
+std::vector<Model> models() {
+  constexpr auto half = posenc::PairingKind::HalfRotate, inter = posenc::PairingKind::Interleaved;
+  return {{"dinov3", half, posenc::dinov3({.head_dim = 64, .base = 100})},
+          {"flux", inter, posenc::flux()},
+          {"flux2", inter, posenc::flux2()},
+          {"wan", inter, posenc::wan(128)},
+          {"hunyuan_video", inter, posenc::hunyuan_video()},
+          {"qwen_image", inter, posenc::qwen_image()},
+          {"z_image", inter, posenc::z_image()},
+          {"lumina2", inter, posenc::lumina2()},
+          {"lumina_next", inter, posenc::lumina_next({.head_dim = 72})},
+          {"cogvideox", inter, posenc::cogvideox(64)},
+          {"cosmos", half, posenc::cosmos({.head_dim = 128})}};
+}
+
+/// One token on so many axes, moved along one of them.
+Positions token(const std::vector<double>& at, Index moved = 0, double by = 0) {
+  std::vector<Positions> axes;
+  for (std::size_t axis = 0; axis < at.size(); ++axis) {
+    const bool is_moved = static_cast<Index>(axis) == moved;
+    axes.push_back(Positions::real({at[axis] + (is_moved ? by : 0)}));
+  }
+  return Positions::axes(axes);
+}
+
+double dot(Heads<double>& a, Heads<double>& b) {
+  double sum = 0;
+  const auto x = a.view(), y = b.view();
+  for (Index d = 0; d < x.dim; ++d) sum += x.row(0, 0, 0)[d] * y.row(0, 0, 0)[d];
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("frequencies of models on grids by hand", "[rope][grids]") {
+  const auto near = [](double value) { return Approx(value).epsilon(1e-9); };
+  CHECK(3 * inv_freq(posenc::flux())[8 + 1] == near(2.159057019));
+  const auto flux2 = inv_freq(posenc::flux2());
+  CHECK(flux2[0] == 1);
+  CHECK(flux2[1] == near(0.6218499808));
+  CHECK(flux2[8] == near(0.02236067977));
+  CHECK(flux2[15] == near(0.000804052449));
+  CHECK(flux2[16] == 1);
+  CHECK(2 * inv_freq(posenc::hunyuan_video())[1] == near(1));
+  CHECK(blocks(posenc::flux()) == std::vector<Index>{8, 28, 28});
+  CHECK(blocks(posenc::flux2()) == std::vector<Index>{16, 16, 16, 16});
+  CHECK(blocks(posenc::wan(128)) == std::vector<Index>{22, 21, 21});
+  CHECK(blocks(posenc::hunyuan_video()) == std::vector<Index>{8, 28, 28});
+  CHECK(blocks(posenc::qwen_image()) == std::vector<Index>{8, 28, 28});
+  CHECK(blocks(posenc::z_image()) == std::vector<Index>{16, 24, 24});
+  CHECK(blocks(posenc::lumina2()) == std::vector<Index>{16, 16, 16});
+  CHECK(blocks(posenc::cogvideox(64)) == std::vector<Index>{8, 12, 12});
+  // The base of time is 20671.15566 for 44 channels and scale 2.
+  CHECK(inv_freq(posenc::cosmos({.head_dim = 128}))[1] == near(std::pow(20671.15566, -2.0 / 44)));
+  CHECK(inv_freq(posenc::cosmos({.head_dim = 128, .scale = {1, 1, 1}})) ==
+        inv_freq(posenc::wan(128)));
+}
+
+TEST_CASE("Lumina Next's base is multiplied as it is", "[rope][grids]") {
+  const auto lumina = posenc::lumina_next({.head_dim = 48, .ntk_factor = 4});
+  const auto w = inv_freq(lumina);
+  REQUIRE(w.size() == 24);
+  for (const std::size_t axis : {0u, 1u}) {
+    CHECK(w[axis] == 1);
+    CHECK(w[axis + 2] == Approx(0.4135185542).epsilon(1e-9));
+    CHECK(w[axis + 22] == Approx(6.045677938e-05).epsilon(1e-9));
+    CHECK(lumina.axes.axis(static_cast<Index>(axis)) == static_cast<Index>(axis));
+    CHECK(lumina.axes.axis(static_cast<Index>(axis + 22)) == static_cast<Index>(axis));
+  }
+}
+
+TEST_CASE("DINOv3's periods by hand", "[rope][grids][dinov3]") {
+  const auto w = inv_freq(posenc::dinov3({.head_dim = 64, .base = 100}));
+  const auto rounded =
+      inv_freq(posenc::dinov3({.head_dim = 64, .base = 100, .bfloat16_periods = true}));
+  REQUIRE(w.size() == 32);
+  const std::vector<std::pair<std::size_t, double>> exact{
+      {0, 1}, {1, 1.333521432}, {2, 1.77827941}, {3, 2.371373706}, {15, 74.98942093}};
+  const std::vector<std::pair<std::size_t, double>> bfloat16{
+      {0, 1}, {1, 1.3359375}, {2, 1.78125}, {3, 2.375}, {15, 75}};
+  for (const std::size_t axis : {0u, 16u}) {
+    for (const auto& [t, period] : exact) {
+      CHECK(1 / w[axis + t] == Approx(period).epsilon(1e-9));
+    }
+    for (const auto& [t, period] : bfloat16) CHECK(rounded[axis + t] == 1 / period);
+  }
+  // A patch at 0.5, as the last row of two.
+  const auto grid = posenc::dinov3_grid({.rows = 2, .cols = 1}, PatchNormalization::Separate);
+  const std::array angles{3.141592654, 2.355862139, 1.766647376};
+  for (std::size_t t = 0; t < angles.size(); ++t) {
+    CHECK(grid.at(0, 1, 0) * w[t] == Approx(angles[t]).epsilon(1e-9));
+  }
+  double worst = 0;
+  for (std::size_t t = 0; t < 16; ++t) {
+    worst = std::max(worst, two_pi * std::abs(w[t] - rounded[t]));
+  }
+  CHECK(worst == Approx(8.5e-3).epsilon(0.01));
+}
+
+TEST_CASE("DINOv3 turns as the model's own code does", "[rope][grids][dinov3]") {
+  struct Case {
+    posenc::Dinov3Rope settings;
+    std::vector<long double> periods;
+  };
+  std::vector<Case> cases{
+      {{.head_dim = 64, .base = 100}, reference::dinov3_periods(64, 100)},
+      {{.head_dim = 128, .base = 100}, reference::dinov3_periods(128, 100)},
+      {{.head_dim = 48, .min_period = 0.25, .max_period = 12},
+       reference::dinov3_periods(48, 0.25L, 12)},
+      {{.head_dim = 4, .min_period = 0.5, .max_period = 3}, reference::dinov3_periods(4, 0.5L, 3)}};
+  for (std::size_t i = 0, plain = cases.size(); i < plain; ++i) {
+    Case rounded = cases[i];
+    rounded.settings.bfloat16_periods = true;
+    for (long double& period : rounded.periods) period = reference::to_bfloat16(period);
+    cases.push_back(rounded);
+  }
+  support::Random random(11);
+  const posenc::Dinov3Grid size{.rows = 5, .cols = 7, .prefix_tokens = 5};
+  const auto positions = posenc::dinov3_grid(size, PatchNormalization::Min);
+  auto coordinates = reference::dinov3_coordinates(5, 7, "min");
+  coordinates.insert(coordinates.begin(), 5, Ids{0, 0});
+  for (const Case& one : cases) {
+    CAPTURE(one.settings.head_dim, one.settings.bfloat16_periods);
+    const posenc::Rope<posenc::HalfRotate> rope(posenc::dinov3(one.settings));
+    auto x = Heads<float>::random(random, 1, positions.count(), 2, one.settings.head_dim);
+    auto y = x;
+    rope.rotate(y.view(), positions);
+    // The reference's coordinates are rounded, which counts times 2 pi / T.
+    CHECK(rotation::worst_error_of_turns(
+              x.view(), y.view(), {reference::Pairing::HalfRotate, 0},
+              static_cast<std::size_t>(rope.rotary_dim() / 2),
+              [&](Index, Index s) {
+                return reference::dinov3(coordinates[static_cast<std::size_t>(s)], one.periods);
+              },
+              2e-14) <= 1);
+    for (Index s = 0; s < size.prefix_tokens; ++s) {
+      CHECK(support::row_of(y.view(), 0, s, 1) == support::row_of(x.view(), 0, s, 1));
+    }
+  }
+}
+
+TEST_CASE("scores depend on how far tokens are apart along each axis", "[rope][grids]") {
+  support::Random random(12);
+  for (const Model& model : models()) {
+    const posenc::AnyRope rope(model.pairing, model.axial);
+    const Index axes = rope.axis_count(), dim = rope.rotary_dim();
+    const auto turned = [&](Heads<double> x, const Positions& at) {
+      rope.rotate(x.view(), at);
+      return x;
+    };
+    auto q = Heads<double>::random(random, 1, 1, 1, dim);
+    auto k = Heads<double>::random(random, 1, 1, 1, dim);
+    std::vector<double> at_q, at_k;
+    for (Index axis = 0; axis < axes; ++axis) {
+      at_q.push_back(static_cast<double>(random.integer(-40, 40)));
+      at_k.push_back(static_cast<double>(random.integer(-40, 40)));
+    }
+    auto q0 = turned(q, token(at_q)), k0 = turned(k, token(at_k));
+    for (Index axis = 0; axis < axes; ++axis) {
+      INFO(model.name << ", axis " << axis);
+      auto q1 = turned(q, token(at_q, axis, 13)), k1 = turned(k, token(at_k, axis, 13));
+      CHECK(dot(q1, k1) == Approx(dot(q0, k0)).margin(1e-12));
+      CHECK(std::abs(dot(q1, k0) - dot(q0, k0)) > 1e-6);  // one alone does change them
+    }
+    INFO(model.name);
+    CHECK(dot(q0, q0) == Approx(dot(q, q)));
+    // <R q, k> = <q, R^T k>: what gradients go back through.
+    auto back = k;
+    rope.adjoint(back.view(), token(at_q));
+    CHECK(dot(q0, k) == Approx(dot(q, back)).margin(1e-12));
+    auto round = q0;
+    rope.inverse(round.view(), token(at_q));
+    CHECK(support::max_abs_difference(support::row_of(round.view(), 0, 0, 0),
+                                      support::row_of(q.view(), 0, 0, 0)) < 1e-13);
+  }
+}
+
+TEST_CASE("encodings on grids that cannot be are rejected", "[rope][grids][errors]") {
+  const auto error = [](const auto& call) {
+    return support::message_of<posenc::ConfigError>(call);
+  };
+  CHECK(error([] { posenc::dinov3({.head_dim = 66, .base = 100}); }) ==
+        "posenc::dinov3: head_dim must be divisible by 4 and at least 4 but is 66");
+  CHECK(error([] { posenc::dinov3({.head_dim = 64}); }) ==
+        "posenc::dinov3: base must be given, finite and greater than 1, but is 0");
+  CHECK(error([] {
+          posenc::dinov3({.head_dim = 64, .base = 100, .min_period = 1, .max_period = 9});
+        }) == "posenc::dinov3: give base or min_period and max_period, not 100, 1 and 9");
+  const std::string periods =
+      "posenc::dinov3: min_period and max_period must lie between 1e-30 and 1e30, the smaller one "
+      "first, but are ";
+  CHECK(error([] { posenc::dinov3({.head_dim = 64, .min_period = 9, .max_period = 1}); }) ==
+        periods + "9 and 1");
+  CHECK(error([] { posenc::dinov3({.head_dim = 64, .min_period = 9}); }) == periods + "9 and 0");
+  CHECK(error([] {
+          posenc::dinov3({.head_dim = 64,
+                          .min_period = std::numeric_limits<double>::quiet_NaN(),
+                          .max_period = 1});
+        }) == periods + "nan and 1");
+  CHECK(error([] { posenc::wan(4); }) ==
+        "posenc::wan: head_dim must be even and at least 6 but is 4");
+  CHECK(error([] { posenc::wan(127); }) ==
+        "posenc::wan: head_dim must be even and at least 6 but is 127");
+  CHECK(error([] { posenc::cogvideox(24); }) ==
+        "posenc::cogvideox: head_dim must be divisible by 16 but is 24");
+  CHECK(error([] { posenc::lumina_next({.head_dim = 70}); }) ==
+        "posenc::lumina_next: head_dim must be divisible by 4 and at least 4 but is 70");
+  CHECK(error([] { posenc::lumina_next({.head_dim = 72, .ntk_factor = 0.5}); }) ==
+        "posenc::lumina_next: ntk_factor must lie between 1 and 1e100 but is 0.5");
+  CHECK(error([] { posenc::cosmos({.head_dim = 10}); }) ==
+        "posenc::cosmos: head_dim must be at least 12 but is 10");
+  CHECK(error([] {
+          posenc::cosmos({.head_dim = 128, .scale = {2, 0, 1}});
+        }) == "posenc::cosmos: scale must lie between 0.1 and 1e6 but is 0");
+  CHECK(error([] {
+          posenc::axial({16, 7}, 10000);
+        }) == "posenc::axial: rotary_dim must be even and at least 0 but is 7");
+  CHECK(error([] {
+          posenc::axial({16, 8}, 1);
+        }) == "posenc::axial: base must be given, finite and greater than 1, but is 1");
+}
+
+}  // namespace grid_ropes_test
