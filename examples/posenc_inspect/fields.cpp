@@ -50,7 +50,14 @@ std::string word(posenc::YarnCrossing value) {
   return value == posenc::YarnCrossing::Step ? "Step" : "Backwards";
 }
 std::string word(posenc::QueryTemperatureFormula value) {
-  return value == posenc::QueryTemperatureFormula::LogFloor ? "LogFloor" : "LogN";
+  switch (value) {
+    case posenc::QueryTemperatureFormula::LogN:
+      return "LogN";
+    case posenc::QueryTemperatureFormula::LogRatio:
+      return "LogRatio";
+    default:
+      return "LogFloor";
+  }
 }
 std::string word(const posenc::RotaryRule& rule) { return name_of(rule); }
 

@@ -94,7 +94,9 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
   }
   if (const auto temperature = temperature_of_layer(model, layer)) {
     options.temperature = *temperature;
-    options.temperature_of = TemperatureOf::ScaledScores;
+    options.temperature_of = temperature->formula == QueryTemperatureFormula::LogRatio
+                                 ? TemperatureOf::CappedScores
+                                 : TemperatureOf::ScaledScores;
   }
   if (attention.window) options.window = detail::window_of(*attention.window, layer);
   options.sinks = sinks;
