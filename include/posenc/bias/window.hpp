@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/bias/detail/distances.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -51,6 +54,8 @@ class WindowIndex {
   const WindowConfig& config() const noexcept { return config_; }
   /// Tokens, the class token among them.
   Index tokens() const noexcept { return config_.rows * config_.cols + class_tokens(); }
+  /// Rows of the table that are for pairs of cells.
+  Index distances() const noexcept { return (2 * config_.rows - 1) * (2 * config_.cols - 1); }
   /// Rows of the table.
   Index table_rows() const noexcept { return distances() + 3 * class_tokens(); }
 
@@ -90,7 +95,6 @@ class WindowIndex {
   static constexpr Index outside = -1, of_class_token = -2;
 
   Index class_tokens() const noexcept { return config_.class_token ? 1 : 0; }
-  Index distances() const noexcept { return (2 * config_.rows - 1) * (2 * config_.cols - 1); }
 
   WindowConfig config_;
 };
@@ -98,8 +102,8 @@ class WindowIndex {
 /// The learned table of relative positions in a window (Swin, BEiT): a score gets table[row, head],
 /// where WindowIndex says which row.
 ///
-/// A view of the user's table, which must outlive it; every layer has its own, though BEiT may share
-/// one. Positions are token numbers, so with a window for each batch row the default positions are
+/// Takes a copy of the table, a head after the other; every layer has its own, though BEiT may share one.
+/// Positions are token numbers, so with a window for each batch row the default positions are
 /// right. Between tokens of which one is not of the window (position -1, say) nothing is added, as timm
 /// does for prefix tokens beside Swin-V2's network; more than one class token has no table anywhere.
 /// Swin's shifted windows mask regions by an `additive` of -100 besides. Swin-V2's table is made by LogCpb,
@@ -107,15 +111,16 @@ class WindowIndex {
 /// ScoreBias.
 ///   Shapes:   table [WindowIndex::table_rows(), H], as checkpoints have relative_position_bias_table
 ///   Accuracy: the table's value, and the rounding of the sum
+///   Cost:     a copy and an addition a score where neighbouring keys are neighbouring tokens, else a look-up
 ///   Source:   as WindowIndex; BEiT: arXiv 2106.08254
 template <class T>
 class WindowBias {
   static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
 
  public:
-  ///   Throws: ConfigError; ShapeError where the table has other rows
+  ///   Throws: ConfigError; ShapeError where the table has other rows; std::bad_alloc
   WindowBias(MatrixView<const T> table, const WindowConfig& config)
-      : table_(table), index_(config) {
+      : index_(config), heads_(table.cols) {
     detail::check_extents("WindowBias", "table", table);
     if (table.rows != index_.table_rows()) {
       detail::fail<ShapeError>("WindowBias", "the table of a window of ", config.rows, " by ",
@@ -123,9 +128,18 @@ class WindowBias {
                                " must have ", index_.table_rows(), " rows but is ",
                                table.extents());
     }
+    values_.reserve(static_cast<std::size_t>(table.rows * table.cols + detail::distance_group));
+    const Index cells = index_.distances();
+    for (Index head = 0; head < table.cols; ++head) {
+      for (Index row = 0; row < table.rows; ++row) {
+        const Index from = row < cells ? cells - 1 - row : row;
+        values_.push_back(static_cast<Compute<T>>(table.row(from)[head]));
+      }
+    }
+    values_.resize(values_.size() + static_cast<std::size_t>(detail::distance_group));
   }
 
-  Index heads() const noexcept { return table_.cols; }
+  Index heads() const noexcept { return heads_; }
   const WindowIndex& index() const noexcept { return index_; }
 
   /// tile(i, j) += table[index().row(query i, key j), head].
@@ -137,19 +151,21 @@ class WindowBias {
     check("WindowBias::add", head, query_positions, key_positions, tile);
     detail::check_output("WindowBias::add", "tile", tile);
     constexpr Index most = 256;
-    Index keys[most];
+    Run runs[most];
+    Real values[most + detail::distance_group];  // a run is written in whole packs
     for (Index j = 0; j < tile.cols; j += most) {
       const Index n = (std::min)(most, tile.cols - j);
-      for (Index u = 0; u < n; ++u) {
-        keys[u] = index_.place(key_positions[static_cast<std::size_t>(j + u)]);
-      }
+      const auto block =
+          key_positions.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
+      const Index count = find_runs(block, runs);
       for (Index i = 0; i < tile.rows; ++i) {
         const Index query = index_.place(query_positions[static_cast<std::size_t>(i)]);
-        Real* const scores = tile.row(i) + j;
-        for (Index u = 0; u < n; ++u) {
-          const Index row = index_.row_of(query, keys[u]);
-          if (row != WindowIndex::none) scores[u] += static_cast<Real>(table_.row(row)[head]);
+        Index first = 0;
+        for (Index r = 0; r < count; ++r) {
+          fill_run(head, query, runs[r], values + first);
+          first += runs[r].count;
         }
+        detail::add_values(values, tile.row(i) + j, n);
       }
     }
   }
@@ -173,9 +189,10 @@ class WindowBias {
     constexpr auto function = "WindowBias::add_gradient";
     check(function, head, query_positions, key_positions, grad);
     detail::check_extents(function, "grad_table", grad_table);
-    if (grad_table.extents() != table_.extents()) {
+    if (grad_table.rows != index_.table_rows() || grad_table.cols != heads_) {
       detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
-                               table_.extents(), " but is ", grad_table.extents());
+                               std::array{index_.table_rows(), heads_}, " but is ",
+                               grad_table.extents());
     }
     detail::check_output(function, "grad_table", grad_table);
     std::vector<Index> keys;
@@ -185,15 +202,55 @@ class WindowBias {
       const Index row = index_.row_of(index_.place(query), keys[static_cast<std::size_t>(j)]);
       if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
     };
+    const Index rows = index_.table_rows();
     const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
-                                              static_cast<std::size_t>(table_.rows), 20, add_value);
-    for (Index row = 0; row < table_.rows; ++row) {
+                                              static_cast<std::size_t>(rows), 20, add_value);
+    for (Index row = 0; row < rows; ++row) {
       const double sum = sums[static_cast<std::size_t>(row)];
       if (sum != 0) grad_table.row(row)[head] += static_cast<Gradient>(sum);
     }
   }
 
  private:
+  /// Neighbouring tokens of one row of the window; others stand alone.
+  struct Run {
+    Index count, place, room;  ///< how many tokens the row has from the first one on
+  };
+
+  /// Returns how many there are.
+  Index find_runs(std::span<const double> keys, Run* runs) const noexcept {
+    Index count = 0;
+    const Index cols = index_.config().cols;
+    for (std::size_t u = 0; u < keys.size(); ++u) {
+      if (count > 0 && runs[count - 1].count < runs[count - 1].room && keys[u] == keys[u - 1] + 1) {
+        ++runs[count - 1].count;
+      } else {
+        const Index place = index_.place(keys[u]);
+        runs[count++] = {1, place, place < 0 ? 1 : cols - place % (2 * cols - 1)};
+      }
+    }
+    return count;
+  }
+
+  /// What a run's scores get; -0 is what adds nothing.
+  template <class Real>
+  void fill_run(Index head, Index query, const Run& run, Real* values) const noexcept {
+    const Index row = index_.row_of(query, run.place), cells = index_.distances();
+    const Compute<T>* const table = values_.data() + head * index_.table_rows();
+    if (row >= 0 && row < cells) {
+      const Compute<T>* const from = table + (cells - 1 - row);
+      if constexpr (std::same_as<Real, Compute<T>>) {
+        using P = Pack<Real, tier::Best>;
+        for (Index u = 0; u < run.count; u += P::width) P::load(from + u).store(values + u);
+      } else {
+        for (Index u = 0; u < run.count; ++u) values[u] = static_cast<Real>(from[u]);
+      }
+    } else {
+      const Real value = row == WindowIndex::none ? Real(-0.0) : static_cast<Real>(table[row]);
+      for (Index u = 0; u < run.count; ++u) values[u] = value;
+    }
+  }
+
   template <class Real>
   void check(const char* function, Index head, std::span<const double> query_positions,
              std::span<const double> key_positions, const MatrixView<Real>& tile) const {
@@ -201,8 +258,11 @@ class WindowBias {
                        key_positions, tile);
   }
 
-  MatrixView<const T> table_;
   WindowIndex index_;
+  Index heads_;
+  /// [H, rows]; those of cells from the last to the first, so that keys of a run find theirs in their
+  /// order; and what a pack may read behind them.
+  std::vector<Compute<T>> values_;
 };
 
 template <class T>
