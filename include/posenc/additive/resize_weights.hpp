@@ -138,10 +138,10 @@ class ResizeWeights {
       for (Index n = 0; n < reach; ++n) last = mul_add(last, q, 1.0);
       (last > static_cast<double>(axis_.target / 2) ? high : low) = q;
     }
-    double distance = 0, step = 1;
-    for (Index n = 0; n <= reach; ++n, step *= q) {
+    double distance = 0;
+    for (Index n = 0; n <= reach; ++n) {
       distances_.push_back(distance);
-      distance += step;
+      distance = mul_add(distance, q, 1.0);
     }
   }
 
