@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Biases with learned parameters: T5, KERPLE and FIRE, a tile a head at a time.
+// Biases with learned parameters: T5, Swin's windows, KERPLE and FIRE, a tile a head at a time.
 #include "../support/limits.hpp"
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/window.hpp>
 #include <posenc/tensor/eigen.hpp>
 
 #include <algorithm>
@@ -77,6 +78,26 @@ void t5_case(benchmark::State& state, posenc::T5Direction direction, Index heads
   });
 }
 
+/// As Swin does it: an index for every pair of tokens, made once.
+void window_case(benchmark::State& state, Index side, Index heads) {
+  using Table = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const posenc::WindowConfig config{.rows = side, .cols = side};
+  const posenc::WindowIndex index(config);
+  const Index tokens = index.tokens();
+  const Table table = Table::Random(index.table_rows(), heads);
+  const posenc::WindowBias<float> bias({table.data(), table.rows(), heads}, config);
+  std::vector<Index> rows;
+  for (Index query = 0; query < tokens; ++query) {
+    for (Index key = 0; key < tokens; ++key) {
+      rows.push_back(index.row(static_cast<double>(query), static_cast<double>(key)));
+    }
+  }
+  bias_case(state, bias, heads, tokens, tokens, [&](Index query, Index key, const auto& add) {
+    const Index row = rows[static_cast<std::size_t>(query * tokens + key)];
+    for (Index h = 0; h < heads; ++h) add(h, table(row, h));
+  });
+}
+
 void kerple_case(benchmark::State& state, posenc::KerpleForm form, Index heads, Index queries,
                  Index keys) {
   const posenc::KerpleConfig config{
@@ -128,6 +149,9 @@ void add_learned() {
              [](State& state) { t5_case(state, T5Direction::Causal, 1, 12, 128); });
   bench::add("bias/t5_large/encode_512/t5",
              [](State& state) { t5_case(state, T5Direction::Bidirectional, 16, 512, 512); });
+  bench::add("bias/swin_tiny/window_7x7/window", [](State& state) { window_case(state, 7, 3); });
+  bench::add("bias/beit_base/window_14x14/window",
+             [](State& state) { window_case(state, 14, 12); });
   bench::add("bias/kerple_162m/tile_12x128/logarithmic",
              [](State& state) { kerple_case(state, KerpleForm::Logarithmic, 1, 12, 128); });
   bench::add("bias/kerple_162m/tile_12x128/power",

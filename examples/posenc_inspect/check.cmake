@@ -105,3 +105,17 @@ differs("attention +Sliding[^|]*  .  [^|]*window 256 on both sides"
         "{${gemma}, \"sliding_window\": 512, \"use_bidirectional_attention\": true}")
 string(REPLACE "12" "18" other "${gemma}")
 differs("layer_count +12  .  18" "{${other}, \"sliding_window\": 512}")
+
+# The vision tower beside the text model.
+set(text "\"model_type\": \"some\", \"text_config\": {\"model_type\": \"llama\", \"head_dim\": 64}")
+file(WRITE "${SCRATCH}/first.json" "{${text}, \"vision_config\": {\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 1280}}")
+expect(0 "vision tower qwen2_5_vl\n.*attention +Global, heads 16[^\n]*\n +patch_size +14\n +merge +2\n +rotary +Qwen2Vl, base 10000\n +window +8\n +layers_without_window +7 15 23 31"
+       "${SCRATCH}/first.json")
+differs("vision tower\n +window +8  .  16"
+        "{${text}, \"vision_config\": {\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 1280, \"window_size\": 224}}")
+differs("vision tower +qwen2_5_vl  .  none" "{${text}}")
+file(WRITE "${SCRATCH}/first.json" "{${text}, \"vision_config\": {\"model_type\": \"clip_vision_model\"}}")
+differs("learned positions +7 by 7 patches, a class token before them  .  14 by 14 patches, a class token"
+        "{${text}, \"vision_config\": {\"model_type\": \"clip_vision_model\", \"patch_size\": 16}}")
+file(WRITE "${SCRATCH}/first.json" "{${text}, \"vision_config\": {\"model_type\": \"mllama_vision_model\"}}")
+expect(0 "vision tower mllama_vision_model\n +not read +it has learned positions of patches and of tiles" "${SCRATCH}/first.json")

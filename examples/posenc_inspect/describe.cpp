@@ -144,6 +144,18 @@ std::string comparison(const posenc::RotarySettings& a, const posenc::RotarySett
   return text + comparison(frequencies(a, length), frequencies(b, length));
 }
 
+std::string report(const posenc::VisionSettings& tower) {
+  std::string text = cat("\nvision tower ", tower.model_type, '\n');
+  if (!tower.refused.empty()) return text + line("not read", tower.refused);
+  for (const Field& field : fields(tower)) {
+    const bool is_told = field.name == "model_type" || field.name == "not read" ||
+                         (field.name == "merge" && tower.merge == 1) ||
+                         (field.name == "window" && tower.window == 0);
+    if (!is_told && !field.values.empty()) text += line(field.name, shown(field));
+  }
+  return text;
+}
+
 std::string title_of(const std::string& layer_type) {
   return layer_type.empty() ? "all rotary layers" : "layers of the type " + layer_type;
 }
@@ -188,7 +200,7 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   // Each member that is set has a line; the types of layers have parts of their own below.
   for (const Field& field : fields(model)) {
     const bool is_told = field.name == "model_type" || field.name == "trained_length" ||
-                         field.name == "types of layers" ||
+                         field.name == "types of layers" || field.name == "vision tower" ||
                          (field.name == "layer_count" && model.layer_count == 0);
     if (field.name == "attention") {
       text += attention_of(field);
@@ -200,6 +212,7 @@ std::string report(const posenc::ModelSettings& model, Index length) {
     text += cat('\n', title_of(layer.layer_type), '\n', report(layer.rotary, length));
     text += line("scores times", cat(std::setprecision(6), softmax_scale(model, layer.layer_type)));
   }
+  if (model.vision) text += report(*model.vision);
   return text;
 }
 
@@ -226,6 +239,10 @@ std::string comparison(const posenc::ModelSettings& a, const posenc::ModelSettin
                                   ? std::string("  the other model has none\n")
                                   : comparison(layer.rotary, other->rotary, length);
     if (!found.empty()) text += cat(title_of(layer.layer_type), '\n', found);
+  }
+  if (a.vision && b.vision) {
+    const std::string found = differing(*a.vision, *b.vision);
+    if (!found.empty()) text += cat("vision tower\n", found);
   }
   return text;
 }

@@ -24,10 +24,13 @@ auto members(const T& t) {
   if constexpr (N == 7) {
     const auto& [a, b, c, d, e, f, g] = t;
     return std::tie(a, b, c, d, e, f, g);
-  } else {
-    static_assert(N == 11, "a case for a struct of this size is missing");
+  } else if constexpr (N == 11) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = t;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+  } else {
+    static_assert(N == 12, "a case for a struct of this size is missing");
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = t;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
   }
 }
 
@@ -50,7 +53,14 @@ std::string word(posenc::YarnCrossing value) {
   return value == posenc::YarnCrossing::Step ? "Step" : "Backwards";
 }
 std::string word(posenc::QueryTemperatureFormula value) {
-  return value == posenc::QueryTemperatureFormula::LogFloor ? "LogFloor" : "LogN";
+  switch (value) {
+    case posenc::QueryTemperatureFormula::LogN:
+      return "LogN";
+    case posenc::QueryTemperatureFormula::LogRatio:
+      return "LogRatio";
+    default:
+      return "LogFloor";
+  }
 }
 std::string word(const posenc::RotaryRule& rule) { return name_of(rule); }
 
@@ -110,6 +120,27 @@ std::string word(const posenc::LayerAttention& attention) {
   if (turns_back) text += ", output turned back";
   return text;
 }
+
+std::string word(const posenc::PatchTable& table) {
+  const auto& [rows, cols, class_token, sum_of_axes] = table;
+  std::string text = word(rows) + (sum_of_axes ? " rows and " : " by ") + word(cols) +
+                     (sum_of_axes ? " columns, added" : " patches");
+  if (class_token == posenc::ClassToken::First) text += ", a class token before them";
+  if (class_token == posenc::ClassToken::Last) text += ", a class token behind them";
+  return text;
+}
+
+std::string word(const posenc::VisionRotary& rotary) {
+  const auto& [form, base] = rotary;
+  const char* name = form == posenc::VisionRotaryForm::Qwen2Vl   ? "Qwen2Vl"
+                     : form == posenc::VisionRotaryForm::Llama4  ? "Llama4"
+                     : form == posenc::VisionRotaryForm::Pixtral ? "Pixtral"
+                                                                 : "Gemma4";
+  return std::string(name) + ", base " + word(base);
+}
+
+/// Told and compared for itself.
+std::string word(const posenc::VisionSettings& tower) { return tower.model_type; }
 
 // Words of a member.
 
@@ -218,7 +249,13 @@ std::vector<Field> fields(const posenc::RotarySettings& settings) {
 std::vector<Field> fields(const posenc::ModelSettings& model) {
   return named(model, "model_type", "types of layers", "layer_types", "layers_without_rotary",
                "types_without_rotary", "layer_count", "attention", "trained_length",
-               "softmax_scale", "softcap", "query_temperature");
+               "softmax_scale", "softcap", "query_temperature", "vision tower");
+}
+
+std::vector<Field> fields(const posenc::VisionSettings& tower) {
+  return named(tower, "model_type", "not read", "layer_count", "attention", "softmax_scale",
+               "patch_size", "merge", "learned positions", "rotary", "window",
+               "layers_without_window");
 }
 
 }  // namespace inspect

@@ -28,6 +28,8 @@ std::string difference(const Field& first, const Field& second);
 std::string name_of(const posenc::RotaryRule& rule);
 std::vector<Field> fields(const posenc::RotaryRule& rule);
 std::vector<Field> fields(const posenc::RotarySettings& settings);  ///< the rule by its name
-std::vector<Field> fields(const posenc::ModelSettings& model);      ///< layers by their types
+std::vector<Field> fields(
+    const posenc::ModelSettings& model);  ///< layers by their types, the tower by its
+std::vector<Field> fields(const posenc::VisionSettings& tower);
 
 }  // namespace inspect

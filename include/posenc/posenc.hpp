@@ -10,6 +10,7 @@
 #include <posenc/additive/sinusoidal_2d.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/cosine.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
@@ -19,7 +20,9 @@
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/kerple.hpp>
+#include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/window.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/build_info.hpp>
 #include <posenc/core/error.hpp>

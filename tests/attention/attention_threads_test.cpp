@@ -4,8 +4,10 @@
 #include "random_call.hpp"
 #include "support/catch.hpp"
 #include "support/cutter.hpp"
+#include "support/devices.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/cosine.hpp>
 #include <posenc/attention/kv_cache.hpp>
 
 #include <unsupported/Eigen/CXX11/Tensor>
@@ -160,6 +162,22 @@ TEST_CASE("calls at the same time share inputs and a pool", "[attention][threads
     CHECK(support::same_bits(outs[n].view(), call.c.out.view()));
     CHECK(same_bits(lses[n].view(), call.lse.view()));
   }
+}
+
+TEST_CASE("queries and keys of cosine attention are the same on every device", "[threads]") {
+  std::vector<float> x(2 * 70 * 3 * 16);
+  support::Random(4).fill_normal(x);
+  const std::vector<double> logit_scale{1, 2, 5};
+  support::check_same_on_all_devices([&](const auto&... device) {
+    auto q = x, k = x;
+    posenc::cosine_queries(device..., posenc::HeadsView<float>{q.data(), 2, 70, 3, 16},
+                           logit_scale);
+    posenc::cosine_keys(device..., posenc::HeadsView<float>{k.data(), 2, 70, 3, 16});
+    support::Bytes bytes;
+    bytes.add(q);
+    bytes.add(k);
+    return bytes;
+  });
 }
 
 }  // namespace attention_threads_test

@@ -8,7 +8,9 @@
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/window.hpp>
 
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -33,11 +35,18 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
   std::vector<float> table(32 * heads);
   const posenc::T5Bias t5(MatrixView<const float>{table.data(), 32, heads, heads},
                           {.direction = posenc::T5Direction::Bidirectional});
+  std::vector<float> rows(15 * 9 * heads);
+  const posenc::WindowBias window(MatrixView<const float>{rows.data(), 15 * 9, heads},
+                                  {.rows = 8, .cols = 5});
   for (const Index queries : {1, 5, 90}) {
     support::Random random(1);
     std::vector<double> q(static_cast<std::size_t>(queries)), k(keys);
     random.fill_uniform(q, 0, 60);
     random.fill_uniform(k, 0, 60);
+    std::vector<double> whole = q, k_whole = k;  // tokens of the window, and others
+    for (auto* positions : {&whole, &k_whole}) {
+      for (double& position : *positions) position = std::floor(position);
+    }
     std::vector<float> values(static_cast<std::size_t>(queries * keys));
     random.fill_normal(std::span<float>(values));
     const MatrixView<const float> grad{values.data(), queries, keys, keys};
@@ -45,7 +54,7 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
       auto sums = fire.zero_gradient();
       auto slopes = alibi.zero_gradient();
       auto l = logarithm.zero_gradient(), p = power.zero_gradient();
-      auto of_table = table;
+      auto of_table = table, of_rows = rows;
       Bytes bytes;
       for (Index head = 0; head < heads; ++head) {
         alibi.add_gradient(device..., head, q, k, grad, slopes);
@@ -54,6 +63,8 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
         fire.add_gradient(device..., head, q, k, grad, sums);
         t5.add_gradient(device..., head, q, k, grad,
                         MatrixView<float>{of_table.data(), 32, heads, heads});
+        window.add_gradient(device..., head, whole, k_whole, grad,
+                            MatrixView<float>{of_rows.data(), 15 * 9, heads});
       }
       for (const auto* of : {&slopes, &l.r1, &l.r2, &p.r1, &p.r2, &sums.hidden_weight,
                              &sums.hidden_bias, &sums.output_weight, &sums.output_bias}) {
@@ -61,6 +72,7 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
       }
       bytes.add(std::vector{sums.c, sums.threshold});
       bytes.add(of_table);
+      bytes.add(of_rows);
       return bytes;
     };
     support::check_same_on_all_devices(run);

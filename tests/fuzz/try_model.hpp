@@ -19,6 +19,7 @@ void try_model(const Read& read) {
         if (made.rotary_offset() + made.rotary_dim() > layer.rotary.head_dim) std::abort();
       }
     }
+    if (model.vision && model.vision->rotary) rope(*model.vision);
   } catch (const posenc::ConfigError&) {
   }
 }

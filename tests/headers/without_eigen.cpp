@@ -8,12 +8,15 @@
 #include <posenc/additive/sinusoidal_2d.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/cosine.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
+#include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/window.hpp>
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/presets.hpp>
 #include <posenc/rotary/any_rope.hpp>

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Frequencies, rotary encodings and biases.
 #include "hostile/calls.hpp"
+#include <posenc/attention/cosine.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
+#include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/window.hpp>
 #include <posenc/frequency/dynamic_ntk.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/linear.hpp>
@@ -184,6 +187,36 @@ constexpr std::array calls{
            t5.add(draw.number(1), queries, keys, memory.matrix(3, 5));
            t5.add_gradient<float>(draw.number(0), queries, keys, memory.matrix(3, 5),
                                   memory.matrix(8, heads));
+         }},
+    Call{"WindowBias",
+         [](Draw& draw, Memory& memory) {
+           const posenc::WindowBias<float> bias(
+               memory.matrix(18, heads),
+               {.rows = draw.number(2), .cols = draw.number(3), .class_token = true});
+           bias.add(draw.number(1), queries, keys, memory.matrix(3, 5));
+           bias.add_gradient<float>(draw.number(0), queries, keys, memory.matrix(3, 5),
+                                    memory.matrix(18, heads));
+         }},
+    Call{"window_table_of_maxvit",
+         [](Draw&, Memory& memory) {
+           posenc::window_table_of_maxvit<float>(memory.matrix(heads, 15),
+                                                 memory.matrix(15, heads));
+         }},
+    Call{"LogCpb",
+         [](Draw& draw, Memory& memory) {
+           const posenc::LogCpb network({.hidden_weight = {1, 2, 3, 4},
+                                         .hidden_bias = {0, 1},
+                                         .output_weight = {1, -1, 0.5, 2}},
+                                        {.rows = draw.number(2), .cols = draw.number(3)});
+           network.evaluate(memory.matrix(15, 2));
+           auto gradient = network.zero_gradient();
+           network.add_gradient<float>(memory.matrix(15, 2), gradient);
+         }},
+    Call{"cosine_queries",
+         [](Draw&, Memory& memory) {
+           const std::vector<double> logit_scale(static_cast<std::size_t>(heads), 1);
+           posenc::cosine_queries(memory.heads(batch, seq, heads, dim), logit_scale);
+           posenc::cosine_keys(memory.heads(batch, seq, heads, dim));
          }},
     Call{"Kerple",
          [](Draw& draw, Memory& memory) {

@@ -185,6 +185,18 @@ constexpr std::array calls{
            posenc::resize_grid<float>(small, large, config);
            posenc::resize_grid_adjoint<float>(large, small, config);
          }},
+    Call{"resize_grid, geometric",
+         [](Draw& draw, Memory& memory) {
+           const posenc::GridResizeConfig config{
+               .source = {draw.number(3), draw.number(1)},
+               .target = {draw.number(5), draw.number(3)},
+               .filter = posenc::ResizeFilter::Bilinear,
+               .coordinates = posenc::ResizeCoordinates::Geometric,
+               .suffix_tokens = draw.number(3)};
+           const auto small = memory.matrix(6, 3), large = memory.matrix(18, 3);
+           posenc::resize_grid<float>(small, large, config);
+           posenc::resize_grid_adjoint<float>(large, small, config);
+         }},
 };
 
 }  // namespace on_tokens

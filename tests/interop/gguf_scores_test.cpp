@@ -4,6 +4,7 @@
 #include "interop/gguf_writer.hpp"
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
+#include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/gguf.hpp>
 
 #include <algorithm>
@@ -149,7 +150,22 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
                                    name + ".attention.temperature_scale is not 0");
   }
 
-  for (const char* name : {"llama", "qwen3", "deepseek32", "grok"}) {
+  // Grok: what comes out of the soft cap grows, which llama.cpp leaves out.
+  CHECK(!read(of("grok", {}, {})).query_temperature);
+  CHECK(!read(of("grok", 0.0F, 0)).query_temperature);
+  const auto grok = read(of("grok", {}, 1024));
+  CHECK(grok.query_temperature ==
+        QueryTemperature{.formula = posenc::QueryTemperatureFormula::LogRatio, .length = 1024});
+  const auto options = posenc::attention_options<float>(grok, 0);
+  CHECK(options.temperature_of == posenc::TemperatureOf::CappedScores);
+  CHECK(options.softcap == 30);
+  CHECK(options.temperature(2048) == 1.1);
+  refuse(of("grok", {}, 1), "grok.attention.temperature_length must be at least 2");
+  refuse(of("grok", 0.5F, 1024),
+         "grok.attention.temperature_scale is not 0, and is not known to be used by this "
+         "architecture");
+
+  for (const char* name : {"llama", "qwen3", "deepseek32"}) {
     CHECK(!read(of(name, 0.0F, {})).query_temperature);
     refuse(of(name, 0.5F, {}),
            std::string(name) +

@@ -78,8 +78,14 @@ TEST_CASE("heads of keys are the file's or the class's", "[interop]") {
   CHECK(layer(plain("chatglm")).kv_heads == 32);
   refuse(config("llama", {{"num_key_value_heads", 5}}),
          "'num_key_value_heads' in the configuration does not divide the number of heads, 32");
+  CHECK(layer(config("llama", {{"head_dim", 128},
+                               {"num_attention_heads", 1 << 20},
+                               {"num_key_value_heads", 1 << 20}}))
+            .heads == 1 << 20);
+  refuse(config("llama", {{"head_dim", 128}, {"num_attention_heads", (1 << 20) + 1}}),
+         "'num_attention_heads' in the configuration must lie between 1 and 1048576");
   refuse(config("llama", {{"num_key_value_heads", 0}}),
-         "'num_key_value_heads' in the configuration must lie between 1 and 65536");
+         "'num_key_value_heads' in the configuration must lie between 1 and 1048576");
 }
 
 TEST_CASE("widths of heads, where layers differ and where values are narrower", "[interop]") {

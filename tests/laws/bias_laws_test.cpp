@@ -7,6 +7,7 @@
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/window.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/tensor/adapt.hpp>
 
@@ -90,6 +91,15 @@ TEMPLATE_TEST_CASE("bias laws: T5", "[laws]", float, double) {
   }
 }
 
+TEMPLATE_TEST_CASE("bias laws: a window's table", "[laws]", float, double) {
+  using Table = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  for (const bool class_token : {false, true}) {
+    const posenc::WindowConfig window{.rows = 3, .cols = 6, .class_token = class_token};
+    const Table table = Table::Random(posenc::WindowIndex(window).table_rows(), 2);
+    laws::check_bias<TestType>(posenc::WindowBias(posenc::table_view(table), window), 2);
+  }
+}
+
 TEMPLATE_TEST_CASE("bias laws: KERPLE", "[laws]", float, double) {
   for (const auto form : {posenc::KerpleForm::Logarithmic, posenc::KerpleForm::Power}) {
     laws::check_bias<TestType>(posenc::Kerple({.form = form, .r1 = {1.5, 0.3}, .r2 = {0.7, 1.25}}),
@@ -116,6 +126,7 @@ TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float,
   STATIC_REQUIRE(posenc::ScoreBias<posenc::NoBias, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Alibi, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::T5Bias<TestType>, TestType>);
+  STATIC_REQUIRE(posenc::ScoreBias<posenc::WindowBias<TestType>, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Kerple, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Fire, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<user::LogDistance, TestType>);
@@ -123,6 +134,8 @@ TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float,
   STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Alibi, TestType, std::vector<double>>);
   STATIC_REQUIRE(
       posenc::LearnedScoreBias<posenc::T5Bias<TestType>, TestType, posenc::MatrixView<float>>);
+  STATIC_REQUIRE(
+      posenc::LearnedScoreBias<posenc::WindowBias<TestType>, TestType, posenc::MatrixView<float>>);
   STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Kerple, TestType, posenc::KerpleGradient>);
   STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Fire, TestType, posenc::FireParameters>);
   STATIC_REQUIRE(!posenc::LearnedScoreBias<user::LogDistance, TestType, std::vector<double>>);

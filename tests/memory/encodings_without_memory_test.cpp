@@ -11,7 +11,9 @@
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
+#include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/window.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
@@ -222,6 +224,13 @@ TEST_CASE("biases and their gradients without memory", "[memory][bias]") {
   const posenc::Alibi alibi({.heads = bias_heads, .form = posenc::AlibiForm::Causal});
   const posenc::T5Bias<float> t5(MatrixView<const float>{table.data(), 32, bias_heads, bias_heads},
                                  {.direction = posenc::T5Direction::Causal});
+  const posenc::WindowConfig of_window{.rows = 20, .cols = 10};
+  const auto window_table = numbers(39 * 19 * bias_heads, 3);
+  const posenc::WindowBias<float> window(
+      MatrixView<const float>{window_table.data(), 39 * 19, bias_heads}, of_window);
+  const posenc::LogCpb network(
+      {.hidden_weight = {1, 2}, .hidden_bias = {0.5}, .output_weight = {1, -1}},
+      {.rows = 20, .cols = 10});
   const posenc::Kerple kerple(
       {.form = posenc::KerpleForm::Logarithmic, .r1 = {1, 0.5}, .r2 = {0.5, 2}});
   const posenc::Fire fire({.c = 0.1,
@@ -238,12 +247,34 @@ TEST_CASE("biases and their gradients without memory", "[memory][bias]") {
   };
   add("ALiBi", alibi);
   add("T5", t5);
+  add("window", window);
   add("KERPLE", kerple);
   add("FIRE", fire);
   CHECK(check_calls("T5, gradient", table, [&](Data& g) {
           t5.add_gradient(1, q, k, tile(x.data()),
                           MatrixView<float>{g.data(), 32, bias_heads, bias_heads});
         }) >= 0);
+  const auto of_window_table = [&](auto& data) {
+    return MatrixView<float>{data.data(), 39 * 19, bias_heads};
+  };
+  CHECK(check_calls("window, gradient", window_table, [&](Data& g) {
+          window.add_gradient(1, q, k, tile(x.data()), of_window_table(g));
+        }) > 0);
+  CHECK(check_calls("Log-CPB", window_table,
+                    [&](Data& out) { network.evaluate(of_window_table(out)); }) > 0);
+  CHECK(check_calls(
+            "Log-CPB, gradient", network.zero_gradient(),
+            [&](posenc::LogCpbParameters& g) {
+              network.add_gradient<float>(
+                  MatrixView<const float>{window_table.data(), 39 * 19, bias_heads}, g);
+            },
+            [](const posenc::LogCpbParameters& g) {
+              Data flat;
+              for (const auto* part : {&g.hidden_weight, &g.hidden_bias, &g.output_weight}) {
+                for (const double value : *part) flat.push_back(static_cast<float>(value));
+              }
+              return flat;
+            }) > 0);
   CHECK(
       check_calls(
           "FIRE, gradient", fire.zero_gradient(),

@@ -121,6 +121,19 @@ inline CosSin llama4(const Ids& ids, std::int64_t head_dim, long double base) {
   return result;
 }
 
+/// Pixtral: of the frequencies of a whole head, rows turn by those of even index, columns by the others.
+inline CosSin pixtral(const Ids& ids, std::int64_t head_dim, long double base) {
+  CosSin result;
+  for (const std::int64_t axis : {0, 1}) {
+    for (std::int64_t i = 2 * axis; i < head_dim; i += 4) {
+      const long double w =
+          1 / std::pow(base, static_cast<long double>(i) / static_cast<long double>(head_dim));
+      append(result, cos_sin(ids.at(static_cast<std::size_t>(axis)), {w}), 0, 1);
+    }
+  }
+  return result;
+}
+
 /// ggml's VISION: one running frequency for each section, begun anew where the section begins.
 inline CosSin vision_ggml(const Ids& ids, const Sections& sections, std::int64_t head_dim,
                           long double base) {

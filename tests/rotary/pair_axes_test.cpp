@@ -191,6 +191,8 @@ TEST_CASE("settings of vision encodings that cannot be are rejected", "[axes][er
         "posenc::qwen2_vl_vision: head_dim must be divisible by 4 and at least 4 but is 6");
   CHECK(error([] { posenc::llama4_vision({.base = 100}); }) ==
         "posenc::llama4_vision: head_dim must be divisible by 4 and at least 4 but is 0");
+  CHECK(error([] { posenc::pixtral_vision({.head_dim = 6, .base = 100}); }) ==
+        "posenc::pixtral_vision: head_dim must be divisible by 4 and at least 4 but is 6");
   CHECK(error([] { posenc::rope_vit_axial({.head_dim = 8}); }) ==
         "posenc::rope_vit_axial: base must be given, finite and greater than 1, but is 0");
   const posenc::VisionRope settings{.head_dim = 16, .base = 100};

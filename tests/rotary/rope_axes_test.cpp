@@ -103,6 +103,8 @@ std::vector<Scheme> schemes() {
        [](const Ids& ids) { return reference::two_axes(ids, 64, 10000); }},
       {"llama4_vision", posenc::llama4_vision(vision),
        [](const Ids& ids) { return reference::llama4(ids, 64, 10000); }},
+      {"pixtral_vision", posenc::pixtral_vision(vision),
+       [](const Ids& ids) { return reference::pixtral(ids, 64, 10000); }},
       {"rope_vit_axial", posenc::rope_vit_axial({.head_dim = 32, .base = 100}),
        [](const Ids& ids) { return reference::two_axes(ids, 32, 100); }},
       {"ggml_vision", posenc::ggml_vision(vision, std::array<Index, 4>{10, 8, 6, 8}),

@@ -33,6 +33,7 @@ struct GridResizeConfig {
   ResizeCoordinates coordinates = ResizeCoordinates::HalfPixel;
   bool antialias = false;   ///< widen the kernel when a grid shrinks, as timm does; HalfPixel only
   Index prefix_tokens = 0;  ///< rows before the grid (class, registers) that are copied
+  Index suffix_tokens = 0;  ///< rows behind it (those of BEiT's class token), likewise
   /// Target cells per source cell, used for the coordinates in place of target / source; the target
   /// must then be floor(source * scale). DINO passes (target + 0.1) / source. HalfPixel only.
   std::optional<double> row_scale = std::nullopt;
@@ -50,10 +51,14 @@ namespace detail {
 
 /// A checked resize: one set of weights an axis.
 struct GridResize {
-  Index prefix;
+  Index prefix, suffix;
   GridShape source, target;
   ResizeWeights rows, cols;
 };
+
+inline const char* name_of(ResizeCoordinates coordinates) noexcept {
+  return coordinates == ResizeCoordinates::Geometric ? "Geometric" : "AlignCorners";
+}
 
 inline ResizeAxis resize_axis(const char* function, const char* axis_name, Index source,
                               Index target, std::optional<double> scale,
@@ -65,9 +70,9 @@ inline ResizeAxis resize_axis(const char* function, const char* axis_name, Index
   }
   double step = static_cast<double>(source) / static_cast<double>(target);
   if (scale) {
-    if (config.coordinates == ResizeCoordinates::AlignCorners) {
-      fail<ConfigError>(function, "AlignCorners takes no scale, but that of the ", axis_name,
-                        " is ", *scale);
+    if (config.coordinates != ResizeCoordinates::HalfPixel) {
+      fail<ConfigError>(function, name_of(config.coordinates), " takes no scale, but that of the ",
+                        axis_name, " is ", *scale);
     }
     if (!(std::floor(static_cast<double>(source) * *scale) == static_cast<double>(target))) {
       fail<ConfigError>(function, "a scale of ", *scale, " does not turn ", source, " ", axis_name,
@@ -76,16 +81,20 @@ inline ResizeAxis resize_axis(const char* function, const char* axis_name, Index
     }
     step = 1 / *scale;
   }
+  if (config.coordinates == ResizeCoordinates::Geometric && (source % 2 == 0 || target % 2 == 0)) {
+    fail<ConfigError>(function, "Geometric needs a middle cell, so ", axis_name, " of source and ",
+                      "target must be odd but are ", source, " and ", target);
+  }
   return {source, target, config.filter, config.coordinates, config.antialias, step};
 }
 
 template <class T>
 void check_grid_table(const char* function, const char* table_name, const MatrixView<T>& table,
-                      Index prefix, GridShape grid) {
+                      Index others, GridShape grid) {
   check_extents(function, table_name, table);
   const auto cells = product_of({grid.rows, grid.cols});
-  if (!cells || sum_of(prefix, *cells) != table.rows) {
-    fail<ShapeError>(function, table_name, " must have ", prefix, " + ", grid.rows, " * ",
+  if (!cells || sum_of(others, *cells) != table.rows) {
+    fail<ShapeError>(function, table_name, " must have ", others, " + ", grid.rows, " * ",
                      grid.cols, " rows but is ", table.extents());
   }
 }
@@ -98,21 +107,39 @@ GridResize make_grid_resize(const char* function, const GridResizeConfig& config
   if (config.filter != ResizeFilter::Bilinear && config.filter != ResizeFilter::Bicubic) {
     fail<ConfigError>(function, "filter must be given as Bilinear or Bicubic");
   }
-  if (config.antialias && config.coordinates == ResizeCoordinates::AlignCorners) {
-    fail<ConfigError>(function, "antialias goes with HalfPixel, not with AlignCorners");
+  if (config.antialias && config.coordinates != ResizeCoordinates::HalfPixel) {
+    fail<ConfigError>(function, "antialias goes with HalfPixel, not with ",
+                      name_of(config.coordinates));
+  }
+  const bool geometric = config.coordinates == ResizeCoordinates::Geometric;
+  if (geometric && config.filter != ResizeFilter::Bilinear) {
+    fail<ConfigError>(function, "Geometric goes with Bilinear, not with Bicubic");
   }
   if (config.prefix_tokens < 0) {
     fail<ConfigError>(function, "prefix_tokens must not be negative but is ", config.prefix_tokens);
   }
+  if (config.suffix_tokens < 0) {
+    fail<ConfigError>(function, "suffix_tokens must not be negative but is ", config.suffix_tokens);
+  }
+  const auto others = sum_of(config.prefix_tokens, config.suffix_tokens);
+  if (!others) {
+    fail<ConfigError>(function, "no table has ", config.prefix_tokens, " prefix_tokens and ",
+                      config.suffix_tokens, " suffix_tokens");
+  }
   const GridShape source = config.source, target = config.target;
-  const ResizeAxis rows =
+  ResizeAxis rows =
       resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config);
-  const ResizeAxis cols =
+  ResizeAxis cols =
       resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config);
+  // As timm has it, a grid that keeps its size is kept, but an axis beside one that changes is not.
+  if (geometric && source.rows == target.rows && source.cols == target.cols) {
+    rows.coordinates = cols.coordinates = ResizeCoordinates::AlignCorners;
+  }
   // Before there are weights for as many cells as the settings say.
-  check_grid_table(function, source_name, source_table, config.prefix_tokens, source);
-  check_grid_table(function, target_name, target_table, config.prefix_tokens, target);
-  return {config.prefix_tokens, source, target, ResizeWeights(rows), ResizeWeights(cols)};
+  check_grid_table(function, source_name, source_table, *others, source);
+  check_grid_table(function, target_name, target_table, *others, target);
+  return {config.prefix_tokens, config.suffix_tokens, source, target,
+          ResizeWeights(rows),  ResizeWeights(cols)};
 }
 
 /// Checks the two tables of a resize against each other; `in` is read and `out` written.
@@ -132,8 +159,12 @@ void check_grid_tables(const char* function, const MatrixView<const T>& in,
 }
 
 template <class T>
-void copy_prefix(const MatrixView<const T>& in, const MatrixView<T>& out, Index prefix) noexcept {
-  for (Index r = 0; r < prefix; ++r) std::copy_n(in.row(r), in.cols, out.row(r));
+void copy_others(const MatrixView<const T>& in, const MatrixView<T>& out,
+                 const GridResize& resize) noexcept {
+  for (Index r = 0; r < resize.prefix; ++r) std::copy_n(in.row(r), in.cols, out.row(r));
+  for (Index r = 1; r <= resize.suffix; ++r) {
+    std::copy_n(in.row(in.rows - r), in.cols, out.row(out.rows - r));
+  }
 }
 
 /// sum[0 .. count) += weight * in[0 .. count).
@@ -160,18 +191,25 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 
 /// Resizes the grid of a learned position table (ViT): out = W table, W a fixed sparse matrix.
 ///
-/// Gives what torch.nn.functional.interpolate gives for the grid, and keeps the prefix rows. Cells
-/// are flattened row by row. A 1-D table of n rows is the grid {.rows = 1, .cols = n}, and Bilinear
+/// Gives what torch.nn.functional.interpolate gives for the grid, and keeps the prefix and suffix rows.
+/// Cells are flattened row by row. A 1-D table of n rows is the grid {.rows = 1, .cols = n}, and Bilinear
 /// then torch's "linear". The grid need not be square.
-///   Shapes:   table [prefix + source.rows * source.cols, D], out [prefix + target.rows *
-///             target.cols, D]
+///
+/// A table of relative positions (WindowBias) of a window of h by w is a grid of 2 h - 1 by 2 w - 1. timm
+/// has three ways to resize it, with three results: resize_rel_pos_bias_table (Swin, BEiT) is Bilinear
+/// and Geometric, but that timm rounds distances to float (BEiT's own code has a cubic spline there, which
+/// this has not); resize_rel_pos_bias_table_simple is Bicubic, and _levit is that with antialias.
+///   Shapes:   table [prefix + source.rows * source.cols + suffix, D], out [prefix + target.rows *
+///             target.cols + suffix, D]
 ///   Types:    float, double, half, bfloat16; sums in double, rounded once (16-bit: through float)
 ///   Aliasing: table and out share no memory
 ///   Throws:   ConfigError, ShapeError; nothing is written then.
 ///   Accuracy: sums within 1e-14 of the largest input; torch's float results are off by some 3e-6
+///             (Geometric: besides, weights from distances that are summed up in double)
 ///   Device:   on the threads of an Eigen device, split over channels, or without one; the same bits
 ///   Cost:     4 products an axis and value (antialiased: 4 times the shrinking), rows first;
 ///             scratch of (source.cols + 1) * D doubles
+///   Source:   torch's interpolate; timm's layers/pos_embed_rel.py at aa4b585
 template <Device D, detail::Written T>
 void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> table,
                  MatrixView<T> out, const GridResizeConfig& config) {
@@ -182,7 +220,7 @@ void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> tabl
 
   const Index source_cols = resize.source.cols;
   std::vector<double> memory(static_cast<std::size_t>((source_cols + 1) * table.cols));
-  detail::copy_prefix<T>(table, out, resize.prefix);
+  detail::copy_others<T>(table, out, resize);
   const auto resize_columns = [&](Index column, Index dim) {
     const MatrixView<double> line{memory.data() + column, source_cols, dim, table.cols};
     double* const cell = line.row(source_cols);
@@ -231,7 +269,7 @@ void resize_grid_adjoint(const D& device, MatrixView<const std::type_identity_t<
 
   const Index source_cols = resize.source.cols, cells = resize.source.rows * source_cols;
   std::vector<double> memory(static_cast<std::size_t>((cells + source_cols) * grad_out.cols));
-  detail::copy_prefix<T>(grad_out, grad_table, resize.prefix);
+  detail::copy_others<T>(grad_out, grad_table, resize);
   const auto sum_columns = [&](Index column, Index dim) {
     const MatrixView<double> sums{memory.data() + column, cells, dim, grad_out.cols};
     const MatrixView<double> line{sums.row(cells), source_cols, dim, grad_out.cols};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,12 @@ enum class ResizeFilter { Unspecified, Bilinear, Bicubic };
 
 /// Which point of the source a target cell samples, on either axis.
 enum class ResizeCoordinates {
-  HalfPixel,    ///< (target + 0.5) * source_size / target_size - 0.5: torch's align_corners=False
-  AlignCorners  ///< target * (source_size - 1) / (target_size - 1): torchtune's CLIP tiles
+  HalfPixel,     ///< (target + 0.5) * source_size / target_size - 0.5: torch's align_corners=False
+  AlignCorners,  ///< target * (source_size - 1) / (target_size - 1): torchtune's CLIP tiles
+  /// For tables of relative positions, whose middle cell is distance 0: target cells stand at whole
+  /// distances from it, source cells at 1, 1 + q, 1 + q + q^2, ..., so that both end together, if 1.01 < q
+  /// < 1.5 can do that. timm's resize_rel_pos_bias_table, after BEiT's; Bilinear only.
+  Geometric
 };
 
 POSENC_STABLE_END
@@ -46,12 +51,15 @@ struct ResizeTaps {
 class ResizeWeights {
  public:
   explicit ResizeWeights(const ResizeAxis& axis) : axis_(axis) {
+    if (axis.coordinates == ResizeCoordinates::Geometric) measure_distances();
     const auto cells = static_cast<std::size_t>(axis.target);
     first_.reserve(cells);
     begin_.reserve(cells + 1);
     begin_.push_back(0);
     for (Index cell = 0; cell < axis.target; ++cell) {
-      if (axis.antialias) {
+      if (axis.coordinates == ResizeCoordinates::Geometric) {
+        push_between_distances(cell);
+      } else if (axis.antialias) {
         push_antialiased(cell);
       } else {
         push_clamped(cell);
@@ -120,7 +128,42 @@ class ResizeWeights {
     for (std::size_t tap = begin_.back(); tap < weights_.size(); ++tap) weights_[tap] /= sum;
   }
 
+  /// Of the source's cells from the middle one on, as timm bisects for q.
+  void measure_distances() {
+    const Index reach = axis_.source / 2;
+    double low = 1.01, high = 1.5, q = high;
+    while (high - low > 1e-6) {
+      q = (low + high) / 2;
+      double last = 0;  // 1 + q + ... + q^(reach - 1)
+      for (Index n = 0; n < reach; ++n) last = mul_add(last, q, 1.0);
+      (last > static_cast<double>(axis_.target / 2) ? high : low) = q;
+    }
+    double distance = 0;
+    for (Index n = 0; n <= reach; ++n) {
+      distances_.push_back(distance);
+      distance = mul_add(distance, q, 1.0);
+    }
+  }
+
+  /// Cells beyond the border count for the border cell.
+  void push_between_distances(Index cell) {
+    const Index from_middle = cell - axis_.target / 2, middle = axis_.source / 2;
+    const auto distance = static_cast<double>(from_middle < 0 ? -from_middle : from_middle);
+    const auto after = std::lower_bound(distances_.begin(), distances_.end(), distance);
+    const Index far = (std::min)(static_cast<Index>(after - distances_.begin()), middle);
+    if (after == distances_.end() || *after == distance) {
+      first_.push_back(from_middle < 0 ? middle - far : middle + far);
+      weights_.push_back(1);
+      return;
+    }
+    const double before = *std::prev(after), beyond = (distance - before) / (*after - before);
+    first_.push_back(from_middle < 0 ? middle - far : middle + far - 1);
+    weights_.push_back(from_middle < 0 ? beyond : 1 - beyond);
+    weights_.push_back(from_middle < 0 ? 1 - beyond : beyond);
+  }
+
   ResizeAxis axis_;
+  std::vector<double> distances_;  ///< Geometric alone
   std::vector<Index> first_;
   std::vector<std::size_t> begin_;
   std::vector<double> weights_;

@@ -6,7 +6,9 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
+#include <posenc/interop/vision_settings.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -94,10 +96,41 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
   }
   if (const auto temperature = temperature_of_layer(model, layer)) {
     options.temperature = *temperature;
-    options.temperature_of = TemperatureOf::ScaledScores;
+    options.temperature_of = temperature->formula == QueryTemperatureFormula::LogRatio
+                                 ? TemperatureOf::CappedScores
+                                 : TemperatureOf::ScaledScores;
   }
   if (attention.window) options.window = detail::window_of(*attention.window, layer);
   options.sinks = sinks;
+  return options;
+}
+
+/// The same of one layer of a vision tower, where every patch sees all others of its picture.
+///   Throws: ConfigError for a layer that there is not, a tower that is not read, and a layer that attends
+///           within windows of patches
+template <Scalar T>
+AttentionOptions<T> attention_options(const VisionSettings& tower, Index layer) {
+  constexpr auto function = "attention_options";
+  detail::check_read(function, tower);
+  if (layer < 0 || layer >= tower.layer_count) {
+    detail::fail<ConfigError>(function, "the layer must be one of ", tower.layer_count, " but is ",
+                              layer);
+  }
+  const auto& whole = tower.layers_without_window;
+  if (tower.window > 0 && !std::binary_search(whole.begin(), whole.end(), layer)) {
+    detail::fail<ConfigError>(function, "layer ", layer, " sees windows of ", tower.window, " by ",
+                              tower.window, " patches, which no option expresses; give each ",
+                              "window as a sequence of its own");
+  }
+  AttentionOptions<T> options;
+  options.causal = Causal::No;
+  if (tower.softmax_scale) {
+    options.scale = tower.softmax_scale;
+  } else if (tower.attention.head_dim) {
+    options.scale = 1 / std::sqrt(static_cast<double>(*tower.attention.head_dim));
+  } else {
+    detail::fail<ConfigError>(function, "head_dim of the vision tower must be given");
+  }
   return options;
 }
 

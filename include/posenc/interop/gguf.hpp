@@ -242,7 +242,8 @@ class GgufReader {
 /// has them (weights of the Llama family are permuted to Interleaved), scaling by keys, by
 /// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short; the
 /// scale, softcap and temperature of scores, by keys or by the architecture; and the heads and windows
-/// of each layer, as far as both tell them.
+/// of each layer, as far as both tell them. One thing llama.cpp reads and leaves out: Grok 2's temperature
+/// (attention.temperature_length), which is given as the model is made.
 ///   Throws: ConfigError that names the key for an unknown architecture without options.pairing, one
 ///           whose layers this reader does not know, an unknown type of scaling, an unknown key below
 ///           <architecture>.rope or .attention or whose name elsewhere speaks of positions, keys that

@@ -9,6 +9,7 @@
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_rotary.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
+#include <posenc/interop/detail/hf_vision.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -74,7 +75,8 @@ inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 }  // namespace detail
 
 /// What a config.json of Hugging Face says of the rotary encoding, of scores, and of the heads and
-/// window of each layer: of the text model where the file describes several.
+/// window of each layer: of the text model where the file describes several. The vision tower beside it
+/// (vision_config) is in ModelSettings::vision, which says so where the tower is not one that is read.
 ///
 /// Reads the old style (rope_theta, rope_scaling) and the new one (rope_parameters, per type of
 /// layer or not), with a value in the dict before one beside it, and the defaults of the model's
@@ -108,7 +110,10 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
     }
     model_type = "";
   }
-  return detail::HfReader(text != nullptr ? *text : config, *model_type, options).read();
+  ModelSettings model =
+      detail::HfReader(text != nullptr ? *text : config, *model_type, options).read();
+  model.vision = detail::hf_vision(config);
+  return model;
 }
 
 /// The same from the text of the file, which may be anything. NaN, Infinity and numbers beyond a

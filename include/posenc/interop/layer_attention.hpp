@@ -41,13 +41,16 @@ struct LayerWindow {
 /// How a query's temperature grows with its position p, counted from 0.
 enum class QueryTemperatureFormula {
   LogFloor,  ///< 1 + scale * ln(1 + floor((p + offset) / length)): Llama 4, Ministral 3
-  LogN       ///< larger(1, ln(p + 1) / ln(length)): Qwen 1
+  LogN,      ///< larger(1, ln(p + 1) / ln(length)): Qwen 1
+  LogRatio   ///< log2(p) / log2(length) where p > length, else 1: Grok 2 (attn_temperature_len)
 };
 
-/// A factor of the queries, after their rotation, that depends on the position alone: a function of it, to
-/// be AttentionOptions::temperature, of TemperatureOf::ScaledScores.
+/// A factor of a query's scores that depends on its position alone: a function of it, to be
+/// AttentionOptions::temperature. LogRatio multiplies what comes out of the soft cap
+/// (TemperatureOf::CappedScores), the others the scaled scores.
 ///   Source: huggingface/transformers, llama4/modeling_llama4.py and ministral3/modeling_ministral3.py;
-///           Qwen's modeling_qwen.py, whose table ends at position 32766
+///           Qwen's modeling_qwen.py, whose table ends at position 32766; sgl-project/sglang,
+///           srt/models/grok.py and srt/layers/attention/triton_ops/decode_attention.py (86d10d2)
 struct QueryTemperature {
   QueryTemperatureFormula formula = QueryTemperatureFormula::LogFloor;
   double scale = 0;                  ///< of LogFloor
@@ -58,6 +61,9 @@ struct QueryTemperature {
   double operator()(double position) const noexcept {
     if (formula == QueryTemperatureFormula::LogN) {
       return (std::max)(1.0, std::log(position + 1) / std::log(length));
+    }
+    if (formula == QueryTemperatureFormula::LogRatio) {
+      return position > length ? std::log2(position) / std::log2(length) : 1;
     }
     return 1 + scale * std::log1p(std::floor((position + static_cast<double>(offset)) / length));
   }

@@ -5,6 +5,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/rotary_settings.hpp>
+#include <posenc/interop/vision_settings.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -43,6 +44,7 @@ struct ModelSettings {
   /// Scores s become softcap * tanh(s / softcap) before the mask; nullopt where they stay as they are.
   std::optional<double> softcap = std::nullopt;
   std::optional<QueryTemperature> query_temperature = std::nullopt;
+  std::optional<VisionSettings> vision = std::nullopt;  ///< of the tower beside the text model
 };
 
 namespace detail {
@@ -246,6 +248,7 @@ inline void validate(const ModelSettings& model) {
                                 "but is ", t->scale);
     }
   }
+  if (model.vision) validate(*model.vision);
 }
 
 POSENC_END

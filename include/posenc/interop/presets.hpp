@@ -189,7 +189,7 @@ inline ModelSettings phi3_mini_128k(std::vector<double> short_factor,
 }
 
 /// The rotary models: each is what read_hf_config makes of the model's config.json, but for the heads and
-/// windows of its layers.
+/// windows of its layers, and a vision tower.
 inline const std::vector<RotaryPreset>& all() {
   using namespace detail;  // NOLINT: the rows are made of them
   using enum PairingKind;

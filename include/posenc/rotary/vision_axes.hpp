@@ -141,6 +141,20 @@ inline AxialFrequencies llama4_vision(const VisionRope& settings) {
   return detail::two_axes("llama4_vision", settings);
 }
 
+/// Vision tower of Pixtral (Mistral 3, Devstral): axes y, x, half pairing over the whole head. Of
+/// base^(-2i / head_dim), y has those of even i and x those of odd i.
+///   Throws: ConfigError
+///   Source: Hugging Face's modeling_pixtral.py at 0233e50
+inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
+  constexpr auto name = "pixtral_vision";
+  detail::check_head_of_two_halves(name, settings.head_dim);
+  detail::check_base(name, settings.base);
+  const auto all = detail::power_law(settings.base, settings.head_dim, settings.head_dim / 2);
+  std::array<std::vector<DoubleDouble>, 2> of_axis;
+  for (std::size_t i = 0; i < all.size(); ++i) of_axis[i % 2].push_back(all[i]);
+  return axial(std::array{Frequencies(std::move(of_axis[0])), Frequencies(std::move(of_axis[1]))});
+}
+
 /// RoPE-ViT axial: axes x, y, interleaved pairing, base 100. Its mixed form is MixedRope.
 ///   Throws: ConfigError
 ///   Source: naver-ai's rope-vit; its paper, arXiv 2403.13298, lets x and y alternate instead

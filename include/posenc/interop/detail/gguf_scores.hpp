@@ -120,11 +120,15 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
       if (scale.value_or(0) != 0) {
         keys.refuse(scale_key, "is not 0, and is not known to be used by this architecture");
       }
-      // Grok's own code lets scores grow from this length on; llama.cpp reads it and does not.
-      if (length.value_or(0) != 0) {
-        keys.refuse(length_key, "is given, and what it does in this architecture is not supported");
+      if (length.value_or(0) == 0) return std::nullopt;
+      // Grok 2 is made so, and SGLang does it in all layers. llama.cpp reads the key and does nothing with
+      // it (its issue 17239), so beyond this length its scores differ from these.
+      if (architecture.scores == GgufScores::Grok) {
+        if (*length < 2) keys.refuse(length_key, "must be at least 2");
+        return QueryTemperature{.formula = QueryTemperatureFormula::LogRatio,
+                                .length = static_cast<double>(*length)};
       }
-      return std::nullopt;
+      keys.refuse(length_key, "is given, and what it does in this architecture is not supported");
   }
 }
 

@@ -78,7 +78,7 @@ class HfAttention {
     if (family_ == HfFamily::Mla) {
       kv_heads_ = global_kv_heads_ = heads_;  // once the latent keys are expanded
       value_dim_ = config_.integer("v_head_dim");
-      check_count("v_head_dim", value_dim_);
+      check_count("v_head_dim", value_dim_, largest_head_dim);
       return;
     }
     if (is_known_ && !config_.has("v_head_dim")) value_dim_ = head_dim_;
@@ -96,15 +96,16 @@ class HfAttention {
 
   /// Local layers have heads of their own, and values of all layers a width of their own.
   void read_mimo_v2_heads() {
-    const auto local = [this](const char* key, const std::optional<Index>& usual) {
+    const auto local = [this](const char* key, const std::optional<Index>& usual,
+                              Index most = most_heads) {
       const auto given = config_.integer(key);
-      check_count(key, given);
+      check_count(key, given, most);
       return given ? given : usual;
     };
     local_heads_ = local("swa_num_attention_heads", heads_);
     kv_heads_ = local("swa_num_key_value_heads", kv_heads_);
-    value_dim_ = local("v_head_dim", 128);
-    local_value_dim_ = local("swa_v_head_dim", value_dim_);
+    value_dim_ = local("v_head_dim", 128, largest_head_dim);
+    local_value_dim_ = local("swa_v_head_dim", value_dim_, largest_head_dim);
     local_sinks_ = config_.flag("add_swa_attention_sink_bias");
     global_sinks_ = config_.flag("add_full_attention_sink_bias");
   }
@@ -130,9 +131,10 @@ class HfAttention {
     local.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
   }
 
-  void check_count(const char* key, const std::optional<Index>& value) const {
-    if (value && (*value < 1 || *value > 65536)) {
-      config_.refuse(key, "must lie between 1 and 65536");
+  void check_count(const char* key, const std::optional<Index>& value,
+                   Index most = most_heads) const {
+    if (value && (*value < 1 || *value > most)) {
+      config_.refuse(key, "must lie between 1 and " + std::to_string(most));
     }
   }
 

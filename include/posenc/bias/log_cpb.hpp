@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/bias/window.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// The windows of LogCpb.
+struct LogCpbConfig {
+  Index rows = 0;             ///< required: the window's height in tokens
+  Index cols = 0;             ///< required: its width
+  Index pretrained_rows = 0;  ///< those that the network was trained with; 0: the same
+  Index pretrained_cols = 0;
+};
+
+static_assert(std::is_trivially_copyable_v<LogCpbConfig>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// What LogCpb learns; its gradient has the same shape. Names in brackets are those of Swin-V2's
+/// checkpoints (Hugging Face has continuous_position_bias_mlp in place of cpb_mlp).
+struct LogCpbParameters {
+  std::vector<double> hidden_weight = {};  ///< required: [width, 2], row by row (cpb_mlp.0.weight)
+  std::vector<double> hidden_bias = {};    ///< required: [width] (cpb_mlp.0.bias)
+  std::vector<double> output_weight = {};  ///< required: [H, width], row by row (cpb_mlp.2.weight)
+};
+
+/// Swin-V2's continuous position bias in logarithmic coordinates (Log-CPB): a network that makes the
+/// table of a WindowBias of any window,
+///     table[cell, h] = 16 sigmoid(f_h(c_y, c_x)),  c = sign(z) log2(1 + |z|) / 3,  z = 8 d / (W - 1),
+/// d a distance query - key on an axis, W the window's extent there, or that which the network was
+/// trained with, and f a network 2 -> width -> H with one layer of ReLU. Where a window is one token
+/// long, c = 0. There is no class token in Swin-V2, and none here. Its scores are those of cosine
+/// attention, for which cosine_queries() and cosine_keys() prepare.
+/// timm's modes "cr" and "rw" of RelPosMlp, other networks in other coordinates, are not these.
+///   Types:    in double, each value of the table rounded once
+///   Cost:     O(cells width H), once for a window
+///   Source:   arXiv 2111.09883, section 3.3; timm's models/swin_transformer_v2.py at 0041cb7 and Hugging
+///             Face's modeling_swinv2.py at 004edfe
+class LogCpb {
+ public:
+  ///   Throws: ConfigError
+  LogCpb(LogCpbParameters parameters, const LogCpbConfig& config)
+      : parameters_(std::move(parameters)),
+        index_({.rows = config.rows, .cols = config.cols}),
+        width_(parameters_.hidden_bias.size()) {
+    const LogCpbParameters& p = parameters_;
+    const std::size_t outputs = p.output_weight.size();
+    if (width_ == 0 || outputs == 0 || p.hidden_weight.size() != 2 * width_ ||
+        outputs % width_ != 0) {
+      detail::fail<ConfigError>(
+          "LogCpb",
+          "hidden_weight must be [width, 2], hidden_bias [width] and output_weight [heads, width] "
+          "but have ",
+          p.hidden_weight.size(), ", ", width_, " and ", outputs, " values");
+    }
+    for (const auto* values : {&p.hidden_weight, &p.hidden_bias, &p.output_weight}) {
+      for (const double value : *values) {
+        if (!std::isfinite(value)) {
+          detail::fail<ConfigError>("LogCpb", "weights must be finite but one is ", value);
+        }
+      }
+    }
+    const bool same = config.pretrained_rows == 0 && config.pretrained_cols == 0;
+    if (!same && (config.pretrained_rows < 2 || config.pretrained_cols < 2)) {
+      detail::fail<ConfigError>("LogCpb",
+                                "pretrained_rows and pretrained_cols must both be 0 or both be at "
+                                "least 2 but are ",
+                                config.pretrained_rows, " and ", config.pretrained_cols);
+    }
+    trained_rows_ = same ? config.rows : config.pretrained_rows;
+    trained_cols_ = same ? config.cols : config.pretrained_cols;
+  }
+
+  Index heads() const noexcept {
+    return static_cast<Index>(parameters_.output_weight.size() / width_);
+  }
+  const LogCpbParameters& parameters() const noexcept { return parameters_; }
+  /// That of the WindowBias which reads the table.
+  const WindowIndex& index() const noexcept { return index_; }
+
+  /// c of a distance, where the window was `extent` tokens long in training.
+  static double coordinate(Index distance, Index extent) noexcept {
+    if (distance == 0 || extent == 1) return 0;
+    const double z = 8 * static_cast<double>(distance) / static_cast<double>(extent - 1);
+    return std::copysign(std::log2(1 + std::abs(z)) / 3, z);
+  }
+
+  /// Writes the table.
+  ///   Shapes: table [index().table_rows(), H]
+  ///   Throws: ShapeError, std::bad_alloc
+  template <detail::Written T>
+  void evaluate(MatrixView<T> table) const {
+    constexpr auto function = "LogCpb::evaluate";
+    check(function, "table", table);
+    detail::check_output(function, "table", table);
+    std::vector<double> hidden(width_);
+    for (Index cell = 0; cell < table.rows; ++cell) {
+      fill_hidden(coordinates(cell), hidden);
+      for (Index head = 0; head < table.cols; ++head) {
+        table.row(cell)[head] = static_cast<T>(static_cast<Compute<T>>(value(head, hidden)));
+      }
+    }
+  }
+
+  /// gradient += that of the parameters for the table's gradient, which WindowBias::add_gradient() gives.
+  /// At a bend of ReLU the derivative from the left counts.
+  ///   Shapes: grad_table [index().table_rows(), H]; gradient as the parameters, see zero_gradient()
+  ///   Throws: ShapeError, std::bad_alloc
+  template <Scalar T>
+  void add_gradient(MatrixView<const T> grad_table, LogCpbParameters& gradient) const {
+    constexpr auto function = "LogCpb::add_gradient";
+    check(function, "grad_table", grad_table);
+    if (gradient.hidden_weight.size() != 2 * width_ || gradient.hidden_bias.size() != width_ ||
+        gradient.output_weight.size() != parameters_.output_weight.size()) {
+      detail::fail<ShapeError>(function, "gradient must have the shape of the parameters, width ",
+                               width_, " and ", heads(), " heads");
+    }
+    std::vector<double> hidden(width_), of_hidden(width_);
+    for (Index cell = 0; cell < grad_table.rows; ++cell) {
+      const Coordinates at = coordinates(cell);
+      fill_hidden(at, hidden);
+      of_hidden.assign(width_, 0.0);
+      for (Index head = 0; head < grad_table.cols; ++head) {
+        const double part = value(head, hidden) / 16;  // the sigmoid
+        const double of_output =
+            16 * static_cast<double>(grad_table.row(cell)[head]) * part * (1 - part);
+        const std::size_t first = static_cast<std::size_t>(head) * width_;
+        for (std::size_t k = 0; k < width_; ++k) {
+          double& sum = gradient.output_weight[first + k];
+          sum = mul_add(of_output, hidden[k], sum);
+          of_hidden[k] = mul_add(of_output, parameters_.output_weight[first + k], of_hidden[k]);
+        }
+      }
+      for (std::size_t k = 0; k < width_; ++k) {
+        if (!(hidden[k] > 0)) continue;
+        double* const weights = gradient.hidden_weight.data() + 2 * k;
+        weights[0] = mul_add(of_hidden[k], at.y, weights[0]);
+        weights[1] = mul_add(of_hidden[k], at.x, weights[1]);
+        gradient.hidden_bias[k] += of_hidden[k];
+      }
+    }
+  }
+
+  /// Zeros in the shape of the parameters.
+  LogCpbParameters zero_gradient() const {
+    return {.hidden_weight = std::vector<double>(parameters_.hidden_weight.size()),
+            .hidden_bias = std::vector<double>(width_),
+            .output_weight = std::vector<double>(parameters_.output_weight.size())};
+  }
+
+ private:
+  struct Coordinates {
+    double y, x;
+  };
+
+  template <class View>
+  void check(const char* function, const char* name, const View& table) const {
+    detail::check_extents(function, name, table);
+    if (table.rows != index_.table_rows() || table.cols != heads()) {
+      detail::fail<ShapeError>(function, name, " must have ", index_.table_rows(), " rows and ",
+                               heads(), " columns but is ", table.extents());
+    }
+  }
+
+  Coordinates coordinates(Index cell) const noexcept {
+    const Index rows = index_.config().rows, cols = index_.config().cols, line = 2 * cols - 1;
+    return {coordinate(cell / line - (rows - 1), trained_rows_),
+            coordinate(cell % line - (cols - 1), trained_cols_)};
+  }
+
+  /// What comes out of the ReLU.
+  void fill_hidden(const Coordinates& at, std::span<double> hidden) const noexcept {
+    for (std::size_t k = 0; k < width_; ++k) {
+      const double* const weights = parameters_.hidden_weight.data() + 2 * k;
+      const double sum =
+          mul_add(weights[1], at.x, mul_add(weights[0], at.y, parameters_.hidden_bias[k]));
+      hidden[k] = sum < 0 ? 0 : sum;
+    }
+  }
+
+  double value(Index head, std::span<const double> hidden) const noexcept {
+    const double* const weights =
+        parameters_.output_weight.data() + static_cast<std::size_t>(head) * width_;
+    double sum = 0;
+    for (std::size_t k = 0; k < width_; ++k) sum = mul_add(weights[k], hidden[k], sum);
+    return 16 / (1 + std::exp(-sum));
+  }
+
+  LogCpbParameters parameters_;
+  WindowIndex index_;
+  std::size_t width_;
+  Index trained_rows_ = 0, trained_cols_ = 0;
+};
+
+POSENC_END

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/tile.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+POSENC_STABLE_BEGIN
+
+/// A window of tokens that attend to each other: Swin's, or BEiT's whole picture.
+struct WindowConfig {
+  Index rows = 0;            ///< required: its height in tokens
+  Index cols = 0;            ///< required: its width
+  bool class_token = false;  ///< a class token stands before the window's (BEiT)
+};
+
+static_assert(std::is_trivially_copyable_v<WindowConfig>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Which row of a window's table a query and a key share. Positions are token numbers: the window's
+/// cells row by row from 0 on, or from 1 on where token 0 is the class token. For cells at (y, x) the
+/// row is
+///     (y_query - y_key + rows - 1) (2 cols - 1) + (x_query - x_key + cols - 1),
+/// and behind those n = (2 rows - 1) (2 cols - 1) rows come three of the class token: n from it to a
+/// cell, n + 1 from a cell to it, n + 2 from it to itself.
+///   Throws: ConfigError
+///   Source: arXiv 2103.14030; timm's layers/pos_embed_rel.py at aa4b585, gen_relative_position_index
+class WindowIndex {
+ public:
+  explicit WindowIndex(const WindowConfig& config) : config_(config) {
+    constexpr Index limit = Index{1} << 20;
+    if (config.rows < 1 || config.cols < 1 || config.rows > limit || config.cols > limit) {
+      detail::fail<ConfigError>("WindowIndex", "rows and cols must be given, and lie within 1 and ",
+                                limit, ", but are ", config.rows, " and ", config.cols);
+    }
+  }
+
+  const WindowConfig& config() const noexcept { return config_; }
+  /// Tokens, the class token among them.
+  Index tokens() const noexcept { return config_.rows * config_.cols + class_tokens(); }
+  /// Rows of the table that are for pairs of cells.
+  Index distances() const noexcept { return (2 * config_.rows - 1) * (2 * config_.cols - 1); }
+  /// Rows of the table.
+  Index table_rows() const noexcept { return distances() + 3 * class_tokens(); }
+
+  /// The table's row, or none where one of the two is no token of the window.
+  Index row(double query, double key) const noexcept { return row_of(place(query), place(key)); }
+  static constexpr Index none = -1;
+
+  /// Looks for a position that is no token of the window.
+  ///   Throws: PositionError
+  void check_tokens(std::span<const double> positions) const {
+    for (const double position : positions) {
+      if (place(position) == outside) {
+        detail::fail<PositionError>("WindowIndex::check_tokens", "positions must be tokens of the ",
+                                    "window, 0 .. ", tokens() - 1, ", but one is ", position);
+      }
+    }
+  }
+
+  /// What a token has of row(), for loops that ask for many: row(q, k) is row_of(place(q), place(k)).
+  Index place(double position) const noexcept {
+    // In this order a NaN is no token.
+    if (!(position >= 0 && position < static_cast<double>(tokens()))) return outside;
+    const auto token = static_cast<Index>(position);
+    if (static_cast<double>(token) != position) return outside;
+    const Index cell = token - class_tokens();
+    if (cell < 0) return of_class_token;
+    return cell / config_.cols * (2 * config_.cols - 1) + cell % config_.cols;
+  }
+  Index row_of(Index query, Index key) const noexcept {
+    if (query >= 0 && key >= 0) return distances() / 2 + query - key;
+    if (query == outside || key == outside) return none;
+    if (key >= 0) return distances();
+    return distances() + (query >= 0 ? 1 : 2);
+  }
+
+ private:
+  static constexpr Index outside = -1, of_class_token = -2;
+
+  Index class_tokens() const noexcept { return config_.class_token ? 1 : 0; }
+
+  WindowConfig config_;
+};
+
+/// The learned table of relative positions in a window (Swin, BEiT): a score gets table[row, head],
+/// where WindowIndex says which row.
+///
+/// Takes a copy of the table, a head after the other; every layer has its own, though BEiT may share one.
+/// Positions are token numbers, so with a window for each batch row the default positions are
+/// right. Between tokens of which one is not of the window (position -1, say) nothing is added, as timm
+/// does for prefix tokens beside Swin-V2's network; more than one class token has no table anywhere.
+/// Swin's shifted windows mask regions by an `additive` of -100 besides. Swin-V2's table is made by LogCpb,
+/// MaxViT's by window_table_of_maxvit(). resize_grid() gives the table of another window. A model of
+/// ScoreBias.
+///   Shapes:   table [WindowIndex::table_rows(), H], as checkpoints have relative_position_bias_table
+///   Accuracy: the table's value, and the rounding of the sum
+///   Cost:     a copy and an addition a score where neighbouring keys are neighbouring tokens, else a look-up
+///   Source:   as WindowIndex; BEiT: arXiv 2106.08254
+template <class T>
+class WindowBias {
+  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+
+ public:
+  ///   Throws: ConfigError; ShapeError where the table has other rows; std::bad_alloc
+  WindowBias(MatrixView<const T> table, const WindowConfig& config)
+      : index_(config), heads_(table.cols) {
+    detail::check_extents("WindowBias", "table", table);
+    if (table.rows != index_.table_rows()) {
+      detail::fail<ShapeError>("WindowBias", "the table of a window of ", config.rows, " by ",
+                               config.cols, config.class_token ? " and a class token" : "",
+                               " must have ", index_.table_rows(), " rows but is ",
+                               table.extents());
+    }
+    values_.reserve(static_cast<std::size_t>(table.rows * table.cols + detail::distance_group));
+    const Index cells = index_.distances();
+    for (Index head = 0; head < table.cols; ++head) {
+      for (Index row = 0; row < table.rows; ++row) {
+        const Index from = row < cells ? cells - 1 - row : row;
+        values_.push_back(static_cast<Compute<T>>(table.row(from)[head]));
+      }
+    }
+    values_.resize(values_.size() + static_cast<std::size_t>(detail::distance_group));
+  }
+
+  Index heads() const noexcept { return heads_; }
+  const WindowIndex& index() const noexcept { return index_; }
+
+  /// tile(i, j) += table[index().row(query i, key j), head].
+  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
+  ///   Throws: ShapeError. Whether positions are tokens, index().check_tokens() says
+  template <detail::WrittenTile Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, MatrixView<Real> tile) const {
+    check("WindowBias::add", head, query_positions, key_positions, tile);
+    detail::check_output("WindowBias::add", "tile", tile);
+    constexpr Index most = 256;
+    Run runs[most];
+    Real values[most + detail::distance_group];  // a run is written in whole packs
+    for (Index j = 0; j < tile.cols; j += most) {
+      const Index n = (std::min)(most, tile.cols - j);
+      const auto block =
+          key_positions.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
+      const Index count = find_runs(block, runs);
+      for (Index i = 0; i < tile.rows; ++i) {
+        const Index query = index_.place(query_positions[static_cast<std::size_t>(i)]);
+        Index first = 0;
+        for (Index r = 0; r < count; ++r) {
+          fill_run(head, query, runs[r], values + first);
+          first += runs[r].count;
+        }
+        detail::add_values(values, tile.row(i) + j, n);
+      }
+    }
+  }
+
+  /// grad_table[index().row(query i, key j), head] += the sum of grad(i, j): the gradient of the table
+  /// for the scores' gradient. What grad_table held before is kept.
+  ///   Types:  a call's sums are double, and rounded once to be added to the table
+  ///   Shapes: grad [Sq, Sk]; grad_table as the table
+  ///   Throws: ShapeError
+  template <std::floating_point Real, detail::WrittenTile Gradient>
+  void add_gradient(Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    MatrixView<Gradient> grad_table) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, grad_table);
+  }
+  /// The same on the threads of an Eigen device; the same bits.
+  template <Device D, std::floating_point Real, std::floating_point Gradient>
+  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    MatrixView<Gradient> grad_table) const {
+    constexpr auto function = "WindowBias::add_gradient";
+    check(function, head, query_positions, key_positions, grad);
+    detail::check_extents(function, "grad_table", grad_table);
+    if (grad_table.rows != index_.table_rows() || grad_table.cols != heads_) {
+      detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
+                               std::array{index_.table_rows(), heads_}, " but is ",
+                               grad_table.extents());
+    }
+    detail::check_output(function, "grad_table", grad_table);
+    std::vector<Index> keys;
+    keys.reserve(key_positions.size());
+    for (const double key : key_positions) keys.push_back(index_.place(key));
+    const auto add_value = [&](double* sums, Index i, Index j, double query, double) {
+      const Index row = index_.row_of(index_.place(query), keys[static_cast<std::size_t>(j)]);
+      if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
+    };
+    const Index rows = index_.table_rows();
+    const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
+                                              static_cast<std::size_t>(rows), 20, add_value);
+    for (Index row = 0; row < rows; ++row) {
+      const double sum = sums[static_cast<std::size_t>(row)];
+      if (sum != 0) grad_table.row(row)[head] += static_cast<Gradient>(sum);
+    }
+  }
+
+ private:
+  /// Neighbouring tokens of one row of the window; others stand alone.
+  struct Run {
+    Index count, place, room;  ///< how many tokens the row has from the first one on
+  };
+
+  /// Returns how many there are.
+  Index find_runs(std::span<const double> keys, Run* runs) const noexcept {
+    Index count = 0;
+    const Index cols = index_.config().cols;
+    for (std::size_t u = 0; u < keys.size(); ++u) {
+      if (count > 0 && runs[count - 1].count < runs[count - 1].room && keys[u] == keys[u - 1] + 1) {
+        ++runs[count - 1].count;
+      } else {
+        const Index place = index_.place(keys[u]);
+        runs[count++] = {1, place, place < 0 ? 1 : cols - place % (2 * cols - 1)};
+      }
+    }
+    return count;
+  }
+
+  /// What a run's scores get; -0 is what adds nothing.
+  template <class Real>
+  void fill_run(Index head, Index query, const Run& run, Real* values) const noexcept {
+    const Index row = index_.row_of(query, run.place), cells = index_.distances();
+    const Compute<T>* const table = values_.data() + head * index_.table_rows();
+    if (row >= 0 && row < cells) {
+      const Compute<T>* const from = table + (cells - 1 - row);
+      if constexpr (std::same_as<Real, Compute<T>>) {
+        using P = Pack<Real, tier::Best>;
+        for (Index u = 0; u < run.count; u += P::width) P::load(from + u).store(values + u);
+      } else {
+        for (Index u = 0; u < run.count; ++u) values[u] = static_cast<Real>(from[u]);
+      }
+    } else {
+      const Real value = row == WindowIndex::none ? Real(-0.0) : static_cast<Real>(table[row]);
+      for (Index u = 0; u < run.count; ++u) values[u] = value;
+    }
+  }
+
+  template <class Real>
+  void check(const char* function, Index head, std::span<const double> query_positions,
+             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
+    detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
+                       key_positions, tile);
+  }
+
+  WindowIndex index_;
+  Index heads_;
+  /// [H, rows]; those of cells from the last to the first, so that keys of a run find theirs in their
+  /// order; and what a pack may read behind them.
+  std::vector<Compute<T>> values_;
+};
+
+template <class T>
+WindowBias(MatrixView<T>, const WindowConfig&) -> WindowBias<std::remove_const_t<T>>;
+
+/// WindowBias's table from one in the layout of MaxViT's TensorFlow checkpoints,
+/// [H, 2 rows - 1, 2 cols - 1] by key - query: both axes reversed, which reverses the order of the
+/// cells, and heads last.
+///   Shapes:   maxvit [H, n], table [n, H], n = (2 rows - 1) (2 cols - 1)
+///   Aliasing: none
+///   Throws:   ShapeError
+///   Source:   timm's layers/pos_embed_rel.py at aa4b585, RelPosBiasTf
+template <detail::Written T>
+void window_table_of_maxvit(MatrixView<const std::type_identity_t<T>> maxvit, MatrixView<T> table) {
+  constexpr auto function = "window_table_of_maxvit";
+  detail::check_extents(function, "maxvit", maxvit);
+  detail::check_extents(function, "table", table);
+  if (maxvit.rows != table.cols || maxvit.cols != table.rows) {
+    detail::fail<ShapeError>(function, "maxvit [heads, cells] and table [cells, heads] must be of ",
+                             "the same heads and cells but are ", maxvit.extents(), " and ",
+                             table.extents());
+  }
+  detail::check_output(function, "table", table);
+  if (maxvit.data == table.data && !table.empty()) {
+    detail::fail<ShapeError>(function, "maxvit and table must not share memory; they are ",
+                             maxvit.extents(), " and ", table.extents());
+  }
+  detail::check_overlap<T>(function, maxvit, table);
+  for (Index cell = 0; cell < table.rows; ++cell) {
+    for (Index head = 0; head < table.cols; ++head) {
+      table.row(cell)[head] = maxvit.row(head)[table.rows - 1 - cell];
+    }
+  }
+}
+
+POSENC_END

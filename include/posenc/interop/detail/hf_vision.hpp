@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/hf_vision_types.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/rotary_settings.hpp>
+#include <posenc/interop/vision_settings.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The vision_config of a configuration.
+class HfVision {
+ public:
+  HfVision(const nlohmann::json& config, const HfVisionType& type, std::string model_type)
+      : config_(config, "vision_config"), type_(type) {
+    tower_.model_type = std::move(model_type);
+  }
+
+  VisionSettings read() {
+    const bool is_qwen = type_.tower == HfTower::Qwen2Vl || type_.tower == HfTower::Qwen25Vl ||
+                         type_.tower == HfTower::Qwen3Vl;
+    tower_.layer_count = count(is_qwen ? "depth" : "num_hidden_layers", type_.layers);
+    read_heads(is_qwen ? "num_heads" : "num_attention_heads");
+    tower_.patch_size = square("patch_size", type_.patch_size);
+    if (is_qwen) {
+      tower_.merge = count("spatial_merge_size", 2);
+      tower_.rotary = VisionRotary{VisionRotaryForm::Qwen2Vl, 10000};
+    }
+    switch (type_.tower) {
+      case HfTower::Table:
+        read_table_of_one_size();
+        if (!config_.flag("use_absolute_position_embeddings").value_or(true)) tower_.table.reset();
+        break;
+      case HfTower::Siglip2:
+        read_square_table("num_patches", 256);
+        break;
+      case HfTower::Qwen25Vl:
+        read_windows();
+        break;
+      case HfTower::Qwen3Vl:
+        read_square_table("num_position_embeddings", 2304);
+        break;
+      case HfTower::Llama4:
+        read_table_of_one_size();
+        tower_.rotary = VisionRotary{VisionRotaryForm::Llama4, base(10000)};
+        break;
+      case HfTower::Pixtral:
+        tower_.rotary = VisionRotary{VisionRotaryForm::Pixtral, base(10000)};
+        break;
+      case HfTower::Gemma4: {
+        const Index places = count("position_embedding_size", 10240);
+        tower_.table = PatchTable{.rows = places, .cols = places, .sum_of_axes = true};
+        tower_.rotary = VisionRotary{VisionRotaryForm::Gemma4, base(100)};
+        tower_.softmax_scale = 1;  // queries and keys are normalised
+        break;
+      }
+      default:
+        break;
+    }
+    config_.refuse_unread([](std::string_view key, const nlohmann::json& value) {
+      return hf_may_ignore(key, value);
+    });
+    validate(tower_);
+    return std::move(tower_);
+  }
+
+ private:
+  Index count(const char* key, Index usual) const {
+    const Index value = config_.integer(key).value_or(usual);
+    if (value < 1 || value > most_heads) {
+      config_.refuse(key, "must lie between 1 and " + std::to_string(most_heads));
+    }
+    return value;
+  }
+
+  void read_heads(const char* key) {
+    const Index heads = count(key, type_.heads);
+    const bool is_gemma = type_.tower == HfTower::Gemma4;
+    Index head_dim = 64, kv_heads = heads;
+    if (is_gemma) {
+      head_dim = count("head_dim", head_dim);
+      kv_heads = count("num_key_value_heads", type_.heads);
+      same_head_dim("global_head_dim", head_dim);
+    } else {
+      // Qwen2-VL's hidden_size is the width of the text model.
+      const char* width = type_.tower == HfTower::Qwen2Vl ? "embed_dim" : "hidden_size";
+      head_dim = count(width, type_.width) / heads;
+      same_head_dim("head_dim", head_dim);
+    }
+    tower_.attention = {.kind = LayerKind::Global,
+                        .heads = heads,
+                        .kv_heads = kv_heads,
+                        .head_dim = head_dim,
+                        .value_dim = head_dim,
+                        .window = LayerWindow{},
+                        .sinks = false};
+  }
+
+  void same_head_dim(const char* key, Index head_dim) const {
+    if (config_.integer(key).value_or(head_dim) != head_dim) {
+      config_.refuse(key, "is not the width of a head, " + std::to_string(head_dim));
+    }
+  }
+
+  /// A number, or a list of rows and columns that must be the same.
+  Index square(const char* key, Index usual) const {
+    const nlohmann::json* given = config_.find(key);
+    if (given == nullptr || !given->is_array()) return count(key, usual);
+    const auto sides = *config_.integers(key);
+    if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > most_heads) {
+      config_.refuse(key, "must be a positive number, or twice the same");
+    }
+    return sides[0];
+  }
+
+  void read_table_of_one_size() {
+    const Index side = square("image_size", type_.image_size) / tower_.patch_size;
+    if (side < 1) config_.refuse("image_size", "is less than patch_size");
+    tower_.table = PatchTable{.rows = side, .cols = side, .class_token = type_.class_token};
+  }
+
+  void read_square_table(const char* key, Index usual) {
+    const Index places = count(key, usual);
+    const auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(places))));
+    if (side * side != places) config_.refuse(key, "is no square");
+    tower_.table = PatchTable{.rows = side, .cols = side};
+  }
+
+  /// Windows of so many pixels, made of whole merge blocks.
+  void read_windows() {
+    const Index blocks = count("window_size", 112) / tower_.merge / tower_.patch_size;
+    if (blocks < 1) config_.refuse("window_size", "is less than a block of patches");
+    tower_.window = blocks * tower_.merge;
+    auto whole = config_.integers("fullatt_block_indexes");
+    tower_.layers_without_window = whole ? *whole : std::vector<Index>{7, 15, 23, 31};
+    std::sort(tower_.layers_without_window.begin(), tower_.layers_without_window.end());
+  }
+
+  /// The base of a tower that turns plainly.
+  double base(double usual) const {
+    const auto beside = config_.real("rope_theta");
+    const nlohmann::json* given = config_.find("rope_parameters");
+    double value = beside.value_or(usual);
+    if (given != nullptr) {
+      const JsonKeys rope(*given, "rope_parameters of vision_config");
+      if (rope.text("rope_type").value_or("default") != "default") {
+        rope.refuse("rope_type", "must be default in a vision tower");
+      }
+      value = rope.real("rope_theta").value_or(value);
+      rope.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
+    }
+    return value;
+  }
+
+  JsonKeys config_;
+  const HfVisionType& type_;
+  VisionSettings tower_;
+};
+
+/// The vision tower of a configuration that has one. One that is not read does not stand in the way of the
+/// text model: it says why.
+inline std::optional<VisionSettings> hf_vision(const nlohmann::json& config) {
+  constexpr auto part = "vision_config";
+  const JsonKeys keys(config, "the configuration");
+  const nlohmann::json* given = keys.find(part);
+  if (given == nullptr) return std::nullopt;
+  VisionSettings tower;
+  const auto name_in = [](const nlohmann::json& of) {
+    const auto at = of.is_object() ? of.find("model_type") : of.end();
+    return at != of.end() && at->is_string() ? at->get<std::string>() : std::string();
+  };
+  tower.model_type = name_in(*given);
+  if (tower.model_type.empty()) tower.model_type = name_in(config);
+  if (const HfRefusedTower* refused = find_hf_refused_tower(tower.model_type)) {
+    tower.refused = std::string("it has ") + std::string(refused->has);
+    return tower;
+  }
+  const HfVisionType* type = find_hf_vision_type(tower.model_type);
+  if (type == nullptr) {
+    tower.refused = "its model_type is unknown";
+    return tower;
+  }
+#if POSENC_HAS_EXCEPTIONS
+  try {
+    return HfVision(*given, *type, tower.model_type).read();
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    tower.refused = message.substr(message.find(": ") + 2);  // behind the function's name
+    return tower;
+  }
+#else
+  return HfVision(*given, *type, tower.model_type).read();
+#endif
+}
+
+}  // namespace detail
+POSENC_END

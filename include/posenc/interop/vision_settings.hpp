@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/interop/layer_attention.hpp>
+#include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/chatglm_rope.hpp>
+#include <posenc/rotary/vision_axes.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+POSENC_BEGIN
+
+/// How the heads of a vision tower turn, by two axes of positions.
+enum class VisionRotaryForm {
+  Qwen2Vl,  ///< qwen2_vl_vision(), half pairing: rows and columns of merge_block_grid()
+  Llama4,   ///< llama4_vision(), interleaved pairing: llama4_grid()
+  Pixtral,  ///< pixtral_vision(), half pairing: rows and columns, Positions::grid()
+  Gemma4    ///< ChatGlmRope: columns turn one half of the head, rows the other, xy_grid()
+};
+
+struct VisionRotary {
+  VisionRotaryForm form = VisionRotaryForm::Qwen2Vl;
+  double base = 0;  ///< required
+
+  friend bool operator==(const VisionRotary&, const VisionRotary&) = default;
+};
+
+/// Whether a tower has a class token besides its patches, and where.
+enum class ClassToken { None, First, Last };
+
+/// The table of learned positions that a tower adds to its patches. Towers whose pictures differ in size
+/// resize it (resize_grid): Qwen3-VL Bilinear with AlignCorners, SigLIP 2 Bilinear with antialias.
+struct PatchTable {
+  Index rows = 0, cols = 0;                   ///< the grid of patches that it is for
+  ClassToken class_token = ClassToken::None;  ///< which has a row as well
+  bool sum_of_axes =
+      false;  ///< a table for `rows` rows and one for `cols` columns, which are added
+
+  friend bool operator==(const PatchTable&, const PatchTable&) = default;
+};
+
+/// What a model's file says of its vision tower: how its patches know their places, and the attention
+/// of its layers, which is alike in all of them but for windows. Every patch sees all others of its
+/// picture.
+struct VisionSettings {
+  std::string model_type = {};  ///< the tower's, or the whole model's where it has none of its own
+  /// Why nothing else is known: what the tower has that is not read, or the key that is wrong. Empty
+  /// where the tower is read.
+  std::string refused = {};
+  Index layer_count = 0;
+  LayerAttention attention = {};
+  /// What scores are multiplied with, where that is not head_dim^-1/2.
+  std::optional<double> softmax_scale = std::nullopt;
+  Index patch_size = 0;  ///< pixels on its side
+  Index merge = 1;  ///< patches stand in blocks of merge x merge, as merge_block_grid() has them
+  std::optional<PatchTable> table = std::nullopt;  ///< of learned positions
+  std::optional<VisionRotary> rotary = std::nullopt;
+  /// Patches on the side of the windows within which all layers but layers_without_window attend; 0:
+  /// there are no windows.
+  Index window = 0;
+  std::vector<Index> layers_without_window = {};  ///< sorted
+
+  friend bool operator==(const VisionSettings&, const VisionSettings&) = default;
+};
+
+namespace detail {
+
+inline void check_read(const char* function, const VisionSettings& tower) {
+  if (!tower.refused.empty()) {
+    fail<ConfigError>(function, "the vision tower '", tower.model_type,
+                      "' is not read: ", tower.refused);
+  }
+}
+
+}  // namespace detail
+
+/// The rotation of the tower's queries and keys.
+///   Throws: ConfigError for a tower that turns nothing, or is not read
+inline AnyRope rope(const VisionSettings& tower) {
+  constexpr auto function = "rope";
+  detail::check_read(function, tower);
+  if (!tower.rotary) {
+    detail::fail<ConfigError>(function, "the vision tower '", tower.model_type, "' turns nothing");
+  }
+  if (!tower.attention.head_dim) {
+    detail::fail<ConfigError>(function, "head_dim of the vision tower must be given");
+  }
+  const VisionRope settings{.head_dim = *tower.attention.head_dim, .base = tower.rotary->base};
+  switch (tower.rotary->form) {
+    case VisionRotaryForm::Qwen2Vl:
+      return AnyRope(PairingKind::HalfRotate, qwen2_vl_vision(settings));
+    case VisionRotaryForm::Llama4:
+      return AnyRope(PairingKind::Interleaved, llama4_vision(settings));
+    case VisionRotaryForm::Pixtral:
+      return AnyRope(PairingKind::HalfRotate, pixtral_vision(settings));
+    default:
+      detail::check_head_of_two_halves(function, settings.head_dim);
+      return ChatGlmRope(
+          frequencies(Unscaled{.rotary_dim = settings.head_dim / 2, .base = settings.base}));
+  }
+}
+
+/// Checks the settings of a tower; those of one that is not read are always right.
+///   Throws: ConfigError
+inline void validate(const VisionSettings& tower) {
+  constexpr auto function = "VisionSettings";
+  if (!tower.refused.empty()) return;
+  const auto check = [](const char* name, Index value, Index least) {
+    if (value < least || value > (Index{1} << 20)) {
+      detail::fail<ConfigError>(function, name, " must be from ", least, " to 2^20 but is ", value);
+    }
+  };
+  check("layer_count", tower.layer_count, 0);
+  check("patch_size", tower.patch_size, 1);
+  check("merge", tower.merge, 1);
+  check("window", tower.window, 0);
+  if (tower.table) {
+    check("rows of the table", tower.table->rows, 1);
+    check("cols of the table", tower.table->cols, 1);
+  }
+  detail::check_layer_attention(tower.attention, 0);
+  if (tower.softmax_scale && !(*tower.softmax_scale > 0 && std::isfinite(*tower.softmax_scale))) {
+    detail::fail<ConfigError>(function, "softmax_scale must be finite and positive but is ",
+                              *tower.softmax_scale);
+  }
+  if (!std::is_sorted(tower.layers_without_window.begin(), tower.layers_without_window.end())) {
+    detail::fail<ConfigError>(function, "layers_without_window must be sorted");
+  }
+  if (tower.rotary) rope(tower);
+}
+
+POSENC_END

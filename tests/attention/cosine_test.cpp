@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Queries and keys of cosine attention, whose scores are then attention's own.
+#include "support/catch.hpp"
+#include "support/heads.hpp"
+#include "support/throws.hpp"
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/cosine.hpp>
+
+#include <Eigen/Core>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace cosine_test {
+
+using posenc::HeadsView;
+using posenc::Index;
+using support::message_of;
+
+TEST_CASE("attention of unit vectors has the cosine's scores", "[cosine]") {
+  constexpr Index seq = 3, heads = 2, dim = 5;
+  std::vector<float> q(seq * heads * dim), k(q.size());
+  support::Random random(3);
+  random.fill_normal(std::span(q));
+  random.fill_normal(std::span(k));
+  const auto q_before = q, k_before = k;
+  const HeadsView<float> queries{q.data(), 1, seq, heads, dim}, keys{k.data(), 1, seq, heads, dim};
+  // The second is beyond the clamp: 100.
+  const std::vector<double> logit_scale{std::log(10.0), 7};
+  posenc::cosine_queries(queries, logit_scale);
+  posenc::cosine_keys(keys);
+  std::vector<float> out(q.size()), scores(heads * seq * seq);
+  const posenc::AttentionOptions<float> options{.scale = 1,
+                                                .causal = posenc::Causal::No,
+                                                .weights = {scores.data(), 1, heads, seq, seq},
+                                                .returned = posenc::ReturnedScores::Masked};
+  posenc::attention(queries, keys, keys, HeadsView<float>{out.data(), 1, seq, heads, dim}, options);
+
+  const HeadsView<const float> a{q_before.data(), 1, seq, heads, dim};
+  const HeadsView<const float> b{k_before.data(), 1, seq, heads, dim};
+  for (Index h = 0; h < heads; ++h) {
+    for (Index i = 0; i < seq; ++i) {
+      for (Index j = 0; j < seq; ++j) {
+        double aa = 0, ab = 0, bb = 0;
+        for (Index d = 0; d < dim; ++d) {
+          const auto x = static_cast<double>(a.row(0, i, h)[d]);
+          const auto y = static_cast<double>(b.row(0, j, h)[d]);
+          aa += x * x;
+          ab += x * y;
+          bb += y * y;
+        }
+        const double want = (h == 0 ? 10 : 100) * ab / std::sqrt(aa) / std::sqrt(bb);
+        CHECK(scores[static_cast<std::size_t>((h * seq + i) * seq + j)] ==
+              Approx(want).margin(3e-5));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("unit vectors, by hand", "[cosine]", float, double, Eigen::half) {
+  const auto nan = std::numeric_limits<TestType>::quiet_NaN();
+  std::vector<TestType> x{TestType(3), TestType(-4), TestType(0), TestType(0), nan, TestType(1)};
+  const HeadsView<TestType> view{x.data(), 1, 3, 1, 2};
+  posenc::cosine_keys(view);
+  CHECK(static_cast<double>(x[0]) == Approx(0.6).epsilon(5e-4));
+  CHECK(static_cast<double>(x[1]) == Approx(-0.8).epsilon(5e-4));
+  CHECK(x[2] == TestType(0));  // a vector of zeros stays one
+  CHECK(x[3] == TestType(0));
+  CHECK(static_cast<float>(x[4]) != static_cast<float>(x[4]));
+  CHECK(static_cast<float>(x[5]) != static_cast<float>(x[5]));
+}
+
+TEST_CASE("a vector shorter than 1e-12 is divided by that, as torch does", "[cosine]") {
+  std::vector<double> x{3e-13, 0};
+  posenc::cosine_queries(HeadsView<double>{x.data(), 1, 1, 1, 2}, std::vector<double>{0});
+  CHECK(x[0] == Approx(0.3).epsilon(1e-15));
+}
+
+TEST_CASE("cosine attention asks for a scale per head", "[cosine]") {
+  std::vector<float> x(8, 1);
+  const HeadsView<float> view{x.data(), 1, 1, 2, 4};
+  CHECK(message_of<posenc::ShapeError>(
+            [&] { posenc::cosine_queries(view, std::vector<double>{1}); }) ==
+        "posenc::cosine_queries: logit_scale must have a value for each head but has 1; q is "
+        "[1, 1, 2, 4]");
+  CHECK_THROWS_AS(posenc::cosine_keys(HeadsView<float>{nullptr, 1, 1, 2, 4}), posenc::ShapeError);
+  HeadsView<float> shared = view;
+  shared.head_stride = 0;
+  CHECK_THROWS_AS(posenc::cosine_keys(shared), posenc::ShapeError);
+  CHECK(x == std::vector<float>(8, 1));
+}
+
+}  // namespace cosine_test
