@@ -76,13 +76,16 @@ AttentionOptions<float> options(Draw& draw, Memory& memory, const Lists& lists, 
 }
 
 KvCache<float> filled_cache(Draw& draw, bool ring) {
-  KvCache<float> cache({.sequences = draw.number(batch),
-                        .kv_heads = draw.number(kv_heads),
-                        .head_dim = draw.number(dim),
-                        .value_dim = draw.number(value_dim),
-                        .capacity = ring ? 0 : draw.number(300),
-                        .window = ring ? draw.number(40) : 0,
-                        .max_append = draw.number(7)});
+  const posenc::KvCacheConfig config{.sequences = draw.number(batch),
+                                     .kv_heads = draw.number(kv_heads),
+                                     .head_dim = draw.number(dim),
+                                     .value_dim = draw.number(value_dim),
+                                     .capacity = ring ? 0 : draw.number(300),
+                                     .window = ring ? draw.number(40) : 0,
+                                     .max_append = draw.number(7)};
+  const auto limit = static_cast<std::size_t>(draw.number(100000));
+  KvCache<float> cache = draw.below(2) == 0 ? KvCache<float>(config)
+                                            : KvCache<float>(config, posenc::KvBlockPool({limit}));
   const std::vector<float> numbers(static_cast<std::size_t>(keys * kv_heads * dim), 0.5F);
   const posenc::HeadsView<const float> k{
       numbers.data(), 1, keys, kv_heads, dim, keys * kv_heads * dim, kv_heads * dim, dim};

@@ -31,15 +31,18 @@ class CachedKeys {
   Index heads() const noexcept { return cache_.kv_heads(); }
   Scratch carve(Carver&) const noexcept { return {}; }
 
-  StoredKeys stored() const noexcept { return {cache_.ranges_, sequences_}; }
+  StoredKeys stored() const noexcept { return {cache_.ranges_.all(), sequences_}; }
 
   KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
                   const Scratch&) const noexcept {
     KeyTile<S> found = stored_tile(s.batch, head, tile);
-    const bool last = (tile + 1) * tile_keys >= s.stored;
-    found.next_keys = last && head + 1 < heads()
-                          ? stored_tile(s.batch, head + 1, s.begin / tile_keys).keys
-                          : stored_tile(s.batch, head, tile + 1).keys;
+    if ((tile + 1) * tile_keys < s.stored) {
+      found.next_keys = stored_tile(s.batch, head, tile + 1).keys;
+    } else if (head + 1 < heads()) {
+      found.next_keys = stored_tile(s.batch, head + 1, s.begin / tile_keys).keys;
+    } else {
+      found.next_keys = found.keys;
+    }
     return found;
   }
 

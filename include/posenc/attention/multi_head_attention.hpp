@@ -178,7 +178,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                                             out);
     // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
     // the cache as it was.
-    detail::RevocableAppend<S> append(device, cache, sequences, heads.k, heads.v, memory.undo_);
+    detail::RevocableAppend<S> append(device, cache, {sequences, {}, x.seq}, heads.k, heads.v,
+                                      memory.undo_);
     detail::attend_to_cache<tier::Best, D, T>(
         device, heads.q, cache, sequences, heads.mixed, options, bias_,
         beside(forward_name, options, memory, &positions, nullptr));
