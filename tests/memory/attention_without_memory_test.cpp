@@ -240,6 +240,37 @@ TEST_CASE("attention over a cache without memory", "[memory][attention][cache]")
   CHECK(failing_memory::watched_allocations() == 0);
 }
 
+TEST_CASE("a ragged batch over a cache without memory", "[memory][attention][cache][mha]") {
+  const auto q = numbers(queries * heads * dim, 1), x = numbers(queries * 32, 2);
+  const std::vector<Index> rows{1, 0}, offsets{0, 1, queries};
+  posenc::MultiHeadAttention<float> module(
+      {.model_dim = 32, .heads = heads, .kv_heads = kv_heads, .head_dim = dim});
+  module.randomize(1);
+  for (const auto& config : {plain, ring}) {
+    const auto window = config.window == 0 ? posenc::Window{} : posenc::sliding_window(100);
+    const Session<float> session{filled<float>(config, 383, 50),
+                                 std::vector<float>(q.size(), 7.0F)};
+    CHECK(check_calls(
+              "attention", session,
+              [&](Session<float>& s) {
+                posenc::attention(
+                    heads_view(q.data(), 1, queries, heads, dim), s.cache, rows,
+                    heads_view(s.out.data(), 1, queries, heads, dim),
+                    {.causal = Causal::BottomRight, .window = window, .cu_seqlens_q = offsets});
+              },
+              state_of<float>) > 0);
+    CHECK(check_calls(
+              "module", session,
+              [&](Session<float>& s) {
+                module.forward(
+                    tokens_view(x.data(), 1, queries, 32), Positions::packed(offsets, {384, 383}),
+                    s.cache, rows, tokens_view(s.out.data(), 1, queries, 32),
+                    {.causal = Causal::BottomRight, .window = window, .cu_seqlens_q = offsets});
+              },
+              state_of<float>, [&](Session<float>& s) { s.out.assign(q.size(), 7.0F); }) > 0);
+  }
+}
+
 TEST_CASE("what is done to a cache without memory is done or not", "[memory][cache]") {
   using posenc::HeadsView;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
