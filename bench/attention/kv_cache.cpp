@@ -32,6 +32,22 @@ void prompt_case(benchmark::State& state, const AttentionModel& model, Index seq
   bench::measure_attention(state, comparison, tokens, bench::causal_work(seq, seq));
 }
 
+/// vs_contiguous: beside a cache with memory of its own.
+void pool_case(benchmark::State& state, const AttentionModel& model, Index queries, Index keys) {
+  InFloat tokens(model, queries, keys);
+  const posenc::KvBlockPool pool({std::size_t{1} << 40});
+  posenc::KvCache<float> pooled(
+      {.kv_heads = model.kv_heads, .head_dim = model.head_dim, .capacity = keys}, pool);
+  pooled.append(0, posenc::bshd(std::as_const(tokens.k)), posenc::bshd(std::as_const(tokens.v)));
+  const bench::Options options = tokens.causal();
+  bench::Comparison comparison(state, [&] {
+    posenc::attention(posenc::bshd(tokens.q), pooled, std::span<const Index>(tokens.sequence),
+                      posenc::bshd(tokens.out), options);
+  });
+  comparison.beside("vs_contiguous", [&] { tokens.attend(options); });
+  bench::measure_attention(state, comparison, tokens, bench::causal_work(queries, keys));
+}
+
 void threads_case(benchmark::State& state, const AttentionModel& model, Index keys) {
   InFloat tokens(model, 1, keys);
   const bench::Options options = tokens.causal();
@@ -55,6 +71,8 @@ void add_cached() {
     bench::add_variants<InFloat>(decode, model, 1, 4096);
     bench::add(decode + "/bf16_cache",
                [=](benchmark::State& state) { bfloat16_case(state, model, 1, 4096); });
+    bench::add(decode + "/pool",
+               [=](benchmark::State& state) { pool_case(state, model, 1, 4096); });
     bench::add(decode + "/threads_2",
                [=](benchmark::State& state) { threads_case(state, model, 4096); });
     bench::add(name + "/prefill_1024/bf16_cache",

@@ -12,6 +12,7 @@
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/cosine.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>

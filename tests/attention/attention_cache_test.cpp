@@ -224,7 +224,7 @@ TEST_CASE("a cache refuses what it cannot answer", "[attention][cache][errors]")
   CHECK(error(shape, {2, 1, 2, dim}, {1}).substr(0, name.size()) == name);
   const std::vector<Index> lengths{3}, boundaries{0, 1};
   const std::string rule =
-      name + "a cache knows its lengths: key_lengths and cu_seqlens must not be given";
+      name + "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given";
   CHECK(error(contradiction, {1, 1, 2, dim}, {1}, {.causal = Causal::No, .key_lengths = lengths}) ==
         rule);
   CHECK(error(contradiction, {1, 1, 2, dim}, {1},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One set of bits whatever the device, its threads and how it cuts the work.
 #define EIGEN_USE_THREADS
+#include "ragged_case.hpp"
 #include "random_call.hpp"
 #include "support/catch.hpp"
 #include "support/cutter.hpp"
@@ -177,6 +178,48 @@ TEST_CASE("queries and keys of cosine attention are the same on every device", "
     bytes.add(q);
     bytes.add(k);
     return bytes;
+  });
+}
+
+TEST_CASE("a ragged batch over a cache gives the same bits on every device",
+          "[attention][cache][ragged][threads]") {
+  posenc::KvCache<float> cache(kv_cache_test::full_cache(600, 4));
+  const std::vector<Index> sequences{2, 0, 3, 1}, counts{1, 1, 0, 300};
+  support::Random random(8);
+  for (Index sequence = 0; sequence < 4; ++sequence) {
+    auto k = Heads<float>::random(random, 1, 300 + 60 * sequence, kv_cache_test::heads,
+                                  kv_cache_test::dim);
+    auto v = Heads<float>::random(random, 1, 300 + 60 * sequence, kv_cache_test::heads,
+                                  kv_cache_test::value_dim);
+    cache.append(sequence, k.view(), v.view());
+  }
+  for (const auto& variant : ragged_test::variants()) {
+    INFO(variant.name);
+    ragged_test::Call apart(cache, sequences, counts, 4);
+    apart.one_by_one(cache, variant);
+    const auto want = apart.results();
+    for_each_device([&](const auto& device) {
+      ragged_test::Call call(cache, sequences, counts, 4);
+      call.together(cache, variant, device);
+      const auto got = call.results();
+      CHECK(support::same_bits(got.data(), want.data(), static_cast<Index>(want.size())));
+    });
+  }
+}
+
+TEST_CASE("a ragged append leaves the same bits on every device", "[kv_cache][ragged][threads]") {
+  const std::vector<Index> sequences{2, 0, 1}, cu_seqlens{0, 200, 200, 203};
+  support::Random random(9);
+  auto k = Heads<float>::random(random, 1, 203, kv_cache_test::heads, kv_cache_test::dim);
+  auto v = Heads<float>::random(random, 1, 203, kv_cache_test::heads, kv_cache_test::value_dim);
+  posenc::KvCache<float> want(kv_cache_test::full_cache(600, 3));
+  want.append(sequences, cu_seqlens, k.view(), v.view());
+  for_each_device([&](const auto& device) {
+    posenc::KvCache<float> cache(kv_cache_test::full_cache(600, 3));
+    cache.append(device, sequences, cu_seqlens, k.view(), v.view());
+    for (Index sequence = 0; sequence < 3; ++sequence) {
+      CHECK(kv_cache_test::all_of(cache, sequence) == kv_cache_test::all_of(want, sequence));
+    }
   });
 }
 

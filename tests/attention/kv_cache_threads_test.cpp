@@ -5,11 +5,13 @@
 #include "support/catch.hpp"
 #include "support/devices.hpp"
 #include "support/heads.hpp"
+#include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/rotary/rerotate.hpp>
 
 #include <limits>
+#include <thread>
 #include <vector>
 
 namespace kv_cache_threads_test {
@@ -88,6 +90,60 @@ TEMPLATE_TEST_CASE("a cache holds the same bits on every device", "[kv_cache][th
     }
     return bytes;
   });
+}
+
+TEST_CASE("threads change sequences of their own, in one pool", "[kv_cache][pool][threads]") {
+  const posenc::KvBlockPool pool({std::size_t{1} << 30});
+  const auto config = kv_cache_test::full_cache(1000, 4);
+  KvCache<float> layer(config, pool), plain(config);
+  KvCache<Eigen::bfloat16> other_layer(config, pool), plain_other(config);
+  support::Random random(6);
+  const auto prefix_k = Heads<float>::random(random, 1, 300, heads, dim);
+  const auto prefix_v = Heads<float>::random(random, 1, 300, heads, value_dim);
+  const auto begin = [&](auto& cache) {
+    cache.append(0, Heads<float>(prefix_k).view(), Heads<float>(prefix_v).view());
+    for (const Index sequence : {1, 2, 3}) cache.copy(0, sequence);
+  };
+  // All threads leave a prefix that they share.
+  const auto go_on = [](auto& cache, Index thread) {
+    support::Random own(static_cast<std::uint64_t>(thread));
+    for (int step = 0; step < 20; ++step) {
+      for (const Index sequence : {2 * thread, 2 * thread + 1}) {
+        auto k = Heads<float>::random(own, 1, 17, heads, dim);
+        auto v = Heads<float>::random(own, 1, 17, heads, value_dim);
+        cache.append(sequence, k.view(), v.view());
+        cache.truncate(sequence, cache.length(sequence) - step % 9);
+      }
+      if (step % 7 == 3) cache.copy(2 * thread, 2 * thread + 1);
+      if (step == 11) cache.erase(2 * thread, 70, 100, kv_cache_test::nothing);
+    }
+  };
+  begin(layer);
+  begin(other_layer);
+  begin(plain);
+  begin(plain_other);
+  const auto run = [&](Index thread) {
+    go_on(layer, thread);
+    go_on(other_layer, thread);
+  };
+  std::thread second(run, 1);
+  run(0);
+  second.join();
+  for (const Index thread : {0, 1}) {
+    go_on(plain, thread);
+    go_on(plain_other, thread);
+  }
+  Bytes got, want;
+  for (Index sequence = 0; sequence < 4; ++sequence) {
+    got.add(all_of(layer, sequence));
+    want.add(all_of(plain, sequence));
+    got.add(all_of(other_layer, sequence));
+    want.add(all_of(plain_other, sequence));
+    layer.clear(sequence);
+    other_layer.clear(sequence);
+  }
+  CHECK(got == want);
+  CHECK(pool.blocks() == 0);
 }
 
 TEST_CASE("merge gives the same bits on every device", "[merge][threads]") {

@@ -144,7 +144,7 @@ TEST_CASE("a module refuses bad options over a cache before it appends", "[mha][
         name + "positions are arguments of forward and must not stand in the options");
   const std::vector<Index> lengths{3, 3};
   CHECK(error<ConfigError>([&](Call& c) { c.options.key_lengths = lengths; }) ==
-        name + "a cache knows its lengths: key_lengths and cu_seqlens must not be given");
+        name + "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given");
   // The longest sequence will have 73 keys.
   attention_test::Mask<bool> keep(1, 1, 3, 72);
   CHECK(error<ShapeError>([&](Call& c) { c.options.keep = keep.view(); }) ==

@@ -127,7 +127,7 @@ TEST_CASE("by position, ascending keys have a range and others are asked one by 
       for (Index j = 0; j < 7; ++j) {
         const double key = positions[static_cast<std::size_t>(j)], query = queries.at(0, i);
         const bool shown = key <= query && key >= query - 2;
-        CHECK(places.shows_position(0, i, j) == shown);
+        CHECK(places.shows_position(s, i, j) == shown);
         const bool inside = j >= range.begin && j < range.end;
         CHECK((ascending ? inside == shown : inside));
       }

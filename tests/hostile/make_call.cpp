@@ -18,6 +18,7 @@ const char* make_call(std::span<const std::uint8_t> bytes) {
   } catch (const posenc::ShapeError&) {
   } catch (const posenc::ConfigError&) {
   } catch (const posenc::PositionError&) {
+  } catch (const posenc::MemoryLimitError&) {
   } catch (const std::exception&) {
     return call.name;
   }

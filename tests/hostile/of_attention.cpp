@@ -78,13 +78,16 @@ AttentionOptions<float> options(Draw& draw, Memory& memory, const Lists& lists, 
 }
 
 KvCache<float> filled_cache(Draw& draw, bool ring) {
-  KvCache<float> cache({.sequences = draw.number(batch),
-                        .kv_heads = draw.number(kv_heads),
-                        .head_dim = draw.number(dim),
-                        .value_dim = draw.number(value_dim),
-                        .capacity = ring ? 0 : draw.number(300),
-                        .window = ring ? draw.number(40) : 0,
-                        .max_append = draw.number(7)});
+  const posenc::KvCacheConfig config{.sequences = draw.number(batch),
+                                     .kv_heads = draw.number(kv_heads),
+                                     .head_dim = draw.number(dim),
+                                     .value_dim = draw.number(value_dim),
+                                     .capacity = ring ? 0 : draw.number(300),
+                                     .window = ring ? draw.number(40) : 0,
+                                     .max_append = draw.number(7)};
+  const auto limit = static_cast<std::size_t>(draw.number(100000));
+  KvCache<float> cache = draw.below(2) == 0 ? KvCache<float>(config)
+                                            : KvCache<float>(config, posenc::KvBlockPool({limit}));
   const std::vector<float> numbers(static_cast<std::size_t>(keys * kv_heads * dim), 0.5F);
   const posenc::HeadsView<const float> k{
       numbers.data(), 1, keys, kv_heads, dim, keys * kv_heads * dim, kv_heads * dim, dim};
@@ -187,14 +190,33 @@ constexpr std::array calls{
                                     memory.heads(batch, queries, heads, value_dim),
                                     options(draw, memory, lists, keys));
          }},
+    Call{"attention of packed queries over a cache",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           const KvCache<float> cache = filled_cache(draw, draw.below(2) == 1);
+           const std::array sequences{draw.number(0), draw.number(1)};
+           auto settings = options(draw, memory, lists, keys);
+           settings.cu_seqlens_q = lists.packed_queries;
+           posenc::attention<float>(memory.heads(1, queries, heads, dim), cache, sequences,
+                                    memory.heads(1, queries, heads, value_dim), settings);
+         }},
     Call{"KvCache",
          [](Draw& draw, Memory& memory) {
            KvCache<float> cache = filled_cache(draw, draw.below(2) == 1);
            const auto k = memory.heads(1, 2, kv_heads, dim);
            const auto v = memory.heads(1, 2, kv_heads, value_dim);
-           switch (draw.below(6)) {
+           switch (draw.below(8)) {
              case 0:
                cache.append(draw.number(0), k, v);
+               break;
+             case 6: {
+               const std::array sequences{draw.number(0), draw.number(1)};
+               const std::array offsets{draw.number(0), draw.number(1), draw.number(2)};
+               cache.append(sequences, offsets, k, v);
+               break;
+             }
+             case 7:
+               cache.restore(draw.number(0), draw.number(0), k, v);
                break;
              case 1:
                cache.copy_keys(draw.number(0), draw.number(3), k, v);
@@ -247,9 +269,11 @@ constexpr std::array calls{
            KvCache<float> cache(
                {.sequences = batch, .kv_heads = kv_heads, .head_dim = 2, .capacity = 32});
            const std::array sequences{draw.number(0), draw.number(1)};
-           module.forward(memory.embeddings(batch, queries, dim), Positions::range(0, queries),
-                          cache, sequences, memory.embeddings(batch, queries, dim),
-                          options(draw, memory, lists, queries));
+           auto settings = options(draw, memory, lists, queries);
+           const Index rows = draw.below(2) == 0 ? batch : 1;
+           if (rows == 1) settings.cu_seqlens_q = lists.packed_queries;
+           module.forward(memory.embeddings(rows, queries, dim), Positions::range(0, queries),
+                          cache, sequences, memory.embeddings(rows, queries, dim), settings);
          }},
 };
 

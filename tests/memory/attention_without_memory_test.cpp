@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/attention/relative_bias.hpp>
@@ -249,6 +250,37 @@ TEST_CASE("attention over a cache without memory", "[memory][attention][cache]")
   CHECK(failing_memory::watched_allocations() == 0);
 }
 
+TEST_CASE("a ragged batch over a cache without memory", "[memory][attention][cache][mha]") {
+  const auto q = numbers(queries * heads * dim, 1), x = numbers(queries * 32, 2);
+  const std::vector<Index> rows{1, 0}, offsets{0, 1, queries};
+  posenc::MultiHeadAttention<float> module(
+      {.model_dim = 32, .heads = heads, .kv_heads = kv_heads, .head_dim = dim});
+  module.randomize(1);
+  for (const auto& config : {plain, ring}) {
+    const auto window = config.window == 0 ? posenc::Window{} : posenc::sliding_window(100);
+    const Session<float> session{filled<float>(config, 383, 50),
+                                 std::vector<float>(q.size(), 7.0F)};
+    CHECK(check_calls(
+              "attention", session,
+              [&](Session<float>& s) {
+                posenc::attention(
+                    heads_view(q.data(), 1, queries, heads, dim), s.cache, rows,
+                    heads_view(s.out.data(), 1, queries, heads, dim),
+                    {.causal = Causal::BottomRight, .window = window, .cu_seqlens_q = offsets});
+              },
+              state_of<float>) > 0);
+    CHECK(check_calls(
+              "module", session,
+              [&](Session<float>& s) {
+                module.forward(
+                    tokens_view(x.data(), 1, queries, 32), Positions::packed(offsets, {384, 383}),
+                    s.cache, rows, tokens_view(s.out.data(), 1, queries, 32),
+                    {.causal = Causal::BottomRight, .window = window, .cu_seqlens_q = offsets});
+              },
+              state_of<float>, [&](Session<float>& s) { s.out.assign(q.size(), 7.0F); }) > 0);
+  }
+}
+
 TEST_CASE("what is done to a cache without memory is done or not", "[memory][cache]") {
   using posenc::HeadsView;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
@@ -308,6 +340,49 @@ TEST_CASE("gates without memory are all appended or none", "[memory][bias]") {
             state) > 1);
   CHECK(check_calls(
             "copy", gates, [](posenc::ForgetGates& g) { g.copy(0, 1); }, state) > 0);
+}
+
+TEST_CASE("what is done to a cache on a pool without memory is done or not", "[memory][cache]") {
+  using posenc::HeadsView;
+  const auto x = numbers(200 * kv_heads * dim, 5);
+  const auto new_keys = heads_view(x.data(), 1, 200, kv_heads, dim);
+  const posenc::KvBlockPool pool({std::size_t{1} << 30});
+  for (const auto& config : {plain, ring}) {
+    const bool is_ring = config.window != 0;
+    INFO((is_ring ? "ring" : "no ring"));
+    Session<float> session{KvCache<float>(config, pool), {}};
+    for (Index n = 0; n < 300; n += 100) {
+      session.cache.append(0, posenc::slice_seq(new_keys, n / 2, 100),
+                           posenc::slice_seq(new_keys, n / 3, 100));
+    }
+    session.cache.copy(0, 1);
+    const Index blocks = pool.blocks();
+    // What is called is a copy, which shares all of its blocks.
+    const auto check = [&](const std::string& name, const auto& call) {
+      const long allocations = check_calls(name, session, call, state_of<float>);
+      CHECK(pool.blocks() == blocks);
+      return allocations;
+    };
+    const auto some = posenc::slice_seq(new_keys, 0, 130);
+    const std::vector<Index> both{1, 0}, offsets{0, 120, 130};
+    CHECK(check("append", [&](auto& s) { s.cache.append(0, some, some); }) > 1);
+    CHECK(check("packed append", [&](auto& s) { s.cache.append(both, offsets, some, some); }) > 2);
+    CHECK(check("restore", [&](auto& s) { s.cache.restore(0, 0, new_keys, new_keys); }) > 1);
+    CHECK(check("copy", [&](auto& s) { s.cache.copy(0, 1); }) > 0);
+    CHECK(check("update_keys", [&](auto& s) {
+            s.cache.update_keys(0, [](HeadsView<float> k, Index) { k.row(0, 0, 0)[0] = 1; });
+          }) > 1);
+    if (!is_ring) {
+      CHECK(check("erase", [&](auto& s) { s.cache.erase(0, 20, 30, [](HeadsView<float>) {}); }) >
+            1);
+    }
+    // These take none.
+    CHECK(check("truncate", [&](auto& s) { s.cache.truncate(0, s.cache.length(0) - 5); }) == 0);
+    CHECK(check("clear", [&](auto& s) { s.cache.clear(1); }) == 0);
+    const KvCache<float> other(session.cache);
+    CHECK(check("assignment", [&](auto& s) { s.cache = other; }) > 1);
+  }
+  CHECK(pool.blocks() == 0);
 }
 
 TEST_CASE("merge takes no memory", "[memory][merge]") {

@@ -3,6 +3,7 @@
 
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/packing.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
@@ -31,21 +32,24 @@ class CachedKeys {
   Index heads() const noexcept { return cache_.kv_heads(); }
   Scratch carve(Carver&) const noexcept { return {}; }
 
-  StoredKeys stored() const noexcept { return {cache_.ranges_, sequences_}; }
+  StoredKeys stored() const noexcept { return {cache_.ranges_.all(), sequences_}; }
 
   KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
                   const Scratch&) const noexcept {
-    KeyTile<S> found = stored_tile(s.batch, head, tile);
-    const bool last = (tile + 1) * tile_keys >= s.stored;
-    found.next_keys = last && head + 1 < heads()
-                          ? stored_tile(s.batch, head + 1, s.begin / tile_keys).keys
-                          : stored_tile(s.batch, head, tile + 1).keys;
+    KeyTile<S> found = stored_tile(s.key_row, head, tile);
+    if ((tile + 1) * tile_keys < s.stored) {
+      found.next_keys = stored_tile(s.key_row, head, tile + 1).keys;
+    } else if (head + 1 < heads()) {
+      found.next_keys = stored_tile(s.key_row, head + 1, s.begin / tile_keys).keys;
+    } else {
+      found.next_keys = found.keys;
+    }
     return found;
   }
 
-  /// Keys tile * 128 .. tile * 128 + 127 of a head of batch row b's sequence.
-  KeyTile<S> stored_tile(Index b, Index head, Index tile) const noexcept {
-    return cache_.storage_.tile(sequences_[static_cast<std::size_t>(b)], head, tile);
+  /// Keys tile * 128 .. tile * 128 + 127 of a head of the nth sequence.
+  KeyTile<S> stored_tile(Index n, Index head, Index tile) const noexcept {
+    return cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
   }
 
  private:
@@ -64,15 +68,18 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const KvCac
                      cache.head_dim(), " and a multiple of its ", cache.kv_heads(), " heads");
   }
   check_out(function, q, out, cache.value_dim());
-  if (static_cast<Index>(sequences.size()) != q.batch) {
+  if (!options.key_lengths.empty() || !options.cu_seqlens_k.empty()) {
+    fail<ConfigError>(function,
+                      "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given");
+  }
+  if (!options.cu_seqlens_q.empty()) {
+    if (q.batch != 1) {
+      fail<ShapeError>(function, "cu_seqlens_q takes one batch row but q is ", q.extents());
+    }
+    check_offsets(function, "cu_seqlens_q", options.cu_seqlens_q, q.seq, sequences.size());
+  } else if (static_cast<Index>(sequences.size()) != q.batch) {
     fail<ShapeError>(function, "sequences must name one for each of the ", q.batch,
                      " batch rows but has ", sequences.size());
-  }
-  if (!options.key_lengths.empty() || !options.cu_seqlens_q.empty() ||
-      !options.cu_seqlens_k.empty()) {
-    fail<ConfigError>(function,
-                      "a cache knows its lengths: key_lengths and cu_seqlens must not be "
-                      "given");
   }
   Index longest = 0;
   for (const Index sequence : sequences) {
@@ -129,6 +136,9 @@ constexpr void refuse_cached_attention() {
 /// at once or a token at a time.
 ///   Shapes:   q [B, Sq, H, D], out [B, Sq, H, Dv]; batch row b reads sequences[b] of the cache, whose
 ///             kv_heads divide H. Masks are [B, H, Sq, length of the longest sequence]
+///   Packed:   with options.cu_seqlens_q [N + 1] and B = 1, sequences with a number of queries each, which
+///             may be 0: sequences[n] is read by queries cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1, with
+///             the bits of a call for itself. Key positions are [1 or N, length of the longest]
 ///   Causal:   decoding takes Causal::BottomRight: the last query stands at the last key of its
 ///             sequence
 ///   Ring:     the options' window must end before the keys that are gone

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/kv_ranges.hpp>
 #include <posenc/attention/detail/kv_storage.hpp>
 #include <posenc/attention/detail/kv_tokens.hpp>
+#include <posenc/attention/detail/packing.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache_config.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/refusal.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
@@ -16,14 +18,12 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 POSENC_BEGIN
 
@@ -37,13 +37,17 @@ class CachedKeys;
 /// Keys and values of earlier tokens, for several sequences: what attention() of new queries reads.
 /// Keys are numbered from 0 by their place in the sequence and keep their number when a ring
 /// forgets older ones. They are stored as they are given, so rotate them before. A cache is a plain
-/// value; const calls from several threads at once are fine. What touches many keys takes an Eigen
-/// device first, or none, and leaves the same bits.
+/// value. What touches many keys takes an Eigen device first, or none, and leaves the same bits.
+///   Pool:     with a KvBlockPool a sequence has memory for the keys that it holds, whatever its capacity,
+///             and what needs more of it may throw MemoryLimitError, or std::bad_alloc, before anything is
+///             written. Copies of a sequence or of the cache share blocks until one of them writes there;
+///             truncate() and clear() always succeed, and return blocks as the destructor does
+///   Threads:  const calls may run at once, and other calls beside them if they are for other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
 ///             16]; a key stays where it is, at its number modulo capacity()
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
-///   Cost:     all memory is taken, and zeroed, when the cache is made; see bytes()
+///   Cost:     without a pool all memory is taken, and zeroed, when the cache is made; see bytes()
 template <class S>
 class KvCache {
   static_assert(detail::is_scalar<S>, POSENC_DETAIL_SCALAR_RULE);
@@ -52,11 +56,9 @@ class KvCache {
   using Real = Compute<S>;
 
   ///   Throws: ConfigError, std::bad_alloc
-  explicit KvCache(const KvCacheConfig& config)
-      : limits_(config),
-        storage_(config.sequences, config.kv_heads, limits_.capacity, config.head_dim,
-                 config.value_dim == 0 ? config.head_dim : config.value_dim),
-        ranges_(at(config.sequences)) {}
+  explicit KvCache(const KvCacheConfig& config) : KvCache(config, nullptr) {}
+  /// A cache that takes memory from a pool, and keeps it alive.
+  KvCache(const KvCacheConfig& config, const KvBlockPool& pool) : KvCache(config, &pool) {}
 
   KvCache(const KvCache&) = default;
   KvCache(KvCache&&) noexcept = default;
@@ -67,36 +69,37 @@ class KvCache {
   }
   KvCache& operator=(KvCache&&) noexcept = default;
 
-  Index sequences() const noexcept { return static_cast<Index>(ranges_.size()); }
+  Index sequences() const noexcept { return ranges_.sequences(); }
   Index kv_heads() const noexcept { return storage_.heads(); }
   Index head_dim() const noexcept { return storage_.dim(); }
   Index value_dim() const noexcept { return storage_.value_dim(); }
   Index capacity() const noexcept { return storage_.capacity(); }
-  Index window() const noexcept { return limits_.window; }  ///< 0: no ring
-  Index max_append() const noexcept { return limits_.max_append; }
-  std::size_t bytes() const noexcept {
-    return storage_.bytes() + ranges_.capacity() * sizeof(detail::KeyRange);
-  }
+  Index window() const noexcept { return ranges_.limits().window; }  ///< 0: no ring
+  Index max_append() const noexcept { return ranges_.limits().max_append; }
+  /// But for the blocks of a pool, which counts them itself.
+  std::size_t bytes() const noexcept { return storage_.bytes() + ranges_.bytes(); }
+  /// What each 128 keys of a sequence, or less, take from a pool.
+  std::size_t block_bytes() const noexcept { return storage_.bytes_of_block(); }
 
   /// The end of the sequence: the number that its next key gets.
   ///   Throws: ShapeError
   Index length(Index sequence) const {
-    check_sequence("KvCache::length", sequence);
-    return ranges_[at(sequence)].end;
+    ranges_.check_sequence("KvCache::length", sequence);
+    return ranges_[sequence].end;
   }
   /// The oldest key that is still there. In a ring the keys of a tile of 128 go together, when the
   /// first key of a newer tile takes their place.
   ///   Throws: ShapeError
   Index first(Index sequence) const {
-    check_sequence("KvCache::first", sequence);
-    return ranges_[at(sequence)].begin;
+    ranges_.check_sequence("KvCache::first", sequence);
+    return ranges_[sequence].begin;
   }
   /// Appends n keys and values to batch row b's sequence, sequences[b].
   ///   Shapes: k [B, n, Hkv, D], v [B, n, Hkv, Dv]; sequences [B], no two the same. Elements may be
   ///           of any type with the Compute type of S
   ///   Throws: ShapeError, before anything is written; also where a sequence would pass capacity(),
   ///           and in a ring where n > max_append
-  ///   Cost:   one pass over k and v. No allocation
+  ///   Cost:   one pass over k and v. No allocation without a pool
   template <class T>
   void append(ListView<Index> sequences, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
@@ -105,9 +108,22 @@ class KvCache {
   template <Device D, class T>
   void append(const D& device, ListView<Index> sequences, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
-    using Element = std::remove_const_t<T>;
-    check_append<Element>(sequences, k, v);
-    append_checked<Element>(device, sequences, k, v);
+    append_runs<std::remove_const_t<T>>(device, {sequences, {}, k.seq}, k, v);
+  }
+  /// The same for sequences with a number of new tokens each, which may be 0, packed into one batch row:
+  /// sequences[n] gets tokens cu_seqlens[n] .. cu_seqlens[n + 1] - 1.
+  ///   Shapes: k [1, total, Hkv, D], v [1, total, Hkv, Dv]; sequences [N]; cu_seqlens [N + 1], from 0 to
+  ///           total
+  template <class T>
+  void append(ListView<Index> sequences, ListView<Index> cu_seqlens, HeadsView<T> k,
+              HeadsView<const std::remove_const_t<T>> v) {
+    append(detail::CallingThread(), sequences, cu_seqlens, k, v);
+  }
+  template <Device D, class T>
+  void append(const D& device, ListView<Index> sequences, ListView<Index> cu_seqlens,
+              HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v) {
+    detail::check_offsets("KvCache::append", "cu_seqlens", cu_seqlens, k.seq, sequences.size());
+    append_runs<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
   }
   /// The same for one sequence: B = 1.
   template <class T>
@@ -141,13 +157,14 @@ class KvCache {
                  HeadsView<std::type_identity_t<T>> v) const {
     constexpr auto function = "KvCache::copy_keys";
     check_element<T>();
-    check_sequence(function, sequence);
+    ranges_.check_sequence(function, sequence);
     detail::check_tokens<T>(function, storage_, 1, k, v);
-    check_keys(function, sequence, first, k.seq);
+    ranges_.check_keys(function, sequence, first, k.seq);
     detail::check_output(function, "k", k);
     detail::check_output(function, "v", v);
     detail::for_each_piece(
-        device, 1, k.seq, kv_heads(), bytes_of_keys<T>(1), [&](Index) { return first; },
+        device, {{&sequence, 1}, {}, k.seq}, kv_heads(), bytes_of_keys<T>(1),
+        [&](Index) { return first; },
         [&](Index, Index head, Index key, Index s, Index n) {
           storage_.read_keys(sequence, head, key, detail::rows_of<T>(k, 0, head, s, n));
           storage_.read_values(sequence, head, key, detail::rows_of<T>(v, 0, head, s, n));
@@ -160,7 +177,7 @@ class KvCache {
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
   ///   Throws: ShapeError, before anything is written; also unless `first` is 0 where the cache is no
   ///           ring, and where the keys are more than a sequence can hold
-  ///   Cost:   one pass over k and v. No allocation
+  ///   Cost:   one pass over k and v. No allocation without a pool
   template <class T>
   void restore(Index sequence, Index first, HeadsView<T> k,
                HeadsView<const std::remove_const_t<T>> v) {
@@ -172,25 +189,27 @@ class KvCache {
     using Element = std::remove_const_t<T>;
     constexpr auto function = "KvCache::restore";
     check_element<Element>();
-    check_sequence(function, sequence);
+    ranges_.check_sequence(function, sequence);
     detail::check_tokens<const Element>(function, storage_, 1, k, v);
-    if (first < 0 || (limits_.window == 0 && first != 0)) {
-      detail::fail<ShapeError>(function, "the first key must be ",
-                               limits_.window == 0 ? "0 where the cache is no ring" : "at least 0",
-                               " but is ", first);
+    if (first < 0 || (ranges_.limits().window == 0 && first != 0)) {
+      detail::fail<ShapeError>(
+          function, "the first key must be ",
+          ranges_.limits().window == 0 ? "0 where the cache is no ring" : "at least 0", " but is ",
+          first);
     }
-    limits_.check_end(function, sequence, first, k.seq);
+    ranges_.limits().check_end(function, sequence, first, k.seq);
     const Index end = first + k.seq;
-    if (first < limits_.oldest(end)) {
+    if (first < ranges_.limits().oldest(end)) {
       detail::fail<ShapeError>(function, "the keys ", first, " to ", end - 1,
                                " are more than a sequence holds, whose oldest key would be ",
-                               limits_.oldest(end));
+                               ranges_.limits().oldest(end));
     }
-    storage_.begin_values(sequence, first);
-    detail::write_tokens(
-        device, storage_, HeadsView<const Element>(k), v, bytes_of_keys<Element>(1),
-        [&](Index) { return sequence; }, [&](Index) { return first; });
-    ranges_[at(sequence)] = {first, end};
+    prepare(function, {sequence, {first, end}, {}});
+    // Without keys a sequence has no memory on a pool.
+    if (first < end || !storage_.shares()) storage_.begin_values(sequence, first);
+    detail::write_tokens(device, storage_, {{&sequence, 1}, {}, k.seq}, HeadsView<const Element>(k),
+                         v, [&](Index) { return first; });
+    hold(sequence, {first, end});
   }
 
   /// Forgets the keys from `length` on: those of rejected tokens in speculative decoding. A ring
@@ -199,47 +218,49 @@ class KvCache {
   ///   Throws: ShapeError unless first(sequence) <= length <= length(sequence)
   void truncate(Index sequence, Index length) {
     constexpr auto function = "KvCache::truncate";
-    check_sequence(function, sequence);
-    detail::KeyRange& range = ranges_[at(sequence)];
+    ranges_.check_sequence(function, sequence);
+    const detail::KeyRange range = ranges_[sequence];
     if (length < range.begin || length > range.end) {
       detail::fail<ShapeError>(function, "the new length must lie within [", range.begin, ", ",
                                range.end, "], the keys of sequence ", sequence, ", but is ",
                                length);
     }
-    for (Index head = 0; head < kv_heads(); ++head) {
-      storage_.cut_values(sequence, head, length, range.end);
-    }
-    range.end = length;
+    storage_.cut_values(sequence, length, range.end);
+    hold(sequence, {range.begin, length});
   }
 
   /// Forgets all keys; the next one is key 0.
   ///   Throws: ShapeError
   void clear(Index sequence) {
-    check_sequence("KvCache::clear", sequence);
-    ranges_[at(sequence)] = {};
+    ranges_.check_sequence("KvCache::clear", sequence);
+    hold(sequence, {});
   }
 
   /// Makes sequence `to` a copy of `from`: a beam that splits, a prefix that is shared.
-  ///   Throws: ShapeError
-  ///   Cost:   one pass over the keys that are there
+  ///   Throws: ShapeError, and with a pool std::bad_alloc
+  ///   Cost:   one pass over the keys that are there; with a pool none
   void copy(Index from, Index to) { copy(detail::CallingThread(), from, to); }
   template <Device D>
   void copy(const D& device, Index from, Index to) {
     constexpr auto function = "KvCache::copy";
-    check_sequence(function, from);
-    check_sequence(function, to);
+    ranges_.check_sequence(function, from);
+    ranges_.check_sequence(function, to);
     if (from == to) return;
-    const detail::KeyRange range = ranges_[at(from)];
-    const Index first = range.begin / detail::tile_keys;
-    const Index last = (range.end + detail::tile_keys - 1) / detail::tile_keys;
+    const detail::KeyRange range = ranges_[from];
+    const detail::KeyRange tiles = detail::tiles_of(range);
     const double bytes = bytes_of_keys<S>(detail::tile_keys);
-    detail::parallel_for(
-        device, (last - first) * kv_heads(), bytes, bytes / 16, [&](Index unit, Index end) {
-          for (; unit < end; ++unit) {
-            storage_.copy_tile(from, to, unit % kv_heads(), first + unit / kv_heads());
-          }
-        });
-    ranges_[at(to)] = range;
+    if (storage_.shares()) {
+      storage_.share(from, to);
+    } else {
+      detail::parallel_for(device, (tiles.end - tiles.begin) * kv_heads(), bytes, bytes / 16,
+                           [&](Index unit, Index end) {
+                             for (; unit < end; ++unit) {
+                               storage_.copy_tile(from, to, unit % kv_heads(),
+                                                  tiles.begin + unit / kv_heads());
+                             }
+                           });
+    }
+    ranges_[to] = range;
   }
 
   /// Removes keys first .. first + count - 1; later ones move down by `count`. On those that move
@@ -259,20 +280,22 @@ class KvCache {
   template <Device D, class Rotate>
   void erase(const D& device, Index sequence, Index first, Index count, Rotate&& rotate) {
     constexpr auto function = "KvCache::erase";
-    if (limits_.window != 0) {
-      detail::fail<ConfigError>(function, "a ring (window ", limits_.window,
+    if (ranges_.limits().window != 0) {
+      detail::fail<ConfigError>(function, "a ring (window ", ranges_.limits().window,
                                 ") forgets its oldest keys alone; none can be erased");
     }
-    check_sequence(function, sequence);
-    check_keys(function, sequence, first, count);
+    ranges_.check_sequence(function, sequence);
+    ranges_.check_keys(function, sequence, first, count);
     if (count == 0) return;
-    detail::KeyRange& range = ranges_[at(sequence)];
+    const detail::KeyRange range = ranges_[sequence];
+    prepare(function, {sequence, {first, range.end - count}, range});
     detail::rewrite_keys(device, storage_, sequence, first + count, range.end, -count,
                          [&](HeadsView<Real> keys, Index) { rotate(keys); });
     detail::for_each_head(
         device, kv_heads(), bytes_of_keys<S>(range.end - first - count),
         [&](Index head) { storage_.move_values(sequence, head, first + count, range.end, first); });
-    range.end -= count;
+    storage_.cut_values(sequence, range.end - count, range.end);
+    hold(sequence, {range.begin, range.end - count});
   }
 
   /// Calls update(HeadsView<Real> k, Index first) on all keys, k [1, n, Hkv, D] a piece at a time
@@ -288,8 +311,10 @@ class KvCache {
   }
   template <Device D, class Update>
   void update_keys(const D& device, Index sequence, Update&& update) {
-    check_sequence("KvCache::update_keys", sequence);
-    const detail::KeyRange range = ranges_[at(sequence)];
+    constexpr auto function = "KvCache::update_keys";
+    ranges_.check_sequence(function, sequence);
+    const detail::KeyRange range = ranges_[sequence];
+    prepare(function, {sequence, range, range});
     detail::rewrite_keys(device, storage_, sequence, range.begin, range.end, 0, update);
   }
 
@@ -297,42 +322,53 @@ class KvCache {
   friend class detail::RevocableAppend<S>;
   friend class detail::CachedKeys<S>;
 
-  static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+  KvCache(const KvCacheConfig& config, const KvBlockPool* pool)
+      : ranges_(config),
+        storage_(config.sequences, config.kv_heads, ranges_.limits().capacity, config.head_dim,
+                 config.value_dim == 0 ? config.head_dim : config.value_dim, pool) {}
 
-  /// What first() will be when so many keys more, which append() takes, are appended.
-  Index first_after(Index sequence, Index appended) const noexcept {
-    const detail::KeyRange& range = ranges_[at(sequence)];
-    return (std::max)(range.begin, limits_.oldest(range.end + appended));
-  }
-
-  /// Throws what append() does.
+  /// Throws what append() does but for want of memory.
   template <Scalar T>
-  void check_append(std::span<const Index> sequences, HeadsView<const std::type_identity_t<T>> k,
+  void check_append(const detail::TokenRuns& runs, HeadsView<const std::type_identity_t<T>> k,
                     HeadsView<const std::type_identity_t<T>> v) const {
     constexpr auto function = "KvCache::append";
     check_element<T>();
-    detail::check_tokens<const T>(function, storage_, static_cast<Index>(sequences.size()), k, v);
-    for (std::size_t b = 0; b < sequences.size(); ++b) {
-      check_sequence(function, sequences[b]);
-      const auto others = sequences.first(b);
-      if (std::find(others.begin(), others.end(), sequences[b]) != others.end()) {
-        detail::fail<ShapeError>(function, "sequence ", sequences[b], " is named twice");
-      }
-      limits_.check_append(function, sequences[b], ranges_[at(sequences[b])].end, k.seq);
-    }
+    detail::check_tokens<const T>(function, storage_, runs.batch(), k, v);
+    ranges_.check_append(function, runs);
   }
 
   template <class T, Device D>
-  void append_checked(const D& device, std::span<const Index> sequences, HeadsView<const T> k,
+  void append_checked(const D& device, const detail::TokenRuns& runs, HeadsView<const T> k,
                       HeadsView<const T> v) {
-    detail::write_tokens(
-        device, storage_, k, v, bytes_of_keys<T>(1), [&](Index b) { return sequences[at(b)]; },
-        [&](Index b) { return ranges_[at(sequences[at(b)])].end; });
-    for (const Index sequence : sequences) {
-      detail::KeyRange& range = ranges_[at(sequence)];
-      range.end += k.seq;
-      range.begin = (std::max)(range.begin, limits_.oldest(range.end));
+    storage_.prepare("KvCache::append", runs.size(), [&](Index n) {
+      const detail::KeyRange& held = ranges_[runs.sequence(n)];
+      return detail::WrittenKeys{runs.sequence(n), {held.end, held.end + runs.count(n)}, held};
+    });
+    for (Index n = 0; n < runs.size(); ++n) {
+      const Index end = ranges_[runs.sequence(n)].end;
+      // What truncate() could not remove from memory that was shared.
+      if (runs.count(n) > 0) storage_.cut_values(runs.sequence(n), end, end);
     }
+    detail::write_tokens(device, storage_, runs, k, v,
+                         [&](Index n) { return ranges_[runs.sequence(n)].end; });
+    for (Index n = 0; n < runs.size(); ++n) {
+      ranges_[runs.sequence(n)] = ranges_.after(runs.sequence(n), runs.count(n));
+    }
+  }
+  template <class T, Device D>
+  void append_runs(const D& device, const detail::TokenRuns& runs, HeadsView<const T> k,
+                   HeadsView<const T> v) {
+    check_append<T>(runs, k, v);
+    append_checked<T>(device, runs, k, v);
+  }
+
+  void prepare(const char* function, const detail::WrittenKeys& written) {
+    storage_.prepare(function, 1, [&](Index) { return written; });
+  }
+  /// A sequence has these keys from now on, and memory for no others.
+  void hold(Index sequence, const detail::KeyRange& keys) noexcept {
+    ranges_[sequence] = keys;
+    storage_.keep_only(sequence, keys);
   }
 
   template <class T>
@@ -342,19 +378,6 @@ class KvCache {
         "posenc::KvCache: keys and values must be float or a 16-bit type, or double for a "
         "cache that stores double");
   }
-  void check_sequence(const char* function, Index sequence) const {
-    if (sequence < 0 || sequence >= sequences()) {
-      detail::fail<ShapeError>(function, "sequence ", sequence, " must lie within [0, ",
-                               sequences(), ")");
-    }
-  }
-  void check_keys(const char* function, Index sequence, Index first, Index count) const {
-    const detail::KeyRange range = ranges_[at(sequence)];
-    if (first < range.begin || first > range.end || count < 0 || count > range.end - first) {
-      detail::fail<ShapeError>(function, count, " keys from key ", first, " on must lie within [",
-                               range.begin, ", ", range.end, "), the keys of sequence ", sequence);
-    }
-  }
 
   /// Of so many keys and values of one head, in T.
   template <class T>
@@ -362,9 +385,8 @@ class KvCache {
     return static_cast<double>(keys * (head_dim() + value_dim())) * sizeof(T);
   }
 
-  detail::CacheLimits limits_;
+  detail::KvRanges ranges_;
   detail::KvStorage<tier::Best, S> storage_;
-  std::vector<detail::KeyRange> ranges_;
 };
 
 POSENC_END

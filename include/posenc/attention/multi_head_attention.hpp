@@ -146,8 +146,10 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   /// result; see Accuracy above.
   ///   Shapes:    x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
   ///              sequences[b] of the cache; no sequence is named twice
+  ///   Packed:    with options.cu_seqlens_q [N + 1] and B = 1, sequences[n] is continued by tokens
+  ///              cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1, as in a call for itself; or by none
   ///   Options:   Causal::BottomRight is what a decoder takes. Keys stand at 0, 1, ... unless
-  ///              options.key_positions [B or 1, longest sequence] says otherwise; they have to be
+  ///              options.key_positions [B or N or 1, longest sequence] says otherwise; they have to be
   ///              given where a bias, dropout or Causal::ByPosition reads them and `positions` are
   ///              not the tokens' places in their sequences
   ///   Aliasing:  out may be x
@@ -172,14 +174,15 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
     const Heads heads = project(device, memory, x, positions, x, x, positions);
     (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
+    const detail::TokenRuns runs{sequences, options.cu_seqlens_q, x.seq};
     if (positions_are_read(options, positions) && !options.key_positions) {
-      check_places(positions, cache, sequences, x);
+      check_places(positions, cache, runs);
     }
     detail::check_projection<Projection, T>(forward_name, output_projection, tokens(heads.mixed),
                                             out);
     // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
     // the cache as it was.
-    detail::RevocableAppend<S> append(device, cache, sequences, heads.k, heads.v, memory.undo_);
+    detail::RevocableAppend<S> append(device, cache, runs, heads.k, heads.v, memory.undo_);
     detail::attend_to_cache<tier::Best, D, T>(
         device, heads.q, cache, sequences, heads.mixed, options, bias_,
         beside(forward_name, options, memory, &positions, nullptr));
@@ -331,16 +334,16 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   /// Tokens stand where their keys go.
   template <Scalar S>
   static void check_places(const Positions& positions, const KvCache<S>& cache,
-                           std::span<const Index> sequences, EmbeddingsView<const T> x) {
-    for (Index b = 0; b < x.batch; ++b) {
-      const Index length = cache.length(sequences[static_cast<std::size_t>(b)]);
-      for (Index s = 0; s < x.seq; ++s) {
-        if (positions.at(b, s) != static_cast<double>(length + s)) {
+                           const detail::TokenRuns& runs) {
+    for (Index n = 0; n < runs.size(); ++n) {
+      const Index length = cache.length(runs.sequence(n)), b = runs.row(n), first = runs.first(n);
+      for (Index s = 0; s < runs.count(n); ++s) {
+        if (positions.at(b, first + s) != static_cast<double>(length + s)) {
           detail::fail<ConfigError>(
               forward_name,
-              "options.key_positions must be given where positions are not places: token ", s,
-              " of batch row ", b, " stands at ", positions.at(b, s), " but will be key ",
-              length + s);
+              "options.key_positions must be given where positions are not places: token ",
+              first + s, " of batch row ", b, " stands at ", positions.at(b, first + s),
+              " but will be key ", length + s);
         }
       }
     }

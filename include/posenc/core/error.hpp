@@ -29,6 +29,11 @@ struct PositionError : std::out_of_range {
   using std::out_of_range::out_of_range;
 };
 
+/// More memory than a limit that was set allows: a KvBlockPool is exhausted.
+struct MemoryLimitError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 POSENC_STABLE_END
 
 POSENC_BEGIN

@@ -1,64 +1,100 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/kv_blocks.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
 POSENC_BEGIN
 namespace detail {
 
-/// Where all heads' keys and values of one tile are set aside.
+/// Where keys and values of a tile lie, of one head or, set aside, of all; and whether some value is NaN
+/// or infinite, so that memory of zeros is a tile.
 template <class S>
-struct KeptTile {
+struct TilePlace {
   S* keys = nullptr;
   S* values = nullptr;
-  char* finite = nullptr;
+  std::conditional_t<std::is_const_v<S>, const char, char>* special = nullptr;
 };
 
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
 ///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile
 ///   values [sequences][heads][capacity][padded_value_dim(Dv)]
-/// Key j, whatever was there before, lies at j mod capacity. In a tile that was begun, rows of
-/// values past the last key are zero.
+/// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
+/// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. In a
+/// tile that was begun, rows of values past the last key are zero, unless blocks_.filled() says more.
 template <class Tier, Scalar S>
 class KvStorage {
  public:
   using Real = Compute<S>;
 
-  KvStorage(Index sequences, Index heads, Index capacity, Index dim, Index value_dim)
+  /// pool: nullptr for memory of its own
+  KvStorage(Index sequences, Index heads, Index capacity, Index dim, Index value_dim,
+            const KvBlockPool* pool)
       : heads_(heads),
         capacity_(capacity),
         dim_(dim),
         key_size_(stored_dim<S>(dim)),
         value_dim_(value_dim),
-        value_stride_(padded_value_dim(value_dim)),
-        keys_(at(sequences * heads * capacity * key_size_), static_cast<S>(0.0F)),
-        values_(at(sequences * heads * capacity * value_stride_), static_cast<S>(0.0F)),
-        finite_(at(sequences * heads * (capacity / tile_keys)), true) {}
+        value_stride_(padded_value_dim(value_dim)) {
+    if (pool != nullptr) {
+      const auto numbers = static_cast<std::size_t>(keys_of_tile() + values_of_tile());
+      blocks_ = KvBlocks(*pool, sequences, capacity / tile_keys,
+                         numbers * sizeof(S) + static_cast<std::size_t>(heads));
+      return;
+    }
+    const Index tiles = sequences * (capacity / tile_keys);
+    keys_ = AlignedVector<S>(at(tiles * keys_of_tile()), static_cast<S>(0.0F));
+    values_ = AlignedVector<S>(at(tiles * values_of_tile()), static_cast<S>(0.0F));
+    special_ = std::vector<char>(at(tiles * heads));
+  }
 
   Index heads() const noexcept { return heads_; }
   Index capacity() const noexcept { return capacity_; }
   Index dim() const noexcept { return dim_; }
   Index value_dim() const noexcept { return value_dim_; }
 
+  /// But for those of the pool.
   std::size_t bytes() const noexcept {
-    return (keys_.capacity() + values_.capacity()) * sizeof(S) + finite_.capacity();
+    return (keys_.capacity() + values_.capacity()) * sizeof(S) + special_.capacity() +
+           blocks_.bytes();
   }
+  /// Of 128 keys of a sequence, on a pool.
+  std::size_t bytes_of_block() const noexcept { return blocks_.bytes_of_block(); }
 
   KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
-    const Index at_tile = stored_tile(sequence, head, tile);
-    return {.keys = keys_.data() + at_tile * tile_keys * key_size_,
-            .values = values_.data() + at_tile * tile_keys * value_stride_,
+    const TilePlace<const S> found = place(*this, sequence, head, tile);
+    return {.keys = found.keys,
+            .values = found.values,
             .value_stride = value_stride_,
-            .finite = finite_[at(at_tile)] != 0};
+            .finite = *found.special == 0};
   }
+
+  // Which memory a sequence has: on a pool this changes, otherwise all of it is there.
+
+  /// Before sequences write what written(0) .. written(count - 1) says, see KvBlocks.
+  ///   Throws: MemoryLimitError, std::bad_alloc, and nothing has changed then
+  template <class Written>
+  void prepare(const char* function, Index count, const Written& written) {
+    if (blocks_.used()) blocks_.prepare(function, count, written);
+  }
+  /// Only these keys are needed from now on.
+  void keep_only(Index sequence, const KeyRange& keys) noexcept {
+    if (blocks_.used()) blocks_.keep_only(sequence, keys);
+  }
+  /// Whether copying a sequence is sharing its blocks.
+  bool shares() const noexcept { return blocks_.used(); }
+  ///   Throws: std::bad_alloc, and nothing has changed then
+  void share(Index from, Index to) { blocks_.share(from, to); }
 
   // What writes or reads does so for one head, so that heads and tiles can be shared out to threads.
 
@@ -67,13 +103,13 @@ class KvStorage {
   void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
     for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
       pack_panel<Tier>(k.row(0, j - first, 0), k.seq_stride, j % panel_lanes, n, dim_,
-                       keys_.data() + panel(sequence, head, j));
+                       panel(*this, sequence, head, j));
     });
   }
   template <class T>
   void read_keys(Index sequence, Index head, Index first, HeadsView<T> k) const noexcept {
     for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
-      unpack_panel<Tier>(keys_.data() + panel(sequence, head, j), j % panel_lanes, n, dim_,
+      unpack_panel<Tier>(panel(*this, sequence, head, j), j % panel_lanes, n, dim_,
                          k.row(0, j - first, 0), k.seq_stride);
     });
   }
@@ -83,51 +119,71 @@ class KvStorage {
   template <class T>
   void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
     for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
+      const TilePlace<S> tile = place(*this, sequence, head, j / tile_keys);
+      const Index row = j % tile_keys;
       const bool finite = pack_values<Tier>(v.row(0, j - first, 0), v.seq_stride, n, value_dim_,
-                                            value(sequence, head, j), value_stride_);
-      char& note = finite_[at(stored_tile(sequence, head, j / tile_keys))];
-      if (j % tile_keys == 0) {
-        note = finite;
-        zero_values(sequence, head, j + n, j + tile_keys);
+                                            tile.values + row * value_stride_, value_stride_);
+      if (row == 0) {
+        *tile.special = !finite;
+        zero_values(tile, n, tile_keys);
       } else if (!finite) {
-        note = false;
+        *tile.special = true;
       }
     });
   }
   /// Begins the tile of value `first` anew: what lies before that is zero.
   void begin_values(Index sequence, Index first) noexcept {
-    const Index tile = first / tile_keys;
     for (Index h = 0; h < heads_; ++h) {
-      zero_values(sequence, h, tile * tile_keys, (tile + 1) * tile_keys);
-      finite_[at(stored_tile(sequence, h, tile))] = true;
+      const TilePlace<S> tile = place(*this, sequence, h, first / tile_keys);
+      zero_values(tile, 0, tile_keys);
+      *tile.special = false;
     }
+    if (blocks_.used()) blocks_.set_filled(sequence, 0);
   }
   template <class T>
   void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
-    for (Index i = 0; i < v.seq; ++i) {
-      convert_row<Tier>(values_.data() + value_at(sequence, head, first + i), value_dim_,
-                        v.row(0, i, 0));
-    }
+    for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
+      const S* const values = place(*this, sequence, head, j / tile_keys).values;
+      for (Index i = 0; i < n; ++i) {
+        convert_row<Tier>(values + (j % tile_keys + i) * value_stride_, value_dim_,
+                          v.row(0, j - first + i, 0));
+      }
+    });
   }
 
-  /// Values past `end`, of which there were some up to old_end, leave the last tile.
-  void cut_values(Index sequence, Index head, Index end, Index old_end) noexcept {
+  /// Values past `end`, of which there were some up to old_end, leave the last tile; where others hold
+  /// it, too, they do so when the sequence has a tile of its own.
+  void cut_values(Index sequence, Index end, Index old_end) noexcept {
     const Index tile = end / tile_keys;
+    if (blocks_.used()) {
+      old_end = (std::max)(old_end, blocks_.filled(sequence));
+      const bool later = end % tile_keys != 0 && end < old_end && blocks_.shared(sequence, tile);
+      blocks_.set_filled(sequence, later ? old_end : 0);
+      if (later) return;
+    }
     const Index last = (std::min)(old_end, (tile + 1) * tile_keys);
     if (end % tile_keys == 0 || end >= last) return;
-    zero_values(sequence, head, end, last);
-    if (finite_[at(stored_tile(sequence, head, tile))] == 0) note_finite(sequence, head, tile);
+    for (Index h = 0; h < heads_; ++h) {
+      const TilePlace<S> cut = place(*this, sequence, h, tile);
+      zero_values(cut, end % tile_keys, last - tile * tile_keys);
+      if (*cut.special != 0) note_special(cut);
+    }
   }
 
   /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
   void move_values(Index sequence, Index head, Index from, Index end, Index to) noexcept {
-    const Index new_end = to + (end - from);
-    std::copy(value(sequence, head, from),
-              value(sequence, head, from) + (end - from) * value_stride_,
-              value(sequence, head, to));
-    cut_values(sequence, head, new_end, end);
-    for (Index tile = to / tile_keys; tile * tile_keys < new_end; ++tile) {
-      note_finite(sequence, head, tile);
+    const Index down = from - to;
+    for_pieces(from, end - from, tile_keys, [&](Index j, Index count) {
+      const S* const values = place(*this, sequence, head, j / tile_keys).values;
+      for_pieces(j - down, count, tile_keys, [&](Index i, Index n) {
+        const S* const source = values + (i + down) % tile_keys * value_stride_;
+        std::copy(
+            source, source + n * value_stride_,
+            place(*this, sequence, head, i / tile_keys).values + i % tile_keys * value_stride_);
+      });
+    });
+    for (Index tile = to / tile_keys; tile * tile_keys < end - down; ++tile) {
+      note_special(place(*this, sequence, head, tile));
     }
   }
 
@@ -135,33 +191,20 @@ class KvStorage {
   Index keys_of_tile() const noexcept { return heads_ * tile_keys * key_size_; }
   Index values_of_tile() const noexcept { return heads_ * tile_keys * value_stride_; }
 
-  void keep_tile(Index sequence, Index tile, const KeptTile<S>& kept) const noexcept {
-    const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
+  void keep_tile(Index sequence, Index tile, const TilePlace<S>& kept) const noexcept {
     for (Index h = 0; h < heads_; ++h) {
-      const Index at_tile = stored_tile(sequence, h, tile);
-      std::copy_n(keys_.data() + at_tile * keys, keys, kept.keys + h * keys);
-      std::copy_n(values_.data() + at_tile * values, values, kept.values + h * values);
-      kept.finite[h] = finite_[at(at_tile)];
+      copy_head(place(*this, sequence, h, tile), of_head(kept, h));
     }
   }
-  void put_back_tile(Index sequence, Index tile, const KeptTile<S>& kept) noexcept {
-    const Index keys = tile_keys * key_size_, values = tile_keys * value_stride_;
+  void put_back_tile(Index sequence, Index tile, const TilePlace<S>& kept) noexcept {
     for (Index h = 0; h < heads_; ++h) {
-      const Index at_tile = stored_tile(sequence, h, tile);
-      std::copy_n(kept.keys + h * keys, keys, keys_.data() + at_tile * keys);
-      std::copy_n(kept.values + h * values, values, values_.data() + at_tile * values);
-      finite_[at(at_tile)] = kept.finite[h];
+      copy_head(of_head(kept, h), place(*this, sequence, h, tile));
     }
   }
 
   /// A tile of one sequence becomes another's.
   void copy_tile(Index from, Index to, Index head, Index tile) noexcept {
-    const Index source = stored_tile(from, head, tile), target = stored_tile(to, head, tile);
-    std::copy_n(keys_.data() + source * tile_keys * key_size_, tile_keys * key_size_,
-                keys_.data() + target * tile_keys * key_size_);
-    std::copy_n(values_.data() + source * tile_keys * value_stride_, tile_keys * value_stride_,
-                values_.data() + target * tile_keys * value_stride_);
-    finite_[at(target)] = finite_[at(source)];
+    copy_head(place(*this, from, head, tile), place(*this, to, head, tile));
   }
 
  private:
@@ -177,35 +220,56 @@ class KvStorage {
     }
   }
 
-  Index stored_tile(Index sequence, Index head, Index tile) const noexcept {
-    const Index tiles = capacity_ / tile_keys;
-    return (sequence * heads_ + head) * tiles + tile % tiles;
+  template <class Storage>
+  using Number = std::conditional_t<std::is_const_v<Storage>, const S, S>;
+
+  /// Where a tile of one head lies: the one place that tells a pool from memory of its own.
+  template <class Storage>
+  static TilePlace<Number<Storage>> place(Storage& storage, Index sequence, Index head,
+                                          Index tile) noexcept {
+    using Place = TilePlace<Number<Storage>>;
+    if (storage.blocks_.used()) {
+      auto* const keys = reinterpret_cast<S*>(storage.blocks_.data(sequence, tile));
+      auto* const values = keys + storage.keys_of_tile();
+      auto* const special = reinterpret_cast<char*>(values + storage.values_of_tile());
+      return storage.of_head(Place{keys, values, special}, head);
+    }
+    const Index tiles = storage.capacity_ / tile_keys;
+    const Place all{storage.keys_.data(), storage.values_.data(), storage.special_.data()};
+    return storage.of_head(all, (sequence * storage.heads_ + head) * tiles + tile % tiles);
+  }
+  /// The nth of tiles of one head that lie one after the other.
+  template <class N>
+  TilePlace<N> of_head(const TilePlace<N>& tiles, Index n) const noexcept {
+    return {tiles.keys + n * tile_keys * key_size_, tiles.values + n * tile_keys * value_stride_,
+            tiles.special + n};
   }
   /// Where the panel begins in which key j is.
-  Index panel(Index sequence, Index head, Index j) const noexcept {
-    const Index in_tile = j % tile_keys / panel_lanes * panel_lanes;
-    return (stored_tile(sequence, head, j / tile_keys) * tile_keys + in_tile) * key_size_;
-  }
-  Index value_at(Index sequence, Index head, Index j) const noexcept {
-    return (stored_tile(sequence, head, j / tile_keys) * tile_keys + j % tile_keys) * value_stride_;
-  }
-  S* value(Index sequence, Index head, Index j) noexcept {
-    return values_.data() + value_at(sequence, head, j);
+  template <class Storage>
+  static Number<Storage>* panel(Storage& storage, Index sequence, Index head, Index j) noexcept {
+    return place(storage, sequence, head, j / tile_keys).keys +
+           j % tile_keys / panel_lanes * panel_lanes * storage.key_size_;
   }
 
-  /// Values first .. last - 1 of one tile.
-  void zero_values(Index sequence, Index head, Index first, Index last) noexcept {
-    if (first == last) return;
-    std::fill_n(value(sequence, head, first), (last - first) * value_stride_, static_cast<S>(0.0F));
+  template <class N>
+  void copy_head(const TilePlace<N>& from, const TilePlace<S>& to) const noexcept {
+    std::copy_n(from.keys, tile_keys * key_size_, to.keys);
+    std::copy_n(from.values, tile_keys * value_stride_, to.values);
+    *to.special = *from.special;
   }
-  void note_finite(Index sequence, Index head, Index tile) noexcept {
-    finite_[at(stored_tile(sequence, head, tile))] =
-        all_finite<Tier>(value(sequence, head, tile * tile_keys), tile_keys * value_stride_);
+  /// Rows first .. last - 1.
+  void zero_values(const TilePlace<S>& tile, Index first, Index last) noexcept {
+    std::fill_n(tile.values + first * value_stride_, (last - first) * value_stride_,
+                static_cast<S>(0.0F));
+  }
+  void note_special(const TilePlace<S>& tile) noexcept {
+    *tile.special = !all_finite<Tier>(tile.values, tile_keys * value_stride_);
   }
 
   Index heads_, capacity_, dim_, key_size_, value_dim_, value_stride_;
   AlignedVector<S> keys_, values_;
-  std::vector<char> finite_;  ///< of each tile
+  std::vector<char> special_;  ///< of each tile
+  KvBlocks blocks_;            ///< in place of these, on a pool
 };
 
 }  // namespace detail

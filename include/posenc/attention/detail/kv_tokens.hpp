@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 
 // Many tokens into and out of a cache's memory, on a device's threads.
 POSENC_BEGIN
@@ -31,22 +32,52 @@ void for_each_head(const D& device, Index heads, double bytes, const Work& work)
   });
 }
 
-/// Calls visit(b, head, key, s, n) for pieces of keys that different threads may write: those of one
-/// head in one tile. Batch row b has the tokens 0 .. count - 1, the first of which is key
-/// first_key(b); token s is key `key`. `bytes` is the size of one.
+/// Which tokens of [B, n, ..] continue which sequence: those of batch row n run n's or, where there are offsets,
+/// tokens offsets[n] .. offsets[n + 1] - 1 of the one row.
+struct TokenRuns {
+  std::span<const Index> sequences, offsets;
+  Index tokens;  ///< of a batch row
+
+  Index size() const noexcept { return static_cast<Index>(sequences.size()); }
+  Index batch() const noexcept { return offsets.empty() ? size() : 1; }
+  Index sequence(Index n) const noexcept { return sequences[static_cast<std::size_t>(n)]; }
+  Index row(Index n) const noexcept { return offsets.empty() ? n : 0; }
+  Index first(Index n) const noexcept { return offsets.empty() ? 0 : offset(n); }
+  Index count(Index n) const noexcept {
+    return offsets.empty() ? tokens : offset(n + 1) - offset(n);
+  }
+  Index longest() const noexcept {
+    Index most = 0;
+    for (Index n = 0; n < size(); ++n) most = (std::max)(most, count(n));
+    return most;
+  }
+
+ private:
+  Index offset(Index n) const noexcept { return offsets[static_cast<std::size_t>(n)]; }
+};
+
+/// Calls visit(n, head, key, s, count) for pieces of keys that different threads may write: those of one
+/// head in one tile. Run n's tokens, the first of which is key first_key(n), are there from s on, which is
+/// counted in its batch row, as keys `key` and after. `bytes` is the size of one.
 template <Device D, class FirstKey, class Visit>
-void for_each_piece(const D& device, Index batch, Index count, Index heads, double bytes,
+void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double bytes,
                     const FirstKey& first_key, const Visit& visit) {
+  const Index longest = runs.longest();
   // A run of so many keys lies in this many tiles, or in one less.
-  const Index tiles = count == 0 ? 0 : (count - 1) / tile_keys + 2;
-  bytes *= static_cast<double>((std::min)(count, tile_keys));
-  parallel_for(device, batch * tiles * heads, bytes, bytes / 4, [&](Index unit, Index end) {
+  const Index tiles = longest == 0 ? 0 : (longest - 1) / tile_keys + 2;
+  const Index pieces = runs.size() * tiles;
+  // Where runs differ in length, most pieces are empty.
+  const double keys = runs.offsets.empty() ? static_cast<double>((std::min)(longest, tile_keys))
+                                           : static_cast<double>(runs.tokens) /
+                                                 static_cast<double>((std::max)(pieces, Index{1}));
+  bytes *= keys;
+  parallel_for(device, pieces * heads, bytes, bytes / 4, [&](Index unit, Index end) {
     for (; unit < end; ++unit) {
-      const Index head = unit % heads, b = unit / heads / tiles;
-      const Index first = first_key(b), tile = first / tile_keys + unit / heads % tiles;
+      const Index head = unit % heads, n = unit / heads / tiles, tokens = runs.count(n);
+      const Index first = first_key(n), tile = first / tile_keys + unit / heads % tiles;
       const Index key = (std::max)(first, tile * tile_keys);
-      const Index n = (std::min)(first + count, (tile + 1) * tile_keys) - key;
-      if (n > 0) visit(b, head, key, key - first, n);
+      const Index count = (std::min)(first + tokens, (tile + 1) * tile_keys) - key;
+      if (count > 0) visit(n, head, key, runs.first(n) + key - first, count);
     }
   });
 }
@@ -68,15 +99,17 @@ void check_tokens(const char* function, const Storage& storage, Index batch, con
   }
 }
 
-/// k [B, n, Hkv, D] and v become keys first_key(b) .. of sequence sequence_of(b).
-template <Device D, class Storage, class T, class SequenceOf, class FirstKey>
-void write_tokens(const D& device, Storage& storage, const HeadsView<const T>& k,
-                  const HeadsView<const T>& v, double bytes, const SequenceOf& sequence_of,
+/// Tokens of k [B, n, Hkv, D] and v become keys first_key(n) .. of the sequence that run n continues.
+template <Device D, class Storage, class T, class FirstKey>
+void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
+                  const HeadsView<const T>& k, const HeadsView<const T>& v,
                   const FirstKey& first_key) {
-  for_each_piece(device, k.batch, k.seq, storage.heads(), bytes, first_key,
-                 [&](Index b, Index head, Index first, Index s, Index n) {
-                   storage.write_keys(sequence_of(b), head, first, rows_of(k, b, head, s, n));
-                   storage.write_values(sequence_of(b), head, first, rows_of(v, b, head, s, n));
+  const double bytes = static_cast<double>(k.dim + v.dim) * sizeof(T);
+  for_each_piece(device, runs, storage.heads(), bytes, first_key,
+                 [&](Index n, Index head, Index first, Index s, Index count) {
+                   const Index sequence = runs.sequence(n), b = runs.row(n);
+                   storage.write_keys(sequence, head, first, rows_of(k, b, head, s, count));
+                   storage.write_values(sequence, head, first, rows_of(v, b, head, s, count));
                  });
 }
 

@@ -85,7 +85,7 @@ class Masks {
       if (mask.key_stride() == 1) return has(mask.row(b, h, row, column), keep_.given());
     }
     for (Index n = 0; n < count; ++n) {
-      if (shows(b, h, row, column + n)) return true;
+      if (shows(s, h, i, j + n)) return true;
     }
     return false;
   }
@@ -108,7 +108,7 @@ class Masks {
     if (masked_.given()) hide<true>(masked_, b, h, row, column, count, scores);
     if (places_.in_no_order()) {
       for (Index n = 0; n < count; ++n) {
-        if (!places_.shows_position(b, row, column + n)) scores[n] = lowest;
+        if (!places_.shows_position(s, i, j + n)) scores[n] = lowest;
       }
     }
   }
@@ -116,11 +116,12 @@ class Masks {
  private:
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
-  bool shows(Index b, Index h, Index row, Index column) const noexcept {
+  bool shows(const AttentionSequence& s, Index h, Index i, Index j) const noexcept {
+    const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
     return (!keep_.given() || *keep_.row(b, h, row, column)) &&
            (!masked_.given() || !*masked_.row(b, h, row, column)) &&
            (!additive_.given() || *additive_.row(b, h, row, column) != lowest) &&
-           (!places_.in_no_order() || places_.shows_position(b, row, column));
+           (!places_.in_no_order() || places_.shows_position(s, i, j));
   }
 
   template <bool Hidden>

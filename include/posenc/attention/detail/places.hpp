@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/packing.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/core/config.hpp>
@@ -32,22 +33,25 @@ struct AttentionSequence {
   Index begin, end;            ///< keys that count, counted from first_key
   Index stored;                ///< the end of those in memory
   Index place;                 ///< of query 0 among the keys
+  Index key_row = 0;  ///< the batch row of its keys; in a cache its place in the call's list
 };
 
-/// The keys that each batch row has in memory: the same everywhere in a tensor; in a cache those of the
-/// sequence that the row reads.
+/// The keys that are in memory: the same for each batch row of a tensor; in a cache those of each sequence
+/// of the call's list.
 class StoredKeys {
  public:
   explicit StoredKeys(Index keys) noexcept : of_all_{0, keys} {}
   StoredKeys(std::span<const KeyRange> of_sequences, std::span<const Index> sequences) noexcept
-      : of_sequences_(of_sequences), sequences_(sequences) {}
+      : in_cache_(true), of_sequences_(of_sequences), sequences_(sequences) {}
 
-  KeyRange of_row(Index b) const noexcept {
-    if (sequences_.empty()) return of_all_;
-    return of_sequences_[static_cast<std::size_t>(sequences_[static_cast<std::size_t>(b)])];
+  bool in_cache() const noexcept { return in_cache_; }
+  KeyRange of_row(Index n) const noexcept {
+    if (!in_cache_) return of_all_;
+    return of_sequences_[static_cast<std::size_t>(sequences_[static_cast<std::size_t>(n)])];
   }
 
  private:
+  bool in_cache_ = false;
   KeyRange of_all_{0, 0};
   std::span<const KeyRange> of_sequences_;
   std::span<const Index> sequences_;
@@ -69,8 +73,8 @@ class Places {
       : function_(function), shape_(shape), options_(options), keys_(keys), given_(positions) {
     check_lengths();
     check_packing();
-    check_given("query_positions", given_.queries, shape.queries);
-    check_given("key_positions", given_.keys, shape.keys);
+    check_given("query_positions", given_.queries, shape.batch, shape.queries);
+    check_given("key_positions", given_.keys, packed_keys() ? 1 : sequences(), shape.keys);
     if (options.causal == Causal::ByPosition &&
         (given_.queries == nullptr || given_.keys == nullptr)) {
       fail<ConfigError>(function, "Causal::ByPosition needs query_positions and key_positions");
@@ -97,11 +101,15 @@ class Places {
     if (packed()) {
       s.first_query = at(options_.cu_seqlens_q, n);
       s.queries = at(options_.cu_seqlens_q, n + 1) - s.first_query;
-      s.first_key = at(options_.cu_seqlens_k, n);
-      s.end = s.stored = at(options_.cu_seqlens_k, n + 1) - s.first_key;
     } else {
       s.batch = n;
       s.queries = shape_.queries;
+    }
+    if (packed_keys()) {
+      s.first_key = at(options_.cu_seqlens_k, n);
+      s.end = s.stored = at(options_.cu_seqlens_k, n + 1) - s.first_key;
+    } else {
+      s.key_row = n;
       const KeyRange keys = keys_.of_row(n);
       s.begin = keys.begin;
       s.stored = keys.end;
@@ -136,7 +144,7 @@ class Places {
   }
 
   double key_position(const AttentionSequence& s, Index j) const noexcept {
-    return given_.keys != nullptr ? given_.keys->at(s.batch, s.first_key + j)
+    return given_.keys != nullptr ? given_.keys->at(s.key_row, s.first_key + j)
                                   : static_cast<double>(s.first_key + j);
   }
 
@@ -151,10 +159,8 @@ class Places {
   bool in_no_order() const noexcept {
     return options_.causal == Causal::ByPosition && !positions_ascend_;
   }
-  /// Query and key counted from the batch row's first.
-  bool shows_position(Index b, Index row, Index column) const noexcept {
-    const double query = given_.queries->at(b, row);
-    const double key = given_.keys->at(b, column);
+  bool shows_position(const AttentionSequence& s, Index i, Index j) const noexcept {
+    const double query = query_position(s, i), key = key_position(s, j);
     const Window& window = options_.window;
     return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
   }
@@ -189,6 +195,8 @@ class Places {
     return values[static_cast<std::size_t>(n)];
   }
   bool packed() const noexcept { return !options_.cu_seqlens_q.empty(); }
+  /// A cache has its keys apart all the same.
+  bool packed_keys() const noexcept { return packed() && !keys_.in_cache(); }
   Index packed_count() const noexcept {
     return static_cast<Index>(options_.cu_seqlens_q.size()) - 1;
   }
@@ -196,8 +204,18 @@ class Places {
 
   bool square() const noexcept {
     if (!packed()) return shape_.queries == shape_.keys;
+    if (!packed_keys()) return all_square();
     return std::equal(options_.cu_seqlens_q.begin(), options_.cu_seqlens_q.end(),
                       options_.cu_seqlens_k.begin());
+  }
+
+  /// Of the sequences that have queries.
+  bool all_square() const noexcept {
+    for (Index n = 0; n < packed_count(); ++n) {
+      const AttentionSequence s = sequence(n);
+      if (s.queries != 0 && s.queries != s.stored) return false;
+    }
+    return true;
   }
 
   KeyRange range_by_position(const AttentionSequence& s, Index i) const noexcept {
@@ -254,7 +272,8 @@ class Places {
 
   void check_packing() const {
     const auto &of_q = options_.cu_seqlens_q, &of_k = options_.cu_seqlens_k;
-    if (of_q.empty() && of_k.empty()) return;
+    // What belongs to a cache was looked at with it.
+    if ((of_q.empty() && of_k.empty()) || keys_.in_cache()) return;
     if (of_q.size() != of_k.size()) {
       fail<ShapeError>(function_,
                        "cu_seqlens_q and cu_seqlens_k must have as many entries as each ",
@@ -265,21 +284,8 @@ class Places {
                         "cu_seqlens_q takes one batch row and no key_lengths but there are ",
                         shape_.batch, " rows and ", options_.key_lengths.size(), " key_lengths");
     }
-    check_offsets("cu_seqlens_q", of_q, shape_.queries);
-    check_offsets("cu_seqlens_k", of_k, shape_.keys);
-  }
-
-  void check_offsets(const char* name, std::span<const Index> offsets, Index total) const {
-    if (offsets.front() != 0 || offsets.back() != total) {
-      fail<ShapeError>(function_, name, " must begin with 0 and end with ", total,
-                       " but goes from ", offsets.front(), " to ", offsets.back());
-    }
-    for (std::size_t n = 1; n < offsets.size(); ++n) {
-      if (offsets[n] < offsets[n - 1]) {
-        fail<ShapeError>(function_, name, " must not descend but has ", offsets[n], " after ",
-                         offsets[n - 1]);
-      }
-    }
+    check_offsets(function_, "cu_seqlens_q", of_q, shape_.queries);
+    check_offsets(function_, "cu_seqlens_k", of_k, shape_.keys);
   }
 
   void check_places() const {
@@ -315,10 +321,10 @@ class Places {
 
   /// Keys that a ring has lost must lie outside every query's window.
   void check_ring() const {
-    if (packed() || shape_.queries == 0) return;
-    for (Index b = 0; b < shape_.batch; ++b) {
-      const AttentionSequence s = sequence(b);
-      if (s.begin == 0) continue;
+    if (packed_keys()) return;
+    for (Index n = 0; n < sequences(); ++n) {
+      const AttentionSequence s = sequence(n);
+      if (s.begin == 0 || s.queries == 0) continue;
       const Index left = options_.window.left;
       if (options_.causal == Causal::ByPosition || left < 0 || left > s.place - s.begin) {
         fail<ConfigError>(
@@ -330,13 +336,12 @@ class Places {
     }
   }
 
-  void check_given(const char* name, const Positions* positions, Index count) const {
+  void check_given(const char* name, const Positions* positions, Index rows, Index count) const {
     if (positions == nullptr) return;
     check_axes(function_, *positions, 1);
-    if (positions->count() != count ||
-        (positions->batch() != 1 && positions->batch() != shape_.batch)) {
+    if (positions->count() != count || (positions->batch() != 1 && positions->batch() != rows)) {
       fail<ShapeError>(function_, name, " [", positions->batch(), ", ", positions->count(),
-                       "] must be [1 or ", shape_.batch, ", ", count, "]");
+                       "] must be [1 or ", rows, ", ", count, "]");
     }
   }
 

@@ -16,6 +16,7 @@
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <type_traits>
 
@@ -59,15 +60,22 @@ class Schedule {
     (void)parts_of(measure, parts);
     workspace.reserve(slot_count(device_), of_slot, measure.used());
     if (parts > 1) {
-      for (Index n = 0; n < blocks_; ++n) run_split(n, parts, workspace);
+      Cursor cursor;
+      for (Index n = 0; n < blocks_; ++n) run_split(n, cursor, parts, workspace);
       return;
     }
-    const auto run_blocks = [&](Index first, Index last) {
+    // Blocks differ in what they cost, so each thread takes the next one when it is done with one.
+    std::atomic<Index> next{0};
+    const auto run_blocks = [&](Index, Index) {
       Carver carver(workspace.slot(slot_index(device_)));
       Slot slot(*this, carver);
-      for (Index n = first; n < last; ++n) run_block(n, slot);
+      Cursor cursor;
+      for (Index n = next.fetch_add(1); n < blocks_; n = next.fetch_add(1)) {
+        run_block(n, cursor, slot);
+      }
     };
-    parallel_for(device_, blocks_, 0, static_cast<double>(tiles) * cycles_of_tile(), run_blocks);
+    const Index workers = (std::max)(Index{1}, (std::min)(threads, blocks_));
+    parallel_for(device_, workers, 0, cycles() / static_cast<double>(workers), run_blocks);
   }
 
  private:
@@ -112,9 +120,20 @@ class Schedule {
   void cut(Index rows) noexcept {
     const Index queries = places().most_queries();
     per_block_ = (std::clamp)(rows / group(), Index{1}, (std::max)(queries, Index{1}));
-    per_sequence_ = (queries + per_block_ - 1) / per_block_;
-    blocks_ = places().sequences() * source_.heads() * per_sequence_;
+    blocks_ = 0;
+    for (Index n = 0; n < places().sequences(); ++n) {
+      blocks_ += source_.heads() * blocks_of_head(places().sequence(n));
+    }
   }
+  Index blocks_of_head(const AttentionSequence& s) const noexcept {
+    return (s.queries + per_block_ - 1) / per_block_;
+  }
+
+  /// The sequence of the block that was looked for last, of which a thread takes later and later ones.
+  struct Cursor {
+    Index sequence = 0;
+    Index first_block = 0;  ///< of the sequence
+  };
 
   /// Sums of single tiles, rows_at_once rows apart.
   RowSums<Real> parts_of(Carver& carver, Index parts) const noexcept {
@@ -127,20 +146,25 @@ class Schedule {
 
   Index most_keys() const noexcept {
     Index most = 0;
-    const StoredKeys stored = source_.stored();
-    for (Index b = 0; b < call_.rows.q.batch; ++b) most = (std::max)(most, stored.of_row(b).end);
+    for (Index n = 0; n < places().sequences(); ++n) {
+      most = (std::max)(most, places().sequence(n).stored);
+    }
     return most;
   }
 
-  /// Whether block n has queries, which are taken then.
-  bool take(Index n, Block& block) const noexcept {
-    const Index of_sequence = n / per_sequence_;
-    const AttentionSequence s = places().sequence(of_sequence / source_.heads());
-    const Index first = n % per_sequence_ * per_block_;
-    if (first >= s.queries) return false;
-    block.take(s, of_sequence % source_.heads(), first, (std::min)(per_block_, s.queries - first));
+  /// Takes the queries of block n.
+  void take(Index n, Cursor& cursor, Block& block) const noexcept {
+    AttentionSequence s = places().sequence(cursor.sequence);
+    Index of_head = blocks_of_head(s);
+    while (n - cursor.first_block >= source_.heads() * of_head) {
+      cursor.first_block += source_.heads() * of_head;
+      s = places().sequence(++cursor.sequence);
+      of_head = blocks_of_head(s);
+    }
+    n -= cursor.first_block;
+    const Index first = n % of_head * per_block_;
+    block.take(s, n / of_head, first, (std::min)(per_block_, s.queries - first));
     call_.scores.returned.hide(block);
-    return true;
   }
 
   /// Adds what a tile gives to the sums of a block.
@@ -193,8 +217,8 @@ class Schedule {
     }
   }
 
-  void run_block(Index n, Slot& slot) const {
-    if (!take(n, slot.block)) return;
+  void run_block(Index n, Cursor& cursor, Slot& slot) const {
+    take(n, cursor, slot.block);
     slot.scores.begin(slot.block);
     slot.sums.clear(slot.block.rows(), value_dim());
     const KeyRange keys = slot.block.keys();
@@ -206,11 +230,11 @@ class Schedule {
 
   /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as
   /// run_block() does it.
-  void run_split(Index n, Index parts, Slots& workspace) const {
+  void run_split(Index n, Cursor& cursor, Index parts, Slots& workspace) const {
     Carver carver(workspace.slot(0));
     Slot shared(*this, carver);
     const RowSums<Real> of_tiles = parts_of(carver, parts);
-    if (!take(n, shared.block)) return;
+    take(n, cursor, shared.block);
     const Index rows = shared.block.rows();
     shared.sums.clear(rows, value_dim());
     const KeyRange keys = shared.block.keys();
@@ -234,6 +258,17 @@ class Schedule {
     call_.outputs.template write<Tier>(shared.block, shared.sums);
   }
 
+  /// Of the call, about.
+  double cycles() const noexcept {
+    double row_tiles = 0;
+    for (Index n = 0; n < places().sequences(); ++n) {
+      const AttentionSequence s = places().sequence(n);
+      const Index tiles = (s.stored - s.begin + tile_keys - 1) / tile_keys;
+      row_tiles += static_cast<double>(s.queries * group()) * static_cast<double>(tiles);
+    }
+    const auto heads = static_cast<double>(source_.heads());
+    return row_tiles * heads / static_cast<double>(rows()) * cycles_of_tile();
+  }
   /// Of one tile for one block, about.
   double cycles_of_tile() const noexcept {
     return static_cast<double>(rows() * tile_keys * (call_.rows.q.dim + value_dim())) /
@@ -243,7 +278,7 @@ class Schedule {
   const D& device_;
   const Call& call_;
   const Source& source_;
-  Index per_block_ = 0, per_sequence_ = 0, blocks_ = 0;
+  Index per_block_ = 0, blocks_ = 0;
 };
 
 }  // namespace detail

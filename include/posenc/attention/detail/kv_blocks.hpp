@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kv_block.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/kv_block_pool.hpp>
+#include <posenc/core/config.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Keys of a sequence that are about to be written, and those that it holds, which must outlast it where
+/// they lie in the same tiles.
+struct WrittenKeys {
+  Index sequence;
+  KeyRange keys, held;
+};
+
+/// The tiles in which keys lie: none for no keys.
+inline KeyRange tiles_of(const KeyRange& keys) noexcept {
+  if (keys.empty()) return {};
+  return {keys.begin / tile_keys, (keys.end + tile_keys - 1) / tile_keys};
+}
+
+/// Which block holds a tile of a sequence, for caches on a KvBlockPool. Sequences, and copies of a cache,
+/// hold blocks together until one of them writes; threads may use different sequences at once.
+class KvBlocks {
+ public:
+  /// No blocks and no pool.
+  KvBlocks() = default;
+  /// For sequences of up to `slots` tiles, a block with `bytes` for each.
+  KvBlocks(const KvBlockPool& pool, Index sequences, Index slots, std::size_t bytes)
+      : account_(pool.account_),
+        tables_(static_cast<std::size_t>(sequences)),
+        slots_(slots),
+        bytes_(bytes) {}
+
+  KvBlocks(const KvBlocks& other)
+      : account_(other.account_),
+        tables_(other.tables_),
+        slots_(other.slots_),
+        bytes_(other.bytes_) {
+    for (const Table& table : tables_) hold(table);
+  }
+  KvBlocks(KvBlocks&&) noexcept = default;
+  KvBlocks& operator=(KvBlocks other) noexcept {
+    // Its blocks go back to its pool before that may end.
+    std::swap(account_, other.account_);
+    std::swap(tables_, other.tables_);
+    slots_ = other.slots_;
+    bytes_ = other.bytes_;
+    return *this;
+  }
+  ~KvBlocks() {
+    for (const Table& table : tables_) drop(table);
+  }
+
+  bool used() const noexcept { return account_ != nullptr; }
+
+  /// Of the tables.
+  std::size_t bytes() const noexcept {
+    std::size_t sum = tables_.capacity() * sizeof(Table);
+    for (const Table& table : tables_) sum += table.blocks.capacity() * sizeof(KvBlock*);
+    return sum;
+  }
+  std::size_t bytes_of_block() const noexcept { return sizeof(KvBlock) + bytes_; }
+
+  /// The memory of a tile that the sequence holds.
+  std::byte* data(Index sequence, Index tile) const noexcept {
+    return table(sequence).blocks[slot(tile)]->data();
+  }
+
+  /// Gives the sequences of written(0) .. written(count - 1), no two the same, blocks of their own for what
+  /// they will write: new ones are zero.
+  ///   Throws: MemoryLimitError in the name of `function`, std::bad_alloc, and nothing has changed then
+  template <class Written>
+  void prepare(const char* function, Index count, const Written& written) {
+    Index needed = 0;
+    for (Index n = 0; n < count; ++n) {
+      const WrittenKeys of_sequence = written(n);
+      auto& blocks = table(of_sequence.sequence).blocks;
+      const KeyRange tiles = tiles_of(of_sequence.keys);
+      const auto slots = static_cast<std::size_t>((std::min)(tiles.end, slots_));
+      if (blocks.size() < slots) blocks.resize(slots);
+      for (Index tile = tiles.begin; tile < tiles.end; ++tile) {
+        if (!is_own(blocks[slot(tile)])) ++needed;
+      }
+    }
+    if (needed == 0) return;
+    SpareBlocks spare(function, *account_, needed, bytes_of_block());
+    for (Index n = 0; n < count; ++n) {
+      const WrittenKeys of_sequence = written(n);
+      const KeyRange tiles = tiles_of(of_sequence.keys), held = tiles_of(of_sequence.held);
+      for (Index tile = tiles.begin; tile < tiles.end; ++tile) {
+        KvBlock*& block = table(of_sequence.sequence).blocks[slot(tile)];
+        // Another holder may have gone since they were counted; a spare block goes back then.
+        if (is_own(block)) continue;
+        KvBlock* const fresh = spare.pop();
+        if (block != nullptr && tile >= held.begin && tile < held.end) {
+          std::memcpy(fresh->data(), block->data(), bytes_);
+        } else {
+          std::memset(fresh->data(), 0, bytes_);
+        }
+        drop(block);
+        block = fresh;
+      }
+    }
+  }
+
+  /// Gives back the blocks of all tiles but those of these keys.
+  void keep_only(Index sequence, const KeyRange& keys) noexcept {
+    auto& blocks = table(sequence).blocks;
+    const KeyRange tiles = tiles_of(keys);
+    for (std::size_t n = 0; n < blocks.size(); ++n) {
+      const auto after_first = static_cast<Index>(n) - tiles.begin % slots_;
+      const Index nth = after_first < 0 ? after_first + slots_ : after_first;
+      if (nth < tiles.end - tiles.begin) continue;
+      drop(blocks[n]);
+      blocks[n] = nullptr;
+    }
+    if (keys.empty()) table(sequence).filled = 0;
+  }
+
+  /// Lets sequence `to` hold what `from` does and nothing else.
+  ///   Throws: std::bad_alloc, and nothing has changed then
+  void share(Index from, Index to) {
+    Table copy = table(from);
+    hold(copy);
+    drop(table(to));
+    table(to) = std::move(copy);
+  }
+
+  /// Whether somebody else holds the tile, too.
+  bool shared(Index sequence, Index tile) const noexcept {
+    return !is_own(table(sequence).blocks[slot(tile)]);
+  }
+
+  /// Up to where there are values past a sequence's end: of keys that it forgot while others held them.
+  Index filled(Index sequence) const noexcept { return table(sequence).filled; }
+  void set_filled(Index sequence, Index end) noexcept { table(sequence).filled = end; }
+
+ private:
+  struct Table {
+    std::vector<KvBlock*> blocks;  ///< as many as were ever needed; nullptr where there is none
+    Index filled = 0;
+  };
+
+  const Table& table(Index sequence) const noexcept {
+    return tables_[static_cast<std::size_t>(sequence)];
+  }
+  Table& table(Index sequence) noexcept { return tables_[static_cast<std::size_t>(sequence)]; }
+  std::size_t slot(Index tile) const noexcept { return static_cast<std::size_t>(tile % slots_); }
+
+  static bool is_own(const KvBlock* block) noexcept {
+    return block != nullptr && block->holders.load(std::memory_order_acquire) == 1;
+  }
+  static void hold(const Table& table) noexcept {
+    for (KvBlock* const block : table.blocks) {
+      if (block != nullptr) block->holders.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  void drop(KvBlock* block) const noexcept {
+    if (block == nullptr || block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    SpareBlocks::destroy(block);
+    account_->strike(1, bytes_of_block());
+  }
+  void drop(const Table& table) const noexcept {
+    for (KvBlock* const block : table.blocks) drop(block);
+  }
+
+  std::shared_ptr<BlockAccount> account_;
+  std::vector<Table> tables_;
+  Index slots_ = 1;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+
+#include <cstddef>
+#include <span>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Offsets of sequences that lie one after the other in `total` tokens: from 0 to there, and never down.
+///   Throws: ShapeError
+inline void check_offsets(const char* function, const char* name, std::span<const Index> offsets,
+                          Index total) {
+  if (offsets.front() != 0 || offsets.back() != total) {
+    fail<ShapeError>(function, name, " must begin with 0 and end with ", total, " but goes from ",
+                     offsets.front(), " to ", offsets.back());
+  }
+  for (std::size_t n = 1; n < offsets.size(); ++n) {
+    if (offsets[n] < offsets[n - 1]) {
+      fail<ShapeError>(function, name, " must not descend but has ", offsets[n], " after ",
+                       offsets[n - 1]);
+    }
+  }
+}
+
+/// The same for tokens of the sequences of a cache.
+inline void check_offsets(const char* function, const char* name, std::span<const Index> offsets,
+                          Index total, std::size_t sequences) {
+  if (offsets.size() != sequences + 1) {
+    fail<ShapeError>(function, name, " must have one entry more than the ", sequences,
+                     " sequences but has ", offsets.size());
+  }
+  check_offsets(function, name, offsets, total);
+}
+
+}  // namespace detail
+POSENC_END
