@@ -71,6 +71,29 @@ Table shapes(const Sample& sample) {
   alibi.add(0, where, where, tile);  // 3: the scores of head 0
   // end of excerpt
 
+  const Matrix of_windows = random_table((2 * 8 - 1) * (2 * 16 - 1), heads, 2);
+  const posenc::WindowBias<float> window(posenc::table_view(of_windows), {.rows = 8, .cols = 16});
+  window.add(0, where, where, tile);
+
+  // What depends on the query or its token goes into attention itself, where a bias does.
+  const Matrix distances = random_table(33, head_dim, 3);
+  posenc::RelativeBias<float> shaw;
+  shaw.table = {.data = distances.data(), .batch = 1, .seq = 33, .heads = 1, .dim = head_dim};
+  shaw.index = {.order = posenc::RelativeOrder::KeyMinusQuery,
+                .first = -16,
+                .beyond = posenc::BeyondTable::Nearest};
+  shaw.scale = posenc::RelativeScale::Scaled;
+  Matrix mixed = Matrix::Zero(x.rows(), model_dim);
+  const posenc::HeadsView<float> out = posenc::split_heads(posenc::sd(mixed), heads);
+  posenc::attention(queries, queries, queries, out, {.causal = posenc::Causal::TopLeft}, shaw);
+  posenc::ForgetGates gates(1, heads);
+  const Matrix logits = random_table(x.rows(), heads, 4);
+  gates.append(0, posenc::sd(logits));
+  const std::vector<Index> sequences{0};
+  const posenc::ForgettingBias forgetting(gates, sequences);
+  posenc::attention(queries, queries, queries, out, {.causal = posenc::Causal::TopLeft},
+                    forgetting);
+
   Attended attended = attend(x, positions, {}, rope, posenc::NoBias{});
   const std::string y_shape = shape(posenc::sd(attended.output).extents());
   const std::string weights_shape = shape(posenc::bhqk(attended.weights).extents());
@@ -85,6 +108,15 @@ Table shapes(const Sample& sample) {
             "cos and sin [B, S, d / 2] = " + shape(table.cos().extents())},
            {"`alibi.add(head, q_pos, k_pos, tile)`",
             "scores of a head [S, S] = " + shape(tile.extents()), "tile, in place"},
+           {"`window.add(head, q_pos, k_pos, tile)`, windows of 8 x 16",
+            "table [15 31, H] = " + shape(posenc::table_view(of_windows).extents()),
+            "scores of a head, in place"},
+           {"`attention(q, k, v, out, options, shaw)`",
+            "table [1, distances, 1, d] = " + shape(shaw.table.extents()),
+            "out [B, S, H, d] = " + shape(out.extents())},
+           {"`gates.append(sequence, logits)`, then `attention(..., forgetting)`",
+            "logits [B, S, H] = " + shape(posenc::sd(logits).extents()),
+            "out [B, S, H, d] = " + shape(out.extents())},
            {"`mha.forward(x, positions, y, options)`", "x [B, S, D] = " + x_shape,
             "y [B, S, D] = " + y_shape + ", weights [B, H, S, S] = " + weights_shape}}};
 }

@@ -5,7 +5,7 @@
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
 
-#include <Eigen/SVD>
+#include <Eigen/Eigenvalues>
 
 #include <algorithm>
 #include <array>
@@ -214,16 +214,16 @@ void show_path_of_positions(Tour& tour) {
           .cast<double>();
   const Eigen::MatrixXd centred = codes.rowwise() - codes.colwise().mean();
   // excerpt: path_of_positions
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(centred, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> components(centred.transpose() * centred);
+  const Eigen::MatrixXd directions = components.eigenvectors().rightCols(3).rowwise().reverse();
   const Eigen::MatrixXd fine =
       increments(paper_encoding(), fine_positions(), model_dim).cast<double>();
-  const Eigen::MatrixXd path_points =
-      (fine.rowwise() - codes.colwise().mean()) * svd.matrixV().leftCols(3);
+  const Eigen::MatrixXd path_points = (fine.rowwise() - codes.colwise().mean()) * directions;
   // end of excerpt
   Eigen::MatrixXd points(fine_count, 4);
   points << path_points, Eigen::VectorXd::LinSpaced(fine_count, 0, sample_length - 1);
-  const Eigen::VectorXd variance = svd.singularValues().array().square();
-  const double share = variance.head(3).sum() / variance.sum();
+  const Eigen::VectorXd variance = components.eigenvalues();  // ascending
+  const double share = variance.tail(3).sum() / variance.sum();
 
   double closest = variance.sum();
   for (Index p = 1; p < sample_length; ++p) {
@@ -233,7 +233,8 @@ void show_path_of_positions(Tour& tour) {
   const Eigen::VectorXd steps =
       (codes.bottomRows(sample_length - 1) - codes.topRows(sample_length - 1)).rowwise().norm();
   tour.report.paragraph(
-      "A code is a point in 128 dimensions. A principal component analysis (PCA, by Eigen's SVD) "
+      "A code is a point in 128 dimensions. A principal component analysis (PCA, by Eigen's "
+      "eigenvectors) "
       "finds the three directions in which the points spread most.");
   tour.report.picture(
       path(points),

@@ -20,12 +20,14 @@
 namespace relative_bias_test {
 
 using attention_test::edge_shape;
+using attention_test::random_table;
 using attention_test::RandomCall;
 using attention_test::RelativeCase;
 using attention_test::RelativeShape;
-using attention_test::Roundings;
+using attention_test::roundings_with_bias;
 using attention_test::Shape;
 using attention_test::small_shape;
+using attention_test::words_of;
 using posenc::BeyondTable;
 using posenc::Causal;
 using posenc::ConfigError;
@@ -39,22 +41,6 @@ using support::message_of;
 
 namespace {
 
-RelativeShape random_table(support::Random& random, Index keys) {
-  const auto one_in = [&](Index n) { return random.integer(1, n) == 1; };
-  RelativeShape s;
-  s.rows = random.integer(1, one_in(2) ? 9 : 2 * keys + 40);
-  s.order = one_in(2) ? RelativeOrder::KeyMinusQuery : RelativeOrder::QueryMinusKey;
-  s.first = random.integer(-s.rows - 3, 3);
-  s.per_head = one_in(2);
-  s.of_key = one_in(3);
-  s.of_query = !s.of_key || one_in(2);
-  s.own_queries = one_in(3) ? random.integer(1, 20) : 0;
-  s.mapped = one_in(4);
-  s.beyond = one_in(2) ? BeyondTable::Nearest : BeyondTable::Nothing;
-  s.scale = one_in(2) ? RelativeScale::Scaled : RelativeScale::Unscaled;
-  return s;
-}
-
 template <class T>
 void check(std::uint64_t seed, const Shape& shape, support::Random& random) {
   RandomCall<T> call(seed, shape, {.bias = true});
@@ -64,18 +50,9 @@ void check(std::uint64_t seed, const Shape& shape, support::Random& random) {
   const auto bias = relative.bias();
   posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(),
                     call.options, bias);
-  INFO("seed " << seed << ": " << shape.heads << " heads over " << shape.kv_heads << ", "
-               << shape.queries << " queries, " << shape.keys << " keys, dims " << shape.dim
-               << " and " << shape.value_dim << "; a table of " << of_table.rows << " rows from "
-               << of_table.first << (of_table.per_head ? " per head" : "")
-               << (of_table.of_query ? " of queries" : "") << (of_table.of_key ? " of keys" : "")
-               << (of_table.mapped ? ", mapped" : "")
-               << (of_table.beyond == BeyondTable::Nearest ? ", nearest" : ""));
-  Roundings roundings = call.roundings;
-  roundings.bias = true;
-  // Each part is scaled, rounded and added.
-  roundings.dot = 3;
-  CHECK(worst_error(call.c, relative.rules(), roundings, call.lse.view()) <= 1);
+  INFO("seed " << seed << ": " << words_of(shape, of_table));
+  CHECK(worst_error(call.c, relative.rules(), roundings_with_bias(call.roundings),
+                    call.lse.view()) <= 1);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace attention_test {
@@ -104,5 +106,39 @@ class RelativeCase {
   support::Heads<T> table_, key_table_, queries_;
   std::vector<Index> rows_;
 };
+
+inline RelativeShape random_table(support::Random& random, Index keys) {
+  const auto one_in = [&](Index n) { return random.integer(1, n) == 1; };
+  RelativeShape s;
+  s.rows = random.integer(1, one_in(2) ? 9 : 2 * keys + 40);
+  s.order = one_in(2) ? posenc::RelativeOrder::KeyMinusQuery : posenc::RelativeOrder::QueryMinusKey;
+  s.first = random.integer(-s.rows - 3, 3);
+  s.per_head = one_in(2);
+  s.of_key = one_in(3);
+  s.of_query = !s.of_key || one_in(2);
+  s.own_queries = one_in(3) ? random.integer(1, 20) : 0;
+  s.mapped = one_in(4);
+  s.beyond = one_in(2) ? posenc::BeyondTable::Nearest : posenc::BeyondTable::Nothing;
+  s.scale = one_in(2) ? posenc::RelativeScale::Scaled : posenc::RelativeScale::Unscaled;
+  return s;
+}
+
+inline std::string words_of(const Shape& shape, const RelativeShape& table) {
+  std::ostringstream text;
+  text << shape.heads << " heads over " << shape.kv_heads << ", " << shape.queries << " queries, "
+       << shape.keys << " keys, dims " << shape.dim << " and " << shape.value_dim << "; a table of "
+       << table.rows << " rows from " << table.first << (table.per_head ? " per head" : "")
+       << (table.of_query ? " of queries" : "") << (table.of_key ? " of keys" : "")
+       << (table.mapped ? ", mapped" : "")
+       << (table.beyond == posenc::BeyondTable::Nearest ? ", nearest" : "");
+  return text.str();
+}
+
+/// Each part of the bias is scaled, rounded and added.
+inline Roundings roundings_with_bias(Roundings roundings) {
+  roundings.bias = true;
+  roundings.dot = 3;
+  return roundings;
+}
 
 }  // namespace attention_test

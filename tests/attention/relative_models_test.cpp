@@ -11,7 +11,6 @@
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>
-
 #include <cmath>
 #include <utility>
 #include <vector>

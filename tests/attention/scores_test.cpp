@@ -78,9 +78,9 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
       typename Source::Scratch scratch;
       Lanes* lanes;
       double* key_positions;
-    } all{Block(of_rows, queries * group, carver), Scores(of_scores, queries * group, carver),
-          source.carve(carver), carver.take<Lanes>(Block::strips(queries * group)),
-          carver.take<double>(tile_keys)};
+    } all{Block(of_rows, queries * group, carver),
+          Scores(of_scores, queries * group, queries, carver), source.carve(carver),
+          carver.take<Lanes>(Block::strips(queries * group)), carver.take<double>(tile_keys)};
     return all;
   };
   Carver measure(nullptr);
@@ -106,7 +106,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
           all.scores.multiply(all.block, seen, of_tile, strip);
         }
       });
-      all.scores.add_bias(all.block, seen, all.key_positions);
+      all.scores.add_bias(all.block, seen, of_tile, all.key_positions);
       // All queries of a head at once where they see the same keys.
       if (tile == 1) CHECK(calls == group);
       CHECK(rows_of_calls == group * queries);

@@ -40,7 +40,15 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
     workspace.reserve(1, measure.used());
     Carver carver(workspace.slot(0));
     const auto scratch = source.carve(carver);
-    const AttentionSequence sequence{0, 0, 1, 0, 0, keys, keys, 0};
+    const AttentionSequence sequence{.number = 0,
+                                     .batch = 0,
+                                     .first_query = 0,
+                                     .queries = 1,
+                                     .first_key = 0,
+                                     .begin = 0,
+                                     .end = keys,
+                                     .stored = keys,
+                                     .place = 0};
     const Index tile = seen.begin / tile_keys;
     const auto packed = source.tile(sequence, head, tile, seen, scratch);
     CHECK(packed.finite);

@@ -323,10 +323,10 @@ TEST_CASE("gates without memory are all appended or none", "[memory][bias]") {
   posenc::ForgetGates gates(2, heads);
   gates.append(0, tokens_view(z.data(), 1, 4, heads));
   const auto state = [](const posenc::ForgetGates& g) {
-    std::vector<double> all;
+    std::vector<float> all;
     for (Index s = 0; s < 2; ++s) {
       for (Index t = 0; t < g.length(s); ++t) {
-        all.insert(all.end(), g.sums(s, t), g.sums(s, t) + heads);
+        for (Index h = 0; h < heads; ++h) all.push_back(static_cast<float>(g.sums(s, t)[h]));
       }
       all.push_back(-1);
     }

@@ -109,7 +109,8 @@ struct AttentionOptions {
   std::span<const Index> key_lengths = {};  ///< [B]: only the first key_lengths[b] keys count
   /// Several sequences in one batch row, one after the other: sequence n has queries
   /// cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1 and keys likewise, and sees no other. Causal rule,
-  /// window and query_starts (one per sequence) then speak of places within the sequence.
+  /// window and query_starts (one per sequence) then speak of places within the sequence. Over a cache
+  /// cu_seqlens_q stands alone, and sequences[n] is read by queries cu_seqlens_q[n] ... .
   std::span<const Index> cu_seqlens_q = {};
   std::span<const Index> cu_seqlens_k = {};
   double softcap = 0;                                      ///< cap * tanh(score / cap); 0 = none
