@@ -5,9 +5,12 @@
 #include "random_shape.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/attention/relative_bias.hpp>
 
 #include <cstdint>
+#include <vector>
 
 namespace token_bias_test {
 
@@ -75,6 +78,43 @@ TEST_CASE("a bias of tokens is told which they are", "[attention][scores]") {
     roundings.bias = true;
     CHECK(worst_error(c, rules, roundings, call.lse.view()) <= 1);
   }
+}
+
+TEST_CASE("a module takes a relative bias, and decodes with it as in one pass",
+          "[attention][mha][relative]") {
+  constexpr Index tokens = 140, width = 16, heads = 2;
+  support::Random random(2);
+  auto table = support::Heads<float>::random(random, 1, 65, 1, 8);
+  posenc::RelativeBias<float> shaw;
+  shaw.table = table.view();
+  shaw.index = {.order = posenc::RelativeOrder::KeyMinusQuery,
+                .first = -32,
+                .beyond = posenc::BeyondTable::Nearest};
+  shaw.scale = posenc::RelativeScale::Scaled;
+  posenc::MultiHeadAttention<float, posenc::NoRotation, posenc::RelativeBias<float>,
+                             posenc::FixedOrderLinear<float>>
+      module({.model_dim = width, .heads = heads}, {}, shaw);
+  module.randomize(3);
+  std::vector<float> x(tokens * width), at_once(x.size()), one_by_one(x.size());
+  random.fill_normal(x);
+  const auto view = [](auto& numbers, Index first, Index count) {
+    return posenc::EmbeddingsView<float>{numbers.data() + first * width, 1, count, width};
+  };
+  module.forward(view(x, 0, tokens), posenc::Positions::range(0, tokens), view(at_once, 0, tokens),
+                 {.causal = posenc::Causal::TopLeft});
+  posenc::KvCache<float> cache(
+      {.sequences = 1, .kv_heads = heads, .head_dim = 8, .capacity = tokens});
+  for (Index t = 0; t < tokens; ++t) {
+    module.forward(view(x, t, 1), posenc::Positions::range(t, 1), cache, {0},
+                   view(one_by_one, t, 1), {.causal = posenc::Causal::BottomRight});
+  }
+  CHECK(support::same_bits(at_once.data(), one_by_one.data(), tokens * width));
+
+  table.for_each([](float& value) { value = 0; });
+  std::vector<float> plain(x.size());
+  module.forward(view(x, 0, tokens), posenc::Positions::range(0, tokens), view(plain, 0, tokens),
+                 {.causal = posenc::Causal::TopLeft});
+  CHECK(plain != at_once);
 }
 
 }  // namespace token_bias_test
