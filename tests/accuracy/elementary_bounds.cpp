@@ -47,8 +47,8 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
   check(
       "exp, near 0", {-1, 1}, 1.2, [](auto x) { return exp(x); }, power);
   check(
-      "exp_nonpositive", {std::is_same_v<Real, float> ? -68.9 : -623.4, 0}, fma ? 1.1 : 1.4, [](auto x) { return exp_nonpositive(x); },
-      power);
+      "exp_nonpositive", {std::is_same_v<Real, float> ? -68.9 : -623.4, 0}, fma ? 1.1 : 1.4,
+      [](auto x) { return exp_nonpositive(x); }, power);
   check(
       "exp_nonpositive, near 0", {-2, 0}, fma ? 1.1 : 1.4,
       [](auto x) { return exp_nonpositive(x); }, power);

@@ -130,13 +130,13 @@ class ResizeWeights {
 
   /// Of the source's cells from the middle one on, as timm bisects for q.
   void measure_distances() {
-    const Index reach = axis_.source / 2;
+    const Index reach = axis_.source / 2, half = axis_.target / 2;
     double low = 1.01, high = 1.5, q = high;
     while (high - low > 1e-6) {
       q = (low + high) / 2;
       double last = 0;  // 1 + q + ... + q^(reach - 1)
       for (Index n = 0; n < reach; ++n) last = mul_add(last, q, 1.0);
-      (last > static_cast<double>(axis_.target / 2) ? high : low) = q;
+      (last > static_cast<double>(half) ? high : low) = q;
     }
     double distance = 0;
     for (Index n = 0; n <= reach; ++n) {

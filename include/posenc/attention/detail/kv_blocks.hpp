@@ -68,7 +68,9 @@ class KvBlocks {
   /// Of the tables.
   std::size_t bytes() const noexcept {
     std::size_t sum = tables_.capacity() * sizeof(Table);
-    for (const Table& table : tables_) sum += table.blocks.capacity() * sizeof(KvBlock*);
+    for (const Table& table : tables_) {
+      sum += table.blocks.capacity() * sizeof(void*);
+    }
     return sum;
   }
   std::size_t bytes_of_block() const noexcept { return sizeof(KvBlock) + bytes_; }
