@@ -20,7 +20,7 @@ int main() {
   const double first = FIRST::work(from, x), second = SECOND::work(from, x);
   bool good = FIRST::work(from, x) == first && SECOND::work(from, x) == second;
   good = good && std::abs(first - second) <= 1e-4 * first;
-  for (int kind = 0; kind < 3; ++kind) {
+  for (int kind = 0; kind < 4; ++kind) {
     good = good && FIRST::caught(SECOND::fail, kind) == kind &&
            SECOND::caught(FIRST::fail, kind) == kind;
   }

@@ -26,7 +26,7 @@ if [[ "$wanted" == *" x86-64-v4 "* ]] && has avx512f && has avx512bw && has avx5
 shared_by_mistake() {
   nm -C "$1" | sed -nE 's/^[0-9a-f]* [WVu] //p' | grep -vE 'posenc::v[0-9]+_[0-9]+_[a-z]' |
     sed -E ':again; s/(operator)?<[^<>]*>//g; t again' | grep 'posenc::' |
-    grep -vE 'posenc::v[0-9]+_[0-9]+::(Shape|Config|Position)Error(::|$)'
+    grep -vE 'posenc::v[0-9]+_[0-9]+::(Shape|Config|Position|MemoryLimit)Error(::|$)'
 }
 
 read -ra eigen <<<"${EIGEN_FLAGS:-$(pkg-config --cflags eigen3)}"

@@ -3,6 +3,7 @@
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/bias/alibi.hpp>
@@ -97,6 +98,13 @@ void fail(int kind) {
   if (kind == 0) posenc::Alibi({.heads = 0, .form = posenc::AlibiForm::Causal});
   if (kind == 1) posenc::ParameterMatrix<float>(-1, 2);
   if (kind == 2) Positions::range(Index{1} << 60, 2);
+  if (kind == 3) {
+    const float one = 1;
+    posenc::KvCache<float> cache({.sequences = 1, .kv_heads = 1, .head_dim = 1, .capacity = 1},
+                                 posenc::KvBlockPool({.byte_limit = 1}));
+    const posenc::HeadsView<const float> token{&one, 1, 1, 1, 1};
+    cache.append(0, token, token);
+  }
 }
 
 /// Which error `fail` threw, or -1.
@@ -109,6 +117,8 @@ int caught(void (*fail_of_another)(int), int kind) {
     return 1;
   } catch (const posenc::PositionError&) {
     return 2;
+  } catch (const posenc::MemoryLimitError&) {
+    return 3;
   }
   return -1;
 }
