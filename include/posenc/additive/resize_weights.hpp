@@ -150,14 +150,14 @@ class ResizeWeights {
     const Index from_middle = cell - axis_.target / 2, middle = axis_.source / 2;
     const auto distance = static_cast<double>(from_middle < 0 ? -from_middle : from_middle);
     const auto after = std::lower_bound(distances_.begin(), distances_.end(), distance);
-    const Index far = (std::min)(static_cast<Index>(after - distances_.begin()), middle);
+    const Index away = (std::min)(static_cast<Index>(after - distances_.begin()), middle);
     if (after == distances_.end() || *after == distance) {
-      first_.push_back(from_middle < 0 ? middle - far : middle + far);
+      first_.push_back(from_middle < 0 ? middle - away : middle + away);
       weights_.push_back(1);
       return;
     }
     const double before = *std::prev(after), beyond = (distance - before) / (*after - before);
-    first_.push_back(from_middle < 0 ? middle - far : middle + far - 1);
+    first_.push_back(from_middle < 0 ? middle - away : middle + away - 1);
     weights_.push_back(from_middle < 0 ? beyond : 1 - beyond);
     weights_.push_back(from_middle < 0 ? 1 - beyond : beyond);
   }
