@@ -182,11 +182,4 @@ void add_to_heads(HeadsView<const std::type_identity_t<T>> x,
   }
 }
 
-namespace detail {
-template <class Bias>
-inline constexpr bool is_relative_bias = false;
-template <class T>
-inline constexpr bool is_relative_bias<RelativeBias<T>> = true;
-}  // namespace detail
-
 POSENC_END

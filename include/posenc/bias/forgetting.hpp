@@ -4,6 +4,7 @@
 #include <posenc/bias/detail/distances.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/named_once.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/simd/detail/storage.hpp>
@@ -83,14 +84,8 @@ class ForgetGates {
   /// Forgets the tokens from `length` on.
   ///   Throws: ShapeError unless first(sequence) <= length <= length(sequence)
   void truncate(Index sequence, Index length) {
-    constexpr auto function = "ForgetGates::truncate";
-    check_sequence(function, sequence);
+    check_cut("ForgetGates::truncate", "the new length", sequence, length);
     Sequence& s = at(sequence);
-    if (length < s.first || length > end_of(s)) {
-      detail::fail<ShapeError>(function, "the new length must lie within [", s.first, ", ",
-                               end_of(s), "], the tokens of sequence ", sequence, ", but is ",
-                               length);
-    }
     s.sums.resize(size(length - s.first));
   }
 
@@ -98,14 +93,8 @@ class ForgetGates {
   ///   Throws: ShapeError unless first(sequence) <= first <= length(sequence)
   ///   Cost:   one pass over the tokens that stay
   void forget_before(Index sequence, Index first) {
-    constexpr auto function = "ForgetGates::forget_before";
-    check_sequence(function, sequence);
+    check_cut("ForgetGates::forget_before", "the first token", sequence, first);
     Sequence& s = at(sequence);
-    if (first < s.first || first > end_of(s)) {
-      detail::fail<ShapeError>(function, "the first token must lie within [", s.first, ", ",
-                               end_of(s), "], the tokens of sequence ", sequence, ", but is ",
-                               first);
-    }
     s.sums.erase(s.sums.begin(),
                  s.sums.begin() + static_cast<std::ptrdiff_t>(size(first - s.first)));
     s.first = first;
@@ -156,6 +145,16 @@ class ForgetGates {
     }
   }
 
+  /// A sequence is cut within what it has.
+  void check_cut(const char* function, const char* what, Index sequence, Index token) const {
+    check_sequence(function, sequence);
+    const Sequence& s = at(sequence);
+    if (token < s.first || token > end_of(s)) {
+      detail::fail<ShapeError>(function, what, " must lie within [", s.first, ", ", end_of(s),
+                               "], the tokens of sequence ", sequence, ", but is ", token);
+    }
+  }
+
   template <class T, class LogGate>
   void append_gates(std::span<const Index> sequences, EmbeddingsView<T> gates,
                     const LogGate& log_gate) {
@@ -167,10 +166,7 @@ class ForgetGates {
     }
     for (std::size_t b = 0; b < sequences.size(); ++b) {
       check_sequence(function, sequences[b]);
-      const auto others = sequences.first(b);
-      if (std::find(others.begin(), others.end(), sequences[b]) != others.end()) {
-        detail::fail<ShapeError>(function, "sequence ", sequences[b], " is named twice");
-      }
+      detail::check_named_once(function, sequences, b);
     }
     if (static_cast<double>(gates.seq) * static_cast<double>(heads_) > most) {
       detail::fail<ShapeError>(function, "no memory holds ", heads_, " gates of ", gates.seq,

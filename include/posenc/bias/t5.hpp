@@ -176,21 +176,13 @@ class T5Bias {
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "T5Bias::add_gradient";
     check(function, head, query_positions, key_positions, grad);
-    detail::check_extents(function, "grad_table", grad_table);
-    if (grad_table.extents() != table_.extents()) {
-      detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
-                               table_.extents(), " but is ", grad_table.extents());
-    }
-    detail::check_output(function, "grad_table", grad_table);
+    detail::check_table_gradient(function, grad_table, table_.extents());
     const auto add_value = [&](double* sums, Index i, Index j, double query, double key) {
       sums[buckets_.bucket(key - query)] += static_cast<double>(grad.row(i)[j]);
     };
     const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
                                               static_cast<std::size_t>(table_.rows), 6, add_value);
-    for (Index bucket = 0; bucket < table_.rows; ++bucket) {
-      const double sum = sums[static_cast<std::size_t>(bucket)];
-      if (sum != 0) grad_table.row(bucket)[head] += static_cast<Gradient>(sum);
-    }
+    detail::add_sums(sums, head, grad_table);
   }
 
  private:

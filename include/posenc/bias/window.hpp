@@ -11,7 +11,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -188,13 +187,7 @@ class WindowBias {
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "WindowBias::add_gradient";
     check(function, head, query_positions, key_positions, grad);
-    detail::check_extents(function, "grad_table", grad_table);
-    if (grad_table.rows != index_.table_rows() || grad_table.cols != heads_) {
-      detail::fail<ShapeError>(function, "grad_table must have the table's shape ",
-                               std::array{index_.table_rows(), heads_}, " but is ",
-                               grad_table.extents());
-    }
-    detail::check_output(function, "grad_table", grad_table);
+    detail::check_table_gradient(function, grad_table, {index_.table_rows(), heads_});
     std::vector<Index> keys;
     keys.reserve(key_positions.size());
     for (const double key : key_positions) keys.push_back(index_.place(key));
@@ -205,10 +198,7 @@ class WindowBias {
     const Index rows = index_.table_rows();
     const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
                                               static_cast<std::size_t>(rows), 20, add_value);
-    for (Index row = 0; row < rows; ++row) {
-      const double sum = sums[static_cast<std::size_t>(row)];
-      if (sum != 0) grad_table.row(row)[head] += static_cast<Gradient>(sum);
-    }
+    detail::add_sums(sums, head, grad_table);
   }
 
  private:

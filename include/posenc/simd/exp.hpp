@@ -19,6 +19,7 @@ struct ExpConstants<float> {
   static constexpr float smallest = -105, largest = 89.5;  ///< where the result is 0, and infinite
   /// exp_nonpositive() is 0 where n is -100, and from -69.5 on, whose n that is.
   static constexpr float nothing = -69.5F, least_n = 100;
+  static constexpr float rest = 0x1p27F;  ///< 2^(exponent_bias - least_n)
   static constexpr float exponent_bias = 127;
   static constexpr float log2_e = 0x1.715476p+0f;
   static constexpr float ln_2_hi = 0x1.62e400p-1f, ln_2_lo = 0x1.7f7d1cp-20f;
@@ -32,6 +33,7 @@ struct ExpConstants<double> {
   static constexpr double shifter = 0x1.8p52;
   static constexpr double smallest = -746, largest = 710;
   static constexpr double nothing = -624, least_n = 900;
+  static constexpr double rest = 0x1p123;
   static constexpr double exponent_bias = 1023;
   static constexpr double log2_e = 0x1.71547652b82fep+0;
   static constexpr double ln_2_hi = 0x1.62e42fefa3800p-1, ln_2_lo = 0x1.ef35793c76730p-45;
@@ -42,13 +44,6 @@ struct ExpConstants<double> {
                                  0x1.11111111109a6p-7,  0x1.5555555553d38p-5,
                                  0x1.5555555555556p-3,  0.5};
 };
-
-template <class T>
-constexpr T power_of_2(T n) noexcept {
-  T power = 1;
-  for (T i = 0; i < n; ++i) power *= 2;
-  return power;
-}
 
 /// x as n ln 2 + r with |r| <= ln(2) / 2, and 2^(n + bias - exponent_bias): for n from -bias, where it is
 /// 0, to bias. A NaN in x stays in r.
@@ -122,12 +117,11 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp_nonpositive(Pack<T, Tier> x) noexcept {
   using K = detail::ExpConstants<T>;
   // 2^n comes from its bits, which are 0 where n is the least: powers of 2 are moved into the polynomial,
   // exactly, so that this is not the least exponent that there is.
-  constexpr T times = detail::power_of_2<T>(K::exponent_bias - K::least_n);
-  const P one = P::broadcast(times);
+  const P one = P::broadcast(K::rest);
   // The variable comes second, so that its NaN survives.
   const auto [r, power_of_2] =
       detail::split_exponent(larger(P::broadcast(K::nothing), x), K::least_n);
-  return mul_add(mul_add(detail::exp_tail(r, times), r, one), r, one) * power_of_2;
+  return mul_add(mul_add(detail::exp_tail(r, K::rest), r, one), r, one) * power_of_2;
 }
 
 POSENC_END

@@ -4,6 +4,7 @@
 #include <posenc/attention/detail/kv_tokens.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/kv_cache_config.hpp>
+#include <posenc/core/detail/named_once.hpp>
 #include <posenc/core/error.hpp>
 
 #include <algorithm>
@@ -58,10 +59,7 @@ class KvRanges {
     for (Index n = 0; n < runs.size(); ++n) {
       const Index sequence = runs.sequence(n);
       check_sequence(function, sequence);
-      const auto others = runs.sequences.first(static_cast<std::size_t>(n));
-      if (std::find(others.begin(), others.end(), sequence) != others.end()) {
-        fail<ShapeError>(function, "sequence ", sequence, " is named twice");
-      }
+      check_named_once(function, runs.sequences, static_cast<std::size_t>(n));
       limits_.check_append(function, sequence, (*this)[sequence].end, runs.count(n));
     }
   }

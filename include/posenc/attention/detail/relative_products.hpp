@@ -19,6 +19,11 @@
 POSENC_BEGIN
 namespace detail {
 
+/// The bits of panels in which lanes from .. to lie, see Lanes.
+constexpr unsigned panels_of(Index from, Index to) noexcept {
+  return (2u << to / panel_lanes) - (1u << from / panel_lanes);
+}
+
 /// Products of a block's queries with a relative table, made once per block: 128 columns at a time, each
 /// panel when a tile of keys first asks for it. Tiles of keys ascend, and with them the columns, so that a
 /// ring of a few such tiles of columns holds all that a tile of keys needs.
@@ -63,8 +68,7 @@ class RelativeProducts {
   void make(Index t, Index from, Index to) const noexcept {
     Made& made = made_[t % slots_];
     if (made.tile != t) made = {t, 0};
-    const unsigned wanted = (2u << to / panel_lanes) - (1u << from / panel_lanes);
-    const unsigned panels = wanted & ~made.panels;
+    const unsigned panels = panels_of(from, to) & ~made.panels;
     if (panels == 0) return;
     made.panels |= panels;
     Real* const out = products_ + t % slots_ * most_rows_ * tile_lanes;
@@ -145,11 +149,9 @@ class RelativeKeyProducts {
           table_.row(0, columns_.table_row(t * tile_lanes + c), table_.heads == 1 ? 0 : head),
           table_.dim, packed_ + c * row_size, row_size);
     }
-    const auto panels =
-        static_cast<unsigned>((2u << (end - 1) / panel_lanes) - (1u << begin / panel_lanes));
     for_bundles<Tier>(to - from + 1, PanelProducts<Tier, Real, S, Row>{
                                          packed_ + from * row_size, keys, table_.dim, factor_,
-                                         Lanes{begin, end, panels},
+                                         Lanes{begin, end, panels_of(begin, end - 1)},
                                          products_ + (slot * tile_lanes + from) * tile_keys, keys});
   }
 

@@ -8,7 +8,7 @@
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/relative_bias.hpp>
-#include <posenc/simd/pack.hpp>
+#include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -63,8 +63,6 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   }
 
  private:
-  using P = Pack<Real, Tier>;
-
   /// How a tile's queries and keys meet the table.
   struct Meeting {
     bool is_run;  ///< whether keys follow each other, whole distances away from the queries
@@ -198,17 +196,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   void add_run(const Place& place, const BiasTile<Real>& tile, const Real* products, Index from,
                Index to, Real* scores) const noexcept {
     if (products != nullptr) {
-      const Real* const run = products + place.of_query;
-      const Index count = to - from;
-      Index j = 0;
-      for (; j + P::width <= count; j += P::width) {
-        (P::load(scores + from + j) + P::load(run + j)).store(scores + from + j);
-      }
-      if (j < count) {
-        const P sum =
-            P::load_partial(scores + from + j, count - j) + P::load_partial(run + j, count - j);
-        sum.store_partial(scores + from + j, count - j);
-      }
+      add_values<Tier>(products + place.of_query, scores + from, to - from);
     }
     if (is_given(bias_.key_table)) {
       for (Index j = from; j < to; ++j) {

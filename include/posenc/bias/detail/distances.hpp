@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -102,20 +103,6 @@ void for_each_row_of_distances(std::span<const double> queries, std::span<const 
       for (Index r = 0; r < m; ++r)
         use(i + r, j, n, static_cast<const Real*>(values) + (m - 1 - r));
     }
-  }
-}
-
-/// scores[u] += values[u].
-template <class Tier = tier::Best, std::floating_point Real>
-void add_values(const Real* values, Real* scores, Index count) noexcept {
-  using P = Pack<Real, Tier>;
-  Index u = 0;
-  for (; u + P::width <= count; u += P::width) {
-    (P::load(scores + u) + P::load(values + u)).store(scores + u);
-  }
-  if (u < count) {
-    const P sum = P::load_partial(scores + u, count - u) + P::load_partial(values + u, count - u);
-    sum.store_partial(scores + u, count - u);
   }
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -66,6 +68,28 @@ std::vector<double> sums_over_cells(const D& device, std::span<const double> que
   }
   sums.resize(size);
   return sums;
+}
+
+/// The gradient of a table has the table's shape.
+template <class Gradient>
+void check_table_gradient(const char* function, const MatrixView<Gradient>& grad_table,
+                          const std::array<Index, 2>& table) {
+  check_extents(function, "grad_table", grad_table);
+  if (grad_table.extents() != table) {
+    fail<ShapeError>(function, "grad_table must have the table's shape ", table, " but is ",
+                     grad_table.extents());
+  }
+  check_output(function, "grad_table", grad_table);
+}
+
+/// grad_table[row, head] += the sum of each row, rounded once.
+template <class Gradient>
+void add_sums(const std::vector<double>& sums, Index head,
+              const MatrixView<Gradient>& grad_table) noexcept {
+  for (Index row = 0; row < grad_table.rows; ++row) {
+    const double sum = sums[static_cast<std::size_t>(row)];
+    if (sum != 0) grad_table.row(row)[head] += static_cast<Gradient>(sum);
+  }
 }
 
 }  // namespace detail

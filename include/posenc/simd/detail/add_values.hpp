@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/simd/pack.hpp>
+
+#include <concepts>
+
+POSENC_BEGIN
+namespace detail {
+
+/// scores[u] += values[u].
+template <class Tier = tier::Best, std::floating_point Real>
+void add_values(const Real* values, Real* scores, Index count) noexcept {
+  using P = Pack<Real, Tier>;
+  Index u = 0;
+  for (; u + P::width <= count; u += P::width) {
+    (P::load(scores + u) + P::load(values + u)).store(scores + u);
+  }
+  if (u < count) {
+    const P sum = P::load_partial(scores + u, count - u) + P::load_partial(values + u, count - u);
+    sum.store_partial(scores + u, count - u);
+  }
+}
+
+}  // namespace detail
+POSENC_END
