@@ -9,9 +9,11 @@
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/additive/sinusoidal_2d.hpp>
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/cosine.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/gradients.hpp>
 #include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
