@@ -6,9 +6,11 @@
 #include "support/throws.hpp"
 #include <posenc/bias/forget_gradient.hpp>
 #include <posenc/bias/forgetting.hpp>
+#include <posenc/bias/table_gradient.hpp>
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace forget_gradient_test {
@@ -177,6 +179,11 @@ TEST_CASE("gradients of gates that do not fit are refused", "[bias][forgetting][
   CHECK(message_of<ShapeError>([&] { gradient.log_gates(0, view(2, 4, 2)); }) ==
         "posenc::ForgetGradient::log_gates: grad_log_gates [2, 4, 2] must have no more than the 3 "
         "tokens of sequence 1");
+  CHECK(message_of<ShapeError>([] {
+          ForgetGradient(2, {3, -1});
+        }) == "posenc::ForgetGradient: no memory holds the gates of -1 tokens and 2 heads");
+  CHECK(message_of<ShapeError>([] { posenc::TableGradient(Index{1} << 40, Index{1} << 40); }) ==
+        "posenc::TableGradient: no memory holds a table of 1099511627776 by 1099511627776");
   auto flat = view(1, 3, 2);
   flat.seq_stride = 0;
   CHECK(message_of<ShapeError>([&] { gradient.log_gates(0, flat); }) != "nothing was thrown");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -26,12 +27,18 @@ POSENC_BEGIN
 class ForgetGradient {
  public:
   ForgetGradient() = default;
-  /// Zeros, for gates that are there.
-  ///   Shapes: tokens [sequences], from the oldest token that is still there on
+  /// Zeros.
+  ///   Shapes: tokens [sequences], of each those whose gates are still there
+  ///   Throws: ShapeError, std::bad_alloc
   ForgetGradient(Index heads, std::vector<Index> tokens)
       : heads_(heads), tokens_(std::move(tokens)) {
     for (const Index count : tokens_) {
-      of_queries_.emplace_back(static_cast<std::size_t>(heads) * static_cast<std::size_t>(count));
+      const auto size = detail::product_of({heads, count});
+      if (!size || *size > (Index{1} << 53)) {
+        detail::fail<ShapeError>("ForgetGradient", "no memory holds the gates of ", count,
+                                 " tokens and ", heads, " heads");
+      }
+      of_queries_.emplace_back(static_cast<std::size_t>(*size));
     }
     of_keys_ = of_queries_;
   }

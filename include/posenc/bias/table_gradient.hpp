@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/view.hpp>
@@ -17,11 +18,15 @@ POSENC_BEGIN
 class TableGradient {
  public:
   TableGradient() = default;
-  /// Zeros, of a table that is there.
-  TableGradient(Index rows, Index cols)
-      : rows_(rows),
-        cols_(cols),
-        values_(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols)) {}
+  /// Zeros.
+  ///   Throws: ShapeError, std::bad_alloc
+  TableGradient(Index rows, Index cols) : rows_(rows), cols_(cols) {
+    const auto size = detail::product_of({rows, cols});
+    if (!size || *size > (Index{1} << 53)) {
+      detail::fail<ShapeError>("TableGradient", "no memory holds a table of ", rows, " by ", cols);
+    }
+    values_.resize(static_cast<std::size_t>(*size));
+  }
 
   MatrixView<double> view() noexcept { return {values_.data(), rows_, cols_}; }
   MatrixView<const double> view() const noexcept { return {values_.data(), rows_, cols_}; }
