@@ -21,10 +21,12 @@
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
+#include <posenc/bias/forget_gradient.hpp>
 #include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/table_gradient.hpp>
 #include <posenc/bias/window.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/build_info.hpp>
