@@ -296,6 +296,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   const MultiHeadAttentionConfig& config() const noexcept { return config_; }
   const Rotary& rotary() const noexcept { return rotary_; }
   const Bias& bias() const noexcept { return bias_; }
+  /// Puts another in its place: of an encoding that learns, that with the parameters of the next step.
+  void set_rotary(Rotary rotary) { rotary_ = std::move(rotary); }
+  void set_bias(Bias bias) { bias_ = std::move(bias); }
 
  private:
   MultiHeadAttentionConfig config_;
