@@ -34,10 +34,11 @@ struct AttentionBackward {
   AttentionGradients gradients, magnitudes;
 };
 
-/// Derivatives of one score, as the softmax sees it, of a key that is seen.
+/// Derivatives of one score, as the softmax sees it, of a key that is seen; and what their roundings are
+/// relative to.
 struct ScoreSlopes {
-  long double product = 0;  ///< By q . k.
-  long double bias = 0;     ///< By the bias.
+  long double product = 0, abs_product = 0;  ///< By q . k.
+  long double bias = 0, abs_bias = 0;        ///< By the bias.
 };
 
 /// The steps of attention_score() with their derivatives.
@@ -51,32 +52,34 @@ inline ScoreSlopes score_slopes(const Matrix& q, const Matrix& k, const Attentio
     score += static_cast<long double>(q(i, d)) * static_cast<long double>(k(j, d));
   }
   score *= scale;
-  ScoreSlopes by{scale, 0};
-  const auto multiply_slopes = [&](long double factor) {
+  ScoreSlopes by{scale, std::fabs(scale), 0, 0};
+  const auto multiply_slopes = [&](long double factor, long double abs_factor) {
     by.product *= factor;
+    by.abs_product *= abs_factor;
     by.bias *= factor;
+    by.abs_bias *= abs_factor;
   };
   const auto temper = [&](TemperatureOf stage) {
     if (!rule.temperature || rule.temperature_of != stage) return;
     const auto factor = static_cast<long double>(rule.temperature(i));
     score *= factor;
-    multiply_slopes(factor);
+    multiply_slopes(factor, std::fabs(factor));
   };
   temper(TemperatureOf::ScaledScores);
   if (rule.softcap_order == SoftcapOrder::AfterBias) {
     score += bias;
-    by.bias = 1;
+    by.bias = by.abs_bias = 1;
     temper(TemperatureOf::BiasedScores);
   }
   if (cap != 0) {
     // (cap tanh(s / cap))' = 1 - tanh^2 = 1 / cosh^2.
-    const long double cosh = std::cosh(score / cap);
-    score = cap * std::tanh(score / cap);
-    multiply_slopes(1 / (cosh * cosh));
+    const long double cosh = std::cosh(score / cap), tanh = std::tanh(score / cap);
+    score = cap * tanh;
+    multiply_slopes(1 / (cosh * cosh), 1 + tanh * tanh);
   }
   temper(TemperatureOf::CappedScores);
   if (rule.softcap_order == SoftcapOrder::BeforeBias) {
-    by.bias = 1;
+    by.bias = by.abs_bias = 1;
     temper(TemperatureOf::BiasedScores);
   }
   return by;
@@ -143,12 +146,12 @@ inline AttentionBackward attention_backward(const Matrix& q, const Matrix& k, co
       const long double ds = p[at] * (dp[at] - mean), abs_ds = p[at] * (abs_dp[at] + abs_mean);
       const ScoreSlopes by = score_slopes(q, k, rule, i, j);
       add(g.added(i, j), m.added(i, j), ds, abs_ds);
-      add(g.bias(i, j), m.bias(i, j), ds * by.bias, abs_ds * std::fabs(by.bias));
+      add(g.bias(i, j), m.bias(i, j), ds * by.bias, abs_ds * by.abs_bias);
       for (std::int64_t d = 0; d < q.cols; ++d) {
         const auto query = static_cast<long double>(q(i, d)),
                    key = static_cast<long double>(k(j, d));
         const long double of_query = ds * by.product * key, of_key = ds * by.product * query;
-        const long double size = abs_ds * std::fabs(by.product);
+        const long double size = abs_ds * by.abs_product;
         add(g.q(i, d), m.q(i, d), of_query, size * std::fabs(key));
         add(g.k(j, d), m.k(j, d), of_key, size * std::fabs(query));
       }
