@@ -5,10 +5,14 @@
 #include "support/throws.hpp"
 #include <posenc/attention/attention_backward.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/forget_gradient.hpp>
+#include <posenc/bias/forgetting.hpp>
+#include <posenc/bias/kerple.hpp>
 
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -110,7 +114,39 @@ TEST_CASE("gradients have the shapes of what they are of", "[attention][backward
   CHECK(error_of<ShapeError>([](Call& c) { c.gradients.additive.heads = 1; }).find(name) == 0);
   CHECK(error_of<ShapeError>([](Call& c) { c.gradients.additive.keys = 1; }).find(name) == 0);
   CHECK(error_of<ShapeError>([](Call& c) { c.options.additive = {}; }).find(name) == 0);
-  CHECK(error_of<ShapeError>([](Call& c) { c.of_slopes.pop_back(); }).find("posenc::") == 0);
+  for (const std::size_t count : std::vector<std::size_t>{0, 3, 5}) {
+    CHECK(error_of<ShapeError>([=](Call& c) { c.of_slopes.resize(count, 7.0); }) ==
+          name +
+              "bias_gradient must be as zero_gradient() of the bias makes it, of 4 numbers, but "
+              "has " +
+              std::to_string(count));
+  }
+}
+
+TEST_CASE("gradients of biases are refused before anything is written",
+          "[attention][backward][errors]") {
+  Call call;
+  const posenc::Kerple kerple(
+      {.form = posenc::KerpleForm::Power, .r1 = {1, 2, 1, 2}, .r2 = {1, 1, 1, 1}});
+  posenc::KerpleGradient of_kerple{{7, 7, 7, 7}, {7, 7, 7}};
+  const auto run = [&](const auto& bias, auto& gradient) {
+    return message_of<ShapeError>([&] {
+      posenc::attention_backward(call.q_view, call.k_view, call.v_view, call.out_view,
+                                 call.grad_out_view, call.gradients, call.options, bias, gradient);
+    });
+  };
+  CHECK(run(kerple, of_kerple) ==
+        "posenc::KerpleGradient: what is added must have 4 r1 and 3 r2 but has 4 and 4");
+  const std::vector<float> logits(40, 1.0F);
+  posenc::ForgetGates gates(2, 4);
+  gates.append({0, 1}, posenc::EmbeddingsView<const float>{logits.data(), 2, 5, 4});
+  const std::vector<Index> sequences{0, 1};
+  posenc::ForgetGradient of_gates(4, {5, 4});
+  CHECK(
+      run(posenc::ForgettingBias(gates, sequences), of_gates) ==
+      "posenc::ForgetGradient: what is added must have 4 heads and the tokens [5, 4] but has 4 and "
+      "[5, 5]");
+  CHECK_FALSE(call.written());
 }
 
 TEST_CASE("gradients do not share memory with themselves", "[attention][backward][errors]") {
