@@ -95,7 +95,7 @@ class LearnedBias {
     switch (kind) {
       case T5:
         draw(buckets * heads, -2, 2);
-        for (double& value : parameters_) value = static_cast<float>(value);
+        for (double& value : parameters_) value = static_cast<double>(static_cast<float>(value));
         table_.assign(parameters_.begin(), parameters_.end());
         break;
       case Kerple:

@@ -136,7 +136,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
       x.gradients.k,
       x.gradients.v,
       mask};
-  typename Run::ParametersOfCall parameters(bias, bias_gradient, slot_count(device));
+  typename Run::ParametersOfCall parameters(function, bias, bias_gradient, slot_count(device));
   AttentionWorkspace own;
   AttentionWorkspace* const workspace = options.workspace != nullptr  ? options.workspace
                                         : beside.workspace != nullptr ? beside.workspace

@@ -6,6 +6,7 @@
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -35,8 +36,10 @@ class ParameterGradients {
   static constexpr bool in_order = given && !of_tokens;
   static constexpr bool has_own = in_order && !of_tables;
 
-  ///   Throws: what zero_gradient() does
-  ParameterGradients(const Bias& bias, Gradient& gradient, Index threads) : gradient_(gradient) {
+  ///   Throws: ShapeError where the gradient has not the shape of zero_gradient(), and what that does
+  ParameterGradients([[maybe_unused]] const char* function, const Bias& bias, Gradient& gradient,
+                     Index threads)
+      : gradient_(gradient) {
     if constexpr (of_tables && given) {
       static_assert(
           std::is_same_v<Gradient, RelativeGradient<T>>,
@@ -46,6 +49,9 @@ class ParameterGradients {
           std::is_same_v<decltype(bias.zero_gradient()), Gradient>,
           "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
       own_.assign(static_cast<std::size_t>(threads) + 1, bias.zero_gradient());
+      add_zeros(function, own_.back());
+    } else if constexpr (of_tokens && requires { bias.zero_gradient(); }) {
+      add_zeros(function, bias.zero_gradient());
     }
   }
 
@@ -78,6 +84,17 @@ class ParameterGradients {
   }
 
  private:
+  /// Before anything is written: += refuses another shape, which lists of numbers do not.
+  void add_zeros([[maybe_unused]] const char* function, const Gradient& zeros) {
+    if constexpr (requires { gradient_ += zeros; }) {
+      gradient_ += zeros;
+    } else if (gradient_.size() != zeros.size()) {
+      fail<ShapeError>(function,
+                       "bias_gradient must be as zero_gradient() of the bias makes it, of ",
+                       zeros.size(), " numbers, but has ", gradient_.size());
+    }
+  }
+
   static void add_all(Gradient& to, const Gradient& from) {
     if constexpr (requires { to += from; }) {
       to += from;
