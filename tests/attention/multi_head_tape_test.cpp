@@ -210,6 +210,11 @@ TEST_CASE("the backward of a module refuses what does not fit, and writes nothin
   CHECK(config_error(empty) ==
         name + "the tape must hold a forward pass: forward(..., tape) leaves one");
   CHECK(config_error(cross).starts_with(name + "the tape holds a pass of cross attention"));
+  MultiHeadTape<double> refused_pass;
+  (void)step.forward(refused_pass);
+  CHECK_THROWS_AS(module.forward(bsd(step.x), step.positions, bsd(narrow), refused_pass),
+                  ShapeError);
+  CHECK_FALSE(refused_pass.holds_pass());
   // A call that throws leaves nothing to go back through.
   CHECK_THROWS_AS(
       module.forward(bsd(step.x), Positions::grid(1, seq), bsd(out), cross, step.options),
