@@ -183,8 +183,14 @@ struct FixedOrderLinear : LinearParameters<T> {
   /// alone and among others.
   void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
+    backward(detail::CallingThread(), x, grad_out, grad_x, gradient);
+  }
+  /// The same on two threads of an Eigen device, one for the parameters and one for x; the same bits.
+  template <Device D>
+  void backward(const D& device, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
     detail::LinearBackward<T>("FixedOrderLinear::backward", *this, x, grad_out, grad_x, gradient)
-        .run();
+        .run(device);
   }
 };
 

@@ -7,6 +7,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 POSENC_UNDEFINED_OPERANDS_BEGIN
@@ -63,7 +64,7 @@ concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
 
 /// A projection that learns. backward() writes the gradient of x, or leaves that out where grad_x has no data,
 /// and adds that of the parameters to what zero_gradient() gave, or leaves that out where it is one that was
-/// made by its default constructor.
+/// made by its default constructor. Where there is a backward(device, x, ...), that is used.
 template <class P, class T>
 concept DifferentiableProjection = LinearProjection<P, T> &&
     requires(const P& projection, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
@@ -122,10 +123,16 @@ struct Linear : LinearParameters<T> {
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
   ///   Accuracy: grad_x within (out + 1) u sum |g w|, a weight's within (B S + 1) u (sum |g x| + |what it is added
   ///             to|), a bias's likewise, in an order that depends on how many tokens there are
-  ///   Cost:     the calling thread alone; allocates as apply() does, for either product
+  ///   Cost:     allocates as apply() does, for either product
   void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
-    detail::LinearBackward<T>("Linear::backward", *this, x, grad_out, grad_x, gradient).run();
+    backward(detail::CallingThread(), x, grad_out, grad_x, gradient);
+  }
+  /// The same on two threads of an Eigen device, one for the parameters and one for x; the same bits.
+  template <Device D>
+  void backward(const D& device, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
+    detail::LinearBackward<T>("Linear::backward", *this, x, grad_out, grad_x, gradient).run(device);
   }
 
  private:

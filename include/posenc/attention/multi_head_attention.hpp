@@ -195,7 +195,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   ///   Aliasing: grad_x may be grad_out
   ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written; std::bad_alloc, and then
   ///             gradients may have been added to in part, and grad_x be half written
-  ///   Device:   as forward(); of Linear and FixedOrderLinear the calling thread takes all products
+  ///   Device:   as forward(); Linear and FixedOrderLinear use two threads
   ///   Bits:     the same for any number of threads
   ///   Cost:     twice the products of forward's projections, and attention_backward()
   void backward(const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,

@@ -6,6 +6,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -70,7 +72,9 @@ class LinearBackward {
     }
   }
 
-  void run() const {
+  /// On two threads of a device, if there are so many: one for the parameters, one for x.
+  template <Device D>
+  void run(const D& device) const {
     if (x_.batch == 0 || x_.seq == 0) return;
     const bool learns = !is_left_out(gradient_), multiplies = in() > 0 && out() > 0;
     const bool of_weight = learns && multiplies;
@@ -79,15 +83,30 @@ class LinearBackward {
     std::optional<ProductBlocks<T>> weight_blocks, x_blocks;
     if (of_weight) weight_blocks.emplace(in(), out(), x_.seq);
     if (of_x) x_blocks.emplace(in(), x_.seq, out());
-    if (of_weight) {
-      for (Index b = 0; b < x_.batch; ++b) add_to_weight(b, *weight_blocks);
+    const auto add_to_parameters = [&] {
+      if (of_weight) {
+        for (Index b = 0; b < x_.batch; ++b) add_to_weight(b, *weight_blocks);
+      }
+      if (learns && gradient_.bias.size() != 0) add_to_bias();
+    };
+    const auto write_x = [&] {
+      if (grad_x_.data == nullptr) return;
+      for (Index b = 0; b < x_.batch; ++b) {
+        for (Index s = 0; s < x_.seq; ++s) std::fill_n(grad_x_.row(b, s), in(), T{0});
+        if (of_x) add_to_x(b, *x_blocks);
+      }
+    };
+    if (!learns || grad_x_.data == nullptr || grad_x_.data == x_.data) {
+      add_to_parameters();  // they need x, in whose place its gradient may be
+      write_x();
+      return;
     }
-    if (learns && gradient_.bias.size() != 0) add_to_bias();
-    if (grad_x_.data == nullptr) return;
-    for (Index b = 0; b < x_.batch; ++b) {
-      for (Index s = 0; s < x_.seq; ++s) std::fill_n(grad_x_.row(b, s), in(), T{0});
-      if (of_x) add_to_x(b, *x_blocks);
-    }
+    const double products = static_cast<double>(x_.batch * x_.seq) * static_cast<double>(in()) *
+                            static_cast<double>(out());
+    parallel_for(device, 2, 0, products / 16, [&](Index first, Index last) {
+      if (first == 0) add_to_parameters();
+      if (last == 2) write_x();
+    });
   }
 
  private:

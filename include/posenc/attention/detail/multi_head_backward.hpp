@@ -80,8 +80,8 @@ class MultiHeadBackward {
     lay_out(memory);
     const ModuleHeads<T>& heads = pass_.heads;
     decltype(gradients_.output_projection) nothing{};
-    module_.output_projection.backward(tokens(heads.mixed), grad_out_, tokens(grad_.mixed),
-                                       nothing);
+    go_back(module_.output_projection, tokens(heads.mixed), grad_out_, tokens(grad_.mixed),
+            nothing);
     const AttentionGradients<T> of_attention{.q = grad_.q,
                                              .k = grad_.k,
                                              .v = grad_.v,
@@ -91,10 +91,10 @@ class MultiHeadBackward {
         device_, {heads.q, heads.k, heads.v, heads.mixed, grad_.mixed, of_attention}, pass_.options,
         module_.bias(), gradients_.bias, beside);
     rotate_back();
-    module_.output_projection.backward(tokens(heads.mixed), grad_out_, {},
-                                       gradients_.output_projection);
-    module_.query_projection.backward(pass_.x, tokens(grad_.q), inputs_.x,
-                                      gradients_.query_projection);
+    go_back(module_.output_projection, tokens(heads.mixed), grad_out_, {},
+            gradients_.output_projection);
+    go_back(module_.query_projection, pass_.x, tokens(grad_.q), inputs_.x,
+            gradients_.query_projection);
     project_back(module_.key_projection, pass_.keys_from, grad_.k, inputs_.keys_from,
                  gradients_.key_projection);
     project_back(module_.value_projection, pass_.values_from, grad_.v, inputs_.values_from,
@@ -199,13 +199,24 @@ class MultiHeadBackward {
   }
 
   template <class Gradient>
+  void go_back(const Projection& projection, const EmbeddingsView<const T>& from,
+               const EmbeddingsView<const T>& grad, const EmbeddingsView<T>& into,
+               Gradient& gradient) const {
+    if constexpr (requires { projection.backward(device_, from, grad, into, gradient); }) {
+      projection.backward(device_, from, grad, into, gradient);
+    } else {
+      projection.backward(from, grad, into, gradient);
+    }
+  }
+
+  template <class Gradient>
   void project_back(const Projection& projection, const EmbeddingsView<T>& from,
                     const HeadsView<T>& grad, const EmbeddingsView<T>& into, Gradient& gradient) {
     if (!inputs_.all_into_x) {
-      projection.backward(from, tokens(grad), into, gradient);
+      go_back(projection, from, tokens(grad), into, gradient);
       return;
     }
-    projection.backward(from, tokens(grad), summand_, gradient);
+    go_back(projection, from, tokens(grad), summand_, gradient);
     for (Index b = 0; b < summand_.batch; ++b) {
       for (Index s = 0; s < summand_.seq; ++s) {
         const T* part = summand_.row(b, s);
