@@ -95,7 +95,7 @@ int run(const tour::Options& options) {
   show_all(all, tour);
 
   const auto page = options.out / "report.html";
-  report.write(page);
+  report.write(page, "A tour of posenc: where position enters attention");
   std::cout << "\nPage:     " << page.string() << "\nPictures: " << gnuplot.folder().string()
             << " (" << report.drawn() << " drawn; beside each its data and its script)"
             << std::endl;
