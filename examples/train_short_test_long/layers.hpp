@@ -69,6 +69,14 @@ void rms_norm_backward(const Matrix<T>& x, const std::vector<T>& gain, const Mat
   }
 }
 
+/// grad <- 0 where y = max(x, 0) is 0.
+template <class T>
+void relu_backward(const Matrix<T>& y, Matrix<T>& grad) {
+  const T* const from = y.data();
+  T* const to = grad.data();
+  for (Index i = 0; i < y.size(); ++i) to[i] = from[i] > 0 ? to[i] : 0;
+}
+
 /// The sum of -ln p(target) over all tokens; logits become `scale` times its gradient.
 template <class T>
 double cross_entropy(Matrix<T>& logits, const std::vector<std::uint8_t>& targets, T scale) {

@@ -328,14 +328,15 @@ class Transformer final : public LanguageModel<T> {
 
   /// From the gradient of the logits, which stands in their place, to those of all parameters.
   void backward(const Windows& windows) {
-    Matrix<T> grad_in(x_.rows(), shape_.width);
+    Matrix<T>&grad = grad_, &grad_in = grad_in_, &grad_hidden = grad_hidden_;
+    grad_in.resize(x_.rows(), shape_.width);
+    grad_hidden.resize(x_.rows(), 4 * shape_.width);
     product([&] {
       weights_.output.backward(tokens(std::as_const(final_)), tokens(std::as_const(logits_)),
                                tokens(grad_in), gradients_.output);
     });
-    Matrix<T> grad = Matrix<T>::Zero(x_.rows(), shape_.width);
+    grad.setZero(x_.rows(), shape_.width);
     rms_norm_backward(x_, weights_.final_norm, grad_in, grad, gradients_.final_norm);
-    Matrix<T> grad_hidden(x_.rows(), 4 * shape_.width);
     for (Index n = shape_.layers; n-- > 0;) {
       const auto& block = weights_.blocks[at(n)];
       auto& gradients = gradients_.blocks[at(n)];
@@ -344,7 +345,7 @@ class Transformer final : public LanguageModel<T> {
         block.down.backward(tokens(std::as_const(kept.hidden)), tokens(std::as_const(grad)),
                             tokens(grad_hidden), gradients.down);
       });
-      grad_hidden = (kept.hidden.array() > T{0}).select(grad_hidden, T{0});
+      relu_backward(kept.hidden, grad_hidden);
       product([&] {
         block.up.backward(tokens(std::as_const(kept.mlp_in)), tokens(std::as_const(grad_hidden)),
                           tokens(grad_in), gradients.up);
@@ -377,7 +378,7 @@ class Transformer final : public LanguageModel<T> {
   std::deque<Activations> activations_;  // which the biases of blocks may refer to
   Weights<Attention, posenc::Linear<T>> weights_;
   Weights<AttentionGradients, posenc::LinearParameters<T>> gradients_;
-  Matrix<T> x_, out_, final_, logits_;
+  Matrix<T> x_, out_, final_, logits_, grad_, grad_in_, grad_hidden_;  // kept for their memory
 };
 
 }  // namespace study
