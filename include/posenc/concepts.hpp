@@ -92,7 +92,8 @@ concept TokenBias = Scalar<T> &&
 };
 
 /// (3) with parameters that are learned: add_gradient() adds theirs, for the gradient of a tile of
-/// scores of one head, to `gradient`, which has their shape.
+/// scores of one head, to `gradient`, which has their shape. A bias that is trained has zero_gradient()
+/// besides: zeros that own their memory, to which `+=` adds others of the type, or a std::vector<double>.
 ///   Laws: it is the derivative of what add() adds; over tiles and heads it sums up
 template <class B, class T, class Gradient>
 concept LearnedScoreBias = ScoreBias<B, T> &&
@@ -100,6 +101,18 @@ concept LearnedScoreBias = ScoreBias<B, T> &&
              std::span<const double> key_positions, MatrixView<const Compute<T>> grad,
              Gradient& gradient) {
   bias.add_gradient(head, query_positions, key_positions, grad, gradient);
+};
+
+/// The same of a TokenBias. A gradient has a number for each token, so that threads share one: a call reads
+/// and writes what belongs to its own head, and there to the queries and keys of its tile alone, and those of
+/// queries apart from those of keys, for tiles of other heads, and those with other queries and other keys,
+/// come on other threads at that time.
+///   Laws: those of LearnedScoreBias
+template <class B, class T, class Gradient>
+concept LearnedTokenBias = TokenBias<B, T> &&
+    requires(const B& bias, const TokenTile& tokens, MatrixView<const Compute<T>> grad,
+             Gradient& gradient) {
+  bias.add_gradient(tokens, grad, gradient);
 };
 
 /// Additive encoding that adds nothing.

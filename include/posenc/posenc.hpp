@@ -9,9 +9,11 @@
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/additive/sinusoidal_2d.hpp>
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/cosine.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/gradients.hpp>
 #include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
@@ -19,10 +21,12 @@
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
+#include <posenc/bias/forget_gradient.hpp>
 #include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/table_gradient.hpp>
 #include <posenc/bias/window.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/build_info.hpp>

@@ -241,11 +241,15 @@ class Mask {
     values.setConstant(value);
   }
 
-  Element at(Index b, Index h, Index i, Index j) const {
+  Element at(Index b, Index h, Index i, Index j) const { return values.data()[place(b, h, i, j)]; }
+  /// Where that lies in memory.
+  Index place(Index b, Index h, Index i, Index j) const {
     const auto one = [this](std::size_t axis, Index n) {
       return values.dimension(axis) == 1 ? 0 : n;
     };
-    return values(one(0, b), one(1, h), one(2, i), one(3, j));
+    return ((one(0, b) * values.dimension(1) + one(1, h)) * values.dimension(2) + one(2, i)) *
+               values.dimension(3) +
+           one(3, j);
   }
   auto view() { return posenc::bhqk(values); }
 

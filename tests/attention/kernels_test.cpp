@@ -18,6 +18,7 @@ using posenc::Index;
 using posenc::detail::kernel_rows;
 using posenc::detail::Lanes;
 using posenc::detail::panel_lanes;
+using posenc::detail::Skipped;
 using posenc::detail::tile_lanes;
 using posenc::detail::tile_panels;
 
@@ -109,13 +110,14 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
           }
           const auto before = random_numbers<T>(rows * dim, 7);
           auto out = before;
-          const auto run = [&]<bool Select>(std::bool_constant<Select>) {
+          const auto run = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
             posenc::detail::for_bundles<Tier>(
-                rows, posenc::detail::WeightedSums<Tier, T, T, Select>{
+                rows, posenc::detail::WeightedSums<Tier, T, T, Weights>{
                           marked.data(), some.data(), dim, dim, lanes, old_factor.data(),
                           new_factor.data(), out.data(), some.data()});
           };
-          select ? run(std::true_type()) : run(std::false_type());
+          select ? run(std::integral_constant<Skipped, Skipped::Negative>())
+                 : run(std::integral_constant<Skipped, Skipped::None>());
           bool right = true;
           for (Index r = 0; r < rows; ++r) {
             const auto row = static_cast<std::size_t>(r);

@@ -170,6 +170,15 @@ constexpr std::array calls{
                memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys),
                posenc::ForgettingBias(gates, sequences));
          }},
+    Call{"ForgetGradient",
+         [](Draw& draw, Memory& memory) {
+           posenc::ForgetGradient gradient(draw.number(heads), {draw.number(keys), draw.number(2)});
+           gradient.add<float>(draw.number(0), draw.number(1), draw.number(0), draw.number(1),
+                               memory.matrix(2, 2));
+           gradient.log_gates(draw.number(1), memory.embeddings(1, 2, heads));
+           gradient.logits<float>(draw.number(0), memory.embeddings(2, 2, heads),
+                                  memory.embeddings(2, 2, heads));
+         }},
     Call{"attention over packed sequences",
          [](Draw& draw, Memory& memory) {
            const Lists lists(draw);

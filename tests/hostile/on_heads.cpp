@@ -187,6 +187,8 @@ constexpr std::array calls{
            t5.add(draw.number(1), queries, keys, memory.matrix(3, 5));
            t5.add_gradient<float>(draw.number(0), queries, keys, memory.matrix(3, 5),
                                   memory.matrix(8, heads));
+           posenc::TableGradient gradient(draw.number(8), draw.number(heads));
+           t5.add_gradient<float>(draw.number(0), queries, keys, memory.matrix(3, 5), gradient);
          }},
     Call{"WindowBias",
          [](Draw& draw, Memory& memory) {

@@ -3,11 +3,15 @@
 
 #include "laws/support.hpp"
 #include "support/catch.hpp"
+#include "support/compare.hpp"
 #include "support/worse.hpp"
 #include <posenc/concepts.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <functional>
+#include <span>
 #include <vector>
 
 namespace laws {
@@ -124,6 +128,46 @@ void check_bias(const Bias& bias, Index heads) {
     laws.nothing_is_remembered();
     laws.empty_tiles_are_legal();
   }
+}
+
+/// The law of posenc::LearnedScoreBias that needs no derivative, for one that has zero_gradient(): what tiles
+/// add, each to zeros of its own, sums up to what the whole adds. numbers(gradient) lists its numbers.
+template <class Real, class Bias, class Numbers>
+void check_gradient_sums_over_tiles(const Bias& bias, Index heads, const Numbers& numbers) {
+  using Gradient = decltype(bias.zero_gradient());
+  STATIC_REQUIRE(posenc::LearnedScoreBias<Bias, Real, Gradient>);
+  const std::vector<double> queries{0, 1, 2, 3, 9, 4}, keys{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  const auto width = static_cast<Index>(keys.size());
+  std::vector<Real> grad(queries.size() * keys.size());
+  support::Random(3).fill_normal(grad);
+  const auto add = [&](Index head, Index i, Index j, Index rows, Index cols, Gradient& gradient) {
+    const auto part = [](const std::vector<double>& positions, Index first, Index count) {
+      return std::span<const double>(positions).subspan(static_cast<std::size_t>(first),
+                                                        static_cast<std::size_t>(count));
+    };
+    bias.add_gradient(
+        head, part(queries, i, rows), part(keys, j, cols),
+        posenc::MatrixView<const Real>{grad.data() + i * width + j, rows, cols, width}, gradient);
+  };
+  Gradient whole = bias.zero_gradient(), sum = bias.zero_gradient();
+  for (const double number : numbers(whole)) CHECK(number == 0);
+  for (Index head = 0; head < heads; ++head) {
+    add(head, 0, 0, 6, width, whole);
+    for (Index i = 0; i < 6; i += 2) {
+      for (Index j = 0; j < width; j += 3) {
+        Gradient tile = bias.zero_gradient();
+        add(head, i, j, 2, 3, tile);
+        if constexpr (requires { sum += tile; }) {
+          sum += tile;
+        } else {
+          std::transform(sum.begin(), sum.end(), tile.begin(), sum.begin(), std::plus());
+        }
+      }
+    }
+  }
+  const std::vector<double> want = numbers(whole);
+  CHECK(support::max_abs(want) > 0);
+  CHECK(support::max_abs_difference(numbers(sum), want) <= 1e-13 * support::max_abs(want));
 }
 
 }  // namespace laws

@@ -3,10 +3,13 @@
 #include "laws/bias_laws.hpp"
 
 #include "support/catch.hpp"
+#include "support/throws.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
+#include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
+#include <posenc/bias/table_gradient.hpp>
 #include <posenc/bias/window.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/tensor/adapt.hpp>
@@ -15,6 +18,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -139,6 +143,69 @@ TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float,
   STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Kerple, TestType, posenc::KerpleGradient>);
   STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Fire, TestType, posenc::FireParameters>);
   STATIC_REQUIRE(!posenc::LearnedScoreBias<user::LogDistance, TestType, std::vector<double>>);
+  STATIC_REQUIRE(
+      posenc::LearnedTokenBias<posenc::ForgettingBias, TestType, posenc::ForgetGradient>);
+  STATIC_REQUIRE(!posenc::LearnedTokenBias<posenc::Alibi, TestType, std::vector<double>>);
+}
+
+TEMPLATE_TEST_CASE("gradients of biases sum up over tiles", "[laws]", float, double) {
+  const auto all = [](std::initializer_list<std::vector<double>> parts) {
+    std::vector<double> numbers;
+    for (const auto& part : parts) numbers.insert(numbers.end(), part.begin(), part.end());
+    return numbers;
+  };
+  const auto table_of = [](const posenc::TableGradient& gradient) {
+    const auto table = gradient.view();
+    return std::vector<double>(table.data, table.data + table.rows * table.cols);
+  };
+  laws::check_gradient_sums_over_tiles<TestType>(
+      posenc::Alibi({.heads = 3, .form = AlibiForm::Symmetric}), 3,
+      [](const std::vector<double>& slopes) { return slopes; });
+  for (const auto form : {posenc::KerpleForm::Logarithmic, posenc::KerpleForm::Power}) {
+    laws::check_gradient_sums_over_tiles<TestType>(
+        posenc::Kerple({.form = form, .r1 = {1.5, 0.3}, .r2 = {0.7, 1.25}}), 2,
+        [&](const posenc::KerpleGradient& gradient) {
+          return all({gradient.r1, gradient.r2});
+        });
+  }
+  laws::check_gradient_sums_over_tiles<TestType>(
+      posenc::Fire({.c = 0.2,
+                    .threshold = 6,
+                    .hidden_weight = {1, -2, 0.5},
+                    .hidden_bias = {-0.25, 1, 0.75},
+                    .output_weight = {1, -1, 2, 0.5, 0.25, -3},
+                    .output_bias = {0.125, -1}}),
+      2, [&](const posenc::FireParameters& gradient) {
+        return all({{gradient.c, gradient.threshold},
+                    gradient.hidden_weight,
+                    gradient.hidden_bias,
+                    gradient.output_weight,
+                    gradient.output_bias});
+      });
+  using Table = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Table t5 = Table::Random(32, 2), window = Table::Random(25, 2);
+  laws::check_gradient_sums_over_tiles<TestType>(
+      posenc::T5Bias(posenc::table_view(t5), {.direction = posenc::T5Direction::Bidirectional}), 2,
+      table_of);
+  laws::check_gradient_sums_over_tiles<TestType>(
+      posenc::WindowBias(posenc::table_view(window), {.rows = 3, .cols = 3}), 2, table_of);
+}
+
+TEST_CASE("gradients of other shapes are not added", "[laws][errors]") {
+  posenc::TableGradient table(3, 2);
+  CHECK(support::message_of<posenc::ShapeError>([&] { table += posenc::TableGradient(2, 3); }) ==
+        "posenc::TableGradient: what is added must be [3, 2] but is [2, 3]");
+  posenc::KerpleGradient kerple{{1}, {1}};
+  CHECK(support::message_of<posenc::ShapeError>([&] {
+          kerple += posenc::KerpleGradient{{1}, {}};
+        }) == "posenc::KerpleGradient: what is added must have 1 r1 and 1 r2 but has 1 and 0");
+  CHECK(kerple.r1[0] == 1);
+  posenc::FireParameters fire{
+      .hidden_weight = {1}, .hidden_bias = {1}, .output_weight = {1, 1}, .output_bias = {1, 1}};
+  CHECK(support::message_of<posenc::ShapeError>([&] { fire += posenc::FireParameters{.c = 2}; }) ==
+        "posenc::FireParameters: what is added must have the shape of what it is added to, width 1 "
+        "and 2 heads, but has 0 and 0");
+  CHECK(fire.c == 0);
 }
 
 TEST_CASE("bias laws catch a bias relative to the tile", "[laws][!shouldfail]") {

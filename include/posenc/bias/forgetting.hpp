@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/forget_gradient.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/named_once.hpp>
@@ -17,6 +18,7 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 POSENC_BEGIN
@@ -184,7 +186,8 @@ class ForgetGates {
         const T* const of_token = gates.row(b, t);
         for (Index h = 0; h < heads_; ++h) {
           // In this order a NaN stays one.
-          const double added = (std::max)(log_gate(static_cast<double>(of_token[h])), -65536.0);
+          const double added = (std::max)(log_gate(static_cast<double>(of_token[h])),
+                                          ForgetGradient::least_log_gate);
           const std::size_t n = s.sums.size();
           const double before = n < size(1) ? 0.0 : s.sums[n - size(1)];
           s.sums.push_back(before + added);
@@ -270,6 +273,31 @@ class ForgettingBias {
         detail::add_values(values, tile.row(i) + first, count);
       }
     }
+  }
+
+  /// gradient += that of F of the tokens of a tile, for the gradient of its scores, summed in double. Of a tile's
+  /// queries and keys nothing else is touched, so that tiles without a common query and without a common key,
+  /// and tiles of different heads, may be added on several threads at a time.
+  ///   Shapes: grad [queries, keys]; gradient see zero_gradient()
+  ///   Throws: ShapeError where the gradient lacks these tokens
+  template <std::floating_point Real>
+  void add_gradient(const TokenTile& tokens, MatrixView<const Real> grad,
+                    ForgetGradient& gradient) const {
+    if (grad.empty()) return;
+    const Index sequence = sequences_[static_cast<std::size_t>(tokens.sequence)];
+    const Index first = gates_.first(sequence);
+    gradient.add(tokens.sequence, tokens.head, tokens.first_place - first, tokens.first_key - first,
+                 grad);
+  }
+
+  /// Zeros for the gates that are there now.
+  ///   Throws: std::bad_alloc
+  ForgetGradient zero_gradient() const {
+    std::vector<Index> tokens;
+    for (const Index sequence : sequences_) {
+      tokens.push_back(gates_.length(sequence) - gates_.first(sequence));
+    }
+    return {gates_.heads(), std::move(tokens)};
   }
 
  private:

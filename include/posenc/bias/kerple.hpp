@@ -6,6 +6,7 @@
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
@@ -43,6 +44,19 @@ struct KerpleConfig {
 /// Gradient of what Kerple learns, one number per head.
 struct KerpleGradient {
   std::vector<double> r1, r2;
+
+  /// Adds the gradient of another part of the scores.
+  ///   Throws: ShapeError
+  KerpleGradient& operator+=(const KerpleGradient& other) {
+    if (other.r1.size() != r1.size() || other.r2.size() != r2.size()) {
+      detail::fail<ShapeError>("KerpleGradient", "what is added must have ", r1.size(), " r1 and ",
+                               r2.size(), " r2 but has ", other.r1.size(), " and ",
+                               other.r2.size());
+    }
+    detail::add_values(other.r1.data(), r1.data(), static_cast<Index>(r1.size()));
+    detail::add_values(other.r2.data(), r2.data(), static_cast<Index>(r2.size()));
+    return *this;
+  }
 };
 
 /// Kernelised relative positions (KERPLE): a score loses a function of |query - key| with two learned

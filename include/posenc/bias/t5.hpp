@@ -3,6 +3,7 @@
 
 #include <posenc/bias/detail/distances.hpp>
 #include <posenc/bias/detail/tile.hpp>
+#include <posenc/bias/table_gradient.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -184,6 +185,24 @@ class T5Bias {
                                               static_cast<std::size_t>(table_.rows), 6, add_value);
     detail::add_sums(sums, head, grad_table);
   }
+
+  /// The same into a gradient with memory of its own, see zero_gradient().
+  ///   Throws: ShapeError
+  template <std::floating_point Real>
+  void add_gradient(Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    TableGradient& gradient) const {
+    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
+  }
+  template <Device D, std::floating_point Real>
+  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, MatrixView<const Real> grad,
+                    TableGradient& gradient) const {
+    add_gradient(device, head, query_positions, key_positions, grad, gradient.view());
+  }
+
+  /// Zeros in the shape of the table.
+  TableGradient zero_gradient() const { return TableGradient(table_.rows, table_.cols); }
 
  private:
   template <class Real>

@@ -82,7 +82,8 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q, const Heads
                        const HeadsView<const T>& v, const HeadsView<T>& out,
                        const AttentionOptions<T>& options, const Bias& bias,
                        const BesideOptions& beside = {}) {
-  check_tensors<T>(beside.function, q, k, v, out);
+  check_tensors<T>(beside.function, q, k, v);
+  check_out(beside.function, q, out, v.dim);
   attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, beside);
 }
 

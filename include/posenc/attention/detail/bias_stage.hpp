@@ -16,7 +16,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Rows of one head of a block, and lanes of a tile that all of them see.
+/// Rows of one head of a block, and lanes of a tile.
 template <class Real>
 struct BiasTile {
   Index first_row, queries;  ///< of the block; rows of a head are `group` rows apart
@@ -38,22 +38,50 @@ class BiasStage {
 
   void add(const Block& block, Index first_key, const KeyTile<S>&,
            const BiasTile<Real>& tile) const {
-    const Index group = block.setting().group;
-    const std::span<const double> queries(block.positions() + tile.first_row / group,
-                                          static_cast<std::size_t>(tile.queries));
-    const std::span<const double> keys(tile.key_positions, static_cast<std::size_t>(tile.keys));
     if constexpr (TokenBias<Bias, T>) {
-      const AttentionSequence& s = block.sequence();
-      const Index query = block.query(tile.first_row);
-      bias_.add(TokenTile{s.batch, s.number, block.head(tile.first_row), s.first_query + query,
-                          s.place + query, first_key + tile.first_lane, queries, keys},
-                tile.scores);
+      bias_.add(tokens_of(block, first_key, tile), tile.scores);
     } else {
-      bias_.add(block.head(tile.first_row), queries, keys, tile.scores);
+      bias_.add(block.head(tile.first_row), queries_of(block, tile), keys_of(tile), tile.scores);
+    }
+  }
+
+  /// gradient += that of the bias's parameters, for the gradient of what add() has added to.
+  template <class Gradient>
+  void add_gradient(const Block& block, Index first_key, const BiasTile<const Real>& tile,
+                    Gradient& gradient) const {
+    if constexpr (TokenBias<Bias, T>) {
+      bias_.add_gradient(tokens_of(block, first_key, tile), tile.scores, gradient);
+    } else {
+      bias_.add_gradient(block.head(tile.first_row), queries_of(block, tile), keys_of(tile),
+                         tile.scores, gradient);
     }
   }
 
  private:
+  template <class R>
+  static std::span<const double> queries_of(const Block& block, const BiasTile<R>& tile) noexcept {
+    return {block.positions() + tile.first_row / block.setting().group,
+            static_cast<std::size_t>(tile.queries)};
+  }
+  template <class R>
+  static std::span<const double> keys_of(const BiasTile<R>& tile) noexcept {
+    return {tile.key_positions, static_cast<std::size_t>(tile.keys)};
+  }
+  template <class R>
+  static TokenTile tokens_of(const Block& block, Index first_key,
+                             const BiasTile<R>& tile) noexcept {
+    const AttentionSequence& s = block.sequence();
+    const Index query = block.query(tile.first_row);
+    return {s.batch,
+            s.number,
+            block.head(tile.first_row),
+            s.first_query + query,
+            s.place + query,
+            first_key + tile.first_lane,
+            queries_of(block, tile),
+            keys_of(tile)};
+  }
+
   const Bias& bias_;
 };
 

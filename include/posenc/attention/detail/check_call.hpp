@@ -24,6 +24,7 @@ namespace detail {
 template <Scalar T>
 void check_out(const char* function, const HeadsView<const T>& q, const HeadsView<T>& out,
                Index value_dim) {
+  check_extents(function, "out", out);
   if (out.batch != q.batch || out.seq != q.seq || out.heads != q.heads || out.dim != value_dim) {
     fail<ShapeError>(function, "out ", out.extents(), " must be [", q.batch, ", ", q.seq, ", ",
                      q.heads, ", ", value_dim, "]");
@@ -31,13 +32,13 @@ void check_out(const char* function, const HeadsView<const T>& q, const HeadsVie
   check_output(function, "out", out);
 }
 
+/// q, k and v fit each other.
 template <Scalar T>
 void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const T>& k,
-                   const HeadsView<const T>& v, const HeadsView<T>& out) {
+                   const HeadsView<const T>& v) {
   check_extents(function, "q", q);
   check_extents(function, "k", k);
   check_extents(function, "v", v);
-  check_extents(function, "out", out);
   if (k.batch != q.batch || k.dim != q.dim) {
     fail<ShapeError>(function, "k ", k.extents(), " must have the batch and head_dim of q ",
                      q.extents());
@@ -50,7 +51,6 @@ void check_tensors(const char* function, const HeadsView<const T>& q, const Head
     fail<ShapeError>(function, "v ", v.extents(), " must have the batch, length and heads of k ",
                      k.extents());
   }
-  check_out(function, q, out, v.dim);
 }
 
 inline void check_causal(const char* function, Causal causal) {

@@ -169,10 +169,19 @@ struct PanelProducts {
   }
 };
 
+/// Weights of which nothing may come, not even the NaN of what they are multiplied with.
+enum class Skipped { None, Negative, Zero };
+
+template <Skipped Weights, class Real>
+POSENC_ALWAYS_INLINE bool is_skipped([[maybe_unused]] Real weight) noexcept {
+  if constexpr (Weights == Skipped::Negative) return weight < 0;
+  if constexpr (Weights == Skipped::Zero) return weight == 0;
+  return false;
+}
+
 /// out(r) <- old_factor(r) * out(r) + new_factor(r) * sum over the lanes that count of weights(r, lane)
 /// values(lane).
-///   Select: negative weights mark lanes of which nothing, not even a NaN, may come
-template <class Tier, class Real, class S, bool Select>
+template <class Tier, class Real, class S, Skipped Weights>
 struct WeightedSums {
   using P = Pack<Real, Tier>;
 
@@ -228,9 +237,7 @@ struct WeightedSums {
           }
         }
         for (Index r = 0; r < Rows; ++r) {
-          if constexpr (Select) {
-            if (w[r * tile_lanes] < 0) continue;
-          }
+          if (is_skipped<Weights>(w[r * tile_lanes])) continue;
           const P weight = P::broadcast(w[r * tile_lanes]);
           for (Index c = 0; c < Columns; ++c) sums[r][c] = mul_add(weight, value[c], sums[r][c]);
         }

@@ -204,16 +204,16 @@ class Schedule {
     }
     merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
                      sums.sum + strip.first, of_tile.old_factor, of_tile.new_factor);
-    const auto add_values = [&]<bool Select>(std::bool_constant<Select>) {
-      for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Select>{
+    const auto add_values = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+      for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
                                         weights, keys.values, keys.value_stride, value_dim(), lanes,
                                         of_tile.old_factor, of_tile.new_factor,
                                         sums.out + strip.first * value_dim(), keys.next_keys});
     };
     if (keys.finite) {
-      add_values(std::false_type());
+      add_values(std::integral_constant<Skipped, Skipped::None>());
     } else {
-      add_values(std::true_type());
+      add_values(std::integral_constant<Skipped, Skipped::Negative>());
     }
   }
 

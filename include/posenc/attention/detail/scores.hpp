@@ -42,12 +42,17 @@ class Scores {
     const Bias& bias;
     const ReturnedWeights<T>& returned;
     Real scale;
+    bool for_gradients = false;  ///< scores of all rows are kept, and the slopes of a soft cap
   };
 
   /// For blocks of up to `rows` rows, which are of `queries` queries.
   Scores(const Setting& setting, Index rows, Index queries, Carver& carver) noexcept
       : setting_(setting),
-        scores_(carver.take<Real>((has_bias ? rows : Block::strip_rows) * tile_keys)),
+        keeps_all_(has_bias || setting.for_gradients),
+        scores_(carver.take<Real>((keeps_all_ ? rows : Block::strip_rows) * tile_keys)),
+        slopes_(setting.for_gradients && setting.options.softcap != 0
+                    ? carver.take<Real>(rows * tile_keys)
+                    : nullptr),
         bias_(setting.bias, setting.scale, rows, queries, carver) {}
 
   /// Before the first tile of a block.
@@ -55,7 +60,11 @@ class Scores {
 
   /// Of a strip, [rows, tile_keys].
   Real* of(const Strip& strip) const noexcept {
-    return has_bias ? scores_ + strip.first * tile_keys : scores_;
+    return keeps_all_ ? scores_ + strip.first * tile_keys : scores_;
+  }
+  /// What the soft cap's derivative was at a strip's scores, where it is kept.
+  Real* slopes(const Strip& strip) const noexcept {
+    return slopes_ == nullptr ? nullptr : slopes_ + strip.first * tile_keys;
   }
 
   /// scale * q k for what the strip sees, and the soft cap, where that comes before the bias.
@@ -111,6 +120,40 @@ class Scores {
     give(ReturnedScores::Probabilities, block, seen, strip);
   }
 
+  // ---- backward, from a strip's gradient of what the masks got to that of scale * q k
+
+  /// Back through what finish() does before its masks: to the gradient of scores with their bias.
+  void unfinish(const Block& block, const Lanes& lanes, const Strip& strip,
+                Real* grad) const noexcept {
+    if (setting_.options.softcap_order == SoftcapOrder::AfterBias) uncap(block, lanes, strip, grad);
+    temper(TemperatureOf::BiasedScores, block, lanes, strip, grad);
+  }
+
+  /// To the gradient of the bias's parameters, from that of a tile's rows [rows, tile_keys], which is 0
+  /// where they see nothing.
+  template <class Gradient>
+  void add_bias_gradient(const Block& block, const SeenTile& seen, const double* key_positions,
+                         const Real* grad, Gradient& gradient) const {
+    const Index group = block.setting().group;
+    const Index begin = seen.keys.begin - seen.first_key(), keys = seen.keys.end - seen.keys.begin;
+    for (Index i = 0; i < (std::min)(block.rows(), group); ++i) {
+      const Index queries = block.rows() / group;
+      const MatrixView<const Real> of_head{grad + i * tile_keys + begin, queries, keys,
+                                           group * tile_keys};
+      bias_.add_gradient(block, seen.first_key(),
+                         {i, queries, begin, keys, key_positions + begin, of_head}, gradient);
+    }
+  }
+
+  /// Back through what multiply() does after its products.
+  void unmultiply(const Block& block, const Lanes& lanes, const Strip& strip,
+                  Real* grad) const noexcept {
+    if (setting_.options.softcap_order == SoftcapOrder::BeforeBias) {
+      uncap(block, lanes, strip, grad);
+    }
+    temper(TemperatureOf::ScaledScores, block, lanes, strip, grad);
+  }
+
  private:
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
@@ -138,8 +181,25 @@ class Scores {
     const auto limit = static_cast<Real>(setting_.options.softcap);
     const P cap = P::broadcast(limit), inverse = P::broadcast(1 / limit);
     for (Index i = 0; i < strip.rows; ++i) {
-      for_vectors<P>(lanes, scores + i * tile_keys,
-                     [&](Real* p) { (cap * tanh(P::load(p) * inverse)).store(p); });
+      for_vectors<P>(lanes, scores + i * tile_keys, [&](Real* p) {
+        const P capped = tanh(P::load(p) * inverse);
+        (cap * capped).store(p);
+        if (slopes_ != nullptr) {
+          mul_add(-capped, capped, P::broadcast(Real{1})).store(slopes_ + (p - scores_));
+        }
+      });
+    }
+  }
+
+  /// Back through the soft cap, and the temperature of what it gives.
+  void uncap(const Block& block, const Lanes& lanes, const Strip& strip,
+             Real* grad) const noexcept {
+    using P = Pack<Real, Tier>;
+    temper(TemperatureOf::CappedScores, block, lanes, strip, grad);
+    const Real* const slopes = this->slopes(strip);
+    for (Index i = 0; i < strip.rows; ++i) {
+      for_vectors<P>(lanes, grad + i * tile_keys,
+                     [&](Real* p) { (P::load(p) * P::load(slopes + (p - grad))).store(p); });
     }
   }
 
@@ -173,7 +233,9 @@ class Scores {
   }
 
   const Setting& setting_;
+  bool keeps_all_;
   Real* scores_;
+  Real* slopes_;
   BiasStage<Tier, T, S, Bias> bias_;
 };
 

@@ -16,6 +16,34 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Puts the keys of a tile that lie in `seen` into their panels.
+template <class Tier, class S, Scalar T>
+void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, Index head,
+                      Index tile, const KeyRange& seen, S* panels) noexcept {
+  const Index size = panel_lanes * stored_dim<S>(k.dim);
+  for (Index n = 0; n < tile_panels; ++n) {
+    const Index of_panel = tile * tile_keys + n * panel_lanes;
+    const Index first = (std::max)(seen.begin, of_panel);
+    const Index last = (std::min)(seen.end, of_panel + panel_lanes);
+    if (first >= last) continue;
+    S* panel = panels + n * size;
+    // Lanes without a key are multiplied as well: with zeros, not with what happens to be there.
+    if (last - first < panel_lanes) std::fill_n(panel, size, S(0));
+    pack_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride, first - of_panel,
+                     last - first, k.dim, panel);
+  }
+}
+
+/// Puts the values of a tile that lie in `seen` into padded rows. Whether all of them are finite.
+template <class Tier, class S, Scalar T>
+bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Index head, Index tile,
+                    const KeyRange& seen, S* rows) noexcept {
+  const Index stride = padded_value_dim(v.dim);
+  return pack_values<Tier>(v.row(s.batch, s.first_key + seen.begin, head), v.seq_stride,
+                           seen.end - seen.begin, v.dim,
+                           rows + (seen.begin - tile * tile_keys) * stride, stride);
+}
+
 /// Keys and values that lie in the user's tensors: each tile is packed before it is used.
 template <class Tier, Scalar T>
 class TensorKeys {
@@ -33,34 +61,19 @@ class TensorKeys {
   StoredKeys stored() const noexcept { return StoredKeys(k_.seq); }
 
   Scratch carve(Carver& carver) const noexcept {
-    return {carver.take<Stored>(tile_keys * key_size()),
+    return {carver.take<Stored>(tile_keys * stored_dim<Stored>(k_.dim)),
             carver.take<Stored>(tile_keys * padded_value_dim(v_.dim))};
   }
 
   /// Of keys outside `seen`, which lies within the tile, nothing is read.
   KeyTile<Stored> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange& seen,
                        const Scratch& scratch) const noexcept {
-    const Index stride = padded_value_dim(v_.dim);
-    for (Index n = 0; n < tile_panels; ++n) {
-      const Index of_panel = tile * tile_keys + n * panel_lanes;
-      const Index first = (std::max)(seen.begin, of_panel);
-      const Index last = (std::min)(seen.end, of_panel + panel_lanes);
-      if (first >= last) continue;
-      Stored* panel = scratch.keys + n * panel_lanes * key_size();
-      // Lanes without a key are multiplied as well: with zeros, not with what happens to be there.
-      if (last - first < panel_lanes) std::fill_n(panel, panel_lanes * key_size(), Stored(0));
-      pack_panel<Tier>(k_.row(s.batch, s.first_key + first, head), k_.seq_stride, first - of_panel,
-                       last - first, k_.dim, panel);
-    }
-    const bool finite = pack_values<Tier>(
-        v_.row(s.batch, s.first_key + seen.begin, head), v_.seq_stride, seen.end - seen.begin,
-        v_.dim, scratch.values + (seen.begin - tile * tile_keys) * stride, stride);
-    return {scratch.keys, scratch.values, stride, finite, scratch.keys};
+    pack_tile_panels<Tier>(k_, s, head, tile, seen, scratch.keys);
+    const bool finite = pack_tile_rows<Tier>(v_, s, head, tile, seen, scratch.values);
+    return {scratch.keys, scratch.values, padded_value_dim(v_.dim), finite, scratch.keys};
   }
 
  private:
-  Index key_size() const noexcept { return stored_dim<Stored>(k_.dim); }
-
   HeadsView<const T> k_, v_;
 };
 

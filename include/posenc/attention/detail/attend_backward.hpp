@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/backward_schedule.hpp>
+#include <posenc/attention/detail/check_bias.hpp>
+#include <posenc/attention/detail/check_call.hpp>
+#include <posenc/attention/detail/mask_gradient.hpp>
+#include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/parameter_gradients.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/returned_scores.hpp>
+#include <posenc/attention/gradients.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/attention/relative_bias.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/concepts.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What attention_backward() reads and writes but for parameters of a bias.
+template <Scalar T>
+struct BackwardTensors {
+  HeadsView<const T> q, k, v, out, grad_out;
+  const AttentionGradients<T>& gradients;
+};
+
+template <Scalar T>
+void check_backward(const char* function, const BackwardTensors<T>& x,
+                    const AttentionOptions<T>& options) {
+  const auto check_like = [function](const char* name, const char* other_name,
+                                     const HeadsView<const T>& view,
+                                     const HeadsView<const T>& other) {
+    check_extents(function, name, view);
+    if (view.extents() != other.extents()) {
+      fail<ShapeError>(function, name, " ", view.extents(), " must have the shape of ", other_name,
+                       " ", other.extents());
+    }
+  };
+  check_tensors<T>(function, x.q, x.k, x.v);
+  check_like("out", "q, but for the channels of v,", x.out,
+             {x.out.data, x.q.batch, x.q.seq, x.q.heads, x.v.dim});
+  check_like("grad_out", "out", x.grad_out, x.out);
+  const auto check_gradient = [&](const char* name, const char* of, const HeadsView<T>& gradient,
+                                  const HeadsView<const T>& tensor) {
+    if (gradient.data == nullptr) return;
+    check_like(name, of, gradient, tensor);
+    check_output(function, name, gradient);
+  };
+  check_gradient("gradients.q", "q", x.gradients.q, x.q);
+  check_gradient("gradients.k", "k", x.gradients.k, x.k);
+  check_gradient("gradients.v", "v", x.gradients.v, x.v);
+  const auto sinks = x.gradients.sinks.size();
+  if (sinks != 0 && sinks != options.sinks.size()) {
+    fail<ShapeError>(function, "gradients.sinks must have as many numbers as options.sinks, ",
+                     options.sinks.size(), ", but have ", sinks);
+  }
+  if (options.lse.data == nullptr && x.q.batch > 0 && x.q.heads > 0 && x.q.seq > 0) {
+    fail<ConfigError>(function, "options.lse must have the log-sum-exps that attention() wrote");
+  }
+}
+
+/// gradient[h] += that of the logit of head h's sink, which has a share of each row's probability.
+template <Scalar T>
+void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& options) {
+  for (Index h = 0; h < static_cast<Index>(x.gradients.sinks.size()); ++h) {
+    double sum = 0;
+    const auto sink = static_cast<double>(options.sinks[static_cast<std::size_t>(h)]);
+    for (Index b = 0; b < x.q.batch; ++b) {
+      for (Index i = 0; i < x.q.seq; ++i) {
+        const auto lse = static_cast<double>(options.lse(b, h, i));
+        if (lse == -std::numeric_limits<double>::infinity()) continue;
+        const T *out = x.out.row(b, i, h), *grad = x.grad_out.row(b, i, h);
+        double delta = 0;
+        for (Index d = 0; d < x.out.dim; ++d) {
+          delta += static_cast<double>(out[d]) * static_cast<double>(grad[d]);
+        }
+        sum -= std::exp(sink - lse) * delta;
+      }
+    }
+    x.gradients.sinks[static_cast<std::size_t>(h)] += static_cast<Compute<T>>(sum);
+  }
+}
+
+/// attention_backward() on a tier of the caller's choice.
+template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
+void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
+                                const AttentionOptions<T>& given, const Bias& bias,
+                                BiasGradient& bias_gradient,
+                                const BesideOptions& beside = {.function = "attention_backward"}) {
+  static_assert(AttentionBias<Bias, T>,
+                "posenc::attention_backward: Bias must be what attention() takes as one");
+  static_assert(!std::is_same_v<Bias, RelativeBias<T>>,
+                "posenc::attention_backward: a RelativeBias has no backward");
+  using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
+  const char* const function = beside.function;
+  AttentionOptions<T> options = given;
+  options.weights = {};
+  check_backward(function, x, options);
+  const AttentionShape shape{x.q.batch, x.q.heads, x.q.seq, x.k.seq};
+  const double scale = checked_scale<T>(function, options, beside.scale_multiplier, x.q.dim);
+  check_options<T>(function, options, shape);
+  const Places<T> places(function, options, shape, StoredKeys(x.k.seq),
+                         positions_of(options, beside.positions));
+  const Masks<T> masks(function, options, shape, places);
+  check_bias<T>(function, bias, places, shape, x.q);
+  const bool drops = options.dropout.probability > 0;
+  if (drops) places.require_query_positions("dropout");
+  if (options.temperature) places.require_query_positions("temperature");
+  const MaskGradient<T> mask(function, x.gradients.additive, options.additive, places.sequences(),
+                             x.k.heads);
+  if (x.q.batch == 0 || x.q.heads == 0) return;
+  const ReturnedWeights<T> returned(options);
+  const typename Run::Call call{
+      {x.q, places, masks, x.q.heads / x.k.heads,
+       Run::ScoresOfCall::has_bias || drops || options.temperature, options.temperature, false},
+      {options, bias, returned, static_cast<Compute<T>>(scale), true},
+      {x.q, x.out, x.grad_out, options.lse},
+      x.k,
+      x.v,
+      x.gradients.q,
+      x.gradients.k,
+      x.gradients.v,
+      mask};
+  typename Run::ParametersOfCall parameters(bias, bias_gradient, slot_count(device));
+  AttentionWorkspace own;
+  AttentionWorkspace* const workspace = options.workspace != nullptr  ? options.workspace
+                                        : beside.workspace != nullptr ? beside.workspace
+                                                                      : &own;
+  Run(device, call, parameters).run(slots_of(*workspace));
+  add_sink_gradients(x, options);
+}
+
+}  // namespace detail
+POSENC_END

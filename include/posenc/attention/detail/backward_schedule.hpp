@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/backward_queue.hpp>
+#include <posenc/attention/detail/gradient_rows.hpp>
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/key_gradients.hpp>
+#include <posenc/attention/detail/mask_gradient.hpp>
+#include <posenc/attention/detail/parameter_gradients.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/score_gradients.hpp>
+#include <posenc/attention/detail/scores.hpp>
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tensor_source.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The stage of backward's schedule: one call of attention_backward(), cut into blocks of queries, each
+/// of which goes over the tiles that it sees. Scores of a tile are made again, by the stages of forward.
+template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
+class BackwardSchedule {
+ public:
+  using Real = Compute<T>;
+  using Stored = PackedRow<Tier, T, T>;
+  using Block = RowBlock<Tier, T, Stored>;
+  using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
+  using ParametersOfCall = ParameterGradients<Bias, BiasGradient, Real>;
+
+  /// What all parts of the call share.
+  struct Call {
+    typename Block::Setting rows;
+    typename ScoresOfCall::Setting scores;
+    typename GradientRows<Tier, T, Stored>::Setting gradient_rows;
+    HeadsView<const T> k, v;
+    HeadsView<T> grad_q, grad_k, grad_v;
+    MaskGradient<T> mask;
+  };
+
+  BackwardSchedule(const D& device, const Call& call, ParametersOfCall& parameters)
+      : device_(device), call_(call), parameters_(parameters) {
+    const Index queries = places().most_queries();
+    per_block_ = (std::clamp)(rows_of_block / group(), Index{1}, (std::max)(queries, Index{1}));
+  }
+
+  void run(Slots& workspace) {
+    const Index threads = (std::max)(Index{1}, static_cast<Index>(device_.numThreads()));
+    const Index heads_at_work = (std::min)(threads, places().sequences() * call_.k.heads);
+    BackwardQueue queue({.sequences = places().sequences(),
+                         .heads = call_.k.heads,
+                         .most_blocks = blocks_of(places().most_queries()),
+                         .threads = heads_at_work,
+                         .in_order = ParametersOfCall::in_order,
+                         .one_by_one = call_.mask.is_shared_by_heads()});
+    Carver measure(nullptr);
+    (void)Slot(*this, measure);
+    const std::size_t of_slot = measure.used();
+    const Index slots = (std::max)(slot_count(device_), heads_at_work);
+    const KeyGradients<Tier, T> sums = sums_of(measure);
+    (void)sums;
+    workspace.reserve(slots, measure.used());
+    const auto run_blocks = [&](Index, Index) {
+      const Index thread = slot_index(device_);
+      Carver carver(workspace.slot(thread));
+      Slot slot(*this, carver);
+      slot.thread = thread;
+      const auto describe = [&](Index n) { return places().sequence(n); };
+      const auto blocks = [&](const AttentionSequence& s) { return blocks_of(s.queries); };
+      BackwardQueue::Head* last = nullptr;
+      for (;;) {
+        const BackwardQueue::Task task = queue.take(last, describe, blocks);
+        if (task.head == nullptr) return;
+        last = task.head;
+        // Sums of a head lie in a slot, too, behind what its thread keeps there.
+        Carver of_head(workspace.slot(task.head->place) + of_slot);
+        const KeyGradients<Tier, T> of_keys = sums_of(of_head);
+        run_block(task, slot, of_keys);
+        queue.finish(task, [&](const BackwardQueue::Head& head) {
+          of_keys.write(head.sequence, head.key_head, call_.scores.scale, call_.grad_k,
+                        call_.grad_v);
+        });
+      }
+    };
+    parallel_for(device_, threads, 0, cycles() / static_cast<double>(threads), run_blocks);
+  }
+
+ private:
+  /// What a thread keeps in its slot of the workspace.
+  struct Slot {
+    Slot(const BackwardSchedule& schedule, Carver& carver) noexcept
+        : block(schedule.call_.rows, schedule.rows(), carver),
+          gradients(schedule.call_.gradient_rows, schedule.rows(), carver),
+          scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver),
+          of_scores(schedule.call_.scores.options, schedule.rows(), carver),
+          keys(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.k.dim))),
+          values(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.v.dim))),
+          key_rows(carver.take<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
+          key_positions(carver.take<double>(tile_keys)),
+          lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
+          of_masks(carver.take<Real>(schedule.rows())) {
+      std::fill(std::begin(ones), std::end(ones), Real{1});
+    }
+
+    Block block;
+    GradientRows<Tier, T, Stored> gradients;
+    ScoresOfCall scores;
+    ScoreGradients<Tier, T, Stored> of_scores;
+    Stored* keys;      ///< of the tile, as panels
+    Stored* values;    ///< likewise
+    Stored* key_rows;  ///< [tile_keys, padded head_dim]
+    double* key_positions;
+    Lanes* lanes;    ///< of each strip
+    Real* of_masks;  ///< [rows]: sums over the keys of a mask that has one for all
+    Real ones[rows_at_once];
+    Index thread = 0;
+  };
+
+  /// Rows of a block: as many as leave their scores, gradients, queries and outputs, with 128 channels
+  /// 0.6 MiB of floats, in a second-level cache beside a tile and its sums. Whole strips of every tier.
+  static constexpr Index rows_of_block = 192;
+  /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost.
+  static constexpr double products_per_cycle = 16;
+
+  Index group() const noexcept { return call_.rows.group; }
+  const Places<T>& places() const noexcept { return call_.rows.places; }
+  Index rows() const noexcept { return per_block_ * group(); }
+  /// At least one: keys without queries have gradients, too.
+  Index blocks_of(Index queries) const noexcept {
+    return (std::max)(Index{1}, (queries + per_block_ - 1) / per_block_);
+  }
+
+  KeyGradients<Tier, T> sums_of(Carver& carver) const noexcept {
+    Index most = 0;
+    for (Index n = 0; n < places().sequences(); ++n) {
+      most = (std::max)(most, places().sequence(n).stored);
+    }
+    return {most, call_.k.dim, call_.v.dim, carver};
+  }
+
+  void run_block(const BackwardQueue::Task& task, Slot& slot, const KeyGradients<Tier, T>& sums) {
+    const AttentionSequence& s = task.head->sequence;
+    const Index first = task.block * per_block_;
+    slot.block.take(s, task.head->key_head, first, (std::min)(per_block_, s.queries - first));
+    slot.gradients.take(slot.block);
+    slot.scores.begin(slot.block);
+    std::fill_n(slot.of_masks, slot.block.rows(), Real{0});
+    parameters_.begin(slot.thread);
+    if (task.is_first()) sums.clear(s.stored);
+    const KeyRange keys = slot.block.keys();
+    for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
+      add_tile(task, tile, slot, sums);
+    }
+    if (call_.grad_q.data != nullptr) {
+      slot.gradients.write(slot.block, call_.scores.scale, call_.grad_q);
+    }
+    parameters_.end(slot.thread, task.number);
+    BackwardQueue::wait_for_last_turn(task);
+    call_.mask.add_sums(slot.block, slot.of_masks);
+  }
+
+  void add_tile(const BackwardQueue::Task& task, Index tile, Slot& slot,
+                const KeyGradients<Tier, T>& sums) {
+    const Block& block = slot.block;
+    const SeenTile seen = block.look_at(tile, slot.lanes);
+    if (seen.keys.empty()) return;
+    const bool finite = take_tile(task, tile, seen, slot);
+    make_gradients(seen, finite, slot);
+    if (call_.mask.given()) {
+      BackwardQueue::wait_for_turn(task, tile);
+      call_.mask.add(block, seen, slot.of_scores.all(), slot.of_masks);
+    }
+    for_seen(block, seen, [&](const Strip& strip, const Lanes& lanes) {
+      slot.scores.unfinish(block, lanes, strip, slot.of_scores.of(strip));
+    });
+    const auto add_bias_gradient = [&](auto& gradient) {
+      slot.scores.add_bias_gradient(block, seen, slot.key_positions, slot.of_scores.all(),
+                                    gradient);
+    };
+    parameters_.add_to_own(slot.thread, add_bias_gradient);
+    if constexpr (ParametersOfCall::of_tokens) {
+      BackwardQueue::wait_for_turn(task, tile);
+      parameters_.add_to_all(add_bias_gradient);
+    }
+    for_seen(block, seen, [&](const Strip& strip, const Lanes& lanes) {
+      slot.scores.unmultiply(block, lanes, strip, slot.of_scores.of(strip));
+      add_to_queries(strip, lanes, finite, slot);
+    });
+    BackwardQueue::wait_for_turn(task, tile);
+    sums.add(seen.first_key(), seen.keys, rows_of_panels(block, seen), slot.gradients,
+             slot.scores.of({0, 0}), slot.of_scores.all());
+    BackwardQueue::done_with(task, tile);
+  }
+
+  /// Packs a tile. Whether it, and the rows of the block, are finite.
+  bool take_tile(const BackwardQueue::Task& task, Index tile, const SeenTile& seen,
+                 Slot& slot) const noexcept {
+    const AttentionSequence& s = task.head->sequence;
+    const Index head = task.head->key_head;
+    pack_tile_panels<Tier>(call_.k, s, head, tile, seen.keys, slot.keys);
+    pack_tile_panels<Tier>(call_.v, s, head, tile, seen.keys, slot.values);
+    bool finite = pack_tile_rows<Tier>(call_.k, s, head, tile, seen.keys, slot.key_rows);
+    const Index of_panel = panel_lanes * stored_dim<Stored>(call_.v.dim);
+    const Index first = (seen.keys.begin - seen.first_key()) / panel_lanes;
+    const Index end = (seen.keys.end - seen.first_key() + panel_lanes - 1) / panel_lanes;
+    finite &= all_finite<Tier>(slot.values + first * of_panel, (end - first) * of_panel);
+    if (ScoresOfCall::has_bias || call_.scores.options.dropout.probability > 0) {
+      places().key_positions(s, seen.first_key(), seen.keys.end - seen.first_key(),
+                             slot.key_positions);
+    }
+    return finite && slot.gradients.finite();
+  }
+
+  /// Probabilities, in the place of scores, and the gradient of what masks got.
+  void make_gradients(const SeenTile& seen, bool finite, Slot& slot) const {
+    const Block& block = slot.block;
+    const KeyTile<Stored> keys{slot.keys, slot.values};
+    if constexpr (ScoresOfCall::has_bias) {
+      for_seen(block, seen, [&](const Strip& strip, const Lanes&) {
+        slot.scores.multiply(block, seen, keys, strip);
+      });
+      slot.scores.add_bias(block, seen, keys, slot.key_positions);
+    }
+    block.for_strips([&](const Strip& strip) {
+      const Lanes lanes = Block::lanes_of(seen, strip);
+      if (lanes.empty()) {
+        slot.of_scores.clear(strip, slot.scores.of(strip));
+        return;
+      }
+      if constexpr (!ScoresOfCall::has_bias) slot.scores.multiply(block, seen, keys, strip);
+      slot.scores.finish(block, seen, strip);
+      slot.of_scores.make(block, slot.gradients, strip, lanes, slot.values, call_.v.dim,
+                          slot.key_positions, !finite, slot.scores.of(strip),
+                          slot.scores.slopes(strip));
+    });
+  }
+
+  void add_to_queries(const Strip& strip, const Lanes& lanes, bool finite,
+                      const Slot& slot) const noexcept {
+    const auto add = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+      const Index dim = slot.gradients.query_dim();
+      for_bundles<Tier>(strip.rows,
+                        WeightedSums<Tier, Real, Stored, Weights>{
+                            slot.of_scores.of(strip), slot.key_rows, dim, dim, lanes, slot.ones,
+                            slot.ones, slot.gradients.grad_q(strip.first), slot.key_rows});
+    };
+    if (finite) {
+      add(std::integral_constant<Skipped, Skipped::None>());
+    } else {
+      add(std::integral_constant<Skipped, Skipped::Zero>());
+    }
+  }
+
+  template <class Visit>
+  static void for_seen(const Block& block, const SeenTile& seen, const Visit& visit) {
+    block.for_strips([&](const Strip& strip) {
+      const Lanes lanes = Block::lanes_of(seen, strip);
+      if (!lanes.empty()) visit(strip, lanes);
+    });
+  }
+
+  /// Which rows see something of each panel.
+  static typename KeyGradients<Tier, T>::RowsOfPanels rows_of_panels(
+      const Block& block, const SeenTile& seen) noexcept {
+    typename KeyGradients<Tier, T>::RowsOfPanels rows{};
+    for_seen(block, seen, [&](const Strip& strip, const Lanes& lanes) {
+      for (Index n = 0; n < tile_panels; ++n) {
+        PanelRows& of_panel = rows[static_cast<std::size_t>(n)];
+        if (lanes.panel(n)) of_panel = joined(of_panel, {strip.first, strip.first + strip.rows});
+      }
+    });
+    return rows;
+  }
+
+  /// Of the call, about: five products where forward has two.
+  double cycles() const noexcept {
+    double row_tiles = 0;
+    for (Index n = 0; n < places().sequences(); ++n) {
+      const AttentionSequence s = places().sequence(n);
+      row_tiles += static_cast<double>(s.queries * group()) * static_cast<double>(s.stored);
+    }
+    return 2.5 * row_tiles * static_cast<double>(call_.k.heads * (call_.k.dim + call_.v.dim)) /
+           products_per_cycle;
+  }
+
+  const D& device_;
+  const Call& call_;
+  ParametersOfCall& parameters_;
+  Index per_block_ = 0;
+};
+
+}  // namespace detail
+POSENC_END

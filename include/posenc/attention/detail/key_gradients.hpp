@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/gradient_rows.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/detail/transposed_sums.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Gradients of the keys and values of one head, which grow block by block.
+template <class Tier, Scalar T>
+class KeyGradients {
+ public:
+  using Real = Compute<T>;
+  using RowsOfPanels = std::array<PanelRows, static_cast<std::size_t>(tile_panels)>;
+
+  /// Of `keys` keys; dimensions as they are in the tensors.
+  KeyGradients(Index keys, Index key_dim, Index value_dim, Carver& carver) noexcept
+      : key_dim_(padded_value_dim(key_dim)),
+        value_dim_(padded_value_dim(value_dim)),
+        keys_(carver.take<Real>(keys * key_dim_)),
+        values_(carver.take<Real>(keys * value_dim_)) {}
+
+  void clear(Index keys) const noexcept {
+    std::fill_n(keys_, keys * key_dim_, Real{0});
+    std::fill_n(values_, keys * value_dim_, Real{0});
+  }
+
+  /// Adds what a block gives to the keys [seen.begin, seen.end) of a tile: weights, [rows, tile_keys], and the
+  /// gradient of the scores likewise.
+  template <class S>
+  void add(Index first_key, const KeyRange& seen, const RowsOfPanels& panels,
+           const GradientRows<Tier, T, S>& rows, const Real* weights,
+           const Real* grad) const noexcept {
+    const auto add_to = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+      const Index first = seen.begin - first_key, count = seen.end - seen.begin;
+      for_bundles<Tier>(count, TransposedSums<Tier, Real, Weights>{
+                                   weights + first, rows.grad_out(), value_dim_, first,
+                                   panels.data(), values_ + seen.begin * value_dim_});
+      for_bundles<Tier>(
+          count, TransposedSums<Tier, Real, Weights>{grad + first, rows.queries(), key_dim_, first,
+                                                     panels.data(), keys_ + seen.begin * key_dim_});
+    };
+    if (rows.finite()) {
+      add_to(std::integral_constant<Skipped, Skipped::None>());
+    } else {
+      add_to(std::integral_constant<Skipped, Skipped::Zero>());
+    }
+  }
+
+  /// Writes them: those of keys times `factor`. Views without data are left out.
+  void write(const AttentionSequence& s, Index head, Real factor, const HeadsView<T>& grad_k,
+             const HeadsView<T>& grad_v) const noexcept {
+    using P = Pack<Real, Tier>;
+    for (Index j = 0; j < s.stored; ++j) {
+      Real* const row = keys_ + j * key_dim_;
+      for (Index d = 0; d < key_dim_; d += P::width) {
+        (P::load(row + d) * P::broadcast(factor)).store(row + d);
+      }
+      if (grad_k.data != nullptr) {
+        convert_row<Tier>(row, grad_k.dim, grad_k.row(s.batch, s.first_key + j, head));
+      }
+      if (grad_v.data != nullptr) {
+        convert_row<Tier>(values_ + j * value_dim_, grad_v.dim,
+                          grad_v.row(s.batch, s.first_key + j, head));
+      }
+    }
+  }
+
+ private:
+  Index key_dim_, value_dim_;  ///< padded
+  Real* keys_;
+  Real* values_;
+};
+
+}  // namespace detail
+POSENC_END

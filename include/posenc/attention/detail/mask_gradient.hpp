@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The gradient of the additive mask, summed over the axes that are broadcast.
+template <Scalar T>
+class MaskGradient {
+ public:
+  using Real = Compute<T>;
+
+  ///   Throws: ShapeError
+  MaskGradient(const char* function, const ScoresView<Real>& grad,
+               const ScoresView<const Real>& mask, Index sequences, Index key_heads)
+      : grad_(grad) {
+    check_extents(function, "gradients.additive", grad);
+    if (grad.data == nullptr) return;
+    if (mask.data == nullptr || grad.extents() != mask.extents()) {
+      fail<ShapeError>(function, "gradients.additive ", grad.extents(),
+                       " must have the shape of options.additive ", mask.extents());
+    }
+    check_output(function, "gradients.additive", grad);
+    shared_ = (grad.batch == 1 && sequences > 1) || (grad.heads == 1 && key_heads > 1);
+    one_for_all_keys_ = grad.keys == 1;
+    if (grad.batch == 1) grad_.batch_stride = 0;
+    if (grad.heads == 1) grad_.head_stride = 0;
+    if (grad.queries == 1) grad_.query_stride = 0;
+  }
+
+  bool given() const noexcept { return grad_.data != nullptr; }
+  /// Whether blocks of different key heads, or sequences, add to the same numbers.
+  bool is_shared_by_heads() const noexcept { return shared_; }
+
+  /// Adds what the rows of a block, [rows, tile_keys], have for a tile; where one number stands for all keys,
+  /// to the rows' sums.
+  template <class Block>
+  void add(const Block& block, const SeenTile& seen, const Real* grad, Real* sums) const noexcept {
+    const AttentionSequence& s = block.sequence();
+    for (Index r = 0; r < block.rows(); ++r) {
+      const Real* const row = grad + r * tile_keys - seen.first_key();
+      for (Index j = seen.keys.begin; j < seen.keys.end; ++j) {
+        if (one_for_all_keys_) {
+          sums[r] += row[j];
+        } else {
+          grad_(s.batch, block.head(r), s.first_query + block.query(r), s.first_key + j) += row[j];
+        }
+      }
+    }
+  }
+
+  /// After the last tile of a block.
+  template <class Block>
+  void add_sums(const Block& block, const Real* sums) const noexcept {
+    if (!given() || !one_for_all_keys_) return;
+    const AttentionSequence& s = block.sequence();
+    for (Index r = 0; r < block.rows(); ++r) {
+      grad_(s.batch, block.head(r), s.first_query + block.query(r), 0) += sums[r];
+    }
+  }
+
+ private:
+  ScoresView<Real> grad_;
+  bool shared_ = false, one_for_all_keys_ = false;
+};
+
+}  // namespace detail
+POSENC_END

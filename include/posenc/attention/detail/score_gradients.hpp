@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/gradient_rows.hpp>
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/softmax.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <algorithm>
+
+POSENC_BEGIN
+namespace detail {
+
+/// The stage of softmax's backward: from a block's scores of a tile to probabilities, and to the gradient
+/// of the scores.
+template <class Tier, Scalar T, class S>
+class ScoreGradients {
+ public:
+  using Real = Compute<T>;
+  using Block = RowBlock<Tier, T, S>;
+
+  ScoreGradients(const AttentionOptions<T>& options, Index rows, Carver& carver) noexcept
+      : dropout_(options.dropout),
+        grad_(carver.take<Real>(rows * tile_keys)),
+        kept_(drops() ? carver.take<Real>(Block::strip_rows * tile_keys) : nullptr) {}
+
+  /// Of all rows, and of a strip, [rows, tile_keys].
+  Real* all() const noexcept { return grad_; }
+  Real* of(const Strip& strip) const noexcept { return grad_ + strip.first * tile_keys; }
+
+  /// scores <- probabilities, after dropout; of(strip) <- the gradient of the scores. Both are 0 in what
+  /// the strip does not see.
+  ///   value_panels: the tile's values, as its keys lie
+  ///   strict: NaN and infinities of what a row does not see must be kept out
+  ///   slopes: of a soft cap, or null; they are 0 where the probability is, if strict
+  void make(const Block& block, const GradientRows<Tier, T, S>& rows, const Strip& strip,
+            const Lanes& lanes, const S* value_panels, Index value_dim, const double* key_positions,
+            bool strict, Real* scores, Real* slopes) const noexcept {
+    using P = Pack<Real, Tier>;
+    for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
+                                      rows.packed_grad_out(strip.first), value_panels, value_dim,
+                                      Real{1}, lanes, of(strip), value_panels});
+    for (Index i = 0; i < strip.rows; ++i) {
+      make_probabilities(lanes, rows.lse(strip.first + i), strict, scores + i * tile_keys);
+    }
+    const Real* kept = scores;
+    if (drops()) {
+      std::copy_n(scores, strip.rows * tile_keys, kept_);
+      kept = kept_;
+      drop(dropout_, block, strip, lanes, key_positions, scores);
+    }
+    for (Index i = 0; i < strip.rows; ++i) {
+      const P delta = P::broadcast(-rows.delta(strip.first + i));
+      Real* const row = scores + i * tile_keys;
+      Real* const grad = of(strip) + i * tile_keys;
+      const Real* const kept_row = kept + i * tile_keys;
+      for_vectors<P>(lanes, row, [&](Real* p) {
+        const Index j = p - row;
+        const P of_values = P::load(p) * P::load(grad + j);
+        mul_add(P::load(kept_row + j), delta, of_values).store(grad + j);
+      });
+      if (strict) {
+        for (Index j = 0; j < tile_keys; ++j) {
+          if (kept_row[j] != 0) continue;
+          grad[j] = 0;
+          if (slopes != nullptr) slopes[i * tile_keys + j] = 0;
+        }
+      }
+      clear_unseen(lanes, row);
+      clear_unseen(lanes, grad);
+    }
+  }
+
+  /// A strip that sees nothing of the tile.
+  void clear(const Strip& strip, Real* scores) const noexcept {
+    std::fill_n(scores, strip.rows * tile_keys, Real{0});
+    std::fill_n(of(strip), strip.rows * tile_keys, Real{0});
+  }
+
+ private:
+  bool drops() const noexcept { return dropout_.probability > 0; }
+
+  static void make_probabilities(const Lanes& lanes, Real lse, bool strict, Real* scores) noexcept {
+    if (!strict) {
+      exponentials<Tier>(lanes, lse, scores);
+      return;
+    }
+    marked_exponentials<Tier>(lanes, lse, scores);
+    for (Index j = 0; j < tile_keys; ++j) {
+      if (scores[j] < 0) scores[j] = 0;
+    }
+  }
+
+  /// What kernels that run over keys read besides.
+  static void clear_unseen(const Lanes& lanes, Real* row) noexcept {
+    for (Index n = 0; n < tile_panels; ++n) {
+      const Index first = n * panel_lanes, end = first + panel_lanes;
+      if (!lanes.panel(n)) {
+        std::fill(row + first, row + end, Real{0});
+      } else if (lanes.end < end) {
+        std::fill(row + (std::max)(lanes.end, first), row + end, Real{0});
+      }
+    }
+  }
+
+  const Dropout& dropout_;
+  Real* grad_;
+  Real* kept_;  ///< of a strip, before dropout
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/simd/detail/add_values.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+POSENC_BEGIN
+
+/// Gradient of the gates that a ForgettingBias reads: of F, the sums of ln f, for each sequence that the bias
+/// names, head and token; what tokens get as queries apart from what they get as keys. log_gates() and logits()
+/// make of it what a model's own layers take.
+///   Source: arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101, ops/forgetting_attn/naive.py, which
+///           leaves it to automatic differentiation
+class ForgetGradient {
+ public:
+  ForgetGradient() = default;
+  /// Zeros.
+  ///   Shapes: tokens [sequences], of each those whose gates are still there
+  ///   Throws: ShapeError, std::bad_alloc
+  ForgetGradient(Index heads, std::vector<Index> tokens)
+      : heads_(heads), tokens_(std::move(tokens)) {
+    for (const Index count : tokens_) {
+      const auto size = detail::product_of({heads, count});
+      if (!size || *size > (Index{1} << 53)) {
+        detail::fail<ShapeError>("ForgetGradient", "no memory holds the gates of ", count,
+                                 " tokens and ", heads, " heads");
+      }
+      of_queries_.emplace_back(static_cast<std::size_t>(*size));
+    }
+    of_keys_ = of_queries_;
+  }
+
+  Index heads() const noexcept { return heads_; }
+  /// Tokens of each sequence.
+  std::span<const Index> tokens() const noexcept { return tokens_; }
+
+  /// Adds a tile of the scores' gradient in one head: dF of tokens query, query + 1, ... += sums of its rows, dF of
+  /// tokens key, key + 1, ... -= sums of its columns.
+  ///   Shapes: grad [queries, keys]
+  ///   Throws: ShapeError
+  template <std::floating_point Real>
+  void add(Index sequence, Index head, Index query, Index key, MatrixView<const Real> grad) {
+    check_tile(sequence, head, query, key, grad);
+    const auto at = static_cast<std::size_t>(sequence);
+    const Index first = head * tokens_[at];
+    double* const of_queries = of_queries_[at].data() + first + query;
+    double* const of_keys = of_keys_[at].data() + first + key;
+    for (Index i = 0; i < grad.rows; ++i) {
+      of_queries[i] += subtract_row(grad.row(i), of_keys, grad.cols);
+    }
+  }
+
+  /// Adds the gradient of another call.
+  ///   Throws: ShapeError
+  ForgetGradient& operator+=(const ForgetGradient& other) {
+    if (other.heads_ != heads_ || other.tokens_ != tokens_) {
+      detail::fail<ShapeError>("ForgetGradient", "what is added must have ", heads_, " heads and ",
+                               "the tokens ", tokens(), " but has ", other.heads_, " and ",
+                               other.tokens());
+    }
+    for (std::size_t n = 0; n < tokens_.size(); ++n) {
+      const auto count = static_cast<Index>(of_queries_[n].size());
+      detail::add_values(other.of_queries_[n].data(), of_queries_[n].data(), count);
+      detail::add_values(other.of_keys_[n].data(), of_keys_[n].data(), count);
+    }
+    return *this;
+  }
+
+  /// Writes the gradient of the log gates of the last n tokens: the reverse cumulative sum of dF. Rows are the
+  /// sequences from `first` on, counted as the bias names them: of a batch from 0 on, of packed ones each alone.
+  ///   Shapes: grad_log_gates [B, n, H]
+  ///   Throws: ShapeError, before anything is written
+  template <detail::Written T>
+  void log_gates(Index first, EmbeddingsView<T> grad_log_gates) const {
+    constexpr auto function = "ForgetGradient::log_gates";
+    check_tokens(function, "grad_log_gates", first, grad_log_gates);
+    detail::check_output(function, "grad_log_gates", grad_log_gates);
+    write(first, grad_log_gates, [](Index, Index, Index, double of_log) { return of_log; });
+  }
+
+  /// The same for the logits z that ForgetGates::append() took: the gradient of ln f times 1 - f, and 0 where
+  /// the least log gate stands for ln f.
+  ///   Shapes:   logits [B, n, H], grad_logits alike
+  ///   Aliasing: grad_logits may be the memory of logits
+  ///   Throws:   ShapeError, before anything is written
+  template <detail::Written T>
+  void logits(Index first, EmbeddingsView<const std::type_identity_t<T>> logits,
+              EmbeddingsView<T> grad_logits) const {
+    constexpr auto function = "ForgetGradient::logits";
+    check_tokens(function, "logits", first, logits);
+    check_tokens(function, "grad_logits", first, grad_logits);
+    if (logits.extents() != grad_logits.extents()) {
+      detail::fail<ShapeError>(function, "grad_logits must be as the logits ", logits.extents(),
+                               " but is ", grad_logits.extents());
+    }
+    detail::check_output(function, "grad_logits", grad_logits);
+    write(first, grad_logits, [&](Index b, Index t, Index h, double of_log) {
+      const auto z = static_cast<double>(static_cast<Compute<T>>(logits.row(b, t)[h]));
+      return z < least_log_gate ? 0.0 : of_log / (1 + std::exp(z));
+    });
+  }
+
+  /// ForgetGates keeps none that is lower.
+  static constexpr double least_log_gate = -65536;
+
+ private:
+  template <class Real>
+  void check_tile(Index sequence, Index head, Index query, Index key,
+                  const MatrixView<const Real>& grad) const {
+    constexpr auto function = "ForgetGradient::add";
+    detail::check_extents(function, "grad", grad);
+    check_sequences(function, sequence, 1);
+    const Index most = tokens_[static_cast<std::size_t>(sequence)];
+    const auto within = [most](Index first, Index count) {
+      return first >= 0 && count <= most && first <= most - count;
+    };
+    if (head < 0 || head >= heads_ || !within(query, grad.rows) || !within(key, grad.cols)) {
+      detail::fail<ShapeError>(function, "grad ", grad.extents(), " of head ", head,
+                               ", from query ", query, " and key ", key,
+                               " on, must lie within the ", heads_, " heads and ", most,
+                               " tokens of sequence ", sequence);
+    }
+  }
+
+  /// values -= row; returns the sum of the row, in an order that no instruction set changes.
+  template <class Real>
+  static double subtract_row(const Real* row, double* values, Index count) noexcept {
+    constexpr Index lanes = 8;
+    double sums[lanes] = {};
+    const auto add = [&](Index lane, Index j) {
+      const auto value = static_cast<double>(row[j]);
+      sums[lane] += value;
+      values[j] -= value;
+    };
+    Index j = 0;
+    for (; j + lanes <= count; j += lanes) {
+      for (Index lane = 0; lane < lanes; ++lane) add(lane, j + lane);
+    }
+    for (Index lane = 0; j < count; ++lane, ++j) add(lane, j);
+    return ((sums[0] + sums[4]) + (sums[1] + sums[5])) +
+           ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+  }
+
+  void check_sequences(const char* function, Index first, Index count) const {
+    const auto sequences = static_cast<Index>(tokens_.size());
+    if (first < 0 || first > sequences || count > sequences - first) {
+      detail::fail<ShapeError>(function, "sequences must lie within the ", sequences, " but are ",
+                               count, " from ", first, " on");
+    }
+  }
+
+  template <class T>
+  void check_tokens(const char* function, const char* name, Index first,
+                    const EmbeddingsView<T>& x) const {
+    detail::check_extents(function, name, x);
+    check_sequences(function, first, x.batch);
+    if (x.dim != heads_) {
+      detail::fail<ShapeError>(function, name, " must be of ", heads_, " heads but is ",
+                               x.extents());
+    }
+    for (Index b = 0; b < x.batch; ++b) {
+      const Index most = tokens_[static_cast<std::size_t>(first + b)];
+      if (x.seq > most) {
+        detail::fail<ShapeError>(function, name, " ", x.extents(), " must have no more than the ",
+                                 most, " tokens of sequence ", first + b);
+      }
+    }
+  }
+
+  /// From the last token to the first: grad(b, t, h) = of_token(b, t, h, the gradient of its log gate).
+  template <class T, class OfToken>
+  void write(Index first, const EmbeddingsView<T>& grad, const OfToken& of_token) const {
+    for (Index b = 0; b < grad.batch; ++b) {
+      const auto n = static_cast<std::size_t>(first + b);
+      for (Index h = 0; h < heads_; ++h) {
+        const auto end = static_cast<std::size_t>((h + 1) * tokens_[n]);
+        double sum = 0;
+        for (Index t = grad.seq - 1; t >= 0; --t) {
+          const std::size_t at = end - static_cast<std::size_t>(grad.seq - t);
+          sum += of_queries_[n][at] + of_keys_[n][at];
+          grad.row(b, t)[h] = static_cast<T>(static_cast<Compute<T>>(of_token(b, t, h, sum)));
+        }
+      }
+    }
+  }
+
+  Index heads_ = 0;
+  std::vector<Index> tokens_;
+  std::vector<std::vector<double>> of_queries_, of_keys_;  ///< [sequences][H, tokens]
+};
+
+POSENC_END

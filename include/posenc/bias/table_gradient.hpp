@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/simd/detail/add_values.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <cstddef>
+#include <vector>
+
+POSENC_BEGIN
+
+/// Gradient of a learned table of biases [rows, cols], in double and with memory of its own: what
+/// zero_gradient() of T5Bias and WindowBias gives. Where a gradient has a place already, add_gradient() takes a
+/// view of that instead.
+class TableGradient {
+ public:
+  TableGradient() = default;
+  /// Zeros.
+  ///   Throws: ShapeError, std::bad_alloc
+  TableGradient(Index rows, Index cols) : rows_(rows), cols_(cols) {
+    const auto size = detail::product_of({rows, cols});
+    if (!size || *size > (Index{1} << 53)) {
+      detail::fail<ShapeError>("TableGradient", "no memory holds a table of ", rows, " by ", cols);
+    }
+    values_.resize(static_cast<std::size_t>(*size));
+  }
+
+  MatrixView<double> view() noexcept { return {values_.data(), rows_, cols_}; }
+  MatrixView<const double> view() const noexcept { return {values_.data(), rows_, cols_}; }
+
+  /// Adds the gradient of another part of the scores.
+  ///   Throws: ShapeError
+  TableGradient& operator+=(const TableGradient& other) {
+    if (other.view().extents() != view().extents()) {
+      detail::fail<ShapeError>("TableGradient", "what is added must be ", view().extents(),
+                               " but is ", other.view().extents());
+    }
+    detail::add_values(other.values_.data(), values_.data(), static_cast<Index>(values_.size()));
+    return *this;
+  }
+
+ private:
+  Index rows_ = 0, cols_ = 0;
+  std::vector<double> values_;
+};
+
+POSENC_END
