@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/linear_backward.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/linear.hpp>
@@ -176,6 +177,14 @@ struct FixedOrderLinear : LinearParameters<T> {
     AttentionWorkspace own;
     detail::FixedOrderProduct<tier::Best, T>(*this, x, out)
         .run(device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none));
+  }
+
+  /// As Linear::backward(), in the order of Eigen's products: training needs no token's gradient to be the same
+  /// alone and among others.
+  void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
+    detail::LinearBackward<T>("FixedOrderLinear::backward", *this, x, grad_out, grad_x, gradient)
+        .run();
   }
 };
 

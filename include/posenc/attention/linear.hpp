@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/dropout.hpp>
-#include <posenc/attention/parameter_matrix.hpp>
-#include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/attention/detail/linear_backward.hpp>
+#include <posenc/attention/detail/product_blocks.hpp>
+#include <posenc/attention/linear_parameters.hpp>
+#include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
@@ -15,58 +15,11 @@ POSENC_UNDEFINED_OPERANDS_END
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 POSENC_BEGIN
-
-/// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
-///   Shapes: weight [out, in], bias [1, out] (or [out, 1]) or empty
-template <class T>
-struct LinearParameters {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
-                "posenc: a projection is of float or double");
-
-  using Scalar = T;
-
-  ParameterMatrix<T> weight;
-  ParameterMatrix<T> bias;
-
-  LinearParameters() = default;
-  /// Zero parameters.
-  ///   Throws: ConfigError
-  LinearParameters(Index in, Index out, bool with_bias)
-      : weight((check_dims(in, out), out), in), bias(with_bias ? 1 : 0, with_bias ? out : 0) {}
-
-  Index in_dim() const noexcept { return weight.cols(); }
-  Index out_dim() const noexcept { return weight.rows(); }
-  Index parameter_count() const noexcept { return weight.size() + bias.size(); }
-
-  /// Weights uniform in +-sqrt(6 / (in + out)) (Glorot and Bengio 2010), bias zero: the same
-  /// numbers on every platform.
-  void randomize(std::uint64_t seed) {
-    const double limit = std::sqrt(6.0 / static_cast<double>(in_dim() + out_dim()));
-    for (Index i = 0; i < weight.size(); ++i) {
-      const std::uint64_t bits =
-          detail::mix_bits(detail::mix_bits(seed) + static_cast<std::uint64_t>(i));
-      weight.data()[i] = static_cast<T>(limit * (2 * detail::uniform(bits) - 1));
-    }
-    bias.fill(T{0});
-  }
-
-  static void check_dims(Index in, Index out) {
-    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
-    const auto count = detail::product_of({in, out});
-    if (!count || *count > most) {
-      detail::fail<ConfigError>(
-          "Linear", "a weight of ", out, " x ", in,
-          " numbers cannot be: neither may be negative, and memory must hold ", "their product");
-    }
-  }
-};
 
 namespace detail {
 
@@ -108,40 +61,16 @@ concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
   projection.randomize(seed);
 };
 
-namespace detail {
-
-/// Where Eigen's product packs its blocks. Memory of its own would come from functions of Eigen whose
-/// code depends on the flags and whose names do not: in a program of units with different flags, what
-/// one of them allocates another may free.
-template <class T>
-class ProductBlocks : public Eigen::internal::level3_blocking<T, T> {
- public:
-  /// For a product [rows, depth] times [depth, cols] into a column-major matrix.
-  ProductBlocks(Eigen::Index rows, Eigen::Index cols, Eigen::Index depth) {
-    this->m_mc = rows;
-    this->m_nc = cols;
-    this->m_kc = depth;
-    Eigen::internal::computeProductBlockingSizes<T, T>(this->m_kc, this->m_mc, this->m_nc);
-    constexpr Eigen::Index line = 64 / sizeof(T);
-    const Eigen::Index size = (this->m_mc * this->m_kc + line - 1) / line * line;
-    const auto count = static_cast<std::size_t>(size + this->m_kc * this->m_nc);
-    if (count > few) memory_.resize(count);
-    T* const memory = count > few ? memory_.data() : here_;
-    this->m_blockA = memory;
-    this->m_blockB = memory + size;
-  }
-  ProductBlocks(const ProductBlocks&) = delete;  // the blocks may lie here
-  ProductBlocks& operator=(const ProductBlocks&) = delete;
-
- private:
-  // Small products are frequent, and do without an allocation, as Eigen's own do.
-  static constexpr std::size_t few = 32768 / sizeof(T);
-
-  AlignedVector<T> memory_;
-  alignas(64) T here_[few];
+/// A projection that learns. backward() writes the gradient of x, or leaves that out where grad_x has no data,
+/// and adds that of the parameters to what zero_gradient() gave, or leaves that out where it is one that was
+/// made by its default constructor.
+template <class P, class T>
+concept DifferentiableProjection = LinearProjection<P, T> &&
+    requires(const P& projection, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
+             EmbeddingsView<T> grad_x, decltype(projection.zero_gradient())& gradient) {
+  requires std::default_initializable<decltype(projection.zero_gradient())>;
+  projection.backward(x, grad_out, grad_x, gradient);
 };
-
-}  // namespace detail
 
 /// y = x W^T + b, the layer of torch.nn.Linear, by Eigen's product; owns its parameters.
 ///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). Eigen
@@ -183,6 +112,20 @@ struct Linear : LinearParameters<T> {
       T* const y = row(out, r);
       for (Index o = 0; o < out.dim; ++o) y[o] += this->bias(o);
     }
+  }
+
+  /// The backward pass of apply(): grad_x <- grad_out W, gradient.weight += grad_out^T x, and gradient.bias, where
+  /// there is one, += the sum of grad_out over all tokens.
+  ///   Shapes:   x, grad_x [B, S, in], grad_out [B, S, out]; grad_x is left out where it has no data; gradient as
+  ///             zero_gradient() makes it, or left out where it has no parameters, LinearParameters<T>()
+  ///   Aliasing: grad_x may be x; gradient is not this layer
+  ///   Throws:   ShapeError, std::bad_alloc; before anything is written
+  ///   Accuracy: grad_x within (out + 1) u sum |g w|, a weight's within (B S + 1) u (sum |g x| + |what it is added
+  ///             to|), a bias's likewise, in an order that depends on how many tokens there are
+  ///   Cost:     the calling thread alone; allocates as apply() does, for either product
+  void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
+    detail::LinearBackward<T>("Linear::backward", *this, x, grad_out, grad_x, gradient).run();
   }
 
  private:

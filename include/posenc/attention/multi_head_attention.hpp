@@ -3,11 +3,16 @@
 
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/multi_head_backward.hpp>
+#include <posenc/attention/detail/multi_head_forward.hpp>
+#include <posenc/attention/detail/multi_head_parts.hpp>
 #include <posenc/attention/detail/refused_calls.hpp>
 #include <posenc/attention/detail/revocable_append.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/linear.hpp>
 #include <posenc/attention/multi_head_config.hpp>
+#include <posenc/attention/multi_head_gradients.hpp>
+#include <posenc/attention/multi_head_tape.hpp>
 #include <posenc/attention/multi_head_workspace.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
@@ -72,6 +77,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                 "randomize(seed); see posenc/attention/linear.hpp");
 
  public:
+  using Gradients = MultiHeadGradients<T, detail::GradientOf<Projection>, detail::GradientOf<Bias>>;
+
+  using detail::RefusedForward<T>::backward;
   using detail::RefusedForward<T>::forward;
 
   /// Parameters are zero until they are set or randomize()d.
@@ -125,20 +133,99 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                const Positions& key_positions, EmbeddingsView<T> out,
                const AttentionOptions<T>& options = {},
                MultiHeadWorkspace* workspace = nullptr) const {
-    check_call(x, out, options);
-    detail::check_extents(forward_name, "keys_from", keys_from);
-    detail::check_extents(forward_name, "values_from", values_from);
-    if (options.key_positions) fail_positions_twice();
-    check_positions("query_positions", query_positions, x);
-    check_positions("key_positions", key_positions, keys_from);
+    const Inputs inputs{x, keys_from, values_from};
+    detail::check_forward(config_, inputs, query_positions, key_positions, out, options);
     MultiHeadWorkspace own;
     MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
-    const Heads heads =
-        project(device, memory, x, query_positions, keys_from, values_from, key_positions);
+    const Heads heads = lay_out(memory, inputs);
+    detail::project(device, memory.attention_, *this, inputs, query_positions, key_positions,
+                    heads);
     detail::attend_to_tensors<tier::Best, D, T>(
         device, heads.q, heads.k, heads.v, heads.mixed, options, bias_,
         beside("attention", options, memory, &query_positions, &key_positions));
-    apply(device, memory, output_projection, tokens(heads.mixed), out);
+    detail::apply_projection<D, Projection, T>(device, memory.attention_, output_projection,
+                                               detail::tokens(heads.mixed), out);
+  }
+
+  /// The same with a tape, from which backward() goes back: the same bits, and the tape's memory for what the
+  /// workspace holds otherwise. A call that throws leaves no pass in the tape.
+  void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
+               MultiHeadTape<T>& tape, const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    forward(detail::CallingThread(), x, positions, out, tape, options, workspace);
+  }
+  template <Device D>
+  void forward(const D& device, EmbeddingsView<const T> x, const Positions& positions,
+               EmbeddingsView<T> out, MultiHeadTape<T>& tape,
+               const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    record(device, {x, x, x}, positions, nullptr, out, tape, options, workspace);
+  }
+  void forward(EmbeddingsView<const T> x, const Positions& query_positions,
+               EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
+               const Positions& key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
+               const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    forward(detail::CallingThread(), x, query_positions, keys_from, values_from, key_positions, out,
+            tape, options, workspace);
+  }
+  template <Device D>
+  void forward(const D& device, EmbeddingsView<const T> x, const Positions& query_positions,
+               EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
+               const Positions& key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
+               const AttentionOptions<T>& options = {},
+               MultiHeadWorkspace* workspace = nullptr) const {
+    record(device, {x, keys_from, values_from}, query_positions, &key_positions, out, tape, options,
+           workspace);
+  }
+
+  /// What backward() adds to: zeros of the shapes of all parameters, see MultiHeadGradients.
+  Gradients zero_gradients() const {
+    return {detail::zero_gradient_of(query_projection), detail::zero_gradient_of(key_projection),
+            detail::zero_gradient_of(value_projection), detail::zero_gradient_of(output_projection),
+            detail::zero_gradient_of(bias_)};
+  }
+
+  /// Backward of self attention: grad_x <- the gradient of x, gradients += those of all that is learned, for the
+  /// gradient of out and the parameters that forward() saw.
+  ///   Shapes:   grad_x, which is left out where it has no data, and grad_out [B, S, model_dim]; gradients as
+  ///             zero_gradients() makes them, and as MultiHeadGradients says
+  ///   Aliasing: grad_x may be grad_out
+  ///   Throws:   ShapeError, ConfigError, before anything is written; std::bad_alloc, and then gradients may
+  ///             have been added to in part, where one projection or attention had memory and the next had none
+  ///   Device:   as forward(); of Linear and FixedOrderLinear the calling thread takes all products
+  ///   Bits:     the same for any number of threads
+  ///   Cost:     twice the products of forward's projections, and attention_backward()
+  void backward(const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, Gradients& gradients,
+                MultiHeadWorkspace* workspace = nullptr) const {
+    backward(detail::CallingThread(), tape, grad_out, grad_x, gradients, workspace);
+  }
+  template <Device D>
+  void backward(const D& device, const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, Gradients& gradients,
+                MultiHeadWorkspace* workspace = nullptr) const {
+    go_back(device, tape, grad_out, {.x = grad_x, .all_into_x = true}, gradients, workspace);
+  }
+
+  /// Backward of cross attention, of which any input's gradient may be left out.
+  ///   Shapes: grad_out, grad_x [B, Sq, model_dim]; grad_keys_from [B, Sk, key_input_dim]; grad_values_from [B,
+  ///           Sk, value_input_dim]: where keys and values were made from one tensor, its gradient is their sum
+  void backward(const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, EmbeddingsView<T> grad_keys_from,
+                EmbeddingsView<T> grad_values_from, Gradients& gradients,
+                MultiHeadWorkspace* workspace = nullptr) const {
+    backward(detail::CallingThread(), tape, grad_out, grad_x, grad_keys_from, grad_values_from,
+             gradients, workspace);
+  }
+  template <Device D>
+  void backward(const D& device, const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
+                EmbeddingsView<T> grad_x, EmbeddingsView<T> grad_keys_from,
+                EmbeddingsView<T> grad_values_from, Gradients& gradients,
+                MultiHeadWorkspace* workspace = nullptr) const {
+    go_back(device, tape, grad_out,
+            {.x = grad_x, .keys_from = grad_keys_from, .values_from = grad_values_from}, gradients,
+            workspace);
   }
 
   /// Self attention of new tokens with all of their sequences so far: rotates their keys, appends keys
@@ -168,25 +255,27 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   void forward(const D& device, EmbeddingsView<const T> x, const Positions& positions,
                KvCache<S>& cache, ListView<Index> sequences, EmbeddingsView<T> out,
                const AttentionOptions<T>& options, MultiHeadWorkspace* workspace = nullptr) const {
-    check_call(x, out, options);
-    check_positions("positions", positions, x);
+    detail::check_forward<T>(config_, x, out, options);
+    detail::check_positions_fit(forward_name, "positions", positions, x);
     MultiHeadWorkspace own;
     MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
-    const Heads heads = project(device, memory, x, positions, x, x, positions);
+    const Heads heads = lay_out(memory, {x, x, x});
+    detail::project(device, memory.attention_, *this, Inputs{x, x, x}, positions, positions, heads);
     (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
     const detail::TokenRuns runs{sequences, options.cu_seqlens_q, x.seq};
     if (positions_are_read(options, positions) && !options.key_positions) {
-      check_places(positions, cache, runs);
+      detail::check_places(positions, cache, runs);
     }
-    detail::check_projection<Projection, T>(forward_name, output_projection, tokens(heads.mixed),
-                                            out);
+    detail::check_projection<Projection, T>(forward_name, output_projection,
+                                            detail::tokens(heads.mixed), out);
     // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
     // the cache as it was.
     detail::RevocableAppend<S> append(device, cache, runs, heads.k, heads.v, memory.undo_);
     detail::attend_to_cache<tier::Best, D, T>(
         device, heads.q, cache, sequences, heads.mixed, options, bias_,
         beside(forward_name, options, memory, &positions, nullptr));
-    apply(device, memory, output_projection, tokens(heads.mixed), out);
+    detail::apply_projection<D, Projection, T>(device, memory.attention_, output_projection,
+                                               detail::tokens(heads.mixed), out);
     append.keep();
   }
 
@@ -219,70 +308,57 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   Projection query_projection, key_projection, value_projection, output_projection;
 
  private:
-  static constexpr auto forward_name = "MultiHeadAttention::forward";
+  static constexpr auto forward_name = detail::module_forward;
 
-  /// What a call computes before attention and after it, dense in the workspace.
-  struct Heads {
-    HeadsView<T> q, k, v, mixed;
-  };
-  /// The heads of each token side by side, as projections have them.
-  static EmbeddingsView<T> tokens(const HeadsView<T>& x) noexcept {
-    return {x.data, x.batch, x.seq, x.heads * x.dim};
-  }
+  using Heads = detail::ModuleHeads<T>;
+  using Inputs = detail::ModuleInputs<T>;
 
-  Heads lay_out(MultiHeadWorkspace& workspace, EmbeddingsView<const T> x,
-                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from) const {
-    const auto carve = [&](detail::Carver carver, Heads& all) {
-      const auto take = [&](EmbeddingsView<const T> from, Index heads, Index dim) {
-        const auto count = detail::product_of({from.batch, from.seq, heads * dim});
-        if (!count) {
-          detail::fail<ShapeError>(forward_name, heads * dim, " numbers for each token of [",
-                                   from.batch, ", ", from.seq, "] are more than can be counted");
-        }
-        return HeadsView<T>{carver.template take<T>(*count), from.batch, from.seq, heads, dim};
-      };
-      all.q = take(x, config_.heads, config_.head_dim);
-      all.k = take(keys_from, config_.kv_heads, config_.head_dim);
-      all.v = take(values_from, config_.kv_heads, config_.value_dim);
-      all.mixed = take(x, config_.heads, config_.value_dim);
-      return carver.used();
+  Heads lay_out(MultiHeadWorkspace& workspace, const Inputs& inputs) const {
+    const auto take = [&](detail::Carver& carver) {
+      return detail::take_heads(forward_name, carver, config_, inputs);
     };
-    Heads heads;
-    workspace.heads_.reserve(1, carve(detail::Carver(nullptr), heads));
-    std::byte* const memory = workspace.heads_.slot(0);
-    carve(detail::Carver(memory), heads);
-    return heads;
+    detail::Carver measure(nullptr);
+    (void)take(measure);
+    workspace.heads_.reserve(1, measure.used());
+    detail::Carver carver(workspace.heads_.slot(0));
+    return take(carver);
   }
 
-  /// Queries, rotated, keys, rotated, and values. Rotations take a pass of their own: it is 0.3 % of
-  /// attention's time, and less than that of the products.
+  /// forward() with a tape; without key_positions that of self attention.
   template <Device D>
-  Heads project(const D& device, MultiHeadWorkspace& workspace, EmbeddingsView<const T> x,
-                const Positions& query_positions, EmbeddingsView<const T> keys_from,
-                EmbeddingsView<const T> values_from, const Positions& key_positions) const {
-    const Heads heads = lay_out(workspace, x, keys_from, values_from);
-    apply(device, workspace, query_projection, x, tokens(heads.q));
-    apply(device, workspace, key_projection, keys_from, tokens(heads.k));
-    apply(device, workspace, value_projection, values_from, tokens(heads.v));
-    if constexpr (requires { rotary_.rotate_queries(device, heads.q, query_positions); }) {
-      rotary_.rotate_queries(device, heads.q, query_positions);
-      rotary_.rotate_keys(device, heads.k, key_positions);
-    } else {
-      rotary_.rotate_queries(heads.q, query_positions);
-      rotary_.rotate_keys(heads.k, key_positions);
-    }
-    return heads;
+  void record(const D& device, const Inputs& inputs, const Positions& query_positions,
+              const Positions* key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
+              const AttentionOptions<T>& options, MultiHeadWorkspace* workspace) const {
+    MultiHeadWorkspace own;
+    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
+    detail::check_forward(config_, inputs, query_positions,
+                          key_positions == nullptr ? query_positions : *key_positions, out,
+                          options);
+    detail::ForwardPass<T>& pass = detail::pass_to_write(tape);
+    pass.begin(forward_name, config_, inputs, query_positions, key_positions, options);
+    const Positions &at = *pass.query_positions, &keys_at = pass.positions_of_keys();
+    const Heads& heads = pass.heads;
+    detail::project(device, memory.attention_, *this,
+                    Inputs{pass.x, pass.keys_from, pass.values_from}, at, keys_at, heads);
+    detail::attend_to_tensors<tier::Best, D, T>(
+        device, heads.q, heads.k, heads.v, heads.mixed, pass.options, bias_,
+        beside("attention", pass.options, memory, &at, &keys_at));
+    detail::apply_projection<D, Projection, T>(device, memory.attention_, output_projection,
+                                               detail::tokens(heads.mixed), out);
+    pass.end();
   }
 
   template <Device D>
-  static void apply([[maybe_unused]] const D& device,
-                    [[maybe_unused]] MultiHeadWorkspace& workspace, const Projection& projection,
-                    EmbeddingsView<const T> x, EmbeddingsView<T> out) {
-    if constexpr (requires { projection.apply(device, x, out, &workspace.attention_); }) {
-      projection.apply(device, x, out, &workspace.attention_);
-    } else {
-      projection.apply(x, out);
-    }
+  void go_back(const D& device, const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
+               const detail::InputGradients<T>& inputs, Gradients& gradients,
+               MultiHeadWorkspace* workspace) const {
+    MultiHeadWorkspace own;
+    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
+    detail::MultiHeadBackward<MultiHeadAttention, D, T, Gradients> run(device, *this, tape,
+                                                                       grad_out, inputs, gradients);
+    const detail::ForwardPass<T>& pass = run.pass();
+    run.run(memory.heads_, beside(run.name, pass.options, memory, &*pass.query_positions,
+                                  &pass.positions_of_keys()));
   }
 
   /// What this module adds to the options: positions that something reads.
@@ -303,50 +379,6 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     return !std::same_as<Bias, NoBias> || options.causal == Causal::ByPosition ||
            ((options.dropout.probability > 0 || options.temperature) &&
             positions.axis_count() == 1);
-  }
-
-  void check_call(EmbeddingsView<const T> x, EmbeddingsView<T> out,
-                  const AttentionOptions<T>& options) const {
-    detail::check_extents(forward_name, "x", x);
-    detail::check_extents(forward_name, "out", out);
-    if (out.extents() != std::array<Index, 3>{x.batch, x.seq, config_.model_dim}) {
-      detail::fail<ShapeError>(forward_name, "out ", out.extents(), " must be [", x.batch, ", ",
-                               x.seq, ", ", config_.model_dim, "]");
-    }
-    detail::check_output(forward_name, "out", out);
-    if (options.query_positions) fail_positions_twice();
-    detail::check_causal(forward_name, options.causal);
-  }
-
-  static void fail_positions_twice() {
-    detail::fail<ConfigError>(
-        forward_name, "positions are arguments of forward and must not stand in the options");
-  }
-
-  static void check_positions(const char* name, const Positions& positions,
-                              EmbeddingsView<const T> x) {
-    if (positions.count() != x.seq || (positions.batch() != 1 && positions.batch() != x.batch)) {
-      detail::fail<ShapeError>(forward_name, name, " [", positions.batch(), ", ", positions.count(),
-                               "] must be [1 or ", x.batch, ", ", x.seq, "]");
-    }
-  }
-
-  /// Tokens stand where their keys go.
-  template <Scalar S>
-  static void check_places(const Positions& positions, const KvCache<S>& cache,
-                           const detail::TokenRuns& runs) {
-    for (Index n = 0; n < runs.size(); ++n) {
-      const Index length = cache.length(runs.sequence(n)), b = runs.row(n), first = runs.first(n);
-      for (Index s = 0; s < runs.count(n); ++s) {
-        if (positions.at(b, first + s) != static_cast<double>(length + s)) {
-          detail::fail<ConfigError>(
-              forward_name,
-              "options.key_positions must be given where positions are not places: token ",
-              first + s, " of batch row ", b, " stands at ", positions.at(b, first + s),
-              " but will be key ", length + s);
-        }
-      }
-    }
   }
 };
 

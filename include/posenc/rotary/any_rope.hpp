@@ -7,7 +7,6 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
-#include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rerotate.hpp>
@@ -26,6 +25,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 POSENC_BEGIN
 
@@ -159,6 +159,10 @@ class AnyRope : public RotaryCalls<AnyRope> {
   /// What turns positions into cos and sin, without the attention factor.
   const Oscillator& oscillator() const noexcept {
     return visit([](const auto& rope) -> const Oscillator& { return rope.oscillator(); });
+  }
+  /// What accumulate_frequency_gradient() adds to: zeros, as the rope that is held has them.
+  std::vector<double> zero_frequency_gradient() const {
+    return visit([](const auto& rope) { return rope.zero_frequency_gradient(); });
   }
 
  private:

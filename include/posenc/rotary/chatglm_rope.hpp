@@ -22,6 +22,8 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -72,6 +74,11 @@ class ChatGlmRope : public RotaryCalls<ChatGlmRope> {
   const PairAxes& axes() const noexcept { return rope_.axes(); }
   Index axis_count() const noexcept { return 2; }
   const Oscillator& oscillator() const noexcept { return rope_.oscillator(); }
+
+  /// What accumulate_frequency_gradient() adds to: zeros, for one half.
+  std::vector<double> zero_frequency_gradient() const {
+    return std::vector<double>(static_cast<std::size_t>(half_.pairs()));
+  }
   /// The halves as ropes of their own.
   Rope<HalfRotate> position_half() const {
     return Rope<HalfRotate>(half_, 0, PairAxes::only(0, 2, half_.pairs()), angle_policy());
@@ -141,6 +148,25 @@ void rerotate(const D& device, HeadsView<T> k, const ChatGlmRope& from,
               const Positions& from_positions, const ChatGlmRope& to,
               const Positions& to_positions) {
   rerotate(device, k, from.both_halves(), from_positions, to.both_halves(), to_positions);
+}
+
+/// As that of a Rope, for the frequencies of one half, which both halves share.
+template <Device D, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const D& device, const ChatGlmRope& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  // The second half first: what is wrong with a tensor is wrong with this half.
+  const auto block = rope.block_half(), position = rope.position_half();
+  accumulate_frequency_gradient(device, block, y, grad_y, positions, grad_inv_freq);
+  accumulate_frequency_gradient(device, position, y, grad_y, positions, grad_inv_freq);
+}
+template <class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const ChatGlmRope& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
 }
 
 POSENC_END

@@ -7,6 +7,7 @@
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/detail/angle_gradient.hpp>
 #include <posenc/rotary/detail/mixed_angles.hpp>
 #include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pairing.hpp>
@@ -23,6 +24,7 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -68,6 +70,12 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   double softmax_scale_multiplier() const noexcept { return 1; }
 
   const MixedRopeConfig& config() const noexcept { return config_; }
+
+  /// What accumulate_frequency_gradient() adds to: zeros, [axes, heads, rotary_dim / 2].
+  std::vector<double> zero_frequency_gradient() const {
+    return std::vector<double>(
+        static_cast<std::size_t>(config_.axes * config_.heads * slice_.pairs));
+  }
 
  private:
   static MixedRopeConfig checked(ListView<double> inv_freq, const MixedRopeConfig& config) {
@@ -200,6 +208,40 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   Oscillator oscillator_;
   detail::RotarySlice slice_;
 };
+
+/// As that of a Rope, for frequencies [axes, heads, rotary_dim / 2]: see rotary/rope.hpp.
+template <Device D, class Pairing, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const D& device, const MixedRope<Pairing>& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  using Element = std::remove_const_t<T>;
+  constexpr auto function = "accumulate_frequency_gradient";
+  const MixedRopeConfig& config = rope.config();
+  const detail::RotarySlice slice{config.rotary_offset, config.rotary_dim / 2};
+  if (y.heads != config.heads) {
+    detail::fail<ShapeError>(function, "there are frequencies for ", config.heads, " heads; x is ",
+                             y.extents());
+  }
+  detail::check_frequency_gradient<Element>(
+      function, y, grad_y, slice, positions, config.axes,
+      static_cast<std::size_t>(config.axes * config.heads * slice.pairs), grad_inv_freq.size());
+  detail::for_each_angle_gradient<Pairing, Element>(
+      device, y, grad_y, slice, [&](Index b, Index s, Index h, Index i, double gradient) {
+        for (Index axis = 0; axis < config.axes; ++axis) {
+          const Index at = (axis * config.heads + h) * slice.pairs + i;
+          double& sum = grad_inv_freq[static_cast<std::size_t>(at)];
+          sum = mul_add(positions.at(b, s, axis), gradient, sum);
+        }
+      });
+}
+template <class Pairing, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
+}
 
 /// RoPE-ViT's first frequencies for two axes, [2, heads, head_dim / 2]: head h has the axial ones,
 /// base^(-2j / (head_dim / 2)), turned by angles[h] in the plane of the axes; angle 0 is the axial

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/double_double.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/detail/angle_gradient.hpp>
 #include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
@@ -16,7 +18,10 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <span>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 POSENC_BEGIN
 
@@ -106,6 +111,11 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   /// What turns positions into cos and sin, without the attention factor.
   const Oscillator& oscillator() const noexcept { return oscillator_; }
 
+  /// What accumulate_frequency_gradient() adds to: zeros, [rotary_dim / 2].
+  std::vector<double> zero_frequency_gradient() const {
+    return std::vector<double>(static_cast<std::size_t>(slice_.pairs));
+  }
+
  private:
   template <class>
   friend class RotaryCalls;
@@ -151,5 +161,36 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   PairAxes axes_;
   detail::RotarySlice slice_;
 };
+
+/// grad_inv_freq[i] += sum of p (dy1 y0 - dy0 y1) over batch rows, positions and heads, y being
+/// what rope.rotate gave and grad_y the gradient of the loss with respect to it; the angle's p is
+/// that of the pair's axis. Call it for queries and for keys.
+///   Shapes:   y, grad_y [B, S, H, D]; positions [B or 1, S]; grad_inv_freq [rotary_dim / 2]
+///   Types:    sums in double, in the order b, s, h, also on the threads of a device
+///   Throws:   ShapeError, before anything is added
+template <Device D, class Pairing, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const D& device, const Rope<Pairing>& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  using Element = std::remove_const_t<T>;
+  const detail::RotarySlice slice{rope.rotary_offset(), rope.rotary_dim() / 2};
+  detail::check_frequency_gradient<Element>(
+      "accumulate_frequency_gradient", y, grad_y, slice, positions, rope.axis_count(),
+      static_cast<std::size_t>(slice.pairs), grad_inv_freq.size());
+  detail::for_each_angle_gradient<Pairing, Element>(
+      device, y, grad_y, slice, [&](Index b, Index s, Index, Index i, double gradient) {
+        double& sum = grad_inv_freq[static_cast<std::size_t>(i)];
+        sum = mul_add(positions.at(b, s, rope.axes().axis(i)), gradient, sum);
+      });
+}
+
+template <class Pairing, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const Rope<Pairing>& rope,
+                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
+                                   const Positions& positions, std::span<double> grad_inv_freq) {
+  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
+}
 
 POSENC_END

@@ -68,14 +68,23 @@ void attention(detail::Anything, detail::Anything, detail::Anything, detail::Any
 
 #define POSENC_DETAIL_FORWARD_RULE                                                              \
   "posenc: MultiHeadAttention::forward takes (x, positions, out, options), "                    \
-  "(x, query_positions, keys_from, values_from, key_positions, out, options) or "               \
+  "(x, query_positions, keys_from, values_from, key_positions, out, options), either with a "   \
+  "MultiHeadTape of the module's type after out, or "                                           \
   "(x, positions, cache, sequences, out, options), with an Eigen device before them or "        \
   "without; tensors are EmbeddingsViews of the module's type (from bsd(tensor) and its like), " \
   "out is not const, a cache stores the module's type, or 16 bits for float"
 
+#define POSENC_DETAIL_BACKWARD_RULE                                                              \
+  "posenc: MultiHeadAttention::backward takes (tape, grad_out, grad_x, gradients) or (tape, "    \
+  "grad_out, grad_x, "                                                                           \
+  "grad_keys_from, grad_values_from, gradients), with an Eigen device before them or without; "  \
+  "tensors are EmbeddingsViews of the module's type (from bsd(tensor) and its like), gradients " \
+  "are what "                                                                                    \
+  "zero_gradients() of such a module returns"
+
 namespace detail {
 
-/// The same for MultiHeadAttention::forward().
+/// The same for MultiHeadAttention::forward() and backward().
 template <class T>
 struct RefusedForward {
   template <class X = void>
@@ -101,6 +110,17 @@ struct RefusedForward {
   void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything,
                const SomeOptions<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything, Anything,
+               const SomeOptions<T>& = {}, Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+
+  template <class X = void>
+  void backward(Anything, Anything, Anything, Anything, Anything = 0, Anything = 0, Anything = 0,
+                Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_BACKWARD_RULE);
   }
 };
 
