@@ -46,6 +46,36 @@ class Gradients {
   }
 };
 
+/// A call of attention() whose options a test gives, and the gradient of its output.
+template <class T>
+class FixedCall {
+ public:
+  Case<T> c;
+  support::Heads<T> grad_out;
+  Lse<posenc::Compute<T>> lse;
+  posenc::AttentionOptions<T> options;
+
+  FixedCall(const Shape& s, std::uint64_t seed)
+      : c(s, seed),
+        grad_out(s.batch, s.queries, s.heads, s.value_dim),
+        lse(s.batch, s.heads, s.queries) {
+    support::Random random(seed + 1);
+    grad_out.for_each([&](T& value) { value = static_cast<T>(random.normal()); });
+    options.lse = lse.view();
+  }
+  FixedCall(const FixedCall&) = delete;  // the options view it
+  FixedCall& operator=(const FixedCall&) = delete;
+
+  BackwardTensors<T> tensors(const posenc::AttentionGradients<T>& gradients) {
+    return {c.q.view(), c.k.view(), c.v.view(), c.out.view(), grad_out.view(), gradients};
+  }
+  Gradients<T> run() {
+    Gradients<T> gradients(c.shape, options);
+    attend_and_back(support::AnyDevice(support::Cutter{1000}), tensors(gradients.view()), options);
+    return gradients;
+  }
+};
+
 /// A random call of attention(), the gradient of its output, and what attention_backward() makes of them.
 template <class T>
 class BackwardCall {

@@ -91,4 +91,57 @@ TEST_CASE("cosine attention asks for a scale per head", "[cosine]") {
   CHECK(x == std::vector<float>(8, 1));
 }
 
+TEST_CASE("cosine attention's queries and keys go back", "[cosine]") {
+  constexpr Index seq = 3, heads = 3, dim = 4;
+  std::vector<double> x(seq * heads * dim), of_result(x.size());
+  support::Random random(5);
+  random.fill_normal(std::span(x));
+  random.fill_normal(std::span(of_result));
+  for (double& tiny : std::span(x).first(dim)) tiny *= 1e-14;  // a length that is not used
+  std::vector<double> logit_scale{0.5, std::log(10.0), 7};     // the last is clamped
+  const auto view = [&](std::vector<double>& v) {
+    return HeadsView<double>{v.data(), 1, seq, heads, dim};
+  };
+  const auto loss = [&](bool queries) {
+    auto y = x;
+    queries ? posenc::cosine_queries(view(y), logit_scale) : posenc::cosine_keys(view(y));
+    double sum = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * of_result[i];
+    return sum;
+  };
+  const auto slope = [&](double& of, double step, bool queries) {
+    const double at = of;
+    of = at + step;
+    const double above = loss(queries);
+    of = at - step;
+    const double below = loss(queries);
+    of = at;
+    return (above - below) / (2 * step);
+  };
+  for (const bool queries : {true, false}) {
+    auto grad = of_result;
+    std::vector<double> of_logits(heads, 1.0);
+    if (queries) {
+      posenc::cosine_queries_backward(view(x), logit_scale, view(grad), of_logits);
+      for (std::size_t h = 0; h < of_logits.size(); ++h) {
+        CHECK(of_logits[h] - 1 == Approx(slope(logit_scale[h], 1e-5, true)).margin(1e-8));
+      }
+    } else {
+      posenc::cosine_keys_backward(view(x), view(grad));
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double step = i < dim ? 1e-17 : 1e-5;
+      CHECK(grad[i] == Approx(slope(x[i], step, queries)).epsilon(1e-6).margin(1e-8));
+    }
+  }
+  std::vector<double> few(2), small(dim);
+  CHECK_THROWS_AS(posenc::cosine_queries_backward(view(x), few, view(of_result)),
+                  posenc::ShapeError);
+  CHECK_THROWS_AS(posenc::cosine_queries_backward(view(x), logit_scale, view(of_result), few),
+                  posenc::ShapeError);
+  CHECK_THROWS_AS(
+      posenc::cosine_keys_backward(view(x), HeadsView<double>{small.data(), 1, 1, 1, dim}),
+      posenc::ShapeError);
+}
+
 }  // namespace cosine_test

@@ -80,6 +80,43 @@ TEMPLATE_TEST_CASE("a module gives the same bits on every device", "[mha][thread
   check_devices(module, dim);
 }
 
+TEMPLATE_TEST_CASE("a module has the same gradients on every device", "[mha][backward][threads]",
+                   posenc::Linear<float>, posenc::FixedOrderLinear<float>) {
+  using Rope = posenc::Rope<posenc::Interleaved>;
+  constexpr Index batch = 2, seq = 70, dim = 24;
+  posenc::MultiHeadAttention<float, Rope, posenc::Alibi, TestType> module(
+      {.model_dim = dim, .heads = 4, .kv_heads = 2},
+      Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1})),
+      posenc::Alibi({.heads = 4, .form = posenc::AlibiForm::Causal}));
+  module.randomize(1);
+  support::Random random(1);
+  const auto x = module_test::random_embeddings<float>(random, batch, seq, dim);
+  const auto grad_out = module_test::random_embeddings<float>(random, batch, seq, dim);
+  const auto positions = Positions::range(0, seq);
+  const auto run = [&](const auto&... device) {
+    Embeddings<float> out(batch, seq, dim), grad_x(batch, seq, dim);
+    posenc::MultiHeadTape<float> tape;
+    auto gradients = module.zero_gradients();
+    gradients.rotary = module.rotary().zero_frequency_gradient();
+    module.forward(device..., bsd(x), positions, bsd(out), tape, {.causal = Causal::TopLeft});
+    module.backward(device..., tape, bsd(grad_out), bsd(grad_x), gradients);
+    support::Bytes bytes;
+    bytes.add(grad_x.data(), static_cast<std::size_t>(grad_x.size()));
+    bytes.add(gradients.bias);
+    bytes.add(gradients.rotary);
+    for (const auto* layer : {&gradients.key_projection, &gradients.output_projection}) {
+      bytes.add(layer->weight.data(), static_cast<std::size_t>(layer->weight.size()));
+    }
+    return bytes;
+  };
+  const auto want = run();
+  CHECK((run(Eigen::DefaultDevice()) == want));
+  for (const int threads : {1, 2, 3}) {
+    Eigen::ThreadPool pool(threads);
+    CHECK((run(Eigen::ThreadPoolDevice(&pool, threads)) == want));
+  }
+}
+
 namespace {
 
 /// The rope that it is given, and how many pieces of its work went to a device.

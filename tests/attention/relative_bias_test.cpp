@@ -178,4 +178,16 @@ TEST_CASE("a relative bias that does not fit is refused before anything is writt
   CHECK(untouched);
 }
 
+TEST_CASE("what is added to heads gets the sum over tokens", "[relative]") {
+  std::vector<float> grad(2 * 3 * 2 * 2), gradient{1, 0, 0, 0};
+  for (std::size_t i = 0; i < grad.size(); ++i) grad[i] = static_cast<float>(i % 4);
+  posenc::add_heads_gradient(posenc::HeadsView<const float>{grad.data(), 2, 3, 2, 2},
+                             {gradient.data(), 1, 1, 2, 2});
+  CHECK(gradient == std::vector<float>{1, 6, 12, 18});
+  CHECK_THROWS_AS(
+      posenc::add_heads_gradient(posenc::HeadsView<const float>{grad.data(), 2, 3, 2, 2},
+                                 {gradient.data(), 1, 2, 1, 2}),
+      posenc::ShapeError);
+}
+
 }  // namespace relative_bias_test

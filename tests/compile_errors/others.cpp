@@ -3,6 +3,13 @@
 namespace user {
 struct NoAdd {};
 struct NoRotations {};
+struct NoAdjoint {
+  template <class T>
+  void rotate_queries(posenc::HeadsView<T>, const posenc::Positions&) const {}
+  template <class T>
+  void rotate_keys(posenc::HeadsView<T>, const posenc::Positions&) const {}
+  double softmax_scale_multiplier() const { return 1; }
+};
 }  // namespace user
 using posenc::Causal;
 using posenc::KvCache;
@@ -17,6 +24,8 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   KvCache<float> cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
   KvCache<double> wide_cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
   posenc::MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
+  posenc::MultiHeadTape<float> tape;
+  auto gradients = module.zero_gradients();
   const posenc::Sinusoidal sinusoidal(
       {.model_dim = 8, .layout = posenc::SinusoidalLayout::Interleaved});
   const posenc::Learned learned(posenc::table_view(rows));
@@ -38,6 +47,9 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   module.forward(device, bsd(x), positions, bsd(y), {.causal = Causal::No});
   module.forward(device, bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No});
   module.forward(bsd(x), positions, bsd(x), bsd(constant3), positions, bsd(y));
+  module.forward(bsd(x), positions, bsd(y), tape, {.causal = Causal::No});
+  module.backward(device, tape, bsd(constant3), bsd(x), gradients);
+  module.backward(tape, bsd(y), bsd(x), bsd(x), {}, gradients);
   sinusoidal.add_to(bsd(x), positions);
   sinusoidal.write_to(device, bsd(wide), positions);
   learned.add_to(bsd(x), positions);
@@ -134,6 +146,13 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
 #elif CASE == 30
   // error: posenc: additive encodings take (x, positions)
   learned.add_to(x, positions);
+#elif CASE == 31
+  // error: posenc: MultiHeadAttention::backward takes (tape, grad_out, grad_x, gradients)
+  module.backward(tape, bsd(x), bsd(constant3), gradients);
+#elif CASE == 32
+  // error: posenc::MultiHeadAttention::backward: Rotary must provide adjoint_queries
+  posenc::MultiHeadAttention<float, user::NoAdjoint> no_adjoint({.model_dim = 8, .heads = 2});
+  no_adjoint.backward(tape, bsd(x), bsd(y), gradients);
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

@@ -264,6 +264,38 @@ constexpr std::array calls{
            const posenc::FixedOrderLinear<float> fixed(draw.number(dim), draw.number(6), true);
            fixed.apply(memory.embeddings(batch, queries, dim),
                        memory.embeddings(batch, queries, 6));
+           posenc::LinearParameters<float> gradient(draw.number(dim), draw.number(6), true);
+           linear.backward(memory.embeddings(batch, queries, dim),
+                           memory.embeddings(batch, queries, 6),
+                           memory.embeddings(batch, queries, dim), gradient);
+         }},
+    Call{"training of MultiHeadAttention",
+         [](Draw& draw, Memory& memory) {
+           const Module module({.model_dim = draw.number(dim),
+                                .heads = draw.number(heads),
+                                .kv_heads = draw.number(kv_heads),
+                                .head_dim = draw.number(2)});
+           const Lists lists(draw);
+           posenc::MultiHeadTape<float> tape;
+           auto gradients = module.zero_gradients();
+           const auto settings = options(draw, memory, lists, queries);
+           if (draw.below(2) == 0) {
+             module.forward(memory.embeddings(batch, queries, dim),
+                            Positions::range(draw.number(0), queries),
+                            memory.embeddings(batch, queries, dim), tape, settings);
+             module.backward(tape, memory.embeddings(batch, queries, dim),
+                             memory.embeddings(batch, queries, dim), gradients);
+             return;
+           }
+           const auto positions = Positions::range(0, draw.number(queries));
+           module.forward(memory.embeddings(batch, queries, dim), positions,
+                          memory.embeddings(batch, queries, dim),
+                          memory.embeddings(batch, queries, dim), positions,
+                          memory.embeddings(batch, queries, dim), tape, settings);
+           module.backward(tape, memory.embeddings(batch, queries, dim),
+                           memory.embeddings(batch, queries, dim),
+                           memory.embeddings(batch, queries, dim),
+                           memory.embeddings(batch, queries, dim), gradients);
          }},
     Call{"MultiHeadAttention",
          [](Draw& draw, Memory& memory) {

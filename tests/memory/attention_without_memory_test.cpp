@@ -105,6 +105,61 @@ std::vector<float> state_of(const Session<S>& session) {
   return all;
 }
 
+/// A pass that failed leaves no tape; in its backward a projection's gradient is added to as a whole or not at all.
+template <class Module>
+void check_training(const std::string& name, const Module& module, Index seq) {
+  const Index model_dim = module.config().model_dim;
+  const auto x = numbers(batch * seq * model_dim, 1);
+  std::vector<float> y = x;
+  const auto in = tokens_view(x.data(), batch, seq, model_dim);
+  const auto out = tokens_view(y.data(), batch, seq, model_dim);
+  posenc::MultiHeadTape<float> tape;
+  auto want = module.zero_gradients();
+  const auto forward = [&](posenc::MultiHeadTape<float>& into) {
+    module.forward(in, Positions::range(0, seq), out, into, {.causal = Causal::BottomRight});
+  };
+  forward(tape);
+  module.backward(tape, in, out, want);
+  const auto fails = [&](long allocation, const auto& call) {
+    failing_memory::arm(allocation);
+    bool threw = false;
+    try {
+      call();
+    } catch (const std::bad_alloc&) {
+      threw = true;
+    }
+    (void)failing_memory::disarm();
+    return threw;
+  };
+  long n = 0;
+  for (bool failed = true; failed; ++n) {
+    INFO(name << ", with a tape, allocation " << n << " fails");
+    posenc::MultiHeadTape<float> other;
+    failed = fails(n, [&] { forward(other); });
+    REQUIRE(other.holds_pass() != failed);
+  }
+  CHECK(n > 3);
+  n = 0;
+  for (bool failed = true; failed; ++n) {
+    INFO(name << ", backward, allocation " << n << " fails");
+    const auto zeros = module.zero_gradients();
+    auto gradients = zeros;
+    failed = fails(n, [&] { module.backward(tape, in, out, gradients); });
+    const auto is_whole = [&](auto projection) {
+      const auto& weight = (gradients.*projection).weight;
+      return weight == (want.*projection).weight ||
+             (failed && weight == (zeros.*projection).weight);
+    };
+    using Gradients = decltype(gradients);
+    REQUIRE((failed || gradients.bias == want.bias));
+    for (const auto projection : {&Gradients::query_projection, &Gradients::key_projection,
+                                  &Gradients::value_projection, &Gradients::output_projection}) {
+      REQUIRE(is_whole(projection));
+    }
+  }
+  CHECK(n > 3);
+}
+
 template <class Projection>
 void check_module(const std::string& name, Index model_dim, Index seq) {
   using Rope = posenc::Rope<posenc::HalfRotate>;
@@ -137,6 +192,8 @@ void check_module(const std::string& name, Index model_dim, Index seq) {
               module.forward(in, positions, in, in, positions, view(out), {.causal = Causal::No});
             },
             state, repair) > 0);
+
+  check_training(name, module, seq);
 
   // One token and many; a ring that loses a tile, none, or is empty; sequences of two lengths.
   for (const auto& [config, length] :

@@ -25,17 +25,27 @@ class AnyDevice {
   template <class Device>
   explicit AnyDevice(const Device& device)
       : threads_(device.numThreads()),
+        threads_in_pool_(0),
+        current_thread_([] { return -1; }),
         parallel_for_([&device](posenc::Index count, const Cost& cost, const Work& work) {
           device.parallelFor(count, {cost.bytes_loaded, cost.bytes_stored, cost.cycles}, work);
-        }) {}
+        }) {
+    if constexpr (requires { device.currentThreadId(); }) {
+      threads_in_pool_ = device.numThreadsInPool();
+      current_thread_ = [&device] { return device.currentThreadId(); };
+    }
+  }
 
   int numThreads() const { return threads_; }
+  int numThreadsInPool() const { return threads_in_pool_; }
+  int currentThreadId() const { return current_thread_(); }
   void parallelFor(posenc::Index count, const Cost& cost, const Work& work) const {
     parallel_for_(count, cost, work);
   }
 
  private:
-  int threads_;
+  int threads_, threads_in_pool_;
+  std::function<int()> current_thread_;  ///< -1: none of the pool's
   std::function<void(posenc::Index, const Cost&, const Work&)> parallel_for_;
 };
 

@@ -22,7 +22,8 @@ POSENC_BEGIN
 ///   Options:  those of attention(), whose call gave out and options.lse, which must be there. weights are
 ///             left alone. Dropout drops the same again; its seed is in the options
 ///   Bias:     the same again. With bias_gradient, which is what bias.zero_gradient() returns, the gradient of
-///             its parameters is added to that; see LearnedScoreBias. A RelativeBias has no backward
+///             its parameters is added to that; see LearnedScoreBias. That of a RelativeBias<T> is a
+///             RelativeGradient<T>; what its products give to q and k is in the gradients of these
 ///   Device:   as attention(); threads share heads out, and, where there are fewer heads than threads,
 ///             blocks of their queries
 ///   Aliasing: gradients share no memory with each other, nor with what is read

@@ -13,20 +13,29 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 POSENC_BEGIN
 
 namespace detail {
 
+/// What lengths below it are taken for, as in torch.nn.functional.normalize.
+inline constexpr double least_length = 1e-12;
+
 template <class T>
-void normalise(T* x, Index dim, double scale) noexcept {
+double length_of(const T* x, Index dim) noexcept {
   double sum = 0;
   for (Index d = 0; d < dim; ++d) {
     const auto value = static_cast<double>(x[d]);
     sum = mul_add(value, value, sum);
   }
-  const double length = std::sqrt(sum);
-  const double factor = scale / (length < 1e-12 ? 1e-12 : length);
+  return std::sqrt(sum);
+}
+
+template <class T>
+void normalise(T* x, Index dim, double scale) noexcept {
+  const double length = length_of(x, dim);
+  const double factor = scale / (length < least_length ? least_length : length);
   for (Index d = 0; d < dim; ++d) {
     x[d] = static_cast<T>(static_cast<Compute<T>>(static_cast<double>(x[d]) * factor));
   }
@@ -49,6 +58,60 @@ void normalise_rows(const D& device, const char* function, const HeadsView<T>& x
                });
 }
 
+/// Each head's factor, and whether its logit has part in it.
+struct CosineScale {
+  double factor;
+  bool is_free;
+};
+inline CosineScale cosine_scale(double logit_scale) noexcept {
+  const double most = std::log(100.0);
+  // In this order a NaN stays one.
+  return {std::exp((std::min)(logit_scale, most)), !(logit_scale > most)};
+}
+
+/// grad <- scale / |x| (grad - u (u . grad)), u = x / |x|; gives scale u . grad, what the logit gets.
+template <class T>
+double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept {
+  const double length = length_of(x, dim);
+  const bool is_short = length < least_length;
+  const double factor = 1 / (is_short ? least_length : length);
+  double along = 0;
+  for (Index d = 0; d < dim; ++d) {
+    along = mul_add(static_cast<double>(x[d]) * factor, static_cast<double>(grad[d]), along);
+  }
+  for (Index d = 0; d < dim; ++d) {
+    // A length that was not used is no function of x.
+    const double radial = is_short ? 0.0 : static_cast<double>(x[d]) * factor * along;
+    grad[d] = static_cast<T>(
+        static_cast<Compute<T>>(scale * factor * (static_cast<double>(grad[d]) - radial)));
+  }
+  return scale * along;
+}
+
+/// Row by row, heads as columns: a head's sum is one thread's, in the order of tokens.
+template <class D, class T, class Scale, class Add>
+void normalise_rows_backward(const D& device, const char* function, const HeadsView<const T>& x,
+                             const HeadsView<T>& grad, const Scale& scale, const Add& add) {
+  check_extents(function, "x", x);
+  check_extents(function, "grad", grad);
+  if (grad.extents() != x.extents()) {
+    fail<ShapeError>(function, "grad ", grad.extents(), " must have the shape of x ", x.extents());
+  }
+  check_output(function, "grad", grad);
+  if (x.empty()) return;
+  const double elements = static_cast<double>(x.batch * x.seq) * static_cast<double>(x.dim);
+  parallel_for(device, x.heads, elements * sizeof(T), elements * 4, [&](Index head, Index end) {
+    for (; head < end; ++head) {
+      double sum = 0;
+      for (Index token = 0; token < x.batch * x.seq; ++token) {
+        const Index b = token / x.seq, s = token % x.seq;
+        sum += normalise_backward(x.row(b, s, head), x.dim, scale(head), grad.row(b, s, head));
+      }
+      add(head, sum);
+    }
+  });
+}
+
 }  // namespace detail
 
 /// Makes queries those of scaled cosine attention (Swin-V2), in place: unit vectors times their head's
@@ -67,10 +130,8 @@ void cosine_queries(const D& device, HeadsView<T> q, std::span<const double> log
     detail::fail<ShapeError>(function, "logit_scale must have a value for each head but has ",
                              logit_scale.size(), "; q is ", q.extents());
   }
-  const double most = std::log(100.0);
-  // In this order a NaN stays one.
   detail::normalise_rows(device, function, q, [&](Index head) {
-    return std::exp((std::min)(logit_scale[static_cast<std::size_t>(head)], most));
+    return detail::cosine_scale(logit_scale[static_cast<std::size_t>(head)]).factor;
   });
 }
 template <detail::Written T>
@@ -87,6 +148,53 @@ void cosine_keys(const D& device, HeadsView<T> k) {
 template <detail::Written T>
 void cosine_keys(HeadsView<T> k) {
   cosine_keys(detail::CallingThread(), k);
+}
+
+/// Backward of cosine_queries(): grad, which is that of its result, becomes that of q, in place, and
+/// logit_gradient[h] += that of logit_scale[h], which is 0 beyond the clamp.
+///   Shapes: q as it was before, and grad, [B, S, H, D]; logit_scale and logit_gradient [H], or no
+///           logit_gradient
+///   Throws: ShapeError, before anything is written
+///   Device: heads are shared out to the threads of an Eigen device; the same bits
+template <Device D, detail::Written T>
+void cosine_queries_backward(const D& device, HeadsView<const std::type_identity_t<T>> q,
+                             std::span<const double> logit_scale, HeadsView<T> grad,
+                             std::span<double> logit_gradient = {}) {
+  constexpr auto function = "cosine_queries_backward";
+  const auto size = static_cast<Index>(logit_scale.size());
+  if (size != q.heads || (!logit_gradient.empty() && logit_gradient.size() != logit_scale.size())) {
+    detail::fail<ShapeError>(function, "logit_scale, and logit_gradient where it is given, must ",
+                             "have a value for each head but have ", size, " and ",
+                             logit_gradient.size(), "; q is ", q.extents());
+  }
+  const auto scale_of = [&](Index head) {
+    return detail::cosine_scale(logit_scale[static_cast<std::size_t>(head)]);
+  };
+  detail::normalise_rows_backward<D, T>(
+      device, function, q, grad, [&](Index head) { return scale_of(head).factor; },
+      [&](Index head, double sum) {
+        if (!logit_gradient.empty() && scale_of(head).is_free) {
+          logit_gradient[static_cast<std::size_t>(head)] += sum;
+        }
+      });
+}
+template <detail::Written T>
+void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
+                             std::span<const double> logit_scale, HeadsView<T> grad,
+                             std::span<double> logit_gradient = {}) {
+  cosine_queries_backward(detail::CallingThread(), q, logit_scale, grad, logit_gradient);
+}
+
+/// Backward of cosine_keys(), in place. Otherwise as cosine_queries_backward().
+template <Device D, detail::Written T>
+void cosine_keys_backward(const D& device, HeadsView<const std::type_identity_t<T>> k,
+                          HeadsView<T> grad) {
+  detail::normalise_rows_backward<D, T>(
+      device, "cosine_keys_backward", k, grad, [](Index) { return 1.0; }, [](Index, double) {});
+}
+template <detail::Written T>
+void cosine_keys_backward(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> grad) {
+  cosine_keys_backward(detail::CallingThread(), k, grad);
 }
 
 POSENC_END

@@ -19,7 +19,8 @@ POSENC_BEGIN
 /// Joins what attention() gave for two sets of keys that have none in common: out_a, lse_a <- as if
 /// they had been one set. So keys can be shared out over threads, machines or a cached prefix; merge
 /// the pieces in an order of your own, to within rounding the result is the same. A sink belongs to
-/// one of the pieces. On the threads of an Eigen device or without one; the same bits.
+/// one of the pieces. Going back, attention_backward() of each piece is given the joined out and
+/// log-sum-exps, and needs no backward of this. On the threads of an Eigen device or without one; the same bits.
 ///   Shapes:   out_a, out_b [B, Sq, H, Dv]; lse_a, lse_b [B, H, Sq], natural logarithms
 ///   Aliasing: none
 ///   Throws:   ShapeError, before anything is written

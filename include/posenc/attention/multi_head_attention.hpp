@@ -191,8 +191,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   ///   Shapes:   grad_x, which is left out where it has no data, and grad_out [B, S, model_dim]; gradients as
   ///             zero_gradients() makes them, and as MultiHeadGradients says
   ///   Aliasing: grad_x may be grad_out
-  ///   Throws:   ShapeError, ConfigError, before anything is written; std::bad_alloc, and then gradients may
-  ///             have been added to in part, where one projection or attention had memory and the next had none
+  ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written; std::bad_alloc, and then
+  ///             gradients may have been added to in part, and grad_x be half written
   ///   Device:   as forward(); of Linear and FixedOrderLinear the calling thread takes all products
   ///   Bits:     the same for any number of threads
   ///   Cost:     twice the products of forward's projections, and attention_backward()
@@ -296,6 +296,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   const MultiHeadAttentionConfig& config() const noexcept { return config_; }
   const Rotary& rotary() const noexcept { return rotary_; }
   const Bias& bias() const noexcept { return bias_; }
+  /// Puts another in its place: of an encoding that learns, that with the parameters of the next step.
+  void set_rotary(Rotary rotary) { rotary_ = std::move(rotary); }
+  void set_bias(Bias bias) { bias_ = std::move(bias); }
 
  private:
   MultiHeadAttentionConfig config_;

@@ -182,4 +182,31 @@ void add_to_heads(HeadsView<const std::type_identity_t<T>> x,
   }
 }
 
+/// gradient += that of add_to_heads()'s bias, the sum over all tokens of grad, the gradient of its result; x's
+/// own is grad as it is.
+///   Shapes: grad [B, S, H, D]; gradient [1, 1, H, D]
+///   Throws: ShapeError, before anything is written
+///   Accuracy: sums in double, each added once
+template <Scalar T>
+void add_heads_gradient(HeadsView<const T> grad, HeadsView<Compute<T>> gradient) {
+  constexpr auto function = "add_heads_gradient";
+  detail::check_extents(function, "grad", grad);
+  detail::check_extents(function, "gradient", gradient);
+  if (gradient.batch != 1 || gradient.seq != 1 || gradient.heads != grad.heads ||
+      gradient.dim != grad.dim) {
+    detail::fail<ShapeError>(function, "gradient ", gradient.extents(), " must be [1, 1, ",
+                             grad.heads, ", ", grad.dim, "]");
+  }
+  detail::check_output(function, "gradient", gradient);
+  for (Index h = 0; h < grad.heads; ++h) {
+    for (Index d = 0; d < grad.dim; ++d) {
+      double sum = 0;
+      for (Index b = 0; b < grad.batch; ++b) {
+        for (Index s = 0; s < grad.seq; ++s) sum += static_cast<double>(grad.row(b, s, h)[d]);
+      }
+      gradient.row(0, 0, h)[d] += static_cast<Compute<T>>(sum);
+    }
+  }
+}
+
 POSENC_END

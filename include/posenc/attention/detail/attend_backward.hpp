@@ -9,10 +9,10 @@
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
 #include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/error.hpp>
@@ -103,8 +103,6 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 const BesideOptions& beside = {.function = "attention_backward"}) {
   static_assert(AttentionBias<Bias, T>,
                 "posenc::attention_backward: Bias must be what attention() takes as one");
-  static_assert(!std::is_same_v<Bias, RelativeBias<T>>,
-                "posenc::attention_backward: a RelativeBias has no backward");
   using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
   const char* const function = beside.function;
   AttentionOptions<T> options = given;
@@ -117,6 +115,9 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                          positions_of(options, beside.positions));
   const Masks<T> masks(function, options, shape, places);
   check_bias<T>(function, bias, places, shape, x.q);
+  if constexpr (Run::ParametersOfCall::of_tables && Run::ParametersOfCall::given) {
+    check_relative_gradient<T>(function, bias, bias_gradient);
+  }
   const bool drops = options.dropout.probability > 0;
   if (drops) places.require_query_positions("dropout");
   if (options.temperature) places.require_query_positions("temperature");
@@ -128,7 +129,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
       {x.q, places, masks, x.q.heads / x.k.heads,
        Run::ScoresOfCall::has_bias || drops || options.temperature, options.temperature, false},
       {options, bias, returned, static_cast<Compute<T>>(scale), true},
-      {x.q, x.out, x.grad_out, options.lse},
+      {x.q, x.out, x.grad_out, options.lse, static_cast<Compute<T>>(scale)},
       x.k,
       x.v,
       x.gradients.q,

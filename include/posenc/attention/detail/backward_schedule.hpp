@@ -8,6 +8,7 @@
 #include <posenc/attention/detail/mask_gradient.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
 #include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/score_gradients.hpp>
 #include <posenc/attention/detail/scores.hpp>
@@ -21,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -34,7 +36,7 @@ class BackwardSchedule {
   using Stored = PackedRow<Tier, T, T>;
   using Block = RowBlock<Tier, T, Stored>;
   using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
-  using ParametersOfCall = ParameterGradients<Bias, BiasGradient, Real>;
+  using ParametersOfCall = ParameterGradients<T, Bias, BiasGradient>;
 
   /// What all parts of the call share.
   struct Call {
@@ -85,8 +87,7 @@ class BackwardSchedule {
         const KeyGradients<Tier, T> of_keys = sums_of(of_head);
         run_block(task, slot, of_keys);
         queue.finish(task, [&](const BackwardQueue::Head& head) {
-          of_keys.write(head.sequence, head.key_head, call_.scores.scale, call_.grad_k,
-                        call_.grad_v);
+          of_keys.write(head.sequence, head.key_head, call_.grad_k, call_.grad_v);
         });
       }
     };
@@ -94,6 +95,19 @@ class BackwardSchedule {
   }
 
  private:
+  static constexpr bool is_relative = ParametersOfCall::of_tables;
+
+  /// Of a RelativeBias, where there is one.
+  struct NoRelativeBias {
+    NoRelativeBias(const typename ScoresOfCall::Setting&, Index, Index, Carver&) noexcept {}
+  };
+  struct SomeRelativeBias : RelativeGradients<Tier, T, Stored> {
+    SomeRelativeBias(const typename ScoresOfCall::Setting& setting, Index rows, Index queries,
+                     Carver& carver) noexcept
+        : RelativeGradients<Tier, T, Stored>(setting.bias, setting.scale, rows, queries, carver) {}
+  };
+  using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
+
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
     Slot(const BackwardSchedule& schedule, Carver& carver) noexcept
@@ -106,7 +120,8 @@ class BackwardSchedule {
           key_rows(carver.take<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
           key_positions(carver.take<double>(tile_keys)),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
-          of_masks(carver.take<Real>(schedule.rows())) {
+          of_masks(carver.take<Real>(schedule.rows())),
+          relative(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver) {
       std::fill(std::begin(ones), std::end(ones), Real{1});
     }
 
@@ -120,6 +135,7 @@ class BackwardSchedule {
     double* key_positions;
     Lanes* lanes;    ///< of each strip
     Real* of_masks;  ///< [rows]: sums over the keys of a mask that has one for all
+    POSENC_NO_UNIQUE_ADDRESS OfRelativeBias relative;
     Real ones[rows_at_once];
     Index thread = 0;
   };
@@ -154,17 +170,31 @@ class BackwardSchedule {
     slot.scores.begin(slot.block);
     std::fill_n(slot.of_masks, slot.block.rows(), Real{0});
     parameters_.begin(slot.thread);
+    if constexpr (is_relative) slot.relative.begin(slot.block);
     if (task.is_first()) sums.clear(s.stored);
     const KeyRange keys = slot.block.keys();
     for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
       add_tile(task, tile, slot, sums);
     }
-    if (call_.grad_q.data != nullptr) {
-      slot.gradients.write(slot.block, call_.scores.scale, call_.grad_q);
-    }
+    write_rows(task, slot);
     parameters_.end(slot.thread, task.number);
     BackwardQueue::wait_for_last_turn(task);
     call_.mask.add_sums(slot.block, slot.of_masks);
+  }
+
+  void write_rows(const BackwardQueue::Task& task, Slot& slot) {
+    const auto write = [&](const auto& more_of) {
+      if (call_.grad_q.data != nullptr) slot.gradients.write(slot.block, call_.grad_q, more_of);
+    };
+    if constexpr (is_relative) {
+      write([&](Index r) { return slot.relative.of_row(r); });
+      parameters_.add_in_turn(task.number, [&](const BiasGradient& all) {
+        slot.relative.write(slot.block, all.queries);
+        slot.relative.add_tables(all);
+      });
+    } else {
+      write([](Index) -> const Real* { return nullptr; });
+    }
   }
 
   void add_tile(const BackwardQueue::Task& task, Index tile, Slot& slot,
@@ -189,6 +219,11 @@ class BackwardSchedule {
     if constexpr (ParametersOfCall::of_tokens) {
       BackwardQueue::wait_for_turn(task, tile);
       parameters_.add_to_all(add_bias_gradient);
+    }
+    if constexpr (is_relative) {
+      BackwardQueue::wait_for_turn(task, tile);
+      slot.relative.add(block, seen, slot.key_positions, slot.of_scores.all(), slot.key_rows,
+                        finite, sums);
     }
     for_seen(block, seen, [&](const Strip& strip, const Lanes& lanes) {
       slot.scores.unmultiply(block, lanes, strip, slot.of_scores.of(strip));

@@ -28,6 +28,7 @@ class GradientRows {
   struct Setting {
     HeadsView<const T> q, out, grad_out;
     LseView<const Real> lse;
+    Real scale;
   };
 
   GradientRows(const Setting& setting, Index rows, Carver& carver) noexcept
@@ -47,6 +48,7 @@ class GradientRows {
       const Index b = s.batch, i = s.first_query + block.query(r), h = block.head(r);
       finite_ &= pack_values<Tier>(setting_.q.row(b, i, h), 0, 1, setting_.q.dim,
                                    queries_ + r * query_dim(), query_dim());
+      scale(queries_ + r * query_dim());
       const T* of_out = setting_.grad_out.row(b, i, h);
       finite_ &= pack_values<Tier>(of_out, 0, 1, setting_.out.dim, grad_out_ + r * value_dim(),
                                    value_dim());
@@ -67,21 +69,25 @@ class GradientRows {
   const typename Block::Row* packed_grad_out(Index r) const noexcept {
     return packed_ + r * row_size();
   }
-  const Real* queries() const noexcept { return queries_; }    ///< [rows, query_dim]
+  const Real* queries() const noexcept { return queries_; }  ///< times the scale: [rows, query_dim]
   const Real* grad_out() const noexcept { return grad_out_; }  ///< [rows, value_dim]
   Real* grad_q(Index r) const noexcept { return grad_q_ + r * query_dim(); }
   Real lse(Index r) const noexcept { return lse_[r]; }
   /// Of out and its gradient: what softmax takes from the gradient of each probability.
   Real delta(Index r) const noexcept { return delta_[r]; }
 
-  /// grad_q <- factor times what has been added up.
-  void write(const Block& block, Real factor, const HeadsView<T>& grad_q) const noexcept {
+  /// grad_q <- the scale times what has been added up, and what `more_of(r)`, if anything, gives a row.
+  template <class More>
+  void write(const Block& block, const HeadsView<T>& grad_q, const More& more_of) const noexcept {
     using P = Pack<Real, Tier>;
     const AttentionSequence& s = block.sequence();
     for (Index r = 0; r < block.rows(); ++r) {
       Real* const sums = grad_q_ + r * query_dim();
-      for (Index d = 0; d < query_dim(); d += P::width) {
-        (P::load(sums + d) * P::broadcast(factor)).store(sums + d);
+      scale(sums);
+      if (const Real* const more = more_of(r)) {
+        for (Index d = 0; d < query_dim(); d += P::width) {
+          (P::load(sums + d) + P::load(more + d)).store(sums + d);
+        }
       }
       convert_row<Tier>(sums, grad_q.dim,
                         grad_q.row(s.batch, s.first_query + block.query(r), block.head(r)));
@@ -90,6 +96,12 @@ class GradientRows {
 
  private:
   Index row_size() const noexcept { return stored_dim<S>(setting_.out.dim); }
+
+  void scale(Real* row) const noexcept {
+    using P = Pack<Real, Tier>;
+    const P factor = P::broadcast(setting_.scale);
+    for (Index d = 0; d < query_dim(); d += P::width) (P::load(row + d) * factor).store(row + d);
+  }
 
   Real dot(const Real* padded, const T* out) const noexcept {
     using P = Pack<Real, Tier>;

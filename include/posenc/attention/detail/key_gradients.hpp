@@ -7,7 +7,6 @@
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/detail/transposed_sums.hpp>
-#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -59,23 +58,20 @@ class KeyGradients {
     }
   }
 
-  /// Writes them: those of keys times `factor`. Views without data are left out.
-  void write(const AttentionSequence& s, Index head, Real factor, const HeadsView<T>& grad_k,
+  /// Of a key, [padded head_dim].
+  Real* of_key(Index key) const noexcept { return keys_ + key * key_dim_; }
+
+  /// Writes them. Views without data are left out.
+  void write(const AttentionSequence& s, Index head, const HeadsView<T>& grad_k,
              const HeadsView<T>& grad_v) const noexcept {
-    using P = Pack<Real, Tier>;
-    for (Index j = 0; j < s.stored; ++j) {
-      Real* const row = keys_ + j * key_dim_;
-      for (Index d = 0; d < key_dim_; d += P::width) {
-        (P::load(row + d) * P::broadcast(factor)).store(row + d);
+    const auto write_to = [&](const HeadsView<T>& grad, const Real* sums, Index dim) {
+      if (grad.data == nullptr) return;
+      for (Index j = 0; j < s.stored; ++j) {
+        convert_row<Tier>(sums + j * dim, grad.dim, grad.row(s.batch, s.first_key + j, head));
       }
-      if (grad_k.data != nullptr) {
-        convert_row<Tier>(row, grad_k.dim, grad_k.row(s.batch, s.first_key + j, head));
-      }
-      if (grad_v.data != nullptr) {
-        convert_row<Tier>(values_ + j * value_dim_, grad_v.dim,
-                          grad_v.row(s.batch, s.first_key + j, head));
-      }
-    }
+    };
+    write_to(grad_k, keys_, key_dim_);
+    write_to(grad_v, values_, value_dim_);
   }
 
  private:

@@ -3,8 +3,11 @@
 
 #include <posenc/attention/detail/backward_queue.hpp>
 #include <posenc/attention/gradients.hpp>
+#include <posenc/attention/relative_bias.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
 
 #include <cstddef>
 #include <type_traits>
@@ -15,21 +18,30 @@ namespace detail {
 
 /// The gradient of a bias's parameters, which many blocks add to.
 ///   Parameters of positions: each block has a gradient of its own, and these are added in the order of
-///   blocks. Of tokens: tiles add to it in their turn, since no two heads have a number in common.
-template <class Bias, class Gradient, class Real>
+///   blocks; so have blocks theirs of relative tables, in their slots. Of tokens: tiles add to it in their
+///   turn, since no two heads have a number in common.
+template <Scalar T, class Bias, class Gradient>
 class ParameterGradients {
  public:
+  using Real = Compute<T>;
+
   static constexpr bool given = !std::is_same_v<Gradient, NoGradient>;
   static constexpr bool of_tokens =
       given && requires(const Bias& bias, MatrixView<const Real> grad, Gradient& gradient) {
     bias.add_gradient(TokenTile{}, grad, gradient);
   };
+  static constexpr bool of_tables = std::is_same_v<Bias, RelativeBias<T>>;
   /// Whether blocks have to be dealt out one after the other.
   static constexpr bool in_order = given && !of_tokens;
+  static constexpr bool has_own = in_order && !of_tables;
 
   ///   Throws: what zero_gradient() does
   ParameterGradients(const Bias& bias, Gradient& gradient, Index threads) : gradient_(gradient) {
-    if constexpr (in_order) {
+    if constexpr (of_tables && given) {
+      static_assert(
+          std::is_same_v<Gradient, RelativeGradient<T>>,
+          "posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient");
+    } else if constexpr (has_own) {
       static_assert(
           std::is_same_v<decltype(bias.zero_gradient()), Gradient>,
           "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
@@ -38,22 +50,30 @@ class ParameterGradients {
   }
 
   void begin(Index thread) {
-    if constexpr (in_order) own_[static_cast<std::size_t>(thread)] = own_.back();
+    if constexpr (has_own) own_[static_cast<std::size_t>(thread)] = own_.back();
   }
   template <class Add>
   void add_to_own(Index thread, const Add& add) {
-    if constexpr (in_order) add(own_[static_cast<std::size_t>(thread)]);
+    if constexpr (has_own) add(own_[static_cast<std::size_t>(thread)]);
   }
   template <class Add>
   void add_to_all(const Add& add) {
     if constexpr (of_tokens) add(gradient_);
   }
-  /// In the order of the numbers under which blocks were dealt out.
-  void end(Index thread, Index number) {
+  /// Calls add(gradient) in the order of the numbers under which blocks were dealt out.
+  template <class Add>
+  void add_in_turn(Index number, const Add& add) {
     if constexpr (in_order) {
       added_.wait_beyond(number - 1);
-      add_all(gradient_, own_[static_cast<std::size_t>(thread)]);
+      add(gradient_);
       added_.reach(number + 1);
+    }
+  }
+  /// The block's own gradient, likewise.
+  void end(Index thread, Index number) {
+    if constexpr (has_own) {
+      add_in_turn(number,
+                  [&](Gradient& all) { add_all(all, own_[static_cast<std::size_t>(thread)]); });
     }
   }
 

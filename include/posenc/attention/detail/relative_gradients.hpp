@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/key_gradients.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/relative_columns.hpp>
+#include <posenc/attention/detail/relative_products.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/detail/transposed_sums.hpp>
+#include <posenc/attention/gradients.hpp>
+#include <posenc/attention/relative_bias.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Backward of a table's products, of which a block or a tile has made some: weights that belong to columns,
+/// from which what the table met, and the table itself, get their gradients.
+template <class Tier, Scalar T>
+class RelativeTable {
+ public:
+  using Real = Compute<T>;
+
+  /// heads: of the block, each of which has a gradient of its own if the table has
+  RelativeTable(const HeadsView<const T>& table, const RelativeColumns& columns, Index heads,
+                Carver& carver) noexcept
+      : table_(table),
+        columns_(columns),
+        dim_(is_given(table) ? padded_value_dim(table.dim) : 0),
+        heads_(table.heads == 1 ? 1 : heads),
+        packed_(carver.take<Real>(tile_lanes * dim_)),
+        grad_(carver.take<Real>(dim_ == 0 ? 0 : heads_ * columns.count() * dim_)) {}
+
+  Index dim() const noexcept { return dim_; }  ///< padded
+
+  void clear() noexcept {
+    std::fill_n(grad_, dim_ == 0 ? 0 : heads_ * columns_.count() * dim_, Real{0});
+  }
+  /// Of the columns of tile t, for head g of the block.
+  Real* grad(Index g, Index t) const noexcept {
+    return grad_ + ((heads_ == 1 ? 0 : g) * columns_.count() + t * tile_lanes) * dim_;
+  }
+  Index columns_of(Index t) const noexcept {
+    return (std::min)(tile_lanes, columns_.count() - t * tile_lanes);
+  }
+
+  /// The columns of tile t as padded rows, [columns, dim]. Whether all are finite.
+  bool pack(Index t, Index head) const noexcept {
+    return pack_values<Tier>(
+        table_.row(0, columns_.table_row(t * tile_lanes), table_.heads == 1 ? 0 : head),
+        table_.seq_stride * columns_.row_step(), columns_of(t), table_.dim, packed_, dim_);
+  }
+  const Real* packed() const noexcept { return packed_; }
+
+  /// to += the gradient, of the heads from first_head on.
+  void add_to(const HeadsView<Real>& to, Index first_head) const noexcept {
+    if (to.data == nullptr) return;
+    for (Index g = 0; g < heads_; ++g) {
+      for (Index c = 0; c < columns_.count(); ++c) {
+        const Real* const from = grad(g, 0) + c * dim_;
+        Real* const row =
+            to.row(0, columns_.table_row(c), heads_ == 1 && to.heads == 1 ? 0 : first_head + g);
+        for (Index d = 0; d < to.dim; ++d) row[d] += from[d];
+      }
+    }
+  }
+
+ private:
+  HeadsView<const T> table_;
+  const RelativeColumns& columns_;
+  Index dim_, heads_;
+  Real* packed_;
+  Real* grad_;
+};
+
+/// Backward of a RelativeBias: from the gradient of scores to those of the queries and keys that met its
+/// tables, and of the tables. What keys have along a row of scores is first put where the columns of their
+/// distances are; then these are products like those of attention.
+template <class Tier, Scalar T, class S>
+class RelativeGradients {
+ public:
+  using Real = Compute<T>;
+  using Block = RowBlock<Tier, T, S>;
+
+  RelativeGradients(const RelativeBias<T>& bias, Real scale, Index rows, Index queries,
+                    Carver& carver) noexcept
+      : bias_(bias),
+        columns_(bias.index, is_given(bias.table) ? bias.table.seq : bias.key_table.seq),
+        factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
+        slots_((queries + tile_keys - 2) / tile_lanes + 2),
+        table_(bias.table, columns_, rows / queries, carver),
+        key_table_(bias.key_table, columns_, rows / queries, carver),
+        queries_(carver.take<Real>(rows * table_.dim())),
+        grad_queries_(carver.take<Real>(rows * table_.dim())),
+        weights_(carver.take<Real>(slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
+        ones_(carver.take<Real>((std::max)(queries, tile_lanes) + rows_at_once)),
+        of_keys_(carver.take<std::int32_t>(queries * tile_keys)) {}
+
+  RelativeGradients(const RelativeGradients&) = delete;  // tables refer to columns_
+  RelativeGradients& operator=(const RelativeGradients&) = delete;
+
+  void begin(const Block& block) noexcept {
+    group_ = block.setting().group;
+    rows_of_head_ = block.rows() / group_;
+    first_head_ = block.head(0);
+    table_.clear();
+    key_table_.clear();
+    std::fill_n(ones_, (std::max)(rows_of_head_, tile_lanes) + rows_at_once, Real{1});
+    if (!is_given(bias_.table)) return;
+    finite_ = true;
+    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.setting().q;
+    for (Index r = 0; r < block.rows(); ++r) {
+      const Index i = block.sequence().first_query + block.query(r);
+      finite_ &= pack_values<Tier>(x.row(block.sequence().batch, i, block.head(r)), 0, 1, x.dim,
+                                   queries_ + place(r) * table_.dim(), table_.dim());
+    }
+    std::fill_n(grad_queries_, block.rows() * table_.dim(), Real{0});
+  }
+
+  /// From the gradient of a tile's scores, [rows, tile_keys], which is 0 where they see nothing.
+  ///   key_rows: the tile's keys, [tile_keys, padded head_dim]; finite: whether they are
+  void add(const Block& block, const SeenTile& seen, const double* key_positions, const Real* grad,
+           const S* key_rows, bool finite, const KeyGradients<Tier, T>& of_keys) const noexcept {
+    for (Index g = 0; g < (std::min)(group_, block.rows()); ++g) {
+      const Range columns = look_up(block, seen, g, key_positions);
+      for (Index t = columns.first / tile_lanes; t * tile_lanes <= columns.last; t += slots_) {
+        const Range tiles{t, (std::min)(t + slots_ - 1, columns.last / tile_lanes)};
+        if (is_given(bias_.table)) add_to_queries(seen, g, grad, tiles);
+        if (is_given(bias_.key_table)) {
+          add_to_keys(seen, g, grad, tiles, key_rows, finite, of_keys);
+        }
+      }
+    }
+  }
+
+  /// What a row of the block's queries gets, where they are attention's own; else none.
+  const Real* of_row(Index r) const noexcept {
+    return is_given(bias_.table) && !is_given(bias_.queries)
+               ? grad_queries_ + place(r) * table_.dim()
+               : nullptr;
+  }
+
+  /// After the block's last tile: the gradient of queries that are the bias's own.
+  void write(const Block& block, const HeadsView<T>& grad) const noexcept {
+    if (grad.data == nullptr) return;
+    for (Index r = 0; r < block.rows(); ++r) {
+      convert_row<Tier>(grad_queries_ + place(r) * table_.dim(), grad.dim,
+                        grad.row(block.sequence().batch,
+                                 block.sequence().first_query + block.query(r), block.head(r)));
+    }
+  }
+  /// In the block's turn.
+  void add_tables(const RelativeGradient<T>& to) const noexcept {
+    table_.add_to(to.table, first_head_);
+    key_table_.add_to(to.key_table, first_head_);
+  }
+
+ private:
+  struct Range {
+    Index first, last;  ///< none where first > last
+  };
+
+  /// Of row r among those of its head.
+  Index place(Index r) const noexcept { return r % group_ * rows_of_head_ + r / group_; }
+
+  /// Finds the column of each query and key of head g.
+  Range look_up(const Block& block, const SeenTile& seen, Index g,
+                const double* key_positions) const noexcept {
+    const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
+    Range columns{(std::numeric_limits<Index>::max)(), -1};
+    for (Index n = 0; n < rows_of_head_; ++n) {
+      const double query = block.position(n * group_ + g);
+      for (Index j = first; j < end; ++j) {
+        const Index column = columns_.column(columns_.offset(query, key_positions[j]));
+        of_keys_[n * tile_keys + j] = static_cast<std::int32_t>(column);
+        if (column == RelativeColumns::none) continue;
+        columns.first = (std::min)(columns.first, column);
+        columns.last = (std::max)(columns.last, column);
+      }
+    }
+    return columns;
+  }
+
+  /// Adds scores of head g up by their columns.
+  ///   put(tile of columns, query, key, column in the tile) -> the number to add to
+  template <class Put>
+  void gather(const SeenTile& seen, Index g, const Real* grad, const Range& tiles, Index rows,
+              const Put& put) const noexcept {
+    const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
+    std::fill_n(weights_, (tiles.last - tiles.first + 1) * rows * tile_lanes, Real{0});
+    for (Index n = 0; n < rows_of_head_; ++n) {
+      const Real* const of_row = grad + (n * group_ + g) * tile_keys;
+      for (Index j = first; j < end; ++j) {
+        const Index column = of_keys_[n * tile_keys + j], t = column / tile_lanes;
+        if (column == RelativeColumns::none || t < tiles.first || t > tiles.last) continue;
+        Real& sum =
+            put(weights_ + (t - tiles.first) * rows * tile_lanes, n, j, column % tile_lanes);
+        sum = mul_add(factor_, of_row[j], sum);
+      }
+    }
+  }
+
+  template <class Sums>
+  static void choose(bool finite, const Sums& sums) noexcept {
+    if (finite) {
+      sums(std::integral_constant<Skipped, Skipped::None>());
+    } else {
+      sums(std::integral_constant<Skipped, Skipped::Zero>());
+    }
+  }
+
+  void add_to_queries(const SeenTile& seen, Index g, const Real* grad,
+                      const Range& tiles) const noexcept {
+    gather(seen, g, grad, tiles, rows_of_head_,
+           [](Real* of_tile, Index n, Index, Index column) -> Real& {
+             return of_tile[n * tile_lanes + column];
+           });
+    const Index dim = table_.dim();
+    const Index first_row = g * rows_of_head_;
+    for (Index t = tiles.first; t <= tiles.last; ++t) {
+      const Real* const weights = weights_ + (t - tiles.first) * rows_of_head_ * tile_lanes;
+      const Index count = table_.columns_of(t);
+      const Lanes lanes{0, count, panels_of(0, count - 1)};
+      choose(table_.pack(t, first_head_ + g), [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+        for_bundles<Tier>(rows_of_head_,
+                          WeightedSums<Tier, Real, Real, W>{
+                              weights, table_.packed(), dim, dim, lanes, ones_, ones_,
+                              grad_queries_ + first_row * dim, table_.packed()});
+      });
+      const auto rows = all_panels(rows_of_head_);
+      choose(finite_, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+        for_bundles<Tier>(count,
+                          TransposedSums<Tier, Real, W>{weights, queries_ + first_row * dim, dim, 0,
+                                                        rows.data(), table_.grad(g, t)});
+      });
+    }
+  }
+
+  void add_to_keys(const SeenTile& seen, Index g, const Real* grad, const Range& tiles,
+                   const S* key_rows, bool finite,
+                   const KeyGradients<Tier, T>& of_keys) const noexcept {
+    gather(seen, g, grad, tiles, tile_lanes,
+           [](Real* of_tile, Index, Index j, Index column) -> Real& {
+             return of_tile[column * tile_keys + j];
+           });
+    const Index dim = key_table_.dim(), first = seen.keys.begin - seen.first_key();
+    const Index keys = seen.keys.end - seen.keys.begin;
+    const Lanes lanes{first, first + keys, panels_of(first, first + keys - 1)};
+    for (Index t = tiles.first; t <= tiles.last; ++t) {
+      const Real* const weights = weights_ + (t - tiles.first) * tile_lanes * tile_lanes;
+      const Index count = key_table_.columns_of(t);
+      const auto rows = all_panels(count);
+      choose(key_table_.pack(t, first_head_ + g),
+             [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+               for_bundles<Tier>(keys, TransposedSums<Tier, Real, W>{
+                                           weights + first, key_table_.packed(), dim, first,
+                                           rows.data(), of_keys.of_key(seen.keys.begin)});
+             });
+      choose(finite, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+        for_bundles<Tier>(
+            count, WeightedSums<Tier, Real, S, W>{weights, key_rows, dim, dim, lanes, ones_, ones_,
+                                                  key_table_.grad(g, t), key_rows});
+      });
+    }
+  }
+
+  static typename KeyGradients<Tier, T>::RowsOfPanels all_panels(Index rows) noexcept {
+    typename KeyGradients<Tier, T>::RowsOfPanels all;
+    all.fill({0, rows});
+    return all;
+  }
+
+  const RelativeBias<T>& bias_;
+  RelativeColumns columns_;
+  Real factor_;
+  Index slots_;
+  RelativeTable<Tier, T> table_, key_table_;
+  Real* queries_;       ///< [rows, padded width], head by head
+  Real* grad_queries_;  ///< likewise
+  Real* weights_;       ///< [tiles of columns][queries][columns], or [columns][keys]
+  Real* ones_;
+  std::int32_t* of_keys_;  ///< columns [queries, tile_keys]
+  Index group_ = 1, rows_of_head_ = 0, first_head_ = 0;
+  bool finite_ = true;
+};
+
+/// Gradients have the shapes of what they are of.
+///   Throws: ShapeError
+template <Scalar T>
+void check_relative_gradient(const char* function, const RelativeBias<T>& bias,
+                             const RelativeGradient<T>& gradient) {
+  const auto check = [function](const char* name, const auto& of, const HeadsView<const T>& view) {
+    if (of.data == nullptr) return;
+    check_extents(function, name, of);
+    if (of.extents() != view.extents()) {
+      fail<ShapeError>(function, name, " ", of.extents(), " must have the shape of what it is of ",
+                       view.extents());
+    }
+    check_output(function, name, of);
+  };
+  check("RelativeGradient::table", gradient.table, bias.table);
+  check("RelativeGradient::key_table", gradient.key_table, bias.key_table);
+  check("RelativeGradient::queries", gradient.queries, bias.queries);
+}
+
+}  // namespace detail
+POSENC_END
