@@ -6,6 +6,8 @@
 #include "model.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
+#include <posenc/bias/forget_gradient.hpp>
+#include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/concepts.hpp>
@@ -13,7 +15,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 // The score biases of the study: for each the bias that posenc computes with, how a block's parameters make it,
@@ -23,13 +28,14 @@ namespace study {
 /// What a part has unless it says otherwise: no parameters.
 template <class T>
 struct NoParameters {
-  static constexpr bool learns = false;
+  /// Whether the bias is a value that is made of the parameters, and anew when they change.
+  static constexpr bool is_made_anew = false;
 
   Index parameter_count() const { return 0; }
   void initialise(tour::Random&, std::span<T>) const {}
   static void constrain(std::span<T>) {}
   /// Before attention to x, which is `sequences` texts.
-  void see(const Matrix<T>& /*x*/, Index /*sequences*/) {}
+  void see(std::span<const T> /*parameters*/, const Matrix<T>& /*x*/, Index /*sequences*/) {}
   /// gradient <- that of the parameters, grad_x += that of x, for that of the bias.
   template <class Gradient>
   void backward(const Gradient&, std::span<const T> /*parameters*/, const Matrix<T>& /*x*/,
@@ -54,10 +60,10 @@ struct AlibiPart : NoParameters<T> {
   Index heads;
 };
 
-/// A part with parameters: count of them, and nothing that depends on tokens.
+/// A part with so many parameters.
 template <class T>
 struct Parameters : NoParameters<T> {
-  static constexpr bool learns = true;
+  static constexpr bool is_made_anew = true;
   explicit Parameters(Index number) : count(number) {}
   Index parameter_count() const { return count; }
   Index count;
@@ -67,7 +73,8 @@ struct Parameters : NoParameters<T> {
 template <class T>
 struct T5Part : Parameters<T> {
   using Type = posenc::T5Bias<T>;
-  static constexpr Index buckets = 32;  // up to a distance of 128, as in T5
+  static constexpr bool is_made_anew = false;  // a view of the table
+  static constexpr Index buckets = 32;         // up to a distance of 128, as in T5
 
   explicit T5Part(const Shape& shape) : Parameters<T>(buckets * shape.heads), heads(shape.heads) {}
   void initialise(tour::Random& random, std::span<T> parameters) const {
@@ -183,6 +190,75 @@ struct FirePart : Parameters<T> {
             {&p.output_weight, width * heads},
             {&p.output_bias, heads}};
   }
+};
+
+/// Forgetting attention: a gate for each head and token, the logistic function of a linear layer of x: its weight
+/// [heads, width], then its bias.
+template <class T>
+class FoxPart : public Parameters<T> {
+ public:
+  using Type = posenc::ForgettingBias;
+  static constexpr bool is_made_anew = false;  // a view of the gates
+
+  explicit FoxPart(const Shape& shape)
+      : Parameters<T>(shape.heads * (shape.width + 1)),
+        heads_(shape.heads),
+        width_(shape.width),
+        gates_(most_texts, shape.heads),
+        texts_(static_cast<std::size_t>(most_texts)) {
+    std::iota(texts_.begin(), texts_.end(), Index{0});
+  }
+  FoxPart(const FoxPart&) = delete;  // the bias refers to it
+  FoxPart& operator=(const FoxPart&) = delete;
+
+  void initialise(tour::Random& random, std::span<T> parameters) const {
+    const double limit = std::sqrt(6.0 / static_cast<double>(heads_ + width_));
+    const auto weights = static_cast<std::size_t>(heads_ * width_);
+    for (T& value : parameters.first(weights)) {
+      value = static_cast<T>(limit * (2 * random.uniform() - 1));
+    }
+    for (T& value : parameters.subspan(weights)) value = 0;
+  }
+  /// All texts that there may be; those that are not there have no gates.
+  Type make(std::span<const T>) const { return Type(gates_, texts_); }
+
+  void see(std::span<const T> parameters, const Matrix<T>& x, Index sequences) {
+    sequences_ = sequences;
+    logits_.noalias() = x * weight(parameters.data()).transpose();
+    logits_.rowwise() += bias(parameters.data());
+    for (const Index text : texts_) gates_.clear(text);
+    gates_.append(std::span(texts_).first(static_cast<std::size_t>(sequences)),
+                  tokens(std::as_const(logits_), sequences));
+  }
+  void backward(const posenc::ForgetGradient& of_bias, std::span<const T> parameters,
+                const Matrix<T>& x, Matrix<T>& grad_x, std::span<T> gradient) const {
+    Matrix<T> grad_logits(logits_.rows(), logits_.cols());
+    of_bias.logits(0, tokens(logits_, sequences_), tokens(grad_logits, sequences_));
+    weight(gradient.data()).noalias() = grad_logits.transpose() * x;
+    bias(gradient.data()) = grad_logits.colwise().sum();
+    grad_x.noalias() += grad_logits * weight(parameters.data());
+  }
+
+ private:
+  static constexpr Index most_texts = 64;
+
+  /// Of parameters or of their gradient.
+  template <class Number>
+  auto weight(Number* values) const {
+    using Weight = std::conditional_t<std::is_const_v<Number>, const Matrix<T>, Matrix<T>>;
+    return Eigen::Map<Weight>(values, heads_, width_);
+  }
+  template <class Number>
+  auto bias(Number* values) const {
+    using Bias = std::conditional_t<std::is_const_v<Number>, const Row<T>, Row<T>>;
+    return Eigen::Map<Bias>(values + heads_ * width_, heads_);
+  }
+
+  Index heads_, width_;
+  posenc::ForgetGates gates_;
+  std::vector<Index> texts_;
+  Matrix<T> logits_;
+  Index sequences_ = 0;
 };
 
 }  // namespace study

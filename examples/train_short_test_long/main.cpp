@@ -9,8 +9,6 @@
 #include "text.hpp"
 #include <posenc/core/build_info.hpp>
 
-#include <unistd.h>
-
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -19,7 +17,20 @@
 #include <string>
 #include <vector>
 
+#if __has_include(<unistd.h>)
+#include <unistd.h>
+#endif
+
 namespace {
+
+/// Whether lines on standard error can be written anew.
+bool errors_are_on_terminal() {
+#if __has_include(<unistd.h>)
+  return isatty(STDERR_FILENO) != 0;
+#else
+  return false;
+#endif
+}
 
 std::atomic<bool> stop = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // which a signal's handler needs
@@ -36,7 +47,7 @@ int run(const study::Options& options) {
             << tour::grouped(static_cast<study::Index>(text.training.size()))
             << " bytes to train on, " << text.held_out_files << " of "
             << tour::grouped(static_cast<study::Index>(text.held_out.size())) << " held out\n";
-  study::Progress progress(std::cerr, isatty(STDERR_FILENO) != 0, study::Study::all_bytes(options));
+  study::Progress progress(std::cerr, errors_are_on_terminal(), study::Study::all_bytes(options));
   const study::Results results = study::Study(options, text, progress, stop).run();
   study::write_csv(options, results);
   study::report(options, text, results);

@@ -44,6 +44,7 @@ std::unique_ptr<LanguageModel<T>> make_model(const ModelConfig& config) {
   if (method == "alibi") return biased(static_cast<const AlibiPart<T>*>(nullptr));
   if (method == "t5") return biased(static_cast<const T5Part<T>*>(nullptr));
   if (method == "kerple") return biased(static_cast<const KerplePart<T>*>(nullptr));
+  if (method == "fox") return biased(static_cast<const FoxPart<T>*>(nullptr));
   if (method == "fire") return biased(static_cast<const FirePart<T>*>(nullptr));
   throw std::invalid_argument(tour::cat("there is no method ", method));
 }

@@ -32,7 +32,7 @@ Budget budget_from(const std::string& name) {
   if (name == "smoke") {
     return {.name = name,
             .shape = {.layers = 1, .width = 32, .heads = 2, .length = 32},
-            .batch = 16,
+            .batch = 8,
             .steps = 100,
             .held_out_bytes = 8192,
             .rate = 1e-2};

@@ -137,8 +137,7 @@ class Transformer final : public LanguageModel<T> {
       std::copy_n(rest.begin(), values.size(), values.begin());
       rest = rest.subspan(values.size());
     });
-    // Biases are values, which do not change: blocks whose bias learns have a new one.
-    if constexpr (Bias::learns) {
+    if constexpr (Bias::is_made_anew) {
       for (Index n = 0; n < shape_.layers; ++n) make_attention(n);
     }
   }
@@ -302,7 +301,7 @@ class Transformer final : public LanguageModel<T> {
       rms_norm(x_, block.attention_norm, kept.attention_in);
       out_.resize(x_.rows(), x_.cols());
       timed(this->spent.attention, [&] {
-        kept.bias.see(kept.attention_in, windows.rows);
+        kept.bias.see(block.bias, kept.attention_in, windows.rows);
         attend(n, kept.attention_in, out_);
       });
       x_ += out_;
