@@ -14,39 +14,55 @@
 #include <stdexcept>
 #include <utility>
 
-// Which posenc types a method is made of. A header of its own, as the check of the gradients wants models of double.
+// Which posenc types a method is made of. In a header, as the check of the gradients wants models of double; in two
+// parts, each of which takes a compiler long.
 namespace study {
 
+/// Nothing where the method is not among these.
 template <class T>
-std::unique_ptr<LanguageModel<T>> make_model(const ModelConfig& config) {
+std::unique_ptr<LanguageModel<T>> make_without_bias(const ModelConfig& config) {
   using posenc::NoRotation;
   using Rope = posenc::Rope<posenc::HalfRotate>;
   using XPos = posenc::XPos<posenc::HalfRotate>;
   const auto& [method, shape, given] = config;
   const posenc::Unscaled unscaled{.rotary_dim = shape.head_dim(), .base = 10000};
-  const auto make = [&shape = shape]<class Rotary, class Bias>(Rotary rotary, const Bias*,
-                                                               Addition addition) {
-    return std::make_unique<Transformer<T, Rotary, Bias>>(shape, std::move(rotary), addition);
+  const auto make = [&shape = shape]<class Rotary>(Rotary rotary, Addition addition) {
+    return std::make_unique<Transformer<T, Rotary, NoBiasPart<T>>>(shape, std::move(rotary),
+                                                                   addition);
   };
-  const auto biased = [&]<class Bias>(const Bias* bias) {
-    return make(NoRotation(), bias, Addition::Nothing);
-  };
-  const NoBiasPart<T>* const no_bias = nullptr;
-  if (method == "nope") return biased(no_bias);
-  if (method == "sinusoidal") return make(NoRotation(), no_bias, Addition::Sinusoidal);
-  if (method == "learned") return make(NoRotation(), no_bias, Addition::Learned);
+  if (method == "nope") return make(NoRotation(), Addition::Nothing);
+  if (method == "sinusoidal") return make(NoRotation(), Addition::Sinusoidal);
+  if (method == "learned") return make(NoRotation(), Addition::Learned);
   if (method == "rope") {
-    return make(Rope(given ? *given : posenc::frequencies(unscaled)), no_bias, Addition::Nothing);
+    return make(Rope(given ? *given : posenc::frequencies(unscaled)), Addition::Nothing);
   }
-  if (method == "xpos") {
-    return make(XPos(unscaled, {.scale_base = 512}), no_bias, Addition::Nothing);
-  }
-  if (method == "alibi") return biased(static_cast<const AlibiPart<T>*>(nullptr));
-  if (method == "t5") return biased(static_cast<const T5Part<T>*>(nullptr));
-  if (method == "kerple") return biased(static_cast<const KerplePart<T>*>(nullptr));
-  if (method == "fox") return biased(static_cast<const FoxPart<T>*>(nullptr));
-  if (method == "fire") return biased(static_cast<const FirePart<T>*>(nullptr));
-  throw std::invalid_argument(tour::cat("there is no method ", method));
+  if (method == "xpos") return make(XPos(unscaled, {.scale_base = 512}), Addition::Nothing);
+  return nullptr;
+}
+
+template <class T>
+std::unique_ptr<LanguageModel<T>> make_with_bias(const ModelConfig& config) {
+  const auto& [method, shape, given] = config;
+  const auto make = [&shape = shape]<class Bias>(std::in_place_type_t<Bias>) {
+    return std::make_unique<Transformer<T, posenc::NoRotation, Bias>>(shape, posenc::NoRotation(),
+                                                                      Addition::Nothing);
+  };
+  if (method == "alibi") return make(std::in_place_type<AlibiPart<T>>);
+  if (method == "t5") return make(std::in_place_type<T5Part<T>>);
+  if (method == "kerple") return make(std::in_place_type<KerplePart<T>>);
+  if (method == "fire") return make(std::in_place_type<FirePart<T>>);
+  if (method == "fox") return make(std::in_place_type<FoxPart<T>>);
+  return nullptr;
+}
+
+// In make_with_bias.cpp.
+extern template std::unique_ptr<LanguageModel<float>> make_with_bias<float>(const ModelConfig&);
+
+template <class T>
+std::unique_ptr<LanguageModel<T>> make_model(const ModelConfig& config) {
+  if (auto model = make_without_bias<T>(config)) return model;
+  if (auto model = make_with_bias<T>(config)) return model;
+  throw std::invalid_argument(tour::cat("there is no method ", config.method));
 }
 
 }  // namespace study

@@ -34,7 +34,7 @@ Budget budget_from(const std::string& name) {
             .shape = {.layers = 1, .width = 32, .heads = 2, .length = 32},
             .batch = 8,
             .steps = 100,
-            .held_out_bytes = 8192,
+            .held_out_bytes = 4096,
             .rate = 1e-2};
   }
   throw UsageError("--budget needs smoke, default or long, not " + name);
@@ -72,7 +72,7 @@ texts up to 8 times as long as those they were trained on.
   --methods A,B    of )",
              all, R"(
   --threads N      from 1 to 4; without it, 2. They change no bit of the results
-  --out DIR        where results and checkpoints go; without it, study
+  --out DIR        where results and checkpoints go; without it, build/study, where the tour looks for them
   --resume         go on from the checkpoints in DIR, with the same bits
   --help           this text
 

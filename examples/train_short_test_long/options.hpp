@@ -25,7 +25,7 @@ struct Budget {
 struct Options {
   bool help = false, resume = false;
   std::vector<std::filesystem::path> text = {};  ///< none: the default text
-  std::filesystem::path out = "study";
+  std::filesystem::path out = "build/study";
   std::vector<std::string> methods = {};  ///< none: all
   Budget budget;
   int threads = 2;
