@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/frequency/unscaled.hpp>
@@ -105,6 +106,26 @@ TEST_CASE("gradients of modules with other encodings are slopes", "[mha][backwar
     Training training(make, {.batch = 2, .queries = 2, .keys = 3}, false);
     auto gradients = training.module.zero_gradients();
     training.check_all(gradients);
+  }
+  SECTION("a table that is multiplied with queries") {
+    std::vector<double> table(5 * 2 * 4), of_table(table.size());
+    for (std::size_t n = 0; n < table.size(); ++n) table[n] = std::sin(double(n));
+    const auto make = [&] {
+      using Relative = posenc::RelativeBias<double>;
+      return MultiHeadAttention<double, posenc::NoRotation, Relative>(
+          square, {},
+          Relative{.table = {table.data(), 1, 5, 2, 4},
+                   .index = {.order = posenc::RelativeOrder::KeyMinusQuery,
+                             .first = -2,
+                             .beyond = posenc::BeyondTable::Nearest},
+                   .scale = posenc::RelativeScale::Scaled});
+    };
+    Training training(make, {}, true);
+    training.positions[0] = Positions::range(0, 3);
+    auto gradients = training.module.zero_gradients();
+    gradients.bias.table = {of_table.data(), 1, 5, 2, 4};
+    training.check_all(gradients);
+    training.check("table", table.data(), of_table.data(), std::ssize(table));
   }
   SECTION("xPos") {
     const auto make = [] {

@@ -210,6 +210,11 @@ TEST_CASE("the backward of a module refuses what does not fit, and writes nothin
   CHECK(config_error(empty) ==
         name + "the tape must hold a forward pass: forward(..., tape) leaves one");
   CHECK(config_error(cross).starts_with(name + "the tape holds a pass of cross attention"));
+  MultiHeadTape<double> refused_pass;
+  (void)step.forward(refused_pass);
+  CHECK_THROWS_AS(module.forward(bsd(step.x), step.positions, bsd(narrow), refused_pass),
+                  ShapeError);
+  CHECK_FALSE(refused_pass.holds_pass());
   // A call that throws leaves nothing to go back through.
   CHECK_THROWS_AS(
       module.forward(bsd(step.x), Positions::grid(1, seq), bsd(out), cross, step.options),
@@ -253,9 +258,7 @@ TEST_CASE("the backward of a module refuses what does not fit, and writes nothin
             "gradients.rotary must have a number for each of the 2 frequencies, or none, but "
             "has 3");
   CHECK(refused([](auto& g) { g.sinks.resize(4); }).starts_with(name + "gradients.sinks must"));
-  CHECK(refused([](auto& g) {
-          g.bias.resize(5);
-        }).starts_with(name + "gradients.bias must be as zero_gradient() of the bias"));
+  CHECK(refused([](auto& g) { g.bias.resize(5); }).starts_with(name + "bias_gradient must"));
   posenc::MultiHeadAttention<double> plain({.model_dim = dim, .heads = 2});
   plain.forward(bsd(step.x), step.positions, bsd(out), tape, step.options);
   auto of_plain = plain.zero_gradients();

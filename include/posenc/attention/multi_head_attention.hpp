@@ -47,6 +47,8 @@ POSENC_BEGIN
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and Causal::ByPosition.
 ///               On several axes, as M-RoPE has them, they are for the rotary encoding alone;
 ///               what else reads positions refuses them
+///   Training:   forward() with a MultiHeadTape, then backward(); Rotary models DifferentiableRotary then, and
+///               Projection DifferentiableProjection. A bias that has zero_gradient() learns
 ///   Workspace:  where one is given, the memory that forward() needs is taken from it and stays there
 ///   Device:     attention, and the projections and rotations that take one, run on its threads;
 ///               Linear's products, which are Eigen's, stay on the calling thread
@@ -334,10 +336,10 @@ class MultiHeadAttention : detail::RefusedForward<T> {
               const AttentionOptions<T>& options, MultiHeadWorkspace* workspace) const {
     MultiHeadWorkspace own;
     MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
+    detail::ForwardPass<T>& pass = detail::pass_to_write(tape);
     detail::check_forward(config_, inputs, query_positions,
                           key_positions == nullptr ? query_positions : *key_positions, out,
                           options);
-    detail::ForwardPass<T>& pass = detail::pass_to_write(tape);
     pass.begin(forward_name, config_, inputs, query_positions, key_positions, options);
     const Positions &at = *pass.query_positions, &keys_at = pass.positions_of_keys();
     const Heads& heads = pass.heads;

@@ -3,6 +3,7 @@
 
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/linear_parameters.hpp>
+#include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -13,7 +14,8 @@ POSENC_BEGIN
 
 /// Gradients of what MultiHeadAttention learns, which its backward() adds to: zero_gradients() of the module
 /// makes them, and zeros again for the next step.
-///   ProjectionGradient, BiasGradient: what zero_gradient() of the projections and of the bias gives
+///   ProjectionGradient, BiasGradient: what zero_gradient() of the projections and of the bias gives; of a
+///   RelativeBias a RelativeGradient, whose views the user fills in
 /// Of the last three, which belong to the encoding and to the call's options, only those are made that the
 /// user gives room to.
 template <class T, class ProjectionGradient = LinearParameters<T>, class BiasGradient = NoGradient>
@@ -36,6 +38,10 @@ auto zero_gradient_of(const Part& part) {
   } else {
     return NoGradient();
   }
+}
+template <class T>
+RelativeGradient<T> zero_gradient_of(const RelativeBias<T>&) {
+  return {};  // views, which the user gives memory to
 }
 template <class Part>
 using GradientOf = decltype(zero_gradient_of(std::declval<const Part&>()));

@@ -40,7 +40,6 @@ struct ForwardPass {
   void begin(const char* function, const MultiHeadAttentionConfig& config,
              const ModuleInputs<T>& inputs, const Positions& of_queries, const Positions* of_keys,
              const AttentionOptions<T>& given) {
-    is_whole = false;
     lay_out(function, config, inputs);
     is_self = of_keys == nullptr;
     query_positions = of_queries;
@@ -134,9 +133,11 @@ class MultiHeadTape {
 
 namespace detail {
 
+/// Forgets the pass that the tape holds.
 template <class T>
 ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape) {
   if (tape.pass_ == nullptr) tape.pass_ = std::make_unique<ForwardPass<T>>();
+  tape.pass_->is_whole = false;
   return *tape.pass_;
 }
 /// nullptr where there is none.

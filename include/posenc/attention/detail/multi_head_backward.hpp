@@ -70,7 +70,6 @@ class MultiHeadBackward {
     check_gradient("gradients.output_projection", module.output_projection,
                    gradients.output_projection);
     check_rotary();
-    check_bias();
   }
 
   const ForwardPass<T>& pass() const noexcept { return pass_; }
@@ -159,18 +158,6 @@ class MultiHeadBackward {
       fail<ConfigError>(name,
                         "gradients.rotary must be empty: this rotary encoding has no "
                         "frequencies that can be learned");
-    }
-  }
-
-  /// Lists of numbers do not know how many they must be.
-  void check_bias() const {
-    if constexpr (requires { gradients_.bias.size(); }) {
-      const auto count = module_.bias().zero_gradient().size();
-      if (gradients_.bias.size() != count) {
-        fail<ShapeError>(name,
-                         "gradients.bias must be as zero_gradient() of the bias makes it, of ",
-                         count, " numbers, but has ", gradients_.bias.size());
-      }
     }
   }
 
