@@ -38,6 +38,7 @@ void show_xpos(Tour& tour);
 void show_scaled_wavelengths(Tour& tour);
 void show_angles_past_training(Tour& tour);
 void show_length_extrapolation(Tour& tour);
+void show_study(Tour& tour);
 
 void show_alibi_bias(Tour& tour);
 void show_alibi_slopes(Tour& tour);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Gathers the lines between "// excerpt: NAME" and "// end of excerpt" in the tour's sources, which the page shows under
-# the picture NAME:
+# Gathers the lines between "// excerpt: NAME" and "// end of excerpt" in the sources of a program, whose page shows
+# them under the picture NAME:
 # cmake -D "SOURCES=<a.cpp;b.cpp>" -D OUTPUT=<excerpts.cpp> -P extract_code.cmake
 # Whole texts, quoted, instead of lists of lines, as CMake would split those at semicolons and join them at brackets.
 
@@ -31,7 +31,7 @@ foreach(source IN LISTS SOURCES)
   endwhile()
 endforeach()
 
-file(WRITE "${OUTPUT}" "// Made by extract_code.cmake from the tour's sources.
+file(WRITE "${OUTPUT}" "// Made by extract_code.cmake.
 #include \"excerpts.hpp\"
 
 namespace tour {

@@ -51,7 +51,8 @@ std::vector<Chapter> chapters() {
       {"Longer than trained",
        {{"Wavelengths before and after scaling", show_scaled_wavelengths},
         {"Angles past the trained length", show_angles_past_training},
-        {"Trained on 64 tokens, run on 128", show_length_extrapolation}}},
+        {"Trained on 64 tokens, run on 128", show_length_extrapolation},
+        {"Trained models on longer texts", show_study}}},
       {"A bias on the scores",
        {{"ALiBi: the bias of each head", show_alibi_bias},
         {"ALiBi: slopes", show_alibi_slopes},
@@ -95,7 +96,7 @@ int run(const tour::Options& options) {
   show_all(all, tour);
 
   const auto page = options.out / "report.html";
-  report.write(page);
+  report.write(page, "A tour of posenc: where position enters attention");
   std::cout << "\nPage:     " << page.string() << "\nPictures: " << gnuplot.folder().string()
             << " (" << report.drawn() << " drawn; beside each its data and its script)"
             << std::endl;

@@ -84,9 +84,9 @@ void Report::picture(const Figure& figure, const std::string& caption) {
                escaped(code_of(figure.name)), "</code></pre>\n</figure>\n");
 }
 
-void Report::write(const std::filesystem::path& path) const {
+void Report::write(const std::filesystem::path& path, const std::string& title) const {
   const std::string contents = chapters_ == 0 ? "" : contents_ + "</ol></li>\n</ol>\n";
-  write_file(path, page("A tour of posenc: where position enters attention", contents, body_));
+  write_file(path, page(title, contents, body_));
 }
 
 }  // namespace tour

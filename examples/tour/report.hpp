@@ -11,7 +11,7 @@
 
 namespace tour {
 
-/// What the tour has to say: printed as it comes, and kept for one page that needs no network.
+/// What the tour, or a study, has to say: printed as it comes, and kept for one page that needs no network.
 class Report {
  public:
   /// sections: how many there will be, which headings in the terminal tell.
@@ -35,7 +35,7 @@ class Report {
   void picture(const Figure& figure, const std::string& caption);
 
   /// Writes the page. Throws FileError.
-  void write(const std::filesystem::path& path) const;
+  void write(const std::filesystem::path& path, const std::string& title) const;
 
   /// Pictures that were drawn, and those that gnuplot failed on.
   int drawn() const { return drawn_; }

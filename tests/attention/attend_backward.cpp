@@ -22,20 +22,19 @@ void attend_and_back(const support::AnyDevice& device, const BackwardTensors<T>&
   }
 }
 
-template <class T>
-using Tensors = BackwardTensors<T>;
-template <class T>
-using Options = posenc::AttentionOptions<T>;
-
-template void attend_and_back<float>(const support::AnyDevice&, const Tensors<float>&,
-                                     const Options<float>&, const LearnedBiasCall&);
-template void attend_and_back<double>(const support::AnyDevice&, const Tensors<double>&,
-                                      const Options<double>&, const LearnedBiasCall&);
-template void attend_and_back<Eigen::half>(const support::AnyDevice&, const Tensors<Eigen::half>&,
-                                           const Options<Eigen::half>&, const LearnedBiasCall&);
+template void attend_and_back<float>(const support::AnyDevice&, const BackwardTensors<float>&,
+                                     const posenc::AttentionOptions<float>&,
+                                     const LearnedBiasCall&);
+template void attend_and_back<double>(const support::AnyDevice&, const BackwardTensors<double>&,
+                                      const posenc::AttentionOptions<double>&,
+                                      const LearnedBiasCall&);
+template void attend_and_back<Eigen::half>(const support::AnyDevice&,
+                                           const BackwardTensors<Eigen::half>&,
+                                           const posenc::AttentionOptions<Eigen::half>&,
+                                           const LearnedBiasCall&);
 template void attend_and_back<Eigen::bfloat16>(const support::AnyDevice&,
-                                               const Tensors<Eigen::bfloat16>&,
-                                               const Options<Eigen::bfloat16>&,
+                                               const BackwardTensors<Eigen::bfloat16>&,
+                                               const posenc::AttentionOptions<Eigen::bfloat16>&,
                                                const LearnedBiasCall&);
 
 }  // namespace attention_test

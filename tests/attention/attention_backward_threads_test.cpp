@@ -43,7 +43,7 @@ void check(std::uint64_t seed, const Shape& shape) {
 TEMPLATE_TEST_CASE("gradients have the same bits on every device", "[attention][backward][threads]",
                    float, Eigen::bfloat16) {
   support::Random random(1);
-  for (std::uint64_t seed = 1; seed <= 16; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const Index kv_heads = random.integer(1, 3);
     check<TestType>(seed, {random.integer(1, 2), kv_heads * random.integer(1, 3), kv_heads,
                            random.integer(1, 300), random.integer(1, 300), random.integer(1, 20),
@@ -54,7 +54,7 @@ TEMPLATE_TEST_CASE("gradients have the same bits on every device", "[attention][
 TEST_CASE("gradients of one head have the same bits on every device",
           "[attention][backward][threads]") {
   support::Random random(2);
-  for (std::uint64_t seed = 101; seed <= 112; ++seed) {
+  for (std::uint64_t seed = 101; seed <= 106; ++seed) {
     check<float>(seed, {1, 1, 1, random.integer(400, 900), random.integer(200, 600),
                         random.integer(1, 20), random.integer(1, 20)});
   }

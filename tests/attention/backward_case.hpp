@@ -213,9 +213,9 @@ Worst worst_gradient(BackwardCall<T>& x) {
           matrix_of(x.grad_out.view(), b, h), rule);
       const double share =
           share_of_terms<T>(s, largest_score(c, rule, b, h), roundings.count() + 8);
-      const auto add = [&, &m = m](Sums& sums, const reference::Matrix& values,
-                                   const reference::Matrix& magnitudes, Index seq, Index heads,
-                                   Index head) {
+      const auto add = [&](Sums& sums, const reference::Matrix& values,
+                           const reference::Matrix& magnitudes, Index seq, Index heads,
+                           Index head) {
         for (Index t = 0; t < seq; ++t) {
           for (Index d = 0; d < values.cols; ++d) {
             sums.add(size(((b * seq + t) * heads + head) * values.cols + d), values(t, d),

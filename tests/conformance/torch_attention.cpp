@@ -2,9 +2,9 @@
 #include "conformance/categories.hpp"
 #include "conformance/rotation.hpp"
 
-#include <array>
+#include <algorithm>
+#include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace conformance {
@@ -27,42 +27,21 @@ void check_single_head(Case& c, const Encode& encode) {
   c.check("attn", weights);
 }
 
-/// Gradients of the slopes. Attention's backward is not the library's yet, so the gradient of the
-/// scores is made here from the probabilities: dS = P * (dO V^T - sum over keys of the same times P).
-void check_slope_gradients(Case& c, const posenc::Alibi& alibi, const Array<double>& v,
-                           const Array<double>& probabilities, Index first_query) {
-  const auto values = heads_of(v);
+/// Of q, k, v and the slopes.
+void check_gradients(Case& c, const posenc::Alibi& alibi, const Array<double>& q,
+                     const Array<double>& k, const Array<double>& v, const Array<double>& out,
+                     const posenc::AttentionOptions<double>& options) {
   const auto cotangent = c.read<double>("cotangent");
-  const auto grad_out = heads_of(cotangent);
-  const auto p = scores_of(probabilities);
-  if (grad_out.extents() != std::array<Index, 4>{p.batch, p.queries, p.heads, values.dim}) {
-    throw Malformed("the cotangent does not have the shape of the output");
-  }
-  std::vector<double> query_positions, key_positions;
-  for (Index i = 0; i < p.queries; ++i) {
-    query_positions.push_back(static_cast<double>(first_query + i));
-  }
-  for (Index j = 0; j < p.keys; ++j) key_positions.push_back(static_cast<double>(j));
-
-  Array<double> grad_slopes({p.heads}), grad_scores({p.queries, p.keys});
-  for (Index b = 0; b < p.batch; ++b) {
-    for (Index h = 0; h < p.heads; ++h) {
-      for (Index i = 0; i < p.queries; ++i) {
-        double mean = 0;
-        double* row = grad_scores.data.data() + i * p.keys;
-        for (Index j = 0; j < p.keys; ++j) {
-          row[j] = 0;
-          const double* value = values.row(b, j, h / (p.heads / values.heads));
-          for (Index d = 0; d < values.dim; ++d) row[j] += grad_out.row(b, i, h)[d] * value[d];
-          mean += row[j] * p(b, h, i, j);
-        }
-        for (Index j = 0; j < p.keys; ++j) row[j] = p(b, h, i, j) * (row[j] - mean);
-      }
-      alibi.add_gradient<double>(h, query_positions, key_positions,
-                                 matrix_of(std::as_const(grad_scores)),
-                                 {grad_slopes.data.data(), static_cast<std::size_t>(p.heads)});
-    }
-  }
+  Array<double> grad_q(q.shape), grad_k(k.shape), grad_v(v.shape);
+  auto of_slopes = alibi.zero_gradient();
+  posenc::attention_backward<double>(
+      heads_of(q), heads_of(k), heads_of(v), heads_of(out), heads_of(cotangent),
+      {heads_of(grad_q), heads_of(grad_k), heads_of(grad_v)}, options, alibi, of_slopes);
+  Array<double> grad_slopes({alibi.heads()});
+  std::copy(of_slopes.begin(), of_slopes.end(), grad_slopes.data.begin());
+  c.check("grad_q", grad_q);
+  c.check("grad_k", grad_k);
+  c.check("grad_v", grad_v);
   c.check("grad_slopes", grad_slopes);
 }
 
@@ -85,6 +64,8 @@ void check_alibi_gradients(Case& c) {
   Array<double> out({queries.batch, queries.heads, queries.seq, v.extent(-1)});
   Array<double> weights({queries.batch, queries.heads, queries.seq, keys.seq});
   options.weights = scores_of(weights);
+  std::vector<double> lse(static_cast<std::size_t>(queries.batch * queries.heads * queries.seq));
+  options.lse = {lse.data(), queries.batch, queries.heads, queries.seq};
   posenc::attention(queries, keys, heads_of(v), heads_of(out), options, alibi);
   c.check("out", out);
   c.check("attn_weights", weights);
@@ -101,7 +82,7 @@ void check_alibi_gradients(Case& c) {
     }
   }
   c.check("bias", bias);
-  check_slope_gradients(c, alibi, v, weights, first_query);
+  check_gradients(c, alibi, q, k, v, out, options);
 }
 
 }  // namespace

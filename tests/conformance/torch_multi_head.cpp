@@ -107,6 +107,50 @@ void check_forward(Case& c, const Module& module, const Array<T>& query, const A
   }
 }
 
+/// The gradients of x and of the four projections, where the case has them.
+template <class T, class Module>
+void check_backward(Case& c, const Module& module, const Array<T>& x,
+                    const posenc::AttentionOptions<T>& options) {
+  if (!c.expects("grad_x")) return;
+  const auto cotangent = c.read<T>("cotangent");
+  const auto tokens = embeddings_of(x);
+  Array<T> out(x.shape), grad_x(x.shape);
+  posenc::MultiHeadTape<T> tape;
+  module.forward(tokens, posenc::Positions::range(0, tokens.seq), embeddings_of(out), tape,
+                 options);
+  c.check("out", out);
+  auto gradients = module.zero_gradients();
+  module.backward(tape, embeddings_of(cotangent), embeddings_of(grad_x), gradients);
+  c.check("grad_x", grad_x);
+  const auto check = [&](const std::string& name,
+                         std::vector<const posenc::LinearParameters<T>*> layers) {
+    const auto check_stacked = [&](const std::string& kind, auto member) {
+      std::vector<T> numbers;
+      for (const auto* layer : layers) {
+        const auto& parameter = layer->*member;
+        numbers.insert(numbers.end(), parameter.data(), parameter.data() + parameter.size());
+      }
+      if (numbers.empty()) return;
+      Array<T> gradient(c.expected_shape("grad_" + name + kind));
+      if (gradient.size() != static_cast<Index>(numbers.size())) throw Malformed("grad_" + name);
+      std::copy(numbers.begin(), numbers.end(), gradient.data.begin());
+      c.check("grad_" + name + kind, gradient);
+    };
+    check_stacked("_weight", &posenc::LinearParameters<T>::weight);
+    check_stacked("_bias", &posenc::LinearParameters<T>::bias);
+  };
+  const auto &q = gradients.query_projection, &k = gradients.key_projection,
+             &v = gradients.value_projection;
+  if (c.expects("grad_in_proj_weight")) {
+    check("in_proj", {&q, &k, &v});
+  } else {
+    check("q_proj", {&q});
+    check("k_proj", {&k});
+    check("v_proj", {&v});
+  }
+  check("out_proj", {&gradients.output_projection});
+}
+
 /// The attention of tokens with themselves, their q, k and v made by one matrix; then of the same
 /// tokens in another order.
 template <class T, class Module>
@@ -159,6 +203,7 @@ void check_torch_module(Case& c) {
   const auto key = c.has("key") ? c.read<T>("key") : query;
   const auto value = c.has("value") ? c.read<T>("value") : key;
   check_forward<T>(c, module, query, key, value, options);
+  check_backward<T>(c, module, query, options);
 }
 
 template <class T, class Pairing>
@@ -184,6 +229,7 @@ void check_rope_attention(Case& c) {
   }
   const auto x = c.read<T>("x");
   check_forward<T>(c, module, x, x, x, options);
+  check_backward<T>(c, module, x, options);
 }
 
 /// The reference gives NaN for a query that sees no key; ours gives zeros.

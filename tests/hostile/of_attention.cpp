@@ -2,6 +2,7 @@
 // Attention, the cache and the module.
 #include "hostile/calls.hpp"
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/kv_cache.hpp>
@@ -97,6 +98,29 @@ KvCache<float> filled_cache(Draw& draw, bool ring) {
   return cache;
 }
 
+/// attention_backward() with the options, and a bias and its gradient.
+template <class Bias, class BiasGradient>
+void go_back(Draw& draw, Memory& memory, AttentionOptions<float> options, const Bias& bias,
+             BiasGradient& of_bias) {
+  if (draw.below(4) != 1) options.lse = memory.lse(batch, heads, queries);
+  posenc::AttentionGradients<float> gradients{memory.heads(batch, queries, heads, dim),
+                                              memory.heads(batch, keys, kv_heads, dim),
+                                              memory.heads(batch, keys, kv_heads, value_dim)};
+  if (draw.below(3) == 1) gradients.q = {};
+  if (draw.below(3) == 1) gradients.additive = memory.scores(batch, 1, 1, keys);
+  const std::vector<float> sinks(static_cast<std::size_t>(heads), 0.5F);
+  std::vector<float> of_sinks(sinks.size() + (draw.below(4) == 1 ? 1 : 0));
+  if (draw.below(3) == 1) {
+    options.sinks = sinks;
+    gradients.sinks = of_sinks;
+  }
+  posenc::attention_backward<float>(
+      memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
+      memory.heads(batch, keys, kv_heads, value_dim),
+      memory.heads(batch, queries, heads, value_dim),
+      memory.heads(batch, queries, heads, value_dim), gradients, options, bias, of_bias);
+}
+
 using Module = posenc::MultiHeadAttention<float>;
 
 constexpr std::array calls{
@@ -169,6 +193,32 @@ constexpr std::array calls{
                memory.heads(batch, keys, kv_heads, value_dim),
                memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys),
                posenc::ForgettingBias(gates, sequences));
+         }},
+    Call{"attention_backward",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           posenc::NoGradient none;
+           go_back(draw, memory, options(draw, memory, lists, keys), posenc::NoBias{}, none);
+         }},
+    Call{"attention_backward of ALiBi",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           const posenc::Alibi alibi(
+               {.heads = draw.number(heads), .form = posenc::AlibiForm::Causal});
+           auto of_slopes = alibi.zero_gradient();
+           if (draw.below(4) == 1) of_slopes.pop_back();
+           go_back(draw, memory, options(draw, memory, lists, keys), alibi, of_slopes);
+         }},
+    Call{"attention_backward of gates",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           posenc::ForgetGates gates(batch, draw.number(heads));
+           gates.append({0, 1}, memory.embeddings(batch, keys, heads));
+           const std::array sequences{draw.number(0), draw.number(1)};
+           const posenc::ForgettingBias bias(gates, sequences);
+           auto of_gates = bias.zero_gradient();
+           if (draw.below(4) == 1) gates.truncate(0, 2);
+           go_back(draw, memory, options(draw, memory, lists, keys), bias, of_gates);
          }},
     Call{"ForgetGradient",
          [](Draw& draw, Memory& memory) {

@@ -261,6 +261,7 @@ class Fire {
   /// The chain rule for one score.
   void add_gradient_of(std::size_t head, double query, double distance, double of_score,
                        const GradientSums& gradient) const {
+    if (of_score == 0) return;  // hidden keys take no time
     const FireParameters& p = parameters_;
     const double reach = (std::max)(query, p.threshold);
     const double normaliser = normaliser_of<double>(query).hi;

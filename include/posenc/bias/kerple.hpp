@@ -152,6 +152,7 @@ class Kerple {
     const auto subtract = [&](double* sums, Index i, Index j, double query, double key) {
       const double d = std::abs(query - key);
       const auto of_score = static_cast<double>(grad.row(i)[j]);
+      if (of_score == 0) return;  // of a hidden key: its power may be infinite
       if (config_.form == KerpleForm::Logarithmic) {
         sums[0] -= of_score * detail::far_logarithm_of<double>(r2, query, key).hi;
         if (d > 0) sums[1] -= of_score * r1 / (1 / d + r2);

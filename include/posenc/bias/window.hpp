@@ -189,9 +189,9 @@ class WindowBias {
     constexpr auto function = "WindowBias::add_gradient";
     check(function, head, query_positions, key_positions, grad);
     detail::check_table_gradient(function, grad_table, {index_.table_rows(), heads_});
-    std::vector<Index> keys;
-    keys.reserve(key_positions.size());
-    for (const double key : key_positions) keys.push_back(index_.place(key));
+    detail::FewNumbers<Index> keys(key_positions.size());
+    std::transform(key_positions.begin(), key_positions.end(), keys.data(),
+                   [this](double key) { return index_.place(key); });
     const auto add_value = [&](double* sums, Index i, Index j, double query, double) {
       const Index row = index_.row_of(index_.place(query), keys[static_cast<std::size_t>(j)]);
       if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
