@@ -86,7 +86,9 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
         const T *out = x.out.row(b, i, h), *grad = x.grad_out.row(b, i, h);
         double delta = 0;
         for (Index d = 0; d < x.out.dim; ++d) {
-          delta += static_cast<double>(out[d]) * static_cast<double>(grad[d]);
+          // Of a row that sees no key, whatever its gradient, nothing.
+          const auto value = static_cast<double>(out[d]);
+          if (value != 0) delta += value * static_cast<double>(grad[d]);
         }
         sum -= std::exp(sink - lse) * delta;
       }

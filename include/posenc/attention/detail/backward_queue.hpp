@@ -56,9 +56,8 @@ class BackwardQueue {
     Index place = 0;                    ///< among the heads at work, whose sums it uses
     std::vector<Milestone> tiles_done;  ///< of block n - 1; of the first, all
 
-   private:
-    friend class BackwardQueue;
-    Index next = 0, finished = 0;
+    // The queue's own:
+    Index next = 0, finished = 0;  ///< blocks
     bool at_work = false;
   };
 
