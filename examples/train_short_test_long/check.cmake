@@ -40,6 +40,11 @@ set(small --budget smoke --methods nope --text "${text}" --out "${SCRATCH}/text_
 expect(0 "1 files of 198,000 bytes to train on" ${small})
 expect(1 "nope_1.checkpoint belongs to a run with other settings" --budget smoke --methods nope --resume --out
        "${SCRATCH}/text_results")
+# Of letters by chance there is nothing to know but how frequent they are.
+string(RANDOM LENGTH 200000 RANDOM_SEED 1 content)
+file(WRITE "${SCRATCH}/letters" "${content}")
+expect(1 "no better than the frequencies of bytes: nope" --budget smoke --methods nope --text "${SCRATCH}/letters" --out
+       "${SCRATCH}/letters_results")
 file(WRITE "${SCRATCH}/short" "too short")
 expect(1 "there is too little text: " --text "${SCRATCH}/short" --out "${SCRATCH}/no")
 expect(1 "cannot read the file .*absent" --text "${SCRATCH}/absent" --out "${SCRATCH}/no")
