@@ -46,10 +46,10 @@ constexpr posenc::MultiHeadAttentionConfig square{.model_dim = 8, .heads = 2};
 TEST_CASE("gradients of cross attention with a rope and ALiBi are slopes", "[mha][backward]") {
   std::vector<double> inv_freq{0.75, 0.2}, slopes{0.5, 0.25, 0.1, 0.4};
   const auto make = [&] {
-    // The attention factor and the rotary slice are no whole head's.
+    // With factors of vectors and of scores, over a slice of the head.
     using Rope = posenc::Rope<posenc::HalfRotate>;
     return MultiHeadAttention<double, Rope, posenc::Alibi>(
-        grouped, Rope(posenc::Frequencies::from_inv_freq(inv_freq, 1.25), 1),
+        grouped, Rope(posenc::Frequencies({inv_freq.begin(), inv_freq.end()}, 1.25, 0.75), 1),
         posenc::Alibi(slopes, posenc::AlibiForm::Symmetric));
   };
   Training training(make, {}, false);
