@@ -13,6 +13,7 @@
 #include <posenc/attention/detail/score_gradients.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>

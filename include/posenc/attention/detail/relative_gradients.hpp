@@ -8,6 +8,7 @@
 #include <posenc/attention/detail/relative_products.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/detail/transposed_sums.hpp>
 #include <posenc/attention/gradients.hpp>
