@@ -37,6 +37,14 @@ GivenPositions positions_of(const AttentionOptions<T>& options, const GivenPosit
           given(options.key_positions, beside.keys)};
 }
 
+/// The options' workspace, else the one beside them, else `own`.
+template <Scalar T>
+AttentionWorkspace& workspace_of(const AttentionOptions<T>& options, const BesideOptions& beside,
+                                 AttentionWorkspace& own) noexcept {
+  if (options.workspace != nullptr) return *options.workspace;
+  return beside.workspace != nullptr ? *beside.workspace : own;
+}
+
 /// What attention() over tensors and over a cache have in common, once q, out and the keys fit.
 ///   source: hands out tiles, see tensor_source.hpp; key_count: of its longest batch row
 template <class Tier, Device D, Scalar T, class Bias, class Source>
@@ -70,10 +78,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
                                 {out, options, returned, padded_value_dim(value_dim)},
                                 options.dropout};
   AttentionWorkspace own;
-  AttentionWorkspace* const workspace = options.workspace != nullptr  ? options.workspace
-                                        : beside.workspace != nullptr ? beside.workspace
-                                                                      : &own;
-  Run(device, call, source).run(slots_of(*workspace));
+  Run(device, call, source).run(slots_of(workspace_of(options, beside, own)));
 }
 
 /// attention() over tensors, on a tier of the caller's choice.

@@ -21,11 +21,9 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <span>
 #include <type_traits>
 
 POSENC_BEGIN
@@ -140,10 +138,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
       mask};
   typename Run::ParametersOfCall parameters(function, bias, bias_gradient, slot_count(device));
   AttentionWorkspace own;
-  AttentionWorkspace* const workspace = options.workspace != nullptr  ? options.workspace
-                                        : beside.workspace != nullptr ? beside.workspace
-                                                                      : &own;
-  Run(device, call, parameters).run(slots_of(*workspace));
+  Run(device, call, parameters).run(slots_of(workspace_of(options, beside, own)));
   add_sink_gradients(x, options);
 }
 

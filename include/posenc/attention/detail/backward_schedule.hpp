@@ -288,11 +288,7 @@ class BackwardSchedule {
                             slot.of_scores.of(strip), slot.key_rows, dim, dim, lanes, slot.ones,
                             slot.ones, slot.gradients.grad_q(strip.first), slot.key_rows});
     };
-    if (finite) {
-      add(std::integral_constant<Skipped, Skipped::None>());
-    } else {
-      add(std::integral_constant<Skipped, Skipped::Zero>());
-    }
+    skip_unless_finite<Skipped::Zero>(finite, add);
   }
 
   template <class Visit>

@@ -179,6 +179,16 @@ POSENC_ALWAYS_INLINE bool is_skipped([[maybe_unused]] Real weight) noexcept {
   return false;
 }
 
+/// Calls work(which weights are skipped): none where what they are multiplied with is finite, else `Weights`.
+template <Skipped Weights, class Work>
+void skip_unless_finite(bool finite, const Work& work) {
+  if (finite) {
+    work(std::integral_constant<Skipped, Skipped::None>());
+  } else {
+    work(std::integral_constant<Skipped, Weights>());
+  }
+}
+
 /// out(r) <- old_factor(r) * out(r) + new_factor(r) * sum over the lanes that count of weights(r, lane)
 /// values(lane).
 template <class Tier, class Real, class S, Skipped Weights>

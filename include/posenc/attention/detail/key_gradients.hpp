@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -51,11 +52,7 @@ class KeyGradients {
           count, TransposedSums<Tier, Real, Weights>{grad + first, rows.queries(), key_dim_, first,
                                                      panels.data(), keys_ + seen.begin * key_dim_});
     };
-    if (rows.finite()) {
-      add_to(std::integral_constant<Skipped, Skipped::None>());
-    } else {
-      add_to(std::integral_constant<Skipped, Skipped::Zero>());
-    }
+    skip_unless_finite<Skipped::Zero>(rows.finite(), add_to);
   }
 
   /// Of a key, [padded head_dim].

@@ -43,13 +43,11 @@ class RelativeTable {
         dim_(is_given(table) ? padded_value_dim(table.dim) : 0),
         heads_(table.heads == 1 ? 1 : heads),
         packed_(carver.take<Real>(tile_lanes * dim_)),
-        grad_(carver.take<Real>(dim_ == 0 ? 0 : heads_ * columns.count() * dim_)) {}
+        grad_(carver.take<Real>(size())) {}
 
   Index dim() const noexcept { return dim_; }  ///< padded
 
-  void clear() noexcept {
-    std::fill_n(grad_, dim_ == 0 ? 0 : heads_ * columns_.count() * dim_, Real{0});
-  }
+  void clear() noexcept { std::fill_n(grad_, size(), Real{0}); }
   /// Of the columns of tile t, for head g of the block.
   Real* grad(Index g, Index t) const noexcept {
     return grad_ + ((heads_ == 1 ? 0 : g) * columns_.count() + t * tile_lanes) * dim_;
@@ -80,6 +78,8 @@ class RelativeTable {
   }
 
  private:
+  Index size() const noexcept { return heads_ * columns_.count() * dim_; }
+
   HeadsView<const T> table_;
   const RelativeColumns& columns_;
   Index dim_, heads_;
@@ -214,15 +214,6 @@ class RelativeGradients {
     }
   }
 
-  template <class Sums>
-  static void choose(bool finite, const Sums& sums) noexcept {
-    if (finite) {
-      sums(std::integral_constant<Skipped, Skipped::None>());
-    } else {
-      sums(std::integral_constant<Skipped, Skipped::Zero>());
-    }
-  }
-
   void add_to_queries(const SeenTile& seen, Index g, const Real* grad,
                       const Range& tiles) const noexcept {
     gather(seen, g, grad, tiles, rows_of_head_,
@@ -235,18 +226,20 @@ class RelativeGradients {
       const Real* const weights = weights_ + (t - tiles.first) * rows_of_head_ * tile_lanes;
       const Index count = table_.columns_of(t);
       const Lanes lanes{0, count, panels_of(0, count - 1)};
-      choose(table_.pack(t, first_head_ + g), [&]<Skipped W>(std::integral_constant<Skipped, W>) {
-        for_bundles<Tier>(rows_of_head_,
-                          WeightedSums<Tier, Real, Real, W>{
-                              weights, table_.packed(), dim, dim, lanes, ones_, ones_,
-                              grad_queries_ + first_row * dim, table_.packed()});
-      });
+      skip_unless_finite<Skipped::Zero>(
+          table_.pack(t, first_head_ + g), [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+            for_bundles<Tier>(rows_of_head_,
+                              WeightedSums<Tier, Real, Real, W>{
+                                  weights, table_.packed(), dim, dim, lanes, ones_, ones_,
+                                  grad_queries_ + first_row * dim, table_.packed()});
+          });
       const auto rows = all_panels(rows_of_head_);
-      choose(finite_, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
-        for_bundles<Tier>(count,
-                          TransposedSums<Tier, Real, W>{weights, queries_ + first_row * dim, dim, 0,
-                                                        rows.data(), table_.grad(g, t)});
-      });
+      skip_unless_finite<Skipped::Zero>(
+          finite_, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+            for_bundles<Tier>(
+                count, TransposedSums<Tier, Real, W>{weights, queries_ + first_row * dim, dim, 0,
+                                                     rows.data(), table_.grad(g, t)});
+          });
     }
   }
 
@@ -264,13 +257,13 @@ class RelativeGradients {
       const Real* const weights = weights_ + (t - tiles.first) * tile_lanes * tile_lanes;
       const Index count = key_table_.columns_of(t);
       const auto rows = all_panels(count);
-      choose(key_table_.pack(t, first_head_ + g),
-             [&]<Skipped W>(std::integral_constant<Skipped, W>) {
-               for_bundles<Tier>(keys, TransposedSums<Tier, Real, W>{
-                                           weights + first, key_table_.packed(), dim, first,
-                                           rows.data(), of_keys.of_key(seen.keys.begin)});
-             });
-      choose(finite, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+      skip_unless_finite<Skipped::Zero>(
+          key_table_.pack(t, first_head_ + g), [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+            for_bundles<Tier>(keys, TransposedSums<Tier, Real, W>{
+                                        weights + first, key_table_.packed(), dim, first,
+                                        rows.data(), of_keys.of_key(seen.keys.begin)});
+          });
+      skip_unless_finite<Skipped::Zero>(finite, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
         for_bundles<Tier>(
             count, WeightedSums<Tier, Real, S, W>{weights, key_rows, dim, dim, lanes, ones_, ones_,
                                                   key_table_.grad(g, t), key_rows});

@@ -210,11 +210,7 @@ class Schedule {
                                         of_tile.old_factor, of_tile.new_factor,
                                         sums.out + strip.first * value_dim(), keys.next_keys});
     };
-    if (keys.finite) {
-      add_values(std::integral_constant<Skipped, Skipped::None>());
-    } else {
-      add_values(std::integral_constant<Skipped, Skipped::Negative>());
-    }
+    skip_unless_finite<Skipped::Negative>(keys.finite, add_values);
   }
 
   void run_block(Index n, Cursor& cursor, Slot& slot) const {
