@@ -39,7 +39,8 @@ void with_bias(benchmark::State& state, const Bias& bias) {
 
 void t5(benchmark::State& state) {
   const auto table = random_values<float>(32 * model.heads, -1, 1);
-  with_bias(state, posenc::T5Bias<float>({table.data(), 32, model.heads, model.heads}, {}));
+  with_bias(state, posenc::T5Bias<float>({table.data(), 32, model.heads, model.heads},
+                                         {.direction = posenc::T5Direction::Causal}));
 }
 
 void kerple(benchmark::State& state, posenc::KerpleForm form) {
