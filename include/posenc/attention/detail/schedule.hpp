@@ -85,15 +85,15 @@ class Schedule {
         : block(schedule.call_.rows, schedule.rows(), carver),
           sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
           scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver),
-          key_positions(carver.take<double>(tile_keys)),
+          run_of_positions(carver.take<double>(tile_keys)),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_source(schedule.source_.carve(carver)) {}
 
     Block block;
     RowSums<Real> sums;
     ScoresOfCall scores;
-    double* key_positions;  ///< of the tile at hand
-    Lanes* lanes;           ///< of each strip
+    double* run_of_positions;  ///< memory for those of a tile's keys
+    Lanes* lanes;              ///< of each strip
     typename Source::Scratch of_source;
   };
 
@@ -174,33 +174,35 @@ class Schedule {
     const KeyTile<Stored> keys =
         source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
     // Those of queries are read by a temperature, too.
-    if (ScoresOfCall::has_bias || call_.dropout.probability > 0) {
-      places().key_positions(block.sequence(), seen.first_key(), seen.keys.end - seen.first_key(),
-                             slot.key_positions);
-    }
+    const double* const key_positions =
+        ScoresOfCall::has_bias || call_.dropout.probability > 0
+            ? places().key_positions(block.sequence(), seen.first_key(),
+                                     seen.keys.end - seen.first_key(), slot.run_of_positions)
+            : nullptr;
     const auto sees = [&](const Strip& strip) { return !Block::lanes_of(seen, strip).empty(); };
     if constexpr (ScoresOfCall::has_bias) {
       block.for_strips([&](const Strip& strip) {
         if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
       });
-      slot.scores.add_bias(block, seen, keys, slot.key_positions);
+      slot.scores.add_bias(block, seen, keys, key_positions);
     }
     block.for_strips([&](const Strip& strip) {
       if (!sees(strip)) return;
       if constexpr (!ScoresOfCall::has_bias) slot.scores.multiply(block, seen, keys, strip);
       slot.scores.finish(block, seen, strip);
-      add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums);
+      add_strip(block, strip, Block::lanes_of(seen, strip), keys, key_positions, slot, sums);
     });
   }
 
   /// From a strip's scores to its outputs.
   void add_strip(const Block& block, const Strip& strip, const Lanes& lanes,
-                 const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums) const {
+                 const KeyTile<Stored>& keys, const double* key_positions, const Slot& slot,
+                 const RowSums<Real>& sums) const {
     Real* const weights = slot.scores.of(strip);
     StripSums<Real> of_tile;
     exponentials_of_strip<Tier>(lanes, strip.rows, !keys.finite, weights, of_tile);
     if (call_.dropout.probability > 0) {
-      drop(call_.dropout, block, strip, lanes, slot.key_positions, weights);
+      drop(call_.dropout, block, strip, lanes, key_positions, weights);
     }
     merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
                      sums.sum + strip.first, of_tile.old_factor, of_tile.new_factor);
