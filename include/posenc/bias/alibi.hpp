@@ -7,7 +7,6 @@
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -184,8 +183,8 @@ class Alibi {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Alibi::add", head, query_positions, key_positions, tile);
-    detail::check_output("Alibi::add", "tile", tile);
+    detail::check_tile("Alibi::add", {head, heads(), "the ", " slopes"}, query_positions,
+                       key_positions, tile);
     const DoubleDouble weight =
         detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
     const bool symmetric = form_ == AlibiForm::Symmetric;
@@ -223,7 +222,8 @@ class Alibi {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     std::span<double> gradient) const {
     constexpr auto function = "Alibi::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
+    detail::check_tile(function, {head, heads(), "the ", " slopes"}, query_positions, key_positions,
+                       grad);
     if (gradient.size() != slopes_.size()) {
       detail::fail<ShapeError>(function, "gradient must have a value for each of the ", heads(),
                                " slopes but has ", gradient.size());
@@ -240,13 +240,6 @@ class Alibi {
   std::vector<double> zero_gradient() const { return std::vector<double>(slopes_.size()); }
 
  private:
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the ", " slopes", query_positions, key_positions,
-                       tile);
-  }
-
   std::vector<double> slopes_;
   AlibiForm form_;
   double scale_;

@@ -8,7 +8,6 @@
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -119,8 +118,7 @@ class Fire {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Fire::add", head, query_positions, key_positions, tile);
-    detail::check_output("Fire::add", "tile", tile);
+    detail::check_tile("Fire::add", {head, heads()}, query_positions, key_positions, tile);
     const detail::Hinges<Real>& f = hinges<Real>(head);
     double greatest = 0;  // of all values so far
     const auto evaluate = [&](double from, const double* to, double* values, Index count) {
@@ -153,7 +151,7 @@ class Fire {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     FireParameters& gradient) const {
     constexpr auto function = "Fire::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
+    detail::check_tile(function, {head, heads()}, query_positions, key_positions, grad);
     if (gradient.hidden_weight.size() != width() || gradient.hidden_bias.size() != width() ||
         gradient.output_weight.size() != parameters_.output_weight.size() ||
         gradient.output_bias.size() != parameters_.output_bias.size()) {
@@ -281,13 +279,6 @@ class Fire {
     const double of_distance = distance > 0 ? 1 / (1 / distance + p.c) : 0;
     gradient.c += of_x * (of_distance - x * of_reach) / normaliser;
     if (query < p.threshold) gradient.threshold -= of_x * x / (1 / p.c + reach) / normaliser;
-  }
-
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
-                       tile);
   }
 
   FireParameters parameters_;

@@ -8,7 +8,6 @@
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/exp.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -99,8 +98,7 @@ class Kerple {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Kerple::add", head, query_positions, key_positions, tile);
-    detail::check_output("Kerple::add", "tile", tile);
+    detail::check_tile("Kerple::add", {head, heads()}, query_positions, key_positions, tile);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
@@ -142,7 +140,7 @@ class Kerple {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     KerpleGradient& gradient) const {
     constexpr auto function = "Kerple::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
+    detail::check_tile(function, {head, heads()}, query_positions, key_positions, grad);
     if (gradient.r1.size() != config_.r1.size() || gradient.r2.size() != config_.r2.size()) {
       detail::fail<ShapeError>(function, "gradient must have r1 and r2 for each of the ", heads(),
                                " heads but has ", gradient.r1.size(), " and ", gradient.r2.size());
@@ -201,13 +199,6 @@ class Kerple {
       const double root = std::exp(0.25 * r2 * (detail::logarithm(half) + detail::ln_2.hi));
       values[u] = static_cast<Real>(-(r1 * root * root * root * root));
     }
-  }
-
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
-                       tile);
   }
 
   KerpleConfig config_;

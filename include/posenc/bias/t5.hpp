@@ -6,7 +6,6 @@
 #include <posenc/bias/table_gradient.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -149,8 +148,8 @@ class T5Bias {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("T5Bias::add", head, query_positions, key_positions, tile);
-    detail::check_output("T5Bias::add", "tile", tile);
+    detail::check_tile("T5Bias::add", {head, heads(), "the table's ", " columns"}, query_positions,
+                       key_positions, tile);
     const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
       for (Index u = 0; u < count; ++u) {
         values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
@@ -176,7 +175,8 @@ class T5Bias {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "T5Bias::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
+    detail::check_tile(function, {head, heads(), "the table's ", " columns"}, query_positions,
+                       key_positions, grad);
     detail::check_table_gradient(function, grad_table, table_.extents());
     const auto add_value = [&](double* sums, Index i, Index j, double query, double key) {
       sums[buckets_.bucket(key - query)] += static_cast<double>(grad.row(i)[j]);
@@ -205,13 +205,6 @@ class T5Bias {
   TableGradient zero_gradient() const { return TableGradient(table_.rows, table_.cols); }
 
  private:
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
-                       key_positions, tile);
-  }
-
   MatrixView<const T> table_;
   T5Buckets buckets_;
 };

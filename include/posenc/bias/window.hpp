@@ -148,8 +148,8 @@ class WindowBias {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("WindowBias::add", head, query_positions, key_positions, tile);
-    detail::check_output("WindowBias::add", "tile", tile);
+    detail::check_tile("WindowBias::add", {head, heads(), "the table's ", " columns"},
+                       query_positions, key_positions, tile);
     constexpr Index most = 256;
     Run runs[most];
     Real values[most + detail::distance_group];  // a run is written in whole packs
@@ -187,7 +187,8 @@ class WindowBias {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     MatrixView<Gradient> grad_table) const {
     constexpr auto function = "WindowBias::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
+    detail::check_tile(function, {head, heads(), "the table's ", " columns"}, query_positions,
+                       key_positions, grad);
     detail::check_table_gradient(function, grad_table, {index_.table_rows(), heads_});
     detail::FewNumbers<Index> keys(key_positions.size());
     std::transform(key_positions.begin(), key_positions.end(), keys.data(),
@@ -258,13 +259,6 @@ class WindowBias {
       const Real value = row == WindowIndex::none ? Real(-0.0) : static_cast<Real>(table[row]);
       for (Index u = 0; u < run.count; ++u) values[u] = value;
     }
-  }
-
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
-                       key_positions, tile);
   }
 
   WindowIndex index_;

@@ -235,13 +235,6 @@ void accumulate_frequency_gradient(const D& device, const MixedRope<Pairing>& ro
         }
       });
 }
-template <class Pairing, class T>
-requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
-                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
-                                   const Positions& positions, std::span<double> grad_inv_freq) {
-  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
-}
 
 /// RoPE-ViT's first frequencies for two axes, [2, heads, head_dim / 2]: head h has the axial ones,
 /// base^(-2j / (head_dim / 2)), turned by angles[h] in the plane of the axes; angle 0 is the axial

@@ -193,6 +193,14 @@ class Positions {
     return values_[static_cast<std::size_t>((axis * batch_ + row) * count_ + s)];
   }
 
+  /// The positions of batch row b on the first axis, [S], where they are kept one by one; empty where they
+  /// follow each other from at(b, 0) on.
+  std::span<const double> kept(Index b) const noexcept {
+    if (form_ != Form::Table) return {};
+    const auto count = static_cast<std::size_t>(count_);
+    return std::span(values_).subspan(batch_ == 1 ? 0 : static_cast<std::size_t>(b) * count, count);
+  }
+
  private:
   template <class Ids>
   static Positions refused() {

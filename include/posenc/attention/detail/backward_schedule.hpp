@@ -119,7 +119,7 @@ class BackwardSchedule {
           keys(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.k.dim))),
           values(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.v.dim))),
           key_rows(carver.take<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
-          key_positions(carver.take<double>(tile_keys)),
+          run_of_positions(carver.take<double>(tile_keys)),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_masks(carver.take<Real>(schedule.rows())),
           relative(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver) {
@@ -130,11 +130,12 @@ class BackwardSchedule {
     GradientRows<Tier, T, Stored> gradients;
     ScoresOfCall scores;
     ScoreGradients<Tier, T, Stored> of_scores;
-    Stored* keys;      ///< of the tile, as panels
-    Stored* values;    ///< likewise
-    Stored* key_rows;  ///< [tile_keys, padded head_dim]
-    double* key_positions;
-    Lanes* lanes;    ///< of each strip
+    Stored* keys;                           ///< of the tile, as panels
+    Stored* values;                         ///< likewise
+    Stored* key_rows;                       ///< [tile_keys, padded head_dim]
+    double* run_of_positions;               ///< memory for those of a tile's keys
+    const double* key_positions = nullptr;  ///< of the tile at hand, where they are read
+    Lanes* lanes;                           ///< of each strip
     Real* of_masks;  ///< [rows]: sums over the keys of a mask that has one for all
     POSENC_NO_UNIQUE_ADDRESS OfRelativeBias relative;
     Real ones[rows_at_once];
@@ -251,7 +252,8 @@ class BackwardSchedule {
     const TileDropout& dropout = slot.of_scores.dropout();
     if (ScoresOfCall::has_bias || dropout.drops()) {
       const Index count = seen.keys.end - seen.first_key();
-      places().key_positions(s, seen.first_key(), count, slot.key_positions);
+      slot.key_positions =
+          places().key_positions(s, seen.first_key(), count, slot.run_of_positions);
       if (dropout.drops()) dropout.begin(slot.key_positions, count);
     }
     return finite && slot.gradients.finite();

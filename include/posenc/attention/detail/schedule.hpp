@@ -86,7 +86,7 @@ class Schedule {
         : block(schedule.call_.rows, schedule.rows(), carver),
           sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
           scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver),
-          key_positions(carver.take<double>(tile_keys)),
+          run_of_positions(carver.take<double>(tile_keys)),
           dropout(schedule.call_.dropout, carver),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_source(schedule.source_.carve(carver)) {}
@@ -94,7 +94,7 @@ class Schedule {
     Block block;
     RowSums<Real> sums;
     ScoresOfCall scores;
-    double* key_positions;  ///< of the tile at hand
+    double* run_of_positions;  ///< memory for those of a tile's keys
     TileDropout dropout;
     Lanes* lanes;  ///< of each strip
     typename Source::Scratch of_source;
@@ -177,17 +177,19 @@ class Schedule {
     const KeyTile<Stored> keys =
         source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
     // Those of queries are read by a temperature, too.
+    const double* key_positions = nullptr;
     if (ScoresOfCall::has_bias || slot.dropout.drops()) {
       const Index count = seen.keys.end - seen.first_key();
-      places().key_positions(block.sequence(), seen.first_key(), count, slot.key_positions);
-      if (slot.dropout.drops()) slot.dropout.begin(slot.key_positions, count);
+      key_positions =
+          places().key_positions(block.sequence(), seen.first_key(), count, slot.run_of_positions);
+      if (slot.dropout.drops()) slot.dropout.begin(key_positions, count);
     }
     const auto sees = [&](const Strip& strip) { return !Block::lanes_of(seen, strip).empty(); };
     if constexpr (ScoresOfCall::has_bias) {
       block.for_strips([&](const Strip& strip) {
         if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
       });
-      slot.scores.add_bias(block, seen, keys, slot.key_positions);
+      slot.scores.add_bias(block, seen, keys, key_positions);
     }
     block.for_strips([&](const Strip& strip) {
       if (!sees(strip)) return;

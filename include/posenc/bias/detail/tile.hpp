@@ -18,20 +18,29 @@
 POSENC_BEGIN
 namespace detail {
 
-/// `whose` and `counted` stand around the number of heads in a message: "the 8 slopes".
+/// The head that a tile is of, and what messages call those that there are: "the 8 slopes".
+struct HeadOfBias {
+  Index head, heads;
+  const char* whose = "the ";
+  const char* counted = " heads";
+};
+
+/// What every bias asks of its tile of scores, and of the gradient of one, which is read.
+///   Throws: ShapeError
 template <class Real>
-void check_tile(const char* function, Index head, Index heads, const char* whose,
-                const char* counted, std::span<const double> query_positions,
+void check_tile(const char* function, const HeadOfBias& of, std::span<const double> query_positions,
                 std::span<const double> key_positions, const MatrixView<Real>& tile) {
   check_extents(function, "the tile", tile);
-  if (head < 0 || head >= heads) {
-    fail<ShapeError>(function, "head must lie within ", whose, heads, counted, " but is ", head);
+  if (of.head < 0 || of.head >= of.heads) {
+    fail<ShapeError>(function, "head must lie within ", of.whose, of.heads, of.counted, " but is ",
+                     of.head);
   }
   if (tile.rows != static_cast<Index>(query_positions.size()) ||
       tile.cols != static_cast<Index>(key_positions.size())) {
     fail<ShapeError>(function, "the tile ", tile.extents(), " must be queries by keys, ",
                      query_positions.size(), " by ", key_positions.size());
   }
+  if constexpr (!std::is_const_v<Real>) check_output(function, "tile", tile);
 }
 
 /// Numbers on the stack where they are few: tiles are added up on a device's threads, where a call that finds no
