@@ -43,29 +43,26 @@ struct RotationStep {
   /// A vector of neighbouring channels is turned as it lies, each beside its partner.
   static constexpr bool in_place = interleaved && !even_odd && P::width > 1;
   static constexpr std::size_t packs = even_odd && !interleaved ? 2 : 1;
-  static constexpr Index pairs = static_cast<Index>(packs) * P::width;
+  static constexpr Index pairs = in_place ? P::width / 2 : static_cast<Index>(packs) * P::width;
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
-  static constexpr Index vectors = in_place ? 4 : 2 * packs;          ///< of cos and sin
+  static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
   static constexpr Index registers = P::width * sizeof(C) >= 64 ? 32 : 16;
   /// So many steps leave half of the registers for channels.
   static constexpr Index most_in_registers = registers / 2 / vectors;
 
-  using Packs = std::array<P, in_place ? 2 : packs>;
+  using Packs = std::array<P, packs>;
   struct Angles {
     Packs cos, sin;
   };
   struct Channels {
-    Packs x0, x1;  ///< the channels of the pairs; as they lie in x0 alone where turned in place
+    Packs x0;  ///< first channels of the pairs; all channels as they lie where turned in place
+    std::array<P, in_place ? 0 : packs> x1;
   };
 
   /// cos and sin of the next `pairs` pairs, in the lanes where their channels are loaded.
   POSENC_ALWAYS_INLINE static Angles angles(const C* cos, const C* sin) noexcept {
     if constexpr (in_place) {
-      const P c = pair_order(P::load(cos)), s = pair_order(P::load(sin));
-      Angles a;
-      join_pairs(c, c, a.cos[0], a.cos[1]);
-      join_pairs(-s, s, a.sin[0], a.sin[1]);
-      return a;
+      return {{P::load_doubled(cos)}, {P::load_doubled(sin) ^ P::load(sign_of_first.data())}};
     } else {
       return {arranged(cos), arranged(sin)};
     }
@@ -74,7 +71,7 @@ struct RotationStep {
   POSENC_ALWAYS_INLINE static Channels load(const T* in, Index half) noexcept {
     Channels x;
     if constexpr (in_place) {
-      x.x0 = {loaded_once(load_as<P>(in)), loaded_once(load_as<P>(in + P::width))};
+      x.x0[0] = loaded_once(load_as<P>(in));
     } else if constexpr (interleaved && even_odd) {
       P::load_bfloat16_pairs(in, x.x0[0], x.x1[0]);
     } else if constexpr (interleaved) {
@@ -101,7 +98,6 @@ struct RotationStep {
   POSENC_ALWAYS_INLINE static void store(const Channels& y, T* out, Index half) noexcept {
     if constexpr (in_place) {
       store_as(y.x0[0], out);
-      store_as(y.x0[1], out + P::width);
     } else if constexpr (interleaved && even_odd) {
       P::store_bfloat16_pairs(out, y.x0[0], y.x1[0]);
     } else if constexpr (interleaved) {
@@ -120,6 +116,13 @@ struct RotationStep {
   }
 
  private:
+  /// A pair's first channel gets -s x1.
+  alignas(64) static constexpr auto sign_of_first = [] {
+    std::array<C, P::width> signs = {};
+    for (std::size_t i = 0; i < signs.size(); i += 2) signs[i] = C(-0.0);
+    return signs;
+  }();
+
   POSENC_ALWAYS_INLINE static Packs arranged(const C* p) noexcept {
     if constexpr (packs == 2) {
       Packs a;
@@ -272,7 +275,7 @@ void rotate_by(const RotationBlock<T>& block) noexcept {
   if constexpr (Step::pairs > 1) {
     if (block.pairs < Step::pairs) return rotate_by<typename Step::Narrower, 2>(block);
     rotate_steps<Step, 1, MostSteps>(block);
-  } else {
+  } else if (block.pairs > 0) {
     rotate_in_groups<Step>(block);
   }
 }
