@@ -183,8 +183,10 @@ POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
   const Index inner = tokens_over ? head : token, outer = tokens_over ? token : head;
   const Index inner_extent = tokens_over ? x.heads : x.seq;
   const Index outer_extent = tokens_over ? x.seq : x.heads;
+  const Index inner_span = inner_extent > 1 ? inner_extent * inner : x.dim;
+  const Index outer_span = outer_extent > 1 ? outer_extent * outer : inner_span;
   return x.data != nullptr && x.batch > 0 && inner_extent > 0 && outer_extent > 0 && x.dim > 0 &&
-         x.dim <= inner && inner_extent * inner <= outer && outer_extent * outer <= row;
+         x.dim <= inner && inner_span <= outer && outer_span <= row;
 }
 
 }  // namespace detail
