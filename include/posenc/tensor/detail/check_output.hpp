@@ -132,5 +132,25 @@ void check_output(const char* function, const char* name, const View& x) {
   }
 }
 
+/// Whether neither check_extents() nor check_output() finds fault with a view, where that is quickly seen: it
+/// has elements, tokens lie over heads or heads over tokens and batch rows over both, and numbers are small.
+template <class T>
+POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
+  constexpr Index apart = Index{1} << 25;  // what lies over an axis of one element
+  const Index head = x.heads > 1 ? x.head_stride : apart;
+  const Index token = x.seq > 1 ? x.seq_stride : apart;
+  const Index row = x.batch > 1 ? x.batch_stride : apart;
+  // Below 2^26, so that their products have at most 52 bits, and none is negative.
+  if (((x.batch | x.seq | x.heads | x.dim | head | token | row) >> 26) != 0) return false;
+  const bool tokens_over = head <= token;
+  const Index inner = tokens_over ? head : token, outer = tokens_over ? token : head;
+  const Index inner_extent = tokens_over ? x.heads : x.seq;
+  const Index outer_extent = tokens_over ? x.seq : x.heads;
+  const Index inner_span = inner_extent > 1 ? inner_extent * inner : x.dim;
+  const Index outer_span = outer_extent > 1 ? outer_extent * outer : inner_span;
+  return x.data != nullptr && x.batch > 0 && inner_extent > 0 && outer_extent > 0 && x.dim > 0 &&
+         x.dim <= inner && inner_span <= outer && outer_span <= row;
+}
+
 }  // namespace detail
 POSENC_END
