@@ -7,6 +7,7 @@
 #include <Eigen/Core>
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 namespace positions_test {
@@ -63,6 +64,24 @@ TEST_CASE("starts give every batch row a run of its own", "[positions]") {
   CHECK(row(p, 1) == Row{-3, -2});
   CHECK(row(p, 2) == Row{0, 1});
   CHECK(p.max_magnitude() == 11);
+}
+
+TEST_CASE("ids of 32 bits are those of 64", "[positions]") {
+  const std::vector<std::int32_t> ids{3, -7, 3, 2147483647, 0, -2147483647 - 1};
+  const Positions of_row = Positions::ids(ids), of_batch = Positions::ids(2, ids);
+  CHECK(row(of_row) == Row{3, -7, 3, 2147483647, 0, -2147483648.0});
+  CHECK(of_row.max_magnitude() == 2147483648.0);
+  CHECK(of_batch.batch() == 2);
+  CHECK(row(of_batch, 1) == Row{2147483647, 0, -2147483648.0});
+}
+
+TEST_CASE("the largest magnitude is that of a run's either end", "[positions]") {
+  CHECK(Positions::starts({-5, -9}, 3).max_magnitude() == 9);
+  CHECK(Positions::starts({-5, 2}, 9).max_magnitude() == 10);
+  CHECK(Positions::starts({-5, -4}, 2).max_magnitude() == 5);
+  CHECK(Positions::starts({7}, 0).max_magnitude() == 0);
+  CHECK(Positions::starts({}, 4).max_magnitude() == 0);
+  CHECK(Positions::ids({-8, 3}).max_magnitude() == 8);
 }
 
 TEST_CASE("ids may be unsorted, repeated and negative", "[positions]") {

@@ -59,11 +59,10 @@ void merge_rows(const Real* tile_highest, const Real* tile_sum, Real* highest, R
   }
 }
 
-/// Maxima and sums of a strip's rows in one tile, and the factors with which that tile joins the rest.
+/// Maxima and sums of a strip's rows in one tile.
 template <class Real>
 struct StripSums {
   alignas(64) Real highest[rows_at_once], sum[rows_at_once];
-  alignas(64) Real old_factor[rows_at_once], new_factor[rows_at_once];
 
   StripSums() noexcept {
     std::fill_n(highest, rows_at_once, -std::numeric_limits<Real>::infinity());
@@ -107,6 +106,18 @@ Real marked_exponentials(const Lanes& lanes, Real highest, Real* scores) noexcep
     if (hidden[static_cast<std::size_t>(j)]) scores[j] = -1;
   }
   return total;
+}
+
+/// Whether some score of a strip hides its key.
+template <class Real>
+bool hides_any(const Lanes& lanes, Index rows, const Real* scores) noexcept {
+  bool hides = false;
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = lanes.begin; j < lanes.end; ++j) {
+      hides |= scores[i * tile_keys + j] == -std::numeric_limits<Real>::infinity();
+    }
+  }
+  return hides;
 }
 
 /// Makes exponentials of a strip's scores, [rows, tile_keys].
