@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
 #include <posenc/core/double_double.hpp>
@@ -178,11 +179,13 @@ class T5Bias {
     constexpr auto function = "T5Bias::add_gradient";
     check(function, head, query_positions, key_positions, grad);
     detail::check_table_gradient(function, grad_table, table_.extents());
-    const auto add_value = [&](double* sums, Index i, Index j, double query, double key) {
-      sums[buckets_.bucket(key - query)] += static_cast<double>(grad.row(i)[j]);
+    const auto add_values = [&](double* sums, double from, const double* to, const double* grads,
+                                Index count) {
+      for (Index u = 0; u < count; ++u) sums[buckets_.bucket(to[u] - from)] += grads[u];
     };
-    const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
-                                              static_cast<std::size_t>(table_.rows), 6, add_value);
+    const auto sums =
+        detail::sums_over_distances(device, query_positions, key_positions, grad,
+                                    static_cast<std::size_t>(table_.rows), add_values);
     detail::add_sums(sums, head, grad_table);
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
 #include <posenc/core/error.hpp>
@@ -192,13 +193,18 @@ class WindowBias {
     detail::FewNumbers<Index> keys(key_positions.size());
     std::transform(key_positions.begin(), key_positions.end(), keys.data(),
                    [this](double key) { return index_.place(key); });
-    const auto add_value = [&](double* sums, Index i, Index j, double query, double) {
-      const Index row = index_.row_of(index_.place(query), keys[static_cast<std::size_t>(j)]);
-      if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
+    const auto add_rows = [&](double* sums, Index first, Index count) {
+      for (Index i = first; i < first + count; ++i) {
+        const Index query = index_.place(query_positions[static_cast<std::size_t>(i)]);
+        for (Index j = 0; j < grad.cols; ++j) {
+          const Index row = index_.row_of(query, keys[static_cast<std::size_t>(j)]);
+          if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
+        }
+      }
     };
-    const Index rows = index_.table_rows();
-    const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
-                                              static_cast<std::size_t>(rows), 20, add_value);
+    const auto rows = static_cast<std::size_t>(index_.table_rows());
+    const auto sums = detail::sums_over_rows(device, grad.rows, Index{1}, rows,
+                                             4.0 * static_cast<double>(grad.cols), add_rows);
     detail::add_sums(sums, head, grad_table);
   }
 
