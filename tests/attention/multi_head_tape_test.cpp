@@ -313,7 +313,7 @@ TEST_CASE("the backward of a module refuses a gradient of another bias, and writ
   const std::vector<double> table(32 * 2);
   const posenc::T5Bias t5(posenc::MatrixView<const double>{table.data(), 32, 2},
                           {.direction = posenc::T5Direction::Causal});
-  check(t5, "posenc::TableGradient: what is added must be [32, 2] but is",
+  check(t5, "posenc::TableGradient: what is added must be [31, 2] but is [32, 2]",
         [](auto& gradient) { gradient = posenc::TableGradient(31, 2); });
 }
 
