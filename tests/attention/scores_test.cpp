@@ -63,7 +63,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
   const posenc::detail::Places<T> places("scores", options, {1, heads, queries, keys},
                                          posenc::detail::StoredKeys(keys), {});
   const posenc::detail::Masks<T> masks("scores", options, {1, heads, queries, keys}, places);
-  const posenc::detail::ReturnedWeights<T> returned(options);
+  const posenc::detail::ReturnedWeights<T> returned(options, options.weights);
   Index calls = 0, rows_of_calls = 0;
   const CountedBias bias{&calls, &rows_of_calls};
   const Source source(c.k.view(), c.v.view());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/double_double.hpp>
@@ -228,12 +229,19 @@ class Alibi {
       detail::fail<ShapeError>(function, "gradient must have a value for each of the ", heads(),
                                " slopes but has ", gradient.size());
     }
-    const auto subtract = [&](double* sum, Index i, Index j, double query, double key) {
-      const double distance = form_ == AlibiForm::Causal ? query - key : std::abs(query - key);
-      *sum -= distance * static_cast<double>(grad.row(i)[j]);
+    const bool symmetric = form_ == AlibiForm::Symmetric;
+    const auto subtract = [symmetric](double* sum, double from, const double* to,
+                                      const double* grads, Index count) {
+      double all = *sum;
+      for (Index u = 0; u < count; ++u) {
+        const double d = symmetric ? std::abs(from - to[u]) : from - to[u];
+        if (grads[u] != 0) all = mul_add(-d, grads[u], all);  // hidden keys may be infinitely far
+      }
+      *sum = all;
     };
     gradient[static_cast<std::size_t>(head)] +=
-        scale_ * detail::sums_over_cells(device, query_positions, key_positions, 1, 4, subtract)[0];
+        scale_ *
+        detail::sums_over_distances(device, query_positions, key_positions, grad, 1, subtract)[0];
   }
 
   /// Zeros, a value for each slope.

@@ -100,12 +100,14 @@ class BackwardSchedule {
 
   /// Of a RelativeBias, where there is one.
   struct NoRelativeBias {
-    NoRelativeBias(const typename ScoresOfCall::Setting&, Index, Index, Carver&) noexcept {}
+    NoRelativeBias(const typename ScoresOfCall::Setting&, const LearnedTables&, Index, Index,
+                   Carver&) noexcept {}
   };
   struct SomeRelativeBias : RelativeGradients<Tier, T, Stored> {
-    SomeRelativeBias(const typename ScoresOfCall::Setting& setting, Index rows, Index queries,
-                     Carver& carver) noexcept
-        : RelativeGradients<Tier, T, Stored>(setting.bias, setting.scale, rows, queries, carver) {}
+    SomeRelativeBias(const typename ScoresOfCall::Setting& setting, const LearnedTables& learned,
+                     Index rows, Index queries, Carver& carver) noexcept
+        : RelativeGradients<Tier, T, Stored>(setting.bias, learned, setting.scale, rows, queries,
+                                             carver) {}
   };
   using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
 
@@ -122,7 +124,8 @@ class BackwardSchedule {
           run_of_positions(carver.take<double>(tile_keys)),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_masks(carver.take<Real>(schedule.rows())),
-          relative(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver) {
+          relative(schedule.call_.scores, schedule.parameters_.learned_tables(), schedule.rows(),
+                   schedule.per_block_, carver) {
       std::fill(std::begin(ones), std::end(ones), Real{1});
     }
 
@@ -161,7 +164,8 @@ class BackwardSchedule {
     for (Index n = 0; n < places().sequences(); ++n) {
       most = (std::max)(most, places().sequence(n).stored);
     }
-    return {most, call_.k.dim, call_.v.dim, carver};
+    const bool of_keys = call_.grad_k.data != nullptr, of_values = call_.grad_v.data != nullptr;
+    return {most, of_keys ? call_.k.dim : 0, of_values ? call_.v.dim : 0, carver};
   }
 
   void run_block(const BackwardQueue::Task& task, Slot& slot, const KeyGradients<Tier, T>& sums) {
@@ -190,7 +194,7 @@ class BackwardSchedule {
     };
     if constexpr (is_relative) {
       write([&](Index r) { return slot.relative.of_row(r); });
-      parameters_.add_in_turn(task.number, [&](const BiasGradient& all) {
+      parameters_.add_in_turn(task.number, [&](const auto& all) {
         slot.relative.write(slot.block, all.queries);
         slot.relative.add_tables(all);
       });
