@@ -143,7 +143,7 @@ void measure_attention(benchmark::State& state, Comparison& comparison, const Se
                        const Work& work) {
   const Index bytes = 2 * work.keys * setup.model.kv_heads * setup.model.head_dim *
                       Index{sizeof(typename Setup::Stored)};
-  const bool decoding = setup.queries() == 1;
+  const bool decoding = setup.queries() <= 16;  // memory may be what bounds it
   measure_attention(state, comparison, flop(setup.model, work), decoding ? bytes : 0);
   tell_workspace(state, setup);
 }

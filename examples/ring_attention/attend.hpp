@@ -2,20 +2,9 @@
 #pragma once
 
 #include "layer.hpp"
-#include "process.hpp"
-#include "stripes.hpp"
-
-#include <chrono>
+#include "ring.hpp"
 
 namespace ring {
-
-using Seconds = std::chrono::duration<double>;
-using Threads = Eigen::ThreadPoolDevice;
-
-/// What a pass around the ring spent its time on.
-struct Spent {
-  Seconds attending{}, merging{}, waiting{};
-};
 
 /// Outputs of some queries, and ln(sum of exp(score)), with which outputs of other keys are merged.
 struct Outputs {
@@ -39,8 +28,7 @@ void attend_to_block(const Threads& threads, posenc::HeadsView<const float> q,
 /// the next rank, and the one after it received. Blocks are merged in the order of the ring, the rank's own first, so for a given
 /// number of ranks the bits are the same in every run, with any number of threads.
 ///   Throws: LateRank, MpiError
-Spent attend_around_ring(const Process& process, const Stripes& stripes, const Layer& layer,
-                         const Threads& threads, Seconds limit, posenc::HeadsView<const float> q,
+Spent attend_around_ring(const Ring& ring, posenc::HeadsView<const float> q,
                          const KeysAndValues& own, Outputs& outputs);
 
 }  // namespace ring

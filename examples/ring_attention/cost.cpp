@@ -11,13 +11,17 @@ struct Step {
   double work, transfer;
 };
 
+double seconds_to_move(Index bytes_of_token, double tokens, const Network& network) {
+  return network.latency + tokens * static_cast<double>(bytes_of_token) / network.bytes_per_second;
+}
+
 Step step_of(const Layer& layer, double tokens, int ranks, const Rates& rates,
              const Network& network) {
   const double share = tokens / ranks;
-  const double multiply_adds = share * share / 2 * static_cast<double>(layer.pair_operations());
-  const double bytes = share * static_cast<double>(layer.token_bytes());
-  return {.work = multiply_adds / rates.in_ring + share * rates.merge_per_token,
-          .transfer = network.latency + bytes / network.bytes_per_second};
+  const double multiply_adds =
+      share * share / 2 * static_cast<double>(layer.pair_operations(rates.pass));
+  return {.work = multiply_adds / rates.in_ring + share * rates.join_per_token,
+          .transfer = seconds_to_move(layer.token_bytes(rates.pass), share, network)};
 }
 
 constexpr double most_tokens = 1e12;
@@ -39,13 +43,16 @@ std::optional<double> first_of(int ranks, const Holds& holds) {
 }  // namespace
 
 double seconds_of_one_process(const Layer& layer, double tokens, const Rates& rates) {
-  return tokens * tokens / 2 * static_cast<double>(layer.pair_operations()) / rates.alone;
+  return tokens * tokens / 2 * static_cast<double>(layer.pair_operations(rates.pass)) / rates.alone;
 }
 
 double seconds_of_ring(const Layer& layer, double tokens, int ranks, const Rates& rates,
                        const Network& network) {
   const auto [work, transfer] = step_of(layer, tokens, ranks, rates, network);
-  return (ranks - 1) * (std::max)(work, transfer) + work + ranks * rates.empty_step;
+  const double home = rates.pass == Pass::Forward
+                          ? 0
+                          : seconds_to_move(layer.token_bytes(), tokens / ranks, network);
+  return (ranks - 1) * (std::max)(work, transfer) + work + home + ranks * rates.empty_step;
 }
 
 std::optional<double> pays_from(const Layer& layer, int ranks, const Rates& rates,

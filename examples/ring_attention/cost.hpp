@@ -12,18 +12,20 @@ struct Network {
   double bytes_per_second, latency;
 };
 
-/// What processes were seen to do.
+/// What processes were seen to do in a pass.
 struct Rates {
-  double alone;            ///< multiply-adds per second, while all other ranks are idle
-  double in_ring;          ///< of the slowest rank, while all of them compute
-  double merge_per_token;  ///< seconds, of the slowest rank
-  double empty_step;       ///< seconds that a step of the ring takes where there is nothing to do
+  Pass pass;
+  double alone;    ///< multiply-adds per second, while all other ranks are idle
+  double in_ring;  ///< of the slowest rank, while all of them compute
+  double
+      join_per_token;  ///< seconds to merge its output, or to add its gradients, of the slowest rank
+  double empty_step;   ///< seconds that a step of the ring takes where there is nothing to do
 };
 
 /// Seconds for a causal pass over so many tokens, as a model of times has it.
 double seconds_of_one_process(const Layer& layer, double tokens, const Rates& rates);
-/// Each step but the last takes as long as the longer of the two, work on a block or moving one on; and all take what
-/// an empty one does.
+/// Each step but the last takes as long as the longer of the two, work on a block or moving one on; all take what an
+/// empty one does; and in the end gradients go home, while nobody works.
 double seconds_of_ring(const Layer& layer, double tokens, int ranks, const Rates& rates,
                        const Network& network);
 

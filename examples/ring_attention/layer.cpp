@@ -4,7 +4,7 @@
 namespace ring {
 namespace {
 
-/// Numbers in [-scale, scale), of a stream of their own each for queries, keys and values.
+/// Numbers in [-scale, scale), of a stream of their own each for queries, keys, values and gradients.
 void fill(std::uint64_t stream, float scale, const posenc::Positions& positions,
           posenc::HeadsView<float> x) {
   for (Index n = 0; n < x.seq; ++n) {
@@ -31,6 +31,10 @@ void fill_keys_and_values(const Rope& rope, const posenc::Positions& positions, 
   fill(2, 2, positions, kv.keys());
   fill(3, 1, positions, kv.values());
   rope.rotate(kv.keys(), positions);
+}
+
+void fill_output_gradients(const posenc::Positions& positions, posenc::HeadsView<float> grad_out) {
+  fill(0, 1, positions, grad_out);
 }
 
 }  // namespace ring

@@ -13,17 +13,26 @@ namespace ring {
 using Rope = posenc::Rope<posenc::HalfRotate>;
 using Heads = Eigen::Tensor<float, 4, Eigen::RowMajor>;  // [batch, seq, heads, head_dim]
 
+/// Around the ring with keys and values, or back: with these and the sums of their gradients.
+enum class Pass { Forward, Backward };
+
 /// An attention layer's extents.
 struct Layer {
   Index heads, kv_heads, head_dim;
 
-  Index pair_operations() const noexcept { return 2 * heads * head_dim; }  ///< multiply-adds
-  Index token_bytes() const noexcept {  ///< a token's key and value, which go around the ring
-    return 2 * kv_heads * head_dim * Index{sizeof(float)};
+  /// Multiply-adds of a query and a key: two products forward, and five to go back.
+  Index pair_operations(Pass pass) const noexcept {
+    return (pass == Pass::Forward ? 2 : 5) * heads * head_dim;
+  }
+  /// A token's key and value, or their gradients.
+  Index token_bytes() const noexcept { return 2 * kv_heads * head_dim * Index{sizeof(float)}; }
+  /// All that goes from rank to rank of a token.
+  Index token_bytes(Pass pass) const noexcept {
+    return (pass == Pass::Forward ? 1 : 2) * token_bytes();
   }
 };
 
-/// Keys and values of some tokens in one piece of memory, as they travel: [2, tokens, kv_heads, head_dim].
+/// Keys and values of some tokens, or their gradients, in one piece of memory, as they travel: [2, tokens, kv_heads, head_dim].
 class KeysAndValues {
  public:
   /// Room for so many tokens.
@@ -39,12 +48,10 @@ class KeysAndValues {
   posenc::HeadsView<const float> keys() const noexcept { return half(memory_.data(), 0); }
   posenc::HeadsView<const float> values() const noexcept { return half(memory_.data(), 1); }
 
-  std::span<std::byte> bytes() noexcept {
-    return std::as_writable_bytes(std::span(memory_.data(), size()));
-  }
-  std::span<const std::byte> bytes() const noexcept {
-    return std::as_bytes(std::span(memory_.data(), size()));
-  }
+  std::span<float> numbers() noexcept { return {memory_.data(), size()}; }
+  std::span<const float> numbers() const noexcept { return {memory_.data(), size()}; }
+  std::span<std::byte> bytes() noexcept { return std::as_writable_bytes(numbers()); }
+  std::span<const std::byte> bytes() const noexcept { return std::as_bytes(numbers()); }
 
  private:
   std::size_t size() const noexcept {
@@ -75,5 +82,7 @@ constexpr std::uint64_t mix(std::uint64_t x) noexcept {
 /// so that every process can make those of its own share.
 void fill_queries(const Rope& rope, const posenc::Positions& positions, posenc::HeadsView<float> q);
 void fill_keys_and_values(const Rope& rope, const posenc::Positions& positions, KeysAndValues& kv);
+/// What the layers above would give: the gradient of the outputs.
+void fill_output_gradients(const posenc::Positions& positions, posenc::HeadsView<float> grad_out);
 
 }  // namespace ring

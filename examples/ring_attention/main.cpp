@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: MIT
-// Attention over a sequence that no single process holds: each rank has a share of the tokens, keys and values go around a ring of
-// processes, and what their blocks give is merged.
+// Attention over a sequence that no single process holds, and its backward: each rank has a share of the tokens, keys and values
+// go around a ring of processes, then once more with their gradients, and what their blocks give is merged, or added.
 #include "../tour/error.hpp"
 #include "../tour/numbers.hpp"
-#include "attend.hpp"
 #include "check.hpp"
 #include "measure.hpp"
 #include "options.hpp"
 #include "process.hpp"
 #include "report.hpp"
+#include "ring.hpp"
+#include "share.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {
 
 using namespace ring;
 
-bool same_bits(const Heads& a, const Heads& b) {
-  return std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)) == 0;
+/// The bits of what a rank makes of its tokens in a pass.
+std::uint64_t bits_of(Pass pass, const posenc::Positions& positions, const Share& share) {
+  return pass == Pass::Forward ? fingerprint(positions, posenc::bshd(share.outputs.out))
+                               : fingerprint(positions, share.gradients);
 }
 
 void suffer(const Fault& fault) {
@@ -34,43 +36,47 @@ void suffer(const Fault& fault) {
 }
 
 int run(const Process& process, const Options& options) {
-  const Layer& layer = options.layer;
-  const Stripes stripes{.tokens = options.tokens, .ranks = process.ranks()};
-  const int rank = process.rank();
-  const Index share = stripes.count(rank);
-  const auto positions = stripes.positions(rank);
-  const Rope rope(posenc::Unscaled{.rotary_dim = layer.head_dim, .base = 500000});
   Eigen::ThreadPool pool(options.threads);
   const Threads threads(&pool, options.threads);
+  const Ring ring{.process = process,
+                  .stripes = {.tokens = options.tokens, .ranks = process.ranks()},
+                  .layer = options.layer,
+                  .threads = threads,
+                  .limit = options.limit};
+  const int rank = process.rank();
+  const auto positions = ring.stripes.positions(rank);
+  const Rope rope(posenc::Unscaled{.rotary_dim = options.layer.head_dim, .base = 500000});
 
-  Heads tokens_q(1, share, layer.heads, layer.head_dim);
-  KeysAndValues own(layer, share);
-  fill_queries(rope, positions, posenc::bshd(tokens_q));
-  fill_keys_and_values(rope, positions, own);
-  const auto q = posenc::bshd(std::as_const(tokens_q));
-
-  const auto pass = [&](Outputs& outputs) {
-    return attend_around_ring(process, stripes, layer, threads, options.limit, q, own, outputs);
-  };
-  Outputs outputs(layer, share), again(layer, share);
-  pass(outputs);
+  Share share(rope, options.layer, positions), again(rope, options.layer, positions);
+  share.attend(ring);
+  share.go_back(ring);
   if (options.fault.rank == rank) suffer(options.fault);
   Report report{};
-  report.spent = pass(again);
-  report.repeats = same_bits(outputs.out, again.out);
-  report.fingerprint = fingerprint(positions, posenc::bshd(std::as_const(outputs.out)));
-  report.empty_step = measure_empty_step(process, rope, layer, threads, options.limit);
+  report.forward.spent = again.attend(ring);
+  report.backward.spent = again.go_back(ring);
+  for (const Pass pass : {Pass::Forward, Pass::Backward}) {
+    PassReport& of_pass = report.of(pass);
+    of_pass.fingerprint = bits_of(pass, positions, share);
+    of_pass.repeats = bits_of(pass, positions, again) == of_pass.fingerprint;
+    of_pass.empty_step = measure_empty_step(pass, ring, rope);
+  }
   if (options.check) {
-    report.difference =
-        difference_from_one_process(rope, stripes, layer, threads, rank, q, outputs);
+    const Differences differences = differences_from_one_process(ring, rope, share);
+    report.forward.difference = differences.of_outputs;
+    report.backward.difference = differences.of_gradients;
   }
 
   const auto reports = collect(process, report, options.limit);
   bool is_well = true;
   if (rank == 0) {
     std::cout << posenc::build_info() << '\n';
-    is_well = print_results(options, stripes, reports);
-    print_model(options, stripes, reports, measure_rate(rope, layer, threads, share));
+    for (const Pass pass : {Pass::Forward, Pass::Backward}) {
+      is_well &= print_results(pass, options, ring.stripes, reports);
+    }
+    for (const Pass pass : {Pass::Forward, Pass::Backward}) {
+      print_model(pass, options, ring.stripes, reports,
+                  measure_rate(pass, ring, rope, ring.stripes.count(rank)));
+    }
     std::cout.flush();
   }
   leave_together(process, is_well, options.limit);

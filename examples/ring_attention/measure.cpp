@@ -1,57 +1,47 @@
 // SPDX-License-Identifier: MIT
 #include "measure.hpp"
 
+#include "share.hpp"
+
 #include <algorithm>
-#include <utility>
 
 namespace ring {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// A rank's share of tokens, and room for what they attend to.
-struct Share {
-  Heads q;
-  KeysAndValues kv;
-  Outputs outputs;
-
-  Share(const Rope& rope, const Layer& layer, const posenc::Positions& positions)
-      : q(1, positions.count(), layer.heads, layer.head_dim),
-        kv(layer, positions.count()),
-        outputs(layer, positions.count()) {
-    fill_queries(rope, positions, posenc::bshd(q));
-    fill_keys_and_values(rope, positions, kv);
-  }
-};
-
-}  // namespace
-
-double measure_rate(const Rope& rope, const Layer& layer, const Threads& threads, Index tokens) {
+double measure_rate(Pass pass, const Ring& ring, const Rope& rope, Index tokens) {
   const Stripes stripes{.tokens = (std::min)(tokens, Index{2048}), .ranks = 1};
-  Share share(rope, layer, stripes.positions(0));
+  Share share(rope, ring.layer, stripes.positions(0));
+  share.attend_alone(ring.threads);
   Seconds taken{};
-  int passes = 0;
-  for (; passes < 3 || taken < Seconds(0.3); ++passes) {
+  int times = 0;
+  for (; times < 3 || taken < Seconds(0.3); ++times) {
     const auto begin = Clock::now();
-    attend_to_block(threads, posenc::bshd(std::as_const(share.q)), share.kv, 0, share.outputs);
+    if (pass == Pass::Forward) {
+      share.attend_alone(ring.threads);
+    } else {
+      share.go_back_alone(ring.threads);
+    }
     taken += Clock::now() - begin;
   }
-  return static_cast<double>(passes * stripes.pairs(0, 0) * layer.pair_operations()) /
+  return static_cast<double>(times * stripes.pairs(0, 0) * ring.layer.pair_operations(pass)) /
          taken.count();
 }
 
-Seconds measure_empty_step(const Process& process, const Rope& rope, const Layer& layer,
-                           const Threads& threads, Seconds limit) {
-  const Stripes stripes{.tokens = process.ranks(), .ranks = process.ranks()};
-  Share share(rope, layer, stripes.positions(process.rank()));
+Seconds measure_empty_step(Pass pass, const Ring& ring, const Rope& rope) {
+  Ring small = ring;
+  small.stripes.tokens = ring.ranks();
+  Share share(rope, ring.layer, small.stripes.positions(ring.rank()));
+  share.attend(small);
   Seconds shortest = Seconds::max();
-  for (int pass = 0; pass < 10; ++pass) {
+  for (int time = 0; time < 10; ++time) {
     const auto begin = Clock::now();
-    attend_around_ring(process, stripes, layer, threads, limit,
-                       posenc::bshd(std::as_const(share.q)), share.kv, share.outputs);
+    if (pass == Pass::Forward) {
+      share.attend(small);
+    } else {
+      share.go_back(small);
+    }
     shortest = (std::min)(shortest, Seconds(Clock::now() - begin));
   }
-  return shortest / process.ranks();
+  return shortest / ring.ranks();
 }
 
 }  // namespace ring

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "attend.hpp"
+#include "go_back.hpp"
 
 namespace ring {
 
 /// Multiply-adds per second of one process on blocks of so many tokens, or of 2048 where that is less.
-double measure_rate(const Rope& rope, const Layer& layer, const Threads& threads, Index tokens);
+double measure_rate(Pass pass, const Ring& ring, const Rope& rope, Index tokens);
 
 /// What a step takes where there is next to nothing to do: the shortest of some passes with one token per rank. To be called by all
 /// ranks together.
 ///   Throws: LateRank, MpiError
-Seconds measure_empty_step(const Process& process, const Rope& rope, const Layer& layer,
-                           const Threads& threads, Seconds limit);
+Seconds measure_empty_step(Pass pass, const Ring& ring, const Rope& rope);
 
 }  // namespace ring

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 9> valued{"--tokens",    "--heads",   "--
                                                  "--head-dim",  "--threads", "--limit",
                                                  "--bandwidth", "--latency", "--fault"};
 
-/// For tests, and so not in usage(): a rank that sleeps or exits between the two passes.
+/// For tests, and so not in usage(): a rank that sleeps or exits before the second time.
 Fault fault_from(const std::string& text, int ranks) {
   const auto colon = text.find(':');
   const std::string kind = text.substr(0, colon);
@@ -46,20 +46,21 @@ Fault fault_from(const std::string& text, int ranks) {
 std::string usage() {
   return R"(mpirun -n RANKS ring_attention [options]
 
-Causal attention over a sequence that is shared out over RANKS processes; keys and values go around.
+Causal attention over a sequence that is shared out over RANKS processes, forward and backward; keys, values and then
+their gradients go around.
 
   --tokens N        of the whole sequence, at least RANKS; without it, 2048
   --heads N, --kv-heads N, --head-dim N
                     of the layer; without them 8, 2 and 64
   --threads N       that a process computes with; without it, 1
   --limit SECONDS   for which a message is waited for at most; without it, 60
-  --no-check        do not compare with one process, for which each rank needs all keys
+  --no-check        do not compare with one process, for which each rank needs all tokens
   --bandwidth GB/S  of the network, for the model of times; without it, 1.25
   --latency US      of the network, in microseconds; without it, 30
   --help            this text
 
-The exit status is 0; 1 if a rank is lost or late, the two passes differ, or the difference from one process
-is beyond merge's bound; 2 if the command line makes no sense.
+The exit status is 0; 1 if a rank is lost or late, a second time gives other bits, or the difference from one process
+is beyond merge's bound or that of gradients; 2 if the command line makes no sense.
 )";
 }
 

@@ -54,10 +54,12 @@ struct Letter {
   std::size_t unit = 1;  ///< bytes that are counted as one: MPI counts in int
 };
 
-/// One for each purpose; those of keys go on, one for each step of the ring.
+/// One for each purpose, and for each step of the ring.
 namespace tag {
-constexpr int report = 0, end = 1, keys = 2;
-}
+constexpr int report = 0, end = 1;
+constexpr int keys(int step) { return 2 + 2 * step; }
+constexpr int gradients(int step) { return 3 + 2 * step; }
+}  // namespace tag
 
 /// A message on its way. Its memory must live, and keep still, until done().
 class Request {

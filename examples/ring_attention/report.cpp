@@ -73,18 +73,20 @@ void leave_together(const Process& process, bool& is_well, Seconds limit) {
   wait(messages, limit);
 }
 
-bool print_results(const Options& options, const Stripes& stripes,
+bool print_results(Pass pass, const Options& options, const Stripes& stripes,
                    std::span<const Report> reports) {
-  std::cout << "rank   tokens       pairs  attending   merging   waiting\n"
+  const bool forward = pass == Pass::Forward;
+  std::cout << (forward ? "forward\nrank   tokens       pairs  attending   merging   waiting\n"
+                        : "backward\nrank   tokens       pairs  attending    adding   waiting\n")
             << std::fixed << std::setprecision(4);
   std::uint64_t fingerprint = 0, of_one_process = 0;
   float largest = 0, allowed = 0;
   bool repeats = true;
   for (int rank = 0; rank < stripes.ranks; ++rank) {
-    const Report& report = reports[static_cast<std::size_t>(rank)];
+    const PassReport& report = reports[static_cast<std::size_t>(rank)].of(pass);
     std::cout << std::setw(4) << rank << std::setw(9) << stripes.count(rank) << std::setw(12)
               << pairs_of(stripes, rank) << std::setw(9) << report.spent.attending.count() << " s"
-              << std::setw(8) << report.spent.merging.count() << " s" << std::setw(8)
+              << std::setw(8) << report.spent.joining.count() << " s" << std::setw(8)
               << report.spent.waiting.count() << " s\n";
     repeats = repeats && report.repeats;
     fingerprint += report.fingerprint;
@@ -92,41 +94,56 @@ bool print_results(const Options& options, const Stripes& stripes,
     largest = (std::max)(largest, report.difference.largest);
     allowed = (std::max)(allowed, report.difference.allowed);
   }
-  std::cout << "sent per token and pass: " << stripes.ranks - 1 << " x "
-            << tour::grouped(options.layer.token_bytes()) << " bytes\n"
-            << "bits of the output: " << hexadecimal(fingerprint) << ", "
-            << (repeats ? "the same in both passes\n" : "DIFFERENT in the two passes\n");
+  std::cout << "sent per token: " << stripes.ranks - 1 << " x "
+            << tour::grouped(options.layer.token_bytes(pass)) << " bytes\n"
+            << (forward ? "bits of the output: " : "bits of the gradients:    ")
+            << hexadecimal(fingerprint) << ", "
+            << (repeats ? "the same twice\n" : "DIFFERENT the second time\n");
   if (!options.check) return repeats;
   const bool is_close = largest <= allowed;
-  std::cout << "of one process:     " << hexadecimal(of_one_process) << ", largest difference "
+  std::cout << (forward ? "of one process:     " : "gradients of one process: ")
+            << hexadecimal(of_one_process)
+            << (forward ? ", largest difference "
+                        : ", largest difference, in parts of the largest, ")
             << tour::scientific(static_cast<double>(largest))
-            << (is_close ? ", within" : ", BEYOND") << " merge's bound "
+            << (is_close ? ", within" : ", BEYOND")
+            << (forward ? " merge's bound " : " what is allowed, ")
             << tour::scientific(static_cast<double>(allowed)) << '\n';
   return repeats && is_close;
 }
 
-void print_model(const Options& options, const Stripes& stripes, std::span<const Report> reports,
-                 double rate_alone) {
+void print_model(Pass pass, const Options& options, const Stripes& stripes,
+                 std::span<const Report> reports, double rate_alone) {
+  const bool forward = pass == Pass::Forward;
   const Layer& layer = options.layer;
-  Rates rates{.alone = rate_alone, .in_ring = rate_alone, .merge_per_token = 0, .empty_step = 0};
+  Rates rates{.pass = pass,
+              .alone = rate_alone,
+              .in_ring = rate_alone,
+              .join_per_token = 0,
+              .empty_step = 0};
   for (int rank = 0; rank < stripes.ranks; ++rank) {
-    const Report& report = reports[static_cast<std::size_t>(rank)];
+    const PassReport& report = reports[static_cast<std::size_t>(rank)].of(pass);
     const Spent& spent = report.spent;
     rates.empty_step = (std::max)(rates.empty_step, report.empty_step.count());
     const double operations =
-        static_cast<double>(pairs_of(stripes, rank) * layer.pair_operations());
+        static_cast<double>(pairs_of(stripes, rank) * layer.pair_operations(pass));
     rates.in_ring = (std::min)(rates.in_ring, operations / spent.attending.count());
     if (stripes.ranks == 1) continue;
-    const double merged = static_cast<double>(stripes.count(rank) * (stripes.ranks - 1));
-    rates.merge_per_token = (std::max)(rates.merge_per_token, spent.merging.count() / merged);
+    const double joined = static_cast<double>(stripes.count(rank) * (stripes.ranks - 1));
+    rates.join_per_token = (std::max)(rates.join_per_token, spent.joining.count() / joined);
   }
   const Network& network = options.network;
-  std::cout << std::setprecision(2) << "measured, in G multiply-adds/s: " << rates.alone / 1e9
+  if (forward) {
+    std::cout << std::setprecision(2) << "given: " << network.bytes_per_second / 1e9
+              << " GB/s, latency " << network.latency * 1e6 << " us\n";
+  }
+  std::cout << (forward ? "forward" : "backward")
+            << ", measured, in G multiply-adds/s: " << rates.alone / 1e9
             << " of one process alone, " << rates.in_ring / 1e9 << " of the slowest of "
-            << stripes.ranks << "\nmeasured, in us: " << rates.merge_per_token * 1e6
-            << " to merge a token, " << rates.empty_step * 1e6
-            << " for an empty step\ngiven: " << network.bytes_per_second / 1e9 << " GB/s, latency "
-            << network.latency * 1e6 << " us\nranks   pays from tokens   hides the network from\n";
+            << stripes.ranks << "\nmeasured, in us: " << rates.join_per_token * 1e6
+            << (forward ? " to merge a token, " : " to add a token's gradients, ")
+            << rates.empty_step * 1e6
+            << " for an empty step\nranks   pays from tokens   hides the network from\n";
   for (int ranks = 2; ranks <= 64; ranks *= 2) {
     std::cout << std::setw(5) << ranks << std::setw(19)
               << length_from(pays_from(layer, ranks, rates, network)) << std::setw(25)

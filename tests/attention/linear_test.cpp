@@ -196,6 +196,36 @@ TEMPLATE_TEST_CASE("in the fixed order a row has the same bits alone and among o
   }
 }
 
+TEMPLATE_TEST_CASE("among a few rows a row has the same bits, whichever the others are",
+                   "[linear][bits]", float, double) {
+  using T = TestType;
+  constexpr Index in = 1100,
+                  most = 32;  // three passes of channels, the last one not in whole vectors
+  for (const Index out : {1, 6, 35}) {
+    const auto layer = random_layer<Linear<T>>(3, in, out, out != 6);
+    Tensor3<T> x(1, most, in), all(1, most, out), some(1, most, out);
+    support::Random random(4);
+    for (Index n = 0; n < x.size(); ++n) x.data()[n] = static_cast<T>(random.normal());
+    layer.apply(posenc::bsd(x), posenc::bsd(all));
+    for (const Index count : {2, 4, 8, 16}) {
+      INFO(count << " rows at once, " << out << " outputs");
+      some.setZero();
+      for (Index first = 0; first < most; first += count) {
+        layer.apply(posenc::slice_seq(posenc::bsd(x), first, count),
+                    posenc::slice_seq(posenc::bsd(some), first, count));
+      }
+      CHECK(support::same_bits(some.data(), all.data(), all.size()));
+    }
+    // As batch rows of one token, in another order.
+    const posenc::EmbeddingsView<const T> backwards{
+        x.data() + (most - 1) * in, most, 1, in, -in, in};
+    const posenc::EmbeddingsView<T> turned{some.data() + (most - 1) * out, most, 1, out, -out, out};
+    some.setZero();
+    layer.apply(backwards, turned);
+    CHECK(support::same_bits(some.data(), all.data(), all.size()));
+  }
+}
+
 TEST_CASE("linear checks its shapes before it writes", "[linear][errors]") {
   auto layer = random_layer<Linear<float>>(1, 4, 3, true);
   FixedOrderLinear<float> fixed(4, 3, true);

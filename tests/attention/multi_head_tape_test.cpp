@@ -6,11 +6,15 @@
 #include "support/throws.hpp"
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/bias/fire.hpp>
+#include <posenc/bias/kerple.hpp>
+#include <posenc/bias/t5.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -268,6 +272,49 @@ TEST_CASE("the backward of a module refuses what does not fit, and writes nothin
         }).starts_with(name + "gradients.rotary must be empty"));
   for (const double number : numbers_of(gradients)) CHECK(number == 0);
   for (Index n = 0; n < grad_x.size(); ++n) CHECK(grad_x.data()[n] == 77);
+}
+
+TEST_CASE("the backward of a module refuses a gradient of another bias, and writes nothing",
+          "[mha][backward][errors]") {
+  const auto check = [](const auto& bias, const std::string& message, const auto& spoil) {
+    using Bias = std::remove_cvref_t<decltype(bias)>;
+    posenc::MultiHeadAttention<double, posenc::NoRotation, Bias> module(
+        {.model_dim = dim, .heads = 2}, {}, bias);
+    module.randomize(1);
+    support::Random random{1};
+    const auto x = random_embeddings<double>(random, batch, seq, dim);
+    Embeddings<double> out(batch, seq, dim), grad_x(batch, seq, dim);
+    MultiHeadTape<double> tape;
+    module.forward(bsd(x), Positions::range(0, seq), bsd(out), tape, {.causal = Causal::TopLeft});
+    grad_x.setConstant(77);
+    auto gradients = module.zero_gradients();
+    spoil(gradients.bias);
+    CHECK(message_of<ShapeError>([&] {
+            module.backward(tape, bsd(std::as_const(out)), bsd(grad_x), gradients);
+          }).starts_with(message));
+    for (Index n = 0; n < grad_x.size(); ++n) CHECK(grad_x.data()[n] == 77);
+    for (const auto* layer : {&gradients.query_projection, &gradients.key_projection,
+                              &gradients.value_projection, &gradients.output_projection}) {
+      for (Index n = 0; n < layer->weight.size(); ++n) CHECK(layer->weight.data()[n] == 0);
+    }
+  };
+  const posenc::KerpleConfig kerple{
+      .form = posenc::KerpleForm::Logarithmic, .r1 = {1, 2}, .r2 = {0.5, 1}};
+  check(posenc::Kerple(kerple), "posenc::KerpleGradient: what is added must have",
+        [](auto& gradient) { gradient.r2.pop_back(); });
+  const posenc::FireParameters fire{.c = 1,
+                                    .threshold = 2,
+                                    .hidden_weight = {1, -1},
+                                    .hidden_bias = {0, 1},
+                                    .output_weight = {1, 2, 3, 4},
+                                    .output_bias = {0, 1}};
+  check(posenc::Fire(fire), "posenc::FireParameters: what is added must have the shape",
+        [](auto& gradient) { gradient.output_weight.resize(2); });
+  const std::vector<double> table(32 * 2);
+  const posenc::T5Bias t5(posenc::MatrixView<const double>{table.data(), 32, 2},
+                          {.direction = posenc::T5Direction::Causal});
+  check(t5, "posenc::TableGradient: what is added must be [31, 2] but is [32, 2]",
+        [](auto& gradient) { gradient = posenc::TableGradient(31, 2); });
 }
 
 TEST_CASE("a forward pass with a tape allocates nothing when its memory has served one like it",

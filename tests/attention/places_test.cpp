@@ -135,4 +135,31 @@ TEST_CASE("by position, ascending keys have a range and others are asked one by 
   }
 }
 
+TEST_CASE("a tile's keys have the positions that they have one by one", "[attention][places]") {
+  const std::vector<double> listed{-3, 7, 0.5, 2, 1, 4, 8, 0, 9, 6, 5, 3};
+  const std::vector<Index> of_k{0, 2, 6};
+  Options batch, packed;
+  packed.cu_seqlens_q = packed.cu_seqlens_k = of_k;
+  const auto range = posenc::Positions::range(-4, 6),
+             one_row = posenc::Positions::real({3, -1, 0.5, 2, 9, 4});
+  const auto starts = posenc::Positions::starts({100, -7}, 6);
+  const auto table = posenc::Positions::real(2, listed);
+  const auto check = [&](const Options& options, Index rows, const posenc::Positions* keys) {
+    const Places<float> places("attention", options, {rows, 1, 6, 6}, StoredKeys(6),
+                               {nullptr, keys});
+    for (Index n = 0; n < places.sequences(); ++n) {
+      const AttentionSequence s = places.sequence(n);
+      double memory[6];
+      const double* const positions = places.key_positions(s, 1, s.end - 1, memory);
+      for (Index j = 1; j < s.end; ++j) CHECK(positions[j - 1] == places.key_position(s, j));
+    }
+  };
+  for (const auto* keys : {static_cast<const posenc::Positions*>(nullptr), &range, &one_row}) {
+    check(batch, 2, keys);
+    check(packed, 1, keys);
+  }
+  check(batch, 2, &starts);
+  check(batch, 2, &table);
+}
+
 }  // namespace places_test

@@ -213,6 +213,30 @@ TEST_CASE("gradients of relative tables are added to, and can be left out",
   CHECK(call.key_table.gradient[0] == Approx(2 * key_table[0]).margin(1e-12));
 }
 
+TEST_CASE("what nobody asks for of a relative bias changes no other gradient",
+          "[relative][backward]") {
+  for (const std::size_t n : {std::size_t{4}, std::size_t{6}}) {
+    Call<double> all(shapes()[n]), some(shapes()[n]);
+    all.run(Eigen::DefaultDevice());
+    posenc::attention(some.q.view(), some.k.view(), some.v.view(), some.out_view(), some.options(),
+                      some.bias());
+    const auto back = [&](const posenc::AttentionGradients<double>& gradients, auto&&... of_bias) {
+      posenc::attention_backward(some.q.view(), some.k.view(), some.v.view(), some.out.view(),
+                                 some.of_out.view(), gradients, some.options(), some.bias(),
+                                 of_bias...);
+    };
+    auto of_bias = some.gradient();
+    back({}, of_bias);
+    CHECK(some.table.gradient == all.table.gradient);
+    CHECK(some.key_table.gradient == all.key_table.gradient);
+    back({.q = some.q.grad(), .v = some.v.grad()});
+    CHECK(some.q.gradient == all.q.gradient);
+    CHECK(some.v.gradient == all.v.gradient);
+    back({.k = some.k.grad()});
+    CHECK(some.k.gradient == all.k.gradient);
+  }
+}
+
 TEST_CASE("a row of a relative table that nobody meets keeps its NaN to itself",
           "[relative][backward]") {
   // Keys after the query are hidden, and their rows come first in this table.

@@ -63,7 +63,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
   const posenc::detail::Places<T> places("scores", options, {1, heads, queries, keys},
                                          posenc::detail::StoredKeys(keys), {});
   const posenc::detail::Masks<T> masks("scores", options, {1, heads, queries, keys}, places);
-  const posenc::detail::ReturnedWeights<T> returned(options);
+  const posenc::detail::ReturnedWeights<T> returned(options, options.weights);
   Index calls = 0, rows_of_calls = 0;
   const CountedBias bias{&calls, &rows_of_calls};
   const Source source(c.k.view(), c.v.view());
@@ -77,7 +77,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
       Scores scores;
       typename Source::Scratch scratch;
       Lanes* lanes;
-      double* key_positions;
+      double* run_of_positions;
     } all{Block(of_rows, queries * group, carver),
           Scores(of_scores, queries * group, queries, carver), source.carve(carver),
           carver.take<Lanes>(Block::strips(queries * group)), carver.take<double>(tile_keys)};
@@ -98,15 +98,15 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
       const SeenTile seen = all.block.look_at(tile, all.lanes);
       REQUIRE(!seen.keys.empty());
       const auto of_tile = source.tile(sequence, kv, tile, seen.keys, all.scratch);
-      places.key_positions(sequence, seen.first_key(), seen.keys.end - seen.first_key(),
-                           all.key_positions);
+      const double* const key_positions = places.key_positions(
+          sequence, seen.first_key(), seen.keys.end - seen.first_key(), all.run_of_positions);
       calls = rows_of_calls = 0;
       all.block.for_strips([&](const Strip& strip) {
         if (!Block::lanes_of(seen, strip).empty()) {
           all.scores.multiply(all.block, seen, of_tile, strip);
         }
       });
-      all.scores.add_bias(all.block, seen, of_tile, all.key_positions);
+      all.scores.add_bias(all.block, seen, of_tile, key_positions);
       // All queries of a head at once where they see the same keys.
       if (tile == 1) CHECK(calls == group);
       CHECK(rows_of_calls == group * queries);

@@ -35,6 +35,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   const Rope copy = long_rope;
   (void)copy;
   (void)Positions::ids(std::vector<posenc::Index>{1, 2}), (void)Positions::ids({1, 2});
+  (void)Positions::ids(ints), (void)Positions::ids(1, ints);
   (void)Positions::starts({1, 2}, 3), (void)Positions::ids(1, std::array<posenc::Index, 1>{3});
 #elif CASE == 1
   // error: posenc: this tensor is written to, so it must not be const
@@ -122,7 +123,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   (void)rope.table<Eigen::half>(positions);
 #elif CASE == 29
   // error: posenc::Positions: ids and starts are posenc::Index
-  (void)Positions::ids(ints);
+  (void)Positions::ids(w);
 #elif CASE == 30
   // error: posenc::Positions: ids and starts are posenc::Index
   (void)Positions::starts(ints, 4);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Attention, cache and module when there is no memory: caches and parameters are as before, outputs too.
+#include "memory/watched_device.hpp"
 #include "memory/without_memory.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/kv_block_pool.hpp>
@@ -10,17 +10,10 @@
 #include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
-#include <posenc/bias/fire.hpp>
 #include <posenc/bias/forgetting.hpp>
-#include <posenc/bias/kerple.hpp>
-#include <posenc/bias/t5.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
-
-// Before Tensor: ThreadPoolDevice is only there with it.
-#define EIGEN_USE_THREADS
-#include <unsupported/Eigen/CXX11/Tensor>
 
 #include <algorithm>
 #include <span>
@@ -35,6 +28,7 @@ using memory_test::check_calls;
 using memory_test::heads_view;
 using memory_test::numbers;
 using memory_test::tokens_view;
+using memory_test::WatchedDevice;
 using posenc::AttentionOptions;
 using posenc::Causal;
 using posenc::Index;
@@ -44,23 +38,6 @@ using posenc::Positions;
 namespace {
 
 constexpr Index batch = 2, queries = 7, keys = 300, heads = 4, kv_heads = 2, dim = 8;
-
-/// Eigen's pool, whose own tasks may take memory as they like; what posenc does in them is watched.
-struct WatchedDevice {
-  const Eigen::ThreadPoolDevice& device;
-
-  int numThreads() const { return device.numThreads(); }
-  int numThreadsInPool() const { return device.numThreadsInPool(); }
-  int currentThreadId() const { return device.currentThreadId(); }
-  template <class Work>
-  void parallelFor(Index count, const Eigen::TensorOpCost& cost, const Work& work) const {
-    const failing_memory::Pause pause;
-    device.parallelFor(count, cost, [&](Index first, Index last) {
-      const failing_memory::Watch watch;
-      work(first, last);
-    });
-  }
-};
 
 template <class S>
 void append_numbers(std::vector<float>& all, const KvCache<S>& cache) {
@@ -276,65 +253,6 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
                                 .dropout = {.probability = 0.3, .seed = 2},
                                 .query_positions = Positions::range(keys - queries, queries),
                                 .key_positions = Positions::range(0, keys)});
-  CHECK(failing_memory::watched_allocations() == 0);
-}
-
-TEST_CASE("attention's backward without memory writes nothing", "[memory][attention][backward]") {
-  const auto q = numbers(batch * queries * heads * dim, 1),
-             k = numbers(batch * keys * kv_heads * dim, 2);
-  const auto in = heads_view(q.data(), batch, queries, heads, dim);
-  const auto kv = heads_view(k.data(), batch, keys, kv_heads, dim);
-  std::vector<float> out(q.size()), lse(batch * heads * queries), sinks(heads, 0.5F),
-      additive(keys, 0.25F);
-  const auto out_view = heads_view(out.data(), batch, queries, heads, dim);
-  AttentionOptions<float> options{.causal = Causal::BottomRight};
-  options.additive = {additive.data(), 1, 1, 1, keys};
-  options.sinks = sinks;
-  options.lse = {lse.data(), batch, heads, queries};
-  const Index of_q = batch * queries * heads * dim, of_k = batch * keys * kv_heads * dim;
-  const std::vector<float> nothing(static_cast<std::size_t>(of_q + 2 * of_k + keys + heads), 7.0F);
-  Eigen::ThreadPool threads(3);
-  const Eigen::ThreadPoolDevice device(&threads, 3);
-
-  const auto check = [&](const std::string& name, const auto& bias) {
-    posenc::attention(in, kv, kv, out_view, options, bias);
-    const auto call = [&](std::vector<float>& all, const auto&... on) {
-      const posenc::AttentionGradients<float> gradients{
-          heads_view(all.data(), batch, queries, heads, dim),
-          heads_view(all.data() + of_q, batch, keys, kv_heads, dim),
-          heads_view(all.data() + of_q + of_k, batch, keys, kv_heads, dim),
-          {all.data() + of_q + 2 * of_k, 1, 1, 1, keys},
-          std::span(all).last(heads)};
-      if constexpr (requires { bias.zero_gradient(); }) {
-        auto of_bias = bias.zero_gradient();
-        posenc::attention_backward(on..., in, kv, kv, out_view, in, gradients, options, bias,
-                                   of_bias);
-      } else {
-        posenc::attention_backward(on..., in, kv, kv, out_view, in, gradients, options, bias);
-      }
-    };
-    CHECK(check_calls(name, nothing, [&](std::vector<float>& all) { call(all); }) > 0);
-    CHECK(check_calls(name + " on a pool", nothing,
-                      [&](std::vector<float>& all) { call(all, WatchedDevice{device}); }) > 0);
-  };
-  check("no bias", posenc::NoBias{});
-  check("ALiBi", posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
-  check("KERPLE",
-        posenc::Kerple(
-            {.form = posenc::KerpleForm::Power, .r1 = {1, 2, 1, 2}, .r2 = {1, 0.5, 1, 0.5}}));
-  check("FIRE", posenc::Fire({.c = 1,
-                              .threshold = 3,
-                              .hidden_weight = {1, -1},
-                              .hidden_bias = {0, 0.5},
-                              .output_weight = {1, 2, 3, 4, 5, 6, 7, 8},
-                              .output_bias = {0, 1, 2, 3}}));
-  const auto table = numbers(32 * heads, 3);
-  const posenc::MatrixView<const float> view{table.data(), 32, heads};
-  check("T5", posenc::T5Bias<float>(view, {.direction = posenc::T5Direction::Causal}));
-  posenc::ForgetGates gates(batch, heads);
-  gates.append({0, 1}, tokens_view(k.data(), batch, keys, heads));
-  const std::vector<Index> sequences{1, 0};
-  check("gates", posenc::ForgettingBias(gates, sequences));
   CHECK(failing_memory::watched_allocations() == 0);
 }
 

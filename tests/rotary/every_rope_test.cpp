@@ -97,7 +97,7 @@ TEST_CASE("chatglm's rope is two ropes, bit for bit", "[chatglm]") {
         posenc::shift_keys(v, block, {3, -4});
       });
   CHECK(both.axes() == posenc::PairAxes::sections({10, 10}));
-  CHECK(both.both_halves().rotary_dim() == 40);
+  CHECK(both.rotary_dim() == 40);
 }
 
 TEST_CASE("any rope is made from a rule, as rope is", "[any_rope]") {

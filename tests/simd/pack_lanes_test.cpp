@@ -123,6 +123,11 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are split, joined and swapped", "[simd][pa
   CHECK(counts(first, T{0}));
   CHECK(counts(second, width));
   if constexpr (P::width > 1) {
+    T values[P::width / 2];
+    for (posenc::Index k = 0; k < P::width / 2; ++k) values[k] = static_cast<T>(k);
+    T lanes[P::width];
+    P::load_doubled(values).store(lanes);
+    for (posenc::Index k = 0; k < P::width; ++k) CHECK(lanes[k] == values[k / 2]);
     const auto swapped = tiers::lanes_of(swap_pairs(low));
     for (std::size_t i = 0; i < swapped.size(); ++i) CHECK(swapped[i] == static_cast<T>(i ^ 1u));
   }

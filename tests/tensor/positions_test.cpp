@@ -7,6 +7,7 @@
 #include <Eigen/Core>
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 namespace positions_test {
@@ -65,6 +66,24 @@ TEST_CASE("starts give every batch row a run of its own", "[positions]") {
   CHECK(p.max_magnitude() == 11);
 }
 
+TEST_CASE("ids of 32 bits are those of 64", "[positions]") {
+  const std::vector<std::int32_t> ids{3, -7, 3, 2147483647, 0, -2147483647 - 1};
+  const Positions of_row = Positions::ids(ids), of_batch = Positions::ids(2, ids);
+  CHECK(row(of_row) == Row{3, -7, 3, 2147483647, 0, -2147483648.0});
+  CHECK(of_row.max_magnitude() == 2147483648.0);
+  CHECK(of_batch.batch() == 2);
+  CHECK(row(of_batch, 1) == Row{2147483647, 0, -2147483648.0});
+}
+
+TEST_CASE("the largest magnitude is that of a run's either end", "[positions]") {
+  CHECK(Positions::starts({-5, -9}, 3).max_magnitude() == 9);
+  CHECK(Positions::starts({-5, 2}, 9).max_magnitude() == 10);
+  CHECK(Positions::starts({-5, -4}, 2).max_magnitude() == 5);
+  CHECK(Positions::starts({7}, 0).max_magnitude() == 0);
+  CHECK(Positions::starts({}, 4).max_magnitude() == 0);
+  CHECK(Positions::ids({-8, 3}).max_magnitude() == 8);
+}
+
 TEST_CASE("ids may be unsorted, repeated and negative", "[positions]") {
   const Positions p = Positions::ids({3, -1, 3, 0});
   CHECK(p.batch() == 1);
@@ -88,6 +107,18 @@ TEST_CASE("real positions keep every bit", "[positions]") {
   CHECK(Positions::real({2.0, -3.0}).integral());
   const std::array<double, 4> two_rows{0, 0.1, 0.2, 0.3};
   CHECK(row(Positions::real(2, two_rows), 1) == Row{0.2, 0.3});
+}
+
+TEST_CASE("positions that are listed can be read where they lie", "[positions]") {
+  const auto kept = [](const Positions& positions, Index b) {
+    const auto values = positions.kept(b);
+    return Row(values.begin(), values.end());
+  };
+  CHECK(kept(Positions::ids(2, {4, 4, 1, 7, 8, 9}), 1) == Row{7, 8, 9});
+  CHECK(kept(Positions::ids({4, 4, 1}), 5) == Row{4, 4, 1});
+  CHECK(kept(Positions::grid(2, 2), 0) == Row{0, 0, 1, 1});
+  CHECK(Positions::range(3, 4).kept(0).empty());
+  CHECK(Positions::starts({3, 4}, 2).kept(1).empty());
 }
 
 TEST_CASE("packed sequences each begin anew", "[positions]") {

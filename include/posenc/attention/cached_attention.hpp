@@ -57,8 +57,9 @@ class CachedKeys {
   std::span<const Index> sequences_;
 };
 
-template <Scalar T, Scalar S>
-Index check_cache(const char* function, const HeadsView<const T>& q, const KvCache<S>& cache,
+/// Cache: KvCache, or what has its extents and lengths.
+template <Scalar T, class Cache>
+Index check_cache(const char* function, const HeadsView<const T>& q, const Cache& cache,
                   std::span<const Index> sequences, const HeadsView<T>& out,
                   const AttentionOptions<T>& options) {
   check_extents(function, "q", q);

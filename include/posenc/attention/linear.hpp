@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/few_rows_product.hpp>
 #include <posenc/attention/detail/linear_backward.hpp>
 #include <posenc/attention/detail/product_blocks.hpp>
 #include <posenc/attention/linear_parameters.hpp>
@@ -73,10 +74,11 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
   projection.backward(x, grad_out, grad_x, gradient);
 };
 
-/// y = x W^T + b, the layer of torch.nn.Linear, by Eigen's product; owns its parameters.
-///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). Eigen
-///             adds up in an order that depends on how many rows there are; FixedOrderLinear does not
-///   Flags:    the product's functions are Eigen's, shared by all units of a program whatever their
+/// y = x W^T + b, the layer of torch.nn.Linear; owns its parameters. Two to 32 rows take one pass over the
+/// weight, one row and more of them Eigen's products.
+///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). The order of
+///             the sum depends on how many rows there are; that of FixedOrderLinear does not
+///   Flags:    the products' functions are Eigen's, shared by all units of a program whatever their
 ///             flags: any of them may run. FixedOrderLinear's are posenc's own
 template <class T>
 struct Linear : LinearParameters<T> {
@@ -95,6 +97,8 @@ struct Linear : LinearParameters<T> {
     if (out.empty()) return;
     if (x.dim == 0) {
       for (Index r = 0; r < x.batch * x.seq; ++r) std::fill_n(row(out, r), out.dim, T{0});
+    } else if (few_rows(x)) {
+      detail::FewRowsProduct<tier::Best, T>(this->weight.data(), x, out).run();
     } else if (x.seq == 1 || x.seq_stride < 0 || out.seq_stride < 0) {
       // One token at a time; also those that lie backwards, which Eigen's maps do not know.
       for (Index r = 0; r < x.batch * x.seq; ++r) {
@@ -141,6 +145,11 @@ struct Linear : LinearParameters<T> {
   /// Of the extents: below it Eigen thinks that blocks do not pay.
   static constexpr Index small_sum = 20;
 
+  /// One alone is left to Eigen, which is as fast.
+  static bool few_rows(EmbeddingsView<const T> x) noexcept {
+    const Index rows = x.batch * x.seq;
+    return rows > 1 && rows <= detail::FewRowsProduct<tier::Best, T>::most_rows;
+  }
   static T* row(EmbeddingsView<T> out, Index r) noexcept {
     return out.row(r / out.seq, r % out.seq);
   }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -184,8 +184,8 @@ class Alibi {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Alibi::add", head, query_positions, key_positions, tile);
-    detail::check_output("Alibi::add", "tile", tile);
+    detail::check_tile("Alibi::add", {head, heads(), "the ", " slopes"}, query_positions,
+                       key_positions, tile);
     const DoubleDouble weight =
         detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
     const bool symmetric = form_ == AlibiForm::Symmetric;
@@ -223,30 +223,31 @@ class Alibi {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     std::span<double> gradient) const {
     constexpr auto function = "Alibi::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
+    detail::check_tile(function, {head, heads(), "the ", " slopes"}, query_positions, key_positions,
+                       grad);
     if (gradient.size() != slopes_.size()) {
       detail::fail<ShapeError>(function, "gradient must have a value for each of the ", heads(),
                                " slopes but has ", gradient.size());
     }
-    const auto subtract = [&](double* sum, Index i, Index j, double query, double key) {
-      const double distance = form_ == AlibiForm::Causal ? query - key : std::abs(query - key);
-      *sum -= distance * static_cast<double>(grad.row(i)[j]);
+    const bool symmetric = form_ == AlibiForm::Symmetric;
+    const auto subtract = [symmetric](double* sum, double from, const double* to,
+                                      const double* grads, Index count) {
+      double all = *sum;
+      for (Index u = 0; u < count; ++u) {
+        const double d = symmetric ? std::abs(from - to[u]) : from - to[u];
+        if (grads[u] != 0) all = mul_add(-d, grads[u], all);  // hidden keys may be infinitely far
+      }
+      *sum = all;
     };
     gradient[static_cast<std::size_t>(head)] +=
-        scale_ * detail::sums_over_cells(device, query_positions, key_positions, 1, 4, subtract)[0];
+        scale_ *
+        detail::sums_over_distances(device, query_positions, key_positions, grad, 1, subtract)[0];
   }
 
   /// Zeros, a value for each slope.
   std::vector<double> zero_gradient() const { return std::vector<double>(slopes_.size()); }
 
  private:
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the ", " slopes", query_positions, key_positions,
-                       tile);
-  }
-
   std::vector<double> slopes_;
   AlibiForm form_;
   double scale_;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/exp.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -99,8 +99,7 @@ class Kerple {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("Kerple::add", head, query_positions, key_positions, tile);
-    detail::check_output("Kerple::add", "tile", tile);
+    detail::check_tile("Kerple::add", {head, heads()}, query_positions, key_positions, tile);
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
@@ -130,6 +129,8 @@ class Kerple {
   /// gradient += that of r1[head] and r2[head] for the scores' gradient in one head, summed in double.
   ///   Shapes: grad [Sq, Sk]; gradient [H] and [H], see zero_gradient()
   ///   Throws: ShapeError
+  ///   Cost:   an addition a score and a logarithm, or a power, a distance where positions are those of
+  ///           neighbours, else one a score
   template <std::floating_point Real>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
@@ -142,28 +143,41 @@ class Kerple {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     KerpleGradient& gradient) const {
     constexpr auto function = "Kerple::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
+    detail::check_tile(function, {head, heads()}, query_positions, key_positions, grad);
     if (gradient.r1.size() != config_.r1.size() || gradient.r2.size() != config_.r2.size()) {
       detail::fail<ShapeError>(function, "gradient must have r1 and r2 for each of the ", heads(),
                                " heads but has ", gradient.r1.size(), " and ", gradient.r2.size());
     }
     const auto at = static_cast<std::size_t>(head);
     const double r1 = config_.r1[at], r2 = config_.r2[at];
-    const auto subtract = [&](double* sums, Index i, Index j, double query, double key) {
-      const double d = std::abs(query - key);
-      const auto of_score = static_cast<double>(grad.row(i)[j]);
-      if (of_score == 0) return;  // of a hidden key: its power may be infinite
-      if (config_.form == KerpleForm::Logarithmic) {
-        sums[0] -= of_score * detail::far_logarithm_of<double>(r2, query, key).hi;
-        if (d > 0) sums[1] -= of_score * r1 / (1 / d + r2);
-      } else if (d > 0) {
-        const double power = std::pow(d, r2);
-        sums[0] -= of_score * power;
-        sums[1] -= of_score * r1 * power * std::log(d);
+    const bool logarithmic = config_.form == KerpleForm::Logarithmic;
+    const auto subtract = [&](double* sums, double from, const double* to, const double* grads,
+                              Index count) {
+      double values[static_cast<std::size_t>(detail::block_distances)];
+      if (logarithmic) {
+        detail::logarithms_of_distances<double>(r2, from, to, values, count,
+                                                [](double log, double) { return log; });
       }
+      double of_r1 = sums[0], of_r2 = sums[1];
+      for (Index u = 0; u < count; ++u) {
+        if (grads[u] == 0) continue;  // of hidden keys: their power may be infinite
+        const double d = std::abs(from - to[u]);
+        double value = 0, slope = 0;
+        if (logarithmic) {
+          value = values[u];
+          if (d > 0) slope = 1 / (1 / d + r2);
+        } else {
+          value = std::pow(d, r2);
+          if (d > 0) slope = value * std::log(d);
+        }
+        of_r1 = mul_add(-value, grads[u], of_r1);
+        of_r2 = mul_add(-r1 * slope, grads[u], of_r2);
+      }
+      sums[0] = of_r1;
+      sums[1] = of_r2;
     };
     const auto sums =
-        detail::sums_over_cells(device, query_positions, key_positions, 2, 100, subtract);
+        detail::sums_over_distances(device, query_positions, key_positions, grad, 2, subtract);
     gradient.r1[at] += sums[0];
     gradient.r2[at] += sums[1];
   }
@@ -201,13 +215,6 @@ class Kerple {
       const double root = std::exp(0.25 * r2 * (detail::logarithm(half) + detail::ln_2.hi));
       values[u] = static_cast<Real>(-(r1 * root * root * root * root));
     }
-  }
-
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the ", " heads", query_positions, key_positions,
-                       tile);
   }
 
   KerpleConfig config_;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -149,8 +149,8 @@ class T5Bias {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("T5Bias::add", head, query_positions, key_positions, tile);
-    detail::check_output("T5Bias::add", "tile", tile);
+    detail::check_tile("T5Bias::add", {head, heads(), "the table's ", " columns"}, query_positions,
+                       key_positions, tile);
     const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
       for (Index u = 0; u < count; ++u) {
         values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
@@ -162,56 +162,39 @@ class T5Bias {
   /// grad_table[bucket(key j - query i), head] += the sum of grad(i, j): the gradient of the table for
   /// the scores' gradient. What grad_table held before is kept.
   ///   Types:  a call's sums are double, and rounded once to be added to the table
-  ///   Shapes: grad [Sq, Sk]; grad_table as the table
-  ///   Throws: ShapeError
-  template <std::floating_point Real, detail::WrittenTile Gradient>
+  ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see zero_gradient()
+  ///   Throws: ShapeError; std::bad_alloc where the table has more than 1024 rows, and then on the threads of
+  ///           attention_backward(), too, where it ends the program
+  template <std::floating_point Real, detail::GradientOfTable Gradient>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    MatrixView<Gradient> grad_table) const {
+                    Gradient&& grad_table) const {
     add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, grad_table);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, std::floating_point Real, std::floating_point Gradient>
+  template <Device D, std::floating_point Real, detail::GradientOfTable Gradient>
   void add_gradient(const D& device, Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    MatrixView<Gradient> grad_table) const {
+                    Gradient&& grad_table) const {
     constexpr auto function = "T5Bias::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
-    detail::check_table_gradient(function, grad_table, table_.extents());
-    const auto add_value = [&](double* sums, Index i, Index j, double query, double key) {
-      sums[buckets_.bucket(key - query)] += static_cast<double>(grad.row(i)[j]);
+    detail::check_tile(function, {head, heads(), "the table's ", " columns"}, query_positions,
+                       key_positions, grad);
+    const auto table = detail::gradient_view(grad_table);
+    detail::check_table_gradient(function, table, table_.extents());
+    const auto add_values = [&](double* sums, double from, const double* to, const double* grads,
+                                Index count) {
+      for (Index u = 0; u < count; ++u) sums[buckets_.bucket(to[u] - from)] += grads[u];
     };
-    const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
-                                              static_cast<std::size_t>(table_.rows), 6, add_value);
-    detail::add_sums(sums, head, grad_table);
-  }
-
-  /// The same into a gradient with memory of its own, see zero_gradient().
-  ///   Throws: ShapeError
-  template <std::floating_point Real>
-  void add_gradient(Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    TableGradient& gradient) const {
-    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
-  }
-  template <Device D, std::floating_point Real>
-  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    TableGradient& gradient) const {
-    add_gradient(device, head, query_positions, key_positions, grad, gradient.view());
+    const auto sums =
+        detail::sums_over_distances(device, query_positions, key_positions, grad,
+                                    static_cast<std::size_t>(table_.rows), add_values);
+    detail::add_sums(sums, head, table);
   }
 
   /// Zeros in the shape of the table.
   TableGradient zero_gradient() const { return TableGradient(table_.rows, table_.cols); }
 
  private:
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
-                       key_positions, tile);
-  }
-
   MatrixView<const T> table_;
   T5Buckets buckets_;
 };

@@ -5,6 +5,7 @@
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <cstddef>
@@ -46,5 +47,23 @@ class TableGradient {
   Index rows_ = 0, cols_ = 0;
   std::vector<double> values_;
 };
+
+namespace detail {
+
+/// Where a table's gradient is, of what add_gradient() takes: a view, or a TableGradient.
+template <WrittenTile Gradient>
+MatrixView<Gradient> gradient_view(const MatrixView<Gradient>& grad_table) noexcept {
+  return grad_table;
+}
+inline MatrixView<double> gradient_view(TableGradient& gradient) noexcept {
+  return gradient.view();
+}
+
+template <class Gradient>
+concept GradientOfTable = requires(Gradient& gradient) {
+  gradient_view(gradient);
+};
+
+}  // namespace detail
 
 POSENC_END

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
 #include <posenc/core/error.hpp>
@@ -148,8 +149,8 @@ class WindowBias {
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    check("WindowBias::add", head, query_positions, key_positions, tile);
-    detail::check_output("WindowBias::add", "tile", tile);
+    detail::check_tile("WindowBias::add", {head, heads(), "the table's ", " columns"},
+                       query_positions, key_positions, tile);
     constexpr Index most = 256;
     Run runs[most];
     Real values[most + detail::distance_group];  // a run is written in whole packs
@@ -173,48 +174,41 @@ class WindowBias {
   /// grad_table[index().row(query i, key j), head] += the sum of grad(i, j): the gradient of the table
   /// for the scores' gradient. What grad_table held before is kept.
   ///   Types:  a call's sums are double, and rounded once to be added to the table
-  ///   Shapes: grad [Sq, Sk]; grad_table as the table
-  ///   Throws: ShapeError
-  template <std::floating_point Real, detail::WrittenTile Gradient>
+  ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see zero_gradient()
+  ///   Throws: ShapeError; std::bad_alloc where the table has more than 1024 rows, and then on the threads of
+  ///           attention_backward(), too, where it ends the program
+  template <std::floating_point Real, detail::GradientOfTable Gradient>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    MatrixView<Gradient> grad_table) const {
+                    Gradient&& grad_table) const {
     add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, grad_table);
   }
   /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, std::floating_point Real, std::floating_point Gradient>
+  template <Device D, std::floating_point Real, detail::GradientOfTable Gradient>
   void add_gradient(const D& device, Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    MatrixView<Gradient> grad_table) const {
+                    Gradient&& grad_table) const {
     constexpr auto function = "WindowBias::add_gradient";
-    check(function, head, query_positions, key_positions, grad);
-    detail::check_table_gradient(function, grad_table, {index_.table_rows(), heads_});
+    detail::check_tile(function, {head, heads(), "the table's ", " columns"}, query_positions,
+                       key_positions, grad);
+    const auto table = detail::gradient_view(grad_table);
+    detail::check_table_gradient(function, table, {index_.table_rows(), heads_});
     detail::FewNumbers<Index> keys(key_positions.size());
     std::transform(key_positions.begin(), key_positions.end(), keys.data(),
                    [this](double key) { return index_.place(key); });
-    const auto add_value = [&](double* sums, Index i, Index j, double query, double) {
-      const Index row = index_.row_of(index_.place(query), keys[static_cast<std::size_t>(j)]);
-      if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
+    const auto add_rows = [&](double* sums, Index first, Index count) {
+      for (Index i = first; i < first + count; ++i) {
+        const Index query = index_.place(query_positions[static_cast<std::size_t>(i)]);
+        for (Index j = 0; j < grad.cols; ++j) {
+          const Index row = index_.row_of(query, keys[static_cast<std::size_t>(j)]);
+          if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
+        }
+      }
     };
-    const Index rows = index_.table_rows();
-    const auto sums = detail::sums_over_cells(device, query_positions, key_positions,
-                                              static_cast<std::size_t>(rows), 20, add_value);
-    detail::add_sums(sums, head, grad_table);
-  }
-
-  /// The same into a gradient with memory of its own, see zero_gradient().
-  ///   Throws: ShapeError
-  template <std::floating_point Real>
-  void add_gradient(Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    TableGradient& gradient) const {
-    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
-  }
-  template <Device D, std::floating_point Real>
-  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    TableGradient& gradient) const {
-    add_gradient(device, head, query_positions, key_positions, grad, gradient.view());
+    const auto rows = static_cast<std::size_t>(index_.table_rows());
+    const auto sums = detail::sums_over_rows(device, grad.rows, Index{64}, rows,
+                                             4.0 * static_cast<double>(grad.cols), add_rows);
+    detail::add_sums(sums, head, table);
   }
 
   /// Zeros in the shape of the table.
@@ -258,13 +252,6 @@ class WindowBias {
       const Real value = row == WindowIndex::none ? Real(-0.0) : static_cast<Real>(table[row]);
       for (Index u = 0; u < run.count; ++u) values[u] = value;
     }
-  }
-
-  template <class Real>
-  void check(const char* function, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, const MatrixView<Real>& tile) const {
-    detail::check_tile(function, head, heads(), "the table's ", " columns", query_positions,
-                       key_positions, tile);
   }
 
   WindowIndex index_;

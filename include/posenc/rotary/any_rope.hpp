@@ -194,18 +194,10 @@ template <Device D, detail::Written T>
 void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope, const Positions& deltas) {
   rope.visit([&](const auto& typed) { shift_keys(device, k, typed, deltas); });
 }
-template <detail::Written T>
-void shift_keys(HeadsView<T> k, const AnyRope& rope, const Positions& deltas) {
-  shift_keys(detail::CallingThread(), k, rope, deltas);
-}
 template <Device D, detail::Written T>
 void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope,
                 ListView<Index> delta_of_axis) {
   rope.visit([&](const auto& typed) { shift_keys(device, k, typed, delta_of_axis); });
-}
-template <detail::Written T>
-void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_axis) {
-  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
 }
 
 /// rerotate() of the ropes that are held.
@@ -223,11 +215,6 @@ void rerotate(const D& device, HeadsView<T> k, const AnyRope& from, const Positi
     });
   });
 }
-template <detail::Written T>
-void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
-              const AnyRope& to, const Positions& to_positions) {
-  rerotate(detail::CallingThread(), k, from, from_positions, to, to_positions);
-}
 
 /// accumulate_frequency_gradient() of the rope that is held, for its frequencies().
 template <Device D, class T>
@@ -238,13 +225,6 @@ void accumulate_frequency_gradient(const D& device, const AnyRope& rope,
   rope.visit([&](const auto& typed) {
     accumulate_frequency_gradient(device, typed, y, grad_y, positions, grad_inv_freq);
   });
-}
-template <class T>
-requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const AnyRope& rope, HeadsView<const std::remove_const_t<T>> y,
-                                   HeadsView<T> grad_y, const Positions& positions,
-                                   std::span<double> grad_inv_freq) {
-  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
 }
 
 POSENC_END

@@ -159,14 +159,14 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     for (Index head = 0; head < config_.heads; ++head) {
       for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
         const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
+        prefetch_heads<T>(tensors, b, rows, s, (std::min)(block, seq), head);
         angles.fill(oscillator_, first, count, [&](Index axis, Index pair) {
           return (axis * config_.heads + head) * slice_.pairs + pair;
         });
         for (Index token = 0; token < seq; token += block) {
           const Index tokens = (std::min)(block, seq - token);
-          for (const detail::Rotated<T>& x : tensors) {
-            prefetch_head(x.out, b, rows, s + token, tokens, head);
-          }
+          prefetch_heads<T>(tensors, b, rows, s + token + block,
+                            (std::min)(block, seq - token - block), head);
           angles.write(token, tokens, count, cos, sin);
           detail::AngleRows<C> turns{cos, sin, count};
           if (direction != detail::Direction::Forward) {
@@ -188,18 +188,23 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   template <detail::Written T>
   void rotate_head(const detail::Rotated<T>& x, Index b, Index s, Index tokens, Index head,
                    Index first, Index count, detail::AngleRows<Compute<T>> turns) const noexcept {
-    const detail::Rotated<T> of_head{slice_heads(x.in, head, 1), slice_heads(x.out, head, 1)};
+    detail::Rotated<T> of_head = x;
+    of_head.in.data += head * x.in.head_stride;
+    of_head.out.data += head * x.out.head_stride;
+    of_head.in.heads = of_head.out.heads = 1;
     detail::rotate_positions<Pairing>(of_head, b, s, tokens, slice_, first, count, turns);
   }
 
-  /// Rows of one head lie apart: they are asked for while their angles are made.
+  /// Rows of one head lie apart: they are asked for while angles of the tokens before them are made.
   template <detail::Written T>
-  void prefetch_head(const HeadsView<T>& x, Index b, Index rows, Index s, Index tokens,
-                     Index head) const noexcept {
+  void prefetch_heads(std::span<const detail::Rotated<T>> tensors, Index b, Index rows, Index s,
+                      Index tokens, Index head) const noexcept {
     const auto bytes = static_cast<Index>(sizeof(T)) * 2 * slice_.pairs;
-    for (Index row = b; row < b + rows; ++row) {
-      for (Index token = s; token < s + tokens; ++token) {
-        detail::prefetch_to_write(x.row(row, token, head) + slice_.offset, bytes);
+    for (const detail::Rotated<T>& x : tensors) {
+      for (Index row = b; row < b + rows; ++row) {
+        for (Index token = s; token < s + tokens; ++token) {
+          detail::prefetch_to_write(x.out.row(row, token, head) + slice_.offset, bytes);
+        }
       }
     }
   }
@@ -234,13 +239,6 @@ void accumulate_frequency_gradient(const D& device, const MixedRope<Pairing>& ro
           sum = mul_add(positions.at(b, s, axis), gradient, sum);
         }
       });
-}
-template <class Pairing, class T>
-requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
-                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
-                                   const Positions& positions, std::span<double> grad_inv_freq) {
-  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
 }
 
 /// RoPE-ViT's first frequencies for two axes, [2, heads, head_dim / 2]: head h has the axial ones,

@@ -107,10 +107,6 @@ void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
   detail::check_reach(function, rope.oscillator(), deltas);
   detail::shift(device, k, rope, deltas);
 }
-template <class Pairing, detail::Written T>
-void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
-  shift_keys(detail::CallingThread(), k, rope, deltas);
-}
 
 /// The same delta for all keys, one an axis: a context shift by -n is {-n}.
 template <Device D, class Pairing, detail::Written T>
@@ -128,10 +124,7 @@ void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
   detail::check_reach(function, rope.oscillator(), delta);
   detail::shift_all(device, k, rope, delta);
 }
-template <class Pairing, detail::Written T>
-void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta_of_axis) {
-  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
-}
+
 /// Makes keys that `from` rotated at from_positions into what `to` makes of them at to_positions:
 /// turns by p' w' - p w and scales by m' / m. So a cache outlives a switch of dynamic NTK, dynamic
 /// YaRN or LongRoPE, whose frequencies depend on the length. On the threads of an Eigen device or without
@@ -175,9 +168,19 @@ void rerotate(const D& device, HeadsView<T> k, const Rope<Pairing>& from,
   detail::rotate_by<Pairing>(device, k, {to.rotary_offset(), to.rotary_dim() / 2},
                              from_positions.batch() == 1 && to_positions.batch() == 1, angles);
 }
-template <class Pairing, detail::Written T>
-void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
-              const Rope<Pairing>& to, const Positions& to_positions) {
+
+// The same of any rope that has them, on the calling thread.
+template <detail::Written T, class AnyOfThem>
+void shift_keys(HeadsView<T> k, const AnyOfThem& rope, const Positions& deltas) {
+  shift_keys(detail::CallingThread(), k, rope, deltas);
+}
+template <detail::Written T, class AnyOfThem>
+void shift_keys(HeadsView<T> k, const AnyOfThem& rope, ListView<Index> delta_of_axis) {
+  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
+}
+template <detail::Written T, class From, class To>
+void rerotate(HeadsView<T> k, const From& from, const Positions& from_positions, const To& to,
+              const Positions& to_positions) {
   rerotate(detail::CallingThread(), k, from, from_positions, to, to_positions);
 }
 

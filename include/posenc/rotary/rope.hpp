@@ -185,12 +185,4 @@ void accumulate_frequency_gradient(const D& device, const Rope<Pairing>& rope,
       });
 }
 
-template <class Pairing, class T>
-requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const Rope<Pairing>& rope,
-                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
-                                   const Positions& positions, std::span<double> grad_inv_freq) {
-  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
-}
-
 POSENC_END

@@ -11,6 +11,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 // The calls that rotary encodings and their tables have in common, written once.
@@ -280,5 +281,14 @@ class TableCalls {
  private:
   const Self& self() const noexcept { return static_cast<const Self&>(*this); }
 };
+
+/// accumulate_frequency_gradient(device, rope, ...) of any rope that has it, on the calling thread.
+template <class AnyOfThem, class T>
+requires Scalar<std::remove_const_t<T>>
+void accumulate_frequency_gradient(const AnyOfThem& rope, HeadsView<const std::remove_const_t<T>> y,
+                                   HeadsView<T> grad_y, const Positions& positions,
+                                   std::span<double> grad_inv_freq) {
+  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
+}
 
 POSENC_END

@@ -159,8 +159,14 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
       }
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
+    const detail::Direction direction = detail::direction_of(call);
+    const HeadsView<const T>& shape = tensors[0].in;
+    if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward) {
+      detail::rotate_token<Pairing, T>(tensors, slice_, cos_.data(), sin_.data());
+      return;
+    }
     detail::rotate_tensors<Pairing, D, T>(
-        device, tensors, slice_, detail::direction_of(call), attention_factor_, batch_ == 1,
+        device, tensors, slice_, direction, attention_factor_, batch_ == 1,
         [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
           const Index row = batch_ == 1 ? 0 : b;
           return detail::AngleRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,

@@ -15,6 +15,7 @@
 //   load(p)  a.store(p)                       width values
 //   load_partial(p, n)  a.store_partial(p, n) the first n, 0 <= n <= width; the other lanes are zero
 //                                             and their memory is not touched
+//   load_doubled(p)                           width / 2 values, each twice; where width > 1
 //   a + b  a - b  a * b  a / b  -a            rounded once, as the scalar operators are
 //   mul_add(a, b, c)  mul_sub(a, b, c)        a b + c, a b - c; fused wherever POSENC_HAS_FMA
 //   larger(a, b)  smaller(a, b)               b where a lane of either is NaN

@@ -76,6 +76,10 @@ struct Pack<float, tier::Avx2> {
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
     return {_mm256_permute_ps(a.v, 0xb1)};
   }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const float* p) noexcept {
+    const __m256i lanes = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    return {_mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), lanes)};
+  }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     return {_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a.v), 0xd8))};
   }
@@ -227,6 +231,9 @@ struct Pack<double, tier::Avx2> {
 
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
     return {_mm256_permute_pd(a.v, 0x5)};
+  }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const double* p) noexcept {
+    return {_mm256_permute4x64_pd(_mm256_castpd128_pd256(_mm_loadu_pd(p)), 0x50)};
   }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     return {_mm256_permute4x64_pd(a.v, 0xd8)};

@@ -79,6 +79,10 @@ struct Pack<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
     return {_mm512_permute_ps(a.v, 0xb1)};
   }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const float* p) noexcept {
+    const __m512i lanes = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    return {_mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(_mm256_loadu_ps(p)))};
+  }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
     return {_mm512_permutexvar_ps(lanes, a.v)};
@@ -159,10 +163,15 @@ struct Pack<float, tier::Avx512> {
       return;
     }
 #endif
-    const __m512i low = _mm512_srli_epi32(even.rounded_to_bfloat16(), 16);
-    // low | (odd & high halves)
+    __m512i low = even.nearest_bfloat16(), high = odd.nearest_bfloat16();
+    // One comparison for both, as NaN is rare.
+    if (_mm512_cmp_ps_mask(even.v, odd.v, _CMP_UNORD_Q) != 0) [[unlikely]] {
+      low = even.rounded_to_bfloat16();
+      high = odd.rounded_to_bfloat16();
+    }
+    // low | (high & high halves)
     _mm512_storeu_si512(
-        p, _mm512_ternarylogic_epi32(low, odd.rounded_to_bfloat16(), high_halves(), 0xf8));
+        p, _mm512_ternarylogic_epi32(_mm512_srli_epi32(low, 16), high, high_halves(), 0xf8));
   }
 
  private:
@@ -178,13 +187,16 @@ struct Pack<float, tier::Avx512> {
   // By the forms that g++ 12 does not warn of.
   POSENC_ALWAYS_INLINE Half low() const noexcept { return {_mm512_extractf32x8_ps(v, 0)}; }
   POSENC_ALWAYS_INLINE Half high() const noexcept { return {_mm512_extractf32x8_ps(v, 1)}; }
-  /// Each lane's bfloat16 in its upper half; the lower half holds what is left over.
+  /// Each lane's bfloat16 in its upper half, where no lane is NaN; the lower half holds what is left over.
+  POSENC_ALWAYS_INLINE __m512i nearest_bfloat16() const noexcept {
+    const __mmask16 odd = _mm512_test_epi32_mask(bits(), _mm512_set1_epi32(0x10000));
+    const __m512i below_half = _mm512_set1_epi32(0x7fff), half = _mm512_set1_epi32(0x8000);
+    return _mm512_add_epi32(bits(), _mm512_mask_blend_epi32(odd, below_half, half));
+  }
+  /// The same where there may be NaN.
   POSENC_ALWAYS_INLINE __m512i rounded_to_bfloat16() const noexcept {
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits(), 16), _mm512_set1_epi32(1));
-    const __m512i up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    const __m512i rounded = _mm512_add_epi32(bits(), up);
-    return _mm512_mask_or_epi32(rounded, nan, bits(), _mm512_set1_epi32(0x400000));
+    return _mm512_mask_or_epi32(nearest_bfloat16(), nan, bits(), _mm512_set1_epi32(0x400000));
   }
 };
 
@@ -252,6 +264,10 @@ struct Pack<double, tier::Avx512> {
 
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
     return {_mm512_permute_pd(a.v, 0x55)};
+  }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const double* p) noexcept {
+    const __m512i lanes = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
+    return {_mm512_permutexvar_pd(lanes, _mm512_castpd256_pd512(_mm256_loadu_pd(p)))};
   }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     return {_mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), a.v)};

@@ -77,6 +77,10 @@ struct Pack<float, tier::Neon> {
   }
 
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept { return {vrev64q_f32(a.v)}; }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const float* p) noexcept {
+    const float32x2_t two = vld1_f32(p);
+    return {vcombine_f32(vdup_lane_f32(two, 0), vdup_lane_f32(two, 1))};
+  }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept { return a; }
   POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept { return a; }
   POSENC_ALWAYS_INLINE friend void split_pairs(Pack low, Pack high, Pack& even,
@@ -200,6 +204,9 @@ struct Pack<double, tier::Neon> {
   }
 
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept { return {vextq_f64(a.v, a.v, 1)}; }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const double* p) noexcept {
+    return {vld1q_dup_f64(p)};
+  }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept { return a; }
   POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept { return a; }
   POSENC_ALWAYS_INLINE friend void split_pairs(Pack low, Pack high, Pack& even,

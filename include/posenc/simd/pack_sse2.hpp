@@ -90,6 +90,10 @@ struct Pack<float, tier::Sse2> {
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
     return {_mm_shuffle_ps(a.v, a.v, 0xb1)};
   }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const float* p) noexcept {
+    const __m128 two = _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return {_mm_unpacklo_ps(two, two)};
+  }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept { return a; }
   POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept { return a; }
   POSENC_ALWAYS_INLINE friend void split_pairs(Pack low, Pack high, Pack& even,
@@ -265,6 +269,9 @@ struct Pack<double, tier::Sse2> {
 
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept {
     return {_mm_shuffle_pd(a.v, a.v, 1)};
+  }
+  POSENC_ALWAYS_INLINE static Pack load_doubled(const double* p) noexcept {
+    return {_mm_load1_pd(p)};
   }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept { return a; }
   POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept { return a; }

@@ -44,6 +44,9 @@ struct Twice {
   POSENC_ALWAYS_INLINE friend Twice mul_add(Twice x, Twice y, Twice z) noexcept {
     return {mul_add(x.a, y.a, z.a), mul_add(x.b, y.b, z.b)};
   }
+  POSENC_ALWAYS_INLINE friend Twice mul_sub(Twice x, Twice y, Twice z) noexcept {
+    return {mul_sub(x.a, y.a, z.a), mul_sub(x.b, y.b, z.b)};
+  }
   POSENC_ALWAYS_INLINE friend Twice operator&(Twice x, Twice y) noexcept {
     return {x.a & y.a, x.b & y.b};
   }

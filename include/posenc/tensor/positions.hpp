@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,10 @@ POSENC_BEGIN
 ///           fit each other
 ///   Cost:   range() and starts() allocate nothing per token, the other forms one double per token
 class Positions {
+  template <class Ids>
+  static constexpr bool are_ids = std::convertible_to<const Ids&, std::span<const Index>> ||
+                                  std::convertible_to<const Ids&, std::span<const std::int32_t>>;
+
  public:
   /// start, start + 1, ..., start + count - 1 in every batch row. A cache of n tokens makes the
   /// next one range(n, 1).
@@ -40,10 +46,7 @@ class Positions {
   static Positions starts(ListView<Index> starts, Index count) {
     constexpr auto function = "Positions::starts";
     Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
-    for (const Index start : starts) {
-      p.values_.push_back(exact(function, start));
-      p.include_run(function, start);
-    }
+    p.take(function, std::span<const Index>(starts), count);
     return p;
   }
 
@@ -52,23 +55,26 @@ class Positions {
 
   /// Explicit ids [B, S], row-major: padding, speculative trees, anything.
   static Positions ids(Index batch, ListView<Index> ids_of_batch) {
-    constexpr auto function = "Positions::ids";
-    Positions p = table(function, batch, static_cast<Index>(ids_of_batch.size()));
-    for (const Index id : ids_of_batch) p.push(exact(function, id));
-    return p;
+    return of_ids(batch, std::span<const Index>(ids_of_batch));
   }
 
-  // Numbers of other types.
+  /// The same of 32-bit ids, as other libraries keep them.
   template <class Ids>
-  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
+  requires(std::convertible_to<const Ids&, std::span<const std::int32_t>>) static Positions
       ids(const Ids& ids_of_row) {
     return ids(1, ids_of_row);
   }
   template <class Ids>
-  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
-      ids(Index, const Ids&) {
-    return refused<Ids>();
+  requires(std::convertible_to<const Ids&, std::span<const std::int32_t>>) static Positions
+      ids(Index batch, const Ids& ids_of_batch) {
+    return of_ids(batch, std::span<const std::int32_t>(ids_of_batch));
   }
+
+  // Numbers of other types.
+  template <class Ids>
+  requires(!are_ids<Ids>) static Positions ids(const Ids& ids_of_row) { return ids(1, ids_of_row); }
+  template <class Ids>
+  requires(!are_ids<Ids>) static Positions ids(Index, const Ids&) { return refused<Ids>(); }
   template <class Ids>
   requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
       starts(const Ids&, Index) {
@@ -193,13 +199,21 @@ class Positions {
     return values_[static_cast<std::size_t>((axis * batch_ + row) * count_ + s)];
   }
 
+  /// The positions of batch row b on the first axis, [S], where they are kept one by one; empty where they
+  /// follow each other from at(b, 0) on.
+  std::span<const double> kept(Index b) const noexcept {
+    if (form_ != Form::Table) return {};
+    const auto count = static_cast<std::size_t>(count_);
+    return std::span(values_).subspan(batch_ == 1 ? 0 : static_cast<std::size_t>(b) * count, count);
+  }
+
  private:
   template <class Ids>
   static Positions refused() {
-    static_assert(
-        detail::never<Ids>,
-        "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t: a vector, an "
-        "array or a span of them");
+    static_assert(detail::never<Ids>,
+                  "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t, ids "
+                  "std::int32_t "
+                  "as well: a vector, an array or a span of them");
     return range(0, 0);
   }
 
@@ -227,6 +241,36 @@ class Positions {
                                ") must divide the number of positions (", size, ")");
     }
     return Positions(function, Form::Table, batch, batch == 0 ? 0 : size / batch, 1);
+  }
+
+  template <class Id>
+  static Positions of_ids(Index batch, std::span<const Id> ids) {
+    constexpr auto function = "Positions::ids";
+    Positions p = table(function, batch, static_cast<Index>(ids.size()));
+    p.take(function, ids, 1);
+    return p;
+  }
+
+  /// Takes integers, each of which begins a run of so many positions. First their range, as checks one
+  /// by one would take longer than all the rest.
+  template <class Id>
+  void take(const char* function, std::span<const Id> ids, Index run) {
+    if (ids.empty()) return;
+    Index low = ids[0], high = ids[0];
+    for (const Index id : ids) {
+      low = id < low ? id : low;
+      high = id > high ? id : high;
+    }
+    const Index last = run > 0 ? run - 1 : 0;
+    if (low < -exact_limit || high > exact_limit - last) {
+      for (const Index id : ids) {
+        exact(function, id);
+        exact(function, id + last);
+      }
+    }
+    values_.assign(ids.begin(), ids.end());
+    if (run == 0) return;
+    max_magnitude_ = static_cast<double>((std::max)(std::abs(low), std::abs(high + last)));
   }
 
   static double exact(const char* function, Index id) {

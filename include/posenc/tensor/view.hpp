@@ -134,26 +134,51 @@ struct LseView {
 
 namespace detail {
 
-// Strides of all axes, the last of which is contiguous but in scores.
+/// One axis of a view, and what messages call its stride.
+struct ViewAxis {
+  const char* name;
+  Index extent, stride;
+};
+
+// The axes of a view, in the order of its fields.
 template <class T>
-std::array<Index, 4> strides_of(const HeadsView<T>& x) noexcept {
-  return {x.batch_stride, x.seq_stride, x.head_stride, 1};
+std::array<ViewAxis, 4> axes_of(const HeadsView<T>& x) noexcept {
+  return {{{"batch_stride", x.batch, x.batch_stride},
+           {"seq_stride", x.seq, x.seq_stride},
+           {"head_stride", x.heads, x.head_stride},
+           {"stride of the features", x.dim, 1}}};
 }
 template <class T>
-std::array<Index, 3> strides_of(const EmbeddingsView<T>& x) noexcept {
-  return {x.batch_stride, x.seq_stride, 1};
+std::array<ViewAxis, 3> axes_of(const EmbeddingsView<T>& x) noexcept {
+  return {{{"batch_stride", x.batch, x.batch_stride},
+           {"seq_stride", x.seq, x.seq_stride},
+           {"stride of the features", x.dim, 1}}};
 }
 template <class T>
-std::array<Index, 2> strides_of(const MatrixView<T>& x) noexcept {
-  return {x.row_stride, 1};
+std::array<ViewAxis, 2> axes_of(const MatrixView<T>& x) noexcept {
+  return {{{"row_stride", x.rows, x.row_stride}, {"stride of the columns", x.cols, 1}}};
 }
 template <class T>
-std::array<Index, 4> strides_of(const ScoresView<T>& x) noexcept {
-  return {x.batch_stride, x.head_stride, x.query_stride, x.key_stride};
+std::array<ViewAxis, 4> axes_of(const ScoresView<T>& x) noexcept {
+  return {{{"batch_stride", x.batch, x.batch_stride},
+           {"head_stride", x.heads, x.head_stride},
+           {"query_stride", x.queries, x.query_stride},
+           {"key_stride", x.keys, x.key_stride}}};
 }
 template <class T>
-std::array<Index, 3> strides_of(const LseView<T>& x) noexcept {
-  return {x.batch_stride, x.head_stride, x.query_stride};
+std::array<ViewAxis, 3> axes_of(const LseView<T>& x) noexcept {
+  return {{{"batch_stride", x.batch, x.batch_stride},
+           {"head_stride", x.heads, x.head_stride},
+           {"query_stride", x.queries, x.query_stride}}};
+}
+
+/// Strides of all axes.
+template <class View>
+auto strides_of(const View& x) noexcept {
+  const auto axes = axes_of(x);
+  std::array<Index, std::tuple_size_v<decltype(axes)>> strides{};
+  for (std::size_t n = 0; n < axes.size(); ++n) strides[n] = axes[n].stride;
+  return strides;
 }
 
 /// How far the last element lies from the first, in elements, or how many there are behind it where that is

@@ -61,6 +61,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   const AttentionShape shape{q.batch, q.heads, q.seq, key_count};
   const double scale = checked_scale<T>(function, options, beside.scale_multiplier, q.dim);
   check_options<T>(function, options, shape);
+  check_returned<T>(function, options, shape);
   const Places<T> places(function, options, shape, source.stored(),
                          positions_of(options, beside.positions));
   const Masks<T> masks(function, options, shape, places);
@@ -70,7 +71,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   if (options.temperature) places.require_query_positions("temperature");
   if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
   if (value_dim == 0 && options.lse.data == nullptr && options.weights.data == nullptr) return;
-  const ReturnedWeights<T> returned(options);
+  const ReturnedWeights<T> returned(options, options.weights);
   const typename Run::Call call{{q, places, masks, q.heads / source.heads(),
                                  Run::ScoresOfCall::has_bias || drops || options.temperature,
                                  options.temperature, returned.ignore_masks()},

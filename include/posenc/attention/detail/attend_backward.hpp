@@ -98,15 +98,13 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
 /// attention_backward() on a tier of the caller's choice.
 template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
 void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
-                                const AttentionOptions<T>& given, const Bias& bias,
+                                const AttentionOptions<T>& options, const Bias& bias,
                                 BiasGradient& bias_gradient,
                                 const BesideOptions& beside = {.function = "attention_backward"}) {
   static_assert(AttentionBias<Bias, T>,
                 "posenc::attention_backward: Bias must be what attention() takes as one");
   using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
   const char* const function = beside.function;
-  AttentionOptions<T> options = given;
-  options.weights = {};
   check_backward(function, x, options);
   const AttentionShape shape{x.q.batch, x.q.heads, x.q.seq, x.k.seq};
   const double scale = checked_scale<T>(function, options, beside.scale_multiplier, x.q.dim);
@@ -124,7 +122,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive, places.sequences(),
                              x.k.heads);
   if (x.q.batch == 0 || x.q.heads == 0) return;
-  const ReturnedWeights<T> returned(options);
+  const ReturnedWeights<T> returned(options, {});
   const typename Run::Call call{
       {x.q, places, masks, x.q.heads / x.k.heads,
        Run::ScoresOfCall::has_bias || drops || options.temperature, options.temperature, false},

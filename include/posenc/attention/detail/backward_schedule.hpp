@@ -100,12 +100,14 @@ class BackwardSchedule {
 
   /// Of a RelativeBias, where there is one.
   struct NoRelativeBias {
-    NoRelativeBias(const typename ScoresOfCall::Setting&, Index, Index, Carver&) noexcept {}
+    NoRelativeBias(const typename ScoresOfCall::Setting&, const LearnedTables&, Index, Index,
+                   Carver&) noexcept {}
   };
   struct SomeRelativeBias : RelativeGradients<Tier, T, Stored> {
-    SomeRelativeBias(const typename ScoresOfCall::Setting& setting, Index rows, Index queries,
-                     Carver& carver) noexcept
-        : RelativeGradients<Tier, T, Stored>(setting.bias, setting.scale, rows, queries, carver) {}
+    SomeRelativeBias(const typename ScoresOfCall::Setting& setting, const LearnedTables& learned,
+                     Index rows, Index queries, Carver& carver) noexcept
+        : RelativeGradients<Tier, T, Stored>(setting.bias, learned, setting.scale, rows, queries,
+                                             carver) {}
   };
   using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
 
@@ -119,10 +121,11 @@ class BackwardSchedule {
           keys(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.k.dim))),
           values(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.v.dim))),
           key_rows(carver.take<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
-          key_positions(carver.take<double>(tile_keys)),
+          run_of_positions(carver.take<double>(tile_keys)),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_masks(carver.take<Real>(schedule.rows())),
-          relative(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver) {
+          relative(schedule.call_.scores, schedule.parameters_.learned_tables(), schedule.rows(),
+                   schedule.per_block_, carver) {
       std::fill(std::begin(ones), std::end(ones), Real{1});
     }
 
@@ -130,11 +133,12 @@ class BackwardSchedule {
     GradientRows<Tier, T, Stored> gradients;
     ScoresOfCall scores;
     ScoreGradients<Tier, T, Stored> of_scores;
-    Stored* keys;      ///< of the tile, as panels
-    Stored* values;    ///< likewise
-    Stored* key_rows;  ///< [tile_keys, padded head_dim]
-    double* key_positions;
-    Lanes* lanes;    ///< of each strip
+    Stored* keys;                           ///< of the tile, as panels
+    Stored* values;                         ///< likewise
+    Stored* key_rows;                       ///< [tile_keys, padded head_dim]
+    double* run_of_positions;               ///< memory for those of a tile's keys
+    const double* key_positions = nullptr;  ///< of the tile at hand, where they are read
+    Lanes* lanes;                           ///< of each strip
     Real* of_masks;  ///< [rows]: sums over the keys of a mask that has one for all
     POSENC_NO_UNIQUE_ADDRESS OfRelativeBias relative;
     Real ones[rows_at_once];
@@ -160,7 +164,8 @@ class BackwardSchedule {
     for (Index n = 0; n < places().sequences(); ++n) {
       most = (std::max)(most, places().sequence(n).stored);
     }
-    return {most, call_.k.dim, call_.v.dim, carver};
+    const bool of_keys = call_.grad_k.data != nullptr, of_values = call_.grad_v.data != nullptr;
+    return {most, of_keys ? call_.k.dim : 0, of_values ? call_.v.dim : 0, carver};
   }
 
   void run_block(const BackwardQueue::Task& task, Slot& slot, const KeyGradients<Tier, T>& sums) {
@@ -189,7 +194,7 @@ class BackwardSchedule {
     };
     if constexpr (is_relative) {
       write([&](Index r) { return slot.relative.of_row(r); });
-      parameters_.add_in_turn(task.number, [&](const BiasGradient& all) {
+      parameters_.add_in_turn(task.number, [&](const auto& all) {
         slot.relative.write(slot.block, all.queries);
         slot.relative.add_tables(all);
       });
@@ -248,9 +253,12 @@ class BackwardSchedule {
     const Index first = (seen.keys.begin - seen.first_key()) / panel_lanes;
     const Index end = (seen.keys.end - seen.first_key() + panel_lanes - 1) / panel_lanes;
     finite &= all_finite<Tier>(slot.values + first * of_panel, (end - first) * of_panel);
-    if (ScoresOfCall::has_bias || call_.scores.options.dropout.probability > 0) {
-      places().key_positions(s, seen.first_key(), seen.keys.end - seen.first_key(),
-                             slot.key_positions);
+    const TileDropout& dropout = slot.of_scores.dropout();
+    if (ScoresOfCall::has_bias || dropout.drops()) {
+      const Index count = seen.keys.end - seen.first_key();
+      slot.key_positions =
+          places().key_positions(s, seen.first_key(), count, slot.run_of_positions);
+      if (dropout.drops()) dropout.begin(slot.key_positions, count);
     }
     return finite && slot.gradients.finite();
   }
@@ -273,9 +281,8 @@ class BackwardSchedule {
       }
       if constexpr (!ScoresOfCall::has_bias) slot.scores.multiply(block, seen, keys, strip);
       slot.scores.finish(block, seen, strip);
-      slot.of_scores.make(block, slot.gradients, strip, lanes, slot.values, call_.v.dim,
-                          slot.key_positions, !finite, slot.scores.of(strip),
-                          slot.scores.slopes(strip));
+      slot.of_scores.make(block, slot.gradients, strip, lanes, slot.values, call_.v.dim, !finite,
+                          slot.scores.of(strip), slot.scores.slopes(strip));
     });
   }
 

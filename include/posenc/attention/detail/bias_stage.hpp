@@ -60,8 +60,7 @@ class BiasStage {
  private:
   template <class R>
   static std::span<const double> queries_of(const Block& block, const BiasTile<R>& tile) noexcept {
-    return {block.positions() + tile.first_row / block.setting().group,
-            static_cast<std::size_t>(tile.queries)};
+    return {block.positions(tile.first_row), static_cast<std::size_t>(tile.queries)};
   }
   template <class R>
   static std::span<const double> keys_of(const BiasTile<R>& tile) noexcept {

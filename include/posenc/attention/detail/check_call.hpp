@@ -92,6 +92,25 @@ double checked_scale(const char* function, const AttentionOptions<T>& options, d
   return scale * multiplier;
 }
 
+/// What options say of the scores that are returned, which backward leaves alone.
+template <Scalar T>
+void check_returned(const char* function, const AttentionOptions<T>& options,
+                    const AttentionShape& shape) {
+  if (options.weights.data != nullptr && options.returned == ReturnedScores::Capped &&
+      options.softcap_order == SoftcapOrder::AfterBias) {
+    fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
+  }
+  const auto& w = options.weights;
+  check_extents(function, "weights", w);
+  if (w.data != nullptr &&
+      w.extents() != std::array<Index, 4>{shape.batch, shape.heads, shape.queries, shape.keys}) {
+    fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
+                     shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
+  }
+  if (w.data != nullptr) check_output(function, "weights", w);
+}
+
+/// All else.
 template <Scalar T>
 void check_options(const char* function, const AttentionOptions<T>& options,
                    const AttentionShape& shape) {
@@ -115,10 +134,6 @@ void check_options(const char* function, const AttentionOptions<T>& options,
   if (is_of_capped && options.softcap == 0) {
     fail<ConfigError>(function, "TemperatureOf::CappedScores needs a softcap");
   }
-  if (options.weights.data != nullptr && options.returned == ReturnedScores::Capped &&
-      options.softcap_order == SoftcapOrder::AfterBias) {
-    fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
-  }
   if (!options.sinks.empty() && static_cast<Index>(options.sinks.size()) != shape.heads) {
     fail<ShapeError>(function, "sinks must have one entry for each of the ", shape.heads,
                      " heads but has ", options.sinks.size());
@@ -133,14 +148,6 @@ void check_options(const char* function, const AttentionOptions<T>& options,
     fail<ShapeError>(function, shape.batch, " times ", shape.heads, " heads times ", shape.queries,
                      " queries are more than can be counted");
   }
-  const auto& w = options.weights;
-  check_extents(function, "weights", w);
-  if (w.data != nullptr &&
-      w.extents() != std::array<Index, 4>{shape.batch, shape.heads, shape.queries, shape.keys}) {
-    fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
-                     shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
-  }
-  if (w.data != nullptr) check_output(function, "weights", w);
   const auto& lse = options.lse;
   check_extents(function, "lse", lse);
   if (lse.data != nullptr &&

@@ -25,7 +25,7 @@ class KeyGradients {
   using Real = Compute<T>;
   using RowsOfPanels = std::array<PanelRows, static_cast<std::size_t>(tile_panels)>;
 
-  /// Of `keys` keys; dimensions as they are in the tensors.
+  /// Of `keys` keys; dimensions as they are in the tensors, or 0 of what nobody asks for.
   KeyGradients(Index keys, Index key_dim, Index value_dim, Carver& carver) noexcept
       : key_dim_(padded_value_dim(key_dim)),
         value_dim_(padded_value_dim(value_dim)),
@@ -45,16 +45,19 @@ class KeyGradients {
            const Real* grad) const noexcept {
     const auto add_to = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
       const Index first = seen.begin - first_key, count = seen.end - seen.begin;
-      for_bundles<Tier>(count, TransposedSums<Tier, Real, Weights>{
-                                   weights + first, rows.grad_out(), value_dim_, first,
-                                   panels.data(), values_ + seen.begin * value_dim_});
-      for_bundles<Tier>(
-          count, TransposedSums<Tier, Real, Weights>{grad + first, rows.queries(), key_dim_, first,
-                                                     panels.data(), keys_ + seen.begin * key_dim_});
+      const auto sum = [&](const Real* of_rows, const Real* numbers, Index dim, Real* sums) {
+        if (dim == 0) return;
+        for_bundles<Tier>(
+            count, TransposedSums<Tier, Real, Weights>{of_rows + first, numbers, dim, first,
+                                                       panels.data(), sums + seen.begin * dim});
+      };
+      sum(weights, rows.grad_out(), value_dim_, values_);
+      sum(grad, rows.queries(), key_dim_, keys_);
     };
     skip_unless_finite<Skipped::Zero>(rows.finite(), add_to);
   }
 
+  bool has_keys() const noexcept { return key_dim_ > 0; }
   /// Of a key, [padded head_dim].
   Real* of_key(Index key) const noexcept { return keys_ + key * key_dim_; }
 

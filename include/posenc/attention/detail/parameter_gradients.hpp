@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/backward_queue.hpp>
+#include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/concepts.hpp>
@@ -52,6 +53,14 @@ class ParameterGradients {
       add_zeros(function, own_.back());
     } else if constexpr (of_tokens && requires { bias.zero_gradient(); }) {
       add_zeros(function, bias.zero_gradient());
+    }
+  }
+
+  LearnedTables learned_tables() const noexcept {
+    if constexpr (of_tables && given) {
+      return {gradient_.table.data != nullptr, gradient_.key_table.data != nullptr};
+    } else {
+      return {};
     }
   }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 // The stage of places: where queries stand among the keys, and so outside of which keys each of them sees
@@ -148,10 +149,16 @@ class Places {
                                   : static_cast<double>(s.first_key + j);
   }
 
-  /// Of keys first .. first + count - 1 of a sequence.
-  void key_positions(const AttentionSequence& s, Index first, Index count,
-                     double* positions) const noexcept {
-    for (Index j = 0; j < count; ++j) positions[j] = key_position(s, first + j);
+  /// Of keys first .. first + count - 1 of a sequence: where the caller keeps them, or a run of whole numbers, which
+  /// is made in `memory`.
+  const double* key_positions(const AttentionSequence& s, Index first, Index count,
+                              double* memory) const noexcept {
+    const auto kept =
+        given_.keys != nullptr ? given_.keys->kept(s.key_row) : std::span<const double>();
+    if (!kept.empty()) return kept.data() + (s.first_key + first);
+    const double begin = key_position(s, first);
+    for (std::int32_t j = 0; j < count; ++j) memory[j] = begin + j;
+    return memory;
   }
 
   /// Whether range() does not tell which keys a causal rule by position shows, since their positions do

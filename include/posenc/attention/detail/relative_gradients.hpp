@@ -36,16 +36,19 @@ class RelativeTable {
   using Real = Compute<T>;
 
   /// heads: of the block, each of which has a gradient of its own if the table has
+  /// learned: whether somebody asks for the table's gradient
   RelativeTable(const HeadsView<const T>& table, const RelativeColumns& columns, Index heads,
-                Carver& carver) noexcept
+                bool learned, Carver& carver) noexcept
       : table_(table),
         columns_(columns),
+        learned_(learned),
         dim_(is_given(table) ? padded_value_dim(table.dim) : 0),
         heads_(table.heads == 1 ? 1 : heads),
         packed_(carver.take<Real>(tile_lanes * dim_)),
         grad_(carver.take<Real>(size())) {}
 
   Index dim() const noexcept { return dim_; }  ///< padded
+  bool learned() const noexcept { return learned_; }
 
   void clear() noexcept { std::fill_n(grad_, size(), Real{0}); }
   /// Of the columns of tile t, for head g of the block.
@@ -78,13 +81,19 @@ class RelativeTable {
   }
 
  private:
-  Index size() const noexcept { return heads_ * columns_.count() * dim_; }
+  Index size() const noexcept { return learned_ ? heads_ * columns_.count() * dim_ : 0; }
 
   HeadsView<const T> table_;
   const RelativeColumns& columns_;
+  bool learned_;
   Index dim_, heads_;
   Real* packed_;
   Real* grad_;
+};
+
+/// Which gradients of tables somebody asks for.
+struct LearnedTables {
+  bool table = false, key_table = false;
 };
 
 /// Backward of a RelativeBias: from the gradient of scores to those of the queries and keys that met its
@@ -96,14 +105,14 @@ class RelativeGradients {
   using Real = Compute<T>;
   using Block = RowBlock<Tier, T, S>;
 
-  RelativeGradients(const RelativeBias<T>& bias, Real scale, Index rows, Index queries,
-                    Carver& carver) noexcept
+  RelativeGradients(const RelativeBias<T>& bias, const LearnedTables& learned, Real scale,
+                    Index rows, Index queries, Carver& carver) noexcept
       : bias_(bias),
         columns_(bias.index, is_given(bias.table) ? bias.table.seq : bias.key_table.seq),
         factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
         slots_((queries + tile_keys - 2) / tile_lanes + 2),
-        table_(bias.table, columns_, rows / queries, carver),
-        key_table_(bias.key_table, columns_, rows / queries, carver),
+        table_(bias.table, columns_, rows / queries, learned.table, carver),
+        key_table_(bias.key_table, columns_, rows / queries, learned.key_table, carver),
         queries_(carver.take<Real>(rows * table_.dim())),
         grad_queries_(carver.take<Real>(rows * table_.dim())),
         weights_(carver.take<Real>(slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
@@ -140,7 +149,7 @@ class RelativeGradients {
       for (Index t = columns.first / tile_lanes; t * tile_lanes <= columns.last; t += slots_) {
         const Range tiles{t, (std::min)(t + slots_ - 1, columns.last / tile_lanes)};
         if (is_given(bias_.table)) add_to_queries(seen, g, grad, tiles);
-        if (is_given(bias_.key_table)) {
+        if (is_given(bias_.key_table) && (key_table_.learned() || of_keys.has_keys())) {
           add_to_keys(seen, g, grad, tiles, key_rows, finite, of_keys);
         }
       }
@@ -233,6 +242,7 @@ class RelativeGradients {
                                   weights, table_.packed(), dim, dim, lanes, ones_, ones_,
                                   grad_queries_ + first_row * dim, table_.packed()});
           });
+      if (!table_.learned()) continue;
       const auto rows = all_panels(rows_of_head_);
       skip_unless_finite<Skipped::Zero>(
           finite_, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
@@ -257,12 +267,16 @@ class RelativeGradients {
       const Real* const weights = weights_ + (t - tiles.first) * tile_lanes * tile_lanes;
       const Index count = key_table_.columns_of(t);
       const auto rows = all_panels(count);
-      skip_unless_finite<Skipped::Zero>(
-          key_table_.pack(t, first_head_ + g), [&]<Skipped W>(std::integral_constant<Skipped, W>) {
-            for_bundles<Tier>(keys, TransposedSums<Tier, Real, W>{
-                                        weights + first, key_table_.packed(), dim, first,
-                                        rows.data(), of_keys.of_key(seen.keys.begin)});
-          });
+      if (of_keys.has_keys()) {
+        skip_unless_finite<Skipped::Zero>(
+            key_table_.pack(t, first_head_ + g),
+            [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+              for_bundles<Tier>(keys, TransposedSums<Tier, Real, W>{
+                                          weights + first, key_table_.packed(), dim, first,
+                                          rows.data(), of_keys.of_key(seen.keys.begin)});
+            });
+      }
+      if (!key_table_.learned()) continue;
       skip_unless_finite<Skipped::Zero>(finite, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
         for_bundles<Tier>(
             count, WeightedSums<Tier, Real, S, W>{weights, key_rows, dim, dim, lanes, ones_, ones_,

@@ -19,10 +19,12 @@ class ReturnedWeights {
  public:
   using Real = Compute<T>;
 
-  explicit ReturnedWeights(const AttentionOptions<T>& options) : options_(options) {}
+  /// weights: those of the options, or none
+  ReturnedWeights(const AttentionOptions<T>& options, const ScoresView<Real>& weights) noexcept
+      : options_(options), weights_(weights) {}
 
   bool wanted(ReturnedScores stage) const noexcept {
-    return options_.weights.data != nullptr && options_.returned == stage;
+    return weights_.data != nullptr && options_.returned == stage;
   }
   /// Whether they are those of hidden keys, too.
   bool ignore_masks() const noexcept {
@@ -32,9 +34,9 @@ class ReturnedWeights {
   /// Makes all scores of a block -inf, before it looks at any tile.
   template <class Block>
   void hide(const Block& block) const noexcept {
-    if (options_.weights.data == nullptr) return;
+    if (weights_.data == nullptr) return;
     for (Index r = 0; r < block.rows(); ++r) {
-      for (Index j = 0; j < options_.weights.keys; ++j) at(block, r, j) = lowest;
+      for (Index j = 0; j < weights_.keys; ++j) at(block, r, j) = lowest;
     }
   }
 
@@ -58,7 +60,7 @@ class ReturnedWeights {
     if (!wanted(ReturnedScores::Probabilities)) return;
     using One = Pack<Real, tier::Scalar>;
     const AttentionSequence& s = block.sequence();
-    for (Index j = 0; j < options_.weights.keys; ++j) {
+    for (Index j = 0; j < weights_.keys; ++j) {
       Real& p = at(block, r, j);
       if (p == lowest) {
         p = 0;
@@ -79,10 +81,11 @@ class ReturnedWeights {
   template <class Block>
   Real& at(const Block& block, Index r, Index j) const noexcept {
     const AttentionSequence& s = block.sequence();
-    return options_.weights(s.batch, block.head(r), s.first_query + block.query(r), j);
+    return weights_(s.batch, block.head(r), s.first_query + block.query(r), j);
   }
 
   const AttentionOptions<T>& options_;
+  ScoresView<Real> weights_;
 };
 
 }  // namespace detail

@@ -22,14 +22,15 @@ namespace detail {
 struct SeenTile {
   Index tile;
   KeyRange keys;  ///< outside of which no row sees anything, counted from the sequence's first
-  const Lanes* of_strips;  ///< in the memory that look_at() was given
+  const Lanes* of_strips;  ///< at a strip's first row, in the memory that look_at() was given
 
   Index first_key() const noexcept { return tile * tile_keys; }
 };
 
 /// Some queries of a sequence, for all heads that share a key head: rows that go through attention
 /// together. Row r is query first + r / group, head r % group of the key head's, so that rows that see
-/// nearly the same keys are neighbours. S is what keys are stored as.
+/// nearly the same keys are neighbours. Rows of several key heads, where a block has them, follow each
+/// other. S is what keys are stored as.
 template <class Tier, Scalar T, class S>
 class RowBlock {
  public:
@@ -56,12 +57,14 @@ class RowBlock {
         positions_(carver.take<double>(rows)),
         temperatures_(setting.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
-  /// Takes `count` queries of a sequence from `first` on, and a key head.
-  void take(const AttentionSequence& sequence, Index key_head, Index first, Index count) noexcept {
+  /// Takes `count` queries of a sequence from `first` on, and key heads from `key_head` on.
+  void take(const AttentionSequence& sequence, Index key_head, Index first, Index count,
+            Index key_heads = 1) noexcept {
     sequence_ = sequence;
     key_head_ = key_head;
     first_ = first;
-    rows_ = count * setting_.group;
+    rows_of_key_head_ = count * setting_.group;
+    rows_ = key_heads * rows_of_key_head_;
     keys_ = {sequence.end, sequence.begin};
     for (Index r = 0; r < rows_; ++r) {
       prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), setting_.q.dim * Index{sizeof(T)});
@@ -84,31 +87,37 @@ class RowBlock {
 
   const Setting& setting() const noexcept { return setting_; }
   const AttentionSequence& sequence() const noexcept { return sequence_; }
+  /// The first one.
   Index key_head() const noexcept { return key_head_; }
   Index rows() const noexcept { return rows_; }
+  Index rows_of_key_head() const noexcept { return rows_of_key_head_; }
   /// Of row r, counted from the sequence's first.
-  Index query(Index r) const noexcept { return first_ + r / setting_.group; }
-  Index head(Index r) const noexcept { return key_head_ * setting_.group + r % setting_.group; }
-  /// Of the block's queries, one after the other; of row r.
-  const double* positions() const noexcept { return positions_; }
-  double position(Index r) const noexcept { return positions_[r / setting_.group]; }
+  Index query(Index r) const noexcept { return first_ + query_in_block(r); }
+  Index key_head(Index r) const noexcept { return key_head_ + r / rows_of_key_head_; }
+  Index head(Index r) const noexcept { return key_head(r) * setting_.group + r % setting_.group; }
+  /// Of the block's queries from row r's on, one after the other; of row r.
+  const double* positions(Index r = 0) const noexcept { return positions_ + query_in_block(r); }
+  double position(Index r) const noexcept { return *positions(r); }
   /// Of row r, where there is one.
-  Compute<T> temperature(Index r) const noexcept { return temperatures_[r / setting_.group]; }
+  Compute<T> temperature(Index r) const noexcept { return temperatures_[query_in_block(r)]; }
   const Row* packed(Index r) const noexcept { return packed_ + r * row_size(); }
 
   /// Keys that some row sees, counted from the sequence's first; empty where there are none.
   KeyRange keys() const noexcept { return keys_; }
 
-  /// Calls visit(strip) for all rows.
+  /// Calls visit(strip) for all rows. A strip's rows share a key head.
   template <class Visit>
   void for_strips(const Visit& visit) const {
-    for (Index r = 0; r < rows_; r += strip_rows) {
-      visit(Strip{r, (std::min)(strip_rows, rows_ - r)});
+    for (Index r = 0; r < rows_;) {
+      const Index left = rows_of_key_head_ - r % rows_of_key_head_;
+      const Strip strip{r, (std::min)(strip_rows, left)};
+      visit(strip);
+      r += strip.rows;
     }
   }
-  static constexpr Index strips(Index rows) noexcept {
-    return (rows + strip_rows - 1) / strip_rows;
-  }
+
+  /// The most strips that a block of `rows` rows has, for a key head may have one row alone.
+  static constexpr Index strips(Index rows) noexcept { return rows; }
 
   /// What the rows see of a tile.
   ///   of_strips: memory for strips(rows())
@@ -117,7 +126,7 @@ class RowBlock {
     KeyRange seen{tile_keys, 0};
     for_strips([&](const Strip& strip) {
       const Lanes lanes = lanes_of(strip, first_key);
-      of_strips[strip.first / strip_rows] = lanes;
+      of_strips[strip.first] = lanes;
       if (lanes.empty()) return;
       seen.begin = (std::min)(seen.begin, lanes.begin);
       seen.end = (std::max)(seen.end, lanes.end);
@@ -125,7 +134,7 @@ class RowBlock {
     return {tile, {first_key + seen.begin, first_key + seen.end}, of_strips};
   }
   static Lanes lanes_of(const SeenTile& seen, const Strip& strip) noexcept {
-    return seen.of_strips[strip.first / strip_rows];
+    return seen.of_strips[strip.first];
   }
 
   /// Lanes of a tile that row r sees, but for masks.
@@ -134,6 +143,7 @@ class RowBlock {
   }
 
  private:
+  Index query_in_block(Index r) const noexcept { return r % rows_of_key_head_ / setting_.group; }
   /// Channels of a packed row.
   Index row_size() const noexcept { return stored_dim<S>(setting_.q.dim); }
   const T* channels(Index r) const noexcept {
@@ -188,7 +198,7 @@ class RowBlock {
   double* positions_;
   Compute<T>* temperatures_;
   AttentionSequence sequence_{};
-  Index key_head_ = 0, first_ = 0, rows_ = 0;
+  Index key_head_ = 0, first_ = 0, rows_ = 0, rows_of_key_head_ = 1;
   KeyRange keys_{};
 };
 

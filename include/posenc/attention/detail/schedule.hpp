@@ -10,7 +10,9 @@
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/softmax.hpp>
+#include <posenc/attention/detail/streamed_rows.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -44,9 +46,14 @@ class Schedule {
 
   Schedule(const D& device, const Call& call, const Source& source)
       : device_(device), call_(call), source_(source) {
+    const auto threads = static_cast<Index>(device.numThreads());
     cut(rows_of_block);
     // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
-    if (blocks_ < static_cast<Index>(device.numThreads())) cut(rows_of_split);
+    if (blocks_ < threads) cut(rows_of_split);
+    if constexpr (can_stream) {
+      streams_ = places().most_queries() * group() <= rows_of_stream;
+      if (streams_) join_heads(threads);
+    }
   }
 
   void run(Slots& workspace) const {
@@ -79,22 +86,33 @@ class Schedule {
   }
 
  private:
+  /// Whether a few queries read tiles as the source has them. A RelativeBias multiplies packed keys.
+  static constexpr bool can_stream = StreamedSource<Source> && std::is_same_v<Stored, Real> &&
+                                     !std::is_same_v<Bias, RelativeBias<T>>;
+  using OfSource = typename Source::Scratch;
+  using Streamed = std::conditional_t<can_stream, StreamedRows<Tier, T>, NotStreamed>;
+
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
     Slot(const Schedule& schedule, Carver& carver) noexcept
         : block(schedule.call_.rows, schedule.rows(), carver),
           sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
-          scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver),
-          key_positions(carver.take<double>(tile_keys)),
+          scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver,
+                 schedule.streams_),
+          run_of_positions(carver.take<double>(tile_keys)),
+          dropout(schedule.call_.dropout, carver),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
-          of_source(schedule.source_.carve(carver)) {}
+          of_source(schedule.streams_ ? OfSource{} : schedule.source_.carve(carver)),
+          streamed(schedule.source_, schedule.streams_ ? schedule.rows() : 0, carver) {}
 
     Block block;
     RowSums<Real> sums;
     ScoresOfCall scores;
-    double* key_positions;  ///< of the tile at hand
-    Lanes* lanes;           ///< of each strip
-    typename Source::Scratch of_source;
+    double* run_of_positions;  ///< memory for those of a tile's keys
+    TileDropout dropout;
+    Lanes* lanes;  ///< of each strip
+    OfSource of_source;
+    POSENC_NO_UNIQUE_ADDRESS Streamed streamed;
   };
 
   /// Rows of a block: as many as make packing a tile, one pass over it, cheap beside 288 products with
@@ -103,6 +121,9 @@ class Schedule {
   static constexpr Index rows_of_block = 288;
   /// Rows of a block whose tiles are shared out: four strips of the widest tier.
   static constexpr Index rows_of_split = 48;
+  /// Rows of a key head, the most that are served from where keys and values lie: for more of them, a copy
+  /// that their kernels read at their own pace is worth its time.
+  static constexpr Index rows_of_stream = 16;
   /// Rows of all tiles that are kept at once: with 128 channels, 2 MiB of floats.
   static constexpr Index rows_of_parts = 4096;
   /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost: one AVX-512 vector of floats.
@@ -114,16 +135,31 @@ class Schedule {
   Index value_dim() const noexcept { return call_.outputs.value_dim; }
   Index group() const noexcept { return call_.rows.group; }
   const Places<T>& places() const noexcept { return call_.rows.places; }
-  Index rows() const noexcept { return per_block_ * group(); }
+  Index rows() const noexcept { return per_block_ * group() * heads_per_block_; }
 
   /// Makes blocks of about `rows`.
   void cut(Index rows) noexcept {
     const Index queries = places().most_queries();
     per_block_ = (std::clamp)(rows / group(), Index{1}, (std::max)(queries, Index{1}));
+    count_blocks();
+  }
+  /// Makes blocks of as many key heads as leave one for each thread.
+  void join_heads(Index threads) noexcept {
+    if (blocks_ == 0) return;
+    heads_per_block_ =
+        (std::clamp)(rows_of_block / rows(), Index{1}, (std::max)(blocks_ / threads, Index{1}));
+    heads_per_block_ = (std::min)(heads_per_block_, source_.heads());
+    count_blocks();
+  }
+  void count_blocks() noexcept {
     blocks_ = 0;
     for (Index n = 0; n < places().sequences(); ++n) {
-      blocks_ += source_.heads() * blocks_of_head(places().sequence(n));
+      blocks_ += head_blocks() * blocks_of_head(places().sequence(n));
     }
+  }
+  /// Key heads, as many as a block has at a time.
+  Index head_blocks() const noexcept {
+    return (source_.heads() + heads_per_block_ - 1) / heads_per_block_;
   }
   Index blocks_of_head(const AttentionSequence& s) const noexcept {
     return (s.queries + per_block_ - 1) / per_block_;
@@ -156,14 +192,16 @@ class Schedule {
   void take(Index n, Cursor& cursor, Block& block) const noexcept {
     AttentionSequence s = places().sequence(cursor.sequence);
     Index of_head = blocks_of_head(s);
-    while (n - cursor.first_block >= source_.heads() * of_head) {
-      cursor.first_block += source_.heads() * of_head;
+    while (n - cursor.first_block >= head_blocks() * of_head) {
+      cursor.first_block += head_blocks() * of_head;
       s = places().sequence(++cursor.sequence);
       of_head = blocks_of_head(s);
     }
     n -= cursor.first_block;
     const Index first = n % of_head * per_block_;
-    block.take(s, n / of_head, first, (std::min)(per_block_, s.queries - first));
+    const Index head = n / of_head * heads_per_block_;
+    block.take(s, head, first, (std::min)(per_block_, s.queries - first),
+               (std::min)(heads_per_block_, source_.heads() - head));
     call_.scores.returned.hide(block);
   }
 
@@ -171,19 +209,27 @@ class Schedule {
   void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums) const {
     const SeenTile seen = block.look_at(tile, slot.lanes);
     if (seen.keys.empty()) return;
-    const KeyTile<Stored> keys =
-        source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
+    KeyTile<Stored> keys{};
+    if (!streams_) {
+      keys = source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
+    }
     // Those of queries are read by a temperature, too.
-    if (ScoresOfCall::has_bias || call_.dropout.probability > 0) {
-      places().key_positions(block.sequence(), seen.first_key(), seen.keys.end - seen.first_key(),
-                             slot.key_positions);
+    const double* key_positions = nullptr;
+    if (ScoresOfCall::has_bias || slot.dropout.drops()) {
+      const Index count = seen.keys.end - seen.first_key();
+      key_positions =
+          places().key_positions(block.sequence(), seen.first_key(), count, slot.run_of_positions);
+      if (slot.dropout.drops()) slot.dropout.begin(key_positions, count);
+    }
+    if constexpr (can_stream) {
+      if (streams_) return add_streamed(block, seen, key_positions, slot, sums);
     }
     const auto sees = [&](const Strip& strip) { return !Block::lanes_of(seen, strip).empty(); };
     if constexpr (ScoresOfCall::has_bias) {
       block.for_strips([&](const Strip& strip) {
         if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
       });
-      slot.scores.add_bias(block, seen, keys, slot.key_positions);
+      slot.scores.add_bias(block, seen, keys, key_positions);
     }
     block.for_strips([&](const Strip& strip) {
       if (!sees(strip)) return;
@@ -193,21 +239,58 @@ class Schedule {
     });
   }
 
+  /// The same from the rows of the source, for all strips at a time.
+  void add_streamed(const Block& block, const SeenTile& seen, const double* key_positions,
+                    const Slot& slot, const RowSums<Real>& sums) const {
+    const auto for_seeing = [&](const auto& work) {
+      block.for_strips([&](const Strip& strip) {
+        const Lanes lanes = Block::lanes_of(seen, strip);
+        if (!lanes.empty()) work(strip, lanes);
+      });
+    };
+    slot.streamed.multiply(block, seen, slot.scores);
+    for_seeing(
+        [&](const Strip& strip, const Lanes&) { slot.scores.finish_products(block, seen, strip); });
+    if constexpr (ScoresOfCall::has_bias) {
+      slot.scores.add_bias(block, seen, {}, key_positions);
+    }
+    bool hides = false;
+    for_seeing([&](const Strip& strip, const Lanes& lanes) {
+      slot.scores.finish(block, seen, strip);
+      hides = hides || hides_any(lanes, strip.rows, slot.scores.of(strip));
+    });
+    for_seeing([&](const Strip& strip, const Lanes& lanes) {
+      make_weights(block, strip, lanes, hides, slot, sums, slot.streamed.old_factor(strip.first),
+                   slot.streamed.new_factor(strip.first));
+    });
+    // Whether values are finite shows when they are read: those of hidden keys are left out at once.
+    skip_unless_finite<Skipped::Negative>(
+        !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+          slot.streamed.template add_values<Weights>(block, seen, slot.scores, sums.out);
+        });
+  }
+
+  /// From a strip's scores to weights, and their sums, whose merging gives the factors.
+  void make_weights(const Block& block, const Strip& strip, const Lanes& lanes, bool marks,
+                    const Slot& slot, const RowSums<Real>& sums, Real* old_factor,
+                    Real* new_factor) const {
+    Real* const weights = slot.scores.of(strip);
+    StripSums<Real> of_tile;
+    exponentials_of_strip<Tier>(lanes, strip.rows, marks, weights, of_tile);
+    if (slot.dropout.drops()) slot.dropout.apply(block, strip, lanes, weights);
+    merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
+                     sums.sum + strip.first, old_factor, new_factor);
+  }
+
   /// From a strip's scores to its outputs.
   void add_strip(const Block& block, const Strip& strip, const Lanes& lanes,
                  const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums) const {
-    Real* const weights = slot.scores.of(strip);
-    StripSums<Real> of_tile;
-    exponentials_of_strip<Tier>(lanes, strip.rows, !keys.finite, weights, of_tile);
-    if (call_.dropout.probability > 0) {
-      drop(call_.dropout, block, strip, lanes, slot.key_positions, weights);
-    }
-    merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
-                     sums.sum + strip.first, of_tile.old_factor, of_tile.new_factor);
+    alignas(64) Real old_factor[rows_at_once], new_factor[rows_at_once];
+    make_weights(block, strip, lanes, !keys.finite, slot, sums, old_factor, new_factor);
     const auto add_values = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
       for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
-                                        weights, keys.values, keys.value_stride, value_dim(), lanes,
-                                        of_tile.old_factor, of_tile.new_factor,
+                                        slot.scores.of(strip), keys.values, keys.value_stride,
+                                        value_dim(), lanes, old_factor, new_factor,
                                         sums.out + strip.first * value_dim(), keys.next_keys});
     };
     skip_unless_finite<Skipped::Negative>(keys.finite, add_values);
@@ -274,7 +357,8 @@ class Schedule {
   const D& device_;
   const Call& call_;
   const Source& source_;
-  Index per_block_ = 0, blocks_ = 0;
+  Index per_block_ = 0, heads_per_block_ = 1, blocks_ = 0;
+  bool streams_ = false;
 };
 
 }  // namespace detail

@@ -46,9 +46,11 @@ class Scores {
   };
 
   /// For blocks of up to `rows` rows, which are of `queries` queries.
-  Scores(const Setting& setting, Index rows, Index queries, Carver& carver) noexcept
+  ///   keeps_all: scores of all rows are kept
+  Scores(const Setting& setting, Index rows, Index queries, Carver& carver,
+         bool keeps_all = false) noexcept
       : setting_(setting),
-        keeps_all_(has_bias || setting.for_gradients),
+        keeps_all_(has_bias || setting.for_gradients || keeps_all),
         scores_(carver.take<Real>((keeps_all_ ? rows : Block::strip_rows) * tile_keys)),
         slopes_(setting.for_gradients && setting.options.softcap != 0
                     ? carver.take<Real>(rows * tile_keys)
@@ -75,6 +77,15 @@ class Scores {
     for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
                                       block.packed(strip.first), keys.keys, block.setting().q.dim,
                                       setting_.scale, lanes, scores, keys.values});
+    finish_products(block, seen, strip);
+  }
+  /// What scores are multiplied with, where products are made elsewhere.
+  Real scale() const noexcept { return setting_.scale; }
+  /// What multiply() does after its products.
+  void finish_products(const Block& block, const SeenTile& seen,
+                       const Strip& strip) const noexcept {
+    const Lanes lanes = Block::lanes_of(seen, strip);
+    Real* scores = of(strip);
     give(ReturnedScores::Scaled, block, seen, strip);
     temper(TemperatureOf::ScaledScores, block, lanes, strip, scores);
     if (setting_.options.softcap_order == SoftcapOrder::BeforeBias) {
@@ -89,13 +100,14 @@ class Scores {
   ///   key_positions: of the tile's keys
   void add_bias(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
                 const double* key_positions) const {
-    for (Index first = 0; first < block.rows();) {
+    for (Index first = 0, rows = block.rows_of_key_head(); first < block.rows();) {
       const Lanes lanes = Block::lanes_of(seen, {first, 0});
+      const Index end_of_head = (first / rows + 1) * rows;
       Index end = first + Block::strip_rows;
-      while (end < block.rows() && Block::lanes_of(seen, {end, 0}) == lanes) {
+      while (end < end_of_head && Block::lanes_of(seen, {end, 0}) == lanes) {
         end += Block::strip_rows;
       }
-      end = (std::min)(end, block.rows());
+      end = (std::min)(end, end_of_head);
       if (!lanes.empty()) {
         add_bias(block, seen.first_key(), keys, lanes, key_positions, {first, end - first});
       }

@@ -3,8 +3,6 @@
 
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
-#include <posenc/attention/dropout.hpp>
-#include <posenc/attention/options.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/pack.hpp>
 
@@ -61,11 +59,10 @@ void merge_rows(const Real* tile_highest, const Real* tile_sum, Real* highest, R
   }
 }
 
-/// Maxima and sums of a strip's rows in one tile, and the factors with which that tile joins the rest.
+/// Maxima and sums of a strip's rows in one tile.
 template <class Real>
 struct StripSums {
   alignas(64) Real highest[rows_at_once], sum[rows_at_once];
-  alignas(64) Real old_factor[rows_at_once], new_factor[rows_at_once];
 
   StripSums() noexcept {
     std::fill_n(highest, rows_at_once, -std::numeric_limits<Real>::infinity());
@@ -111,6 +108,18 @@ Real marked_exponentials(const Lanes& lanes, Real highest, Real* scores) noexcep
   return total;
 }
 
+/// Whether some score of a strip hides its key.
+template <class Real>
+bool hides_any(const Lanes& lanes, Index rows, const Real* scores) noexcept {
+  bool hides = false;
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = lanes.begin; j < lanes.end; ++j) {
+      hides |= scores[i * tile_keys + j] == -std::numeric_limits<Real>::infinity();
+    }
+  }
+  return hides;
+}
+
 /// Makes exponentials of a strip's scores, [rows, tile_keys].
 ///   marks: whether those of hidden keys become -1, which tells them from a probability of 0
 template <class Tier, class Real>
@@ -124,21 +133,6 @@ void exponentials_of_strip(const Lanes& lanes, Index rows, bool marks, Real* sco
     Real* row = scores + i * tile_keys;
     sums.sum[i] = marks ? marked_exponentials<Tier>(lanes, sums.highest[i], row)
                         : exponentials<Tier>(lanes, sums.highest[i], row);
-  }
-}
-
-/// Multiplies a strip's exponentials with what dropout makes of them.
-template <class Real, class Block>
-void drop(const Dropout& dropout, const Block& block, const Strip& strip, const Lanes& lanes,
-          const double* key_positions, Real* scores) noexcept {
-  for (Index i = 0; i < strip.rows; ++i) {
-    Real* row = scores + i * tile_keys;
-    const Index r = strip.first + i;
-    for (Index j = lanes.begin; j < lanes.end; ++j) {
-      if (!lanes.panel(j / panel_lanes) || !(row[j] > 0)) continue;
-      row[j] *= static_cast<Real>(dropout_factor(dropout, block.sequence().batch, block.head(r),
-                                                 block.position(r), key_positions[j]));
-    }
   }
 }
 

@@ -44,7 +44,8 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
                            rows + (seen.begin - tile * tile_keys) * stride, stride);
 }
 
-/// Keys and values that lie in the user's tensors: each tile is packed before it is used.
+/// Keys and values that lie in the user's tensors: each tile is packed before it is used, unless a few
+/// queries read it as it lies, see streamed_rows.hpp.
 template <class Tier, Scalar T>
 class TensorKeys {
  public:
@@ -58,6 +59,8 @@ class TensorKeys {
   TensorKeys(HeadsView<const T> k, HeadsView<const T> v) : k_(k), v_(v) {}
 
   Index heads() const noexcept { return k_.heads; }
+  const HeadsView<const T>& keys() const noexcept { return k_; }
+  const HeadsView<const T>& values() const noexcept { return v_; }
   StoredKeys stored() const noexcept { return StoredKeys(k_.seq); }
 
   Scratch carve(Carver& carver) const noexcept {

@@ -26,9 +26,9 @@ struct Strip {
 /// are 128 KiB of floats: they stay in a second-level cache while a block of rows passes.
 inline constexpr Index tile_keys = tile_lanes;
 
-/// Keys and values of one tile as kernels read them; S is what they are stored as. Rows of keys that
-/// no query sees may hold anything. A format with a scale per panel would add it here, and to `load`
-/// in kernels.hpp.
+/// Keys and values of one tile as kernels read them, in S. Rows of keys that no query sees may hold
+/// anything. Who keeps them in another format, as 8 bits with a scale per block, makes numbers of them here
+/// when a tile is asked for: see "Another format" in ../README.md.
 template <class S>
 struct KeyTile {
   const S* keys = nullptr;       ///< [tile_panels] panels of D channels, see panel.hpp

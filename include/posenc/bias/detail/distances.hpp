@@ -70,15 +70,15 @@ inline constexpr auto whole_numbers = [] {
   return result;
 }();
 
-/// Calls evaluate(from, to, values, count), where values[u] is to be that of the distance
+/// Calls evaluate(from, to, values, count), where values[u], a number or a few, is to be that of the distance
 /// from - to[u] of query and key, count whole groups of them, at most block_distances, some of which
 /// belong to no score; and for each row of a block of the tile use(i, j, n, values) with the values
 /// of query i and keys j .. j + n - 1. What lies behind those, up to whole_groups(n), may be read.
 ///   Bits: a value depends on its distance alone, if evaluate's do
-template <std::floating_point Real, class Evaluate, class Use>
+template <class Value, class Evaluate, class Use>
 void for_each_row_of_distances(std::span<const double> queries, std::span<const double> keys,
                                const Evaluate& evaluate, const Use& use) {
-  alignas(64) Real values[static_cast<std::size_t>(block_distances)];
+  alignas(64) Value values[static_cast<std::size_t>(block_distances)];
   const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
   for (Index j = 0; j < columns; j += block_keys) {
     const Index n = (std::min)(block_keys, columns - j);
@@ -101,7 +101,7 @@ void for_each_row_of_distances(std::span<const double> queries, std::span<const 
         }
       }
       for (Index r = 0; r < m; ++r)
-        use(i + r, j, n, static_cast<const Real*>(values) + (m - 1 - r));
+        use(i + r, j, n, static_cast<const Value*>(values) + (m - 1 - r));
     }
   }
 }

@@ -5,30 +5,37 @@
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
+#include <posenc/simd/twice.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
 
 /// cos and sin of a sum of two angles, from those of either.
 template <class Tier = tier::Best, std::floating_point Real>
-void add_angles(const double* cos_a, const double* sin_a, const double* cos_b, const double* sin_b,
-                Real* cos, Real* sin, Index count) noexcept {
+POSENC_ALWAYS_INLINE void add_angles(const double* cos_a, const double* sin_a, const double* cos_b,
+                                     const double* sin_b, Real* cos, Real* sin,
+                                     Index count) noexcept {
   using P = Pack<double, Tier>;
-  const auto cos_of = [](P ca, P sa, P cb, P sb) { return mul_sub(ca, cb, sa * sb); };
-  const auto sin_of = [](P ca, P sa, P cb, P sb) { return mul_add(sa, cb, ca * sb); };
+  const auto cos_of = [](auto ca, auto sa, auto cb, auto sb) { return mul_sub(ca, cb, sa * sb); };
+  const auto sin_of = [](auto ca, auto sa, auto cb, auto sb) { return mul_add(sa, cb, ca * sb); };
   Index i = 0;
-  for (; i + P::width <= count; i += P::width) {
-    const P ca = P::load(cos_a + i), sa = P::load(sin_a + i);
-    const P cb = P::load(cos_b + i), sb = P::load(sin_b + i);
-    store_as(cos_of(ca, sa, cb, sb), cos + i);
-    store_as(sin_of(ca, sa, cb, sb), sin + i);
-  }
+  const auto add = [&]<class Q>(std::type_identity<Q>) {
+    for (; i + Q::width <= count; i += Q::width) {
+      const Q ca = Q::load(cos_a + i), sa = Q::load(sin_a + i);
+      const Q cb = Q::load(cos_b + i), sb = Q::load(sin_b + i);
+      store_as(cos_of(ca, sa, cb, sb), cos + i);
+      store_as(sin_of(ca, sa, cb, sb), sin + i);
+    }
+  };
+  add(std::type_identity<Twice<P>>());
+  add(std::type_identity<P>());
   if (const Index rest = count - i; rest > 0) {
     const P ca = P::load_partial(cos_a + i, rest), sa = P::load_partial(sin_a + i, rest);
     const P cb = P::load_partial(cos_b + i, rest), sb = P::load_partial(sin_b + i, rest);
@@ -78,6 +85,15 @@ class MixedAngles {
   /// cos and sin [tokens, count] of tokens from `token` on.
   template <std::floating_point Real>
   void write(Index token, Index tokens, Index count, Real* cos, Real* sin) noexcept {
+    if (axes_ == 2) {  // the most common case, without the loop over axes
+      const std::uint16_t *slot_a = slot_of_ + token, *slot_b = slot_a + tokens_;
+      const Index pairs = pairs_;
+      for (Index t = 0; t < tokens; ++t, cos += count, sin += count) {
+        const Index a = slot_a[t] * pairs, b = slot_b[t] * pairs;
+        add_angles(cos_ + a, sin_ + a, cos_ + b, sin_ + b, cos, sin, count);
+      }
+      return;
+    }
     for (Index t = token; t < token + tokens; ++t, cos += count, sin += count) {
       const double *c = cos_ + row(0, t), *s = sin_ + row(0, t);
       for (Index axis = 1; axis + 1 < axes_; ++axis) {

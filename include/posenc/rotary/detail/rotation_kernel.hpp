@@ -9,6 +9,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 // The rotation kernel. Its limit is one load and one store of x: cos and sin of a position stay in
@@ -42,60 +43,86 @@ struct RotationStep {
   /// A vector of neighbouring channels is turned as it lies, each beside its partner.
   static constexpr bool in_place = interleaved && !even_odd && P::width > 1;
   static constexpr std::size_t packs = even_odd && !interleaved ? 2 : 1;
-  static constexpr Index pairs = static_cast<Index>(packs) * P::width;
+  static constexpr Index pairs = in_place ? P::width / 2 : static_cast<Index>(packs) * P::width;
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
-  static constexpr Index vectors = in_place ? 4 : 2 * packs;          ///< of cos and sin
+  static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
+  static constexpr Index registers = P::width * sizeof(C) >= 64 ? 32 : 16;
+  /// So many steps leave half of the registers for channels.
+  static constexpr Index most_in_registers = registers / 2 / vectors;
 
-  using Packs = std::array<P, in_place ? 2 : packs>;
+  using Packs = std::array<P, packs>;
   struct Angles {
     Packs cos, sin;
+  };
+  struct Channels {
+    Packs x0;  ///< first channels of the pairs; all channels as they lie where turned in place
+    std::array<P, in_place ? 0 : packs> x1;
   };
 
   /// cos and sin of the next `pairs` pairs, in the lanes where their channels are loaded.
   POSENC_ALWAYS_INLINE static Angles angles(const C* cos, const C* sin) noexcept {
     if constexpr (in_place) {
-      const P c = pair_order(P::load(cos)), s = pair_order(P::load(sin));
-      Angles a;
-      join_pairs(c, c, a.cos[0], a.cos[1]);
-      join_pairs(-s, s, a.sin[0], a.sin[1]);
-      return a;
+      return {{P::load_doubled(cos)}, {P::load_doubled(sin) ^ P::load(sign_of_first.data())}};
     } else {
       return {arranged(cos), arranged(sin)};
     }
   }
   /// in points to the first channel of the first pair; `half` is the distance to the second half.
+  POSENC_ALWAYS_INLINE static Channels load(const T* in, Index half) noexcept {
+    Channels x;
+    if constexpr (in_place) {
+      x.x0[0] = loaded_once(load_as<P>(in));
+    } else if constexpr (interleaved && even_odd) {
+      P::load_bfloat16_pairs(in, x.x0[0], x.x1[0]);
+    } else if constexpr (interleaved) {
+      split_pairs(load_as<P>(in), load_as<P>(in + P::width), x.x0[0], x.x1[0]);
+    } else {
+      x.x0 = load_half_of(in);
+      x.x1 = load_half_of(in + half);
+    }
+    return x;
+  }
+  POSENC_ALWAYS_INLINE static Channels turned(const Channels& x, const Angles& angles) noexcept {
+    Channels y;
+    for (std::size_t k = 0; k < x.x0.size(); ++k) {
+      const P c = angles.cos[k], s = angles.sin[k];
+      if constexpr (in_place) {
+        y.x0[k] = mul_add(c, x.x0[k], s * swap_pairs(x.x0[k]));
+      } else {
+        y.x0[k] = mul_sub(c, x.x0[k], s * x.x1[k]);
+        y.x1[k] = mul_add(c, x.x1[k], s * x.x0[k]);
+      }
+    }
+    return y;
+  }
+  POSENC_ALWAYS_INLINE static void store(const Channels& y, T* out, Index half) noexcept {
+    if constexpr (in_place) {
+      store_as(y.x0[0], out);
+    } else if constexpr (interleaved && even_odd) {
+      P::store_bfloat16_pairs(out, y.x0[0], y.x1[0]);
+    } else if constexpr (interleaved) {
+      P low, high;
+      join_pairs(y.x0[0], y.x1[0], low, high);
+      store_as(low, out);
+      store_as(high, out + P::width);
+    } else {
+      store_half_of(y.x0, out);
+      store_half_of(y.x1, out + half);
+    }
+  }
   POSENC_ALWAYS_INLINE static void rotate(const T* in, T* out, Index half,
                                           const Angles& angles) noexcept {
-    if constexpr (in_place) {
-      for (std::size_t k = 0; k < 2; ++k) {
-        const Index at = static_cast<Index>(k) * P::width;
-        const P x = loaded_once(load_as<P>(in + at));
-        store_as(mul_add(angles.cos[k], x, angles.sin[k] * swap_pairs(x)), out + at);
-      }
-    } else if constexpr (interleaved) {
-      Packs x0, x1;
-      if constexpr (even_odd) {
-        P::load_bfloat16_pairs(in, x0[0], x1[0]);
-      } else {
-        split_pairs(load_as<P>(in), load_as<P>(in + P::width), x0[0], x1[0]);
-      }
-      turn(x0, x1, angles);
-      if constexpr (even_odd) {
-        P::store_bfloat16_pairs(out, x0[0], x1[0]);
-      } else {
-        join_pairs(x0[0], x1[0], x0[0], x1[0]);
-        store_as(x0[0], out);
-        store_as(x1[0], out + P::width);
-      }
-    } else {
-      Packs x0 = load_half_of(in), x1 = load_half_of(in + half);
-      turn(x0, x1, angles);
-      store_half_of(x0, out);
-      store_half_of(x1, out + half);
-    }
+    store(turned(load(in, half), angles), out, half);
   }
 
  private:
+  /// A pair's first channel gets -s x1.
+  alignas(64) static constexpr auto sign_of_first = [] {
+    std::array<C, P::width> signs = {};
+    for (std::size_t i = 0; i < signs.size(); i += 2) signs[i] = C(-0.0);
+    return signs;
+  }();
+
   POSENC_ALWAYS_INLINE static Packs arranged(const C* p) noexcept {
     if constexpr (packs == 2) {
       Packs a;
@@ -121,31 +148,7 @@ struct RotationStep {
       store_as(x[0], p);
     }
   }
-  POSENC_ALWAYS_INLINE static void turn(Packs& x0, Packs& x1, const Angles& angles) noexcept {
-    for (std::size_t k = 0; k < packs; ++k) {
-      const P c = angles.cos[k], s = angles.sin[k];
-      const P y0 = mul_sub(c, x0[k], s * x1[k]);
-      x1[k] = mul_add(c, x1[k], s * x0[k]);
-      x0[k] = y0;
-    }
-  }
 };
-
-/// What is left of a head when a step is too wide: narrower tiers, which give the same bits.
-template <class Step, Scalar T>
-void rotate_rest(const T* in, T* out, Index half, Index pairs, const typename Step::C* cos,
-                 const typename Step::C* sin) noexcept {
-  for (; pairs >= Step::pairs; pairs -= Step::pairs) {
-    Step::rotate(in, out, half, Step::angles(cos, sin));
-    in += Step::channels;
-    out += Step::channels;
-    cos += Step::pairs;
-    sin += Step::pairs;
-  }
-  if constexpr (Step::pairs > 1) {
-    if (pairs > 0) rotate_rest<typename Step::Narrower>(in, out, half, pairs, cos, sin);
-  }
-}
 
 /// Some positions of a tensor, all heads or one, and the angles of those positions.
 template <Scalar T>
@@ -161,12 +164,17 @@ struct RotationBlock {
   Index angle_stride;
 };
 
-/// cos and sin in registers: I... counts whole steps; the slice is the whole of `Pairs` pairs.
-template <class Step, Index Pairs, Scalar T, Index... I>
+// Where the pairs are no multiple of a step's, the last step ends with the last pair and shares some with
+// the step before it: it loads them before that one stores, and stores the same bits.
+
+/// cos and sin in registers: I... counts the steps before the last. Known: as many pairs, which are
+/// the whole slice; 0 where that is known to the block alone.
+template <class Step, Index Known, Scalar T, Index... I>
 void rotate_in_registers(const RotationBlock<T>& block,
                          std::integer_sequence<Index, I...>) noexcept {
-  constexpr Index whole = Index{sizeof...(I)} * Step::pairs;
-  constexpr Index rest_at = Index{sizeof...(I)} * Step::channels;
+  const Index pairs = Known > 0 ? Known : block.pairs, half = Known > 0 ? Known : block.half;
+  const Index last = pairs - Step::pairs;
+  const Index last_at = last * (Step::channels / Step::pairs);
   // Copies, which no store to x can reach; one by one, because a copy of the whole would wait for
   // the stores that have just filled it.
   const T* in_row = block.in;
@@ -176,15 +184,14 @@ void rotate_in_registers(const RotationBlock<T>& block,
   const Index out_stride = block.out_head_stride;
   for (Index s = block.seq; s > 0; --s) {
     const typename Step::Angles angles[] = {
-        Step::angles(cos + I * Step::pairs, sin + I * Step::pairs)...};
+        Step::angles(cos + I * Step::pairs, sin + I * Step::pairs)...,
+        Step::angles(cos + last, sin + last)};
     const T* in = in_row;
     T* out = out_row;
     for (Index h = heads; h > 0; --h) {
-      (Step::rotate(in + I * Step::channels, out + I * Step::channels, Pairs, angles[I]), ...);
-      if constexpr (whole < Pairs) {
-        rotate_rest<typename Step::Narrower>(in + rest_at, out + rest_at, Pairs, Pairs - whole,
-                                             cos + whole, sin + whole);
-      }
+      const auto x = Step::load(in + last_at, half);
+      (Step::rotate(in + I * Step::channels, out + I * Step::channels, half, angles[I]), ...);
+      Step::store(Step::turned(x, angles[sizeof...(I)]), out + last_at, half);
       in += in_stride;
       out += out_stride;
     }
@@ -201,19 +208,28 @@ POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Ind
                                        Index half, Index pairs, const typename Step::C* cos,
                                        const typename Step::C* sin,
                                        std::integer_sequence<Index, I...>) noexcept {
+  const Index last = pairs - Step::pairs;
+  const Index last_at = last * (Step::channels / Step::pairs);
   Index i = 0, at = 0;
-  for (; i + Step::pairs <= pairs; i += Step::pairs, at += Step::channels) {
+  for (; i + Step::pairs <= last; i += Step::pairs, at += Step::channels) {
     const auto angles = Step::angles(cos + i, sin + i);
     (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles), ...);
   }
-  if (i < pairs && Step::pairs > 1) {
-    (rotate_rest<typename Step::Narrower>(in + I * in_stride + at, out + I * out_stride + at, half,
-                                          pairs - i, cos + i, sin + i),
-     ...);
+  const auto angles = Step::angles(cos + last, sin + last);
+  if (i == last) {
+    (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles), ...);
+    return;
   }
+  const auto before = Step::angles(cos + i, sin + i);
+  const auto rotate_both = [&](const T* from, T* to) {
+    const auto x = Step::load(from + last_at, half);
+    Step::rotate(from + at, to + at, half, before);
+    Step::store(Step::turned(x, angles), to + last_at, half);
+  };
+  (rotate_both(in + I * in_stride, out + I * out_stride), ...);
 }
 
-/// Any number of pairs, of a slice or a part of it.
+/// Any number of pairs, of a slice or a part of it, but no fewer than a step has.
 template <class Step, Scalar T>
 void rotate_in_groups(const RotationBlock<T>& block) noexcept {
   constexpr Index group = 4;
@@ -241,16 +257,25 @@ void rotate_in_groups(const RotationBlock<T>& block) noexcept {
   }
 }
 
-template <class Step, Index Pairs, Scalar T>
-void rotate_known(const RotationBlock<T>& block) noexcept {
-  constexpr Index vectors = Step::vectors * ((Pairs + Step::pairs - 1) / Step::pairs);
-  constexpr Index registers = 8 * Step::P::width * Index{sizeof(typename Step::C)} >= 512 ? 32 : 16;
-  if constexpr (Pairs < Step::pairs) {
-    rotate_known<typename Step::Narrower, Pairs>(block);
-  } else if constexpr (2 * vectors <= registers) {
-    rotate_in_registers<Step, Pairs>(block,
-                                     std::make_integer_sequence<Index, Pairs / Step::pairs>());
+/// From `Steps` steps on: as many as the pairs need, in registers where they hold them.
+template <class Step, Index Steps, Index MostSteps, Scalar T>
+POSENC_ALWAYS_INLINE void rotate_steps(const RotationBlock<T>& block) noexcept {
+  if constexpr (Steps > MostSteps) {
+    rotate_in_groups<Step>(block);
+  } else if (block.pairs <= Steps * Step::pairs) {
+    rotate_in_registers<Step, 0>(block, std::make_integer_sequence<Index, Steps - 1>());
   } else {
+    rotate_steps<Step, Steps + 1, MostSteps>(block);
+  }
+}
+
+/// By steps of this tier, or of narrower ones where there are fewer pairs than a step has.
+template <class Step, Index MostSteps, Scalar T>
+void rotate_by(const RotationBlock<T>& block) noexcept {
+  if constexpr (Step::pairs > 1) {
+    if (block.pairs < Step::pairs) return rotate_by<typename Step::Narrower, 2>(block);
+    rotate_steps<Step, 1, MostSteps>(block);
+  } else if (block.pairs > 0) {
     rotate_in_groups<Step>(block);
   }
 }
@@ -259,26 +284,20 @@ void rotate_known(const RotationBlock<T>& block) noexcept {
 template <class Pairing, class Tier = tier::Best, Scalar T>
 void rotate_heads(const RotationBlock<T>& block) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
-  // A part of a wider slice has its second halves further away.
-  if (block.half != block.pairs) return rotate_in_groups<Step>(block);
-  switch (block.pairs) {  // head_dim 64, 80, 96, 128, 192, 256; partial 24
-    case 12:
-      return rotate_known<Step, 12>(block);
-    case 32:
-      return rotate_known<Step, 32>(block);
-    case 40:
-      return rotate_known<Step, 40>(block);
-    case 48:
-      return rotate_known<Step, 48>(block);
-    case 64:
-      return rotate_known<Step, 64>(block);
-    case 96:
-      return rotate_known<Step, 96>(block);
-    case 128:
-      return rotate_known<Step, 128>(block);
-    default:
-      return rotate_in_groups<Step>(block);
+  // head_dim 128 and 64, with addresses that are known to the compiler.
+  const auto known = [&block]<Index Pairs>(std::integral_constant<Index, Pairs>) {
+    constexpr Index steps = Pairs / Step::pairs;
+    if constexpr (steps > 0 && steps <= Step::most_in_registers) {
+      if (block.pairs != Pairs || block.half != Pairs) return false;
+      rotate_in_registers<Step, Pairs>(block, std::make_integer_sequence<Index, steps - 1>());
+      return true;
+    }
+    return false;
+  };
+  if (known(std::integral_constant<Index, 64>()) || known(std::integral_constant<Index, 32>())) {
+    return;
   }
+  rotate_by<Step, Step::most_in_registers>(block);
 }
 
 }  // namespace detail

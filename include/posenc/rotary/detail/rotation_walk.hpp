@@ -66,10 +66,10 @@ void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice s
   }
 }
 
-/// Checks shared by all rotations, before anything is written.
+/// What check_rotation() looks at where a few comparisons do not say that all is well.
 template <Scalar T>
-void check_rotation(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
-                    RotarySlice slice) {
+void check_views(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
+                 RotarySlice slice) {
   check_extents(function, "x", in);
   if (in.extents() != out.extents()) {
     fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
@@ -79,6 +79,20 @@ void check_rotation(const char* function, const HeadsView<const T>& in, const He
   check_slice_fits(function, in, slice);
   check_output(function, "x", out);
   check_overlap<T>(function, in, out);
+}
+
+/// Checks shared by all rotations, before anything is written. A token's heads are turned in less time than
+/// it takes to look at any view, so that those in place and of the common kind are told apart first.
+template <Scalar T>
+POSENC_ALWAYS_INLINE void check_rotation(const char* function, const HeadsView<const T>& in,
+                                         const HeadsView<T>& out, RotarySlice slice) {
+  const bool in_place = in.data == out.data && in.batch == out.batch && in.seq == out.seq &&
+                        in.heads == out.heads && in.dim == out.dim &&
+                        in.batch_stride == out.batch_stride && in.seq_stride == out.seq_stride &&
+                        in.head_stride == out.head_stride;
+  if (!in_place || slice.end() > out.dim || !nests(out)) [[unlikely]] {
+    check_views<T>(function, in, out, slice);
+  }
 }
 
 /// One tensor of a call, read and written.
@@ -164,8 +178,9 @@ void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
 
 /// Rotates all heads of positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
 template <class Pairing, Scalar T>
-void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySlice slice,
-                      Index first, Index count, AngleRows<Compute<T>> angles) noexcept {
+POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq,
+                                           RotarySlice slice, Index first, Index count,
+                                           AngleRows<Compute<T>> angles) noexcept {
   using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
   // Where a head's positions lie together and the heads apart, few heads go side by side.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
@@ -193,11 +208,25 @@ void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq, RotarySl
 
 /// Calls visit(first, count) for pieces of the pairs, at most so many at a time.
 template <class Pairing, class Visit>
-void for_pieces_of_pairs(Index pairs, Index most, const Visit& visit) {
+POSENC_ALWAYS_INLINE void for_pieces_of_pairs(Index pairs, Index most, const Visit& visit) {
   const Index together = pairs_together<Pairing>(pairs);
   for (Index first = 0, count = 0; first < pairs; first += count) {
-    count = (std::min)(most, together - first % together);
+    count = (std::min)(most, (first < together ? together : pairs) - first);
     visit(first, count);
+  }
+}
+
+/// Rotates the only token of tensors by angles that lie ready: what decoding does in every layer, and what
+/// takes less time than setting up a walk over blocks.
+template <class Pairing, Scalar T>
+POSENC_ALWAYS_INLINE void rotate_token(std::span<const Rotated<T>> tensors, RotarySlice slice,
+                                       const Compute<T>* cos, const Compute<T>* sin) noexcept {
+  for (const Rotated<T>& x : tensors) {
+    for_pieces_of_pairs<Pairing>(slice.pairs, slice.pairs, [&](Index first, Index count) {
+      rotate_positions<Pairing>(x, 0, 0, 1, slice, first, count,
+                                AngleRows<Compute<T>>{cos + first, sin + first, 0});
+    });
+    if (x.in.data != x.out.data) pass_through(x, 0, 1, 0, 1, slice);
   }
 }
 

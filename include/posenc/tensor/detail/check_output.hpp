@@ -94,44 +94,6 @@ void check_overlap([[maybe_unused]] const char* function,
 #endif
 }
 
-/// One axis of a view, for messages.
-struct ViewAxis {
-  const char* name;
-  Index extent, stride;
-};
-
-// The axes of a view, from the last of the fields on.
-template <class T>
-std::array<ViewAxis, 4> axes_of(const HeadsView<T>& x) noexcept {
-  return {{{"stride of the features", x.dim, 1},
-           {"head_stride", x.heads, x.head_stride},
-           {"seq_stride", x.seq, x.seq_stride},
-           {"batch_stride", x.batch, x.batch_stride}}};
-}
-template <class T>
-std::array<ViewAxis, 3> axes_of(const EmbeddingsView<T>& x) noexcept {
-  return {{{"stride of the features", x.dim, 1},
-           {"seq_stride", x.seq, x.seq_stride},
-           {"batch_stride", x.batch, x.batch_stride}}};
-}
-template <class T>
-std::array<ViewAxis, 2> axes_of(const MatrixView<T>& x) noexcept {
-  return {{{"stride of the columns", x.cols, 1}, {"row_stride", x.rows, x.row_stride}}};
-}
-template <class T>
-std::array<ViewAxis, 4> axes_of(const ScoresView<T>& x) noexcept {
-  return {{{"key_stride", x.keys, x.key_stride},
-           {"query_stride", x.queries, x.query_stride},
-           {"head_stride", x.heads, x.head_stride},
-           {"batch_stride", x.batch, x.batch_stride}}};
-}
-template <class T>
-std::array<ViewAxis, 3> axes_of(const LseView<T>& x) noexcept {
-  return {{{"query_stride", x.queries, x.query_stride},
-           {"head_stride", x.heads, x.head_stride},
-           {"batch_stride", x.batch, x.batch_stride}}};
-}
-
 /// Throws ShapeError where two elements of a view that is written share memory: from the shortest
 /// stride on, every axis has to step over what lies within it. Negative extents are not its business.
 template <class View>
@@ -144,7 +106,8 @@ void check_output(const char* function, const char* name, const View& x) {
   for (const ViewAxis& axis : axes) {
     if (axis.extent <= 0) return;  // nothing is written
   }
-  // Insertion, which keeps the order of equal strides: of two the outer axis is named.
+  // From the last axis on; insertion keeps the order of equal strides, so that of two the outer axis is named.
+  std::reverse(axes.begin(), axes.end());
   for (std::size_t i = 1; i < axes.size(); ++i) {
     for (std::size_t j = i; j > 0 && step(axes[j]) < step(axes[j - 1]); --j) {
       std::swap(axes[j], axes[j - 1]);
@@ -167,6 +130,26 @@ void check_output(const char* function, const char* name, const View& x) {
     }
     reach = *sum;
   }
+}
+
+/// Whether neither check_extents() nor check_output() finds fault with a view, where that is quickly seen: it
+/// has elements, tokens lie over heads or heads over tokens and batch rows over both, and numbers are small.
+template <class T>
+POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
+  constexpr Index apart = Index{1} << 25;  // what lies over an axis of one element
+  const Index head = x.heads > 1 ? x.head_stride : apart;
+  const Index token = x.seq > 1 ? x.seq_stride : apart;
+  const Index row = x.batch > 1 ? x.batch_stride : apart;
+  // Below 2^26, so that their products have at most 52 bits, and none is negative.
+  if (((x.batch | x.seq | x.heads | x.dim | head | token | row) >> 26) != 0) return false;
+  const bool tokens_over = head <= token;
+  const Index inner = tokens_over ? head : token, outer = tokens_over ? token : head;
+  const Index inner_extent = tokens_over ? x.heads : x.seq;
+  const Index outer_extent = tokens_over ? x.seq : x.heads;
+  const Index inner_span = inner_extent > 1 ? inner_extent * inner : x.dim;
+  const Index outer_span = outer_extent > 1 ? outer_extent * outer : inner_span;
+  return x.data != nullptr && x.batch > 0 && inner_extent > 0 && outer_extent > 0 && x.dim > 0 &&
+         x.dim <= inner && inner_span <= outer && outer_span <= row;
 }
 
 }  // namespace detail

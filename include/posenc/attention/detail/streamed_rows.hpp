@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/softmax.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/simd/transpose.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+// The stage of few queries: products of a block's rows with a tile of which no copy is made, as it would
+// serve them alone. A few keys are taken at a time, of all heads of the block before the next keys: what
+// is read are as many ascending streams, which a processor's prefetchers follow. Of one head alone the rows
+// lie pages apart, and memory takes twice as long.
+POSENC_BEGIN
+namespace detail {
+
+/// out(r, key) <- factor * row(r) . key for P::width keys: PanelProducts from keys as a tensor has them.
+template <class Tier, class Real, class T>
+struct StreamedProducts {
+  using P = Pack<Real, Tier>;
+
+  const Real* rows;  ///< [rows, dim]
+  const T* keys;     ///< [P::width, dim], `stride` apart
+  Index stride, dim;
+  Index begin, end;  ///< keys that there are; the others are zeros
+  Real factor;
+  Real* out;  ///< [rows, tile_lanes]
+
+  template <Index Rows>
+  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
+    if (begin <= 0 && end >= P::width) {
+      multiply<Rows>(r, [](Index) { return true; });
+    } else {
+      multiply<Rows>(r, [this](Index i) { return begin <= i && i < end; });
+    }
+  }
+
+ private:
+  template <Index Rows, class Is>
+  POSENC_NOINLINE void multiply(Index first_row, const Is& is_key) const noexcept {
+    const Real* x = rows + first_row * dim;
+    const T* from = keys;
+    P sums[std::size_t{Rows}];
+    for (Index r = 0; r < Rows; ++r) sums[r] = P::zero();
+    const auto add = [&](Index channels, const auto& load) {
+      P square[P::width];
+      for (Index i = 0; i < P::width; ++i) {
+        square[i] = is_key(i) ? load(from + i * stride) : P::zero();
+      }
+      if constexpr (P::width > 1) transpose(square);
+      for (Index c = 0; c < channels; ++c) {
+        for (Index r = 0; r < Rows; ++r) {
+          sums[r] = mul_add(P::broadcast(x[r * dim + c]), square[c], sums[r]);
+        }
+      }
+      from += P::width;
+      x += P::width;
+    };
+    Index d = 0;
+    for (; d + P::width <= dim; d += P::width) {
+      add(P::width, [](const T* at) { return load_as<P>(at); });
+    }
+    if (d < dim) {
+      add(dim - d, [n = dim - d](const T* at) { return load_partial_as<P>(at, n); });
+    }
+    const P by = P::broadcast(factor);
+    for (Index r = 0; r < Rows; ++r) {
+      (sums[r] * by).store(out + (first_row + r) * tile_lanes);
+    }
+  }
+};
+
+/// sums(r) <- sums(r) + sum over some keys of weights(r, key) values(key): WeightedSums from rows as a tensor
+/// has them, and in pieces, whose chains go on where they ended.
+template <class Tier, class Real, class T, Skipped Weights>
+struct StreamedSums {
+  using P = Pack<Real, Tier>;
+
+  const Real* weights;  ///< [rows, tile_lanes], from the first of the keys on
+  const T* values;      ///< [keys, dim], `stride` apart
+  Index stride, keys, dim;
+  Real* sums;     ///< [rows, sum_dim]
+  Index sum_dim;  ///< whole vectors
+
+  template <Index Rows>
+  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
+    Index d = 0;
+    for (; d + P::width <= dim; d += P::width) {
+      add<Rows>(r, d, [](const T* from) { return load_as<P>(from); });
+    }
+    if (d < dim) {
+      add<Rows>(r, d, [n = dim - d](const T* from) { return load_partial_as<P>(from, n); });
+    }
+  }
+
+ private:
+  template <Index Rows, class Load>
+  POSENC_ALWAYS_INLINE void add(Index first_row, Index channel, const Load& load) const noexcept {
+    Real* const to = sums + first_row * sum_dim + channel;
+    const Real* w = weights + first_row * tile_lanes;
+    const T* from = values + channel;
+    P parts[std::size_t{Rows}];
+    for (Index r = 0; r < Rows; ++r) parts[r] = P::load(to + r * sum_dim);
+    for (Index j = 0; j < keys; ++j) {
+      const P value = load(from);
+      for (Index r = 0; r < Rows; ++r) {
+        if (is_skipped<Weights>(w[r * tile_lanes])) continue;
+        parts[r] = mul_add(P::broadcast(w[r * tile_lanes]), value, parts[r]);
+      }
+      from += stride;
+      ++w;
+    }
+    for (Index r = 0; r < Rows; ++r) parts[r].store(to + r * sum_dim);
+  }
+};
+
+/// A source whose tiles may be read from rows.
+template <class Source>
+concept StreamedSource = requires(const Source& source) {
+  source.keys();
+  source.values();
+};
+
+/// In place of StreamedRows where there are none.
+struct NotStreamed {
+  template <class Source>
+  NotStreamed(const Source&, Index, Carver&) noexcept {}
+};
+
+/// What a thread keeps to take a tile from rows: as many keys of one head as are taken at a time, and for
+/// each row of a block the sums of a tile and the factors with which it joins the rest.
+template <class Tier, Scalar T>
+class StreamedRows {
+ public:
+  using Real = Compute<T>;
+
+  /// For blocks of up to `rows` rows.
+  template <StreamedSource Source>
+  StreamedRows(const Source& source, Index rows, Carver& carver) noexcept
+      : k_(source.keys()),
+        v_(source.values()),
+        sums_(carver.take<Real>(rows * sum_dim())),
+        old_factor_(carver.take<Real>(rows == 0 ? 0 : rows + rows_at_once)),
+        new_factor_(carver.take<Real>(rows == 0 ? 0 : rows + rows_at_once)) {}
+
+  /// Of the tile at hand, at a row.
+  Real* old_factor(Index r) const noexcept { return old_factor_ + r; }
+  Real* new_factor(Index r) const noexcept { return new_factor_ + r; }
+
+  /// scores.of(strip) <- scale * q k for what strips see of a tile.
+  template <class Block, class Scores>
+  void multiply(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
+    for_pieces(block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
+      const T* const from = row(k_, block, block.key_head() + key_head, seen.first_key() + first);
+      for_strips_of(block, key_head, [&](const Strip& strip) {
+        const Lanes lanes = Block::lanes_of(seen, strip);
+        if (!lanes.panel(first / panel_lanes)) return;
+        for (Index n = 0; n < keys_at_once && first + n < lanes.end; n += width) {
+          for_bundles<Tier>(
+              strip.rows, StreamedProducts<Tier, Real, T>{
+                              block.packed(strip.first), from + n * k_.seq_stride, k_.seq_stride,
+                              k_.dim, keys.begin - first - n, keys.end - first - n, scores.scale(),
+                              scores.of(strip) + first + n});
+        }
+      });
+    });
+  }
+
+  /// out <- old_factor * out + new_factor * the sum of weights times values.
+  ///   weights: scores.of(strip), those of hidden keys negative where Weights says so
+  template <Skipped Weights, class Block, class Scores>
+  void add_values(const Block& block, const SeenTile& seen, const Scores& scores,
+                  Real* out) const noexcept {
+    std::fill_n(sums_, block.rows() * sum_dim(), Real{0});
+    for_pieces(block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
+      for_strips_of(block, key_head, [&](const Strip& strip) {
+        const Lanes lanes = Block::lanes_of(seen, strip);
+        if (!lanes.panel(first / panel_lanes)) return;
+        const Index begin = (std::max)(keys.begin, lanes.begin);
+        const Index end = (std::min)(keys.end, lanes.end);
+        if (begin >= end) return;
+        const T* const values =
+            row(v_, block, block.key_head() + key_head, seen.first_key() + begin);
+        for_bundles<Tier>(strip.rows,
+                          StreamedSums<Tier, Real, T, Weights>{
+                              scores.of(strip) + begin, values, v_.seq_stride, end - begin, v_.dim,
+                              sums_ + strip.first * sum_dim(), sum_dim()});
+      });
+    });
+    using P = Pack<Real, Tier>;
+    block.for_strips([&](const Strip& strip) {
+      if (Block::lanes_of(seen, strip).empty()) return;
+      for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
+        const P old = P::broadcast(old_factor_[r]), fresh = P::broadcast(new_factor_[r]);
+        for (Index d = r * sum_dim(); d < (r + 1) * sum_dim(); d += P::width) {
+          mul_add(P::load(out + d), old, P::load(sums_ + d) * fresh).store(out + d);
+        }
+      }
+    });
+  }
+
+ private:
+  /// Keys that are taken at a time: streams that memory is read in. More are not followed, and more rows
+  /// that lie a multiple of 4 KiB apart find no place in a first-level cache.
+  static constexpr Index keys_at_once = 16;
+  static constexpr Index width = Pack<Real, Tier>::width;
+
+  Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
+
+  /// Calls work(key head of the block, first lane of the piece, lanes of it that some row sees) piece by piece.
+  template <class Block, class Work>
+  static void for_pieces(const Block& block, const SeenTile& seen, const Work& work) noexcept {
+    const KeyRange lanes{seen.keys.begin - seen.first_key(), seen.keys.end - seen.first_key()};
+    const Index key_heads = block.rows() / block.rows_of_key_head();
+    // From the start of a panel, as others make scores.
+    for (Index first = lanes.begin / panel_lanes * panel_lanes; first < lanes.end;
+         first += keys_at_once) {
+      const KeyRange keys{(std::max)(first, lanes.begin),
+                          (std::min)(first + keys_at_once, lanes.end)};
+      for (Index h = 0; h < key_heads; ++h) work(h, first, keys);
+    }
+  }
+
+  template <class Block, class Visit>
+  static void for_strips_of(const Block& block, Index key_head, const Visit& visit) noexcept {
+    const Index begin = key_head * block.rows_of_key_head(), end = begin + block.rows_of_key_head();
+    for (Index r = begin; r < end; r += Block::strip_rows) {
+      visit(Strip{r, (std::min)(Block::strip_rows, end - r)});
+    }
+  }
+
+  template <class Block>
+  static const T* row(const HeadsView<const T>& x, const Block& block, Index head,
+                      Index key) noexcept {
+    const AttentionSequence& s = block.sequence();
+    return x.row(s.batch, s.first_key + key, head);
+  }
+
+  const HeadsView<const T>&k_, &v_;
+  Real* sums_;
+  Real *old_factor_, *new_factor_;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/bias/detail/distances.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+// How the gradient of a tile of scores is added up to that of a bias's parameters: in double, in an order
+// that no device changes; of functions of query - key, first along the tile's diagonals.
+POSENC_BEGIN
+namespace detail {
+
+/// Numbers on the stack where they are few: tiles are added up on a device's threads, where a call that finds no
+/// memory ends the program.
+template <class Number>
+class FewNumbers {
+ public:
+  static constexpr std::size_t few = 1024;
+
+  /// Zeros.
+  explicit FewNumbers(std::size_t size) : many_(size > few ? size : 0) {
+    if (size <= few) std::fill_n(few_, size, Number{0});
+  }
+
+  Number* data() noexcept { return many_.empty() ? few_ : many_.data(); }
+  const Number* data() const noexcept { return many_.empty() ? few_ : many_.data(); }
+  Number& operator[](std::size_t n) noexcept { return data()[n]; }
+  const Number& operator[](std::size_t n) const noexcept { return data()[n]; }
+
+ private:
+  Number few_[few];
+  std::vector<Number> many_;
+};
+
+/// `size` sums over the rows of a tile: add_rows(sums, first row, count). Parts have `rows_of_part` rows at
+/// least, where there are so many. The same bits with any number of threads.
+///   Throws: std::bad_alloc; on the calling thread only of more than FewNumbers::few sums
+template <Device D, class AddRows>
+FewNumbers<double> sums_over_rows(const D& device, Index rows, Index rows_of_part, std::size_t size,
+                                  double cycles_of_row, const AddRows& add_rows) {
+  constexpr std::size_t line = 8, room = 65536;
+  const std::size_t stride = (size + line - 1) / line * line;
+  const Index most =
+      std::clamp(static_cast<Index>(room / (std::max)(stride, line)), Index{1}, PartsOfSum::most);
+  const PartsOfSum parts(rows, std::clamp(rows / rows_of_part, Index{1}, most));
+  const auto add_part = [&](Index part, double* sums) {
+    add_rows(sums, parts.begin(part), parts.begin(part + 1) - parts.begin(part));
+  };
+  FewNumbers<double> total(size);
+  if (parts.size() == 0) return total;
+  const auto add_to_total = [&](Index part, const double* sums) {
+    for (std::size_t n = 0; n < size; ++n) {
+      total.data()[n] = part == 0 ? sums[n] : total.data()[n] + sums[n];
+    }
+  };
+  if constexpr (std::is_same_v<D, CallingThread>) {
+    FewNumbers<double> of_part(size);
+    for (Index part = 0; part < parts.size(); ++part) {
+      std::fill_n(of_part.data(), size, 0.0);
+      add_part(part, of_part.data());
+      add_to_total(part, of_part.data());
+    }
+  } else {
+    const auto of_part = [stride](Index part) { return static_cast<std::size_t>(part) * stride; };
+    std::vector<double> sums(of_part(parts.size()));
+    const double of_each = static_cast<double>(rows) / static_cast<double>(parts.size());
+    parallel_for(device, parts.size(), of_each * cycles_of_row, of_each * cycles_of_row,
+                 [&](Index part, Index end) {
+                   for (; part < end; ++part) add_part(part, sums.data() + of_part(part));
+                 });
+    for (Index part = 0; part < parts.size(); ++part) {
+      add_to_total(part, sums.data() + of_part(part));
+    }
+  }
+  return total;
+}
+
+/// Blocks of a tile's gradient: more queries than scores' have, for the less is there to evaluate.
+inline constexpr Index summed_queries = 256, summed_keys = 512;
+static_assert(whole_groups(summed_queries - 1 + summed_keys) <= block_distances);
+
+/// Calls visit(from, to, sums, count), where sums[u] is what scores at the distance from - to[u] of query and
+/// key have of grad, added up in double in the order of their queries; count whole groups, at most
+/// block_distances, of which some may belong to no score and have a sum of 0.
+template <std::floating_point Real, class Visit>
+void for_each_sum_of_distances(std::span<const double> queries, std::span<const double> keys,
+                               const MatrixView<const Real>& grad, const Visit& visit) {
+  alignas(64) double sums[static_cast<std::size_t>(block_distances)];
+  double lone[static_cast<std::size_t>(summed_keys)];  // keys, where queries are no neighbours
+  const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
+  for (Index j = 0; j < columns; j += summed_keys) {
+    const Index n = (std::min)(summed_keys, columns - j);
+    const auto block = keys.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
+    const bool steady = rows > 1 && consecutive(block);
+    std::fill(std::copy(block.begin(), block.end(), lone), std::end(lone), 0.0);
+    for (Index i = 0, m = 1; i < rows; i += m) {
+      const auto first = static_cast<std::size_t>(i);
+      m = steady ? leading_run(queries.subspan(first), summed_queries) : 1;
+      const Index count = whole_groups(m - 1 + n);
+      std::fill_n(sums, count, 0.0);
+      // Row r of the block begins at m - 1 - r.
+      for (Index r = 0; r < m; ++r) {
+        const Real* const row = grad.row(i + r) + j;
+        double* const of_row = sums + (m - 1 - r);
+        for (Index k = 0; k < n; ++k) of_row[k] += static_cast<double>(row[k]);
+      }
+      if (m > 1) {
+        visit(queries[first + static_cast<std::size_t>(m - 1)] - block[0], whole_numbers.data(),
+              static_cast<const double*>(sums), count);
+      } else {
+        visit(queries[first], static_cast<const double*>(lone), static_cast<const double*>(sums),
+              count);
+      }
+    }
+  }
+}
+
+/// `size` sums over the distances of a tile: add(sums, from, to, grads, count) as for_each_sum_of_distances()
+/// visits them. The same bits with any number of threads.
+///   Throws: as sums_over_rows()
+template <Device D, std::floating_point Real, class Add>
+FewNumbers<double> sums_over_distances(const D& device, std::span<const double> queries,
+                                       std::span<const double> keys,
+                                       const MatrixView<const Real>& grad, std::size_t size,
+                                       const Add& add) {
+  const double cycles_of_row = 1.0 * static_cast<double>(keys.size());
+  return sums_over_rows(
+      device, grad.rows, summed_queries, size, cycles_of_row,
+      [&](double* sums, Index first, Index count) {
+        const MatrixView<const Real> part{grad.row(first), count, grad.cols, grad.row_stride};
+        for_each_sum_of_distances(
+            queries.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), keys,
+            part, [&](double from, const double* to, const double* grads, Index number) {
+              add(sums, from, to, grads, number);
+            });
+      });
+}
+
+/// The gradient of a table has the table's shape.
+template <class Gradient>
+void check_table_gradient(const char* function, const MatrixView<Gradient>& grad_table,
+                          const std::array<Index, 2>& table) {
+  check_extents(function, "grad_table", grad_table);
+  if (grad_table.extents() != table) {
+    fail<ShapeError>(function, "grad_table must have the table's shape ", table, " but is ",
+                     grad_table.extents());
+  }
+  check_output(function, "grad_table", grad_table);
+}
+
+/// grad_table[row, head] += the sum of each row, rounded once.
+template <class Gradient>
+void add_sums(const FewNumbers<double>& sums, Index head,
+              const MatrixView<Gradient>& grad_table) noexcept {
+  for (Index row = 0; row < grad_table.rows; ++row) {
+    const double sum = sums[static_cast<std::size_t>(row)];
+    if (sum != 0) grad_table.row(row)[head] += static_cast<Gradient>(sum);
+  }
+}
+
+}  // namespace detail
+POSENC_END

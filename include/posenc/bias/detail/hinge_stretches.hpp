@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Backward of the network whose values Hinges has: the stretches of x >= 0 between its bends, on each of which
+/// the same hidden units are on. So what scores have is added up by stretches, whatever the width, and a unit
+/// collects those on which it is on: where w x + b > 0.
+class HingeStretches {
+ public:
+  HingeStretches(std::span<const double> hidden_weight, std::span<const double> hidden_bias) {
+    const std::size_t width = hidden_weight.size();
+    struct Found {
+      double at;
+      std::size_t unit;
+      bool begins;
+    };
+    std::vector<Found> bends;
+    for (std::size_t k = 0; k < width; ++k) {
+      const double w = hidden_weight[k], b = hidden_bias[k];
+      if (w > 0 && b <= 0) bends.push_back({-b / w, k, true});
+      if (w < 0 && b > 0) bends.push_back({-b / w, k, false});
+    }
+    // A unit that ends is off at its bend, one that begins is not on yet.
+    std::stable_sort(bends.begin(), bends.end(), [](const Found& a, const Found& b) {
+      return a.at < b.at || (a.at == b.at && b.begins && !a.begins);
+    });
+    for (std::size_t k = 0; k < width; ++k) {
+      const bool always = hidden_bias[k] > 0;
+      on_.push_back({0, always ? bends.size() + 1 : 0});
+    }
+    for (std::size_t n = 0; n < bends.size(); ++n) {
+      const auto& [at, unit, begins] = bends[n];
+      on_[unit] = begins ? Range{n + 1, bends.size() + 1} : Range{0, n + 1};
+      bends_.push_back({at, begins ? 1.0 : 1.0 - 0x1p-53});
+    }
+  }
+
+  std::size_t count() const noexcept { return bends_.size() + 1; }
+
+  struct Range {
+    std::size_t first, end;
+  };
+  /// The stretches on which a hidden unit is on.
+  Range on(std::size_t unit) const noexcept { return on_[unit]; }
+
+  /// Writes count() + 1 numbers: x is on stretch n where bounds[n] < scale x <= bounds[n + 1].
+  void write_bounds(double scale, double* bounds) const noexcept {
+    bounds[0] = -1;
+    for (std::size_t n = 0; n < bends_.size(); ++n) {
+      bounds[n + 1] = bends_[n].at * scale * bends_[n].below;
+    }
+    bounds[count()] = std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  struct Bend {
+    double at,
+        below;  ///< what takes a number to the one below it, where the bend itself belongs to what follows
+  };
+  std::vector<Bend> bends_;  ///< by rising x
+  std::vector<Range> on_;    ///< of each hidden unit
+};
+
+}  // namespace detail
+POSENC_END
