@@ -36,3 +36,16 @@ function(posenc_system_headers target)
   get_target_property(directories ${target} INTERFACE_INCLUDE_DIRECTORIES)
   set_target_properties(${target} PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${directories}")
 endfunction()
+
+# Most of the time goes into instantiating the same templates for each source. To be joined, what a source has for itself is in a
+# namespace of its file's name.
+set(POSENC_JOIN_SOURCES 1 CACHE STRING "How many sources of a test or an example are compiled as one unit")
+
+# posenc_join_sources(<target>): of units that are about equally long.
+function(posenc_join_sources target)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  math(EXPR units "(${count} + ${POSENC_JOIN_SOURCES} - 1) / ${POSENC_JOIN_SOURCES}")
+  math(EXPR sources_per_unit "(${count} + ${units} - 1) / ${units}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${sources_per_unit})
+endfunction()

@@ -19,9 +19,9 @@ void learned_case(benchmark::State& state, Index batch, Index seq, Index dim) {
   const posenc::Learned learned(posenc::table_view(table));
   bench::Comparison comparison(state, [&] { learned.add_to(view, positions); });
   if (batch == 1) {
-    comparison.beside("vs_limit", [&] { bench::add_table(x.data(), table.data(), x.size()); });
+    comparison.beside("vs_limit", bench::add_table(x.data(), table.data(), x.size()));
   } else {
-    comparison.beside("vs_limit", [&] { bench::scale(x.data(), x.size()); });
+    comparison.beside("vs_limit", bench::scale(x.data(), x.size()));
   }
   comparison.faster_than("vs_plain", [&] { bench::plain_add(x, table.data()); })
       .faster_than("vs_eigen", [&] { bench::eigen_add(x, table.data()); })

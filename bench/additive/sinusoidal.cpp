@@ -52,7 +52,7 @@ void sinusoidal_case(benchmark::State& state, Index seq) {
   const posenc::Sinusoidal sinusoidal(
       {.model_dim = dim, .layout = posenc::SinusoidalLayout::Interleaved});
   bench::Comparison(state, [&] { sinusoidal.add_to(view, positions); })
-      .beside("vs_limit", [&] { bench::scale(x.data(), x.size()); })
+      .beside("vs_limit", bench::scale(x.data(), x.size()))
       .faster_than("vs_plain",
                    [&] {
                      plain_table(inv_freq, table);

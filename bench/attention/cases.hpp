@@ -128,7 +128,7 @@ inline void measure_attention(benchmark::State& state, Comparison& comparison, d
       "of_fma_peak", [] { multiply_add(); }, useful_flop / multiply_add_flop);
   const Eigen::ArrayXf as_much = Eigen::ArrayXf::Zero(bytes / Index{sizeof(float)});
   if (bytes > 0) {
-    comparison.faster_than("of_read_bandwidth", [&] { read(as_much.data(), as_much.size()); });
+    comparison.faster_than("of_read_bandwidth", read(as_much.data(), as_much.size()));
   }
   const double seconds = comparison.measure(bytes);
   auto& counters = state.counters;

@@ -62,7 +62,7 @@ void alibi_case(benchmark::State& state, Index heads, Index queries, Index keys)
                                   tiles[static_cast<std::size_t>(h)]);
                       }
                     })
-      .beside("vs_limit", [&] { bench::scale(scores.data(), scores.size()); })
+      .beside("vs_limit", bench::scale(scores.data(), scores.size()))
       .faster_than("vs_plain", [&] { plain_add(scores, slopes, keys - queries); })
       .faster_than("vs_eigen", [&] { eigen_add(scores, slope_tensor, distances); })
       .measure(2 * scores.size() * Index{sizeof(float)});

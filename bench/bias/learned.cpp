@@ -42,7 +42,7 @@ void bias_case(benchmark::State& state, const Bias& bias, Index heads, Index que
                                  posenc::MatrixView<float>{tile, queries, keys, keys});
                       }
                     })
-      .beside("vs_limit", [&] { bench::scale(scores.data(), scores.size()); })
+      .beside("vs_limit", bench::scale(scores.data(), scores.size()))
       .faster_than("vs_plain",
                    [&] {
                      float* x = bench::opaque(scores.data());

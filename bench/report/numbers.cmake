@@ -51,6 +51,27 @@ function(counter out benchmark name decimals)
   set(${out} "${value}" PARENT_SCOPE)
 endfunction()
 
+# figure(<out> <benchmark as JSON> <counter> <decimals>): the counter and its spread, "1.15 ± 0.03".
+function(figure out benchmark name decimals)
+  counter(value "${benchmark}" ${name} ${decimals})
+  counter(spread "${benchmark}" ${name}_spread ${decimals})
+  if(value AND spread)
+    string(APPEND value " ± ${spread}")
+  endif()
+  set(${out} "${value}" PARENT_SCOPE)
+endfunction()
+
+# time_figure(<out> <benchmark as JSON>): the time of a call and its spread, "483 ns ± 2 %".
+function(time_figure out benchmark)
+  string(JSON nanoseconds GET "${benchmark}" real_time)
+  duration(time "${nanoseconds}")
+  counter(spread "${benchmark}" time_spread_percent 0)
+  if(NOT spread STREQUAL "")
+    string(APPEND time " ± ${spread} %")
+  endif()
+  set(${out} "${time}" PARENT_SCOPE)
+endfunction()
+
 # cases(<out> <JSON>): CASES_<name> of the caller is each case as JSON, <out> the list of names in their order.
 function(cases out json)
   set(names)

@@ -22,7 +22,7 @@ function(others out benchmark)
           "vs_one_thread;x one thread"
           "vs_parts;of its parts' time")
     list(POP_FRONT key_and_text key)
-    counter(value "${benchmark}" ${key} 2)
+    figure(value "${benchmark}" ${key} 2)
     if(value)
       list(APPEND told "${value} ${key_and_text}")
     endif()
@@ -33,7 +33,7 @@ endfunction()
 
 # times(<out> <benchmark as JSON> <counter>): how many times faster.
 function(times out benchmark name)
-  counter(value "${benchmark}" ${name} 2)
+  figure(value "${benchmark}" ${name} 2)
   if(value)
     string(APPEND value " x")
   endif()
@@ -56,13 +56,12 @@ function(rows out)
       continue()
     endif()
     set(benchmark "${CASES_${name}}")
-    string(JSON nanoseconds GET "${benchmark}" real_time)
-    duration(time "${nanoseconds}")
+    time_figure(time "${benchmark}")
     others(others "${benchmark}")
     if(name MATCHES "${of_arithmetic}")
       counter(rate "${benchmark}" flop_rate 0)
-      counter(of_fma_peak "${benchmark}" of_fma_peak 2)
-      counter(of_read_bandwidth "${benchmark}" of_read_bandwidth 2)
+      figure(of_fma_peak "${benchmark}" of_fma_peak 2)
+      figure(of_read_bandwidth "${benchmark}" of_read_bandwidth 2)
       counter(workspace "${benchmark}" workspace_kib 0)
       times(vs_naive "${benchmark}" vs_naive)
       string(
@@ -70,7 +69,7 @@ function(rows out)
         "| ${name} | ${time} | ${rate} | ${of_fma_peak} | ${of_read_bandwidth} | ${vs_naive} | ${workspace} | ${others} |\n")
     else()
       counter(rate "${benchmark}" "GB/s" 0)
-      counter(vs_limit "${benchmark}" vs_limit 2)
+      figure(vs_limit "${benchmark}" vs_limit 2)
       times(vs_plain "${benchmark}" vs_plain)
       times(vs_eigen "${benchmark}" vs_eigen)
       string(APPEND moving "| ${name} | ${time} | ${rate} | ${vs_limit} | ${vs_plain} | ${vs_eigen} | ${others} |\n")
@@ -79,8 +78,9 @@ function(rows out)
   set(${out}
       "${where}
 
-Time of a call (median), GB/s read and written, its time beside the limit's (a pass that only moves the same bytes), and how
-many times faster it is than a plain loop compiled with the same flags, than Eigen::Tensor expressions, and than others.
+Time of a call (median, and half of the distance between the quartiles, as for all that follows), GB/s read and written, its
+time beside the limit's (a pass that only moves the same bytes, the fastest of several), and how many times faster it is than
+a plain loop compiled with the same flags, than Eigen::Tensor expressions, and than others.
 
 | case | time | GB/s | beside the limit | plain loop | Eigen | others |
 | --- | ---: | ---: | ---: | ---: | ---: | --- |

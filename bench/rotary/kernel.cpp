@@ -30,7 +30,7 @@ void kernel_case(benchmark::State& state) {
                                                            .sin = setup.angles.sin.data(),
                                                            .angle_stride = pairs});
                     })
-      .beside("vs_limit", [&] { setup.limit(); })
+      .beside("vs_limit", setup.limit())
       .faster_than(
           "vs_plain",
           [&] { bench::plain_rotate<Pairing>(setup.view(), setup.angles.cos, setup.angles.sin); })

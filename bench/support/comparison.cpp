@@ -1,71 +1,143 @@
 // SPDX-License-Identifier: MIT
 #include "comparison.hpp"
 
+#include "multiply_add.hpp"
+
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <utility>
 
 namespace bench {
 namespace {
 
 constexpr double shortest_repetition = 5e-3, slow_call = 50e-3, slowest_call = 0.2;  // seconds
 constexpr Index rounds = 15, rounds_of_slow = 3;
+constexpr int trials = 3;           // of each way, to choose the fastest
+constexpr double low_clock = 1.05;  // a probe that takes so much longer than the best one
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// The value below which a share of all values lies.
+double quantile(std::vector<double> values, double share) {
+  const auto place =
+      std::lround(share * static_cast<double>(static_cast<Index>(values.size()) - 1));
+  std::nth_element(values.begin(), values.begin() + place, values.end());
+  return values[static_cast<std::size_t>(place)];
+}
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
+/// Half of the distance between the quartiles.
+double spread(const std::vector<double>& values) {
+  return (quantile(values, 0.75) - quantile(values, 0.25)) / 2;
+}
+
+/// Seconds of a chain of multiply-adds, some 10 us. The shortest of three, as an interrupt is no low
+/// clock.
+double clock_probe() {
+  double shortest = 1;
+  for (int again = 0; again < 3; ++again) {
+    const auto start = std::chrono::steady_clock::now();
+    multiply_add();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    shortest = std::min(shortest, passed.count());
+  }
+  return shortest;
+}
+
+/// What the probe took at the best clock that this process has seen.
+double best_probe = 1;
+
+bool is_low(double probe) {
+  best_probe = std::min(best_probe, probe);
+  return probe > low_clock * best_probe;
 }
 
 }  // namespace
 
-/// Finds how many calls make a repetition long enough to be steady.
+/// Finds how many calls make a repetition long enough to be steady, and the fastest way.
 void Comparison::calibrate(Entry& entry) {
-  double seconds = entry.seconds_of(1);
+  double seconds = entry.ways.front()(1);
   entry.call = seconds;
   while (seconds < shortest_repetition) {
     const double growth = std::clamp(1.1 * shortest_repetition / seconds, 1.5, 16.0);
     entry.calls = static_cast<Index>(std::ceil(growth * static_cast<double>(entry.calls)));
-    seconds = entry.seconds_of(entry.calls);
+    seconds = entry.ways.front()(entry.calls);
   }
+  if (entry.ways.size() == 1) return;
+  std::vector<double> best(entry.ways.size(), seconds);
+  for (int trial = 0; trial < trials; ++trial) {
+    for (std::size_t w = 0; w < entry.ways.size(); ++w) {
+      best[w] = std::min(best[w], entry.ways[w](entry.calls));
+    }
+  }
+  const auto fastest = std::min_element(best.begin(), best.end()) - best.begin();
+  entry.ways = {entry.ways[static_cast<std::size_t>(fastest)]};
 }
 
-void Comparison::repeat(Entry& entry) {
-  // The first call finds the caches as the one before left them.
-  if (entry.call < slow_call) entry.seconds_of(1);
-  entry.seconds.push_back(entry.seconds_of(entry.calls) / static_cast<double>(entry.calls));
+Comparison::Round Comparison::round(Index number) const {
+  Round round{clock_probe(), std::vector<double>(entries_.size(), 0)};
+  for (std::size_t e = 0; e < entries_.size(); ++e) {
+    const Entry& entry = entries_[e];
+    if (number % entry.every != 0) continue;
+    // The first call finds the caches as the one before left them.
+    if (entry.call < slow_call) entry.ways.front()(1);
+    round.seconds[e] = entry.ways.front()(entry.calls) / static_cast<double>(entry.calls);
+  }
+  round.clock = std::max(round.clock, clock_probe());
+  return round;
 }
 
-/// The median over the repetitions, each compared with ours of the same round.
-double Comparison::ratio(const Entry& entry) const {
-  std::vector<double> ratios;
-  std::size_t round = static_cast<std::size_t>(entry.every) - 1;
-  for (const double theirs : entry.seconds) {
-    const double ours = entries_.front().seconds[round] / entry.work;
-    round += static_cast<std::size_t>(entry.every);
-    ratios.push_back(entry.shown == Shown::OursByTheirs ? ours / theirs : theirs / ours);
+void Comparison::take_turns() {
+  for (Entry& entry : entries_) calibrate(entry);
+  count_ = entries_.front().call > slowest_call ? rounds_of_slow : rounds;
+  for (Entry& entry : entries_) entry.every = entry.call > slow_call ? count_ / rounds_of_slow : 1;
+  entries_.front().every = 1;
+  Index good = 0;
+  for (Index number = 1; good < count_ && number <= 3 * count_; ++number) {
+    rounds_.push_back(round(number));
+    if (!is_low(rounds_.back().clock)) ++good;
   }
-  return median(ratios);
+  std::stable_sort(rounds_.begin(), rounds_.end(),
+                   [](const Round& a, const Round& b) { return a.clock < b.clock; });
+}
+
+/// value(round) of the rounds that count for an entry.
+template <class Value>
+std::vector<double> Comparison::counted(std::size_t entry, const Value& value) const {
+  std::vector<double> values;
+  const auto count = static_cast<std::size_t>(count_ / entries_[entry].every);
+  for (const Round& round : rounds_) {
+    if (round.seconds[entry] > 0 && values.size() < count) values.push_back(value(round));
+  }
+  return values;
+}
+
+void Comparison::tell(const std::string& counter, const std::vector<double>& values) {
+  state_.counters[counter] = median(values);
+  state_.counters[counter + "_spread"] = spread(values);
 }
 
 double Comparison::measure(Index bytes) {
   double seconds = 0;
   for (auto _ : state_) {
     state_.PauseTiming();  // or the column of CPU time would tell how long the measuring took
-    for (Entry& entry : entries_) calibrate(entry);
-    const Index count = entries_.front().call > slowest_call ? rounds_of_slow : rounds;
-    for (Entry& entry : entries_) entry.every = entry.call > slow_call ? count / rounds_of_slow : 1;
-    entries_.front().every = 1;
-    for (Index round = 1; round <= count; ++round) {
-      for (Entry& entry : entries_) {
-        if (round % entry.every == 0) repeat(entry);
-      }
-    }
+    take_turns();
     state_.ResumeTiming();
-    seconds = median(entries_.front().seconds);
+    const auto ours = counted(0, [](const Round& round) { return round.seconds.front(); });
+    seconds = median(ours);
     state_.SetIterationTime(seconds);
+    state_.counters["time_spread_percent"] = 100 * spread(ours) / seconds;
+    const auto low = counted(0, [](const Round& round) { return is_low(round.clock) ? 1.0 : 0.0; });
+    state_.counters["low_clock"] =
+        std::accumulate(low.begin(), low.end(), 0.0) / static_cast<double>(low.size());
     if (bytes > 0) state_.counters["GB/s"] = static_cast<double>(bytes) / seconds * 1e-9;
-    for (const Entry& entry : entries_) {
-      if (entry.shown != Shown::Nothing) state_.counters[entry.counter] = ratio(entry);
+    for (std::size_t e = 1; e < entries_.size(); ++e) {
+      // Each repetition of theirs is compared with ours of the same round.
+      tell(entries_[e].counter, counted(e, [&](const Round& round) {
+             const double ratio = round.seconds.front() / entries_[e].work / round.seconds[e];
+             return entries_[e].shown == Shown::OursByTheirs ? ratio : 1 / ratio;
+           }));
     }
   }
   return seconds;

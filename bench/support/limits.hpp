@@ -2,112 +2,171 @@
 #pragma once
 
 #include "comparison.hpp"
-#include <posenc/simd/pack.hpp>
+#include "multiply_add.hpp"
 
 #include <Eigen/Core>
 
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
-// Passes that do nothing but move the bytes that a case has to move, or multiply and add as often:
-// what no encoding and no attention can beat.
+// Passes that do nothing but move the bytes that a case has to move: what no encoding and no attention
+// can beat. Each is written in several ways, as none is the fastest at every size and on every
+// processor; a Comparison finds out which one is the limit of its case. What is left of a row behind
+// its last whole vector is left out.
 namespace bench {
 
 constexpr float unit = 1;  // a factor that leaves x as it is
 
-// Eigen's arrays, because they use the widest vectors of the flags with every compiler: g++ makes
-// 256-bit loops for AVX-512, which also wait for the front end.
-
-/// x *= c.
-inline void scale(float* x, Index count) {
-  Eigen::Map<Eigen::ArrayXf>(opaque(x), count) *= *opaque(&unit);
-}
-
-/// x[r][0 .. width) *= c for every row: rows whose other channels stay where they are.
-template <Index width>
-void scale_rows(float* x, Index rows, Index stride) {
-  const float factor = *opaque(&unit);
-  float* data = opaque(x);
-  for (Index r = 0; r < rows; ++r, data += stride) {
-    Eigen::Map<Eigen::Array<float, width, 1>>{data} *= factor;
-  }
-}
-
-/// x += t, for cases that read a table as large as x.
-inline void add_table(float* x, const float* t, Index count) {
-  Eigen::Map<Eigen::ArrayXf>(opaque(x), count) +=
-      Eigen::Map<const Eigen::ArrayXf>(opaque(t), count);
-}
-
-/// x = c, for cases that only write.
-inline void fill(float* x, Index count) {
-  Eigen::Map<Eigen::ArrayXf>(opaque(x), count).setConstant(*opaque(&unit));
-}
-
-inline void copy(float* to, const float* from, Index count) {
-  std::memcpy(opaque(to), opaque(from), static_cast<std::size_t>(count) * sizeof(float));
-}
-
 namespace detail {
 
-using Vector = posenc::Pack<float, posenc::tier::Best>;
-
-/// What keeps the units busy that add: enough sums for their latency, few enough for every tier's
-/// registers.
-constexpr Index chains = 12, links = 4096;
-
-/// step(i) for every i < count: unrolled by hand, because g++ interchanges or keeps such loops.
-template <std::size_t count, class Step>
-POSENC_ALWAYS_INLINE void unrolled(const Step& step) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) { (step(I), ...); }
-  (std::make_index_sequence<count>());
+/// step(i, n) for every vector of [0, count): so many streams side by side, so many vectors of each in
+/// a turn of the loop, the n-th of which begins at element i.
+template <Index streams, Index together, class Step>
+POSENC_ALWAYS_INLINE void vectors(Index count, const Step& step) {
+  constexpr Index turn = together * Vector::width;
+  const Index part = count / (streams * turn) * turn;
+  for (Index i = 0; i < part; i += turn) {
+    unrolled<static_cast<std::size_t>(streams * together)>([&](std::size_t n) {
+      const Index stream = static_cast<Index>(n) / together, v = static_cast<Index>(n) % together;
+      step(stream * part + i + v * Vector::width, n);
+    });
+  }
+  for (Index i = streams * part; i + Vector::width <= count; i += Vector::width) step(i, 0);
 }
 
-template <std::size_t count>
-void keep_sum(const std::array<Vector, count>& parts) {
-  Vector total = parts[0];
-  for (std::size_t i = 1; i < count; ++i) total = total + parts[i];
-  benchmark::DoNotOptimize(sum(total));
+template <Index streams, Index together>
+auto scale_in(float* x, Index count) {
+  return [=] {
+    float* data = opaque(x);
+    const Vector factor = Vector::broadcast(*opaque(&unit));
+    vectors<streams, together>(
+        count, [&](Index i, std::size_t) { (Vector::load(data + i) * factor).store(data + i); });
+  };
+}
+
+template <Index streams, Index together>
+auto add_in(float* x, const float* t, Index count) {
+  return [=] {
+    float* data = opaque(x);
+    const float* terms = opaque(t);
+    vectors<streams, together>(count, [&](Index i, std::size_t) {
+      (Vector::load(data + i) + Vector::load(terms + i)).store(data + i);
+    });
+  };
+}
+
+template <Index streams, Index together>
+auto fill_in(float* x, Index count) {
+  return [=] {
+    float* data = opaque(x);
+    const Vector value = Vector::broadcast(*opaque(&unit));
+    vectors<streams, together>(count, [&](Index i, std::size_t) { value.store(data + i); });
+  };
+}
+
+template <Index streams, Index together>
+auto copy_in(float* to, const float* from, Index count) {
+  return [=] {
+    float* target = opaque(to);
+    const float* source = opaque(from);
+    vectors<streams, together>(
+        count, [&](Index i, std::size_t) { Vector::load(source + i).store(target + i); });
+  };
+}
+
+template <Index streams, Index together>
+auto read_in(const float* x, Index count) {
+  return [=] {
+    const float* data = opaque(x);
+    std::array<Vector, static_cast<std::size_t>(streams * together)> sums;
+    sums.fill(Vector::zero());
+    vectors<streams, together>(
+        count, [&](Index i, std::size_t n) { sums[n] = sums[n] + Vector::load(data + i); });
+    keep_sum(sums);
+  };
 }
 
 }  // namespace detail
 
-/// Reads x and adds it up, in four streams: of loops with one to eight of them, with and without
-/// prefetches, this one is the fastest at most sizes and never far behind.
-///   count: a multiple of 8 vectors, for the rest is left out
-inline void read(const float* x, Index count) {
-  using detail::Vector;
-  constexpr Index streams = 4, together = 2;
-  const float* data = opaque(x);
-  const Index part = count / streams;
-  std::array<Vector, streams * together> sums;
-  sums.fill(Vector::zero());
-  for (Index i = 0; i + together * Vector::width <= part; i += together * Vector::width) {
-    detail::unrolled<streams * together>([&](std::size_t n) {
-      const auto stream = static_cast<Index>(n) / together, v = static_cast<Index>(n) % together;
-      sums[n] = sums[n] + Vector::load(data + stream * part + i + v * Vector::width);
-    });
+/// One pass and then the other, both in the same way.
+template <class... Ways>
+auto one_after_the_other(const std::tuple<Ways...>& first, const std::tuple<Ways...>& second) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::tuple{[one = std::get<I>(first), other = std::get<I>(second)] {
+      one();
+      other();
+    }...};
   }
-  detail::keep_sum(sums);
+  (std::index_sequence_for<Ways...>());
 }
 
-/// Floating point operations in a call of multiply_add().
-constexpr double multiply_add_flop =
-    2.0 * static_cast<double>(detail::chains * detail::links * detail::Vector::width);
+/// x *= c.
+inline auto scale(float* x, Index count) {
+  // Eigen's arrays use the widest vectors of the flags with every compiler: g++ makes 256-bit loops
+  // of plain ones for AVX-512.
+  const auto with_eigen = [=] { Eigen::Map<Eigen::ArrayXf>(opaque(x), count) *= *opaque(&unit); };
+  return std::tuple{with_eigen, detail::scale_in<1, 4>(x, count), detail::scale_in<1, 8>(x, count),
+                    detail::scale_in<4, 2>(x, count)};
+}
 
-/// The peak of the tier that runs: chains of x = x / 2 + 1 / 2 in registers.
-inline void multiply_add() {
-  using detail::Vector;
-  const float half = 0.5f;
-  const Vector factor = Vector::broadcast(*opaque(&half));
-  std::array<Vector, detail::chains> x;
-  x.fill(factor);
-  for (Index link = opaque(detail::links); link > 0; --link) {
-    detail::unrolled<detail::chains>([&](std::size_t n) { x[n] = mul_add(x[n], factor, factor); });
-  }
-  detail::keep_sum(x);
+/// x[r][0 .. width) *= c for every row: rows whose other channels stay where they are.
+template <Index width>
+auto scale_rows(float* x, Index rows, Index stride) {
+  const auto with_eigen = [=] {
+    const float factor = *opaque(&unit);
+    float* data = opaque(x);
+    for (Index r = 0; r < rows; ++r, data += stride) {
+      Eigen::Map<Eigen::Array<float, width, 1>>{data} *= factor;
+    }
+  };
+  const auto with_packs = [=] {
+    using detail::Vector;
+    const Vector factor = Vector::broadcast(*opaque(&unit));
+    float* data = opaque(x);
+    for (Index r = 0; r < rows; ++r, data += stride) {
+      detail::unrolled<width / Vector::width>([&](std::size_t n) {
+        float* at = data + static_cast<Index>(n) * Vector::width;
+        (Vector::load(at) * factor).store(at);
+      });
+    }
+  };
+  return std::tuple{with_eigen, with_packs};
+}
+
+/// x += t, for cases that read a table as large as x.
+inline auto add_table(float* x, const float* t, Index count) {
+  const auto with_eigen = [=] {
+    Eigen::Map<Eigen::ArrayXf>(opaque(x), count) +=
+        Eigen::Map<const Eigen::ArrayXf>(opaque(t), count);
+  };
+  return std::tuple{with_eigen, detail::add_in<1, 4>(x, t, count),
+                    detail::add_in<2, 4>(x, t, count)};
+}
+
+/// x = c, for cases that only write.
+inline auto fill(float* x, Index count) {
+  // The C library writes past the caches where that pays.
+  const auto with_library = [=] {
+    std::memset(opaque(x), 0, static_cast<std::size_t>(count) * sizeof(float));
+  };
+  return std::tuple{with_library, detail::fill_in<1, 4>(x, count), detail::fill_in<2, 4>(x, count)};
+}
+
+inline auto copy(float* to, const float* from, Index count) {
+  const auto with_library = [=] {
+    std::memcpy(opaque(to), opaque(from), static_cast<std::size_t>(count) * sizeof(float));
+  };
+  return std::tuple{with_library, detail::copy_in<1, 8>(to, from, count)};
+}
+
+/// Reads x and adds it up.
+inline auto read(const float* x, Index count) {
+  return std::tuple{detail::read_in<1, 8>(x, count), detail::read_in<2, 4>(x, count),
+                    detail::read_in<4, 2>(x, count), detail::read_in<8, 1>(x, count),
+                    detail::read_in<4, 4>(x, count)};
 }
 
 }  // namespace bench

@@ -8,7 +8,7 @@
 #include <array>
 #include <cmath>
 
-namespace tour {
+namespace tour::accuracy {
 
 namespace {
 
@@ -171,7 +171,7 @@ plot data index 'errors' using 1:2 with lines lt 2, '' index 'errors' using 1:3 
 
 }  // namespace
 
-void show_accuracy(Tour& tour) {
+void show(Tour& tour) {
   const Eigen::MatrixXd errors = Survey().table();
   Table table{"Worst error of cos and sin, all pairs, up to a position",
               {"position", "bfloat16 angles", "float32 angles, as others", "posenc, float",
@@ -202,4 +202,4 @@ void show_accuracy(Tour& tour) {
           " in float, which is its rounding, and ", scientific(end(4)), " in double."));
 }
 
-}  // namespace tour
+}  // namespace tour::accuracy

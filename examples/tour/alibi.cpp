@@ -9,7 +9,7 @@
 #include <numeric>
 #include <string>
 
-namespace tour {
+namespace tour::alibi {
 
 namespace {
 
@@ -36,7 +36,7 @@ Eigen::MatrixXd slopes_of(Index count) {
 
 }  // namespace
 
-void show_alibi_bias(Tour& tour) {
+void show_bias(Tour& tour) {
   constexpr Index count = 8;
   // excerpt: alibi_bias 1
   const posenc::Alibi alibi({.heads = count, .form = posenc::AlibiForm::Causal});
@@ -82,7 +82,7 @@ unset multiplot
           compact(std::exp(-slopes[0] * 63)), " and ", fixed(std::exp(-slopes[7] * 63), 2), "."));
 }
 
-void show_alibi_slopes(Tour& tour) {
+void show_slopes(Tour& tour) {
   Figure figure{.name = "alibi_slopes",
                 .title = "ALiBi's slopes for 8, 12 and 40 heads",
                 .blocks = {{"8", slopes_of(8)}, {"12", slopes_of(12)}, {"40", slopes_of(40)}}};
@@ -111,4 +111,4 @@ plot data index '40' using 0:1 with points ps 0.7 lt 3 title '40', \
           fixed(forty[32], 4), "."));
 }
 
-}  // namespace tour
+}  // namespace tour::alibi

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace tour {
+namespace tour::cached_decoding {
 
 namespace {
 
@@ -200,7 +200,7 @@ unset multiplot
 
 }  // namespace
 
-void show_cached_decoding(Tour& tour) {
+void show(Tour& tour) {
   const Tokens tokens = make_tokens();
   const Outcome in_float = run<float>(tokens, "float", whole());
   const Outcome in_half = run<Eigen::half>(tokens, "half", whole());
@@ -261,4 +261,4 @@ void show_cached_decoding(Tour& tour) {
           " KiB however long the text becomes."));
 }
 
-}  // namespace tour
+}  // namespace tour::cached_decoding

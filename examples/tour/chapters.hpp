@@ -12,45 +12,86 @@ struct Tour {
   Report& report;
 };
 
-// Each is one section; main.cpp gives their order and titles.
+// Each function is one section; main.cpp gives their order and titles. What is in a file is in a namespace of its name,
+// so that several can be compiled as one unit.
 
-void show_build_and_shapes(Tour& tour);
-void show_where_position_enters(Tour& tour);
-void show_parameters(Tour& tour);
-void show_comparison(Tour& tour);
-
-void show_integer_and_binary(Tour& tour);
-void show_sinusoidal(Tour& tour);
-void show_sinusoidal_2d(Tour& tour);
+namespace overview {
+void show(Tour& tour);
+}
+namespace places {
+void show(Tour& tour);
+}
+namespace parameters {
+void show(Tour& tour);
+}
+namespace comparison {
+void show(Tour& tour);
+}
+namespace simple_encodings {
+void show(Tour& tour);
+}
+namespace sinusoidal {
+void show(Tour& tour);
+void show_on_grid(Tour& tour);
 void show_path_of_positions(Tour& tour);
-void show_learned(Tour& tour);
-
-void show_rope_tables(Tour& tour);
-void show_rope_spectrum(Tour& tour);
-void show_rope_curves(Tour& tour);
+}  // namespace sinusoidal
+namespace learned {
+void show(Tour& tour);
+}
+namespace rope {
+void show_tables(Tour& tour);
+void show_spectrum(Tour& tour);
+void show_curves(Tour& tour);
 void show_rotated_vector(Tour& tour);
 void show_rotation_arrows(Tour& tour);
-void show_relative_scores(Tour& tour);
-void show_rope_on_grid(Tour& tour);
+}  // namespace rope
+namespace relative_scores {
+void show(Tour& tour);
+}
+namespace grid_rope {
+void show(Tour& tour);
 void show_mrope(Tour& tour);
-void show_xpos(Tour& tour);
-
-void show_scaled_wavelengths(Tour& tour);
+}  // namespace grid_rope
+namespace xpos {
+void show(Tour& tour);
+}
+namespace scaling {
+void show_wavelengths(Tour& tour);
 void show_angles_past_training(Tour& tour);
-void show_length_extrapolation(Tour& tour);
-void show_study(Tour& tour);
-
-void show_alibi_bias(Tour& tour);
-void show_alibi_slopes(Tour& tour);
-void show_learned_biases(Tour& tour);
-
-void show_attention_patterns(Tour& tour);
-void show_permutation(Tour& tour);
-void show_causal_leakage(Tour& tour);
-void show_cached_decoding(Tour& tour);
-
-void show_position_similarity(Tour& tour);
-void show_properties(Tour& tour);
-void show_accuracy(Tour& tour);
+}  // namespace scaling
+namespace extrapolation {
+void show(Tour& tour);
+}
+namespace study {
+void show(Tour& tour);
+}
+namespace alibi {
+void show_bias(Tour& tour);
+void show_slopes(Tour& tour);
+}  // namespace alibi
+namespace learned_biases {
+void show(Tour& tour);
+}
+namespace patterns {
+void show(Tour& tour);
+}
+namespace permutation {
+void show(Tour& tour);
+}
+namespace leakage {
+void show(Tour& tour);
+}
+namespace cached_decoding {
+void show(Tour& tour);
+}
+namespace similarity {
+void show(Tour& tour);
+}
+namespace properties {
+void show(Tour& tour);
+}
+namespace accuracy {
+void show(Tour& tour);
+}
 
 }  // namespace tour

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-namespace tour {
+namespace tour::comparison {
 
 namespace {
 
@@ -115,7 +115,7 @@ Row alibi() {
 
 }  // namespace
 
-void show_comparison(Tour& tour) {
+void show(Tour& tour) {
   tour.report.paragraph(cat(
       "Similarity says how alike two positions 64 apart look to attention, where a position and "
       "itself make 1: the mean over distances 48 to 80, for RoPE that of a query and a key of "
@@ -134,4 +134,4 @@ void show_comparison(Tour& tour) {
                      {none(), sinusoidal(), learned(), rope(), alibi()}});
 }
 
-}  // namespace tour
+}  // namespace tour::comparison

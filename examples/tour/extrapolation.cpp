@@ -6,7 +6,7 @@
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
 
-namespace tour {
+namespace tour::extrapolation {
 
 namespace {
 
@@ -88,7 +88,7 @@ Scheme resized_scheme() {
 
 }  // namespace
 
-void show_length_extrapolation(Tour& tour) {
+void show(Tour& tour) {
   const auto positions = posenc::Positions::range(0, sample_length);
   Table table{"Run on 128 tokens of the text after training on 64",
               {"encoding", "on 128 tokens", "what lies within the trained range",
@@ -121,4 +121,4 @@ void show_length_extrapolation(Tour& tour) {
       "only makes a key fade more. Without any encoding nothing is new and nothing is known.");
 }
 
-}  // namespace tour
+}  // namespace tour::extrapolation

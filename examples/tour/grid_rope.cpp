@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace tour {
+namespace tour::grid_rope {
 
 namespace {
 
@@ -141,7 +141,7 @@ Table models_on_grids() {
 
 }  // namespace
 
-void show_rope_on_grid(Tour& tour) {
+void show(Tour& tour) {
   // excerpt: rope_grid 1
   const Rope one_axis(posenc::Unscaled{.rotary_dim = grid_dim, .base = 10000});
   const Rope two_axes(posenc::rope_vit_axial({.head_dim = grid_dim, .base = 100}));
@@ -216,4 +216,4 @@ void show_mrope(Tour& tour) {
           " positions."));
 }
 
-}  // namespace tour
+}  // namespace tour::grid_rope

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace tour {
+namespace tour::leakage {
 
 namespace {
 
@@ -75,7 +75,7 @@ plot data index 'drift' using ($0 + 1):1 with linespoints ps 0.6 title 'causal m
 
 }  // namespace
 
-void show_causal_leakage(Tour& tour) {
+void show(Tour& tour) {
   const Rows x = tour.sample.embeddings.topRows(32).cast<double>();
   Table table{
       "32 tokens of the text; all but the last in reverse order. Largest change of an output",
@@ -113,4 +113,4 @@ void show_causal_leakage(Tour& tour) {
                      compact(columns.col(1).maxCoeff()), "."));
 }
 
-}  // namespace tour
+}  // namespace tour::leakage

@@ -9,7 +9,7 @@
 #include <array>
 #include <cmath>
 
-namespace tour {
+namespace tour::learned {
 
 namespace {
 
@@ -133,7 +133,7 @@ unset multiplot
 
 }  // namespace
 
-void show_learned(Tour& tour) {
+void show(Tour& tour) {
   const SmoothGrid smooth;
   const Matrix table = smooth.table(small_side), truth = smooth.table(large_side);
   const Matrix bicubic = resized(table, posenc::ResizeFilter::Bicubic);
@@ -154,4 +154,4 @@ void show_learned(Tour& tour) {
           " (root mean square)."));
 }
 
-}  // namespace tour
+}  // namespace tour::learned

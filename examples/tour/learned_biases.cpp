@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace tour {
+namespace tour::learned_biases {
 
 namespace {
 
@@ -142,7 +142,7 @@ unset multiplot
 
 }  // namespace
 
-void show_learned_biases(Tour& tour) {
+void show(Tour& tour) {
   const posenc::Alibi alibi({.heads = bias_heads, .form = posenc::AlibiForm::Causal});
   const posenc::T5BiasConfig config{.direction = posenc::T5Direction::Causal};
   const Matrix table = t5_table(alibi, posenc::T5Buckets(config));
@@ -213,4 +213,4 @@ void show_learned_biases(Tour& tour) {
           compact(apart), "."));
 }
 
-}  // namespace tour
+}  // namespace tour::learned_biases

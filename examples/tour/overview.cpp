@@ -8,7 +8,7 @@
 
 #include <numeric>
 
-namespace tour {
+namespace tour::overview {
 
 namespace {
 
@@ -123,11 +123,11 @@ Table shapes(const Sample& sample) {
 
 }  // namespace
 
-void show_build_and_shapes(Tour& tour) {
+void show(Tour& tour) {
   Report& report = tour.report;
   report.verbatim(cat(posenc::build_info()));
   describe_text(tour);
   report.table(shapes(tour.sample));
 }
 
-}  // namespace tour
+}  // namespace tour::overview

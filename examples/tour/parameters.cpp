@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace tour {
+namespace tour::parameters {
 
 namespace {
 
@@ -81,7 +81,7 @@ set ytics scale 0 ()",
 
 }  // namespace
 
-void show_parameters(Tour& tour) {
+void show(Tour& tour) {
   const posenc::MultiHeadAttention<float> layer({.model_dim = width, .heads = layer_heads});
   const Index of_layer = layer.parameter_count();
   const std::vector<Cost> all = costs();
@@ -111,4 +111,4 @@ void show_parameters(Tour& tour) {
           "), the others none, so they have no bar."));
 }
 
-}  // namespace tour
+}  // namespace tour::parameters

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace tour {
+namespace tour::patterns {
 
 namespace {
 
@@ -145,7 +145,7 @@ set yrange [15.5:-0.5]
 
 }  // namespace
 
-void show_attention_patterns(Tour& tour) {
+void show(Tour& tour) {
   const Reading reading = choose(tour.sample);
   const Matrix x = words_apart(reading.tokens);
   const auto positions = posenc::Positions::range(0, shown);
@@ -221,4 +221,4 @@ void show_attention_patterns(Tour& tour) {
           ". A table that was not trained knows no neighbours."));
 }
 
-}  // namespace tour
+}  // namespace tour::patterns

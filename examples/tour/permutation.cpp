@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace tour {
+namespace tour::permutation {
 
 namespace {
 
@@ -22,7 +22,7 @@ std::string largest(const Eigen::MatrixXf& difference) {
 
 }  // namespace
 
-void show_permutation(Tour& tour) {
+void show(Tour& tour) {
   const std::string sentence = "The dog chased another dog";
   const std::vector<Index> order{3, 4, 2, 0, 1};  // another dog chased the dog
   const Matrix x = embed(split_words(sentence), model_dim);
@@ -52,4 +52,4 @@ void show_permutation(Tour& tour) {
   tour.report.table(table);
 }
 
-}  // namespace tour
+}  // namespace tour::permutation

@@ -3,7 +3,7 @@
 #include "chapters.hpp"
 #include <posenc/posenc.hpp>
 
-namespace tour {
+namespace tour::places {
 
 namespace {
 
@@ -51,7 +51,7 @@ plot NaN
 
 }  // namespace
 
-void show_where_position_enters(Tour& tour) {
+void show(Tour& tour) {
   Report& report = tour.report;
   report.paragraph(
       "Attention compares every token with every other one. By itself it does not know where they "
@@ -73,4 +73,4 @@ void show_where_position_enters(Tour& tour) {
                  "of the three numbers, and is one call there.");
 }
 
-}  // namespace tour
+}  // namespace tour::places

@@ -11,7 +11,7 @@
 #include <limits>
 #include <numeric>
 
-namespace tour {
+namespace tour::properties {
 
 namespace {
 
@@ -223,7 +223,7 @@ std::string several_dimensions(const Candidate& candidate) {
 
 }  // namespace
 
-void show_properties(Tour& tour) {
+void show(Tour& tour) {
   const std::vector<Candidate> all = candidates(512, 1), rebuilt = candidates(512, 2),
                                trained = candidates(trained_length, 1);
   Table table{"The number that decides each property",
@@ -274,4 +274,4 @@ void show_properties(Tour& tour) {
       "divided by the length they would have one, but a code would then change with the length.");
 }
 
-}  // namespace tour
+}  // namespace tour::properties

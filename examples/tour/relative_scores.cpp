@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tour {
+namespace tour::relative_scores {
 
 namespace {
 
@@ -130,7 +130,7 @@ unset multiplot
 
 }  // namespace
 
-void show_relative_scores(Tour& tour) {
+void show(Tour& tour) {
   using Vector = Eigen::RowVectorXd;
   const Vector ones = Vector::Ones(rotary_dim) / std::sqrt(static_cast<double>(rotary_dim));
   const Eigen::VectorXd near = scores<double>(1e4, ones, ones, 0),
@@ -184,4 +184,4 @@ void show_relative_scores(Tour& tour) {
   tour.report.table(table);
 }
 
-}  // namespace tour
+}  // namespace tour::relative_scores

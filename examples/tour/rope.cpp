@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tour {
+namespace tour::rope {
 
 namespace {
 
@@ -29,7 +29,7 @@ Eigen::VectorXd wavelengths(Index rotary_dim, double base) {
 
 }  // namespace
 
-void show_rope_tables(Tour& tour) {
+void show_tables(Tour& tour) {
   constexpr Index rotary_dim = 64;
   // excerpt: rope_cos_sin
   const posenc::Rope<posenc::Interleaved> rope(
@@ -79,7 +79,7 @@ unset multiplot
           scientific(worst), "."));
 }
 
-void show_rope_spectrum(Tour& tour) {
+void show_spectrum(Tour& tour) {
   constexpr Index rotary_dim = 128;
   constexpr double context = 4096;
   Eigen::MatrixXd columns(rotary_dim / 2, 3);
@@ -120,7 +120,7 @@ plot data index 'wavelengths' using 0:1 with points ps 0.6 title '10,000', \
           longer(0), ", ", longer(1), " and ", longer(2), " of 64 with the three bases."));
 }
 
-void show_rope_curves(Tour& tour) {
+void show_curves(Tour& tour) {
   constexpr Index rotary_dim = 64;
   // excerpt: rope_curves
   std::vector<double> at;  // 0, 1/8, 2/8, ... 127
@@ -276,4 +276,4 @@ unset multiplot
                   scientific(worst), " radians."));
 }
 
-}  // namespace tour
+}  // namespace tour::rope

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace tour {
+namespace tour::scaling {
 
 namespace {
 
@@ -140,7 +140,7 @@ set label 'pairs that turn in training' at 22,4.8 center front
 
 }  // namespace
 
-void show_scaled_wavelengths(Tour& tour) {
+void show_wavelengths(Tour& tour) {
   const std::vector<Rule> all = rules();
   const Eigen::ArrayXd plain = inv_freq(all[0]);
   Table table{cat("Frequencies after scaling by ", factor, ", as a share of the plain ones"),
@@ -204,4 +204,4 @@ void show_angles_past_training(Tour& tour) {
           "their speed."));
 }
 
-}  // namespace tour
+}  // namespace tour::scaling

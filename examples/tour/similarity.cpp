@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace tour {
+namespace tour::similarity {
 
 namespace {
 
@@ -110,7 +110,7 @@ unset colorbox
 
 }  // namespace
 
-void show_position_similarity(Tour& tour) {
+void show(Tour& tour) {
   const std::vector<Panel> all = panels();
   Table table{"Mean similarity by distance, and how much it differs between equally far pairs",
               {"encoding", "1", "16", "64", "largest difference at one distance"},
@@ -136,4 +136,4 @@ void show_position_similarity(Tour& tour) {
                  "are all different and know no near and far.");
 }
 
-}  // namespace tour
+}  // namespace tour::similarity

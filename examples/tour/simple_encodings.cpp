@@ -5,7 +5,7 @@
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
 
-namespace tour {
+namespace tour::simple_encodings {
 
 namespace {
 
@@ -82,7 +82,7 @@ unset multiplot
 
 }  // namespace
 
-void show_integer_and_binary(Tour& tour) {
+void show(Tour& tour) {
   const auto range = posenc::Positions::range(0, positions);
   // excerpt: integer_binary
   Matrix integer = Matrix::Zero(positions, channels), binary = integer;
@@ -127,4 +127,4 @@ void show_integer_and_binary(Tour& tour) {
                      ", the sinusoidal one always ", fixed(apart.col(2).minCoeff(), 2), "."));
 }
 
-}  // namespace tour
+}  // namespace tour::simple_encodings

@@ -11,7 +11,7 @@
 #include <array>
 #include <cmath>
 
-namespace tour {
+namespace tour::sinusoidal {
 
 namespace {
 
@@ -133,7 +133,7 @@ splot data index 'path' using 1:2:3:4 with lines lc palette lw 2, \
 
 }  // namespace
 
-void show_sinusoidal(Tour& tour) {
+void show(Tour& tour) {
   const posenc::Sinusoidal encoding = paper_encoding();
   // excerpt: sinusoidal_heatmap
   Matrix codes(sample_length, model_dim);
@@ -168,7 +168,7 @@ void show_sinusoidal(Tour& tour) {
           ". Attention sees the points alone; the encoding is defined between them too."));
 }
 
-void show_sinusoidal_2d(Tour& tour) {
+void show_on_grid(Tour& tour) {
   constexpr Index side = 16, channels = 32;
   // excerpt: sinusoidal_2d
   const posenc::Sinusoidal2d encoding({.model_dim = channels,
@@ -249,4 +249,4 @@ void show_path_of_positions(Tour& tour) {
           fixed(closest, 4), "."));
 }
 
-}  // namespace tour
+}  // namespace tour::sinusoidal

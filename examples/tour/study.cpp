@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace tour {
+namespace tour::study {
 
 namespace {
 
@@ -76,7 +76,7 @@ Table table_of(const std::vector<Score>& scores) {
 
 }  // namespace
 
-void show_study(Tour& tour) {
+void show(Tour& tour) {
   Report& report = tour.report;
   report.paragraph(
       "What a trained model makes of places that it never saw takes training to see. "
@@ -94,4 +94,4 @@ void show_study(Tour& tour) {
   report.table(table_of(read_scores()));
 }
 
-}  // namespace tour
+}  // namespace tour::study

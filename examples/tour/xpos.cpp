@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-namespace tour {
+namespace tour::xpos {
 
 namespace {
 
@@ -60,7 +60,7 @@ unset multiplot
 
 }  // namespace
 
-void show_xpos(Tour& tour) {
+void show(Tour& tour) {
   const posenc::Unscaled rule{.rotary_dim = rotary_dim, .base = 10000};
   // excerpt: xpos 1
   const posenc::XPos<posenc::Interleaved> xpos(rule, {.scale_base = 512});
@@ -93,4 +93,4 @@ void show_xpos(Tour& tour) {
           " times."));
 }
 
-}  // namespace tour
+}  // namespace tour::xpos

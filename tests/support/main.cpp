@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The main() of every test executable: says what was compiled, then runs the cases.
-#define CATCH_CONFIG_RUNNER  // Catch2 2.13 compiles its implementation into this unit
+// Every test executable says what was compiled, then runs the cases. Where the main() of Catch2's package is not for us,
+// CATCH_CONFIG_MAIN compiles one here.
+#ifndef CATCH_CONFIG_MAIN
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
+#endif
 #include "support/catch.hpp"
 
 #if __has_include(<catch2/catch_session.hpp>)
@@ -24,4 +27,7 @@ class BuildInfoListener : public ListenerBase {
 CATCH_REGISTER_LISTENER(BuildInfoListener)
 }  // namespace
 
+// Catch2 2.13 has defined it by now.
+#if defined CATCH_CONFIG_MAIN && __has_include(<catch2/catch_session.hpp>)
 int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
+#endif

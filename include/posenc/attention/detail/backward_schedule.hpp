@@ -249,9 +249,12 @@ class BackwardSchedule {
     const Index first = (seen.keys.begin - seen.first_key()) / panel_lanes;
     const Index end = (seen.keys.end - seen.first_key() + panel_lanes - 1) / panel_lanes;
     finite &= all_finite<Tier>(slot.values + first * of_panel, (end - first) * of_panel);
-    if (ScoresOfCall::has_bias || call_.scores.options.dropout.probability > 0) {
-      slot.key_positions = places().key_positions(
-          s, seen.first_key(), seen.keys.end - seen.first_key(), slot.run_of_positions);
+    const TileDropout& dropout = slot.of_scores.dropout();
+    if (ScoresOfCall::has_bias || dropout.drops()) {
+      const Index count = seen.keys.end - seen.first_key();
+      slot.key_positions =
+          places().key_positions(s, seen.first_key(), count, slot.run_of_positions);
+      if (dropout.drops()) dropout.begin(slot.key_positions, count);
     }
     return finite && slot.gradients.finite();
   }
@@ -274,9 +277,8 @@ class BackwardSchedule {
       }
       if constexpr (!ScoresOfCall::has_bias) slot.scores.multiply(block, seen, keys, strip);
       slot.scores.finish(block, seen, strip);
-      slot.of_scores.make(block, slot.gradients, strip, lanes, slot.values, call_.v.dim,
-                          slot.key_positions, !finite, slot.scores.of(strip),
-                          slot.scores.slopes(strip));
+      slot.of_scores.make(block, slot.gradients, strip, lanes, slot.values, call_.v.dim, !finite,
+                          slot.scores.of(strip), slot.scores.slopes(strip));
     });
   }
 

@@ -11,6 +11,7 @@
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -86,6 +87,7 @@ class Schedule {
           sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
           scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver),
           run_of_positions(carver.take<double>(tile_keys)),
+          dropout(schedule.call_.dropout, carver),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_source(schedule.source_.carve(carver)) {}
 
@@ -93,7 +95,8 @@ class Schedule {
     RowSums<Real> sums;
     ScoresOfCall scores;
     double* run_of_positions;  ///< memory for those of a tile's keys
-    Lanes* lanes;              ///< of each strip
+    TileDropout dropout;
+    Lanes* lanes;  ///< of each strip
     typename Source::Scratch of_source;
   };
 
@@ -174,11 +177,13 @@ class Schedule {
     const KeyTile<Stored> keys =
         source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
     // Those of queries are read by a temperature, too.
-    const double* const key_positions =
-        ScoresOfCall::has_bias || call_.dropout.probability > 0
-            ? places().key_positions(block.sequence(), seen.first_key(),
-                                     seen.keys.end - seen.first_key(), slot.run_of_positions)
-            : nullptr;
+    const double* key_positions = nullptr;
+    if (ScoresOfCall::has_bias || slot.dropout.drops()) {
+      const Index count = seen.keys.end - seen.first_key();
+      key_positions =
+          places().key_positions(block.sequence(), seen.first_key(), count, slot.run_of_positions);
+      if (slot.dropout.drops()) slot.dropout.begin(key_positions, count);
+    }
     const auto sees = [&](const Strip& strip) { return !Block::lanes_of(seen, strip).empty(); };
     if constexpr (ScoresOfCall::has_bias) {
       block.for_strips([&](const Strip& strip) {
@@ -190,20 +195,17 @@ class Schedule {
       if (!sees(strip)) return;
       if constexpr (!ScoresOfCall::has_bias) slot.scores.multiply(block, seen, keys, strip);
       slot.scores.finish(block, seen, strip);
-      add_strip(block, strip, Block::lanes_of(seen, strip), keys, key_positions, slot, sums);
+      add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums);
     });
   }
 
   /// From a strip's scores to its outputs.
   void add_strip(const Block& block, const Strip& strip, const Lanes& lanes,
-                 const KeyTile<Stored>& keys, const double* key_positions, const Slot& slot,
-                 const RowSums<Real>& sums) const {
+                 const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums) const {
     Real* const weights = slot.scores.of(strip);
     StripSums<Real> of_tile;
     exponentials_of_strip<Tier>(lanes, strip.rows, !keys.finite, weights, of_tile);
-    if (call_.dropout.probability > 0) {
-      drop(call_.dropout, block, strip, lanes, key_positions, weights);
-    }
+    if (slot.dropout.drops()) slot.dropout.apply(block, strip, lanes, weights);
     merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
                      sums.sum + strip.first, of_tile.old_factor, of_tile.new_factor);
     const auto add_values = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {

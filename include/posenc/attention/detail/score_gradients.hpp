@@ -7,6 +7,7 @@
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -25,9 +26,12 @@ class ScoreGradients {
   using Block = RowBlock<Tier, T, S>;
 
   ScoreGradients(const AttentionOptions<T>& options, Index rows, Carver& carver) noexcept
-      : dropout_(options.dropout),
+      : dropout_(options.dropout, carver),
         grad_(carver.take<Real>(rows * tile_keys)),
-        kept_(drops() ? carver.take<Real>(Block::strip_rows * tile_keys) : nullptr) {}
+        kept_(dropout_.drops() ? carver.take<Real>(Block::strip_rows * tile_keys) : nullptr) {}
+
+  /// To begin each tile with, where it drops.
+  const TileDropout& dropout() const noexcept { return dropout_; }
 
   /// Of all rows, and of a strip, [rows, tile_keys].
   Real* all() const noexcept { return grad_; }
@@ -39,8 +43,8 @@ class ScoreGradients {
   ///   strict: NaN and infinities of what a row does not see must be kept out
   ///   slopes: of a soft cap, or null; they are 0 where the probability is, if strict
   void make(const Block& block, const GradientRows<Tier, T, S>& rows, const Strip& strip,
-            const Lanes& lanes, const S* value_panels, Index value_dim, const double* key_positions,
-            bool strict, Real* scores, Real* slopes) const noexcept {
+            const Lanes& lanes, const S* value_panels, Index value_dim, bool strict, Real* scores,
+            Real* slopes) const noexcept {
     using P = Pack<Real, Tier>;
     for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
                                       rows.packed_grad_out(strip.first), value_panels, value_dim,
@@ -49,10 +53,10 @@ class ScoreGradients {
       make_probabilities(lanes, rows.lse(strip.first + i), strict, scores + i * tile_keys);
     }
     const Real* kept = scores;
-    if (drops()) {
+    if (dropout_.drops()) {
       std::copy_n(scores, strip.rows * tile_keys, kept_);
       kept = kept_;
-      drop(dropout_, block, strip, lanes, key_positions, scores);
+      dropout_.apply(block, strip, lanes, scores);
     }
     for (Index i = 0; i < strip.rows; ++i) {
       const P delta = P::broadcast(-rows.delta(strip.first + i));
@@ -83,8 +87,6 @@ class ScoreGradients {
   }
 
  private:
-  bool drops() const noexcept { return dropout_.probability > 0; }
-
   static void make_probabilities(const Lanes& lanes, Real lse, bool strict, Real* scores) noexcept {
     if (!strict) {
       exponentials<Tier>(lanes, lse, scores);
@@ -108,7 +110,7 @@ class ScoreGradients {
     }
   }
 
-  const Dropout& dropout_;
+  TileDropout dropout_;
   Real* grad_;
   Real* kept_;  ///< of a strip, before dropout
 };

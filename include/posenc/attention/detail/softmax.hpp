@@ -3,8 +3,6 @@
 
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
-#include <posenc/attention/dropout.hpp>
-#include <posenc/attention/options.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/pack.hpp>
 
@@ -124,21 +122,6 @@ void exponentials_of_strip(const Lanes& lanes, Index rows, bool marks, Real* sco
     Real* row = scores + i * tile_keys;
     sums.sum[i] = marks ? marked_exponentials<Tier>(lanes, sums.highest[i], row)
                         : exponentials<Tier>(lanes, sums.highest[i], row);
-  }
-}
-
-/// Multiplies a strip's exponentials with what dropout makes of them.
-template <class Real, class Block>
-void drop(const Dropout& dropout, const Block& block, const Strip& strip, const Lanes& lanes,
-          const double* key_positions, Real* scores) noexcept {
-  for (Index i = 0; i < strip.rows; ++i) {
-    Real* row = scores + i * tile_keys;
-    const Index r = strip.first + i;
-    for (Index j = lanes.begin; j < lanes.end; ++j) {
-      if (!lanes.panel(j / panel_lanes) || !(row[j] > 0)) continue;
-      row[j] *= static_cast<Real>(dropout_factor(dropout, block.sequence().batch, block.head(r),
-                                                 block.position(r), key_positions[j]));
-    }
   }
 }
 
