@@ -66,8 +66,11 @@ class ChatGlmRope : public Rope<detail::HalfRotateTwice> {
  private:
   static Frequencies twice(const Frequencies& half) {
     const auto w = half.exact_inv_freq();
-    std::vector<DoubleDouble> both(w.begin(), w.end());
-    both.insert(both.end(), w.begin(), w.end());
+    std::vector<DoubleDouble> both;
+    both.reserve(2 * w.size());
+    for (int n = 0; n < 2; ++n) {
+      for (const DoubleDouble& frequency : w) both.push_back(frequency);
+    }
     return Frequencies(std::move(both), half.attention_factor(), half.softmax_scale_multiplier());
   }
   static Frequencies half_of(Index head_dim, double base) {
