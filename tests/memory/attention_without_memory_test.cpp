@@ -11,6 +11,7 @@
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/forgetting.hpp>
+#include <posenc/bias/t5.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
