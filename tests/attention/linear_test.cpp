@@ -216,10 +216,11 @@ TEMPLATE_TEST_CASE("among a few rows a row has the same bits, whichever the othe
       }
       CHECK(support::same_bits(some.data(), all.data(), all.size()));
     }
-    // As batch rows of one token, in another order.
+    // As batch rows of two tokens, in another order.
     const posenc::EmbeddingsView<const T> backwards{
-        x.data() + (most - 1) * in, most, 1, in, -in, in};
-    const posenc::EmbeddingsView<T> turned{some.data() + (most - 1) * out, most, 1, out, -out, out};
+        x.data() + (most - 1) * in, most / 2, 2, in, -2 * in, -in};
+    const posenc::EmbeddingsView<T> turned{
+        some.data() + (most - 1) * out, most / 2, 2, out, -2 * out, -out};
     some.setZero();
     layer.apply(backwards, turned);
     CHECK(support::same_bits(some.data(), all.data(), all.size()));

@@ -74,8 +74,8 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
   projection.backward(x, grad_out, grad_x, gradient);
 };
 
-/// y = x W^T + b, the layer of torch.nn.Linear; owns its parameters. Two to 32 rows take one pass over the
-/// weight, one row and more of them Eigen's products.
+/// y = x W^T + b, the layer of torch.nn.Linear; owns its parameters. Two to 32 tokens take one pass over the
+/// weight, one token and more of them Eigen's products.
 ///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). The order of
 ///             the sum depends on how many rows there are; that of FixedOrderLinear does not
 ///   Flags:    the products' functions are Eigen's, shared by all units of a program whatever their
@@ -98,7 +98,15 @@ struct Linear : LinearParameters<T> {
     if (x.dim == 0) {
       for (Index r = 0; r < x.batch * x.seq; ++r) std::fill_n(row(out, r), out.dim, T{0});
     } else if (few_rows(x)) {
-      detail::FewRowsProduct<tier::Best, T>(this->weight.data(), x, out).run();
+      // As many batch rows at a time as are few rows together: that changes no bit of theirs.
+      const Index together = detail::FewRowsProduct<tier::Best, T>::most_rows / x.seq;
+      for (Index b = 0; b < x.batch; b += together) {
+        const Index n = (std::min)(together, x.batch - b);
+        detail::FewRowsProduct<tier::Best, T>(
+            this->weight.data(), {x.row(b, 0), n, x.seq, x.dim, x.batch_stride, x.seq_stride},
+            {out.row(b, 0), n, out.seq, out.dim, out.batch_stride, out.seq_stride})
+            .run();
+      }
     } else if (x.seq == 1 || x.seq_stride < 0 || out.seq_stride < 0) {
       // One token at a time; also those that lie backwards, which Eigen's maps do not know.
       for (Index r = 0; r < x.batch * x.seq; ++r) {
@@ -145,10 +153,10 @@ struct Linear : LinearParameters<T> {
   /// Of the extents: below it Eigen thinks that blocks do not pay.
   static constexpr Index small_sum = 20;
 
-  /// One alone is left to Eigen, which is as fast.
+  /// One token of a batch row alone is left to Eigen, which is as fast. How many batch rows there are must not
+  /// matter to the bits of any.
   static bool few_rows(EmbeddingsView<const T> x) noexcept {
-    const Index rows = x.batch * x.seq;
-    return rows > 1 && rows <= detail::FewRowsProduct<tier::Best, T>::most_rows;
+    return x.seq > 1 && x.seq <= detail::FewRowsProduct<tier::Best, T>::most_rows;
   }
   static T* row(EmbeddingsView<T> out, Index r) noexcept {
     return out.row(r / out.seq, r % out.seq);
