@@ -113,15 +113,14 @@ std::string Request::complaint() const {
 }
 
 void wait(std::span<Request> requests, std::chrono::duration<double> limit) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     std::string missing;
     for (Request& request : requests) {
       if (!request.done()) missing += (missing.empty() ? "" : ", ") + request.complaint();
     }
     if (missing.empty()) return;
-    const auto waited = Clock::now() - begin;
+    const auto waited = std::chrono::steady_clock::now() - begin;
     if (waited > limit) {
       throw LateRank(tour::cat("waited ", limit.count(), " s in vain: ", missing));
     }
