@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: MIT
 // What a bias with learned parameters, dropout or sinks add to a prompt's time.
+#include "../support/random_values.hpp"
 #include "cases.hpp"
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
 
 #include <string>
-#include <vector>
 
 namespace {
 
-using bench::Index, bench::Options, bench::Tokens;
+using bench::Index, bench::Options, bench::random_values, bench::Tokens;
 
 constexpr bench::AttentionModel model = bench::llama3_8b;
 constexpr Index seq = 1024;
-
-template <class Number>
-std::vector<Number> random_values(Index count, Number low, Number high) {
-  const Eigen::Array<Number, Eigen::Dynamic, 1> unit =
-      (Eigen::Array<Number, Eigen::Dynamic, 1>::Random(count) + 1) / 2;
-  const Eigen::Array<Number, Eigen::Dynamic, 1> values = low + (high - low) * unit;
-  return {values.begin(), values.end()};
-}
 
 /// The same prompt with a bias, or options that change(options).
 template <class Bias, class Change>

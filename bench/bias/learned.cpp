@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Biases with learned parameters: T5, Swin's windows, KERPLE and FIRE, a tile a head at a time.
 #include "../support/limits.hpp"
+#include "../support/random_values.hpp"
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/bias/t5.hpp>
@@ -14,14 +15,8 @@
 
 namespace {
 
-using bench::Index;
+using bench::Index, bench::random_values;
 using Scores = Eigen::Tensor<float, 3, Eigen::RowMajor>;  // [heads, queries, keys]
-
-std::vector<double> random_values(Index count, double low, double high) {
-  const Eigen::ArrayXd unit = (Eigen::ArrayXd::Random(count) + 1) / 2;
-  const Eigen::ArrayXd values = low + (high - low) * unit;
-  return {values.begin(), values.end()};
-}
 
 /// The last `queries` positions against all `keys`. plain(query, key, add) does the same as a loop
 /// over scores would: it calls add(head, bias) for each head.
@@ -100,8 +95,9 @@ void window_case(benchmark::State& state, Index side, Index heads) {
 
 void kerple_case(benchmark::State& state, posenc::KerpleForm form, Index heads, Index queries,
                  Index keys) {
-  const posenc::KerpleConfig config{
-      .form = form, .r1 = random_values(12, 0.1, 2), .r2 = random_values(12, 0.1, 1)};
+  const posenc::KerpleConfig config{.form = form,
+                                    .r1 = random_values<double>(12, 0.1, 2),
+                                    .r2 = random_values<double>(12, 0.1, 1)};
   const std::vector<float> r1(config.r1.begin(), config.r1.end()),
       r2(config.r2.begin(), config.r2.end());
   const bool power = form == posenc::KerpleForm::Power;
@@ -120,10 +116,10 @@ void fire_case(benchmark::State& state, Index heads, Index queries, Index keys) 
   constexpr Index width = 32;
   const posenc::FireParameters p{.c = 0.1,
                                  .threshold = 512,
-                                 .hidden_weight = random_values(width, -1, 1),
-                                 .hidden_bias = random_values(width, -1, 1),
-                                 .output_weight = random_values(12 * width, -0.2, 0.2),
-                                 .output_bias = random_values(12, -0.2, 0.2)};
+                                 .hidden_weight = random_values<double>(width, -1, 1),
+                                 .hidden_bias = random_values<double>(width, -1, 1),
+                                 .output_weight = random_values<double>(12 * width, -0.2, 0.2),
+                                 .output_bias = random_values<double>(12, -0.2, 0.2)};
   const Eigen::ArrayXf
       weight = Eigen::Map<const Eigen::ArrayXd>(p.hidden_weight.data(), width).cast<float>(),
       offset = Eigen::Map<const Eigen::ArrayXd>(p.hidden_bias.data(), width).cast<float>(),

@@ -36,11 +36,7 @@ Spent attend_around_ring(const Ring& ring, posenc::HeadsView<const float> q,
   for (int step = 0; step < ring.ranks(); ++step) {
     std::vector<Request> messages;
     KeysAndValues& coming = travelling[static_cast<std::size_t>(step % 2)];
-    if (step + 1 < ring.ranks()) {
-      coming.resize(ring.tokens_at(step + 1));
-      ring.exchange("keys", tag::keys(step), step, {*here, ring.owner_at(step)},
-                    {coming, ring.owner_at(step + 1)}, messages);
-    }
+    ring.pass_keys_on(*here, step, coming, messages);
     ring.work_while_moving(messages, spent, [&] { attend(*here, step); });
     here = &coming;
   }

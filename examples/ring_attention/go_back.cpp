@@ -55,11 +55,7 @@ Spent go_back_around_ring(const Ring& ring, const Attended& queries, const KeysA
   for (int step = 0; step < ring.ranks(); ++step) {
     std::vector<Request> messages;
     KeysAndValues& coming = travelling[static_cast<std::size_t>(step % 2)];
-    if (step + 1 < ring.ranks()) {
-      coming.resize(ring.tokens_at(step + 1));
-      ring.exchange("keys", tag::keys(step), step, {*here, ring.owner_at(step)},
-                    {coming, ring.owner_at(step + 1)}, messages);
-    }
+    ring.pass_keys_on(*here, step, coming, messages);
     // The rank after the owner begins a sum; to those of others, which come meanwhile, this one adds.
     KeysAndValues& sum = sums[static_cast<std::size_t>(step % 2)];
     sum.resize(ring.tokens_at(step));

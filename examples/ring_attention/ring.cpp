@@ -18,4 +18,12 @@ void Ring::exchange(const std::string& name, int tag, int step, const Going& goi
   messages.push_back(Request::send(going.of_tokens.bytes(), letter(going.owner, process.next())));
 }
 
+void Ring::pass_keys_on(const KeysAndValues& here, int step, KeysAndValues& coming,
+                        std::vector<Request>& messages) const {
+  if (step + 1 == ranks()) return;
+  coming.resize(tokens_at(step + 1));
+  exchange("keys", tag::keys(step), step, {here, owner_at(step)}, {coming, owner_at(step + 1)},
+           messages);
+}
+
 }  // namespace ring

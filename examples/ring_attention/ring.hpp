@@ -53,6 +53,10 @@ struct Ring {
   ///   Throws: MpiError
   void exchange(const std::string& name, int tag, int step, const Going& going,
                 const Coming& coming, std::vector<Request>& messages) const;
+  /// Sends the keys of a step on, while those of the next one come; after the last step there are none.
+  ///   Throws: MpiError
+  void pass_keys_on(const KeysAndValues& here, int step, KeysAndValues& coming,
+                    std::vector<Request>& messages) const;
 
   /// Returns when the work is done and the messages have arrived; what is waited for beyond the work counts as waiting.
   ///   Throws: LateRank, MpiError
