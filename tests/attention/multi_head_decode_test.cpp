@@ -122,8 +122,8 @@ double largest_difference(const Embeddings<T>& a, const Embeddings<T>& b) {
   return worst;
 }
 
-/// Same bits, or what MultiHeadAttention states for projections that are Eigen's products. A bias of
-/// ALiBi is at most half the longest distance.
+/// Same bits, or what MultiHeadAttention states for projections whose order depends on how many tokens there are.
+/// A bias of ALiBi is at most half the longest distance.
 template <class T, class Module>
 void check_near(const Module& module, const Embeddings<T>& x, const Embeddings<T>& got,
                 const Embeddings<T>& want) {

@@ -24,7 +24,6 @@ using posenc::Positions;
 
 namespace {
 
-// Eigen's products take their memory by malloc, which is not counted.
 template <class Layer>
 auto make_module() {
   using Rope = posenc::Rope<posenc::HalfRotate>;
@@ -42,11 +41,12 @@ TEMPLATE_TEST_CASE("a module allocates nothing when its workspace has served a c
                    "[mha][workspace]", Linear<float>, Linear<double>, FixedOrderLinear<float>,
                    FixedOrderLinear<double>) {
   using T = module_test::ScalarOf<TestType>;
+  constexpr Index seq = 40;  // more than a few tokens, see Linear
   const auto module = make_module<TestType>();
   support::Random random(2);
-  const auto x = module_test::random_embeddings<T>(random, 2, 9, 24);
-  const auto positions = Positions::range(0, 9);
-  Embeddings<T> want(2, 9, 24), out(2, 9, 24);
+  const auto x = module_test::random_embeddings<T>(random, 2, seq, 24);
+  const auto positions = Positions::range(0, seq);
+  Embeddings<T> want(2, seq, 24), out(2, seq, 24);
   module.forward(bsd(x), positions, bsd(want), {.causal = Causal::BottomRight});
   MultiHeadWorkspace workspace;
   CHECK(workspace.bytes() == 0);
@@ -55,12 +55,12 @@ TEMPLATE_TEST_CASE("a module allocates nothing when its workspace has served a c
                    posenc::slice_seq(bsd(out), 0, count), {.causal = Causal::BottomRight},
                    &workspace);
   };
-  run(9);
+  run(seq);
   CHECK(module_test::same_bits(out, want));
   const auto bytes = workspace.bytes();
-  CHECK(bytes >= 2 * 9 * (24 + 12 + 12 + 24) * sizeof(T));
+  CHECK(bytes >= 2 * seq * (24 + 12 + 12 + 24) * sizeof(T));
   const auto before = support::allocations();
-  run(9);
+  run(seq);
   run(4);
   CHECK(support::allocations() == before);
   CHECK(workspace.bytes() == bytes);

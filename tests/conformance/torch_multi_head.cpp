@@ -77,7 +77,7 @@ struct TorchMasks {
   }
 };
 
-/// Equal within 4 ulp of the largest value: Eigen's products may take another path for another row.
+/// Equal within 4 ulp of the largest value: sums of a few tokens have another order than those of many.
 template <class T>
 bool nearly_equal(const T* a, const T* b, Index count) {
   using Row = Eigen::Map<const Eigen::Array<T, 1, Eigen::Dynamic>>;

@@ -3,10 +3,13 @@
 
 #include <posenc/attention/detail/few_rows_product.hpp>
 #include <posenc/attention/detail/linear_backward.hpp>
-#include <posenc/attention/detail/product_blocks.hpp>
+#include <posenc/attention/detail/many_rows_product.hpp>
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/linear_parameters.hpp>
+#include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/simd/tier.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
@@ -74,12 +77,11 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
   projection.backward(x, grad_out, grad_x, gradient);
 };
 
-/// y = x W^T + b, the layer of torch.nn.Linear; owns its parameters. Two to 32 tokens take one pass over the
-/// weight, one token and more of them Eigen's products.
+/// y = x W^T + b, the layer of torch.nn.Linear; owns its parameters. Up to 32 tokens take one pass over the weight
+/// as it lies in memory; more of them pack it.
 ///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). The order of
-///             the sum depends on how many rows there are; that of FixedOrderLinear does not
-///   Flags:    the products' functions are Eigen's, shared by all units of a program whatever their
-///             flags: any of them may run. FixedOrderLinear's are posenc's own
+///             the sum depends on how many tokens there are, and for few of them on the tier; that of
+///             FixedOrderLinear does not
 template <class T>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
@@ -90,40 +92,28 @@ struct Linear : LinearParameters<T> {
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
-  ///   Cost:     the calling thread alone; allocates what a product packs where it is more than 32 KiB, at most
-  ///             a few megabytes
+  ///   Cost:     for more than 32 tokens up to 300 KiB per thread, from the workspace where one is given
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
+    apply(detail::CallingThread(), x, out);
+  }
+  /// The same on the threads of an Eigen device, which share out the outputs; the same bits.
+  template <Device D>
+  void apply(const D& device, EmbeddingsView<const T> x, EmbeddingsView<T> out,
+             AttentionWorkspace* workspace_or_none = nullptr) const {
     detail::check_projection("Linear::apply", *this, x, out);
     if (out.empty()) return;
-    if (x.dim == 0) {
-      for (Index r = 0; r < x.batch * x.seq; ++r) std::fill_n(row(out, r), out.dim, T{0});
-    } else if (few_rows(x)) {
-      // As many batch rows at a time as are few rows together: that changes no bit of theirs.
-      const Index together = detail::FewRowsProduct<tier::Best, T>::most_rows / x.seq;
-      for (Index b = 0; b < x.batch; b += together) {
-        const Index n = (std::min)(together, x.batch - b);
-        detail::FewRowsProduct<tier::Best, T>(
-            this->weight.data(), {x.row(b, 0), n, x.seq, x.dim, x.batch_stride, x.seq_stride},
-            {out.row(b, 0), n, out.seq, out.dim, out.batch_stride, out.seq_stride})
-            .run();
-      }
-    } else if (x.seq == 1 || x.seq_stride < 0 || out.seq_stride < 0) {
-      // One token at a time; also those that lie backwards, which Eigen's maps do not know.
-      for (Index r = 0; r < x.batch * x.seq; ++r) {
-        multiply_row(x.row(r / x.seq, r % x.seq), row(out, r));
-      }
-    } else if (x.seq + x.dim + out.dim < small_sum) {
-      for (Index b = 0; b < x.batch; ++b) {
-        map(out, b).noalias() = map(x, b).lazyProduct(weight_map().transpose());
-      }
+    if (x.seq <= FewRows::most_rows) {
+      multiply_few(device, x, out);
     } else {
-      detail::ProductBlocks<T> blocks(out.dim, x.seq, x.dim);
-      for (Index b = 0; b < x.batch; ++b) multiply(x, out, b, blocks);
+      AttentionWorkspace own;
+      detail::ManyRowsProduct<tier::Best, T>(this->weight.data(), x, out)
+          .run(device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none));
     }
     if (this->bias.size() == 0) return;
-    for (Index r = 0; r < x.batch * x.seq; ++r) {
-      T* const y = row(out, r);
-      for (Index o = 0; o < out.dim; ++o) y[o] += this->bias(o);
+    for (Index b = 0; b < out.batch; ++b) {
+      for (Index s = 0; s < out.seq; ++s) {
+        detail::add_row<tier::Best>(this->bias.data(), out.dim, out.row(b, s));
+      }
     }
   }
 
@@ -135,12 +125,12 @@ struct Linear : LinearParameters<T> {
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
   ///   Accuracy: grad_x within (out + 1) u sum |g w|, a weight's within (B S + 1) u (sum |g x| + |what it is added
   ///             to|), a bias's likewise, in an order that depends on how many tokens there are
-  ///   Cost:     allocates as apply() does, for either product
+  ///   Cost:     allocates up to 500 KiB per thread
   void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
     backward(detail::CallingThread(), x, grad_out, grad_x, gradient);
   }
-  /// The same on two threads of an Eigen device, one for the parameters and one for x; the same bits.
+  /// The same on the threads of an Eigen device; the same bits.
   template <Device D>
   void backward(const D& device, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
@@ -148,45 +138,20 @@ struct Linear : LinearParameters<T> {
   }
 
  private:
-  using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
-  using Stride = Eigen::OuterStride<>;
-  /// Of the extents: below it Eigen thinks that blocks do not pay.
-  static constexpr Index small_sum = 20;
+  using FewRows = detail::FewRowsProduct<tier::Best, T>;
 
-  /// One token of a batch row alone is left to Eigen, which is as fast. How many batch rows there are must not
-  /// matter to the bits of any.
-  static bool few_rows(EmbeddingsView<const T> x) noexcept {
-    return x.seq > 1 && x.seq <= detail::FewRowsProduct<tier::Best, T>::most_rows;
-  }
-  static T* row(EmbeddingsView<T> out, Index r) noexcept {
-    return out.row(r / out.seq, r % out.seq);
-  }
-  Eigen::Map<const Matrix> weight_map() const noexcept {
-    return {this->weight.data(), this->weight.rows(), this->weight.cols()};
-  }
-  static Eigen::Map<const Matrix, 0, Stride> map(EmbeddingsView<const T> x, Index b) noexcept {
-    return {x.row(b, 0), x.seq, x.dim, Stride(x.seq_stride)};
-  }
-  static Eigen::Map<Matrix, 0, Stride> map(EmbeddingsView<T> out, Index b) noexcept {
-    return {out.row(b, 0), out.seq, out.dim, Stride(out.seq_stride)};
-  }
-
-  void multiply_row(const T* x, T* out) const {
-    Eigen::Map<Vector>(out, this->out_dim()).noalias() =
-        weight_map() * Eigen::Map<const Vector>(x, this->in_dim());
-  }
-
-  /// What `map(out, b) = map(x, b) * weight_map().transpose()` calls, but with our blocks: transposed,
-  /// so that the result is column-major.
-  void multiply(EmbeddingsView<const T> x, EmbeddingsView<T> out, Index b,
-                detail::ProductBlocks<T>& blocks) const {
-    map(out, b).setZero();
-    Eigen::internal::general_matrix_matrix_product<Eigen::Index, T, Eigen::RowMajor, false, T,
-                                                   Eigen::ColMajor, false, Eigen::ColMajor,
-                                                   1>::run(out.dim, x.seq, x.dim,
-                                                           this->weight.data(), this->in_dim(),
-                                                           x.row(b, 0), x.seq_stride, out.row(b, 0),
-                                                           1, out.seq_stride, T{1}, blocks);
+  /// As many batch rows at a time as are few tokens together: how many there are must not matter to the bits of
+  /// any.
+  template <Device D>
+  void multiply_few(const D& device, const EmbeddingsView<const T>& x,
+                    const EmbeddingsView<T>& out) const {
+    const Index together = FewRows::most_rows / x.seq;
+    for (Index b = 0; b < x.batch; b += together) {
+      const Index n = (std::min)(together, x.batch - b);
+      FewRows(this->weight.data(), {x.row(b, 0), n, x.seq, x.dim, x.batch_stride, x.seq_stride},
+              {out.row(b, 0), n, out.seq, out.dim, out.batch_stride, out.seq_stride})
+          .run(device);
+    }
   }
 };
 

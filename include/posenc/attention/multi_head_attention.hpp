@@ -50,8 +50,7 @@ POSENC_BEGIN
 ///   Training:   forward() with a MultiHeadTape, then backward(); Rotary models DifferentiableRotary then, and
 ///               Projection DifferentiableProjection. A bias that has zero_gradient() learns
 ///   Workspace:  where one is given, the memory that forward() needs is taken from it and stays there
-///   Device:     attention, and the projections and rotations that take one, run on its threads;
-///               Linear's products, which are Eigen's, stay on the calling thread
+///   Device:     attention, and the projections and rotations that take one, run on its threads
 ///   Accuracy:   a token's output has the same bits alone over a cache and among others, where the
 ///               projection gives its q, k and v the same bits, as FixedOrderLinear does. With Linear
 ///               each of their numbers moves by d <= 2 (in + 2) u (sum |w x| + |b|), u = 2^-24 (2^-53
@@ -62,9 +61,8 @@ POSENC_BEGIN
 /// Const calls may run on several threads at once, each with a workspace of its own.
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
 class MultiHeadAttention : detail::RefusedForward<T> {
-  static_assert(
-      std::same_as<T, float> || std::same_as<T, double>,
-      "posenc::MultiHeadAttention: T must be float or double, which Eigen's products need");
+  static_assert(std::same_as<T, float> || std::same_as<T, double>,
+                "posenc::MultiHeadAttention: T must be float or double, as projections are");
   static_assert(
       RotaryEncoding<Rotary, T>,
       "posenc::MultiHeadAttention: Rotary must provide rotate_queries(x, positions), rotate_keys "
@@ -104,7 +102,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]
   ///   Aliasing: out may be x
   ///   Throws:   ShapeError, ConfigError, PositionError, before out is written; std::bad_alloc, and
-  ///             out is as it was then unless its own projection failed midway, as Linear's may
+  ///             out is as it was then unless its own projection failed midway, as a user's may
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
                const AttentionOptions<T>& options = {},
                MultiHeadWorkspace* workspace = nullptr) const {
@@ -244,7 +242,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   ///   Aliasing:  out may be x
   ///   Throws:    ShapeError, ConfigError, PositionError, before the cache or out is written;
   ///              std::bad_alloc, or what a user's bias or projection throws: the cache is as it was
-  ///              then, and so is out, unless its own projection failed midway, as Linear's may
+  ///              then, and so is out, unless its own projection failed midway, as a user's may
   template <Scalar S>
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,

@@ -2,6 +2,8 @@
 // The parts of a user's program that instantiate most: what a compiler warns of when it optimises them, it says of posenc.
 #include <posenc/posenc.hpp>
 
+#include <Eigen/Dense>  // before posenc's headers, as users have it
+
 #include <cstdint>
 #include <vector>
 
@@ -46,11 +48,16 @@ void run_module(Index seq) {
       {.model_dim = 64, .heads = 4}, rope);
   module.randomize(1);
   auto x = ones<T>(seq * 64), y = x;
-  const posenc::EmbeddingsView<T> in{x.data(), 1, seq, 64, seq * 64, 64};
+  const posenc::EmbeddingsView<const T> in{x.data(), 1, seq, 64, seq * 64, 64};
   const posenc::EmbeddingsView<T> out{y.data(), 1, seq, 64, seq * 64, 64};
   module.forward(in, posenc::Positions::range(0, seq), out,
                  {.causal = posenc::Causal::BottomRight});
   fixed.forward(in, posenc::Positions::range(0, seq), out, {.causal = posenc::Causal::BottomRight});
+  posenc::MultiHeadTape<T> tape;
+  module.forward(in, posenc::Positions::range(0, seq), out, tape,
+                 {.causal = posenc::Causal::BottomRight});
+  auto gradients = module.zero_gradients();
+  module.backward(tape, in, out, gradients);
 }
 
 }  // namespace

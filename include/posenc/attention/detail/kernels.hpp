@@ -71,8 +71,9 @@ struct PanelProducts {
   Index dim;
   Real factor;
   Lanes lanes;
-  Real* out;       ///< [rows, tile_lanes]
-  const S* ahead;  ///< what is read after the panels
+  Real* out;              ///< [rows, tile_lanes]
+  const S* ahead;         ///< what is read after the panels
+  Index row_padding = 0;  ///< numbers between the end of a row and the next one
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
@@ -110,8 +111,9 @@ struct PanelProducts {
   POSENC_NOINLINE void multiply(Index first_row, Index panel, Index lane) const noexcept {
     constexpr Index columns = Panels * InPanel;
     const Index row_size = stored_dim<S>(dim), panel_size = row_size * panel_lanes;
+    const Index row_stride = row_size + row_padding;
     const S* k = panels + panel * panel_size + lane * channels;
-    const Q* x = rows + first_row * row_size;
+    const Q* x = rows + first_row * row_stride;
     P sums[std::size_t{Rows}][std::size_t{columns}];
     for (Index r = 0; r < Rows; ++r) {
       for (Index c = 0; c < columns; ++c) sums[r][c] = P::zero();
@@ -130,18 +132,18 @@ struct PanelProducts {
       }
       for (Index r = 0; r < Rows; ++r) {
         if constexpr (in_pairs<Q>) {
-          const P pair = P::broadcast_pair(x + r * row_size);
+          const P pair = P::broadcast_pair(x + r * row_stride);
           for (Index c = 0; c < columns; ++c) {
             sums[r][c] = add_pair_products(sums[r][c], pair, first[c]);
           }
         } else {
-          const P value = P::broadcast(x[r * row_size]);
+          const P value = P::broadcast(x[r * row_stride]);
           for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, first[c], sums[r][c]);
         }
       }
       if constexpr (channels > 1 && !in_pairs<Q>) {
         for (Index r = 0; r < Rows; ++r) {
-          const P value = P::broadcast(x[r * row_size + 1]);
+          const P value = P::broadcast(x[r * row_stride + 1]);
           for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, second[c], sums[r][c]);
         }
       }

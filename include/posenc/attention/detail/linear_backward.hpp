@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/product_blocks.hpp>
+#include <posenc/attention/detail/matrix_product.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
+#include <posenc/attention/detail/panel.hpp>
+#include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/linear_parameters.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/simd/tier.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
-#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 POSENC_BEGIN
 namespace detail {
@@ -72,46 +74,28 @@ class LinearBackward {
     }
   }
 
-  /// On two threads of a device, if there are so many: one for the parameters, one for x.
   template <Device D>
   void run(const D& device) const {
     if (x_.batch == 0 || x_.seq == 0) return;
-    const bool learns = !is_left_out(gradient_), multiplies = in() > 0 && out() > 0;
-    const bool of_weight = learns && multiplies;
-    const bool of_x = grad_x_.data != nullptr && multiplies;
+    const bool learns = !is_left_out(gradient_) && in() > 0 && out() > 0;
+    const bool multiplies = grad_x_.data != nullptr;
+    Slots memory;
     // All memory before anything is written.
-    std::optional<ProductBlocks<T>> weight_blocks, x_blocks;
-    if (of_weight) weight_blocks.emplace(in(), out(), x_.seq);
-    if (of_x) x_blocks.emplace(in(), x_.seq, out());
-    const auto add_to_parameters = [&] {
-      if (of_weight) {
-        for (Index b = 0; b < x_.batch; ++b) add_to_weight(b, *weight_blocks);
-      }
-      if (learns && gradient_.bias.size() != 0) add_to_bias();
-    };
-    const auto write_x = [&] {
-      if (grad_x_.data == nullptr) return;
-      for (Index b = 0; b < x_.batch; ++b) {
-        for (Index s = 0; s < x_.seq; ++s) std::fill_n(grad_x_.row(b, s), in(), T{0});
-        if (of_x) add_to_x(b, *x_blocks);
-      }
-    };
-    if (!learns || grad_x_.data == nullptr || grad_x_.data == x_.data) {
-      add_to_parameters();  // they need x, in whose place its gradient may be
-      write_x();
-      return;
-    }
-    const double products = static_cast<double>(x_.batch * x_.seq) * static_cast<double>(in()) *
-                            static_cast<double>(out());
-    parallel_for(device, 2, 0, products / 16, [&](Index first, Index last) {
-      if (first == 0) add_to_parameters();
-      if (last == 2) write_x();
-    });
+    if (learns) of_weight(at_once(x_.seq)).reserve(device, memory);
+    if (multiplies) of_x(at_once(out())).reserve(device, memory);
+    // The parameters need x, in whose place its gradient may be.
+    if (learns) add_to_weight(device, memory);
+    if (!is_left_out(gradient_) && gradient_.bias.size() != 0) add_to_bias();
+    if (multiplies) write_x(device, memory);
   }
 
  private:
+  using Tier = tier::Best;
+  using Product = MatrixProduct<Tier, T>;
+
   Index in() const noexcept { return parameters_.in_dim(); }
   Index out() const noexcept { return parameters_.out_dim(); }
+  static Index at_once(Index depth) noexcept { return (std::min)(depth, product_depth<T>); }
 
   /// Whether tokens of all batch rows are equally far apart.
   template <class E>
@@ -123,35 +107,69 @@ class LinearBackward {
     return {x.data, 1, x.batch * x.seq, x.dim, 0, x.seq == 1 ? x.batch_stride : x.seq_stride};
   }
 
-  template <int OrderOfRight>
-  using Product =
-      Eigen::internal::general_matrix_matrix_product<Eigen::Index, T, Eigen::ColMajor, false, T,
-                                                     OrderOfRight, false, Eigen::ColMajor, 1>;
-
-  // All is transposed, as in Linear, so that results are column-major: what is written has its inputs side
-  // by side. The product itself takes strides of any sign.
-
-  /// gradient^T += x^T grad_out
-  void add_to_weight(Index b, ProductBlocks<T>& blocks) const {
-    Product<Eigen::RowMajor>::run(in(), out(), x_.seq, x_.row(b, 0), x_.seq_stride,
-                                  grad_out_.row(b, 0), grad_out_.seq_stride,
-                                  gradient_.weight.data(), 1, in(), T{1}, blocks);
+  /// Columns of grad_out become rows, for which whole cache lines of it are read.
+  Product of_weight(Index tokens) const noexcept {
+    return {out(), in(), tokens, 8 * Product::strip_rows};
   }
-  /// grad_x^T += W^T grad_out^T
-  void add_to_x(Index b, ProductBlocks<T>& blocks) const {
-    Product<Eigen::ColMajor>::run(in(), x_.seq, out(), parameters_.weight.data(), in(),
-                                  grad_out_.row(b, 0), grad_out_.seq_stride, grad_x_.row(b, 0), 1,
-                                  grad_x_.seq_stride, T{1}, blocks);
+  Product of_x(Index outputs) const noexcept { return {x_.batch * x_.seq, in(), outputs}; }
+
+  /// gradient += grad_out^T x
+  template <Device D>
+  void add_to_weight(const D& device, Slots& memory) const {
+    for (Index b = 0; b < x_.batch; ++b) {
+      for (Index s = 0; s < x_.seq; s += product_depth<T>) {
+        const Index tokens = at_once(x_.seq - s);
+        of_weight(tokens).run(
+            device, memory,
+            [&](Index first, Index count, T* panel) {
+              pack_columns<Tier>(x_.row(b, s) + first, x_.seq_stride, count, tokens, panel);
+            },
+            [&](Index first, Index count, T* rows, Index stride) {
+              transpose_into<Tier>(grad_out_.row(b, s) + first, grad_out_.seq_stride, tokens, count,
+                                   rows, stride);
+            },
+            [&](Index row, Index first, Index count, const T* products) {
+              add_row<Tier>(products, count, gradient_.weight.data() + row * in() + first);
+            });
+      }
+    }
+  }
+  /// grad_x <- grad_out W
+  template <Device D>
+  void write_x(const D& device, Slots& memory) const {
+    const Index seq = x_.seq;
+    Index o = 0;
+    do {
+      const Index outputs = at_once(out() - o);
+      of_x(outputs).run(
+          device, memory,
+          [&](Index first, Index count, T* panel) {
+            pack_columns<Tier>(parameters_.weight.data() + o * in() + first, in(), count, outputs,
+                               panel);
+          },
+          [&](Index first, Index count, T* rows, Index stride) {
+            for (Index n = first; n < first + count; ++n, rows += stride) {
+              std::copy_n(grad_out_.row(n / seq, n % seq) + o, outputs, rows);
+            }
+          },
+          [&](Index row, Index first, Index count, const T* products) {
+            T* const to = grad_x_.row(row / seq, row % seq) + first;
+            if (o == 0) {
+              std::copy_n(products, count, to);
+            } else {
+              add_row<Tier>(products, count, to);
+            }
+          });
+      o += product_depth<T>;
+    } while (o < out());
   }
   void add_to_bias() const noexcept {
     for (Index b = 0; b < grad_out_.batch; ++b) {
       for (Index s = 0; s < grad_out_.seq; ++s) {
-        const T* grad = grad_out_.row(b, s);
-        for (Index o = 0; o < out(); ++o) gradient_.bias(o) += grad[o];
+        add_row<Tier>(grad_out_.row(b, s), out(), gradient_.bias.data());
       }
     }
   }
-
   const LinearParameters<T>& parameters_;
   EmbeddingsView<const T> x_, grad_out_;
   EmbeddingsView<T> grad_x_;

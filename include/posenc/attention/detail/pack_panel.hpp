@@ -16,6 +16,10 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Rows between the one that is read and the one that is asked for: memory answers within the time that
+/// some 16 rows of 128 channels take.
+inline constexpr Index rows_ahead = 16;
+
 /// Calls move(r, c) for the first row and column of squares that cover a matrix of rows x cols, both at
 /// least Width. The last ones reach back over those before them rather than past the end.
 template <Index Width, class Move>
@@ -145,6 +149,20 @@ void pack_panel(const T* rows, Index stride, Index first_lane, Index count, Inde
   }
 }
 
+/// Puts columns, as they lie in a matrix, into the first lanes of a panel; other lanes are kept.
+///   Shapes: columns [dim, count], `stride` apart; the panel as in panel.hpp, of numbers that are not in pairs
+template <class Tier, class T>
+void pack_columns(const T* columns, Index stride, Index count, Index dim, T* panel) noexcept {
+  using P = Pack<T, Tier>;
+  for (Index d = 0; d < dim; ++d, panel += panel_lanes) {
+    const T* const from = columns + d * stride;
+    prefetch(from + rows_ahead * stride, count * Index{sizeof(T)});
+    Index c = 0;
+    for (; c + P::width <= count; c += P::width) P::load(from + c).store(panel + c);
+    for (; c < count; ++c) panel[c] = from[c];
+  }
+}
+
 /// The inverse of pack_panel().
 template <class Tier, class S, class T>
 void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* rows,
@@ -187,10 +205,6 @@ POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
   for (const auto lane : lanes) zero &= lane == 0;
   return zero;
 }
-
-/// Rows between the one that is read and the one that is asked for: memory answers within the time that
-/// some 16 rows of 128 channels take.
-inline constexpr Index rows_ahead = 16;
 
 /// Copies values and pads each row with zeros to out_stride = padded_value_dim(value_dim). Whether
 /// all of them, as stored, are finite.
