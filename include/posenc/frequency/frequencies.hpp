@@ -178,9 +178,14 @@ inline void check_length(const char* rule, Index length) {
   if (length < 0) fail<PositionError>(rule, "the length must not be negative but is ", length);
 }
 
-/// base^(-2i / dim) for i < count.
-inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count) {
-  const Wide ratio = exp(log(base) * -2.0 / static_cast<double>(dim));
+/// The logarithm of base^(-2 / dim).
+inline Wide log_of_ratio(const Wide& base, Index dim) {
+  return log(base) * -2.0 / static_cast<double>(dim);
+}
+
+/// e^(i log_ratio) for i < count.
+inline std::vector<Wide> geometric_row(const Wide& log_ratio, Index count) {
+  const Wide ratio = exp(log_ratio);
   std::vector<Wide> inv_freq;
   inv_freq.reserve(static_cast<std::size_t>(count));
   Wide power = 1;
@@ -189,6 +194,11 @@ inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count
     power = power * ratio;
   }
   return inv_freq;
+}
+
+/// base^(-2i / dim) for i < count.
+inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count) {
+  return geometric_row(log_of_ratio(base, dim), count);
 }
 
 inline std::vector<DoubleDouble> rounded(const std::vector<Wide>& inv_freq) {
@@ -205,7 +215,8 @@ inline std::vector<DoubleDouble> power_law(const Wide& base, Index dim, Index co
 
 /// w_i / factor; factor 1 keeps the bits.
 inline std::vector<Wide> divided(std::vector<Wide> inv_freq, const Wide& factor) {
-  for (Wide& w : inv_freq) w = w / factor;
+  const Wide inverse = Wide(1) / factor;
+  for (Wide& w : inv_freq) w = w * inverse;
   return inv_freq;
 }
 

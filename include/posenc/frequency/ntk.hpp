@@ -61,10 +61,7 @@ namespace detail {
 /// base^(-2i/dim) * scale^(-2i/(dim-2)), which is base' = base * scale^(dim/(dim-2)) put into the
 /// power law.
 inline std::vector<Wide> ntk_power_law(const Wide& base, const Wide& scale, Index dim) {
-  auto inv_freq = wide_power_law(base, dim, dim / 2);
-  const auto stretch = wide_power_law(scale, dim - 2, dim / 2);
-  for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] * stretch[i];
-  return inv_freq;
+  return geometric_row(log_of_ratio(base, dim) + log_of_ratio(scale, dim - 2), dim / 2);
 }
 
 }  // namespace detail

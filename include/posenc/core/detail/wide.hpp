@@ -33,6 +33,9 @@ inline constexpr Wide wide_pi{std::array{0x1.921fb54442d18p+1, 0x1.1a62633145c07
                                          -0x1.f1976b7ed8fbcp-109, 0x1.4cf98e804177dp-163}};
 inline constexpr Wide wide_ln_2{std::array{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56,
                                            0x1.7b57a079a1934p-111, -0x1.ace93a4ebe5d1p-165}};
+/// 1 / 16!
+inline constexpr Wide wide_last_of_exp{std::array{0x1.ae7f3e733b81fp-45, 0x1.1d8656b0ee8cbp-101,
+                                                  -0x1.6e142a138f825p-161, 0x1.43c0c38ccdcc6p-216}};
 
 inline DoubleDouble rounded(const Wide& x) noexcept {
   return quick_two_sum(x.part[0], x.part[1] + x.part[2]);
@@ -65,10 +68,52 @@ inline Wide operator-(const Wide& a) noexcept {
   return Wide(std::array{-a.part[0], -a.part[1], -a.part[2], -a.part[3]});
 }
 
+/// The sum of numbers of which each is at most some ulps of the one before; where much cancelled in that it takes
+/// two passes until they overlap no more.
+template <int Passes>
+Wide renormalized(std::array<double, 5> x) noexcept {
+  for (int pass = 0; pass < Passes; ++pass) {
+    for (std::size_t i = 4; i > 0; --i) {
+      const DoubleDouble sum = two_sum(x[i - 1], x[i]);
+      x[i - 1] = sum.hi;
+      x[i] = sum.lo;
+    }
+  }
+  Wide result;
+  std::size_t count = 0;
+  double high = x[0];
+  for (std::size_t i = 1; i < 5; ++i) {
+    const DoubleDouble sum = quick_two_sum(high, x[i]);
+    high = sum.hi;
+    if (sum.lo == 0) continue;
+    result.part[count++] = high;
+    if (count == 4) return result;
+    high = sum.lo;
+  }
+  result.part[count] = high;
+  return result;
+}
+
+/// a + b + c as a sum of three, exactly.
+inline std::array<double, 3> three_sum(double a, double b, double c) noexcept {
+  const DoubleDouble ab = two_sum(a, b), all = two_sum(ab.hi, c), low = two_sum(ab.lo, all.lo);
+  return {all.hi, low.hi, low.lo};
+}
+
+// Sums and products go level by level, each 2^-53 of the one before: what falls below a level is added to the next
+// ones, exactly but for the fifth, whose roundings are some 2^-206 of the whole. As in Hida, Li and Bailey's "sloppy"
+// operations, which are so called for sums that cancel: relative to the larger operand they are exact enough.
+
 inline Wide operator+(const Wide& a, const Wide& b) noexcept {
   const auto& [a0, a1, a2, a3] = a.part;
   const auto& [b0, b1, b2, b3] = b.part;
-  return sum_of_parts(std::array{a0, b0, a1, b1, a2, b2, a3, b3});
+  const DoubleDouble s0 = two_sum(a0, b0), s1 = two_sum(a1, b1), s2 = two_sum(a2, b2),
+                     s3 = two_sum(a3, b3);
+  const DoubleDouble first = two_sum(s1.hi, s0.lo);
+  const auto second = three_sum(s2.hi, first.lo, s1.lo);
+  const auto third = three_sum(s3.hi, second[1], s2.lo);
+  return renormalized<2>(
+      {s0.hi, first.hi, second[0], third[0], (third[1] + third[2]) + (second[2] + s3.lo)});
 }
 
 inline Wide operator-(const Wide& a, const Wide& b) noexcept { return a + (-b); }
@@ -79,20 +124,22 @@ inline Wide operator*(const Wide& a, const Wide& b) noexcept {
   const DoubleDouble p00 = two_product(a0, b0), p01 = two_product(a0, b1),
                      p10 = two_product(a1, b0), p02 = two_product(a0, b2),
                      p11 = two_product(a1, b1), p20 = two_product(a2, b0);
+  const auto first = three_sum(p01.hi, p10.hi, p00.lo);
+  const auto products = three_sum(p02.hi, p11.hi, p20.hi);
+  const auto rests = three_sum(p01.lo, p10.lo, first[1]);
+  const DoubleDouble second = two_sum(products[0], rests[0]);
+  const auto third = three_sum(products[1], rests[1], second.lo);
   const double last =
       mul_add(a0, b3, mul_add(a3, b0, mul_add(a1, b2, mul_add(a2, b1, p02.lo + p11.lo + p20.lo))));
-  return sum_of_parts(
-      std::array{p00.hi, p00.lo, p01.hi, p10.hi, p01.lo, p10.lo, p02.hi, p11.hi, p20.hi, last});
+  const DoubleDouble fourth = two_sum(third[0], last);
+  return renormalized<1>({p00.hi, first[0], second.hi, fourth.hi,
+                          fourth.lo + ((third[1] + first[2]) + (products[2] + rests[2]))});
 }
 
 inline Wide operator/(const Wide& a, const Wide& b) noexcept {
-  std::array<double, 5> digits{};
-  Wide rest = a;
-  for (double& digit : digits) {
-    digit = rest.part[0] / b.part[0];
-    rest = rest - b * digit;
-  }
-  return sum_of_parts(digits);
+  // Two digits of a hundred bits.
+  const DoubleDouble divisor = rounded(b), first = rounded(a) / divisor;
+  return Wide(first) + Wide(rounded(a - b * first) / divisor);
 }
 
 inline bool operator<(const Wide& a, const Wide& b) noexcept { return (a - b).part[0] < 0; }
@@ -111,14 +158,20 @@ inline Wide floor(const Wide& x) noexcept {
 inline Wide exp(const Wide& x) noexcept {
   const double k = std::rint(x.part[0] / ln_2.hi);
   const Wide r = (x - wide_ln_2 * k) * 0x1p-9;
-  // |r| < 2^-10: sixteen terms, summed as 16! / n! r^n, whose factors are exact.
-  Wide sum = 1;
+  // |r| < 2^-10: sixteen terms, summed as 16! / n! r^n, whose factors are exact. Those from r^9 on are less than
+  // 2^-108 of the sum, so that a DoubleDouble has enough of them.
+  DoubleDouble small = 1.0;
   double factor = 1;
-  for (int n = 16; n >= 1; --n) {
+  for (int n = 16; n > 9; --n) {
+    factor *= n;
+    small = small * rounded(r) + factor;
+  }
+  Wide sum = small;
+  for (int n = 9; n >= 1; --n) {
     factor *= n;
     sum = sum * r + factor;
   }
-  Wide power = sum / factor;
+  Wide power = x.part[0] == 0 ? Wide(1) : sum * wide_last_of_exp;
   for (int i = 0; i < 9; ++i) power = power * power;
   for (double& part : power.part) part = std::ldexp(part, static_cast<int>(k));
   return power;
@@ -126,9 +179,10 @@ inline Wide exp(const Wide& x) noexcept {
 
 /// Natural logarithm of x > 0. log(1) is exactly 0.
 inline Wide log(const Wide& x) noexcept {
-  const Wide guess = log(rounded(x));
+  const double guess = std::log(x.part[0]);
   const Wide error = x * exp(-guess) - 1.0;
-  return guess + (error - error * error * 0.5);
+  // log(1 + error), whose fourth power is less than 2^-200.
+  return guess + (error - error * error * (Wide(0.5) - error.part[0] / 3));
 }
 
 }  // namespace detail
