@@ -6,6 +6,7 @@
 #include <cblas.h>
 
 #include <memory>
+#include <sstream>
 
 namespace {
 
@@ -52,9 +53,15 @@ bench::Prepared attention(const AttentionTask& task) {
   return {[state] { state->run(); }, [state] { return state->out; }};
 }
 
-const bool added = bench::add_peer(
-    {.name = "openblas",
-     .version = std::string(OPENBLAS_VERSION) + ", kernels " + openblas_get_corename(),
-     .attention = attention});
+/// What runs, which need not be what was compiled against: "OpenBLAS 0.3.21 ... SkylakeX ..." has it second.
+std::string version() {
+  std::istringstream words(openblas_get_config());
+  std::string name, number;
+  words >> name >> number;
+  return number + ", kernels " + openblas_get_corename();
+}
+
+const bool added =
+    bench::add_peer({.name = "openblas", .version = version(), .attention = attention});
 
 }  // namespace

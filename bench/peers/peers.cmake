@@ -76,3 +76,14 @@ posenc_add_peer(
   INSTALL "install one of 2024 or later, a shared library, into POSENC_PEERS_PREFIX; the distribution's has no rotation")
 
 message(STATUS "peer onnxruntime: left out; bench/README.md says why")
+
+# Target bench_peers: three runs; the table is bench_peers.md.
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(
+    bench_peers
+    COMMAND "${CMAKE_COMMAND}" -D "PROGRAM=$<TARGET_FILE:posenc_bench_peers>" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}" -D
+            "OUTPUT=${PROJECT_BINARY_DIR}/bench" -P "${CMAKE_CURRENT_SOURCE_DIR}/report/run_peers.cmake"
+    COMMENT "Other libraries beside posenc"
+    USES_TERMINAL VERBATIM)
+  add_dependencies(bench_peers posenc_bench_peers)
+endif()
