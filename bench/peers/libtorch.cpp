@@ -88,12 +88,7 @@ bench::Prepared own_attention(const AttentionTask& t) {
   });
 }
 
-const bool added =
-    bench::add_peer({.name = "libtorch",
-                     .version = TORCH_VERSION,
-                     .rotation = rotation,
-                     .attention = composed_attention}) &&
-    bench::add_peer(
-        {.name = "libtorch_sdpa", .version = TORCH_VERSION, .attention = own_attention});
+const bool added = bench::add_peer({"libtorch", TORCH_VERSION, rotation, composed_attention}) &&
+                   bench::add_peer({"libtorch_sdpa", TORCH_VERSION, {}, own_attention});
 
 }  // namespace

@@ -64,6 +64,9 @@ posenc_add_peer(
   LIBRARIES torch_cpu c10
   INSTALL "${from_the_distribution}")
 
+# Of C++20's vectors, these headers instantiate some of types that are not complete yet.
+set_source_files_properties(peers/libtorch.cpp PROPERTIES COMPILE_OPTIONS -std=c++17)
+
 posenc_add_peer(
   ggml HEADER ggml-cpu.h
   LIBRARIES ggml ggml-cpu ggml-base

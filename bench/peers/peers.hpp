@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/config.hpp>
-
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -11,7 +10,7 @@
 // What another library's file tells about it. Its headers are included by that file alone, and by no other.
 namespace bench {
 
-using posenc::Index;
+using Index = std::int64_t;  // posenc's, whose headers need C++20: a peer's may need C++17
 
 /// Heads at positions past, past + 1, ..., to be rotated in halves, as Llama does it.
 struct RotationTask {
