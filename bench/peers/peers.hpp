@@ -33,6 +33,19 @@ struct Prepared {
   std::function<std::vector<float>()> result;  ///< of the last run: [seq or queries, heads, dim]
 };
 
+/// [rows, columns, dim] as [columns, rows, dim]: to heads first, and back.
+inline std::vector<float> transposed(const std::vector<float>& x, Index rows, Index columns,
+                                     Index dim) {
+  std::vector<float> y;
+  for (Index c = 0; c < columns; ++c) {
+    for (Index r = 0; r < rows; ++r) {
+      const auto row = x.begin() + (r * columns + c) * dim;
+      y.insert(y.end(), row, row + dim);
+    }
+  }
+  return y;
+}
+
 template <class Task>
 using Prepare = std::function<Prepared(const Task&)>;
 
