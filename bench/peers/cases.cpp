@@ -7,6 +7,9 @@
 #include "peers.hpp"
 
 #include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace {
 
