@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/matrix_product.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tiled_product.hpp>
 #include <posenc/attention/linear_parameters.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/double_double.hpp>
@@ -38,7 +38,7 @@ class FixedOrderProduct {
       });
       return;
     }
-    MatrixProduct<Tier, T>(rows(), out_.dim, x_.dim)
+    TiledProduct<Tier, T>(rows(), out_.dim, x_.dim)
         .run(
             device, workspace,
             [&](Index first, Index count, T* panel) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/matrix_product.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tiled_product.hpp>
 #include <posenc/attention/linear_parameters.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
@@ -91,7 +91,7 @@ class LinearBackward {
 
  private:
   using Tier = tier::Best;
-  using Product = MatrixProduct<Tier, T>;
+  using Product = TiledProduct<Tier, T>;
 
   Index in() const noexcept { return parameters_.in_dim(); }
   Index out() const noexcept { return parameters_.out_dim(); }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/matrix_product.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tiled_product.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
@@ -29,7 +29,7 @@ class ManyRowsProduct {
     Index i = 0;
     do {
       const Index inputs = (std::min)(in - i, product_depth<T>);
-      MatrixProduct<Tier, T>(x_.batch * seq, out_.dim, inputs)
+      TiledProduct<Tier, T>(x_.batch * seq, out_.dim, inputs)
           .run(
               device, workspace,
               [&](Index first, Index count, T* panel) {

@@ -36,12 +36,12 @@ inline constexpr Index product_depth = 2048 / Index{sizeof(T)};
 /// the depth, in its order, whatever is computed beside it. Columns are packed into tiles, as attention has its
 /// keys, which threads share out.
 template <class Tier, class T>
-class MatrixProduct {
+class TiledProduct {
  public:
   static constexpr Index strip_rows = kernel_rows<Tier>;
 
   ///   loaded_rows: how many load_rows() is asked for at a time, a multiple of strip_rows
-  MatrixProduct(Index rows, Index columns, Index depth, Index loaded_rows = strip_rows) noexcept
+  TiledProduct(Index rows, Index columns, Index depth, Index loaded_rows = strip_rows) noexcept
       : rows_(rows), columns_(columns), depth_(depth), loaded_rows_(loaded_rows) {}
 
   /// What run() does first.
@@ -78,7 +78,7 @@ class MatrixProduct {
 
  private:
   struct Scratch {
-    Scratch(Carver& carver, const MatrixProduct& product)
+    Scratch(Carver& carver, const TiledProduct& product)
         : columns(carver.take<T>(tile_lanes * product.depth_)),
           rows(carver.take<T>(product.loaded_rows_ * product.row_stride())),
           products(carver.take<T>(strip_rows * tile_lanes)) {}
