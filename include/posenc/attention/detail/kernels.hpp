@@ -11,7 +11,6 @@
 #include <concepts>
 #include <cstddef>
 #include <type_traits>
-#include <utility>
 
 // The stage of kernels: products of a strip of rows with the panels of a tile, and with the matrix that
 // lies beside them. Each number is one chain of fma, over the channels or over the lanes: how many rows
@@ -48,16 +47,6 @@ POSENC_ALWAYS_INLINE void for_bundles(Index rows, const Kernel& kernel) noexcept
   for (; r + 4 <= rows; r += 4) kernel.template run<4>(r);
   for (; r + 2 <= rows; r += 2) kernel.template run<2>(r);
   for (; r < rows; ++r) kernel.template run<1>(r);
-}
-
-/// Calls work(0) .. work(Count - 1), each for itself: sums that no loop runs over are registers from their first
-/// zero to their last store, where g++ would keep them in memory around a kernel's loop.
-template <Index Count, class Work>
-POSENC_ALWAYS_INLINE void unrolled(const Work& work) noexcept {
-  [&]<Index... I>(std::integer_sequence<Index, I...>) {
-    (work(std::integral_constant<Index, I>()), ...);
-  }
-  (std::make_integer_sequence<Index, Count>());
 }
 
 /// Whether rows of T meet panels of S in products of pairs, both in bfloat16.
@@ -124,7 +113,9 @@ struct PanelProducts {
     const S* k = panels + panel * panel_size + lane * channels;
     const Q* x = rows + first_row * row_size;
     P sums[std::size_t{Rows}][std::size_t{columns}];
-    unrolled<Rows>([&](auto r) { unrolled<columns>([&](auto c) { sums[r][c] = P::zero(); }); });
+    for (Index r = 0; r < Rows; ++r) {
+      for (Index c = 0; c < columns; ++c) sums[r][c] = P::zero();
+    }
     const S* next = ahead + (k - panels);
     for (Index d = 0; d < row_size; d += channels) {
       if constexpr (small_bundle<Tier, Rows>) {
@@ -134,34 +125,36 @@ struct PanelProducts {
         next += channels * panel_lanes;
       }
       P first[std::size_t{columns}], second[std::size_t{columns}];
-      unrolled<columns>([&](auto c) {
+      for (Index c = 0; c < columns; ++c) {
         load(k + c / InPanel * panel_size + c % InPanel * P::width * channels, first[c], second[c]);
-      });
-      unrolled<Rows>([&](auto r) {
+      }
+      for (Index r = 0; r < Rows; ++r) {
         if constexpr (in_pairs<Q>) {
           const P pair = P::broadcast_pair(x + r * row_size);
-          unrolled<columns>(
-              [&](auto c) { sums[r][c] = add_pair_products(sums[r][c], pair, first[c]); });
+          for (Index c = 0; c < columns; ++c) {
+            sums[r][c] = add_pair_products(sums[r][c], pair, first[c]);
+          }
         } else {
           const P value = P::broadcast(x[r * row_size]);
-          unrolled<columns>([&](auto c) { sums[r][c] = mul_add(value, first[c], sums[r][c]); });
+          for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, first[c], sums[r][c]);
         }
-      });
+      }
       if constexpr (channels > 1 && !in_pairs<Q>) {
-        unrolled<Rows>([&](auto r) {
+        for (Index r = 0; r < Rows; ++r) {
           const P value = P::broadcast(x[r * row_size + 1]);
-          unrolled<columns>([&](auto c) { sums[r][c] = mul_add(value, second[c], sums[r][c]); });
-        });
+          for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, second[c], sums[r][c]);
+        }
       }
       k += channels * panel_lanes;
       x += channels;
     }
     Real* to = out + first_row * tile_lanes + panel * panel_lanes + lane;
     const P by = P::broadcast(factor);
-    unrolled<Rows>([&](auto r) {
-      unrolled<columns>(
-          [&](auto c) { (sums[r][c] * by).store(to + r * tile_lanes + c * P::width); });
-    });
+    for (Index r = 0; r < Rows; ++r) {
+      for (Index c = 0; c < columns; ++c) {
+        (sums[r][c] * by).store(to + r * tile_lanes + c * P::width);
+      }
+    }
   }
 
   /// One channel, or two as a pair in `first`, or one each in `first` and `second`.
@@ -229,7 +222,9 @@ struct WeightedSums {
     // and the odd ones.
     constexpr Index together = in_pairs<S> && Rows == 1 && Columns % 2 == 0 ? 2 : 1;
     P sums[std::size_t{Rows}][std::size_t{Columns}];
-    unrolled<Rows>([&](auto r) { unrolled<Columns>([&](auto c) { sums[r][c] = P::zero(); }); });
+    for (Index r = 0; r < Rows; ++r) {
+      for (Index c = 0; c < Columns; ++c) sums[r][c] = P::zero();
+    }
     const Index steps = lanes.end - lanes.begin;
     const S* next = ahead + lanes.begin * stride + first_channel * steps;
     for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
@@ -244,32 +239,30 @@ struct WeightedSums {
           next += cache_line / Index{sizeof(S)};
         }
         P value[std::size_t{Columns}];
-        unrolled<Columns / together>([&](auto i) {
-          constexpr Index c = i * together;
+        for (Index c = 0; c < Columns; c += together) {
           if constexpr (together == 2) {
             P::load_bfloat16_pairs(v + c * P::width, value[c], value[c + 1]);
           } else {
             value[c] = load_as<P>(v + c * P::width);
           }
-        });
-        unrolled<Rows>([&](auto r) {
-          if (is_skipped<Weights>(w[r * tile_lanes])) return;
+        }
+        for (Index r = 0; r < Rows; ++r) {
+          if (is_skipped<Weights>(w[r * tile_lanes])) continue;
           const P weight = P::broadcast(w[r * tile_lanes]);
-          unrolled<Columns>([&](auto c) { sums[r][c] = mul_add(weight, value[c], sums[r][c]); });
-        });
+          for (Index c = 0; c < Columns; ++c) sums[r][c] = mul_add(weight, value[c], sums[r][c]);
+        }
         ++w;
         v += stride;
       }
     }
-    unrolled<Rows>([&](auto r) {
+    for (Index r = 0; r < Rows; ++r) {
       const Index row = first_row + r;
       Real* to = out + row * dim + first_channel;
       const P old = P::broadcast(old_factor[row]), fresh = P::broadcast(new_factor[row]);
       const auto merge = [&](Index c, P sum) {
         mul_add(P::load(to + c * P::width), old, sum * fresh).store(to + c * P::width);
       };
-      unrolled<Columns / together>([&](auto i) {
-        constexpr Index c = i * together;
+      for (Index c = 0; c < Columns; c += together) {
         if constexpr (together == 2) {
           P low, high;
           interleave(sums[r][c], sums[r][c + 1], low, high);
@@ -278,8 +271,8 @@ struct WeightedSums {
         } else {
           merge(c, sums[r][c]);
         }
-      });
-    });
+      }
+    }
   }
 };
 

@@ -61,23 +61,26 @@ struct TransposedSums {
     const Real* w = weights + seen.begin * tile_lanes + lane;
     const Real* from = x + seen.begin * dim + channel;
     P sums[std::size_t{Lanes}][std::size_t{Columns}];
-    unrolled<Lanes>([&](auto l) { unrolled<Columns>([&](auto c) { sums[l][c] = P::zero(); }); });
+    for (Index l = 0; l < Lanes; ++l) {
+      for (Index c = 0; c < Columns; ++c) sums[l][c] = P::zero();
+    }
     for (Index r = seen.begin; r < seen.end; ++r) {
       P value[std::size_t{Columns}];
-      unrolled<Columns>([&](auto c) { value[c] = P::load(from + c * P::width); });
-      unrolled<Lanes>([&](auto l) {
-        if (is_skipped<Weights>(w[l])) return;
+      for (Index c = 0; c < Columns; ++c) value[c] = P::load(from + c * P::width);
+      for (Index l = 0; l < Lanes; ++l) {
+        if (is_skipped<Weights>(w[l])) continue;
         const P weight = P::broadcast(w[l]);
-        unrolled<Columns>([&](auto c) { sums[l][c] = mul_add(weight, value[c], sums[l][c]); });
-      });
+        for (Index c = 0; c < Columns; ++c) sums[l][c] = mul_add(weight, value[c], sums[l][c]);
+      }
       w += tile_lanes;
       from += dim;
     }
-    unrolled<Lanes>([&](auto l) {
+    for (Index l = 0; l < Lanes; ++l) {
       Real* to = out + (lane + l) * dim + channel;
-      unrolled<Columns>(
-          [&](auto c) { (P::load(to + c * P::width) + sums[l][c]).store(to + c * P::width); });
-    });
+      for (Index c = 0; c < Columns; ++c) {
+        (P::load(to + c * P::width) + sums[l][c]).store(to + c * P::width);
+      }
+    }
   }
 };
 
