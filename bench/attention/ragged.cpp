@@ -4,29 +4,35 @@
 
 #include "cached.hpp"
 
+#include <cstddef>
+#include <numeric>
+#include <string>
 #include <vector>
 
 namespace {
 
 using bench::AttentionModel, bench::Index, bench::Tensor4;
 
-constexpr Index sequences = 64, prompt = 512, context = 1024;
+constexpr Index context = 1024;
 
-/// 63 sequences of `context` keys and a prompt, which comes last, and their new queries.
+/// Sequences of `context` keys with a token each and prompts, which come last, and their new queries.
 struct Batch {
-  explicit Batch(const AttentionModel& m)
+  Batch(const AttentionModel& m, Index tokens, const std::vector<Index>& longer)
       : model(m),
-        cache({.sequences = sequences,
+        singles(tokens),
+        prompts(longer),
+        cache({.sequences = sequences(),
                .kv_heads = m.kv_heads,
                .head_dim = m.head_dim,
                .capacity = 131072},
               posenc::KvBlockPool({.byte_limit = std::size_t{1} << 40})),
-        q(bench::random_tensor(sequences - 1 + prompt, m.heads, m.head_dim)),
+        q(bench::random_tensor(std::accumulate(prompts.begin(), prompts.end(), singles), m.heads,
+                               m.head_dim)),
         out(q) {
     const Tensor4 keys = bench::random_tensor(context, m.kv_heads, m.head_dim);
     const auto k = posenc::bshd(keys);
-    for (Index n = 0; n < sequences; ++n) {
-      const Index length = n < sequences - 1 ? context : prompt, queries = queries_of(n);
+    for (Index n = 0; n < sequences(); ++n) {
+      const Index length = n < singles ? context : queries_of(n), queries = queries_of(n);
       cache.append(n, posenc::slice_seq(k, 0, length), posenc::slice_seq(k, 0, length));
       names.push_back(n);
       offsets.push_back(offsets.back() + queries);
@@ -35,7 +41,10 @@ struct Batch {
     }
   }
 
-  static Index queries_of(Index n) { return n < sequences - 1 ? 1 : prompt; }
+  Index sequences() const { return singles + static_cast<Index>(prompts.size()); }
+  Index queries_of(Index n) const {
+    return n < singles ? 1 : prompts[static_cast<std::size_t>(n - singles)];
+  }
 
   template <class D>
   void together(const D& device) {
@@ -44,7 +53,7 @@ struct Batch {
         {.causal = posenc::Causal::BottomRight, .cu_seqlens_q = offsets, .workspace = &workspace});
   }
   void one_by_one() {
-    for (Index n = 0; n < sequences; ++n) {
+    for (Index n = 0; n < sequences(); ++n) {
       const Index first = offsets[static_cast<std::size_t>(n)], queries = queries_of(n);
       posenc::attention(posenc::slice_seq(posenc::bshd(q), first, queries), cache, {n},
                         posenc::slice_seq(posenc::bshd(out), first, queries),
@@ -53,6 +62,8 @@ struct Batch {
   }
 
   AttentionModel model;
+  Index singles;
+  std::vector<Index> prompts;
   posenc::KvCache<Eigen::bfloat16> cache;
   Tensor4 q, out;
   std::vector<Index> names, offsets{0};
@@ -61,8 +72,9 @@ struct Batch {
 };
 
 /// vs_one_thread: how many times faster than a call for each sequence on one thread.
-void ragged_case(benchmark::State& state, const AttentionModel& model) {
-  Batch batch(model);
+void ragged_case(benchmark::State& state, const AttentionModel& model, Index singles,
+                 const std::vector<Index>& prompts) {
+  Batch batch(model, singles, prompts);
   Eigen::ThreadPool pool(2);
   const Eigen::ThreadPoolDevice device(&pool, 2);
   bench::Comparison comparison(state, [&] { batch.together(device); });
@@ -72,9 +84,18 @@ void ragged_case(benchmark::State& state, const AttentionModel& model) {
   bench::tell_workspace(state, batch);
 }
 
-const bool added =
-    (bench::add("attention/llama3_8b/ragged_512_and_63/threads_2",
-                [](benchmark::State& state) { ragged_case(state, bench::llama3_8b); }),
-     true);
+/// The whole, and either part for itself, which says what two threads can give here.
+void add_ragged(const char* name, Index singles, const std::vector<Index>& prompts) {
+  bench::add(
+      std::string("attention/llama3_8b/") + name + "/threads_2",
+      [=](benchmark::State& state) { ragged_case(state, bench::llama3_8b, singles, prompts); });
+}
+
+const bool added = [] {
+  add_ragged("ragged_512_and_63", 63, {512});
+  add_ragged("ragged_512", 0, {512});
+  add_ragged("ragged_63", 63, {});
+  return true;
+}();
 
 }  // namespace

@@ -16,6 +16,9 @@
 //   load_partial(p, n)  a.store_partial(p, n) the first n, 0 <= n <= width; the other lanes are zero
 //                                             and their memory is not touched
 //   load_doubled(p)                           width / 2 values, each twice; where width > 1
+//   load_near(p, places)                      lane u: p[places[u] - places[0]], int32 places that lie
+//                                             0 .. width - 1 apart; where a tier has it: AVX2 (float),
+//                                             AVX-512
 //   a + b  a - b  a * b  a / b  -a            rounded once, as the scalar operators are
 //   mul_add(a, b, c)  mul_sub(a, b, c)        a b + c, a b - c; fused wherever POSENC_HAS_FMA
 //   larger(a, b)  smaller(a, b)               b where a lane of either is NaN

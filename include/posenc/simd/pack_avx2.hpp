@@ -80,6 +80,11 @@ struct Pack<float, tier::Avx2> {
     const __m256i lanes = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
     return {_mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), lanes)};
   }
+  POSENC_ALWAYS_INLINE static Pack load_near(const float* p, const std::int32_t* places) noexcept {
+    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places));
+    const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(places[0]));
+    return {_mm256_permutevar8x32_ps(_mm256_loadu_ps(p), from_first)};
+  }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     return {_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a.v), 0xd8))};
   }

@@ -9,6 +9,7 @@
 #include <immintrin.h>
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
 
 POSENC_UNDEFINED_OPERANDS_BEGIN
@@ -82,6 +83,10 @@ struct Pack<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE static Pack load_doubled(const float* p) noexcept {
     const __m512i lanes = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
     return {_mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(_mm256_loadu_ps(p)))};
+  }
+  POSENC_ALWAYS_INLINE static Pack load_near(const float* p, const std::int32_t* places) noexcept {
+    const __m512i lanes = _mm512_loadu_si512(places), first = _mm512_set1_epi32(places[0]);
+    return {_mm512_permutexvar_ps(_mm512_sub_epi32(lanes, first), _mm512_loadu_ps(p))};
   }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
@@ -268,6 +273,12 @@ struct Pack<double, tier::Avx512> {
   POSENC_ALWAYS_INLINE static Pack load_doubled(const double* p) noexcept {
     const __m512i lanes = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
     return {_mm512_permutexvar_pd(lanes, _mm512_castpd256_pd512(_mm256_loadu_pd(p)))};
+  }
+  POSENC_ALWAYS_INLINE static Pack load_near(const double* p, const std::int32_t* places) noexcept {
+    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places));
+    const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(places[0]));
+    return {
+        _mm512_permutexvar_pd(_mm512_maskz_cvtepi32_epi64(0xff, from_first), _mm512_loadu_pd(p))};
   }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     return {_mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), a.v)};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/diagonals.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/panel.hpp>
@@ -13,7 +14,8 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 POSENC_BEGIN
@@ -43,7 +45,8 @@ class RelativeProducts {
         most_rows_(rows),
         packed_(carver.take<Row>(rows * row_size())),
         panels_(carver.take<Row>(tile_lanes * row_size())),
-        products_(carver.take<Real>(slots * rows * tile_lanes)),
+        // look_up() reads whole vectors.
+        products_(carver.take<Real>(slots * rows * tile_lanes + tile_lanes)),
         made_(carver.take<Made>(slots)) {}
 
   /// Takes the rows of a block; nothing is made of them yet.
@@ -153,6 +156,22 @@ class RelativeKeyProducts {
                                          packed_ + from * row_size, keys, table_.dim, factor_,
                                          Lanes{begin, end, panels_of(begin, end - 1)},
                                          products_ + (slot * tile_lanes + from) * tile_keys, keys});
+  }
+
+  /// scores [P::width queries, P::width keys] += those of keys `lane` .., where the keys of the first query have
+  /// the columns `columns`, counted from the first one of slot 0, and each further query's lie one place before.
+  template <class P>
+  void add_square(const std::int32_t* columns, Index lane, Real* scores,
+                  Index stride) const noexcept {
+    P rows[std::size_t{2 * P::width - 1}];
+    for (Index t = 0; t < 2 * P::width - 1; ++t) {
+      rows[t] = P::load(of(columns[t - (P::width - 1)]) + lane);
+    }
+    take_diagonals<Real>(rows);
+    for (Index i = 0; i < P::width; ++i) {
+      Real* const to = scores + i * stride;
+      (P::load(to) + rows[P::width - 1 - i]).store(to);
+    }
   }
 
   /// Of a column, counted from the first one of slot 0, with the keys.

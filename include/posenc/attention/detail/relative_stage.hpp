@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/bias_stage.hpp>
+#include <posenc/attention/detail/diagonals.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
 #include <posenc/attention/detail/row_block.hpp>
@@ -9,6 +10,7 @@
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/simd/detail/add_values.hpp>
+#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -57,8 +59,16 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         for (Index offset = met.lowest; offset <= met.highest; ++offset) {
           put_place(offset - met.lowest, columns_.column(offset), tiles);
         }
+        if (!met.has_gaps) {
+          add_run_of_places(block, tile, met);
+          continue;
+        }
       }
-      for (Index i = 0; i < tile.queries; ++i) add_to_row(block, tile, met, tiles, i);
+      if (met.is_run && columns_.is_run()) {
+        add_columns(block, tile, tiles);
+      } else {
+        add_places(block, tile, met, tiles);
+      }
     }
   }
 
@@ -84,8 +94,9 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         of_key;  ///< the column, counted from the first one of the tiles at hand; -1: none of them
   };
 
-  static double query_of(const Block& block, const BiasTile<Real>& tile, Index i) noexcept {
-    return block.position(tile.first_row + i * block.setting().group);
+  /// Positions of a tile's queries.
+  static const double* queries_of(const Block& block, const BiasTile<Real>& tile) noexcept {
+    return block.positions(tile.first_row);
   }
 
   Meeting meet(const Block& block, const BiasTile<Real>& tile) const noexcept {
@@ -93,9 +104,10 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     for (Index j = 1; j < tile.keys; ++j) {
       is_run &= tile.key_positions[j] == tile.key_positions[0] + static_cast<double>(j);
     }
+    const double* const queries = queries_of(block, tile);
     double low = 0x1p52, high = -0x1p52;
     for (Index i = 0; i < tile.queries; ++i) {
-      const double first = tile.key_positions[0] - query_of(block, tile, i);
+      const double first = tile.key_positions[0] - queries[i];
       is_run &= first == std::floor(first) && std::abs(first) < 0x1p52;
       low = (std::min)(low, first);
       high = (std::max)(high, first);
@@ -123,8 +135,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     } else {
       for (Index i = 0; i < tile.queries; ++i) {
         for (Index j = 0; j < tile.keys; ++j) {
-          include(
-              columns_.column(columns_.offset(query_of(block, tile, i), tile.key_positions[j])));
+          include(columns_.column(columns_.offset(queries[i], tile.key_positions[j])));
         }
       }
     }
@@ -157,38 +168,47 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     of_key_[n] = static_cast<std::int32_t>(place.of_key);
   }
 
-  void add_to_row(const Block& block, const BiasTile<Real>& tile, const Meeting& met,
-                  const ColumnTiles& tiles, Index i) const noexcept {
-    const double query = query_of(block, tile, i);
-    const Index group = block.setting().group, r = tile.first_row + i * group;
-    const Real* const products =
-        is_given(bias_.table) ? products_.of(r % group, r / group) : nullptr;
-    Real* const scores = tile.scores.row(i);
-    if (!met.is_run) {
-      for (Index j = 0; j < tile.keys; ++j) {
-        const Index offset = columns_.offset(query, tile.key_positions[j]);
-        put_place(j, columns_.column(offset), tiles);
+  /// Of a tile's first query, from where those of the others follow; nullptr where the table is of keys alone.
+  const Real* products_of(const Block& block, const BiasTile<Real>& tile) const noexcept {
+    if (!is_given(bias_.table)) return nullptr;
+    const Index group = block.setting().group;
+    return products_.of(tile.first_row % group, tile.first_row / group);
+  }
+  static const Real* of_row(const Real* products, Index i) noexcept {
+    return products == nullptr ? nullptr : products + i * tile_lanes;
+  }
+
+  /// Where columns follow each other as keys do.
+  void add_columns(const Block& block, const BiasTile<Real>& tile,
+                   const ColumnTiles& tiles) const noexcept {
+    const double* const queries = queries_of(block, tile);
+    const Real* const products = products_of(block, tile);
+    const Index last = columns_.count() - 1;
+    // Calls visit(row, column of key 0, [low, high)) for the keys that meet the table; others lie beyond its ends.
+    const auto for_rows = [&](const auto& visit) {
+      for (Index i = 0; i < tile.queries; ++i) {
+        const Index column =
+            static_cast<Index>(tile.key_positions[0] - queries[i]) - columns_.lowest();
+        const Index low = (std::clamp)(-column, Index{0}, tile.keys);
+        visit(i, column, low, (std::clamp)(last + 1 - column, low, tile.keys));
       }
-      add_places(0, met, tile, products, scores);
-      return;
-    }
-    const auto first = static_cast<Index>(tile.key_positions[0] - query);
-    if (!columns_.is_run()) {
-      add_places(first - met.lowest, met, tile, products, scores);
-      return;
-    }
-    // Keys [low, high) meet the table, others lie beyond its ends.
-    const Index column = first - columns_.lowest(), last = columns_.count() - 1;
-    const Index low = (std::clamp)(-column, Index{0}, tile.keys);
-    const Index high = (std::clamp)(last + 1 - column, low, tile.keys);
+    };
     if (columns_.repeats_ends()) {
-      add_one(place_of(0, tiles), tile, products, 0, low, scores);
-      add_one(place_of(last, tiles), tile, products, high, tile.keys, scores);
+      const Place of_first = place_of(0, tiles), of_last = place_of(last, tiles);
+      for_rows([&](Index i, Index, Index low, Index high) {
+        add_one(of_first, tile, of_row(products, i), 0, low, tile.scores.row(i));
+        add_one(of_last, tile, of_row(products, i), high, tile.keys, tile.scores.row(i));
+      });
     }
     for (Index t = tiles.begin; t < tiles.end; ++t) {
-      const Index begin = t * tile_lanes - column;
-      const Index from = (std::max)(low, begin), to = (std::min)(high, begin + tile_lanes);
-      if (from < to) add_run(place_of(from + column, tiles), tile, products, from, to, scores);
+      const Place place = place_of(t * tile_lanes, tiles);
+      for_rows([&](Index i, Index column, Index low, Index high) {
+        const Index begin = t * tile_lanes - column;
+        const Index from = (std::max)(low, begin), to = (std::min)(high, begin + tile_lanes);
+        if (from >= to) return;
+        add_run({place.of_query + from - begin, place.of_key + from - begin}, tile,
+                of_row(products, i), from, to, tile.scores.row(i));
+      });
     }
   }
 
@@ -219,26 +239,76 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     }
   }
 
-  /// To all keys, key j having place n + j.
-  void add_places(Index n, const Meeting& met, const BiasTile<Real>& tile, const Real* products,
-                  Real* scores) const noexcept {
-    const std::int32_t *const of_query = of_query_ + n, *const of_key = of_key_ + n;
+  /// Where each key's column is looked up.
+  void add_places(const Block& block, const BiasTile<Real>& tile, const Meeting& met,
+                  const ColumnTiles& tiles) const noexcept {
+    const double* const queries = queries_of(block, tile);
+    const Real* const products = products_of(block, tile);
     const Real* const of_keys = key_products_.of(0) + tile.first_lane;
     const bool has_keys = is_given(bias_.key_table);
-    if (met.has_gaps) {
+    for (Index i = 0; i < tile.queries; ++i) {
+      Index n = 0;
+      if (met.is_run) {
+        n = static_cast<Index>(tile.key_positions[0] - queries[i]) - met.lowest;
+      } else {
+        for (Index j = 0; j < tile.keys; ++j) {
+          const Index offset = columns_.offset(queries[i], tile.key_positions[j]);
+          put_place(j, columns_.column(offset), tiles);
+        }
+      }
+      const std::int32_t *const of_query = of_query_ + n, *const of_key = of_key_ + n;
+      Real* const scores = tile.scores.row(i);
       for (Index j = 0; j < tile.keys; ++j) {
         if (of_key[j] < 0) continue;
-        if (products != nullptr) scores[j] += products[of_query[j]];
+        if (products != nullptr) scores[j] += of_row(products, i)[of_query[j]];
         if (has_keys) scores[j] += of_keys[of_key[j] * tile_keys + j];
       }
-      return;
     }
-    // Loops without a condition, for compilers to make gathers of.
-    if (products != nullptr) {
-      for (Index j = 0; j < tile.keys; ++j) scores[j] += products[of_query[j]];
+  }
+
+  /// To all rows, whose keys follow each other, and all of them have places.
+  void add_run_of_places(const Block& block, const BiasTile<Real>& tile,
+                         const Meeting& met) const noexcept {
+    using P = Pack<Real, Tier>;
+    const double* const queries = queries_of(block, tile);
+    const auto place_of_row = [&](Index i) {
+      return static_cast<Index>(tile.key_positions[0] - queries[i]) - met.lowest;
+    };
+    if (const Real* products = products_of(block, tile)) {
+      const bool ascending = std::is_sorted(of_key_, of_key_ + (met.highest - met.lowest + 1));
+      for (Index i = 0; i < tile.queries; ++i) {
+        const std::int32_t* const places = of_query_ + place_of_row(i);
+        Real* const scores = tile.scores.row(i);
+        Index j = 0;
+        for (; j + P::width <= tile.keys; j += P::width) {
+          (P::load(scores + j) + look_up<P>(products, places + j, ascending)).store(scores + j);
+        }
+        for (; j < tile.keys; ++j) scores[j] += products[places[j]];
+        products += tile_lanes;
+      }
     }
-    if (has_keys) {
-      for (Index j = 0; j < tile.keys; ++j) scores[j] += of_keys[of_key[j] * tile_keys + j];
+    if (!is_given(bias_.key_table)) return;
+    const Real* const of_keys = key_products_.of(0) + tile.first_lane;
+    const auto add_to = [&](Index i, Index from, Index to) {
+      const std::int32_t* const places = of_key_ + place_of_row(i);
+      for (Index j = from; j < to; ++j) {
+        tile.scores.row(i)[j] += of_keys[places[j] * tile_keys + j];
+      }
+    };
+    const Index in_squares = tile.keys / P::width * P::width;
+    for (Index i = 0; i < tile.queries;) {
+      // Each query one further than the one before it.
+      Index rows = 1;
+      while (rows < P::width && i + rows < tile.queries &&
+             place_of_row(i + rows) == place_of_row(i) - rows) {
+        ++rows;
+      }
+      const Index done = rows == P::width ? in_squares : 0;
+      for (Index j = 0; j < done; j += P::width) {
+        key_products_.template add_square<P>(of_key_ + place_of_row(i) + j, tile.first_lane + j,
+                                             tile.scores.row(i) + j, tile.scores.row_stride);
+      }
+      for (Index end = i + rows; i < end; ++i) add_to(i, done, tile.keys);
     }
   }
 

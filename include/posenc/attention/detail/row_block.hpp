@@ -54,6 +54,8 @@ class RowBlock {
       : setting_(setting),
         packed_(carver.take<Row>(rows * row_size())),
         ranges_(carver.take<KeyRange>(rows)),
+        queries_(carver.take<Index>(rows)),
+        heads_(carver.take<Index>(rows)),
         positions_(carver.take<double>(rows)),
         temperatures_(setting.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
@@ -66,6 +68,7 @@ class RowBlock {
     rows_of_key_head_ = count * setting_.group;
     rows_ = key_heads * rows_of_key_head_;
     keys_ = {sequence.end, sequence.begin};
+    name_rows(count, key_heads);
     for (Index r = 0; r < rows_; ++r) {
       prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), setting_.q.dim * Index{sizeof(T)});
       pack_row<Tier>(channels(r), setting_.q.dim, packed_ + r * row_size(), row_size());
@@ -93,8 +96,7 @@ class RowBlock {
   Index rows_of_key_head() const noexcept { return rows_of_key_head_; }
   /// Of row r, counted from the sequence's first.
   Index query(Index r) const noexcept { return first_ + query_in_block(r); }
-  Index key_head(Index r) const noexcept { return key_head_ + r / rows_of_key_head_; }
-  Index head(Index r) const noexcept { return key_head(r) * setting_.group + r % setting_.group; }
+  Index head(Index r) const noexcept { return heads_[r]; }
   /// Of the block's queries from row r's on, one after the other; of row r.
   const double* positions(Index r = 0) const noexcept { return positions_ + query_in_block(r); }
   double position(Index r) const noexcept { return *positions(r); }
@@ -108,11 +110,11 @@ class RowBlock {
   /// Calls visit(strip) for all rows. A strip's rows share a key head.
   template <class Visit>
   void for_strips(const Visit& visit) const {
-    for (Index r = 0; r < rows_;) {
-      const Index left = rows_of_key_head_ - r % rows_of_key_head_;
-      const Strip strip{r, (std::min)(strip_rows, left)};
+    for (Index r = 0, of_head = 0; r < rows_;) {
+      const Strip strip{r, (std::min)(strip_rows, rows_of_key_head_ - of_head)};
       visit(strip);
       r += strip.rows;
+      of_head = of_head + strip.rows == rows_of_key_head_ ? 0 : of_head + strip.rows;
     }
   }
 
@@ -143,7 +145,20 @@ class RowBlock {
   }
 
  private:
-  Index query_in_block(Index r) const noexcept { return r % rows_of_key_head_ / setting_.group; }
+  Index query_in_block(Index r) const noexcept { return queries_[r]; }
+  /// Notes each row's query and head, for whoever asks row by row: divisions take longer.
+  void name_rows(Index count, Index key_heads) const noexcept {
+    Index r = 0;
+    for (Index h = 0; h < key_heads; ++h) {
+      const Index first_head = (key_head_ + h) * setting_.group;
+      for (Index n = 0; n < count; ++n) {
+        for (Index g = 0; g < setting_.group; ++g, ++r) {
+          queries_[r] = n;
+          heads_[r] = first_head + g;
+        }
+      }
+    }
+  }
   /// Channels of a packed row.
   Index row_size() const noexcept { return stored_dim<S>(setting_.q.dim); }
   const T* channels(Index r) const noexcept {
@@ -195,6 +210,8 @@ class RowBlock {
   const Setting& setting_;
   Row* packed_;
   KeyRange* ranges_;
+  Index* queries_;  ///< of each row, counted from the block's first
+  Index* heads_;    ///< of each row
   double* positions_;
   Compute<T>* temperatures_;
   AttentionSequence sequence_{};

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/simd/pack.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+// How numbers move that lie along the diagonals of a table, or at places next to each other. All of it moves
+// numbers and computes none, so tiers give the same bits.
+POSENC_BEGIN
+namespace detail {
+
+/// Lanes whose number has the bit `Step` set, by a sign for select_by_sign().
+template <class Real, Index Width, Index Step>
+inline constexpr auto lanes_with_bit = [] {
+  std::array<Real, std::size_t{Width}> signs{};
+  for (Index u = 0; u < Width; ++u) {
+    signs[static_cast<std::size_t>(u)] = (u & Step) != 0 ? Real{-1} : Real{1};
+  }
+  return signs;
+}();
+
+/// rows[t] lane u <- rows[t + (u, of which the bits up to Step)] lane u.
+template <Index Step, class Real, class P, std::size_t Count>
+POSENC_ALWAYS_INLINE void take_diagonals_by(P (&rows)[Count]) noexcept {
+  if constexpr (Step > 0) {
+    constexpr std::size_t step{Step};
+    const P moves = P::load(lanes_with_bit<Real, P::width, Step>.data());
+    // Rows that later steps still read.
+    [&]<std::size_t... T>(std::index_sequence<T...>) {
+      ((rows[T] = select_by_sign(moves, rows[T + step], rows[T])), ...);
+    }
+    (std::make_index_sequence<static_cast<std::size_t>(P::width) + step - 1>());
+    take_diagonals_by<Step / 2, Real>(rows);
+  }
+}
+
+/// rows[t] lane u <- rows[t + u] lane u, for the first P::width rows; the others are lost.
+///   Cost: log2(width) selections per row, where a gather takes a load per lane
+template <class Real, class P>
+POSENC_ALWAYS_INLINE void take_diagonals(P (&rows)[2 * P::width - 1]) noexcept {
+  take_diagonals_by<P::width / 2, Real>(rows);
+}
+
+/// Lane u <- from[places[u]].
+///   ascending: whether the places do, not strictly. Those that lie within a vector come with one load then,
+///              which may read as far as P::width numbers from the first one.
+template <class P, class Real>
+POSENC_ALWAYS_INLINE P look_up(const Real* from, const std::int32_t* places,
+                               [[maybe_unused]] bool ascending) noexcept {
+  if constexpr (requires { P::load_near(from, places); }) {
+    const auto span = static_cast<std::uint32_t>(places[P::width - 1] - places[0]);
+    if (ascending && span < std::uint32_t{P::width}) return P::load_near(from + places[0], places);
+  }
+  Real lanes[std::size_t{P::width}];
+  for (Index u = 0; u < P::width; ++u) lanes[u] = from[places[u]];
+  return P::load(lanes);
+}
+
+}  // namespace detail
+POSENC_END
