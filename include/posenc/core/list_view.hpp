@@ -7,22 +7,9 @@
 #include <cstddef>
 #include <initializer_list>
 #include <span>
-#include <type_traits>
+#include <vector>
 
 POSENC_BEGIN
-
-namespace detail {
-
-/// A vector, an array or a span of T, const or not. Its data() says so; what std::span asks of a range takes a
-/// compiler far longer, for each T anew.
-template <class Range, class T>
-concept ListOf = requires(const Range& range) {
-  requires std::same_as<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>, T>;
-  std::begin(range);
-  std::size(range);
-};
-
-}  // namespace detail
 
 /// Elements that a call reads: those of a vector, an array or a span, from a pointer on, or of a list
 /// written in place, {0, 2}. For parameters alone: it owns nothing, and a list written in place ends with the call.
@@ -34,10 +21,14 @@ class ListView : public std::span<const T> {
       : std::span<const T>(list.begin(), list.size()) {}
   constexpr ListView(const T* first, std::size_t count) noexcept
       : std::span<const T>(first, count) {}
+  // Apart from other ranges: what std::span asks of them costs a compiler much for each T anew.
+  constexpr ListView(const std::vector<T>& list) noexcept
+      : std::span<const T>(list.data(), list.size()) {}
   template <class Range>
-  requires(!std::same_as<Range, ListView> &&
-           detail::ListOf<Range, T>) constexpr ListView(const Range& range)
-      : std::span<const T>(std::data(range), std::size(range)) {}
+  requires(
+      !std::same_as<Range, ListView> && !std::same_as<Range, std::vector<T>> &&
+      std::convertible_to<const Range&, std::span<const T>>) constexpr ListView(const Range& range)
+      : std::span<const T>(range) {}
 };
 
 POSENC_END
