@@ -5,6 +5,7 @@
 #   cmake/install-deps.sh            everything that README's commands need
 #   cmake/install-deps.sh tour|test|bench   only what that command needs
 #   cmake/install-deps.sh ci         everything, clang's compiler and tools, and a cross compiler with qemu
+#   cmake/install-deps.sh peers      what bench needs, and the libraries that POSENC_BENCH_PEERS measures beside posenc
 set -euo pipefail
 
 fail() {
@@ -18,15 +19,17 @@ tour=(gnuplot-nox)
 tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
 cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
+peers=(libopenblas-dev libdnnl-dev libtorch-dev)
 tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
   test) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}") ;;
   bench) needed=("${build[@]}" "${bench[@]}") ;;
+  peers) needed=("${build[@]}" "${bench[@]}" "${peers[@]}") ;;
   all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}") ;;
   ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${tools[@]}") ;;
-  *) fail "unknown argument '$1'; use tour, test, bench, ci, or nothing for all but ci" ;;
+  *) fail "unknown argument '$1'; use tour, test, bench, peers, ci, or nothing for all but peers and ci" ;;
 esac
 
 # A program counts wherever it comes from; a library counts as a package.

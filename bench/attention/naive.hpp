@@ -13,6 +13,19 @@ namespace bench {
 
 using posenc::Index;
 
+using ScoreMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// A softmax a row over the keys that the row's query sees, the last one all of them.
+inline void causal_softmax(ScoreMatrix& scores, float scale) {
+  const Index keys = scores.cols(), before = keys - scores.rows();
+  for (Index i = 0; i < scores.rows(); ++i) {
+    auto seen = scores.row(i).head(before + i + 1).array();
+    seen = (scale * (seen - seen.maxCoeff())).exp();
+    seen *= 1 / seen.sum();
+    scores.row(i).tail(keys - before - i - 1).setZero();
+  }
+}
+
 /// A head at a time: all scores in one product, a softmax a row over the keys that the query sees,
 /// and a product with the values. The heads are read where they lie, through strided maps (Eigen's
 /// products pack their operands anyway, so copies would only add to the time), and the scores stay
@@ -24,35 +37,24 @@ class NaiveAttention {
     const Index group = q.heads / k.heads;
     for (Index h = 0; h < q.heads; ++h) {
       scores_.noalias() = rows(q, h) * rows(k, h / group).transpose();
-      softmax(1 / std::sqrt(static_cast<float>(q.dim)));
+      causal_softmax(scores_, 1 / std::sqrt(static_cast<float>(q.dim)));
       rows(out, h).noalias() = scores_ * rows(v, h / group);
     }
   }
 
  private:
-  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   template <class M>
   using Rows = Eigen::Map<M, 0, Eigen::OuterStride<>>;
 
   /// Head h as a matrix [seq, dim].
-  static Rows<const Matrix> rows(const posenc::HeadsView<const float>& x, Index h) {
+  static Rows<const ScoreMatrix> rows(const posenc::HeadsView<const float>& x, Index h) {
     return {x.row(0, 0, h), x.seq, x.dim, Eigen::OuterStride<>(x.seq_stride)};
   }
-  static Rows<Matrix> rows(const posenc::HeadsView<float>& x, Index h) {
+  static Rows<ScoreMatrix> rows(const posenc::HeadsView<float>& x, Index h) {
     return {x.row(0, 0, h), x.seq, x.dim, Eigen::OuterStride<>(x.seq_stride)};
   }
 
-  void softmax(float scale) {
-    const Index keys = scores_.cols(), past = keys - scores_.rows();
-    for (Index i = 0; i < scores_.rows(); ++i) {
-      auto seen = scores_.row(i).head(past + i + 1).array();
-      seen = (scale * (seen - seen.maxCoeff())).exp();
-      seen *= 1 / seen.sum();
-      scores_.row(i).tail(keys - past - i - 1).setZero();
-    }
-  }
-
-  Matrix scores_;
+  ScoreMatrix scores_;
 };
 
 }  // namespace bench

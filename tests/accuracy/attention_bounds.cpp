@@ -14,7 +14,7 @@ using posenc::Index;
 
 /// One unit roundoff.
 template <class Real>
-constexpr double roundoff = std::numeric_limits<Real>::epsilon() / 2;
+constexpr double roundoff = static_cast<double>(std::numeric_limits<Real>::epsilon()) / 2;
 
 template <class Real>
 std::vector<Real> rounded(const Point& p, std::size_t first, std::size_t count) {
@@ -113,7 +113,7 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
                    return distance(static_cast<double>(a), want) / (4 * ulp<Real>(larger));
                  }});
   // Weights, x, bias.
-  constexpr Index in = 5;
+  static constexpr Index in = 5;
   all.push_back(
       {"Linear, " + type, std::vector<Range>(in + in + 1, {-2, 2}), [](const Point& p) {
          posenc::Linear<Real> linear(in, 1, true);

@@ -51,12 +51,14 @@ TEST_CASE("build_info prints one line", "[build_info]") {
 
   info.missing.clear();
   info.fma = false;
+  info.bfloat16_products = true;
   info.checked = true;
   info.fast_math = true;
   line.str("");
   line << info;
   CHECK(line.str() ==
-        "posenc 1.2.3, tier scalar, level avx2, no fma, Eigen 3.4.0, g++ 12, checked, fast-math");
+        "posenc 1.2.3, tier scalar, level avx2, no fma, Eigen 3.4.0, g++ 12, "
+        "bfloat16 products, checked, fast-math");
 }
 
 }  // namespace build_info_test

@@ -56,4 +56,29 @@ for flag in "${flags[@]}"; do
   tag_of["$sets"]="$tag"; sets_of["$tag"]="$sets"; flag_of["$tag"]="$flag"
 done
 echo "$tried flags, ${#sets_of[@]} tags"
+
+# Whether bfloat16 meets bfloat16 without floats: by default where that is fast, otherwise as is said, under another tag.
+products_of() {
+  printf '#include <posenc/core/config.hpp>\nis POSENC_BFLOAT16_PRODUCTS POSENC_ABI_TAG\n' |
+    "$compiler" "$@" -std=c++20 -I "$include" -E -P -x c++ - 2>/dev/null | sed -n 's/^is //p'
+}
+expect_products() {
+  local wanted="$1" found
+  shift
+  predefined "$@" >/dev/null || return 0
+  found="$(products_of "$@")"
+  [[ "${found% *}" == "$wanted" ]] || { echo "$* gives POSENC_BFLOAT16_PRODUCTS '${found% *}', not '$wanted'"; exit 1; }
+}
+if [[ "$("$compiler" -dumpmachine)" == x86_64* ]]; then
+  expect_products 1 -march=cooperlake
+  expect_products 1 -march=znver4
+  expect_products 0 -march=skylake-avx512
+  expect_products 0 -march=sapphirerapids
+  expect_products 0 -march=cooperlake -DPOSENC_BFLOAT16_PRODUCTS=0
+  expect_products 1 -march=sapphirerapids -DPOSENC_BFLOAT16_PRODUCTS=1
+  [[ "$(products_of -march=cooperlake)" != "$(products_of -march=cooperlake -DPOSENC_BFLOAT16_PRODUCTS=1)" ]] ||
+    { echo "units with and without -D POSENC_BFLOAT16_PRODUCTS share a tag"; exit 1; }
+  ! products_of -march=skylake-avx512 -DPOSENC_BFLOAT16_PRODUCTS=1 >/dev/null ||
+    { echo "POSENC_BFLOAT16_PRODUCTS=1 is taken without AVX512_BF16"; exit 1; }
+fi
 ((tried > 1))

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Compiles every public header, without generating code, where posenc is never run: for Windows with its macros
-# in force (mingw), and with libc++, the library of macOS. tests/portability/run.sh; what is not installed is skipped
-# by name.
+# in force (mingw), and with libc++, the library of macOS; and what AMX makes of a call. tests/portability/run.sh; what is
+# not installed is skipped by name.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -15,15 +15,19 @@ json="$(mktemp --directory)"
 trap 'rm -rf "$json"' EXIT
 [[ -d /usr/include/nlohmann ]] && ln -s /usr/include/nlohmann "$json/nlohmann" && flags+=(-isystem "$json")
 
-# compile <name> <compiler and flags>...
+# [source=<file>] compile <name> <compiler and flags>...
 compile() {
-  local name="$1"
+  local name="$1" source="${source:-all_headers.cpp}"
   shift
   command -v "$1" >/dev/null || { echo "-- $name: skipped, there is no $1"; return 0; }
   echo "-- $name"
-  "$@" "${flags[@]}" "$here/all_headers.cpp"
+  "$@" "${flags[@]}" "$here/$source"
 }
 
 compile "Windows (mingw)" x86_64-w64-mingw32-g++-posix -Werror -Wno-unknown-pragmas
 compile "Windows (mingw), AVX-512" x86_64-w64-mingw32-g++-posix -march=x86-64-v4
 compile "libc++" clang++ -stdlib=libc++ -Werror
+if [[ "$(uname -sm)" == "Linux x86_64" ]]; then
+  source=amx.cpp compile "AMX" g++ -march=sapphirerapids
+  source=amx.cpp compile "AMX" clang++ -march=sapphirerapids -Werror
+fi

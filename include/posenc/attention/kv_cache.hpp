@@ -30,7 +30,7 @@ POSENC_BEGIN
 namespace detail {
 template <Scalar S>
 class RevocableAppend;
-template <Scalar S>
+template <Scalar S, class Read = S>
 class CachedKeys;
 }  // namespace detail
 
@@ -320,7 +320,8 @@ class KvCache {
 
  private:
   friend class detail::RevocableAppend<S>;
-  friend class detail::CachedKeys<S>;
+  template <Scalar, class>
+  friend class detail::CachedKeys;
 
   KvCache(const KvCacheConfig& config, const KvBlockPool* pool)
       : ranges_(config),

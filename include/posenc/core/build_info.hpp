@@ -24,6 +24,8 @@ struct BuildInfo {
   std::string compiler;  ///< name and version
   std::string eigen;     ///< Eigen's version
   bool fma = false;      ///< fused multiply-add in hardware: the bit-exact contracts hold
+  bool bfloat16_products =
+      false;             ///< POSENC_BFLOAT16_PRODUCTS: bfloat16 meets bfloat16 without floats
   bool checked = false;  ///< POSENC_CHECKED
   bool fast_math = false;
 };
@@ -70,6 +72,7 @@ inline BuildInfo build_info() {
   info.compiler = detail::compiler_name();
   info.eigen = detail::eigen_version();
   info.fma = POSENC_HAS_FMA != 0;
+  info.bfloat16_products = POSENC_BFLOAT16_PRODUCTS != 0;
   info.checked = POSENC_CHECKED != 0;
   info.fast_math = POSENC_FAST_MATH != 0;
   return info;
@@ -81,6 +84,7 @@ inline std::ostream& operator<<(std::ostream& out, const BuildInfo& info) {
   if (!info.missing.empty()) out << ", for want of " << info.missing;
   out << ", level " << info.level << (info.fma ? ", fma" : ", no fma") << ", Eigen " << info.eigen
       << ", " << info.compiler;
+  if (info.bfloat16_products) out << ", bfloat16 products";
   if (info.checked) out << ", checked";
   if (info.fast_math) out << ", fast-math";
   return out;

@@ -108,6 +108,27 @@
 #pragma message("posenc: -mavx2 without -mfma runs the SSE2 kernels; the AVX2 ones need both")
 #endif
 
+/// Whether attention multiplies bfloat16 by bfloat16 (vdpbf16ps) instead of making floats of them first. On
+/// AMD's processors one such instruction takes the time of one multiply-add of floats and does twice the
+/// work. On Intel's it takes the time of two, so nothing is won, and laying out pairs made prefill 1.3 to 1.5
+/// times slower. All of Intel's that have AVX512_BF16 have AMX too, but for Cooper Lake, so flags that name
+/// AMX stand for them. Define it as 1 or 0 to decide otherwise. Denormals apart, the bits are the same.
+#ifdef POSENC_BFLOAT16_PRODUCTS
+#define POSENC_DETAIL_PRODUCTS_TAG(products) POSENC_DETAIL_PRODUCTS_TAG_(products)
+#define POSENC_DETAIL_PRODUCTS_TAG_(products) _bfloat16_products_##products
+#define POSENC_PRODUCTS_TAG POSENC_DETAIL_PRODUCTS_TAG(POSENC_BFLOAT16_PRODUCTS)
+#if POSENC_BFLOAT16_PRODUCTS && !defined(__AVX512BF16__)
+#error "posenc: POSENC_BFLOAT16_PRODUCTS=1 needs AVX512_BF16, as -mavx512bf16 gives it"
+#endif
+#else
+#define POSENC_PRODUCTS_TAG
+#if defined(__AVX512BF16__) && !defined(POSENC_DETAIL_AMX_BF16)
+#define POSENC_BFLOAT16_PRODUCTS 1
+#else
+#define POSENC_BFLOAT16_PRODUCTS 0
+#endif
+#endif
+
 #if defined(_MSC_VER)
 #define POSENC_ALWAYS_INLINE __forceinline
 #define POSENC_NOINLINE __declspec(noinline)
@@ -175,17 +196,18 @@ without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infin
 #define POSENC_STD_TAG
 #endif
 
-#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j) a##b##_##c##_##d##_##e##f##g##h##i##j
-#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j) \
-  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j)
+#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k) a##b##_##c##_##d##_##e##f##g##h##i##j##k
+#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j, k) \
+  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k)
 #define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
 #define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
 
 /// Name of the inline namespace of everything whose body depends on compiler flags.
-#define POSENC_ABI_TAG                                                            \
-  POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL,  \
-                    POSENC_INSTRUCTION_SETS, POSENC_TIER_TAG, POSENC_CHECKED_TAG, \
-                    POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG, POSENC_STD_TAG)
+#define POSENC_ABI_TAG                                                               \
+  POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL,     \
+                    POSENC_INSTRUCTION_SETS, POSENC_TIER_TAG, POSENC_PRODUCTS_TAG,   \
+                    POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG, \
+                    POSENC_STD_TAG)
 /// Name of the inline namespace of errors, enums and config structs that are trivially copyable: the
 /// same types under all flags. What holds a vector has functions that the compiler writes, and
 /// belongs to the other one.

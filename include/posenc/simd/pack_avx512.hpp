@@ -124,7 +124,7 @@ struct Pack<float, tier::Avx512> {
     const __m256i narrow = _mm256_loadu_si256(static_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16))};
   }
-#if defined(__AVX512BF16__)
+#if POSENC_BFLOAT16_PRODUCTS
   POSENC_ALWAYS_INLINE static Pack load_pairs(const void* p) noexcept {
     return {_mm512_loadu_ps(p)};
   }

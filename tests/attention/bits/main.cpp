@@ -29,7 +29,7 @@ int cases = 0, differences = 0;
 /// Of the record for what this program was compiled for. Without fma nothing is recorded: products
 /// and sums are then rounded apart, or together, as the compiler likes.
 std::string record_name() {
-#if defined(__AVX512BF16__)
+#if POSENC_BFLOAT16_PRODUCTS
   return std::string(posenc::tier::Best::name) + "_bf16";
 #elif !POSENC_HAS_FMA
   return std::string(posenc::tier::Best::name) + "_without_fma";

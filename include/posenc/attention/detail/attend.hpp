@@ -4,6 +4,7 @@
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/matrix_kernels.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/schedule.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
@@ -90,6 +91,15 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q, const Heads
                        const BesideOptions& beside = {}) {
   check_tensors<T>(beside.function, q, k, v);
   check_out(beside.function, q, out, v.dim);
+  if (wants_amx<T, T>(beside.function, options.products)) {
+#if POSENC_HAS_AMX
+    using Number = MatrixNumber<AmxTiles>;
+    if constexpr (in_pairs<T>) {
+      return attend<Tier>(device, q, TensorKeys<Tier, T, Number>(k, v), k.seq, v.dim, out, options,
+                          bias, beside);
+    }
+#endif
+  }
   attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, beside);
 }
 

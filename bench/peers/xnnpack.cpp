@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// XNNPACK: its rotary operator. Versions of 2024 and later; never run by us.
+#include "peers.hpp"
+
+#include <xnnpack.h>
+
+#include <memory>
+#include <stdexcept>
+
+namespace {
+
+using bench::RotationTask;
+
+void check(xnn_status status) {
+  if (status != xnn_status_success) throw std::runtime_error("XNNPACK: an operator failed");
+}
+
+struct Rotation {
+  explicit Rotation(const RotationTask& t) : x(t.x), y(t.x.size()) {
+    const auto seq = static_cast<std::size_t>(t.seq), pairs = static_cast<std::size_t>(t.dim / 2);
+    for (std::size_t s = 0; s < seq; ++s) {  // a token's cosines, then its sines
+      const auto row = static_cast<std::ptrdiff_t>(s * pairs), end = row + t.dim / 2;
+      weights.insert(weights.end(), t.cos.begin() + row, t.cos.begin() + end);
+      weights.insert(weights.end(), t.sin.begin() + row, t.sin.begin() + end);
+    }
+    check(xnn_initialize(nullptr));
+    check(xnn_create_rope_nthc_f32(0, &rope));
+    check(xnn_reshape_rope_nthc_f32(rope, 1, seq, static_cast<std::size_t>(t.heads), 2 * pairs,
+                                    nullptr));
+    check(xnn_setup_rope_nthc_f32(rope, x.data(), weights.data(), y.data()));
+  }
+  Rotation(const Rotation&) = delete;
+  Rotation& operator=(const Rotation&) = delete;
+  ~Rotation() { xnn_delete_operator(rope); }
+
+  std::vector<float> x, y, weights;
+  xnn_operator_t rope = nullptr;
+};
+
+bench::Prepared rotation(const RotationTask& task) {
+  const auto state = std::make_shared<Rotation>(task);
+  return {[state] { check(xnn_run_operator(state->rope, nullptr)); }, [state] { return state->y; }};
+}
+
+const bool added = bench::add_peer({.name = "xnnpack", .version = "unknown", .rotation = rotation});
+
+}  // namespace
