@@ -158,6 +158,10 @@ TEST_CASE("FIRE checks its settings", "[fire][errors]") {
         name +
             "hidden_weight and hidden_bias must be [width], output_weight [heads, width] and "
             "output_bias [heads] but have 4, 5, 8 and 2 values");
+  CHECK(refuse([](auto& p) { p.hidden_bias.clear(); }) ==
+        name +
+            "hidden_weight and hidden_bias must be [width], output_weight [heads, width] and "
+            "output_bias [heads] but have 4, 0, 8 and 2 values");
   CHECK(refuse([](auto& p) { p.output_weight[3] = std::numeric_limits<double>::quiet_NaN(); }) ==
         name + "weights must be finite but one is nan");
   CHECK(message_of<ConfigError>([&] { Fire(good, -1); }) ==

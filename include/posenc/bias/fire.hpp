@@ -72,9 +72,7 @@ class Fire {
  public:
   ///   Throws: ConfigError.
   explicit Fire(FireParameters parameters, double epsilon = 1e-6)
-      : parameters_(std::move(parameters)),
-        epsilon_(epsilon),
-        stretches_(parameters_.hidden_weight, parameters_.hidden_bias) {
+      : parameters_(std::move(parameters)), epsilon_(epsilon) {
     const FireParameters& p = parameters_;
     const auto require_positive = [](const char* name, double value) {
       if (!std::isfinite(value) || value <= 0) {
@@ -106,6 +104,7 @@ class Fire {
       }
     }
     check_range();
+    stretches_ = detail::HingeStretches(p.hidden_weight, p.hidden_bias);
     for (std::size_t h = 0; h < heads; ++h) {
       const auto weights = std::span(p.output_weight).subspan(h * width, width);
       doubles_.emplace_back(p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]);

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -87,19 +88,25 @@ template <class Error>
 #endif
 }
 
-/// Throws Error("posenc::<function>: <parts...>"). Out of line and cold, so that callers stay
-/// small.
+/// "posenc::<function>: <parts...>"
+inline std::string message_of(std::string_view function, std::initializer_list<std::string> parts) {
+  std::string message = "posenc::";
+  message += function;
+  message += ": ";
+  for (const std::string& part : parts) message += part;
+  return message;
+}
+
+/// Throws Error("posenc::<function>: <parts...>"). Out of line and cold, so that callers stay small. Parts are
+/// taken by value, as literals of all lengths then have one type: a function for each of the library's messages
+/// would be compiled in every file.
 template <class Error, class... Parts>
 #if defined(__GNUC__)
 [[gnu::cold, gnu::noinline]]
 #endif
 [[noreturn]] void
-fail(std::string_view function, const Parts&... parts) {
-  std::string message = "posenc::";
-  message += function;
-  message += ": ";
-  ((message += to_text(parts)), ...);
-  raise<Error>(message);
+fail(std::string_view function, Parts... parts) {
+  raise<Error>(message_of(function, {to_text(parts)...}));
 }
 
 }  // namespace detail

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <span>
-#include <type_traits>
+#include <vector>
 
 POSENC_BEGIN
 
@@ -21,9 +21,12 @@ class ListView : public std::span<const T> {
       : std::span<const T>(list.begin(), list.size()) {}
   constexpr ListView(const T* first, std::size_t count) noexcept
       : std::span<const T>(first, count) {}
+  // Apart from other ranges: what std::span asks of them costs a compiler much for each T anew.
+  constexpr ListView(const std::vector<T>& list) noexcept
+      : std::span<const T>(list.data(), list.size()) {}
   template <class Range>
   requires(
-      !std::same_as<Range, ListView> &&
+      !std::same_as<Range, ListView> && !std::same_as<Range, std::vector<T>> &&
       std::convertible_to<const Range&, std::span<const T>>) constexpr ListView(const Range& range)
       : std::span<const T>(range) {}
 };

@@ -262,7 +262,7 @@ inline std::vector<double> rope_vit_mixed_inv_freq(Index head_dim, double base,
       }
     }
   }
-  x.insert(x.end(), y.begin(), y.end());
+  for (const double of_y : y) x.push_back(of_y);
   return x;
 }
 

@@ -84,7 +84,7 @@ inline PairAxes ernie_axes(ListView<Index> sections) {
     axis_of_pair.push_back(1);
     axis_of_pair.push_back(2);
   }
-  axis_of_pair.insert(axis_of_pair.end(), static_cast<std::size_t>(sections[2]), 0);
+  for (Index i = 0; i < sections[2]; ++i) axis_of_pair.push_back(0);
   return PairAxes(3, std::move(axis_of_pair));
 }
 

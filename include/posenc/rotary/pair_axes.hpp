@@ -61,8 +61,9 @@ class PairAxes {
     detail::check_sections("PairAxes::sections", pairs_of_axis);
     std::vector<Index> axis_of_pair;
     for (std::size_t axis = 0; axis < pairs_of_axis.size(); ++axis) {
-      axis_of_pair.insert(axis_of_pair.end(), static_cast<std::size_t>(pairs_of_axis[axis]),
-                          static_cast<Index>(axis));
+      for (Index i = 0; i < pairs_of_axis[axis]; ++i) {
+        axis_of_pair.push_back(static_cast<Index>(axis));
+      }
     }
     return PairAxes(static_cast<Index>(pairs_of_axis.size()), std::move(axis_of_pair));
   }

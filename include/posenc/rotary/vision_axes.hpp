@@ -69,8 +69,7 @@ inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
           first.attention_factor(), " and ", axis.attention_factor(), ", softmax_scale_multiplier ",
           first.softmax_scale_multiplier(), " and ", axis.softmax_scale_multiplier());
     }
-    const auto exact = axis.exact_inv_freq();
-    inv_freq.insert(inv_freq.end(), exact.begin(), exact.end());
+    for (const DoubleDouble& w : axis.exact_inv_freq()) inv_freq.push_back(w);
     sections.push_back(axis.pairs());
   }
   return {
@@ -233,7 +232,9 @@ inline AxialFrequencies ggml_vision(const VisionRope& settings, ListView<Index> 
   std::vector<Index> used;
   for (const Index section : sections) {
     used.push_back((std::min)(section, pairs - static_cast<Index>(inv_freq.size())));
-    inv_freq.insert(inv_freq.end(), powers.begin(), powers.begin() + used.back());
+    for (std::size_t j = 0; j < static_cast<std::size_t>(used.back()); ++j) {
+      inv_freq.push_back(powers[j]);
+    }
   }
   if (static_cast<Index>(inv_freq.size()) != pairs) {
     detail::fail<ConfigError>(name, "the sections must cover head_dim / 2 = ", pairs,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/bias/detail/rising_order.hpp>
 #include <posenc/core/config.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -18,31 +17,33 @@ namespace detail {
 /// collects those on which it is on: where w x + b > 0.
 class HingeStretches {
  public:
+  HingeStretches() = default;
   HingeStretches(std::span<const double> hidden_weight, std::span<const double> hidden_bias) {
     const std::size_t width = hidden_weight.size();
-    struct Found {
-      double at;
-      std::size_t unit;
-      bool begins;
+    std::vector<std::size_t> units;  // that have a bend
+    std::vector<double> places;      // of these
+    const auto find = [&](bool begins) {
+      for (std::size_t k = 0; k < width; ++k) {
+        const double w = hidden_weight[k], b = hidden_bias[k];
+        if (begins ? w > 0 && b <= 0 : w < 0 && b > 0) {
+          units.push_back(k);
+          places.push_back(-b / w);
+        }
+      }
     };
-    std::vector<Found> bends;
-    for (std::size_t k = 0; k < width; ++k) {
-      const double w = hidden_weight[k], b = hidden_bias[k];
-      if (w > 0 && b <= 0) bends.push_back({-b / w, k, true});
-      if (w < 0 && b > 0) bends.push_back({-b / w, k, false});
-    }
-    // A unit that ends is off at its bend, one that begins is not on yet.
-    std::stable_sort(bends.begin(), bends.end(), [](const Found& a, const Found& b) {
-      return a.at < b.at || (a.at == b.at && b.begins && !a.begins);
-    });
+    // A unit that ends is off at its bend, one that begins is not on yet: where they share one, ends come first.
+    find(false);
+    const std::size_t ends = units.size();
+    find(true);
     for (std::size_t k = 0; k < width; ++k) {
       const bool always = hidden_bias[k] > 0;
-      on_.push_back({0, always ? bends.size() + 1 : 0});
+      on_.push_back({0, always ? units.size() + 1 : 0});
     }
-    for (std::size_t n = 0; n < bends.size(); ++n) {
-      const auto& [at, unit, begins] = bends[n];
-      on_[unit] = begins ? Range{n + 1, bends.size() + 1} : Range{0, n + 1};
-      bends_.push_back({at, begins ? 1.0 : 1.0 - 0x1p-53});
+    for (const std::size_t n : rising_order(places)) {
+      const bool begins = n >= ends;
+      bends_.push_back({places[n], begins ? 1.0 : 1.0 - 0x1p-53});
+      const std::size_t next = bends_.size();  // the stretch after this bend
+      on_[units[n]] = begins ? Range{next, units.size() + 1} : Range{0, next};
     }
   }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/bias/detail/distances.hpp>
+#include <posenc/bias/detail/rising_order.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/simd/pack.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <concepts>
@@ -35,6 +35,8 @@ class Hinges {
   Hinges(std::span<const double> hidden_weight, std::span<const double> hidden_bias,
          std::span<const double> output_weight, double output_bias) {
     DoubleDouble at_zero = output_bias, slope = 0.0;
+    std::vector<Bend> bends;
+    std::vector<double> places;
     for (std::size_t k = 0; k < hidden_weight.size(); ++k) {
       const double w = hidden_weight[k], b = hidden_bias[k], out = output_weight[k];
       const bool on_at_zero = b > 0 || (b == 0 && w > 0);
@@ -48,12 +50,12 @@ class Hinges {
         const bool beyond = !(at.hi < static_cast<double>((std::numeric_limits<Real>::max)()));
         const Real rounded =
             beyond ? std::numeric_limits<Real>::infinity() : static_cast<Real>(at.hi);
-        bends_.push_back({rounded, beyond ? Real{0} : static_cast<Real>(at.lo),
-                          static_cast<Real>(out * std::abs(w))});
+        bends.push_back({rounded, beyond ? Real{0} : static_cast<Real>(at.lo),
+                         static_cast<Real>(out * std::abs(w))});
+        places.push_back(static_cast<double>(rounded));
       }
     }
-    std::stable_sort(bends_.begin(), bends_.end(),
-                     [](const Bend& a, const Bend& b) { return a.at < b.at; });
+    for (const std::size_t n : rising_order(places)) bends_.push_back(bends[n]);
     at_zero_ = static_cast<Real>(at_zero.hi);
     slope_ = static_cast<Real>(slope.hi);
   }

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <memory>
 #include <new>
 #include <utility>
 #include <vector>
@@ -43,7 +42,7 @@ struct AlignedAllocator {
   }
   template <class U, class... Arguments>
   void construct(U* p, Arguments&&... arguments) {
-    std::construct_at(p, std::forward<Arguments>(arguments)...);
+    ::new (static_cast<void*>(p)) U(std::forward<Arguments>(arguments)...);
   }
 
   friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }

@@ -8,34 +8,21 @@
 // compilers have no macro for cannot be told apart.
 
 #define POSENC_DETAIL_EXPAND(x) x
-#define POSENC_DETAIL_SECOND(a, b, ...) b
-// A defined macro is 1 by the time that it is pasted, and makes two arguments of one.
-#define POSENC_DETAIL_PROBE_1 0, 1
-#define POSENC_DETAIL_IS_1(value) POSENC_DETAIL_IS_1_(value)
-#define POSENC_DETAIL_IS_1_(value) POSENC_DETAIL_IS_1__(POSENC_DETAIL_PROBE_##value)
-#define POSENC_DETAIL_IS_1__(probe) POSENC_DETAIL_EXPAND(POSENC_DETAIL_SECOND(probe, 0, 0))
-
-#define POSENC_DETAIL_0000 0
-#define POSENC_DETAIL_0001 1
-#define POSENC_DETAIL_0010 2
-#define POSENC_DETAIL_0011 3
-#define POSENC_DETAIL_0100 4
-#define POSENC_DETAIL_0101 5
-#define POSENC_DETAIL_0110 6
-#define POSENC_DETAIL_0111 7
-#define POSENC_DETAIL_1000 8
-#define POSENC_DETAIL_1001 9
-#define POSENC_DETAIL_1010 a
-#define POSENC_DETAIL_1011 b
-#define POSENC_DETAIL_1100 c
-#define POSENC_DETAIL_1101 d
-#define POSENC_DETAIL_1110 e
-#define POSENC_DETAIL_1111 f
-#define POSENC_DETAIL_DIGIT(a, b, c, d)                                                     \
-  POSENC_DETAIL_DIGIT_(POSENC_DETAIL_IS_1(a), POSENC_DETAIL_IS_1(b), POSENC_DETAIL_IS_1(c), \
-                       POSENC_DETAIL_IS_1(d))
-#define POSENC_DETAIL_DIGIT_(a, b, c, d) POSENC_DETAIL_DIGIT__(a, b, c, d)
-#define POSENC_DETAIL_DIGIT__(a, b, c, d) POSENC_DETAIL_##a##b##c##d
+// A defined macro is 1 by the time that it is pasted, and moves the list of digits on by its weight. Every file's
+// namespace is spelled out anew, so there are no more steps than these.
+#define POSENC_DETAIL_MOVE_8_1 , , , , , , , ,
+#define POSENC_DETAIL_MOVE_4_1 , , , ,
+#define POSENC_DETAIL_MOVE_2_1 , ,
+#define POSENC_DETAIL_MOVE_1_1 ,
+#define POSENC_DETAIL_16TH(p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15, \
+                           digit, ...)                                                           \
+  digit
+#define POSENC_DETAIL_DIGIT(p, q, r, s) POSENC_DETAIL_DIGIT_(p, q, r, s)
+#define POSENC_DETAIL_DIGIT_(p, q, r, s)                                                           \
+  POSENC_DETAIL_DIGIT__(POSENC_DETAIL_MOVE_8_##p POSENC_DETAIL_MOVE_4_##q POSENC_DETAIL_MOVE_2_##r \
+                            POSENC_DETAIL_MOVE_1_##s,                                              \
+                        f, e, d, c, b, a, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, end)
+#define POSENC_DETAIL_DIGIT__(...) POSENC_DETAIL_EXPAND(POSENC_DETAIL_16TH(__VA_ARGS__))
 #define POSENC_DETAIL_WORD(a, b, c, d, e, f) POSENC_DETAIL_WORD_(a, b, c, d, e, f)
 #define POSENC_DETAIL_WORD_(a, b, c, d, e, f) a##b##c##d##e##f
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -18,45 +18,47 @@
 POSENC_BEGIN
 namespace detail {
 
-/// One row of a view as a run of addresses.
-template <class T>
+/// One row of a view as a run of addresses, which are in order across views, too.
 struct RowRange {
-  const T* begin;
-  const T* end;
+  std::uintptr_t begin, end;
   bool of_output;
 };
 
 template <class T>
-void append_rows(const HeadsView<const T>& x, bool of_output, std::vector<RowRange<T>>& rows) {
+RowRange range_of(const T* row, Index count, bool of_output) noexcept {
+  return {reinterpret_cast<std::uintptr_t>(row), reinterpret_cast<std::uintptr_t>(row + count),
+          of_output};
+}
+
+template <class T>
+void append_rows(const HeadsView<const T>& x, bool of_output, std::vector<RowRange>& rows) {
   for (Index b = 0; b < x.batch; ++b) {
     for (Index s = 0; s < x.seq; ++s) {
       for (Index h = 0; h < x.heads; ++h) {
-        rows.push_back({x.row(b, s, h), x.row(b, s, h) + x.dim, of_output});
+        rows.push_back(range_of(x.row(b, s, h), x.dim, of_output));
       }
     }
   }
 }
 template <class T>
-void append_rows(const MatrixView<const T>& x, bool of_output, std::vector<RowRange<T>>& rows) {
-  for (Index r = 0; r < x.rows; ++r) rows.push_back({x.row(r), x.row(r) + x.cols, of_output});
+void append_rows(const MatrixView<const T>& x, bool of_output, std::vector<RowRange>& rows) {
+  for (Index r = 0; r < x.rows; ++r) rows.push_back(range_of(x.row(r), x.cols, of_output));
 }
 
 /// Whether a row of one view shares memory with a row of the other. Rows, not whole views, because
 /// the q and k of a fused buffer lie between each other without touching.
-template <class T, class View>
+template <class View>
 bool rows_meet(const View& in, const View& out) {
-  std::vector<RowRange<T>> rows;
+  std::vector<RowRange> rows;
   append_rows(in, false, rows);
   append_rows(out, true, rows);
   std::sort(rows.begin(), rows.end(),
-            [](const auto& a, const auto& b) { return std::less<const T*>()(a.begin, b.begin); });
-  const T* in_end = nullptr;
-  const T* out_end = nullptr;
-  for (const RowRange<T>& row : rows) {
-    const T* other_end = row.of_output ? in_end : out_end;
-    if (other_end != nullptr && std::less<const T*>()(row.begin, other_end)) return true;
-    const T*& own_end = row.of_output ? out_end : in_end;
-    own_end = own_end == nullptr ? row.end : (std::max)(own_end, row.end, std::less<const T*>());
+            [](const RowRange& a, const RowRange& b) { return a.begin < b.begin; });
+  std::uintptr_t in_end = 0, out_end = 0;
+  for (const RowRange& row : rows) {
+    if (row.begin < (row.of_output ? in_end : out_end)) return true;
+    std::uintptr_t& own_end = row.of_output ? out_end : in_end;
+    own_end = (std::max)(own_end, row.end);
   }
   return false;
 }
@@ -71,7 +73,7 @@ void check_overlap([[maybe_unused]] const char* function,
   const bool same = in.data == out.data && agree(in.batch, in.batch_stride, out.batch_stride) &&
                     agree(in.seq, in.seq_stride, out.seq_stride) &&
                     agree(in.heads, in.head_stride, out.head_stride);
-  if (!same && !in.empty() && !out.empty() && rows_meet<T, HeadsView<const T>>(in, out)) {
+  if (!same && !in.empty() && !out.empty() && rows_meet<HeadsView<const T>>(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
@@ -85,7 +87,7 @@ void check_overlap([[maybe_unused]] const char* function,
                    [[maybe_unused]] const MatrixView<T>& out) {
 #if POSENC_CHECKED
   const bool same = in.data == out.data && (in.rows <= 1 || in.row_stride == out.row_stride);
-  if (!same && !in.empty() && !out.empty() && rows_meet<T, MatrixView<const T>>(in, out)) {
+  if (!same && !in.empty() && !out.empty() && rows_meet<MatrixView<const T>>(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
