@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/sampled.hpp"
 #include "support/throws.hpp"
 #include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/kv_block_pool.hpp>
@@ -186,7 +187,7 @@ TEMPLATE_TEST_CASE("a cache on a pool is one with memory of its own, whatever is
     Twins<S> twins(config, pool);
     std::optional<KvCache<S>> pooled_copy, plain_copy;
     int refused = 0;
-    for (int number = 0; number < 500; ++number) {
+    for (unsigned number = 0; number < support::sampled(500); ++number) {
       Step<S> step(random, twins.plain);
       INFO("step " << number << ", what " << step.what << ", sequence " << step.sequence << ", n "
                    << step.n << ", first " << step.first);
