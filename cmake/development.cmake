@@ -3,6 +3,7 @@
 
 option(POSENC_WERROR "Treat warnings in posenc's own code as errors" OFF)
 option(POSENC_CHECKED "Compile tests, benches and examples with POSENC_CHECKED=1" OFF)
+option(POSENC_FULL_TESTS "Run at length what is otherwise a sample that a seed draws: .ci/run --full" OFF)
 option(POSENC_NATIVE "Compile tests, benches and examples with -march=native" OFF)
 
 find_package(Threads REQUIRED)  # for Eigen's ThreadPoolDevice; the library itself owns no threads
@@ -41,6 +42,11 @@ endfunction()
 # namespace of its file's name.
 set(POSENC_JOIN_SOURCES 1 CACHE STRING "How many sources of a test or an example are compiled as one unit")
 
+if(POSENC_JOIN_SOURCES GREATER 1 AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Of a long unit a sixth of the time goes into looking for memory that is free again; so not below a gigabyte.
+  target_compile_options(posenc_dev INTERFACE --param=ggc-min-heapsize=1000000)
+endif()
+
 # posenc_join_sources(<target>): of units that are about equally long.
 function(posenc_join_sources target)
   get_target_property(sources ${target} SOURCES)
@@ -49,3 +55,8 @@ function(posenc_join_sources target)
   math(EXPR sources_per_unit "(${count} + ${units} - 1) / ${units}")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${sources_per_unit})
 endfunction()
+
+# What computes for longer than it takes to optimise it.
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  set(optimised $<$<CONFIG:Debug>:-O1>)
+endif()

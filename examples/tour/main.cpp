@@ -6,6 +6,7 @@
 #include "options.hpp"
 #include "sample.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -69,6 +70,24 @@ std::vector<Chapter> chapters() {
   };
 }
 
+/// The sections that have one of `parts` in their titles; all without parts.
+std::vector<Chapter> chosen(std::vector<Chapter> all, std::vector<std::string> parts) {
+  if (parts.empty()) return all;
+  const std::vector<std::string> wanted = parts;
+  for (Chapter& chapter : all) {
+    std::erase_if(chapter.sections, [&](const Section& section) {
+      const auto is_in_title = [title = std::string(section.title)](const std::string& part) {
+        return title.find(part) != std::string::npos;
+      };
+      std::erase_if(parts, is_in_title);
+      return std::none_of(wanted.begin(), wanted.end(), is_in_title);
+    });
+  }
+  if (!parts.empty()) throw tour::UsageError("--only: no section's title has " + parts.front());
+  std::erase_if(all, [](const Chapter& chapter) { return chapter.sections.empty(); });
+  return all;
+}
+
 void show_all(const std::vector<Chapter>& all, tour::Tour& tour) {
   for (const Chapter& chapter : all) {
     tour.report.chapter(chapter.title);
@@ -80,6 +99,7 @@ void show_all(const std::vector<Chapter>& all, tour::Tour& tour) {
 }
 
 int run(const tour::Options& options) {
+  const std::vector<Chapter> all = chosen(chapters(), options.only);
   const auto text = options.text.empty() ? tour::default_text() : options.text;
   const tour::Sample sample = tour::read_sample(text);
   const tour::Gnuplot gnuplot(options.out / "pictures");
@@ -88,7 +108,6 @@ int run(const tour::Options& options) {
         << "gnuplot was not found, so no pictures are drawn; install it (package gnuplot-nox) "
            "and run the tour again. Everything else follows.\n";
   }
-  const std::vector<Chapter> all = chapters();
   std::size_t sections = 0;
   for (const Chapter& chapter : all) sections += chapter.sections.size();
   tour::Report report(std::cout, gnuplot, sections);

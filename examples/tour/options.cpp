@@ -14,23 +14,30 @@ Options parse_options(const std::vector<std::string>& arguments) {
       options.help = true;
       continue;
     }
-    if (name != "--text" && name != "--out") throw UsageError(cat("unknown option ", name));
+    if (name != "--text" && name != "--out" && name != "--only") {
+      throw UsageError(cat("unknown option ", name));
+    }
     if (++i == arguments.size() || arguments[i].empty()) {
       throw UsageError(cat(name, " needs a value"));
     }
-    (name == "--text" ? options.text : options.out) = arguments[i];
+    if (name == "--only") {
+      options.only.push_back(arguments[i]);
+    } else {
+      (name == "--text" ? options.text : options.out) = arguments[i];
+    }
   }
   return options;
 }
 
 std::string usage() {
-  return R"(usage: posenc_tour [--text FILE] [--out DIR]
+  return R"(usage: posenc_tour [--text FILE] [--out DIR] [--only TITLE]...
 
 Shows what positional encodings do to attention, on the words of a text: in the terminal, and in
 DIR/report.html, one page with pictures that needs no network.
 
-  --text FILE  the text to read; without it, README.md of this folder or one above it
-  --out DIR    where to write; without it, tour-report
+  --text FILE   the text to read; without it, README.md of this folder or one above it
+  --out DIR     where to write; without it, tour-report
+  --only TITLE  a section, by its title or a part of it; may be given again. Without it, all
 )";
 }
 

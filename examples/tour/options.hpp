@@ -11,6 +11,7 @@ namespace tour {
 struct Options {
   std::filesystem::path text;  ///< empty: the default text
   std::filesystem::path out = "tour-report";
+  std::vector<std::string> only = {};  ///< parts of the titles of sections; none: all sections
   bool help = false;
 };
 

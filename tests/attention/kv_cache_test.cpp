@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/sampled.hpp"
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rerotate.hpp>
@@ -228,7 +229,7 @@ TEMPLATE_TEST_CASE("any mixture of calls leaves what a plain list would hold", "
   for (const bool is_ring : {false, true}) {
     KvCache<S> cache(is_ring ? ring(200, max_append, sequences) : full_cache(700, sequences));
     std::vector<Model<S>> models(at(sequences));
-    for (int step = 0; step < 400; ++step) {
+    for (unsigned step = 0; step < support::sampled(400); ++step) {
       const Index sequence = random.integer(0, sequences - 1);
       Model<S>& model = models[at(sequence)];
       const auto what = random.integer(0, 9);

@@ -4,6 +4,7 @@
 #include "random_call.hpp"
 #include "random_shape.hpp"
 #include "support/catch.hpp"
+#include "support/sampled.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
@@ -60,7 +61,7 @@ static_assert(posenc::TokenBias<BiasOfTokens, float>);
 
 TEST_CASE("a bias of tokens is told which they are", "[attention][scores]") {
   support::Random random(1);
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+  for (std::uint64_t seed = 1; seed <= support::sampled(120); ++seed) {
     const Shape shape =
         seed % 4 == 0 ? attention_test::edge_shape(random) : attention_test::small_shape(random);
     RandomCall<float> call(seed, shape, {.bias = true});

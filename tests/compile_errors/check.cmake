@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Compiles wrong programs and reads the first error of each:
 #   cmake -D COMPILER=<g++ or clang++> -D PROGRAMS=<this directory> -D INCLUDES=<directories> -D WORK=<scratch directory>
-#         [-D ONLY=<file.cpp>[:<case>]] -P check.cmake
+#         [-D ONLY=<file.cpp>[:<case>]] [-D ONE_IN=<number> -D SEED=<text>] -P check.cmake
+#
+# ONE_IN takes one program of so many, which SEED draws. Programs that compile are always among them.
 #
 # A file holds programs apart by the macro CASE. The comment that begins each says what its first error has to contain
 # ("// error: this ... and this"), or that it compiles.
@@ -48,6 +50,14 @@ foreach(file IN LISTS files)
     math(EXPR expected_case "${expected_case} + 1")
     if(DEFINED ONLY AND NOT ONLY STREQUAL name AND NOT ONLY STREQUAL "${name}:${case}")
       continue()
+    endif()
+    if(ONE_IN AND NOT compiles STREQUAL "compiles")
+      string(SHA1 drawn "${SEED} ${name} ${case}")
+      string(SUBSTRING "${drawn}" 0 7 drawn)
+      math(EXPR drawn "0x${drawn} % ${ONE_IN}")
+      if(NOT drawn EQUAL 0)
+        continue()
+      endif()
     endif()
     math(EXPR programs "${programs} + 1")
 

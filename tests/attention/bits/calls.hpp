@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "sample.hpp"
 #include "seeded.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/bias/alibi.hpp>
@@ -288,13 +289,16 @@ void report_calls(const std::string& type) {
   };
   std::uint64_t seed = 0;
   for (const Shape& shape : shapes) {
-    for (const auto& [name, fill] : option_sets<T>()) {
-      Call<T> c(shape, ++seed);
+    for (const auto& [set, fill] : option_sets<T>()) {
+      ++seed;
+      const std::string name = type + "/" + shape.name + "/" + set;
+      if (!takes_case(name)) continue;
+      Call<T> c(shape, seed);
       fill(c);
       run(c);
       Hash hash;
       c.add_results(hash);
-      report(type + "/" + shape.name + "/" + name, hash);
+      report(name, hash);
     }
     if (shape.batch != 1) continue;
     for (const auto& [name, fill] : option_sets<T>()) {

@@ -97,15 +97,20 @@ void report_merge(const std::string& type) {
   report(type + "/merge", hash);
 }
 
+template <class T>
+void report_modules_of(const std::string& name) {
+  if constexpr (takes<T>) {
+    report_linear<T>(name);
+    report_module<T>(name);
+    report_merge<T>(name);
+  }
+}
+
 }  // namespace
 
 void report_all_modules() {
-  report_linear<float>("float");
-  report_linear<double>("double");
-  report_module<float>("float");
-  report_module<double>("double");
-  report_merge<float>("float");
-  report_merge<double>("double");
+  report_modules_of<float>("float");
+  report_modules_of<double>("double");
 }
 
 }  // namespace bits

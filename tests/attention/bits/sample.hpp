@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <Eigen/Core>
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+// With POSENC_SAMPLE_OF_RECORD the cases are a sample of those on record.
+namespace bits {
+
+#if !defined(POSENC_SAMPLE_OF_RECORD)
+constexpr bool is_sample = false;
+#else
+constexpr bool is_sample = true;
+#endif
+
+#if defined(__AVX512F__)
+constexpr bool is_wide = true;
+#else
+constexpr bool is_wide = false;
+#endif
+
+/// Whether there are cases of elements T. In a sample the tiers share the types out, since most of the time
+/// goes into compiling them.
+template <class T>
+constexpr bool takes =
+    !is_sample || is_wide == (std::same_as<T, float> || std::same_as<T, Eigen::bfloat16>);
+
+/// Whether there is this case of a type. A sample has one of three, the same ones each time.
+inline bool takes_case(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return !is_sample || (hash >> 32) % 3 == 0;
+}
+
+}  // namespace bits
