@@ -52,9 +52,12 @@ struct FixedOrderLinear : LinearParameters<T> {
   /// The same on the threads of an Eigen device; the same bits.
   template <Device D>
   void backward(const D& device, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
-                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
-    detail::LinearBackward<T>("FixedOrderLinear::backward", *this, x, grad_out, grad_x, gradient)
-        .run(device);
+                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient,
+                AttentionWorkspace* workspace_or_none = nullptr) const {
+    const detail::LinearBackward<T> call("FixedOrderLinear::backward", *this, x, grad_out, grad_x,
+                                         gradient);
+    AttentionWorkspace own;
+    call.run(device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none));
   }
 };
 

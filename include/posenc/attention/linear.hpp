@@ -68,7 +68,8 @@ concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
 
 /// A projection that learns. backward() writes the gradient of x, or leaves that out where grad_x has no data,
 /// and adds that of the parameters to what zero_gradient() gave, or leaves that out where it is one that was
-/// made by its default constructor. Where there is a backward(device, x, ...), that is used.
+/// made by its default constructor. Where there is a backward(device, x, ..., gradient, workspace), or one
+/// without the workspace, that is used.
 template <class P, class T>
 concept DifferentiableProjection = LinearProjection<P, T> &&
     requires(const P& projection, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
@@ -125,7 +126,7 @@ struct Linear : LinearParameters<T> {
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
   ///   Accuracy: grad_x within (out + 1) u sum |g w|, a weight's within (B S + 1) u (sum |g x| + |what it is added
   ///             to|), a bias's likewise, in an order that depends on how many tokens there are
-  ///   Cost:     allocates up to 500 KiB per thread
+  ///   Cost:     up to 500 KiB per thread, from the workspace where one is given
   void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
     backward(detail::CallingThread(), x, grad_out, grad_x, gradient);
@@ -133,8 +134,11 @@ struct Linear : LinearParameters<T> {
   /// The same on the threads of an Eigen device; the same bits.
   template <Device D>
   void backward(const D& device, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
-                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) const {
-    detail::LinearBackward<T>("Linear::backward", *this, x, grad_out, grad_x, gradient).run(device);
+                EmbeddingsView<T> grad_x, LinearParameters<T>& gradient,
+                AttentionWorkspace* workspace_or_none = nullptr) const {
+    const detail::LinearBackward<T> call("Linear::backward", *this, x, grad_out, grad_x, gradient);
+    AttentionWorkspace own;
+    call.run(device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none));
   }
 
  private:

@@ -16,7 +16,7 @@ constexpr bool is_sample = false;
 constexpr bool is_sample = true;
 #endif
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__aarch64__)
 constexpr bool is_wide = true;
 #else
 constexpr bool is_wide = false;

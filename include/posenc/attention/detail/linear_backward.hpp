@@ -75,11 +75,10 @@ class LinearBackward {
   }
 
   template <Device D>
-  void run(const D& device) const {
+  void run(const D& device, Slots& memory) const {
     if (x_.batch == 0 || x_.seq == 0) return;
     const bool learns = !is_left_out(gradient_) && in() > 0 && out() > 0;
     const bool multiplies = grad_x_.data != nullptr;
-    Slots memory;
     // All memory before anything is written.
     if (learns) of_weight(at_once(x_.seq)).reserve(device, memory);
     if (multiplies) of_x(at_once(out())).reserve(device, memory);

@@ -8,6 +8,7 @@
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/linear.hpp>
 #include <posenc/attention/multi_head_tape.hpp>
+#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
@@ -78,6 +79,7 @@ class MultiHeadBackward {
   ///   beside: of the forward pass
   void run(Slots& memory, const BesideOptions& beside) {
     lay_out(memory);
+    workspace_ = beside.workspace;
     const ModuleHeads<T>& heads = pass_.heads;
     decltype(gradients_.output_projection) nothing{};
     go_back(module_.output_projection, tokens(heads.mixed), grad_out_, tokens(grad_.mixed),
@@ -202,7 +204,11 @@ class MultiHeadBackward {
   void go_back(const Projection& projection, const EmbeddingsView<const T>& from,
                const EmbeddingsView<const T>& grad, const EmbeddingsView<T>& into,
                Gradient& gradient) const {
-    if constexpr (requires { projection.backward(device_, from, grad, into, gradient); }) {
+    if constexpr (requires {
+                    projection.backward(device_, from, grad, into, gradient, workspace_);
+                  }) {
+      projection.backward(device_, from, grad, into, gradient, workspace_);
+    } else if constexpr (requires { projection.backward(device_, from, grad, into, gradient); }) {
       projection.backward(device_, from, grad, into, gradient);
     } else {
       projection.backward(from, grad, into, gradient);
@@ -236,6 +242,7 @@ class MultiHeadBackward {
   EmbeddingsView<const T> grad_out_;
   InputGradients<T> inputs_;
   Gradients& gradients_;
+  AttentionWorkspace* workspace_ = nullptr;
   ModuleHeads<T> grad_;
   EmbeddingsView<T> summand_;  ///< without data where grad_x is left out
 };
