@@ -160,13 +160,13 @@ inline Wide exp(const Wide& x) noexcept {
   const Wide r = (x - wide_ln_2 * k) * 0x1p-9;
   // |r| < 2^-10: sixteen terms, summed as 16! / n! r^n, whose factors are exact. Those from r^9 on are less than
   // 2^-108 of the sum, so that a DoubleDouble has enough of them.
-  DoubleDouble small = 1.0;
+  DoubleDouble tail = 1.0;
   double factor = 1;
   for (int n = 16; n > 9; --n) {
     factor *= n;
-    small = small * rounded(r) + factor;
+    tail = tail * rounded(r) + factor;
   }
-  Wide sum = small;
+  Wide sum = tail;
   for (int n = 9; n >= 1; --n) {
     factor *= n;
     sum = sum * r + factor;
