@@ -3,6 +3,7 @@
 
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/matrix_kernels.hpp>
 #include <posenc/attention/detail/packing.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/core/error.hpp>
@@ -110,17 +111,11 @@ void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache
                      const AttentionOptions<T>& options, const Bias& bias,
                      const BesideOptions& beside = {}) {
   const Index longest = check_cache<T>(beside.function, q, cache, sequences, out, options);
-  if (wants_amx<T, S>(beside.function, options.products)) {
-#if POSENC_HAS_AMX
-    using Number = MatrixNumber<AmxTiles>;
-    if constexpr (in_pairs<T> && in_pairs<S>) {
-      return attend<Tier>(device, q, CachedKeys<S, Number>(cache, sequences), longest,
-                          cache.value_dim(), out, options, bias, beside);
-    }
-#endif
-  }
-  attend<Tier>(device, q, CachedKeys<S>(cache, sequences), longest, cache.value_dim(), out, options,
-               bias, beside);
+  const auto attend_in = [&]<class Read>(std::type_identity<Read>) {
+    attend<Tier>(device, q, CachedKeys<S, Read>(cache, sequences), longest, cache.value_dim(), out,
+                 options, bias, beside);
+  };
+  with_products<T, S, S>(beside.function, options.products, attend_in);
 }
 
 template <class Q, class S, class T>

@@ -4,11 +4,13 @@
 #include <posenc/attention/detail/few_rows_product.hpp>
 #include <posenc/attention/detail/linear_backward.hpp>
 #include <posenc/attention/detail/many_rows_product.hpp>
+#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/linear_parameters.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
@@ -107,13 +109,17 @@ struct Linear : LinearParameters<T> {
       multiply_few(device, x, out);
     } else {
       AttentionWorkspace own;
-      detail::ManyRowsProduct<tier::Best, T>(this->weight.data(), x, out)
-          .run(device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none));
+      detail::ManyRowsProduct<tier::Best, T>(x, out).run(
+          device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none),
+          [&](Index from, Index depth, Index first, Index count, T* panel) {
+            detail::pack_panel<tier::Best>(this->weight.data() + first * x.dim + from, x.dim, 0,
+                                           count, depth, panel);
+          });
     }
     if (this->bias.size() == 0) return;
     for (Index b = 0; b < out.batch; ++b) {
       for (Index s = 0; s < out.seq; ++s) {
-        detail::add_row<tier::Best>(this->bias.data(), out.dim, out.row(b, s));
+        detail::add_values(this->bias.data(), out.row(b, s), out.dim);
       }
     }
   }

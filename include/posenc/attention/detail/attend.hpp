@@ -3,6 +3,7 @@
 
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
+#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/matrix_kernels.hpp>
 #include <posenc/attention/detail/places.hpp>
@@ -16,6 +17,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <optional>
+#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -91,16 +93,10 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q, const Heads
                        const BesideOptions& beside = {}) {
   check_tensors<T>(beside.function, q, k, v);
   check_out(beside.function, q, out, v.dim);
-  if (wants_amx<T, T>(beside.function, options.products)) {
-#if POSENC_HAS_AMX
-    using Number = MatrixNumber<AmxTiles>;
-    if constexpr (in_pairs<T>) {
-      return attend<Tier>(device, q, TensorKeys<Tier, T, Number>(k, v), k.seq, v.dim, out, options,
-                          bias, beside);
-    }
-#endif
-  }
-  attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, beside);
+  const auto attend_in = [&]<class S>(std::type_identity<S>) {
+    attend<Tier>(device, q, TensorKeys<Tier, T, S>(k, v), k.seq, v.dim, out, options, bias, beside);
+  };
+  with_products<T, T, PackedRow<Tier, T, T>>(beside.function, options.products, attend_in);
 }
 
 }  // namespace detail

@@ -45,10 +45,7 @@ class FixedOrderProduct {
               pack_panel<Tier>(weights(first), x_.dim, 0, count, x_.dim, panel);
             },
             [&](Index first, Index count, T* to, Index stride) {
-              for (Index i = 0; i < count; ++i) {
-                std::copy_n(x_.row((first + i) / x_.seq, (first + i) % x_.seq), x_.dim,
-                            to + i * stride);
-              }
+              copy_rows(x_, first, count, 0, x_.dim, to, stride);
             },
             [&](Index row, Index first, Index count, const T* products) {
               T* const to = out_.row(row / x_.seq, row % x_.seq) + first;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/many_rows_product.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
-#include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tiled_product.hpp>
 #include <posenc/attention/linear_parameters.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
@@ -81,7 +82,7 @@ class LinearBackward {
     const bool multiplies = grad_x_.data != nullptr;
     // All memory before anything is written.
     if (learns) of_weight(at_once(x_.seq)).reserve(device, memory);
-    if (multiplies) of_x(at_once(out())).reserve(device, memory);
+    if (multiplies) of_x().reserve(device, memory);
     // The parameters need x, in whose place its gradient may be.
     if (learns) add_to_weight(device, memory);
     if (!is_left_out(gradient_) && gradient_.bias.size() != 0) add_to_bias();
@@ -110,7 +111,7 @@ class LinearBackward {
   Product of_weight(Index tokens) const noexcept {
     return {out(), in(), tokens, 8 * Product::strip_rows};
   }
-  Product of_x(Index outputs) const noexcept { return {x_.batch * x_.seq, in(), outputs}; }
+  ManyRowsProduct<Tier, T> of_x() const noexcept { return {grad_out_, grad_x_}; }
 
   /// gradient += grad_out^T x
   template <Device D>
@@ -128,7 +129,7 @@ class LinearBackward {
                                    rows, stride);
             },
             [&](Index row, Index first, Index count, const T* products) {
-              add_row<Tier>(products, count, gradient_.weight.data() + row * in() + first);
+              add_values<Tier>(products, gradient_.weight.data() + row * in() + first, count);
             });
       }
     }
@@ -136,39 +137,19 @@ class LinearBackward {
   /// grad_x <- grad_out W
   template <Device D>
   void write_x(const D& device, Slots& memory) const {
-    const Index seq = x_.seq;
-    Index o = 0;
-    do {
-      const Index outputs = at_once(out() - o);
-      of_x(outputs).run(
-          device, memory,
-          [&](Index first, Index count, T* panel) {
-            pack_columns<Tier>(parameters_.weight.data() + o * in() + first, in(), count, outputs,
-                               panel);
-          },
-          [&](Index first, Index count, T* rows, Index stride) {
-            for (Index n = first; n < first + count; ++n, rows += stride) {
-              std::copy_n(grad_out_.row(n / seq, n % seq) + o, outputs, rows);
-            }
-          },
-          [&](Index row, Index first, Index count, const T* products) {
-            T* const to = grad_x_.row(row / seq, row % seq) + first;
-            if (o == 0) {
-              std::copy_n(products, count, to);
-            } else {
-              add_row<Tier>(products, count, to);
-            }
-          });
-      o += product_depth<T>;
-    } while (o < out());
+    of_x().run(device, memory, [&](Index from, Index depth, Index first, Index count, T* panel) {
+      pack_columns<Tier>(parameters_.weight.data() + from * in() + first, in(), count, depth,
+                         panel);
+    });
   }
   void add_to_bias() const noexcept {
     for (Index b = 0; b < grad_out_.batch; ++b) {
       for (Index s = 0; s < grad_out_.seq; ++s) {
-        add_row<Tier>(grad_out_.row(b, s), out(), gradient_.bias.data());
+        add_values<Tier>(grad_out_.row(b, s), gradient_.bias.data(), out());
       }
     }
   }
+
   const LinearParameters<T>& parameters_;
   EmbeddingsView<const T> x_, grad_out_;
   EmbeddingsView<T> grad_x_;

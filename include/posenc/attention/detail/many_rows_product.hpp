@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tiled_product.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -13,47 +13,51 @@
 POSENC_BEGIN
 namespace detail {
 
-/// out <- x W^T for many rows of x.
+/// out <- x W for many rows of x, a slice of W's depth after the other.
 ///   Bits: a row's do not depend on the other rows, nor on the device
 template <class Tier, class T>
 class ManyRowsProduct {
  public:
-  ///   weight: [out.dim, x.dim]
-  ManyRowsProduct(const T* weight, EmbeddingsView<const T> x, EmbeddingsView<T> out) noexcept
-      : weight_(weight), x_(x), out_(out) {}
+  ManyRowsProduct(EmbeddingsView<const T> x, EmbeddingsView<T> out) noexcept : x_(x), out_(out) {}
 
-  ///   Throws: std::bad_alloc, before anything is written
+  /// What run() does first.
+  ///   Throws: std::bad_alloc
   template <Device D>
-  void run(const D& device, Slots& workspace) const {
-    const Index in = x_.dim, seq = x_.seq;
-    Index i = 0;
+  void reserve(const D& device, Slots& workspace) const {
+    slice((std::min)(x_.dim, product_depth<T>)).reserve(device, workspace);
+  }
+
+  ///   pack(from, depth, first, count, panel): puts rows from .. from + depth - 1 of `count` columns of W, from
+  ///           `first` on, into a panel of zeros
+  ///   Throws: std::bad_alloc, before anything is written
+  template <Device D, class PackColumns>
+  void run(const D& device, Slots& workspace, const PackColumns& pack) const {
+    Index from = 0;
     do {
-      const Index inputs = (std::min)(in - i, product_depth<T>);
-      TiledProduct<Tier, T>(x_.batch * seq, out_.dim, inputs)
-          .run(
-              device, workspace,
-              [&](Index first, Index count, T* panel) {
-                pack_panel<Tier>(weight_ + first * in + i, in, 0, count, inputs, panel);
-              },
-              [&](Index first, Index count, T* to, Index stride) {
-                for (Index r = first; r < first + count; ++r, to += stride) {
-                  std::copy_n(x_.row(r / seq, r % seq) + i, inputs, to);
-                }
-              },
-              [&](Index row, Index first, Index count, const T* products) {
-                T* const to = out_.row(row / seq, row % seq) + first;
-                if (i == 0) {
-                  std::copy_n(products, count, to);
-                } else {
-                  add_row<Tier>(products, count, to);
-                }
-              });
-      i += product_depth<T>;
-    } while (i < in);
+      const Index depth = (std::min)(x_.dim - from, product_depth<T>);
+      slice(depth).run(
+          device, workspace,
+          [&](Index first, Index count, T* panel) { pack(from, depth, first, count, panel); },
+          [&](Index first, Index count, T* to, Index stride) {
+            copy_rows(x_, first, count, from, depth, to, stride);
+          },
+          [&](Index row, Index first, Index count, const T* products) {
+            T* const to = out_.row(row / x_.seq, row % x_.seq) + first;
+            if (from == 0) {
+              std::copy_n(products, count, to);
+            } else {
+              add_values<Tier>(products, to, count);
+            }
+          });
+      from += product_depth<T>;
+    } while (from < x_.dim);
   }
 
  private:
-  const T* weight_;
+  TiledProduct<Tier, T> slice(Index depth) const noexcept {
+    return {x_.batch * x_.seq, out_.dim, depth};
+  }
+
   EmbeddingsView<const T> x_;
   EmbeddingsView<T> out_;
 };

@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 // The kernels on matrix tiles (Products::AmxBfloat16). A source that stores MatrixNumbers gets them, and no
 // other stage knows of it: panels in pairs of channels are what a tile of keys has to look like.
@@ -211,24 +212,27 @@ struct WeightedSums<Tier, float, MatrixNumber<Tiles>, Skipped::None> {
   }
 };
 
-/// Whether a call wants tiles, q being T and keys S. Throws ConfigError where it cannot have them.
-template <class T, class S>
-bool wants_amx(const char* function, Products products) {
-  if (products == Products::Exact) return false;
+/// Calls call(std::type_identity<S>) for the numbers in which a source has keys and values: Exact, or those that are
+/// multiplied on tiles where a call wants them, q being T and keys S.
+///   Throws: ConfigError where tiles cannot be had
+template <class T, class S, class Exact, class Call>
+void with_products(const char* function, Products products, const Call& call) {
+  if (products == Products::Exact) return call(std::type_identity<Exact>());
   constexpr const char* name = "Products::AmxBfloat16 ";
-  if (storage_format<T> != StorageFormat::Bfloat16 ||
-      storage_format<S> != StorageFormat::Bfloat16) {
+  if constexpr (storage_format<T> != StorageFormat::Bfloat16 ||
+                storage_format<S> != StorageFormat::Bfloat16) {
     fail<ConfigError>(function, name, "multiplies bfloat16 alone: q, k, v and out");
-  }
+  } else {
 #if POSENC_HAS_AMX
-  if (!amx_is_permitted()) {
-    fail<ConfigError>(function, name,
-                      "needs a processor with AMX_BF16 and the system's permission");
-  }
+    if (!amx_is_permitted()) {
+      fail<ConfigError>(function, name,
+                        "needs a processor with AMX_BF16 and the system's permission");
+    }
+    call(std::type_identity<MatrixNumber<AmxTiles>>());
 #else
-  fail<ConfigError>(function, name, "needs a build for Linux with -mamx-tile -mamx-bf16");
+    fail<ConfigError>(function, name, "needs a build for Linux with -mamx-tile -mamx-bf16");
 #endif
-  return true;
+  }
 }
 
 }  // namespace detail

@@ -5,26 +5,23 @@
 #include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
+#include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 
 POSENC_BEGIN
 namespace detail {
 
-/// to[i] += from[i] for i < count.
-template <class Tier, class T>
-void add_row(const T* from, Index count, T* to) noexcept {
-  using P = Pack<T, Tier>;
-  Index i = 0;
-  for (; i + P::width <= count; i += P::width) {
-    (P::load(to + i) + P::load(from + i)).store(to + i);
+/// to [count, depth], whose rows are `stride` apart <- features feature .. feature + depth - 1 of tokens from `first` on,
+/// counted through all batch rows.
+template <class T>
+void copy_rows(const EmbeddingsView<const T>& x, Index first, Index count, Index feature,
+               Index depth, T* to, Index stride) noexcept {
+  for (Index r = first; r < first + count; ++r, to += stride) {
+    std::copy_n(x.row(r / x.seq, r % x.seq) + feature, depth, to);
   }
-  if (i == count) return;
-  (P::load_partial(to + i, count - i) + P::load_partial(from + i, count - i))
-      .store_partial(to + i, count - i);
 }
 
 /// How deep products are made at a time that need not be one chain: a tile of panels and a strip of rows fit into
