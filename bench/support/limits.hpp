@@ -94,11 +94,14 @@ auto read_in(const float* x, Index count) {
 /// One pass and then the other, both in the same way.
 template <class... Ways>
 auto one_after_the_other(const std::tuple<Ways...>& first, const std::tuple<Ways...>& second) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::tuple{[one = std::get<I>(first), other = std::get<I>(second)] {
+  const auto in_turn = [](const auto& one, const auto& other) {
+    return [one, other] {
       one();
       other();
-    }...};
+    };
+  };
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::tuple{in_turn(std::get<I>(first), std::get<I>(second))...};
   }
   (std::index_sequence_for<Ways...>());
 }
