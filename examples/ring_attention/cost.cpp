@@ -24,13 +24,13 @@ Step step_of(const Layer& layer, double tokens, int ranks, const Rates& rates,
           .transfer = seconds_to_move(layer.token_bytes(rates.pass), share, network)};
 }
 
-constexpr double most_tokens = 1e12;
+constexpr double longest = 1e12;
 
-/// The least number of tokens, of those from one a rank up to most_tokens, for which something holds that holds for all larger ones;
-/// nothing where it holds for none.
+/// The least number of tokens, of those from one a rank up to `longest`, for which something holds that holds for all
+/// larger ones; nothing where it holds for none.
 template <class Holds>
 std::optional<double> first_of(int ranks, const Holds& holds) {
-  double low = ranks, high = most_tokens;
+  double low = ranks, high = longest;
   if (holds(low)) return low;
   if (!holds(high)) return std::nullopt;
   while (high - low > 1) {

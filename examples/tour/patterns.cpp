@@ -150,7 +150,8 @@ void show(Tour& tour) {
   const Matrix x = words_apart(reading.tokens);
   const auto positions = posenc::Positions::range(0, shown);
   const std::vector<Scheme> schemes{no_scheme(), sinusoidal_scheme(),
-                                    learned_scheme(shown, strength), rope_scheme(), alibi_scheme()};
+                                    learned_scheme(shown, static_cast<double>(strength)),
+                                    rope_scheme(), alibi_scheme()};
   Figure figure{.name = "attention_patterns",
                 .title = "Attention weights without an encoding, and what four encodings change",
                 .width = 980,
