@@ -7,6 +7,8 @@
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/xpos.hpp>
 
+#include <limits>
+
 namespace accuracy {
 namespace {
 
@@ -71,7 +73,11 @@ void add_composed(std::vector<Bound>& all, const std::string& type) {
                    to.rotate(direct.view(), after);
                    const double off = static_cast<double>(std::max(
                        std::abs(pair.x[0] - direct.x[0]), std::abs(pair.x[1] - direct.x[1])));
-                   return off / ((is_float ? 4 : 5) * ulp<Real>(p[7] * pair.norm));
+                   const double of_cos_sin = 4e-16 + (is_float ? 0x1p-25 : 0);
+                   const double of_product =
+                       2 * static_cast<double>(std::numeric_limits<Real>::epsilon());
+                   const double of_one = std::sqrt(2) * of_cos_sin + of_product;
+                   return off / (3 * of_one * p[7] * pair.norm);
                  }});
   all.push_back({"shift_keys, " + type,
                  {{0, 6.3}, magnitude(0.5, 2), magnitude(1e-6, 10), whole(-1e6, 1e6)},

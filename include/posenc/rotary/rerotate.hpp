@@ -131,8 +131,9 @@ void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
 /// one; the same bits.
 ///   Shapes:   k [B, S, H, D], positions [B or 1, S] on the axes of their rope
 ///   Throws:   ShapeError; ConfigError where the ropes turn different channels; PositionError
-///   Accuracy: as Rope for angles up to 2^40; of 24 million pairs none was more than 4 ulp of its
-///             norm (5 in double) away from what `to` makes of the original key
+///   Accuracy: for angles up to 2^40, that of three rotations: of k's own, of this one, and of what `to`
+///             makes of the original key, with which it is compared. A search over 100 million pairs
+///             found no more than 4 ulp of the norm in float and 6 in double
 ///   Cost:     one pass over k; an angle in double-double a pair and position. No allocation
 template <Device D, class Pairing, detail::Written T>
 void rerotate(const D& device, HeadsView<T> k, const Rope<Pairing>& from,
