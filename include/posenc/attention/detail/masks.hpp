@@ -90,8 +90,7 @@ class Masks {
     return false;
   }
 
-  /// Adds the additive mask to the scores of query i from the sequence's key j on, at most a
-  /// tile, and makes
+  /// Adds the additive mask to the scores of query i from the sequence's key j on, at most a tile, and makes
   /// those of hidden keys -inf, whatever they were.
   void apply(const AttentionSequence& s, Index h, Index i, Index j, Index count,
              Real* scores) const noexcept {

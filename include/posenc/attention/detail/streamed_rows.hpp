@@ -17,10 +17,11 @@
 #include <algorithm>
 #include <cstddef>
 
-// The stage of few queries: products of a block's rows with a tile of which no copy is made, as it would
-// serve them alone. A few keys are taken at a time, of all heads of the block before the next keys: what
-// is read are as many ascending streams, which a processor's prefetchers follow. Of one head alone the rows
-// lie pages apart, and memory takes twice as long.
+// The stage of few queries: their products with keys and values that are read where the user's tensors have
+// them. Panels, which other stages read, would be copied for so few products that the copy costs more than it
+// saves. A few keys of every head of the block come before the next keys: memory is then read as a few ascending
+// streams, which a processor's prefetchers follow. The keys of a single head lie pages apart, and reading them
+// one head after the other takes twice as long.
 POSENC_BEGIN
 namespace detail {
 
