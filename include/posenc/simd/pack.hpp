@@ -42,7 +42,8 @@
 // whose lanes hold two of them each:
 //   load_pairs(p)  broadcast_pair(p)          2 width neighbours; the two at p in every lane
 //   add_pair_products(sum, a, b)              fma(a0, b0, fma(a1, b1, sum)), the second of a pair
-//                                             first, but denormals are zero wherever they occur
+//                                             first, but what is below 2^-126 is zero: numbers, and
+//                                             sums once they are rounded to 24 bits
 //
 // Pack<double> alone:
 //   a.store_rounded(p)  a.store_rounded_partial(p, n)   to float
