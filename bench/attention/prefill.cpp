@@ -6,6 +6,39 @@ namespace {
 
 using bench::AttentionModel, bench::Index, bench::Tokens;
 
+/// Queries, keys, values and outputs in bfloat16.
+struct In16Bits {
+  using T = Eigen::bfloat16;
+  using Tensor = Eigen::Tensor<T, 4, Eigen::RowMajor>;
+
+  explicit In16Bits(const Tokens& tokens)
+      : q(tokens.q.cast<T>()),
+        k(tokens.k.cast<T>()),
+        v(tokens.v.cast<T>()),
+        out(tokens.out.cast<T>()) {}
+
+  void attend() {
+    posenc::attention(posenc::bshd(q), posenc::bshd(k), posenc::bshd(v), posenc::bshd(out),
+                      {.causal = posenc::Causal::BottomRight, .workspace = &workspace});
+  }
+
+  Tensor q, k, v, out;
+  posenc::AttentionWorkspace workspace;
+};
+
+/// vs_float: time of ours beside that in float.
+void add_16_bits(const std::string& name, const AttentionModel& model, Index queries, Index keys) {
+  bench::add(name + "/bf16", [=](benchmark::State& state) {
+    Tokens floats(model, queries, keys);
+    In16Bits tokens(floats);
+    const bench::Options causal = floats.causal();
+    bench::Comparison comparison(state, [&] { tokens.attend(); });
+    comparison.beside("vs_float", [&] { floats.attend(causal); });
+    bench::measure_attention(state, comparison,
+                             bench::flop(model, bench::causal_work(queries, keys)), 0);
+  });
+}
+
 void add_plain(const std::string& name, const AttentionModel& model, Index queries, Index keys,
                bool with_naive) {
   bench::add(name, [=](benchmark::State& state) {
@@ -19,6 +52,7 @@ void add_model(const AttentionModel& model, bool long_variants) {
   add_plain(prefill + "128", model, 128, 128, true);
   add_plain(prefill + "1024", model, 1024, 1024, true);
   bench::add_variants<Tokens>(prefill + "1024", model, 1024, 1024);
+  add_16_bits(prefill + "1024", model, 1024, 1024);
   add_plain(prefill + "4096", model, 4096, 4096, false);  // naive: some 8 seconds a call
   const std::string few = std::string("attention/") + model.name + "/plain_decode_4096/queries_";
   for (const Index queries : {1, 4, 16}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Queries and keys in bfloat16, whose products a processor may take two at a time: scores have the
-// bits of floats but where denormals are, and the bound that is stated for those.
+// bits of floats but where numbers or sums are below 2^-126, and the bound that is stated for those.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/cached_attention.hpp>
@@ -175,6 +175,47 @@ TEST_CASE("scores of bfloat16 keep their bound, denormals and all",
       }
       INFO("exponents up to " << range << ", dim " << dim);
       CHECK(worst <= 1);
+    }
+  }
+}
+
+TEST_CASE("bfloat16 has the same bits in any cut, denormals and all",
+          "[attention][bits][bfloat16]") {
+  for (const double range : {64.0, 140.0}) {
+    for (const Index dim : {3, 64}) {
+      const Shape shape{1, 4, 2, 13, 150, dim, 5};
+      Both both(shape, 4, range);
+      auto& c = both.narrow;
+      const auto ordinary = [](bfloat16& x) {
+        if (std::abs(to_double(x)) > 0x1p40) x = bfloat16(1.0F);
+      };
+      c.q.for_each(ordinary);
+      c.k.for_each(ordinary);
+      c.v.for_each(ordinary);
+      Results whole(shape), cached(shape);
+      attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), whole.options<bfloat16>());
+      support::Heads<bfloat16> out = c.out;
+      auto cache = cache_of<bfloat16>(c);
+      posenc::attention(c.q.view(), cache, sequences, c.out.view(), cached.options<bfloat16>());
+      CHECK(cached.same_bits(whole));
+      CHECK(support::same_bits(c.out.view(), out.view()));
+      for (Index i = 0; i < shape.queries; ++i) {
+        const auto one = [i](auto& x) { return posenc::slice_seq(x.view(), i, 1); };
+        const Index seen = shape.keys - shape.queries + i + 1;
+        Results alone({1, 4, 2, 1, seen, dim, 5});
+        attend(one(c.q), posenc::slice_seq(c.k.view(), 0, seen),
+               posenc::slice_seq(c.v.view(), 0, seen), one(c.out), alone.options<bfloat16>());
+        bool same = true;
+        for (Index h = 0; h < shape.heads; ++h) {
+          for (Index j = 0; j < seen; ++j) {
+            const float got = alone.scores.at(0, h, 0, j), want = whole.scores.at(0, h, i, j);
+            same &= support::same_bits(&got, &want, 1);
+          }
+        }
+        INFO("exponents up to " << range << ", dim " << dim << ", query " << i);
+        CHECK(same);
+        CHECK(support::same_bits(one(c.out), one(out)));
+      }
     }
   }
 }

@@ -146,6 +146,28 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: written to nearest even, denormals and N
   });
 }
 
+TEMPLATE_LIST_TEST_CASE("16-bit floats: two vectors of pairs, written together or apart",
+                        "[simd][float16]", tiers::FloatPacks) {
+  using P = typename TestType::P;
+  if constexpr (requires(void* p, P a) { P::store_bfloat16_pairs(p, a, a, p, a, a); }) {
+    constexpr auto width = static_cast<std::size_t>(P::width), step = 2 * width;
+    for (const Sample& s : samples<Bfloat16Pairs>()) {
+      bool same = true;
+      for (std::size_t at = 0; at + step <= s.floats.size(); at += step) {
+        const float *x = s.floats.data() + at, *y = s.floats.data() + s.floats.size() - step - at;
+        const P even = P::load(x), odd = P::load(x + width);
+        const P even2 = P::load(y), odd2 = P::load(y + width);
+        std::uint16_t together[2 * step], apart[2 * step];
+        P::store_bfloat16_pairs(together, even, odd, together + step, even2, odd2);
+        P::store_bfloat16_pairs(apart, even, odd);
+        P::store_bfloat16_pairs(apart + step, even2, odd2);
+        same &= std::memcmp(together, apart, sizeof(apart)) == 0;
+      }
+      CHECK(same);
+    }
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("16-bit floats: touch their bytes alone, at any address", "[simd][float16]",
                         tiers::FloatPacks) {
   using P = typename TestType::P;

@@ -48,8 +48,8 @@ POSENC_BEGIN
 ///             not on other queries, hidden keys, threads, or how many queries come in one call
 ///   Accuracy: arithmetic in Compute<T>, rounded once to T; |v| times the number of keys must not
 ///             exceed the largest of it. A score before scaling is off by at most D roundings of
-///             sum |q k|; with POSENC_BFLOAT16_PRODUCTS, which take denormals for zero and otherwise
-///             give the same bits, by 2^-126 sum (1 + |q| + |k|) more in bfloat16
+///             sum |q k|; with POSENC_BFLOAT16_PRODUCTS, which take what is below 2^-126 for zero and
+///             otherwise give the same bits, by 2^-126 sum (1 + |q| + |k|) more in bfloat16
 ///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless options.weights is given
 ///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135
 template <Device D, Scalar T, class Bias = NoBias>

@@ -112,7 +112,8 @@
 /// AMD's processors one such instruction takes the time of one multiply-add of floats and does twice the
 /// work. On Intel's it takes the time of two, so nothing is won, and laying out pairs made prefill 1.3 to 1.5
 /// times slower. All of Intel's that have AVX512_BF16 have AMX too, but for Cooper Lake, so flags that name
-/// AMX stand for them. Define it as 1 or 0 to decide otherwise. Denormals apart, the bits are the same.
+/// AMX stand for them. Define it as 1 or 0 to decide otherwise. The bits are the same, but for what is below
+/// 2^-126, which is taken for zero.
 #ifdef POSENC_BFLOAT16_PRODUCTS
 #define POSENC_DETAIL_PRODUCTS_TAG(products) POSENC_DETAIL_PRODUCTS_TAG_(products)
 #define POSENC_DETAIL_PRODUCTS_TAG_(products) _bfloat16_products_##products

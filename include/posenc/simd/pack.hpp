@@ -37,12 +37,13 @@
 //   load_half(p)      a.store_half(p)
 //   load_bfloat16(p)  a.store_bfloat16(p)
 //   load_bfloat16_pairs(p, even, odd)         2 width neighbours, both in natural order
-//   store_bfloat16_pairs(p, even, odd)
+//   store_bfloat16_pairs(p, even, odd)        also of two p one after the other, where that is faster
 // and where the processor multiplies bfloat16 by bfloat16 quickly (POSENC_BFLOAT16_PRODUCTS), of packs
 // whose lanes hold two of them each:
 //   load_pairs(p)  broadcast_pair(p)          2 width neighbours; the two at p in every lane
 //   add_pair_products(sum, a, b)              fma(a0, b0, fma(a1, b1, sum)), the second of a pair
-//                                             first, but denormals are zero wherever they occur
+//                                             first, but what is below 2^-126 is zero: numbers, and
+//                                             sums once they are rounded to 24 bits
 //
 // Pack<double> alone:
 //   a.store_rounded(p)  a.store_rounded_partial(p, n)   to float

@@ -154,18 +154,9 @@ struct Pack<float, tier::Avx512> {
   }
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, Pack even, Pack odd) noexcept {
 #if defined(__AVX512BF16__)
-    const auto packed = std::bit_cast<__m512i>(_mm512_cvtne2ps_pbh(odd.v, even.v));
-    // The instruction takes denormals for zero. Where a zero came out, see whether it was one.
-    constexpr int denormal = 0x20;
-    const bool exact = _mm512_testn_epi16_mask(packed, _mm512_set1_epi16(0x7fff)) == 0 ||
-                       (_mm512_fpclass_ps_mask(even.v, denormal) == 0 &&
-                        _mm512_fpclass_ps_mask(odd.v, denormal) == 0);
-    if (exact) [[likely]] {
-      const __m512i lanes =
-          _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
-                           6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-      _mm512_storeu_si512(p, _mm512_permutexvar_epi16(lanes, packed));
-      return;
+    const __m512i packed = packed_bfloat16(even, odd);
+    if (_mm512_testn_epi16_mask(packed, magnitudes()) == 0 || !any_denormal(even, odd)) [[likely]] {
+      return store_packed(p, packed);
     }
 #endif
     __m512i low = even.nearest_bfloat16(), high = odd.nearest_bfloat16();
@@ -179,6 +170,23 @@ struct Pack<float, tier::Avx512> {
         p, _mm512_ternarylogic_epi32(_mm512_srli_epi32(low, 16), high, high_halves(), 0xf8));
   }
 
+#if defined(__AVX512BF16__)
+  /// Two of them, for which one branch is enough.
+  POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, Pack even, Pack odd, void* p2,
+                                                        Pack even2, Pack odd2) noexcept {
+    const __m512i packed = packed_bfloat16(even, odd), packed2 = packed_bfloat16(even2, odd2);
+    const __mmask32 zeros = _mm512_testn_epi16_mask(packed, magnitudes());
+    const __mmask32 zeros2 = _mm512_testn_epi16_mask(packed2, magnitudes());
+    if (_kortestz_mask32_u8(zeros, zeros2) != 0) [[likely]] {
+      store_packed(p, packed);
+      store_packed(p2, packed2);
+    } else {
+      store_bfloat16_pairs(p, even, odd);
+      store_bfloat16_pairs(p2, even2, odd2);
+    }
+  }
+#endif
+
  private:
   using Half = Pack<float, tier::Avx2>;
 
@@ -189,6 +197,24 @@ struct Pack<float, tier::Avx512> {
     return _mm512_set1_epi32(static_cast<int>(0xffff0000u));
   }
   POSENC_ALWAYS_INLINE __m512i bits() const noexcept { return _mm512_castps_si512(v); }
+#if defined(__AVX512BF16__)
+  /// Rounded, the even ones first. The instruction takes denormals for zero: where a zero came out, see
+  /// whether it was one.
+  POSENC_ALWAYS_INLINE static __m512i packed_bfloat16(Pack even, Pack odd) noexcept {
+    return std::bit_cast<__m512i>(_mm512_cvtne2ps_pbh(odd.v, even.v));
+  }
+  POSENC_ALWAYS_INLINE static __m512i magnitudes() noexcept { return _mm512_set1_epi16(0x7fff); }
+  POSENC_ALWAYS_INLINE static bool any_denormal(Pack a, Pack b) noexcept {
+    constexpr int denormal = 0x20;
+    return (_mm512_fpclass_ps_mask(a.v, denormal) | _mm512_fpclass_ps_mask(b.v, denormal)) != 0;
+  }
+  POSENC_ALWAYS_INLINE static void store_packed(void* p, __m512i packed) noexcept {
+    const __m512i lanes =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(lanes, packed));
+  }
+#endif
   // By the forms that g++ 12 does not warn of.
   POSENC_ALWAYS_INLINE Half low() const noexcept { return {_mm512_extractf32x8_ps(v, 0)}; }
   POSENC_ALWAYS_INLINE Half high() const noexcept { return {_mm512_extractf32x8_ps(v, 1)}; }

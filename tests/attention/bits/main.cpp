@@ -27,12 +27,11 @@ std::map<std::string, std::string> record;
 bool compares = false;
 int cases = 0, differences = 0;
 
-/// Of the record for what this program was compiled for. Without fma nothing is recorded: products
-/// and sums are then rounded apart, or together, as the compiler likes.
+/// Of the record for what this program was compiled for. Products of bfloat16 have their tier's, since
+/// they give the same bits. Without fma nothing is recorded: products and sums are then rounded apart, or
+/// together, as the compiler likes.
 std::string record_name() {
-#if POSENC_BFLOAT16_PRODUCTS
-  return std::string(posenc::tier::Best::name) + "_bf16";
-#elif !POSENC_HAS_FMA
+#if !POSENC_HAS_FMA
   return std::string(posenc::tier::Best::name) + "_without_fma";
 #else
   return posenc::tier::Best::name;
@@ -41,6 +40,9 @@ std::string record_name() {
 
 /// What this program was compiled for.
 bool processor_can() {
+#if defined(__AVX512BF16__)
+  if (!__builtin_cpu_supports("avx512bf16")) return false;
+#endif
 #if defined(__x86_64__) && defined(__AVX512F__)
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/config.hpp>
+
 #include <Eigen/Core>
 
 #include <concepts>
@@ -23,10 +25,12 @@ constexpr bool is_wide = false;
 #endif
 
 /// Whether there are cases of elements T. In a sample the tiers share the types out, since most of the time
-/// goes into compiling them.
+/// goes into compiling them; where bfloat16 meets bfloat16, only that is different.
 template <class T>
 constexpr bool takes =
-    !is_sample || is_wide == (std::same_as<T, float> || std::same_as<T, Eigen::bfloat16>);
+    !is_sample || (std::same_as<T, Eigen::bfloat16>
+                       ? is_wide
+                       : !POSENC_BFLOAT16_PRODUCTS && is_wide == std::same_as<T, float>);
 
 /// Whether there is this case of a type. A sample has one of three, the same ones each time.
 inline bool takes_case(std::string_view name) {

@@ -27,6 +27,12 @@ POSENC_ALWAYS_INLINE P loaded_once(P a) noexcept {
   return a;
 }
 
+/// Whether two vectors of bfloat16 are stored faster together than one after the other.
+template <class P>
+inline constexpr bool stores_twice = requires(void* p, P a) {
+  P::store_bfloat16_pairs(p, a, a, p, a, a);
+};
+
 /// As many pairs as one set of vectors holds: how they are loaded, turned and stored.
 ///
 ///   y0 = c x0 - s x1,   y1 = c x1 + s x0
@@ -105,6 +111,8 @@ struct RotationStep {
       join_pairs(y.x0[0], y.x1[0], low, high);
       store_as(low, out);
       store_as(high, out + P::width);
+    } else if constexpr (even_odd && stores_twice<P>) {
+      P::store_bfloat16_pairs(out, y.x0[0], y.x0[1], out + half, y.x1[0], y.x1[1]);
     } else {
       store_half_of(y.x0, out);
       store_half_of(y.x1, out + half);
