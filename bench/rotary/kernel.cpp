@@ -15,20 +15,18 @@ void kernel_case(benchmark::State& state) {
   bench::Comparison(state,
                     [&] {
                       T* x = bench::opaque(setup.x.data());
-                      posenc::detail::rotate_heads<Pairing>(
-                          posenc::detail::RotationBlock<T>{.in = x,
-                                                           .out = x,
-                                                           .in_seq_stride = Llama3::heads * dim,
-                                                           .in_head_stride = dim,
-                                                           .out_seq_stride = Llama3::heads * dim,
-                                                           .out_head_stride = dim,
-                                                           .seq = 1,
-                                                           .heads = Llama3::heads,
-                                                           .half = pairs,
-                                                           .pairs = pairs,
-                                                           .cos = setup.angles.cos.data(),
-                                                           .sin = setup.angles.sin.data(),
-                                                           .angle_stride = pairs});
+                      posenc::detail::rotate_heads<Pairing>(posenc::detail::RotationBlock<T>{
+                          .in = x,
+                          .out = x,
+                          .in_seq_stride = Llama3::heads * dim,
+                          .in_head_stride = dim,
+                          .out_seq_stride = Llama3::heads * dim,
+                          .out_head_stride = dim,
+                          .seq = 1,
+                          .heads = Llama3::heads,
+                          .half = pairs,
+                          .pairs = pairs,
+                          .angles = {setup.angles.cos.data(), setup.angles.sin.data(), pairs}});
                     })
       .beside("vs_limit", setup.limit())
       .faster_than(

@@ -199,19 +199,18 @@ class Case {
   }
 
   void rotate(Tensor<Pairing, T>& in, Tensor<Pairing, T>& out) {
-    const posenc::detail::RotationBlock<T> block{.in = in.row(0, 0),
-                                                 .out = out.row(0, 0),
-                                                 .in_seq_stride = in.seq_stride(),
-                                                 .in_head_stride = in.head_stride(),
-                                                 .out_seq_stride = out.seq_stride(),
-                                                 .out_head_stride = out.head_stride(),
-                                                 .seq = shape_.seq,
-                                                 .heads = shape_.heads,
-                                                 .half = in.half(),
-                                                 .pairs = shape_.pairs,
-                                                 .cos = angles_.cos(),
-                                                 .sin = angles_.sin(),
-                                                 .angle_stride = angles_.stride()};
+    const posenc::detail::RotationBlock<T> block{
+        .in = in.row(0, 0),
+        .out = out.row(0, 0),
+        .in_seq_stride = in.seq_stride(),
+        .in_head_stride = in.head_stride(),
+        .out_seq_stride = out.seq_stride(),
+        .out_head_stride = out.head_stride(),
+        .seq = shape_.seq,
+        .heads = shape_.heads,
+        .half = in.half(),
+        .pairs = shape_.pairs,
+        .angles = {angles_.cos(), angles_.sin(), angles_.stride()}};
     posenc::detail::rotate_heads<Pairing, Tier>(block);
   }
 

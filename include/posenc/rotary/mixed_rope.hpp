@@ -159,10 +159,16 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     for (Index head = 0; head < config_.heads; ++head) {
       for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
         const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
-        prefetch_heads<T>(tensors, b, rows, s, (std::min)(block, seq), head);
         angles.fill(oscillator_, first, count, [&](Index axis, Index pair) {
           return (axis * config_.heads + head) * slice_.pairs + pair;
         });
+        if (Count == 1 && rows == 1) {  // angles that serve once need no memory
+          rotate_head(
+              tensors[0], b, s, seq, head, first, count,
+              detail::MixedAngles::Rows<C>(angles, count, direction != detail::Direction::Forward));
+          continue;
+        }
+        prefetch_heads<T>(tensors, b, rows, s, (std::min)(block, seq), head);
         for (Index token = 0; token < seq; token += block) {
           const Index tokens = (std::min)(block, seq - token);
           prefetch_heads<T>(tensors, b, rows, s + token + block,
@@ -185,9 +191,9 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     }
   }
 
-  template <detail::Written T>
+  template <detail::Written T, class Angles>
   void rotate_head(const detail::Rotated<T>& x, Index b, Index s, Index tokens, Index head,
-                   Index first, Index count, detail::AngleRows<Compute<T>> turns) const noexcept {
+                   Index first, Index count, const Angles& turns) const noexcept {
     detail::Rotated<T> of_head = x;
     of_head.in.data += head * x.in.head_stride;
     of_head.out.data += head * x.out.head_stride;

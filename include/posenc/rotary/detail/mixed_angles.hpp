@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/twice.hpp>
@@ -18,20 +19,28 @@ POSENC_BEGIN
 namespace detail {
 
 /// cos and sin of a sum of two angles, from those of either.
+template <class P>
+POSENC_ALWAYS_INLINE P cos_of_sum(P cos_a, P sin_a, P cos_b, P sin_b) noexcept {
+  return mul_sub(cos_a, cos_b, sin_a * sin_b);
+}
+template <class P>
+POSENC_ALWAYS_INLINE P sin_of_sum(P cos_a, P sin_a, P cos_b, P sin_b) noexcept {
+  return mul_add(sin_a, cos_b, cos_a * sin_b);
+}
+
+/// The same of rows of them.
 template <class Tier = tier::Best, std::floating_point Real>
 POSENC_ALWAYS_INLINE void add_angles(const double* cos_a, const double* sin_a, const double* cos_b,
                                      const double* sin_b, Real* cos, Real* sin,
                                      Index count) noexcept {
   using P = Pack<double, Tier>;
-  const auto cos_of = [](auto ca, auto sa, auto cb, auto sb) { return mul_sub(ca, cb, sa * sb); };
-  const auto sin_of = [](auto ca, auto sa, auto cb, auto sb) { return mul_add(sa, cb, ca * sb); };
   Index i = 0;
   const auto add = [&]<class Q>(std::type_identity<Q>) {
     for (; i + Q::width <= count; i += Q::width) {
       const Q ca = Q::load(cos_a + i), sa = Q::load(sin_a + i);
       const Q cb = Q::load(cos_b + i), sb = Q::load(sin_b + i);
-      store_as(cos_of(ca, sa, cb, sb), cos + i);
-      store_as(sin_of(ca, sa, cb, sb), sin + i);
+      store_as(cos_of_sum(ca, sa, cb, sb), cos + i);
+      store_as(sin_of_sum(ca, sa, cb, sb), sin + i);
     }
   };
   add(std::type_identity<Twice<P>>());
@@ -39,8 +48,8 @@ POSENC_ALWAYS_INLINE void add_angles(const double* cos_a, const double* sin_a, c
   if (const Index rest = count - i; rest > 0) {
     const P ca = P::load_partial(cos_a + i, rest), sa = P::load_partial(sin_a + i, rest);
     const P cb = P::load_partial(cos_b + i, rest), sb = P::load_partial(sin_b + i, rest);
-    store_partial_as(cos_of(ca, sa, cb, sb), cos + i, rest);
-    store_partial_as(sin_of(ca, sa, cb, sb), sin + i, rest);
+    store_partial_as(cos_of_sum(ca, sa, cb, sb), cos + i, rest);
+    store_partial_as(sin_of_sum(ca, sa, cb, sb), sin + i, rest);
   }
 }
 
@@ -97,8 +106,8 @@ class MixedAngles {
     for (Index t = token; t < token + tokens; ++t, cos += count, sin += count) {
       const double *c = cos_ + row(0, t), *s = sin_ + row(0, t);
       for (Index axis = 1; axis + 1 < axes_; ++axis) {
-        add_angles(c, s, cos_ + row(axis, t), sin_ + row(axis, t), sum_cos_, sum_sin_, count);
-        c = sum_cos_, s = sum_sin_;
+        add_angles(c, s, cos_ + row(axis, t), sin_ + row(axis, t), cos_ + room, sin_ + room, count);
+        c = cos_ + room, s = sin_ + room;
       }
       if (axes_ > 1) {
         const Index last = row(axes_ - 1, t);
@@ -112,12 +121,86 @@ class MixedAngles {
     }
   }
 
+  /// Angles of one token after the other, as the rotation kernel asks for them, where they serve one head of
+  /// one tensor: sums go from register to register, so that those of a token overlap the cache misses of
+  /// the one before.
+  template <std::floating_point Real>
+  class Rows {
+   public:
+    Rows(MixedAngles& angles, Index pairs, bool transposed) noexcept
+        : angles_(&angles), pairs_(pairs), two_(angles.axes_ == 2), transposed_(transposed) {}
+
+    POSENC_ALWAYS_INLINE Rows next() noexcept {
+      Rows row = *this;
+      if (two_) {
+        row.a_ = angles_->row(0, token_);
+        row.b_ = angles_->row(1, token_);
+      } else {
+        row.a_ = angles_->write_sums(token_, pairs_);
+      }
+      ++token_;
+      return row;
+    }
+
+    template <class Tier>
+    POSENC_ALWAYS_INLINE CosSinOf<Pack<Real, Tier>> lanes(Index i) const noexcept {
+      using P = Pack<Real, Tier>;
+      using D = Pack<double, Tier>;
+      const CosSinOf<D> low = sum<D>(i);
+      if constexpr (std::same_as<P, D>) {
+        return low;
+      } else if constexpr (P::width == 1) {
+        return {P::broadcast(static_cast<Real>(low.cos.v)),
+                P::broadcast(static_cast<Real>(low.sin.v))};
+      } else {
+        const CosSinOf<D> high = sum<D>(i + D::width);
+        return {rounded(low.cos, high.cos), rounded(low.sin, high.sin)};
+      }
+    }
+    template <class Tier>
+    POSENC_ALWAYS_INLINE CosSinOf<Pack<Real, Tier>> doubled(Index i) const noexcept {
+      using P = Pack<Real, Tier>;
+      using Narrow = typename tier::Narrower<Tier>::Type;
+      using D = Pack<double, std::conditional_t<std::same_as<Real, double>, Narrow, Tier>>;
+      static_assert(2 * D::width == P::width);
+      const CosSinOf<D> once = sum<D>(i);
+      Real cos[D::width], sin[D::width];  // compilers know what they have just stored
+      store_as(once.cos, cos);
+      store_as(once.sin, sin);
+      return {P::load_doubled(cos), P::load_doubled(sin)};
+    }
+
+   private:
+    template <class P>
+    POSENC_ALWAYS_INLINE CosSinOf<P> sum(Index i) const noexcept {
+      P cos = P::load(angles_->cos_ + a_ + i), sin = P::load(angles_->sin_ + a_ + i);
+      if (two_) {
+        const P cos_b = P::load(angles_->cos_ + b_ + i), sin_b = P::load(angles_->sin_ + b_ + i);
+        const P cos_a = cos;
+        cos = cos_of_sum(cos_a, sin, cos_b, sin_b);
+        sin = sin_of_sum(cos_a, sin, cos_b, sin_b);
+      }
+      if (transposed_) sin = -sin;
+      return {cos, sin};
+    }
+
+    MixedAngles* angles_;
+    Index pairs_, token_ = 0, a_ = 0, b_ = 0;
+    bool two_, transposed_;
+  };
+
  private:
   static constexpr Index room = 4096, most_slots = 512, most_tokens = 256, places = 2048;
   static_assert(room / most_pairs >= most_axes && most_tokens <= 65536);
 
   Index row(Index axis, Index token) const noexcept {
     return slot_of_[axis * tokens_ + token] * pairs_;
+  }
+
+  /// A token's angles at what is returned.
+  POSENC_NOINLINE Index write_sums(Index token, Index count) noexcept {
+    write(token, 1, count, cos_ + room, sin_ + room);
+    return room;
   }
 
   bool take_token(const Positions& positions, Index b, Index s, Index token) noexcept {
@@ -144,11 +227,9 @@ class MixedAngles {
   Index axes_, pairs_, slots_, tokens_;
   Index used_[most_axes];
   double coordinates_[most_slots];
-  std::uint16_t slot_of_[places];  ///< [axes, tokens]
-  alignas(64) double cos_[room];   ///< [axes, slots, pairs]
-  alignas(64) double sin_[room];
-  alignas(64) double sum_cos_[most_pairs];
-  alignas(64) double sum_sin_[most_pairs];
+  std::uint16_t slot_of_[places];              ///< [axes, tokens]
+  alignas(64) double cos_[room + most_pairs];  ///< [axes, slots, pairs], and a row of sums
+  alignas(64) double sin_[room + most_pairs];
 };
 
 }  // namespace detail

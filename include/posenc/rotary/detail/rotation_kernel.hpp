@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/rotary/pairing.hpp>
+#include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -65,12 +66,20 @@ struct RotationStep {
     std::array<P, in_place ? 0 : packs> x1;
   };
 
-  /// cos and sin of the next `pairs` pairs, in the lanes where their channels are loaded.
-  POSENC_ALWAYS_INLINE static Angles angles(const C* cos, const C* sin) noexcept {
+  /// cos and sin of pairs i .. i + pairs - 1 of a row, in the lanes where their channels are loaded.
+  template <class Row>
+  POSENC_ALWAYS_INLINE static Angles angles(const Row& row, Index i) noexcept {
+    // Packs made anew, because g++ 12 copies those of a struct through memory.
     if constexpr (in_place) {
-      return {{P::load_doubled(cos)}, {P::load_doubled(sin) ^ P::load(sign_of_first.data())}};
+      const CosSinOf<P> a = row.template doubled<Tier>(i);
+      return {{P{a.cos.v}}, {a.sin ^ P::load(sign_of_first.data())}};
+    } else if constexpr (packs == 2) {
+      const CosSinOf<P> low = row.template lanes<Tier>(i);
+      const CosSinOf<P> high = row.template lanes<Tier>(i + P::width);
+      return {even_and_odd(low.cos, high.cos), even_and_odd(low.sin, high.sin)};
     } else {
-      return {arranged(cos), arranged(sin)};
+      const CosSinOf<P> a = row.template lanes<Tier>(i);
+      return {{P{a.cos.v}}, {P{a.sin.v}}};
     }
   }
   /// in points to the first channel of the first pair; `half` is the distance to the second half.
@@ -131,14 +140,10 @@ struct RotationStep {
     return signs;
   }();
 
-  POSENC_ALWAYS_INLINE static Packs arranged(const C* p) noexcept {
-    if constexpr (packs == 2) {
-      Packs a;
-      split_pairs(P::load(p), P::load(p + P::width), a[0], a[1]);
-      return {natural_order(a[0]), natural_order(a[1])};
-    } else {
-      return {P::load(p)};
-    }
+  POSENC_ALWAYS_INLINE static Packs even_and_odd(P low, P high) noexcept {
+    Packs a;
+    split_pairs(low, high, a[0], a[1]);
+    return {natural_order(a[0]), natural_order(a[1])};
   }
   POSENC_ALWAYS_INLINE static Packs load_half_of(const T* p) noexcept {
     Packs x;
@@ -158,18 +163,44 @@ struct RotationStep {
   }
 };
 
-/// Some positions of a tensor, all heads or one, and the angles of those positions.
-template <Scalar T>
+/// m cos and m sin of some pairs at consecutive positions.
+template <class C>
+struct AngleRows {
+  const C* cos;
+  const C* sin;
+  Index stride;  ///< from position to position
+
+  /// This position's row; the next call gives the next one's.
+  POSENC_ALWAYS_INLINE AngleRows next() noexcept {
+    const AngleRows row = *this;
+    cos += stride;
+    sin += stride;
+    return row;
+  }
+
+  /// Those of pairs i, i + 1, ..., one a lane.
+  template <class Tier>
+  POSENC_ALWAYS_INLINE CosSinOf<Pack<C, Tier>> lanes(Index i) const noexcept {
+    return {Pack<C, Tier>::load(cos + i), Pack<C, Tier>::load(sin + i)};
+  }
+  /// The same with each in two lanes.
+  template <class Tier>
+  POSENC_ALWAYS_INLINE CosSinOf<Pack<C, Tier>> doubled(Index i) const noexcept {
+    return {Pack<C, Tier>::load_doubled(cos + i), Pack<C, Tier>::load_doubled(sin + i)};
+  }
+};
+
+/// Some positions of a tensor, all heads or one, and the angles of those positions: AngleRows, or what
+/// makes them when it is asked for them in the same way.
+template <Scalar T, class Angles = AngleRows<Compute<T>>>
 struct RotationBlock {
   const T* in;  ///< the first channel of the first pair
   T* out;
   Index in_seq_stride, in_head_stride, out_seq_stride, out_head_stride;
   Index seq, heads;
-  Index half;   ///< from a pair's first channel to its second where the pairing is HalfRotate
-  Index pairs;  ///< to be turned
-  const Compute<T>* cos;  ///< [seq, pairs]
-  const Compute<T>* sin;
-  Index angle_stride;
+  Index half;     ///< from a pair's first channel to its second where the pairing is HalfRotate
+  Index pairs;    ///< to be turned
+  Angles angles;  ///< [seq, pairs]
 };
 
 // Where the pairs are no multiple of a step's, the last step ends with the last pair and shares some with
@@ -177,8 +208,8 @@ struct RotationBlock {
 
 /// cos and sin in registers: I... counts the steps before the last. Known: as many pairs, which are
 /// the whole slice; 0 where that is known to the block alone.
-template <class Step, Index Known, Scalar T, Index... I>
-void rotate_in_registers(const RotationBlock<T>& block,
+template <class Step, Index Known, Scalar T, class Angles, Index... I>
+void rotate_in_registers(const RotationBlock<T, Angles>& block,
                          std::integer_sequence<Index, I...>) noexcept {
   const Index pairs = Known > 0 ? Known : block.pairs, half = Known > 0 ? Known : block.half;
   const Index last = pairs - Step::pairs;
@@ -187,13 +218,13 @@ void rotate_in_registers(const RotationBlock<T>& block,
   // the stores that have just filled it.
   const T* in_row = block.in;
   T* out_row = block.out;
-  const auto *cos = block.cos, *sin = block.sin;
+  Angles rows = block.angles;
   const Index heads = block.heads, in_stride = block.in_head_stride;
   const Index out_stride = block.out_head_stride;
   for (Index s = block.seq; s > 0; --s) {
-    const typename Step::Angles angles[] = {
-        Step::angles(cos + I * Step::pairs, sin + I * Step::pairs)...,
-        Step::angles(cos + last, sin + last)};
+    const auto row = rows.next();
+    const typename Step::Angles angles[] = {Step::angles(row, I * Step::pairs)...,
+                                            Step::angles(row, last)};
     const T* in = in_row;
     T* out = out_row;
     for (Index h = heads; h > 0; --h) {
@@ -205,30 +236,27 @@ void rotate_in_registers(const RotationBlock<T>& block,
     }
     in_row += block.in_seq_stride;
     out_row += block.out_seq_stride;
-    cos += block.angle_stride;
-    sin += block.angle_stride;
   }
 }
 
 /// cos and sin are loaded once for a group of heads, which I... counts.
-template <class Step, Scalar T, Index... I>
+template <class Step, Scalar T, class Row, Index... I>
 POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Index out_stride,
-                                       Index half, Index pairs, const typename Step::C* cos,
-                                       const typename Step::C* sin,
+                                       Index half, Index pairs, const Row& row,
                                        std::integer_sequence<Index, I...>) noexcept {
   const Index last = pairs - Step::pairs;
   const Index last_at = last * (Step::channels / Step::pairs);
   Index i = 0, at = 0;
   for (; i + Step::pairs <= last; i += Step::pairs, at += Step::channels) {
-    const auto angles = Step::angles(cos + i, sin + i);
+    const auto angles = Step::angles(row, i);
     (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles), ...);
   }
-  const auto angles = Step::angles(cos + last, sin + last);
+  const auto angles = Step::angles(row, last);
   if (i == last) {
     (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles), ...);
     return;
   }
-  const auto before = Step::angles(cos + i, sin + i);
+  const auto before = Step::angles(row, i);
   const auto rotate_both = [&](const T* from, T* to) {
     const auto x = Step::load(from + last_at, half);
     Step::rotate(from + at, to + at, half, before);
@@ -238,26 +266,26 @@ POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Ind
 }
 
 /// Any number of pairs, of a slice or a part of it, but no fewer than a step has.
-template <class Step, Scalar T>
-void rotate_in_groups(const RotationBlock<T>& block) noexcept {
+template <class Step, Scalar T, class Angles>
+void rotate_in_groups(const RotationBlock<T, Angles>& block) noexcept {
   constexpr Index group = 4;
   const Index pairs = block.pairs, half = block.half;
   const Index heads = block.heads, in_stride = block.in_head_stride;
   const Index out_stride = block.out_head_stride;
+  Angles rows = block.angles;
   for (Index s = 0; s < block.seq; ++s) {
-    const auto* cos = block.cos + s * block.angle_stride;
-    const auto* sin = block.sin + s * block.angle_stride;
+    const auto row = rows.next();
     const T* in = block.in + s * block.in_seq_stride;
     T* out = block.out + s * block.out_seq_stride;
     Index h = 0;
     for (; h + group <= heads; h += group) {
-      rotate_group<Step>(in, in_stride, out, out_stride, half, pairs, cos, sin,
+      rotate_group<Step>(in, in_stride, out, out_stride, half, pairs, row,
                          std::make_integer_sequence<Index, group>());
       in += group * in_stride;
       out += group * out_stride;
     }
     for (; h < heads; ++h) {
-      rotate_group<Step>(in, in_stride, out, out_stride, half, pairs, cos, sin,
+      rotate_group<Step>(in, in_stride, out, out_stride, half, pairs, row,
                          std::make_integer_sequence<Index, 1>());
       in += in_stride;
       out += out_stride;
@@ -266,8 +294,8 @@ void rotate_in_groups(const RotationBlock<T>& block) noexcept {
 }
 
 /// From `Steps` steps on: as many as the pairs need, in registers where they hold them.
-template <class Step, Index Steps, Index MostSteps, Scalar T>
-POSENC_ALWAYS_INLINE void rotate_steps(const RotationBlock<T>& block) noexcept {
+template <class Step, Index Steps, Index MostSteps, class Block>
+POSENC_ALWAYS_INLINE void rotate_steps(const Block& block) noexcept {
   if constexpr (Steps > MostSteps) {
     rotate_in_groups<Step>(block);
   } else if (block.pairs <= Steps * Step::pairs) {
@@ -278,8 +306,8 @@ POSENC_ALWAYS_INLINE void rotate_steps(const RotationBlock<T>& block) noexcept {
 }
 
 /// By steps of this tier, or of narrower ones where there are fewer pairs than a step has.
-template <class Step, Index MostSteps, Scalar T>
-void rotate_by(const RotationBlock<T>& block) noexcept {
+template <class Step, Index MostSteps, class Block>
+void rotate_by(const Block& block) noexcept {
   if constexpr (Step::pairs > 1) {
     if (block.pairs < Step::pairs) return rotate_by<typename Step::Narrower, 2>(block);
     rotate_steps<Step, 1, MostSteps>(block);
@@ -289,8 +317,8 @@ void rotate_by(const RotationBlock<T>& block) noexcept {
 }
 
 /// Turns every pair of the block by its position's angle. block.in may be block.out.
-template <class Pairing, class Tier = tier::Best, Scalar T>
-void rotate_heads(const RotationBlock<T>& block) noexcept {
+template <class Pairing, class Tier = tier::Best, Scalar T, class Angles>
+void rotate_heads(const RotationBlock<T, Angles>& block) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
   // head_dim 128 and 64, with addresses that are known to the compiler.
   const auto known = [&block]<Index Pairs>(std::integral_constant<Index, Pairs>) {

@@ -109,14 +109,6 @@ inline void check_same_tokens(const char* function, const auto& first, const aut
   }
 }
 
-/// m cos and m sin of some pairs at consecutive positions.
-template <class C>
-struct AngleRows {
-  const C* cos;
-  const C* sin;
-  Index stride;  ///< from position to position
-};
-
 /// m cos and m sin made into what the direction multiplies with, in cos and sin [seq, count].
 template <class C>
 AngleRows<C> turned(const AngleRows<C>& rows, Direction direction, double attention_factor,
@@ -177,10 +169,10 @@ void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
 }
 
 /// Rotates all heads of positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
-template <class Pairing, Scalar T>
+template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq,
                                            RotarySlice slice, Index first, Index count,
-                                           AngleRows<Compute<T>> angles) noexcept {
+                                           const Angles& angles) noexcept {
   using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
   // Where a head's positions lie together and the heads apart, few heads go side by side.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
@@ -189,19 +181,17 @@ POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s
   // Kernels step once behind the last row; the stride of an axis with one element may be anything.
   const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
   for (Index h = 0; h < x.in.heads; h += together) {
-    const RotationBlock<T> block{.in = x.in.row(b, s, h) + at,
-                                 .out = x.out.row(b, s, h) + at,
-                                 .in_seq_stride = step(seq, x.in.seq_stride),
-                                 .in_head_stride = step(x.in.heads, x.in.head_stride),
-                                 .out_seq_stride = step(seq, x.out.seq_stride),
-                                 .out_head_stride = step(x.in.heads, x.out.head_stride),
-                                 .seq = seq,
-                                 .heads = (std::min)(together, x.in.heads - h),
-                                 .half = pairs_together<Pairing>(slice.pairs),
-                                 .pairs = count,
-                                 .cos = angles.cos,
-                                 .sin = angles.sin,
-                                 .angle_stride = angles.stride};
+    const RotationBlock<T, Angles> block{.in = x.in.row(b, s, h) + at,
+                                         .out = x.out.row(b, s, h) + at,
+                                         .in_seq_stride = step(seq, x.in.seq_stride),
+                                         .in_head_stride = step(x.in.heads, x.in.head_stride),
+                                         .out_seq_stride = step(seq, x.out.seq_stride),
+                                         .out_head_stride = step(x.in.heads, x.out.head_stride),
+                                         .seq = seq,
+                                         .heads = (std::min)(together, x.in.heads - h),
+                                         .half = pairs_together<Pairing>(slice.pairs),
+                                         .pairs = count,
+                                         .angles = angles};
     rotate_heads<Kernel>(block);
   }
 }
