@@ -53,7 +53,7 @@ run(4 0 "${well}" --tokens 4 --heads 3 --kv-heads 1 --head-dim 6)
 run(4 0 "the same twice.*the same twice.*pays from tokens.*pays from tokens" --tokens 64 --no-check)
 
 foreach(rank IN ITEMS 0 2)
-  run(4 1 "waited 8 s in vain: [^\n]*rank ${rank} has not (sent|taken) the keys of rank [0-9] in step 0" ${sequence} --limit 8 --fault sleep:${rank})
+  run(4 1 "waited 4 s in vain: [^\n]*rank ${rank} has not (sent|taken) the keys of rank [0-9] in step 0" ${sequence} --limit 4 --fault sleep:${rank})
   # Most often mpirun sees it first.
   run(4 1 "rank ${rank} |BAD TERMINATION" ${sequence} --limit 2 --fault exit:${rank})
 endforeach()

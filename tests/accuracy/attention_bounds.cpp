@@ -77,7 +77,7 @@ struct Call {
 };
 
 template <class Real>
-void add_of(std::vector<Bound>& all, const std::string& type) {
+void add_attention(std::vector<Bound>& all, const std::string& type) {
   std::vector<Range> of_call{magnitude(1e-3, 1)};
   for (Index i = 0; i < 4 + 4 * 3 + 3; ++i) of_call.push_back({-4, 4});
   all.push_back({"attention, output, " + type, of_call, [](const Point& p) {
@@ -141,8 +141,8 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
 
 std::vector<Bound> attention_bounds() {
   std::vector<Bound> all;
-  add_of<float>(all, "float");
-  add_of<double>(all, "double");
+  add_attention<float>(all, "float");
+  add_attention<double>(all, "double");
   return all;
 }
 

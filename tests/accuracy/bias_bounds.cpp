@@ -25,7 +25,7 @@ double ulps(double got, const Mpfr& want, double allowed) {
 }
 
 template <class Real>
-void add_of(std::vector<Bound>& all, const std::string& type) {
+void add_biases(std::vector<Bound>& all, const std::string& type) {
   using posenc::AlibiForm;
   using posenc::Kerple;
   using posenc::KerpleForm;
@@ -106,8 +106,8 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
 
 std::vector<Bound> bias_bounds() {
   std::vector<Bound> all;
-  add_of<float>(all, "float");
-  add_of<double>(all, "double");
+  add_biases<float>(all, "float");
+  add_biases<double>(all, "double");
   all.push_back({"logarithm", {magnitude(1e-300, 1e300)}, [](const Point& p) {
                    return ulps<double>(posenc::detail::logarithm(p[0]), log(Mpfr(p[0])), 1);
                  }});

@@ -25,7 +25,7 @@ Real of_lane(Real x, const Function& function) {
 }
 
 template <class Real>
-void add_of(std::vector<Bound>& all, const std::string& type) {
+void add_elementary(std::vector<Bound>& all, const std::string& type) {
   const double largest = std::is_same_v<Real, float> ? 87 : 690;
   const auto check = [&](const std::string& name, Range range, double allowed, const auto& ours,
                          const auto& truth) {
@@ -116,8 +116,8 @@ std::vector<Bound> elementary_bounds() {
                    if (std::abs(y * std::log(p[0])) > 40) return 0.0;
                    return relative_error(pow(DoubleDouble(p[0]), y), pow(Mpfr(p[0]), y)) / 0x1p-97;
                  }});
-  add_of<float>(all, "float");
-  add_of<double>(all, "double");
+  add_elementary<float>(all, "float");
+  add_elementary<double>(all, "double");
   return all;
 }
 

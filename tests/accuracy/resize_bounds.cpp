@@ -22,7 +22,7 @@ Mpfr hat(const Mpfr& x) {
 }
 
 /// Of a line of five cells, resized to p[0] cells.
-double share_of(const Point& p, posenc::ResizeFilter filter) {
+double share_of_resize(const Point& p, posenc::ResizeFilter filter) {
   constexpr Index source = 5;
   const auto target = static_cast<Index>(p[0]);
   std::vector<double> out(static_cast<std::size_t>(target));
@@ -56,9 +56,9 @@ std::vector<Bound> resize_bounds() {
   std::vector<Range> ranges{whole(1, 40)};
   for (int i = 0; i < 5; ++i) ranges.push_back({-1, 1});
   return {{"resize_grid, bicubic", ranges,
-           [](const Point& p) { return share_of(p, posenc::ResizeFilter::Bicubic); }},
+           [](const Point& p) { return share_of_resize(p, posenc::ResizeFilter::Bicubic); }},
           {"resize_grid, bilinear", ranges,
-           [](const Point& p) { return share_of(p, posenc::ResizeFilter::Bilinear); }}};
+           [](const Point& p) { return share_of_resize(p, posenc::ResizeFilter::Bilinear); }}};
 }
 
 }  // namespace accuracy

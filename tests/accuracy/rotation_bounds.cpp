@@ -114,7 +114,7 @@ void add_composed(std::vector<Bound>& all, const std::string& type) {
 }
 
 template <class Real>
-void add_of(std::vector<Bound>& all, const std::string& type) {
+void add_rotations(std::vector<Bound>& all, const std::string& type) {
   // Attention factor, frequency, position, angle and length of the pair.
   const std::vector<Range> ranges{
       magnitude(1e-24, 1e24), magnitude(1e-6, 10), whole(-1e6, 1e6), {0, 6.3}, magnitude(0.5, 2)};
@@ -156,8 +156,8 @@ void add_of(std::vector<Bound>& all, const std::string& type) {
 
 std::vector<Bound> rotation_bounds() {
   std::vector<Bound> all;
-  add_of<float>(all, "float");
-  add_of<double>(all, "double");
+  add_rotations<float>(all, "float");
+  add_rotations<double>(all, "double");
   add_composed<float>(all, "float");
   add_composed<double>(all, "double");
   all.push_back(

@@ -52,7 +52,7 @@ std::size_t field_count() {
 }
 
 template <class Rule>
-double share_of(const Point& p) {
+double share_of_settings(const Point& p) {
   Rule rule;
   std::size_t next = 0;
   for_each_field(rule, [&](const std::string& name, auto& field) { set(field, name, p[next++]); });
@@ -68,7 +68,7 @@ double share_of(const Point& p) {
 template <class... Rules>
 std::vector<Bound> of_all(std::type_identity<std::tuple<Rules...>>) {
   return {{posenc::RuleDescription<Rules>::name + std::string(", wild settings"),
-           std::vector<Range>(field_count<Rules>() + 1, wild), share_of<Rules>}...};
+           std::vector<Range>(field_count<Rules>() + 1, wild), share_of_settings<Rules>}...};
 }
 
 }  // namespace

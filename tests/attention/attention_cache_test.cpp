@@ -82,14 +82,14 @@ TEMPLATE_TEST_CASE("through a cache, decoding and prefill have the bits of tenso
                    "[attention][cache][bits]", float, Eigen::bfloat16) {
   using T = TestType;
   for (const Variant& variant : attention_test::variants()) {
-    Decoding<T> whole(variant);
+    Decoding<T> whole(variant), cut(variant);
     whole.prefill();
     for (const Index chunk : {1, 3, 128, 200, 300}) {
       INFO(variant.name << ", chunks of " << chunk);
       auto config = config_of<Decoding<T>>();
       config.capacity = whole.length;
       KvCache<T> cache(config);
-      Decoding<T> cut(variant);
+      cut.clear();
       run_in_chunks(cut, cache, chunk);
       CHECK(support::same_bits(cut.c.out.view(), whole.c.out.view()));
       CHECK(same_bits(cut.lse.view(), whole.lse.view()));
@@ -102,7 +102,7 @@ TEMPLATE_TEST_CASE("a ring has the bits of tensors for what lies in its window",
   using T = TestType;
   for (const Variant& variant : attention_test::variants()) {
     if (variant.window.left < 0) continue;
-    Decoding<T> whole(variant);
+    Decoding<T> whole(variant), cut(variant);
     whole.prefill();
     for (const Index chunk : {1, 3, 128}) {
       INFO(variant.name << ", chunks of " << chunk);
@@ -110,7 +110,7 @@ TEMPLATE_TEST_CASE("a ring has the bits of tensors for what lies in its window",
       config.window = variant.window.left + 1;
       config.max_append = chunk;
       KvCache<T> cache(config);
-      Decoding<T> cut(variant);
+      cut.clear();
       run_in_chunks(cut, cache, chunk);
       CHECK(support::same_bits(cut.c.out.view(), whole.c.out.view()));
       CHECK(same_bits(cut.lse.view(), whole.lse.view()));

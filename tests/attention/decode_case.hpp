@@ -69,9 +69,12 @@ class Decoding {
   explicit Decoding(const Variant& variant)
       : c({1, heads, kv_heads, length, length, dim, value_dim}, 1), variant_(variant) {
     support::Random random(2);
-    keep_.fill([&] { return random.integer(0, 3) != 0; });
-    additive_.fill(
-        [&] { return static_cast<Real>(random.integer(0, 5) == 0 ? -infinity : random.normal()); });
+    if (variant.keep) keep_.fill([&] { return random.integer(0, 3) != 0; });
+    if (variant.additive) {
+      additive_.fill([&] {
+        return static_cast<Real>(random.integer(0, 5) == 0 ? -infinity : random.normal());
+      });
+    }
     random.fill_normal(table_);
     random.fill_normal(sinks_);
     if (variant.bias == Variant::Bias::Alibi) {

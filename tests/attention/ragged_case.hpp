@@ -83,7 +83,7 @@ class Call {
     lse.assign(at(heads * total), 0);
     weights.assign(at(heads * total * longest), 0);
     additive.resize(weights.size());
-    random.fill_normal(std::span<float>(additive));
+    random.fill_uniform(std::span<float>(additive), -2, 2);
     keep_ = std::make_unique<bool[]>(at(total * longest));
     for (Index n = 0; n < total * longest; ++n) keep_[at(n)] = random.integer(0, 3) != 0;
     sinks.assign(at(heads), 0.5F);

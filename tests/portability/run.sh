@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compiles every public header, without generating code, where posenc is never run: for Windows with its macros
-# in force (mingw), and with libc++, the library of macOS; and what AMX makes of a call. tests/portability/run.sh; what is
-# not installed is skipped by name.
+# Compiles without generating code: every public header where posenc is never run, for Windows with its macros in force
+# (mingw) and with libc++, the library of macOS; what AMX makes of a call; and with clang++ benches and examples, of which
+# the rest of CI builds most with g++ alone. tests/portability/run.sh; what is not installed is skipped by name.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -30,4 +30,33 @@ compile "libc++" clang++ -stdlib=libc++ -Werror
 if [[ "$(uname -sm)" == "Linux x86_64" ]]; then
   source=amx.cpp compile "AMX" g++ -march=sapphirerapids
   source=amx.cpp compile "AMX" clang++ -march=sapphirerapids -Werror
+fi
+
+# jointly <compiler and flags>... -- <sources of examples/>...: as one unit, which is what the test command makes of them too.
+jointly() {
+  local command=()
+  while [[ "$1" != -- ]]; do command+=("$1"); shift; done
+  shift
+  printf '#include "%s"\n' "${@/#/$source_dir/examples/}" >"$json/unit.cpp"
+  "${command[@]}" "$json/unit.cpp"
+}
+
+if command -v clang++ >/dev/null; then
+  echo "-- clang++, benches and examples"
+  clang=(clang++ "${flags[@]}" -Werror -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wdouble-promotion
+    -DPOSENC_BENCH_FLAGS='""' -DSTUDY_EIGEN_FOLDERS='""' -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -DEIGEN_USE_THREADS=
+    -I "$source_dir/bench" -I "$source_dir/examples/tour")
+  read -ra mpi <<<"$(pkg-config --cflags-only-I ompi-cxx 2>/dev/null | sed 's/-I/-isystem /g')"
+  find "$source_dir/bench" "$source_dir/examples" -maxdepth 1 -name '*.cpp' -print0 | xargs -0 -n 1 "${clang[@]}"
+  find "$source_dir"/bench/*/ -name '*.cpp' -not -path '*/peers/*' -print0 | xargs -0 -n 1 "${clang[@]}"
+  cd "$source_dir/examples"
+  gradients=train_short_test_long/gradient_check.cpp  # a program of its own
+  "${clang[@]}" "$gradients"
+  for program in posenc_inspect tour train_short_test_long; do
+    mapfile -t sources < <(printf '%s\n' "$program"/*.cpp | grep -vxF "$gradients")
+    jointly "${clang[@]}" -- "${sources[@]}"
+  done
+  ((${#mpi[@]} == 0)) || jointly "${clang[@]}" "${mpi[@]}" -- ring_attention/*.cpp
+else
+  echo "-- clang++, benches and examples: skipped, there is no clang++"
 fi
