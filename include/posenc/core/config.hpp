@@ -187,9 +187,21 @@ without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infin
 #define POSENC_FAST_MATH_TAG
 #endif
 
-// These change what standard containers hold: libstdc++'s checked ones, and its strings of before
-// C++11. Both are known once a standard header has been included.
-#if defined(_GLIBCXX_DEBUG)
+// Each compiler lays out in its own order what a lambda captures without naming it, so one compiler's
+// functions cannot take another's lambdas.
+#if defined(__clang__)
+#define POSENC_COMPILER_TAG _clang
+#elif defined(__GNUC__)
+#define POSENC_COMPILER_TAG _gcc
+#else
+#define POSENC_COMPILER_TAG
+#endif
+
+// These change what standard containers hold: another library, libstdc++'s checked ones, and its strings of
+// before C++11. All are known once a standard header has been included.
+#if defined(_LIBCPP_VERSION)
+#define POSENC_STD_TAG _libcxx
+#elif defined(_GLIBCXX_DEBUG)
 #define POSENC_STD_TAG _glibcxxdebug
 #elif defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
 #define POSENC_STD_TAG _oldstrings
@@ -197,18 +209,19 @@ without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infin
 #define POSENC_STD_TAG
 #endif
 
-#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k) a##b##_##c##_##d##_##e##f##g##h##i##j##k
-#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j, k) \
-  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k)
+#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l) \
+  a##b##_##c##_##d##_##e##f##g##h##i##j##k##l
+#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j, k, l) \
+  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l)
 #define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
 #define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
 
-/// Name of the inline namespace of everything whose body depends on compiler flags.
+/// Name of the inline namespace of everything whose body depends on the compiler or its flags.
 #define POSENC_ABI_TAG                                                               \
   POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL,     \
                     POSENC_INSTRUCTION_SETS, POSENC_TIER_TAG, POSENC_PRODUCTS_TAG,   \
                     POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG, \
-                    POSENC_STD_TAG)
+                    POSENC_COMPILER_TAG, POSENC_STD_TAG)
 /// Name of the inline namespace of errors, enums and config structs that are trivially copyable: the
 /// same types under all flags. What holds a vector has functions that the compiler writes, and
 /// belongs to the other one.

@@ -20,7 +20,7 @@ wanted=" ${LEVELS:-x86-64-v3 x86-64-v4} "
 has() { grep -qw -- "$1" /proc/cpuinfo; }
 if [[ "$wanted" == *" x86-64-v3 "* ]] && has avx2 && has fma && has bmi2; then levels+=(x86-64-v3); fi
 if [[ "$wanted" == *" x86-64-v4 "* ]] && has avx512f && has avx512bw && has avx512dq && has avx512vl; then levels+=(x86-64-v4); fi
-((${#levels[@]} > 1)) || { echo "this processor has one level alone"; exit 0; }
+((${#levels[@]} * ${#compilers[@]} > 1)) || { echo "this processor has one level alone"; exit 0; }
 
 # What the linker may take from any unit, and is not of a unit's own namespace: the standard library, Eigen, the errors.
 shared_by_mistake() {
@@ -29,8 +29,11 @@ shared_by_mistake() {
     grep -vE 'posenc::v[0-9]+_[0-9]+::(Shape|Config|Position|MemoryLimit)Error(::|$)'
 }
 
+tags_of() { nm -C "$1" | grep -oE 'posenc::v[0-9]+_[0-9]+_[a-z][a-z0-9_]*' | sort -u; }
+
 read -ra eigen <<<"${EIGEN_FLAGS:-$(pkg-config --cflags eigen3)}"
 objects=()
+declare -A owner_of=()
 for compiler in "${compilers[@]}"; do
   for optimisation in "${optimisations[@]}"; do
     for level in "${levels[@]}"; do
@@ -40,19 +43,23 @@ for compiler in "${compilers[@]}"; do
       if shared_by_mistake "$work/$name.o"; then
         echo "these are shared by units with other flags than $compiler $optimisation -march=$level"; exit 1
       fi
+      tag="$(tags_of "$work/$name.o")"
+      if [[ "$tag" == *$'\n'* || "${owner_of["$tag"]:="$compiler $level"}" != "$compiler $level" ]]; then
+        echo "$compiler -march=$level gives the tag '$tag', which ${owner_of["$tag"]:-nobody} has"; exit 1
+      fi
       objects+=("$compiler $optimisation -march=$level")
     done
   done
 done
 
-# Every pair whose levels differ, in both orders, and which one other difference at most keeps apart.
+# Every pair whose levels or compilers differ, in both orders, and which no third difference keeps apart.
 failed=0 programs=0
 for ((i = 0; i < ${#objects[@]}; ++i)); do
   for ((j = 0; j < ${#objects[@]}; ++j)); do
-    [[ "${objects[i]##* }" != "${objects[j]##* }" ]] || continue
-    read -r compiler optimisation _ <<<"${objects[i]}"
-    read -r other_compiler other_optimisation _ <<<"${objects[j]}"
-    [[ "$compiler" == "$other_compiler" || "$optimisation" == "$other_optimisation" ]] || continue
+    read -r compiler optimisation level <<<"${objects[i]}"
+    read -r other_compiler other_optimisation other_level <<<"${objects[j]}"
+    [[ "$level" != "$other_level" || "$compiler" != "$other_compiler" ]] || continue
+    [[ "$level" == "$other_level" || "$compiler" == "$other_compiler" || "$optimisation" == "$other_optimisation" ]] || continue
     program="$work/program"
     "${compilers[0]}" -O0 -std=c++20 -DFIRST="unit_$i" -DSECOND="unit_$j" "$here/main.cpp" "$work/unit_$i.o" "$work/unit_$j.o" \
       -o "$program"
