@@ -281,6 +281,24 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
   CHECK(text_of("fuyu", {{"hidden_size", 4096}, {"num_attention_heads", 64}}).model_type ==
         "persimmon");
   CHECK(rotary_dim(rotary(read_hf_config(config("fuyu")))) == 64);
+  const json minicpmv = config("minicpmv", {{"rope_theta", 1000000.0}, {"image_size", 448}});
+  refuse(minicpmv,
+         "the model_type 'minicpmv' is unknown, and its key 'image_size' tells that it is "
+         "more than a plain rotary model");
+  const auto type_of = [&minicpmv](const json& version) {
+    json file = minicpmv;
+    file["version"] = version;
+    return read_hf_config(file).model_type;
+  };
+  CHECK(type_of(2.5) == "llama");
+  CHECK(type_of(2.6) == "qwen2");
+  CHECK(type_of("2.6") == "qwen2");
+  CHECK(type_of(4) == "llama");
+  CHECK(type_of(4.5) == "qwen3");
+  CHECK_THROWS_AS(type_of(2.7), ConfigError);
+  CHECK_THROWS_AS(type_of(1e300), ConfigError);
+  CHECK_THROWS_AS(type_of(true), ConfigError);
+  CHECK(read_hf_config(config("phi4mm")).model_type == "phi4_multimodal");
   // Other classes have changed their sizes, and a whole file has them all.
   refuse({{"model_type", "unheard-of"}, {"text_config", {{"model_type", "phi3"}}}},
          "the configuration must have hidden_size");

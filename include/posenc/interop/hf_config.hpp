@@ -108,7 +108,8 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   if (inner) {
     model_type = inner;
   } else if (model_type) {
-    model_type = detail::hf_text_type(*model_type, text == nullptr);
+    model_type =
+        detail::hf_text_type(detail::hf_type_with_version(keys, *model_type), text == nullptr);
   }
   if (!model_type) {
     if (!options.pairing) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,8 +32,13 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"llava", "llama", true},
     {"llava_onevision", "qwen2"},
     {"llava_qwen2", "qwen2", true},
+    {"minicpmv 2.5", "llama", true},
+    {"minicpmv 2.6", "qwen2", true},
+    {"minicpmv 4.0", "llama", true},
+    {"minicpmv 4.5", "qwen3", true},
     {"paddleocr_vl", "paddleocr_vl_text", true},
     {"paligemma", "gemma"},
+    {"phi4mm", "phi4_multimodal", true},
 });
 
 /// What a class has for sizes that a part leaves out, since parts are saved without what is usual. A file
@@ -64,6 +70,18 @@ inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys
     }
   }
   return found;
+}
+
+/// MiniCPM-V has another text model in each version.
+inline std::string hf_type_with_version(const JsonKeys& keys, const std::string& whole) {
+  constexpr auto key = "version";
+  const nlohmann::json* version = keys.find(key);
+  if (whole != "minicpmv" || version == nullptr) return whole;
+  if (version->is_string()) return whole + ' ' + *keys.text(key);
+  const double number = *keys.real(key);
+  if (!(number >= 0 && number < 100)) keys.refuse(key, "is no version of this type");
+  const auto tenths = std::lround(number * 10);
+  return whole + ' ' + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10);
 }
 
 /// The type of the text model of a model of this type.
