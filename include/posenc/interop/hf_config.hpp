@@ -9,6 +9,7 @@
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_rotary.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
+#include <posenc/interop/detail/hf_text_parts.hpp>
 #include <posenc/interop/detail/hf_vision.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -17,6 +18,7 @@
 
 #include <array>
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -93,16 +95,21 @@ template <std::same_as<nlohmann::json> Json>  // nothing that merely converts, s
 ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options = {}) {
   const detail::JsonKeys keys(config, "the configuration");
   auto model_type = keys.text("model_type");
-  const char* part = model_type == "multi_modality" ? "language_config" : "text_config";
   if (const nlohmann::json* thinker = keys.find("thinker_config")) {  // of those that also speak
     detail::refuse_rotary_keys_beside(keys, config, *thinker, "thinker_config");
     return read_hf_config(*thinker, options);
   }
-  const nlohmann::json* text = keys.find(part);
+  const auto [text, part] = detail::hf_text_part(keys);
+  std::optional<std::string> inner;
   if (text != nullptr) {
-    const auto inner = detail::JsonKeys(*text, part).text("model_type");
-    if (inner) model_type = inner;
+    inner = detail::JsonKeys(*text, part).text("model_type");
     detail::refuse_rotary_keys_beside(keys, config, *text, part);
+  }
+  if (inner) {
+    model_type = inner;
+  } else if (model_type) {
+    model_type =
+        detail::hf_text_type(detail::hf_type_with_version(keys, *model_type), text == nullptr);
   }
   if (!model_type) {
     if (!options.pairing) {
@@ -110,8 +117,10 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
     }
     model_type = "";
   }
+  const nlohmann::json whole =
+      text != nullptr ? detail::hf_with_class_sizes(*text, *model_type) : nlohmann::json();
   ModelSettings model =
-      detail::HfReader(text != nullptr ? *text : config, *model_type, options).read();
+      detail::HfReader(text != nullptr ? whole : config, *model_type, options).read();
   model.vision = detail::hf_vision(config);
   return model;
 }

@@ -52,6 +52,11 @@ class HfWidths {
   }
 
   [[noreturn]] void refuse_known_type(const HfRefusedType& type) const {
+    constexpr auto key = "position_embedding_type";
+    const nlohmann::json* encoding = config_.find(key);
+    if (!type.has_rotary && encoding != nullptr && (*encoding == "rotary" || *encoding == "rope")) {
+      config_.refuse(key, "tells of a rotary encoding, which no class of this type has");
+    }
     if (type.has_rotary) {
       fail<ConfigError>(JsonKeys::function, "the model_type '", type.name,
                         "' is not supported: it has ", type.has);
@@ -94,6 +99,8 @@ class HfWidths {
       config_.refuse("num_hidden_layers",
                      "is not 32: of this type, only the model of 7B has a rotary encoding");
     }
+    constexpr auto neox = "rope_is_neox_style";
+    hf_only_neutral(config_, neox, config_.flag(neox), type_.pairing == PairingKind::HalfRotate);
     const bool is_mla = type_.family == HfFamily::Mla;
     const auto kinds = config_.integers("attn_type_list").value_or(std::vector<Index>{});
     if (std::any_of(kinds.begin(), kinds.end(), [](Index kind) { return kind != 1; })) {

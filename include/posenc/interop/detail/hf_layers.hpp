@@ -283,6 +283,10 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
                                   .usual_period = 3,
                                   .rare_is_first = model.model_type != "modernbert-decoder"});
       break;
+    case HfFamily::FirstGlobal:
+      model.layer_types =
+          hf_layer_types(config, {.period_key = nullptr, .usual_period = 4, .rare_is_first = true});
+      break;
     case HfFamily::Olmo3:
       model.layer_types = hf_layer_types(config, {.period_key = nullptr, .usual_period = 4});
       break;

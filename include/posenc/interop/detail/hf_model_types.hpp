@@ -14,18 +14,19 @@ namespace detail {
 /// What sets the models of a type apart from plain rotary ones.
 enum class HfFamily {
   Plain,
-  Mla,         ///< rotary channels last, of a width of their own; mscale enters the softmax scale
-  Gemma3,      ///< one rope for local layers, one for global ones
-  Gemma3n,     ///< and every fifth layer global
-  Gemma4,      ///< global layers have wider heads
-  ModernBert,  ///< one base for local layers, one for global ones
-  Olmo3,       ///< scaling applies to global layers alone
-  Cohere2,     ///< global layers have no rotary encoding
-  Exaone4,     ///< nor here, if there are local ones
-  Afmoe,       ///< nor here
-  DeepSeekV4,  ///< scaling applies to layers with compressed keys alone, and has a base of its own
-  MimoV2,      ///< local layers have heads of their own
-  Step35,      ///< as well; lists tell bases and rotary shares
+  Mla,          ///< rotary channels last, of a width of their own; mscale enters the softmax scale
+  Gemma3,       ///< one rope for local layers, one for global ones
+  Gemma3n,      ///< and every fifth layer global
+  Gemma4,       ///< global layers have wider heads
+  ModernBert,   ///< one base for local layers, one for global ones
+  Olmo3,        ///< scaling applies to global layers alone
+  FirstGlobal,  ///< every fourth layer global, the first among them
+  Cohere2,      ///< global layers have no rotary encoding
+  Exaone4,      ///< nor here, if there are local ones
+  Afmoe,        ///< nor here
+  DeepSeekV4,   ///< scaling applies to layers with compressed keys alone, and has a base of its own
+  MimoV2,       ///< local layers have heads of their own
+  Step35,       ///< as well; lists tell bases and rotary shares
   GraniteHybrid,  ///< most layers are state spaces, and position_embedding_type tells of rotation
   NoRopeLayers,   ///< a list or an interval tells which layers have none
   Mllama,         ///< a list tells which layers attend to images, without rotary encoding
@@ -46,10 +47,11 @@ enum class HfFamily {
 
 /// What scores are multiplied with.
 enum class HfScores {
-  HeadDim,      ///< head_dim^-1/2
-  One,          ///< 1: queries and keys are normalized
-  QueryScalar,  ///< query_pre_attn_scalar^-1/2, by default 1/16
-  Multiplier    ///< attention_multiplier, by default 1
+  HeadDim,           ///< head_dim^-1/2
+  One,               ///< 1: queries and keys are normalized
+  QueryScalar,       ///< query_pre_attn_scalar^-1/2, by default 1/16
+  Multiplier,        ///< attention_multiplier, by default 1
+  MultiplierIfGiven  ///< attention_multiplier, by default head_dim^-1/2
 };
 
 /// What Hugging Face's model_type implies: the pairing of the checkpoint's channels, and the
@@ -71,29 +73,40 @@ inline constexpr std::array hf_model_types = [] {
   return std::to_array<HfModelType>({
       {"afmoe", half, Afmoe, 10000, 1, 128},
       {"apertus", half, Plain, 0},
+      {"aquila", half},
       {"arcee", half},
+      {"arctic", half, Plain, 0},
+      {"aria_text", half},
       {"baichuan", half, Baichuan},
       {"bailing_moe", half, Plain, 0},
+      {"bitnet", half, Plain, 500000},
+      {"chameleon", half},
       {"chatglm", inter, ChatGlm},
       {"codegen", inter, GptJ},
       {"cohere", inter},
       {"cohere2", inter, Cohere2},
+      {"csm", half, Plain, 500000},
+      {"cwm", half, FirstGlobal, 1000000, 1, 128},
+      {"deepseek", half},
       {"deepseek_v2", inter, Mla},
       {"deepseek_v3", inter, Mla},
       {"deepseek_v32", inter, Mla},
       {"deepseek_v4", inter, DeepSeekV4, 10000, 1, 512},
       {"dinov3_vit", half, Dinov3, 100},
       {"dots1", half},
+      {"emu3_text_model", half, Plain, 0},
       {"ernie4_5", inter, Plain, 0},
       {"ernie4_5_moe", inter, Plain, 0},
       {"ernie4_5_moe_vl", inter, ErnieVl, 0},
       {"ernie4_5_vl_moe", inter, ErnieVl, 0},
       {"ernie4_5_vl_moe_text", inter, ErnieVl, 0},
       {"esm", half},
+      {"eurobert", half},
       {"exaone", half, Plain, 0},
       {"exaone4", half, Exaone4, 0},
       {"exaone_moe", half, Exaone4, 0},
       {"falcon", half},
+      {"flex_olmo", half, Plain, 500000},
       {"gemma", half, Plain, 10000, 1, 256},
       {"gemma2", half, Plain, 10000, 1, 256, QueryScalar},
       {"gemma3", half, Gemma3, 1000000, 1, 256, QueryScalar},
@@ -105,12 +118,15 @@ inline constexpr std::array hf_model_types = [] {
       {"glm", inter, Plain, 10000, 0.5, 128},
       {"glm4", inter, Plain, 10000, 0.5, 128},
       {"glm4_moe", half, Plain, 10000, 0.5},
+      {"glm4_moe_lite", inter, Mla},
       {"glm4v", inter, ChunkedMrope, 10000, 0.5},
       {"glm4v_moe", half, ChunkedMrope, 10000, 0.5},
       {"glm4v_moe_text", half, ChunkedMrope, 10000, 0.5},
       {"glm4v_text", inter, ChunkedMrope, 10000, 0.5},
       {"glm_moe_dsa", inter, Mla, 0},
+      {"glm_ocr_text", inter, ChunkedMrope},
       {"gpt_neox", half, Plain, 10000, 0.25},
+      {"gpt_neox_japanese", half},
       {"gpt_oss", half, Plain, 150000, 1, 64},
       {"gptj", inter, GptJ},
       {"granite", half, Plain, 10000, 1, 0, Multiplier},
@@ -122,16 +138,24 @@ inline constexpr std::array hf_model_types = [] {
       {"hunyuan_v1_moe", half},
       {"hunyuan_vl", half},
       {"hunyuan_vl_text", half},
+      {"hyperclovax", half, Plain, 10000, 1, 0, MultiplierIfGiven},
+      {"internlm", half},
       {"internlm2", half, Plain, 0},
+      {"internlm3", half, Plain, 0},
+      {"jais2", half, Plain, 0},
+      {"jina_embeddings_v3", half, Plain, 0},
       {"kimi_k2", inter, Mla, 0},
       {"kimi_k25", inter, Mla, 0},
+      {"kyutai_speech_to_text", half, Plain, 0},
       {"laguna", half, Plain, 0, 1, 128},
       {"lfm2", half, Lfm2, 1000000},
+      {"lfm2_moe", half, Lfm2, 1000000},
       {"llama", half},
       {"llama4", inter, NoRopeLayers, 500000, 1, 128},
       {"llama4_text", inter, NoRopeLayers, 500000, 1, 128},
       {"mimo", half, Plain, 0},
       {"mimo_v2_flash", half, MimoV2, 0, 1, 192},
+      {"mimi", half},
       {"minicpm", half},
       {"minicpm3", half, Mla},
       {"minimax_m2", half, GptJ, 0},
@@ -145,19 +169,27 @@ inline constexpr std::array hf_model_types = [] {
       {"mllama_text_model", half, Mllama, 0},
       {"modernbert", half, ModernBert},
       {"modernbert-decoder", half, ModernBert},
+      {"moshi", half},
       {"nemotron", half, Plain, 10000, 0.5},
+      {"new", half, Plain, 0},
+      {"nomic_bert", half, Plain, 0},
       {"olmo", half},
       {"olmo2", half},
       {"olmo3", half, Olmo3},
       {"olmo_hybrid", half, Hybrid, 0},
       {"olmoe", half},
+      {"orion", half},
+      {"paddleocr_vl_text", half, ChunkedMrope, 500000, 1, 128},
       {"persimmon", half, Plain, 25000, 0.5},
       {"phi", half, Plain, 10000, 0.5},
       {"phi3", half, Phi3},
       {"phi3_v", half, Phi3},
+      {"phi4_multimodal", half, Phi3},
       {"phimoe", half, Phi3, 0},
+      {"plamo", half},
       {"qwen", half, Qwen1},
       {"qwen2", half},
+      {"qwen2_5_omni_text", half, ChunkedMrope, 1000000},
       {"qwen2_5_vl", half, ChunkedMrope, 1000000},
       {"qwen2_5_vl_text", half, ChunkedMrope, 1000000},
       {"qwen2_moe", half},
@@ -178,11 +210,15 @@ inline constexpr std::array hf_model_types = [] {
       {"roformer", inter},
       {"seed_oss", half, Plain, 0, 1, 128},
       {"smollm3", half, NoRopeLayers, 2000000},
+      {"solar_open", half, Plain, 1000000, 1, 128},
       {"stablelm", half, Plain, 10000, 0.25},
       {"starcoder2", half},
       {"step3p5", half, Step35},
       {"telechat3", half, Plain, 0},
       {"transformer", half, Fla},
+      {"vaultgemma", half, Plain, 10000, 1, 256, QueryScalar},
+      {"xverse", half},
+      {"youtu", inter, Mla},
   });
 }();
 

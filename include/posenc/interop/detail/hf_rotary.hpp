@@ -177,10 +177,16 @@ class HfRotary : protected HfWidths {
               {"beta_fast", 32.0},   {"beta_slow", 1.0},
               {"truncate", false},   {"original_max_position_embeddings", 4096}};
     }
-    if (model_.model_type == "ministral3" || model_.model_type == "mistral4") {
+    const std::string& type = model_.model_type;
+    if (type == "ministral3" || type == "mistral4" || type == "csm") {
       fail<ConfigError>(JsonKeys::function,
                         "the configuration must have rope_parameters: the class of '",
                         model_.model_type, "' scales by default");
+    }
+    if (model_.model_type == "cwm") {
+      return {{"rope_type", "llama3"},   {"rope_theta", 1000000.0},
+              {"factor", 16.0},          {"low_freq_factor", 1.0},
+              {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
     }
     if (model_.model_type == "laguna") {
       return {{full_attention, {{"rope_theta", 500000.0}, {"partial_rotary_factor", 0.5}}},
@@ -252,7 +258,7 @@ class HfRotary : protected HfWidths {
                           .original_max_position = original_,
                           .softmax_mscale = type_.family == HfFamily::Mla && !is_mistral4,
                           .yarn_is_longrope = type_.family == HfFamily::Phi3};
-    const bool is_phi3 = model_.model_type == "phi3" || model_.model_type == "phi3_v";
+    const bool is_phi3 = type_.family == HfFamily::Phi3 && model_.model_type != "phimoe";
     if (is_phi3 && !original_ && keys.find("original_max_position_embeddings") == nullptr) {
       context.original_max_position = 4096;  // the default of the class
     }
@@ -334,6 +340,7 @@ class HfRotary : protected HfWidths {
     const bool expected = type_.family == HfFamily::ChunkedMrope || interleaves() ||
                           type_.family == HfFamily::ErnieVl;
     if (expected) keys.required("mrope_section", mrope);
+    hf_only_neutral(config_, "use_3d_rope", config_.flag("use_3d_rope"), expected);
     if (!mrope && !xdrope) return {};
 
     const std::vector<Index>& sections = mrope ? *mrope : *xdrope;

@@ -33,6 +33,11 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
       constexpr auto key = "attention_multiplier";
       return hf_positive(config, key, config.real(key).value_or(1));
     }
+    case HfScores::MultiplierIfGiven: {
+      constexpr auto key = "attention_multiplier";
+      const auto given = config.real(key);
+      return given ? std::optional(hf_positive(config, key, *given)) : std::nullopt;
+    }
     default:
       return std::nullopt;
   }
@@ -42,7 +47,8 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
 inline std::optional<double> hf_softcap(const JsonKeys& config, std::string_view model_type) {
   constexpr auto key = "attn_logit_softcapping";
   const bool is_gemma3 = model_type == "gemma3" || model_type == "gemma3_text";
-  if (model_type != "gemma2" && !is_gemma3) return std::nullopt;
+  const bool is_gemma2 = model_type == "gemma2" || model_type == "vaultgemma";
+  if (!is_gemma2 && !is_gemma3) return std::nullopt;
   const auto given = config.real(key);
   if (given) return hf_positive(config, key, *given);
   if (is_gemma3 || config.has(key)) return std::nullopt;

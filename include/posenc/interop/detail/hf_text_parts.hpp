@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// Models that see or hear keep the configuration of their text model as a part of theirs. What holds it
+// matters to no reader: the part is read as a file of its type would be.
+POSENC_BEGIN
+namespace detail {
+
+/// What the text model of a type is where the file does not tell.
+struct HfTextModel {
+  std::string_view name;  ///< model_type of the whole
+  std::string_view text;  ///< model_type of its text model
+  bool is_flat = false;   ///< files without a part are those of the text model, with keys added
+};
+
+inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
+    {"code_llama", "llama", true},
+    {"fuyu", "persimmon", true},
+    {"idefics3", "llama"},
+    {"llava", "llama", true},
+    {"llava_onevision", "qwen2"},
+    {"llava_qwen2", "qwen2", true},
+    {"minicpmv 2.5", "llama", true},
+    {"minicpmv 2.6", "qwen2", true},
+    {"minicpmv 4.0", "llama", true},
+    {"minicpmv 4.5", "qwen3", true},
+    {"paddleocr_vl", "paddleocr_vl_text", true},
+    {"paligemma", "gemma"},
+    {"phi4mm", "phi4_multimodal", true},
+});
+
+/// What a class has for sizes that a part leaves out, since parts are saved without what is usual. A file
+/// of its own is saved with all of them, so that one without is no whole file.
+struct HfClassSizes {
+  std::string_view name;  ///< model_type
+  Index hidden_size, heads, layers, length;
+};
+
+/// Of classes whose sizes were the same in all of their releases.
+inline constexpr auto hf_class_sizes = std::to_array<HfClassSizes>({
+    {"aria_text", 4096, 32, 32, 2048},
+    {"gemma", 3072, 16, 28, 8192},
+    {"gemma3_text", 2304, 8, 26, 131072},
+    {"llama", 4096, 32, 32, 2048},
+    {"mistral", 4096, 32, 32, 131072},
+    {"qwen2", 4096, 32, 32, 32768},
+});
+
+/// The part of a configuration that is the text model's and its name; nullptr where there is none.
+inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys& keys) {
+  std::pair<const nlohmann::json*, std::string> found = {nullptr, ""};
+  for (const char* name : {"text_config", "llm_config", "language_config"}) {
+    const nlohmann::json* given = keys.find(name);
+    if (given == nullptr) continue;
+    if (found.first == nullptr) found = {given, name};
+    if (*found.first != *given) {
+      keys.refuse(name, "stands beside " + found.second + ", which says otherwise");
+    }
+  }
+  return found;
+}
+
+/// MiniCPM-V has another text model in each version.
+inline std::string hf_type_with_version(const JsonKeys& keys, const std::string& whole) {
+  constexpr auto key = "version";
+  const nlohmann::json* version = keys.find(key);
+  if (whole != "minicpmv" || version == nullptr) return whole;
+  if (version->is_string()) return whole + ' ' + *keys.text(key);
+  const double number = *keys.real(key);
+  if (!(number >= 0 && number < 100)) keys.refuse(key, "is no version of this type");
+  const auto tenths = std::lround(number * 10);
+  return whole + ' ' + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10);
+}
+
+/// The type of the text model of a model of this type.
+inline std::string hf_text_type(const std::string& whole, bool is_flat) {
+  const auto at = std::find_if(hf_text_models.begin(), hf_text_models.end(),
+                               [&whole](const HfTextModel& model) { return model.name == whole; });
+  if (at == hf_text_models.end() || (is_flat && !at->is_flat)) return whole;
+  return std::string(at->text);
+}
+
+/// A part with the sizes that its class has in place of those that it leaves out.
+inline nlohmann::json hf_with_class_sizes(nlohmann::json part, std::string_view type) {
+  const auto at = std::find_if(hf_class_sizes.begin(), hf_class_sizes.end(),
+                               [type](const HfClassSizes& sizes) { return sizes.name == type; });
+  if (at == hf_class_sizes.end()) return part;
+  const std::pair<const char*, Index> sizes[] = {{"hidden_size", at->hidden_size},
+                                                 {"num_attention_heads", at->heads},
+                                                 {"num_hidden_layers", at->layers},
+                                                 {"max_position_embeddings", at->length}};
+  for (const auto& [key, value] : sizes) {
+    if (!part.contains(key)) part[key] = value;
+  }
+  return part;
+}
+
+}  // namespace detail
+POSENC_END
