@@ -27,7 +27,7 @@ TEST_CASE("the tag of flag-independent types holds the version alone", "[config]
   CHECK(std::string(TEXT_OF(POSENC_STABLE_TAG)) == "v" + version);
 }
 
-TEST_CASE("the tag of everything else adds the level, the instruction sets and the switches",
+TEST_CASE("the tag of everything else adds the level, the instruction sets, switches and compiler",
           "[config]") {
   std::string expected = TEXT_OF(POSENC_STABLE_TAG);
   expected.append("_").append(TEXT_OF(POSENC_LEVEL));
@@ -35,6 +35,14 @@ TEST_CASE("the tag of everything else adds the level, the instruction sets and t
   if (POSENC_CHECKED) expected += "_checked";
   if (!POSENC_HAS_EXCEPTIONS) expected += "_noexcept";
   if (POSENC_FAST_MATH) expected += "_fastmath";
+#if defined(__clang__)
+  expected += "_clang";
+#elif defined(__GNUC__)
+  expected += "_gcc";
+#endif
+#if defined(_LIBCPP_VERSION)
+  expected += "_libcxx";
+#endif
   CHECK(std::string(TEXT_OF(POSENC_ABI_TAG)) == expected);
 }
 
