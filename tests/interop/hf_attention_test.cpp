@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What config.json and its class say of each layer's heads, window and kind.
+#include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -19,6 +20,7 @@ using posenc::LayerWindow;
 using posenc::ModelSettings;
 using posenc::read_hf_config;
 using posenc::WindowKind;
+using support::hf::refuse;
 
 json config(const char* model_type, const json& more = json::object()) {
   json result = {{"model_type", model_type},         {"hidden_size", 4096},
@@ -49,12 +51,6 @@ std::vector<Index> windows(const json& of, WindowKind kind = WindowKind::Sliding
     sizes.push_back(one.window->size);
   }
   return sizes;
-}
-
-void refuse(const json& of, const std::string& message) {
-  INFO(of.dump());
-  CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError,
-                       Message("posenc::read_hf_config: " + message));
 }
 
 TEST_CASE("heads of keys are the file's or the class's", "[interop]") {

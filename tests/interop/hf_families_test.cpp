@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Families of 2024 to 2026 whose layers differ in rotation, heads or windows; and the types that are known
 // and refused.
+#include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -10,9 +11,7 @@
 
 namespace hf_families_test {
 
-using Catch::Matchers::Message;
 using nlohmann::json;
-using posenc::ConfigError;
 using posenc::Index;
 using posenc::LayerAttention;
 using posenc::LayerKind;
@@ -23,22 +22,8 @@ using posenc::read_hf_config;
 using posenc::RotarySettings;
 using posenc::Unscaled;
 using posenc::WindowKind;
-
-json config(const char* model_type, const json& more = json::object()) {
-  json result = {{"model_type", model_type},
-                 {"hidden_size", 4096},
-                 {"num_attention_heads", 32},
-                 {"num_hidden_layers", 4},
-                 {"max_position_embeddings", 32768}};
-  result.update(more);
-  return result;
-}
-
-void refuse(const json& of, const std::string& message) {
-  INFO(of.dump());
-  CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError,
-                       Message("posenc::read_hf_config: " + message));
-}
+using support::hf::config;
+using support::hf::refuse;
 
 double base_of(const ModelSettings& model, Index layer) {
   const RotarySettings* settings = rotary_of_layer(model, layer);

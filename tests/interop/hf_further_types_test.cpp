@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One file of each type that was added after the families of hf_families_test: what a plain reading gives,
 // what its class has where the file is silent, and the text models of those that see or hear.
+#include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -24,22 +25,8 @@ using posenc::read_hf_config;
 using posenc::RotarySettings;
 using posenc::Unscaled;
 using posenc::WindowKind;
-
-json config(const std::string& model_type, const json& more = json::object()) {
-  json result = {{"model_type", model_type},
-                 {"hidden_size", 4096},
-                 {"num_attention_heads", 32},
-                 {"num_hidden_layers", 4},
-                 {"max_position_embeddings", 32768}};
-  result.update(more);
-  return result;
-}
-
-void refuse(const json& of, const std::string& message) {
-  INFO(of.dump());
-  CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError,
-                       Message("posenc::read_hf_config: " + message));
-}
+using support::hf::config;
+using support::hf::refuse;
 
 /// What is expected of a type; the base is that of the file where `base_in_file` is not 0.
 struct Expected {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+
+#include <string>
+
+// A plain config.json of a type, and what refuses one.
+namespace support::hf {
+
+inline nlohmann::json config(const std::string& model_type,
+                             const nlohmann::json& more = nlohmann::json::object()) {
+  nlohmann::json result = {{"model_type", model_type},
+                           {"hidden_size", 4096},
+                           {"num_attention_heads", 32},
+                           {"num_hidden_layers", 4},
+                           {"max_position_embeddings", 32768}};
+  result.update(more);
+  return result;
+}
+
+inline void refuse(const nlohmann::json& of, const std::string& message) {
+  INFO(of.dump());
+  CHECK_THROWS_MATCHES(posenc::read_hf_config(of), posenc::ConfigError,
+                       Catch::Matchers::Message("posenc::read_hf_config: " + message));
+}
+
+}  // namespace support::hf
