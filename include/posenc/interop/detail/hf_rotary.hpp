@@ -166,29 +166,29 @@ class HfRotary : protected HfWidths {
 
   /// What the class has where the file says nothing of scaling.
   nlohmann::json class_default() const {
+    const std::string& type = model_.model_type;
     const bool is_null = config_.has("rope_scaling") || config_.has("rope_parameters");
     const auto refuse_null = [&] {
       if (is_null)
         config_.refuse("rope_scaling", "is null, which releases of the class read differently");
     };
-    if (model_.model_type == "gpt_oss") {
+    if (type == "gpt_oss") {
       refuse_null();
       return {{"rope_type", "yarn"}, {"factor", 32.0},
               {"beta_fast", 32.0},   {"beta_slow", 1.0},
               {"truncate", false},   {"original_max_position_embeddings", 4096}};
     }
-    const std::string& type = model_.model_type;
     if (type == "ministral3" || type == "mistral4" || type == "csm") {
       fail<ConfigError>(JsonKeys::function,
-                        "the configuration must have rope_parameters: the class of '",
-                        model_.model_type, "' scales by default");
+                        "the configuration must have rope_parameters: the class of '", type,
+                        "' scales by default");
     }
-    if (model_.model_type == "cwm") {
+    if (type == "cwm") {
       return {{"rope_type", "llama3"},   {"rope_theta", 1000000.0},
               {"factor", 16.0},          {"low_freq_factor", 1.0},
               {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
     }
-    if (model_.model_type == "laguna") {
+    if (type == "laguna") {
       return {{full_attention, {{"rope_theta", 500000.0}, {"partial_rotary_factor", 0.5}}},
               {sliding_attention, {{"rope_theta", 10000.0}, {"partial_rotary_factor", 1.0}}}};
     }
