@@ -36,11 +36,7 @@ using WaysOn =
     std::tuple<Way<float, float, Tier>, Way<double, double, Tier>, Way<float, Eigen::half, Tier>,
                Way<Eigen::half, float, Tier>, Way<Eigen::bfloat16, float, Tier>,
                Way<Eigen::bfloat16, Eigen::bfloat16, Tier>>;
-template <class... Tiers>
-using WaysOnAll =
-    tiers::Joined<std::conditional_t<tiers::tier::allowed<Tiers>, WaysOn<Tiers>, std::tuple<>>...>;
-using Ways = WaysOnAll<tiers::tier::Scalar, tiers::tier::Sse2, tiers::tier::Avx2,
-                       tiers::tier::Avx512, tiers::tier::Neon>;
+using Ways = tiers::OnAll<WaysOn>;
 
 template <class S>
 S marker() {

@@ -32,17 +32,22 @@ struct On {
 
 template <class... Lists>
 using Joined = decltype(std::tuple_cat(std::declval<Lists>()...));
-template <class Tier, class... Types>
-using WhereAllowed = std::conditional_t<tier::allowed<Tier>, std::tuple<Types...>, std::tuple<>>;
 
-template <class... Tiers>
-using AllOf = Joined<WhereAllowed<Tiers, Tiers>...>;
-template <class T, class... Tiers>
-using AllOn = Joined<WhereAllowed<Tiers, On<T, Tiers>>...>;
+template <template <class> class TypesOn, class... Tiers>
+Joined<std::conditional_t<tier::allowed<Tiers>, TypesOn<Tiers>, std::tuple<>>...> on_allowed(
+    tier::List<Tiers...>);
+/// TypesOn<Tier>, a tuple, of all tiers that are allowed.
+template <template <class> class TypesOn>
+using OnAll = decltype(on_allowed<TypesOn>(tier::All()));
 
-using All = AllOf<tier::Scalar, tier::Sse2, tier::Avx2, tier::Avx512, tier::Neon>;
+using All = OnAll<std::tuple>;
 template <class T>
-using AllWith = AllOn<T, tier::Scalar, tier::Sse2, tier::Avx2, tier::Avx512, tier::Neon>;
+struct With {
+  template <class Tier>
+  using Types = std::tuple<On<T, Tier>>;
+};
+template <class T>
+using AllWith = OnAll<With<T>::template Types>;
 using FloatPacks = AllWith<float>;
 using DoublePacks = AllWith<double>;
 using Packs = Joined<FloatPacks, DoublePacks>;

@@ -6,23 +6,33 @@
 POSENC_BEGIN
 
 /// The instruction sets that kernels are written for. `allowed` says whether this translation unit's
-/// flags permit one; several may be, so that one binary can test and time them side by side.
+/// flags permit one; several may be, so that one binary can test and time them side by side. A tier's
+/// `registers` are those of its vectors, which kernels hold sums in.
 namespace tier {
 struct Scalar {
   static constexpr const char* name = "scalar";
+  static constexpr int registers = 16;
 };
 struct Sse2 {
   static constexpr const char* name = "sse2";
+  static constexpr int registers = 16;
 };
 struct Avx2 {  ///< AVX2 and FMA; without F16C halfs take longer
   static constexpr const char* name = "avx2";
+  static constexpr int registers = 16;
 };
 struct Avx512 {  ///< AVX-512 F, BW, DQ and VL
   static constexpr const char* name = "avx512";
+  static constexpr int registers = 32;
 };
 struct Neon {  ///< aarch64
   static constexpr const char* name = "neon";
+  static constexpr int registers = 32;
 };
+
+template <class... Tiers>
+struct List {};
+using All = List<Scalar, Sse2, Avx2, Avx512, Neon>;
 
 template <class Tier>
 inline constexpr bool allowed = false;

@@ -9,7 +9,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 
 POSENC_BEGIN
@@ -48,8 +47,7 @@ class FewRowsProduct {
   using P = Pack<T, Tier>;
   /// Outputs at a time: rows of the weight that are read side by side. With six rows of x their sums fill
   /// most of 32 registers, or of 16.
-  static constexpr Index most_outputs =
-      std::same_as<Tier, tier::Avx512> || std::same_as<Tier, tier::Neon> ? 4 : 2;
+  static constexpr Index most_outputs = Tier::registers >= 32 ? 4 : 2;
   /// One row has few sums under way otherwise.
   static constexpr Index outputs_of_one_row = 8;
   /// Channels at a time, for which all rows pass: so many of four rows of the weight, and of six of x, stay in

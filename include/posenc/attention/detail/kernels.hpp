@@ -8,7 +8,6 @@
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <type_traits>
 
@@ -21,8 +20,7 @@ namespace detail {
 /// Rows of a strip, the most that go side by side: with two accumulators each and what they are multiplied
 /// with, 12 fill 32 registers, and 6 fill 16.
 template <class Tier>
-inline constexpr Index kernel_rows =
-    std::same_as<Tier, tier::Avx512> || std::same_as<Tier, tier::Neon> ? 12 : 6;
+inline constexpr Index kernel_rows = Tier::registers >= 32 ? 12 : 6;
 
 /// Accumulators per row. Few rows take more of them, so that enough chains are under way.
 template <class Tier>

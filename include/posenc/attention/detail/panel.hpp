@@ -61,8 +61,8 @@ constexpr bool all_vectors_divide(Index count) noexcept {
       return true;
     }
   };
-  return of_tier(tier::Scalar()) && of_tier(tier::Sse2()) && of_tier(tier::Avx2()) &&
-         of_tier(tier::Avx512()) && of_tier(tier::Neon());
+  return
+      [&]<class... Tiers>(tier::List<Tiers...>) { return (of_tier(Tiers()) && ...); }(tier::All());
 }
 static_assert(all_vectors_divide(panel_lanes));
 
