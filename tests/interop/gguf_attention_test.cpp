@@ -162,4 +162,45 @@ TEST_CASE("heads that cannot be are refused", "[interop][gguf]") {
       Message("posenc::ModelSettings: the 32 heads of layer 0 are no multiple of its 5 kv_heads"));
 }
 
+TEST_CASE("architectures whose first layer of each period sees all", "[interop][gguf]") {
+  const std::string window = ".attention.sliding_window";
+  const auto bases = [](const GgufWriter& writer, Index number) {
+    const auto read = read_gguf(writer.bytes());
+    return std::get<posenc::Unscaled>(rotary_of_layer(read, number)->rule).base;
+  };
+  auto bert = windowed("modern-bert", 128).real("modern-bert.rope.freq_base", 160000);
+  CHECK(windows(bert, WindowKind::BothSides) == std::vector<Index>{0, 128, 128, 0, 128, 128});
+  CHECK(bases(bert, 0) == 160000);
+  CHECK(bases(bert, 1) == 10000);
+  CHECK(bases(bert.real("modern-bert.rope.freq_base_swa", 20000), 1) == 20000);
+  const auto wide = with_heads("modern-bert").real("modern-bert.rope.freq_base", 160000);
+  CHECK(bases(wide, 1) == 160000);
+
+  const auto thinker = windowed("smallthinker", 4096);
+  CHECK(windows(thinker) == std::vector<Index>{0, 4096, 4096, 4096, 0, 4096});
+  CHECK(read_gguf(thinker.bytes()).layers_without_rotary == std::vector<Index>{0, 4});
+  CHECK(read_gguf(with_heads("smallthinker").bytes()).layers_without_rotary.empty());
+  CHECK_THROWS_MATCHES(read_gguf(windowed("smallthinker", 2048).bytes()), ConfigError,
+                       Message("posenc::read_gguf: smallthinker" + window +
+                               " is not the 4096 of this architecture"));
+
+  auto cohere = windowed("cohere2moe", 4096).integer("cohere2moe.leading_dense_block_count", 1);
+  CHECK(windows(cohere) == std::vector<Index>{0, 4096, 4096, 4096, 0, 4096});
+  CHECK(read_gguf(cohere.bytes()).layers_without_rotary == std::vector<Index>{4});
+  CHECK(rotary_of_layer(read_gguf(cohere.bytes()), 0)->pairing == posenc::PairingKind::Interleaved);
+  CHECK_THROWS_AS(read_gguf(cohere.real("cohere2moe.rope.freq_base_swa", 20000).bytes()),
+                  ConfigError);
+
+  auto mellum = windowed("mellum", 1024).real("mellum.rope.freq_base", 500000);
+  CHECK(windows(mellum) == std::vector<Index>{1024, 1024, 1024, 0, 1024, 1024});
+  CHECK(bases(mellum, 0) == 500000);
+  CHECK_THROWS_AS(read_gguf(mellum.real("mellum.rope.freq_base_swa", 10000).bytes()), ConfigError);
+
+  for (const char* name : {"deepseek2-ocr", "hy_v3"}) {
+    const auto read = read_gguf(with_heads(name).bytes());
+    CHECK(rotary(read).pairing == posenc::PairingKind::HalfRotate);
+    CHECK(rotary(read).rotary_offset == 0);
+  }
+}
+
 }  // namespace gguf_attention_test

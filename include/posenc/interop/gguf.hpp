@@ -74,7 +74,7 @@ class GgufReader {
     } else {
       add_layer("full_attention", global_rotary());
       add_layer("sliding_attention", local_rotary(model_.layers.front().rotary));
-      for (const bool is_local : gguf_local_layers(keys_, entry_.local_period)) {
+      for (const bool is_local : gguf_local_layers(keys_, entry_)) {
         model_.layer_types.emplace_back(is_local ? "sliding_attention" : "full_attention");
       }
     }
@@ -106,12 +106,29 @@ class GgufReader {
     if (entry_.scores == GgufScores::Llama4 && keys_.integer(window).value_or(1) == 0) {
       keys_.refuse(window, "is 0: which layers are turned then is not sure");
     }
+    if (entry_.without == GgufWithout::FirstOfFour) {  // its loader has the number 4096
+      const Index size = keys_.integer(window).value_or(0);
+      if (size != 0 && size != 4096) keys_.refuse(window, "is not the 4096 of this architecture");
+    }
+    check_local_base();
     if (!is_known_ && keys_.has(pattern)) {
       keys_.refuse(pattern,
                    "makes layers differ, and how is not known for an unknown architecture");
     }
     if (entry_.without != GgufWithout::LinearLayers && keys_.has("full_attention_interval")) {
       keys_.refuse("full_attention_interval", "is not known for this architecture");
+    }
+  }
+
+  /// Graphs of some architectures take the base of the global layers, whatever the loader reads.
+  void check_local_base() const {
+    constexpr auto key = "rope.freq_base_swa";
+    const bool is_unused =
+        entry_.name == "mellum" || entry_.without == GgufWithout::GlobalAfterDense;
+    const auto local = keys_.real(key);
+    const double global = keys_.real("rope.freq_base").value_or(10000);
+    if (is_unused && local && *local != global) {
+      keys_.refuse(key, "is not rope.freq_base, which llama.cpp takes in all layers");
     }
   }
 
@@ -127,7 +144,8 @@ class GgufReader {
       if (!has_window) keys_.refuse(name, "has no effect without attention.sliding_window");
       has_keys = true;
     }
-    const bool is_usual = entry_.family == GgufFamily::LocalUnscaled ||  //
+    const bool is_usual = entry_.family == GgufFamily::LocalUnscaled ||
+                          entry_.family == GgufFamily::ModernBert ||
                           entry_.family == GgufFamily::Olmo2;
     return has_window && (is_usual || has_keys);
   }

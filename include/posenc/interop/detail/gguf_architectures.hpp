@@ -29,6 +29,7 @@ enum class GgufFamily {
   GptOss,    ///< trained without rounding YaRN's ramp, which GGUF cannot say and llama.cpp does
   LocalUnscaled,  ///< scaling applies to global layers alone
   Olmo2,          ///< as well; attn_factor may be the final factor
+  ModernBert,     ///< local layers always have a base of their own
   Granite,        ///< rope.scaling.finetuned switches the rotation on and off
   Baichuan        ///< the number of layers tells rotary encoding from ALiBi
 };
@@ -49,9 +50,11 @@ enum class GgufScores {
 enum class GgufWithout {
   None,
   EveryFourth,
-  GlobalLayers,  ///< those that see more than a window
-  GlobalOf64,    ///< the same in models of 64 layers; others have no windows
-  LinearLayers   ///< linear attention
+  GlobalLayers,      ///< those that see more than a window
+  GlobalOf64,        ///< the same in models of 64 layers; others have no windows
+  GlobalAfterDense,  ///< those that see more than a window, after leading_dense_block_count
+  FirstOfFour,       ///< where there is a window
+  LinearLayers       ///< linear attention
 };
 
 struct GgufArchitecture {
@@ -62,9 +65,11 @@ struct GgufArchitecture {
   GgufWithout without = GgufWithout::None;
   Index local_period = 0;  ///< every local_period-th layer is global where the file does not tell
   double local_base = 0;   ///< where the file does not tell; 0: the base of the global layers
+  bool first_is_global = false;  ///< of each period, or else the last
 };
 
-/// From llama.cpp's llama_model_rope_type() and the loaders of its models.
+/// From llama.cpp's llama_model_rope_type() and the loaders of its models; that of deepseek2-ocr, whose
+/// graph has a mode of its own, from src/models/deepseek2.cpp.
 inline constexpr std::array gguf_architectures = [] {
   using enum GgufMode;
   using Family = GgufFamily;
@@ -88,12 +93,13 @@ inline constexpr std::array gguf_architectures = [] {
       {"codeshell", Neox},
       {"cogvlm", Neox},
       {"cohere2", Normal, Plain, Usual, GlobalLayers, 4},
+      {"cohere2moe", Normal, Plain, Usual, Without::GlobalAfterDense, 4, 0, true},
       {"command-r", Normal},
       {"dbrx", Neox},
       {"deci", Normal},
       {"deepseek", Normal},
       {"deepseek2", Normal, DeepSeek, Scores::MistralLarge3},
-      {"deepseek2-ocr", Normal, DeepSeek},
+      {"deepseek2-ocr", Neox},
       {"deepseek32", Normal, DeepSeek},
       {"dots1", Neox},
       {"dream", Neox},
@@ -123,6 +129,7 @@ inline constexpr std::array gguf_architectures = [] {
       {"grovemoe", Neox},
       {"hunyuan-dense", Neox},
       {"hunyuan-moe", Neox},
+      {"hy_v3", Neox},
       {"internlm2", Normal},
       {"jais2", Neox},
       {"jina-bert-v3", Neox},
@@ -134,11 +141,13 @@ inline constexpr std::array gguf_architectures = [] {
       {"llama-embed", Normal},
       {"llama4", Normal, Plain, Llama4, EveryFourth, 4},
       {"maincoder", Normal},
+      {"mellum", Neox, LocalUnscaled, Usual, Without::None, 4},
       {"minicpm", Normal},
       {"minicpm3", Neox, Mla},
       {"minimax-m2", Neox},
       {"mistral3", Normal, Family::Mistral3, Scores::Mistral3},
       {"mistral4", Normal, DeepSeek, Scores::MistralLarge3},
+      {"modern-bert", Neox, Family::ModernBert, Usual, Without::None, 3, 10000, true},
       {"nemotron", Neox},
       {"neo-bert", Normal},
       {"nomic-bert", Neox},
@@ -168,6 +177,7 @@ inline constexpr std::array gguf_architectures = [] {
       {"qwen3vlmoe", Imrope},
       {"rnd1", Neox},
       {"seed_oss", Neox},
+      {"smallthinker", Neox, Plain, Usual, Without::FirstOfFour, 4, 0, true},
       {"smollm3", Normal, Plain, Usual, EveryFourth},
       {"stablelm", Neox},
       {"starcoder2", Neox},

@@ -33,7 +33,7 @@ class GgufAttention {
     read_heads("attention.head_count_kv", kv_heads_);
     const bool has_window = window_ && window_->kind != WindowKind::None;
     if (model_.layer_count > 0) {
-      if (has_window) is_local_ = gguf_local_layers(keys_, architecture_.local_period);
+      if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
       if (architecture_.without == GgufWithout::LinearLayers) {
         is_linear_ = gguf_linear_layers(keys_);
       }
@@ -62,11 +62,14 @@ class GgufAttention {
     if (is_exaone4 && !gguf_has_64_layers(keys_)) return LayerWindow{};
     const bool has_usual = is_exaone4 || architecture_.scores == GgufScores::Gemma2;
     if (!given && has_usual) return LayerWindow{WindowKind::Sliding, 4096};
-    const bool may_lack = architecture_.scores == GgufScores::Gemma3 ||
-                          architecture_.family == GgufFamily::Olmo2 ||
-                          architecture_.without == GgufWithout::EveryFourth;
+    const bool may_lack =
+        architecture_.scores == GgufScores::Gemma3 || architecture_.family == GgufFamily::Olmo2 ||
+        architecture_.family == GgufFamily::ModernBert ||
+        architecture_.without == GgufWithout::FirstOfFour || architecture_.name == "mellum" ||
+        architecture_.without == GgufWithout::EveryFourth;
     if (size == 0) return given || may_lack ? std::optional(LayerWindow{}) : std::nullopt;
-    const bool is_encoder = architecture_.name == "gemma-embedding";
+    const bool is_encoder =
+        architecture_.name == "gemma-embedding" || architecture_.family == GgufFamily::ModernBert;
     return LayerWindow{is_encoder ? WindowKind::BothSides : WindowKind::Sliding, size};
   }
 

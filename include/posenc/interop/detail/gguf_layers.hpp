@@ -33,15 +33,17 @@ inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view
 }
 
 /// Which layers see a window alone: by the list, or all but every period-th.
-inline std::vector<bool> gguf_local_layers(const GgufKeys& keys, Index usual_period) {
+inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
+                                           const GgufArchitecture& architecture) {
   constexpr auto name = "attention.sliding_window_pattern";
   const Index layers = gguf_layer_count(keys);
   std::vector<bool> local;
   for (const Index entry : gguf_layer_list(keys, name)) local.push_back(entry != 0);
   if (!local.empty()) return local;
-  const Index period = keys.integer(name).value_or(usual_period);
+  const Index period = keys.integer(name).value_or(architecture.local_period);
   if (period < 1) keys.refuse(name, "must be given, and be positive");
-  for (Index i = 0; i < layers; ++i) local.push_back(i % period != period - 1);
+  const Index global = architecture.first_is_global ? 0 : period - 1;
+  for (Index i = 0; i < layers; ++i) local.push_back(i % period != global);
   return local;
 }
 
@@ -92,7 +94,22 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
       if (!gguf_has_64_layers(keys)) break;
       [[fallthrough]];
     case GgufWithout::GlobalLayers:
-      add(gguf_local_layers(keys, architecture.local_period), [](bool local) { return !local; });
+      add(gguf_local_layers(keys, architecture), [](bool local) { return !local; });
+      break;
+    case GgufWithout::GlobalAfterDense: {
+      constexpr auto key = "leading_dense_block_count";
+      auto local = gguf_local_layers(keys, architecture);
+      const Index dense = keys.integer(key).value_or(0);
+      if (dense < 0 || dense > static_cast<Index>(local.size())) {
+        keys.refuse(key, "must lie between 0 and block_count");
+      }
+      std::fill_n(local.begin(), dense, true);
+      add(local, [](bool turns) { return !turns; });
+      break;
+    }
+    case GgufWithout::FirstOfFour:
+      if (keys.integer("attention.sliding_window").value_or(0) == 0) break;
+      for (Index i = 0; i < gguf_layer_count(keys); ++i) without.push_back(i % 4 == 0);
       break;
     case GgufWithout::LinearLayers:
       add(gguf_linear_layers(keys), [](bool linear) { return linear; });
