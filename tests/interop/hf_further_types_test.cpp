@@ -211,7 +211,7 @@ TEST_CASE("what sets further types apart", "[interop]") {
   CHECK_THROWS_AS(read_hf_config(tempered), ConfigError);
   // A file may name another type than that of its code.
   refuse(
-      config("xlm-roberta", {{"position_embedding_type", "rotary"}}),
+      config("camembert", {{"position_embedding_type", "rotary"}}),
       "'position_embedding_type' in the configuration tells of a rotary encoding, which no class "
       "of this type has");
   json dynamic = nomic;

@@ -10,6 +10,7 @@
 #include <posenc/interop/detail/hf_rotary.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
 #include <posenc/interop/detail/hf_text_parts.hpp>
+#include <posenc/interop/detail/hf_usual_names.hpp>
 #include <posenc/interop/detail/hf_vision.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -58,6 +59,9 @@ class HfReader : HfRotary {
     if (type_.family == HfFamily::Qwen1) {
       model_.query_temperature = hf_qwen1_temperature(config_);
     }
+    if (type_.family == HfFamily::Grok) {
+      model_.query_temperature = hf_grok_temperature(config_);
+    }
   }
 };
 
@@ -105,7 +109,7 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
     inner = detail::JsonKeys(*text, part).text("model_type");
     detail::refuse_rotary_keys_beside(keys, config, *text, part);
   }
-  if (inner) {
+  if (inner && !inner->empty()) {
     model_type = inner;
   } else if (model_type) {
     model_type =
@@ -113,14 +117,25 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   }
   if (!model_type) {
     if (!options.pairing) {
-      detail::fail<ConfigError>(detail::JsonKeys::function, "the configuration has no model_type");
+      detail::fail<ConfigError>(
+          detail::JsonKeys::function, "the configuration has no model_type",
+          keys.find("_class_name") != nullptr
+              ? ", but a _class_name: models of diffusers say nothing of their rotation in files"
+              : "");
     }
     model_type = "";
   }
-  const nlohmann::json whole =
-      text != nullptr ? detail::hf_with_class_sizes(*text, *model_type) : nlohmann::json();
+  const nlohmann::json& own = text != nullptr ? *text : config;
+  model_type = detail::hf_meant_type(detail::JsonKeys(own, "the configuration"), *model_type);
+  nlohmann::json whole;  // what is read, where that is not what stands in the file
+  if (text != nullptr) whole = detail::hf_with_class_sizes(*text, *model_type);
+  const bool has_own_names = detail::hf_has_own_names(*model_type);
+  if (has_own_names) {
+    whole = detail::hf_with_usual_names(text != nullptr ? std::move(whole) : config, *model_type);
+  }
   ModelSettings model =
-      detail::HfReader(text != nullptr ? whole : config, *model_type, options).read();
+      detail::HfReader(text != nullptr || has_own_names ? whole : config, *model_type, options)
+          .read();
   model.vision = detail::hf_vision(config);
   return model;
 }

@@ -90,7 +90,7 @@ class HfWidths {
         encoding == "rope_gptj" && type_.pairing == PairingKind::Interleaved;
     const bool has_no_dict = type == "olmo_hybrid" && config_.find("rope_parameters") == nullptr;
     if (has_no_dict || config_.flag("alibi").value_or(false) ||
-        !config_.flag("rotary").value_or(true) ||
+        !config_.flag("rotary").value_or(true) || has_rope_off() ||
         (encoding != "rope" && encoding != "rotary" && !is_interleaved_rope)) {
       fail<ConfigError>(JsonKeys::function, "this '", type, "' has no rotary encoding");
     }
@@ -99,8 +99,11 @@ class HfWidths {
       config_.refuse("num_hidden_layers",
                      "is not 32: of this type, only the model of 7B has a rotary encoding");
     }
-    constexpr auto neox = "rope_is_neox_style";
-    hf_only_neutral(config_, neox, config_.flag(neox), type_.pairing == PairingKind::HalfRotate);
+    const bool is_half = type_.pairing == PairingKind::HalfRotate;
+    for (const auto& [key, neutral] :
+         {std::pair("rope_is_neox_style", is_half), std::pair("rope_traditional", !is_half)}) {
+      hf_only_neutral(config_, key, config_.flag(key), neutral);
+    }
     const bool is_mla = type_.family == HfFamily::Mla;
     const auto kinds = config_.integers("attn_type_list").value_or(std::vector<Index>{});
     if (std::any_of(kinds.begin(), kinds.end(), [](Index kind) { return kind != 1; })) {
@@ -111,6 +114,27 @@ class HfWidths {
     }
     if (type_.family == HfFamily::ErnieVl) {
       hf_only_neutral(config_, "rope_3d", config_.flag("rope_3d"), true);
+    }
+    if (type_.family == HfFamily::Grok) refuse_grok_scaling();
+  }
+
+  /// Some have a switch of this name.
+  bool has_rope_off() const {
+    const nlohmann::json* rope = config_.find("rope");
+    if (rope == nullptr) return false;
+    if (!rope->is_boolean()) config_.refuse("rope", "must be true or false");
+    return !rope->get<bool>();
+  }
+
+  /// Grok 2's files carry settings of scaling beside a type that has none.
+  void refuse_grok_scaling() const {
+    constexpr auto key = "rope_type";
+    const auto type = config_.text(key);
+    if (type && *type != "original") config_.refuse(key, "has a value that is not supported");
+    if (!type) return;
+    for (const char* unused :
+         {"scaling_factor", "extrapolation_factor", "attn_factor", "beta_fast", "beta_slow"}) {
+      config_.real(unused);
     }
   }
 
@@ -124,8 +148,9 @@ class HfWidths {
     if (type_.family != HfFamily::Step35) {  // which may have a list of them
       top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
     }
-    top_partial_ = config_.any_of<double>(
-        {"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_emb_fraction"});
+    top_partial_ =
+        config_.any_of<double>({"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent",
+                                "rope_percentage", "rotary_percent", "rotary_emb_fraction"});
     if (type_.family == HfFamily::Lfm2) {
       const auto old = config_.real("theta");
       if (old && top_base_ && *old != *top_base_) config_.refuse("theta", "contradicts rope_theta");
@@ -144,7 +169,9 @@ class HfWidths {
     }
 
     if (type_.family == HfFamily::Mla) return read_mla_widths();
-    if (const auto given = config_.any_of<Index>({"head_dim", "kv_channels"})) {
+    const bool is_hunyuan = model_.model_type == "hunyuan";
+    const char* other_key = is_hunyuan ? "attention_head_dim" : "kv_channels";
+    if (const auto given = config_.any_of<Index>({"head_dim", other_key})) {
       check_width("head_dim", *given);
       head_dim_ = *given;
     } else if (type_.head_dim != 0) {

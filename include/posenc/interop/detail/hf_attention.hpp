@@ -70,11 +70,17 @@ class HfAttention {
     const char* key = is_fla    ? "num_kv_heads"
                       : is_step ? "num_attention_groups"
                                 : "num_key_value_heads";
-    kv_heads_ = config_.integer(key);
+    kv_heads_ =
+        is_step ? config_.any_of<Index>({key, "num_key_value_heads"}) : config_.integer(key);
     check_count(key, kv_heads_);
     if (kv_heads_ && heads_ && *heads_ % *kv_heads_ != 0) {
       config_.refuse(key, "does not divide the number of heads, " + std::to_string(*heads_));
     }
+    kv_heads_of_layers_ = config_.integers("num_key_value_heads_per_layer");
+    for (const Index count : kv_heads_of_layers_.value_or(std::vector<Index>{})) {
+      check_count("num_key_value_heads_per_layer", count);
+    }
+    if (family_ == HfFamily::NemotronNas) read_nemotron_nas_heads();
     if (family_ == HfFamily::Mla) {
       kv_heads_ = global_kv_heads_ = heads_;  // once the latent keys are expanded
       value_dim_ = config_.integer("v_head_dim");
@@ -91,6 +97,18 @@ class HfAttention {
       check_count("num_global_key_value_heads", global);
       const auto shared = config_.flag("attention_k_eq_v");
       if (global && shared.value_or(false)) global_kv_heads_ = global;
+    }
+  }
+
+  void read_nemotron_nas_heads() {
+    kv_heads_of_layers_.emplace();
+    for (const auto& group : hf_attention_blocks(config_)) {
+      const Index heads = config_.required("num_attention_heads", heads_);
+      if (group && (*group < 1 || heads % *group != 0)) {
+        config_.refuse("block_configs", "has groups that do not divide the number of heads, " +
+                                            std::to_string(heads));
+      }
+      kv_heads_of_layers_->push_back(group ? heads / *group : 0);
     }
   }
 
@@ -114,6 +132,8 @@ class HfAttention {
   void read_step35_heads() {
     constexpr auto name = "attention_other_setting";
     const nlohmann::json* given = config_.find(name);
+    local_heads_ = config_.integer("num_sliding_attention_heads");
+    check_count("num_sliding_attention_heads", local_heads_);
     if (given == nullptr) return;
     const JsonKeys local(*given, name);
     if (local.text("attention_type").value_or(sliding_attention) != sliding_attention) {
@@ -139,7 +159,11 @@ class HfAttention {
   }
 
   std::optional<Index> usual_kv_heads() const {
-    if (model_.model_type == "falcon") return falcon_kv_heads();
+    if (model_.model_type == "falcon" || model_.model_type.rfind("RefinedWeb", 0) == 0) {
+      return falcon_kv_heads();
+    }
+    const bool is_olmo = model_.model_type == "hf_olmo" || model_.model_type == "llada";
+    if (is_olmo && config_.flag("multi_query_attention").value_or(false)) return 1;
     if (family_ == HfFamily::ChatGlm) {
       const bool grouped = config_.flag("multi_query_attention").value_or(false);
       const auto groups = config_.integer("multi_query_group_num");
@@ -155,7 +179,9 @@ class HfAttention {
   std::optional<Index> falcon_kv_heads() const {
     const auto groups = config_.any_of<Index>({"num_kv_heads", "n_head_kv"});
     check_count("num_kv_heads", groups);
-    if (config_.flag("new_decoder_architecture").value_or(false)) return groups ? groups : heads_;
+    const bool is_new = config_.flag("new_decoder_architecture").value_or(false);
+    // The first files of the model of 40B lack the flag.
+    if (is_new || model_.model_type == "RefinedWeb") return groups ? groups : heads_;
     return config_.flag("multi_query").value_or(true) ? std::optional<Index>(1) : heads_;
   }
 
@@ -171,7 +197,8 @@ class HfAttention {
                       : is_half || defaults_.windows == HfWindows::BothSides ? "local_attention"
                       : family_ == HfFamily::Fla                             ? "window_size"
                                                                              : "sliding_window";
-    auto size = config_.integer(key);
+    const nlohmann::json* given = config_.find(key);
+    auto size = given != nullptr && *given == false ? std::nullopt : config_.integer(key);
     if (model_.model_type == "gemma2") {  // early files have both names
       size = config_.any_of<Index>({key, "sliding_window_size"});
     }
@@ -236,15 +263,22 @@ class HfAttention {
     const std::string_view type =
         at < types_.size() ? std::string_view(types_[at]) : std::string_view();
     LayerAttention layer;
-    if (type == "linear_attention" || type == "mamba" || type == "conv") {
-      layer.kind = type == "conv" ? LayerKind::Convolution : LayerKind::Linear;
+    if (type == "linear_attention" || type == "mamba" || type == "conv" || type == no_attention) {
+      layer.kind = type == "conv"         ? LayerKind::Convolution
+                   : type == no_attention ? LayerKind::None
+                                          : LayerKind::Linear;
       return layer;
     }
     const bool is_global = type == full_attention;
     const bool is_local = type == sliding_attention;
     layer.heads = is_local && local_heads_ ? local_heads_ : heads_;
-    if (heads_of_layers_) layer.heads = heads_of_layer(at);
+    if (heads_of_layers_) {
+      layer.heads = of_layer(*heads_of_layers_, "num_attention_heads_per_layer", at);
+    }
     layer.kv_heads = is_global ? global_kv_heads_ : kv_heads_;
+    if (kv_heads_of_layers_) {
+      layer.kv_heads = of_layer(*kv_heads_of_layers_, "num_key_value_heads_per_layer", at);
+    }
     layer.head_dim = head_dim_;
     for (const LayerRotary& rotary : model_.layers) {
       if (rotary.layer_type == type) layer.head_dim = rotary.rotary.head_dim;
@@ -269,11 +303,9 @@ class HfAttention {
     return layer;
   }
 
-  std::optional<Index> heads_of_layer(std::size_t number) const {
-    if (number >= heads_of_layers_->size()) {
-      config_.refuse("num_attention_heads_per_layer", "must have an entry for each layer");
-    }
-    return (*heads_of_layers_)[number];
+  Index of_layer(const std::vector<Index>& counts, const char* key, std::size_t number) const {
+    if (number >= counts.size()) config_.refuse(key, "must have an entry for each layer");
+    return counts[number];
   }
 
   std::optional<LayerWindow> window_of(Index number, std::string_view type) const {
@@ -321,7 +353,7 @@ class HfAttention {
   Index head_dim_ = 0, first_windowed_ = 0;
   std::optional<Index> heads_, kv_heads_, global_kv_heads_, local_heads_;
   std::optional<Index> value_dim_, local_value_dim_;
-  std::optional<std::vector<Index>> heads_of_layers_;
+  std::optional<std::vector<Index>> heads_of_layers_, kv_heads_of_layers_;
   std::optional<bool> local_sinks_, global_sinks_;
   std::optional<LayerWindow> window_;
 };

@@ -28,6 +28,13 @@ bool contains_one_of(const std::array<std::string_view, n>& words, std::string_v
 }
 
 template <std::size_t n>
+bool ends_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
+  return std::any_of(words.begin(), words.end(), [key](std::string_view word) {
+    return key.size() >= word.size() && key.substr(key.size() - word.size()) == word;
+  });
+}
+
+template <std::size_t n>
 bool starts_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
   return std::any_of(words.begin(), words.end(),
                      [key](std::string_view word) { return key.substr(0, word.size()) == word; });
@@ -53,29 +60,26 @@ inline constexpr auto hf_words_of_several_axes = std::to_array<std::string_view>
 /// other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
 inline constexpr auto hf_harmless_keys =
     std::to_array<std::string_view>({"_attn_implementation",
-                                     "_attn_implementation_autoset",
-                                     "_attn_implementation_internal",
                                      "activation_sparsity_pattern",
+                                     "alibi_bias_max",
+                                     "altup_correct_scale",
                                      "altup_lr_multiplier",
-                                     "attention_bias",
                                      "attention_norm_eps",
-                                     "attention_out_bias",
-                                     "attention_output_bias",
-                                     "attention_qkv_bias",
-                                     "attention_softmax_in_fp32",
+                                     "attention_projection_layout",
                                      "attention_value_scale",
-                                     "attn_implementation",
                                      "attn_output_gate",
+                                     "block_type",
                                      "cross_attention_hidden_size",
                                      "embedding_multiplier",
+                                     "embedding_multiplier_scale",
                                      "emb_scale",
                                      "ffn_dim_multiplier",
                                      "ffn_multiplier",
                                      "block_ffn_dim_multiplier",
                                      "final_logit_softcapping",
                                      "hc_sinkhorn_iters",
-                                     "index_head_dim",
                                      "initializer_scale",
+                                     "is_composition",
                                      "layer_scale_init_value",
                                      "layer_scale_initial_scale",
                                      "layerscale_value",
@@ -88,16 +92,25 @@ inline constexpr auto hf_harmless_keys =
                                      "fuse_attention_qkv",
                                      "fuse_attention_ffn",
                                      "fuse_softmax_mask",
+                                     "masked_softmax_fusion",
                                      "multi_query_attention",
+                                     "group_query_attention",
+                                     "naive_attention_decode_batched",
+                                     "naive_attention_decode_single",
+                                     "naive_attention_prefill",
+                                     "norm_softmax",
                                      "num_attention_heads",
                                      "original_rope",
+                                     "output_multiplier_scale",
                                      "output_attentions",
                                      "parallel_attn",
                                      "num_ln_in_parallel_attn",
                                      "reorder_and_upcast_attn",
+                                     "qkv_multipliers",
                                      "rescale_every",
                                      "rescale_prenorm_residual",
                                      "residual_multiplier",
+                                     "rope_full_precision",
                                      "route_scale",
                                      "routed_scaling_factor",
                                      "moe_routed_scaling_factor",
@@ -105,11 +118,15 @@ inline constexpr auto hf_harmless_keys =
                                      "scale_depth",
                                      "scale_emb",
                                      "scale_embedding",
+                                     "scale_logits",
                                      "scale_mask_softmax_fusion",
+                                     "scale_residue",
+                                     "scale_resolution",
                                      "scale_shared_experts",
                                      "temperature",
                                      "use_head_wise_attn_gate",
                                      "use_memory_efficient_attention",
+                                     "use_position_ids",
                                      "v_head_dim",
                                      "max_position_embeddings",
                                      "max_trained_positions",
@@ -128,15 +145,21 @@ inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
     {"compression_ratio", 1},
     {"full_attn_mod", 1},
     {"is_cross_attention", 0},
+    {"logn", 0},
     {"logn_attention_clip1", 0},
     {"logn_attention_scale", 0},
     {"mla_use_nope", 0},
+    {"position_embedding_xdrope", 0},
     {"position_encoding_2d", 0},
+    {"qk_nope_head_dim", 0},
+    {"qk_rope_head_dim", 0},
+    {"rope_3d", 0},
     {"rope_interleaved", 0},
     {"rotary_emb_interleaved", 0},
     {"rotary_scaling_factor", 1},
     {"scale_attn_by_inverse_layer_idx", 0},
     {"scale_attn_weights", 1},
+    {"sliding_window_size", -1},
     {"scale_qk_coeff", 1},
     {"sink", 0},
     {"use_alibi", 0},
@@ -148,6 +171,10 @@ inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
     {"use_pos_enc", 1},
     {"use_rotary_pos_emb", 1},
 });
+
+/// Ends of keys that tell of biases of projections and of types of numbers.
+inline constexpr auto hf_ends_of_harmless_keys =
+    std::to_array<std::string_view>({"_bias", "_dtype", "_eps"});
 
 /// Whether a key may go unread: it sounds like nothing of ours, is known to be harmless, or has the
 /// value that changes nothing.
@@ -162,10 +189,17 @@ inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
   const bool sounds_like_ours =
       key.substr(0, 4) == "rope" || contains_one_of(hf_words_of_positions_and_scores, key);
   if (!sounds_like_ours) return true;
-  constexpr auto other = std::to_array<std::string_view>({"drop", "flash", "initializer"});
-  constexpr auto parts =
-      std::to_array<std::string_view>({"mlp_", "moe_", "router_", "vision_", "video_", "audio_"});
-  return contains_one_of(other, key) || starts_with_one_of(parts, key);
+  if (key.find("drope") != std::string_view::npos) return false;
+  constexpr auto other =
+      std::to_array<std::string_view>({"drop", "flash", "fp32", "implementation", "init_scale",
+                                       "initializer", "layer_norm", "layernorm", "loss"});
+  constexpr auto parts = std::to_array<std::string_view>(
+      {"audio_", "ffn_", "image_", "index_", "indexer_", "mamba_", "mlp_", "moe_", "mtp_",
+       "router_", "speech_", "ssm_", "video_", "vision_"});
+  constexpr auto of_scores =
+      std::to_array<std::string_view>({"alibi", "position", "relative", "sink"});
+  return contains_one_of(other, key) || starts_with_one_of(parts, key) ||
+         (ends_with_one_of(hf_ends_of_harmless_keys, key) && !contains_one_of(of_scores, key));
 }
 
 /// The same for a type of model that nobody knows: keys of images and the like tell that positions

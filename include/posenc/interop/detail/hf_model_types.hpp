@@ -22,17 +22,20 @@ enum class HfFamily {
   Olmo3,        ///< scaling applies to global layers alone
   FirstGlobal,  ///< every fourth layer global, the first among them
   Cohere2,      ///< global layers have no rotary encoding
+  Cohere2Moe,   ///< nor here, but for those before the first layer of experts
   Exaone4,      ///< nor here, if there are local ones
   Afmoe,        ///< nor here
   DeepSeekV4,   ///< scaling applies to layers with compressed keys alone, and has a base of its own
   MimoV2,       ///< local layers have heads of their own
   Step35,       ///< as well; lists tell bases and rotary shares
-  GraniteHybrid,  ///< most layers are state spaces, and position_embedding_type tells of rotation
-  NoRopeLayers,   ///< a list or an interval tells which layers have none
-  Mllama,         ///< a list tells which layers attend to images, without rotary encoding
-  Lfm2,           ///< most layers are convolutions
-  ChatGlm,        ///< two dimensions, or half of the head
-  ChunkedMrope,   ///< mrope_section in chunks
+  GraniteHybrid,    ///< most layers are state spaces, and position_embedding_type tells of rotation
+  NoRopeLayers,     ///< a list or an interval tells which layers have none
+  Mllama,           ///< a list tells which layers attend to images, without rotary encoding
+  Lfm2,             ///< most layers are convolutions
+  ListedAttention,  ///< a list tells which layers are no state spaces
+  NemotronNas,      ///< blocks tell of each layer's attention
+  ChatGlm,          ///< two dimensions, or half of the head
+  ChunkedMrope,     ///< mrope_section in chunks
   InterleavedMrope,  ///< mrope_section in turn
   Hybrid,            ///< most layers have linear attention
   HybridMrope,       ///< the same with mrope_section in turn
@@ -42,16 +45,18 @@ enum class HfFamily {
   Dinov3,            ///< half of the pairs turn by rows of patches, half by columns
   GptJ,              ///< the width of the rotary part must be given
   Baichuan,          ///< the model of 7B; that of 13B has ALiBi
-  Phi3               ///< "yarn" is LongRoPE
+  Phi3,              ///< "yarn" is LongRoPE
+  Grok               ///< a scale, a cap and a temperature of its own
 };
 
 /// What scores are multiplied with.
 enum class HfScores {
-  HeadDim,           ///< head_dim^-1/2
-  One,               ///< 1: queries and keys are normalized
-  QueryScalar,       ///< query_pre_attn_scalar^-1/2, by default 1/16
-  Multiplier,        ///< attention_multiplier, by default 1
-  MultiplierIfGiven  ///< attention_multiplier, by default head_dim^-1/2
+  HeadDim,                 ///< head_dim^-1/2
+  One,                     ///< 1: queries and keys are normalized
+  QueryScalar,             ///< query_pre_attn_scalar^-1/2, by default 1/16
+  Multiplier,              ///< attention_multiplier, by default 1
+  MultiplierIfGiven,       ///< attention_multiplier, by default head_dim^-1/2
+  OutputMultiplierIfGiven  ///< attn_output_multiplier, by default head_dim^-1/2
 };
 
 /// What Hugging Face's model_type implies: the pairing of the checkpoint's channels, and the
@@ -77,23 +82,34 @@ inline constexpr std::array hf_model_types = [] {
       {"arcee", half},
       {"arctic", half, Plain, 0},
       {"aria_text", half},
+      {"AXK1", inter, Mla, 0},
+      {"axk1", inter, Mla, 0},
       {"baichuan", half, Baichuan},
       {"bailing_moe", half, Plain, 0},
+      {"bailing_moe_v2", half, Plain, 0},
+      {"bamba", half, ListedAttention, 10000, 0.5},
       {"bitnet", half, Plain, 500000},
       {"chameleon", half},
       {"chatglm", inter, ChatGlm},
       {"codegen", inter, GptJ},
+      {"codeshell", half},
       {"cohere", inter},
       {"cohere2", inter, Cohere2},
+      {"cohere2_moe", inter, Cohere2Moe, 10000, 1, 128},
       {"csm", half, Plain, 500000},
       {"cwm", half, FirstGlobal, 1000000, 1, 128},
+      {"dbrx", half},
+      {"deci", half},
       {"deepseek", half},
+      {"deepseek_ocr2_text", half},
       {"deepseek_v2", inter, Mla},
       {"deepseek_v3", inter, Mla},
       {"deepseek_v32", inter, Mla},
       {"deepseek_v4", inter, DeepSeekV4, 10000, 1, 512},
       {"dinov3_vit", half, Dinov3, 100},
       {"dots1", half},
+      {"dots_ocr", half, Plain, 0},
+      {"Dream", half},
       {"emu3_text_model", half, Plain, 0},
       {"ernie4_5", inter, Plain, 0},
       {"ernie4_5_moe", inter, Plain, 0},
@@ -101,6 +117,7 @@ inline constexpr std::array hf_model_types = [] {
       {"ernie4_5_vl_moe", inter, ErnieVl, 0},
       {"ernie4_5_vl_moe_text", inter, ErnieVl, 0},
       {"esm", half},
+      {"esmc", half},
       {"eurobert", half},
       {"exaone", half, Plain, 0},
       {"exaone4", half, Exaone4, 0},
@@ -115,6 +132,8 @@ inline constexpr std::array hf_model_types = [] {
       {"gemma3n_text", half, Gemma3n, 1000000, 1, 256, One},
       {"gemma4", half, Gemma4, 0, 1, 256, One},
       {"gemma4_text", half, Gemma4, 0, 1, 256, One},
+      {"gemma4_unified", half, Gemma4, 0, 1, 256, One},
+      {"gemma4_unified_text", half, Gemma4, 0, 1, 256, One},
       {"glm", inter, Plain, 10000, 0.5, 128},
       {"glm4", inter, Plain, 10000, 0.5, 128},
       {"glm4_moe", half, Plain, 10000, 0.5},
@@ -133,16 +152,23 @@ inline constexpr std::array hf_model_types = [] {
       {"granitemoe", half, Plain, 10000, 1, 0, Multiplier},
       {"granitemoehybrid", half, GraniteHybrid, 10000, 1, 0, Multiplier},
       {"granitemoeshared", half, Plain, 10000, 1, 0, Multiplier},
+      {"grok-1", half, Grok, 10000, 1, 0, OutputMultiplierIfGiven},
+      {"grok-2", half, Grok, 0, 1, 0, OutputMultiplierIfGiven},
+      {"grove_moe", half, Plain, 0},
       {"helium", inter, Plain, 0, 1, 128},
+      {"hf_olmo", half},
+      {"hunyuan", half},
       {"hunyuan_v1_dense", half},
       {"hunyuan_v1_moe", half},
       {"hunyuan_vl", half},
       {"hunyuan_vl_text", half},
+      {"hy_v3", half, Plain, 11158840, 1, 128},
       {"hyperclovax", half, Plain, 10000, 1, 0, MultiplierIfGiven},
       {"internlm", half},
       {"internlm2", half, Plain, 0},
       {"internlm3", half, Plain, 0},
       {"jais2", half, Plain, 0},
+      {"jetmoe", half, Plain, 10000, 1, 128},
       {"jina_embeddings_v3", half, Plain, 0},
       {"kimi_k2", inter, Mla, 0},
       {"kimi_k25", inter, Mla, 0},
@@ -150,27 +176,34 @@ inline constexpr std::array hf_model_types = [] {
       {"laguna", half, Plain, 0, 1, 128},
       {"lfm2", half, Lfm2, 1000000},
       {"lfm2_moe", half, Lfm2, 1000000},
+      {"llada", half},
       {"llama", half},
       {"llama4", inter, NoRopeLayers, 500000, 1, 128},
       {"llama4_text", inter, NoRopeLayers, 500000, 1, 128},
+      {"mellum", half, Plain, 0, 1, 128},
+      {"mimi", half},
       {"mimo", half, Plain, 0},
       {"mimo_v2_flash", half, MimoV2, 0, 1, 192},
-      {"mimi", half},
       {"minicpm", half},
       {"minicpm3", half, Mla},
       {"minimax_m2", half, GptJ, 0},
+      {"minimax_m3_vl_text", half, Plain, 5000000, 0.5, 128},
       {"ministral", half, Plain, 0},
       {"ministral3", half, Plain, 0},
       {"mistral", half},
       {"mistral3", half, Plain, 0},
       {"mistral4", inter, Mla, 0},
+      {"mixformer-sequential", half, GptJ},
       {"mixtral", half, Plain, 0},
       {"mllama", half, Mllama, 0},
       {"mllama_text_model", half, Mllama, 0},
       {"modernbert", half, ModernBert},
       {"modernbert-decoder", half, ModernBert},
+      {"molmo", half},
       {"moshi", half},
       {"nemotron", half, Plain, 10000, 0.5},
+      {"nemotron-nas", half, NemotronNas},
+      {"neobert", inter},
       {"new", half, Plain, 0},
       {"nomic_bert", half, Plain, 0},
       {"olmo", half},
@@ -178,10 +211,13 @@ inline constexpr std::array hf_model_types = [] {
       {"olmo3", half, Olmo3},
       {"olmo_hybrid", half, Hybrid, 0},
       {"olmoe", half},
+      {"openelm", half, Plain, 10000, 1, 128},
       {"orion", half},
       {"paddleocr_vl_text", half, ChunkedMrope, 500000, 1, 128},
+      {"PanguEmbedded", half, Plain, 0},
       {"persimmon", half, Plain, 25000, 0.5},
       {"phi", half, Plain, 10000, 0.5},
+      {"phi-msft", half, GptJ},
       {"phi3", half, Phi3},
       {"phi3_v", half, Phi3},
       {"phi4_multimodal", half, Phi3},
@@ -207,18 +243,29 @@ inline constexpr std::array hf_model_types = [] {
       {"qwen3_vl_moe", half, InterleavedMrope, 0, 1, 128},
       {"qwen3_vl_moe_text", half, InterleavedMrope, 0, 1, 128},
       {"qwen3_vl_text", half, InterleavedMrope, 0, 1, 128},
+      {"RefinedWeb", half},
+      {"RefinedWebModel", half},
+      {"rnd1", half, Plain, 0},
       {"roformer", inter},
       {"seed_oss", half, Plain, 0, 1, 128},
+      {"skywork", half},
+      {"smallthinker", half, NoRopeLayers, 0},
       {"smollm3", half, NoRopeLayers, 2000000},
+      {"solar", half},
       {"solar_open", half, Plain, 1000000, 1, 128},
       {"stablelm", half, Plain, 10000, 0.25},
+      {"stablelm_epoch", half, Plain, 10000, 0.25},
       {"starcoder2", half},
       {"step3p5", half, Step35},
+      {"telechat", half},
+      {"telechat2", half},
       {"telechat3", half, Plain, 0},
       {"transformer", half, Fla},
       {"vaultgemma", half, Plain, 10000, 1, 256, QueryScalar},
       {"xverse", half},
+      {"Yi", half, Plain, 0},
       {"youtu", inter, Mla},
+      {"youtu_llm", inter, Mla},
   });
 }();
 

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_class_rope.hpp>
 #include <posenc/interop/detail/hf_grid.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
@@ -33,8 +34,8 @@ class HfRotary : protected HfWidths {
 
   /// The rope dict, or the rope dicts of the types of layers.
   void read_layers() {
-    const nlohmann::json* current = config_.find("rope_parameters");
-    const nlohmann::json* legacy = config_.find("rope_scaling");
+    const nlohmann::json* current = dict_of("rope_parameters");
+    const nlohmann::json* legacy = dict_of("rope_scaling");
     if (current != nullptr && legacy != nullptr && *current != *legacy) {
       fail<ConfigError>(JsonKeys::function,
                         "rope_parameters and rope_scaling are both given, and differ");
@@ -42,7 +43,9 @@ class HfRotary : protected HfWidths {
     const nlohmann::json* given = current != nullptr ? current : legacy;
     const std::string name = current != nullptr ? "rope_parameters" : "rope_scaling";
     const nlohmann::json nothing = nlohmann::json::object();
-    const nlohmann::json usual = given == nullptr ? class_default() : nlohmann::json();
+    const nlohmann::json usual = given == nullptr
+                                     ? hf_class_rope(config_, type_.family, model_.model_type)
+                                     : nlohmann::json();
     const nlohmann::json& dict = given != nullptr ? *given : usual;
 
     if (type_.family == HfFamily::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
@@ -96,6 +99,12 @@ class HfRotary : protected HfWidths {
     }
   }
 
+  /// A rope dict; false is as good as null.
+  const nlohmann::json* dict_of(const char* key) const {
+    const nlohmann::json* given = config_.find(key);
+    return given != nullptr && *given == false ? nullptr : given;
+  }
+
   /// Local layers turn plainly; scaling, and a base of their own, belong to those whose keys are
   /// compressed. The factor of cosine and sine is 1 in all of them.
   void read_deepseek_v4_layers(const nlohmann::json& dict, const std::string& name) {
@@ -135,6 +144,14 @@ class HfRotary : protected HfWidths {
   /// become types of their own: "full_attention", "full_attention 2", ....
   void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
     const auto types = hf_step35_types(config_);
+    if (is_one_a_type(dict)) {  // as transformers saves them
+      for (const auto& [type, parameters] : dict.items()) {
+        if (parameters.is_null() || parameters.is_number()) continue;
+        add_layer(type, parameters, name + "." + type, top_base_, type_.base);
+      }
+      model_.layer_types = types;
+      return hf_read_use_rope_layers(config_, model_);
+    }
     const nlohmann::json* base = config_.find("rope_theta");
     const bool is_list = base != nullptr && base->is_array();
     const auto bases = is_list ? *config_.reals("rope_theta")
@@ -162,44 +179,6 @@ class HfRotary : protected HfWidths {
       model_.layer_types.push_back(own);
     }
     hf_read_use_rope_layers(config_, model_);
-  }
-
-  /// What the class has where the file says nothing of scaling.
-  nlohmann::json class_default() const {
-    const std::string& type = model_.model_type;
-    const bool is_null = config_.has("rope_scaling") || config_.has("rope_parameters");
-    const auto refuse_null = [&] {
-      if (is_null)
-        config_.refuse("rope_scaling", "is null, which releases of the class read differently");
-    };
-    if (type == "gpt_oss") {
-      refuse_null();
-      return {{"rope_type", "yarn"}, {"factor", 32.0},
-              {"beta_fast", 32.0},   {"beta_slow", 1.0},
-              {"truncate", false},   {"original_max_position_embeddings", 4096}};
-    }
-    if (type == "ministral3" || type == "mistral4" || type == "csm") {
-      fail<ConfigError>(JsonKeys::function,
-                        "the configuration must have rope_parameters: the class of '", type,
-                        "' scales by default");
-    }
-    if (type == "cwm") {
-      return {{"rope_type", "llama3"},   {"rope_theta", 1000000.0},
-              {"factor", 16.0},          {"low_freq_factor", 1.0},
-              {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
-    }
-    if (type == "laguna") {
-      return {{full_attention, {{"rope_theta", 500000.0}, {"partial_rotary_factor", 0.5}}},
-              {sliding_attention, {{"rope_theta", 10000.0}, {"partial_rotary_factor", 1.0}}}};
-    }
-    if (type_.family == HfFamily::Gemma4) {
-      return {{full_attention,
-               {{"rope_type", "proportional"},
-                {"partial_rotary_factor", 0.25},
-                {"rope_theta", 1000000.0}}},
-              {sliding_attention, {{"rope_type", "default"}, {"rope_theta", 10000.0}}}};
-    }
-    return nlohmann::json::object();
   }
 
   /// Dicts for types of layers that this model does not have, or has not one for, would be guesses.
@@ -334,6 +313,11 @@ class HfRotary : protected HfWidths {
   PairAxes axes(const JsonKeys& keys, Index pairs) const {
     const auto mrope = keys.integers("mrope_section");
     const auto interleaved = keys.flag("mrope_interleaved");
+    if (const auto again = keys.flag("interleaved")) {
+      if (!interleaved || *interleaved != *again) {
+        keys.refuse("interleaved", "contradicts mrope_interleaved");
+      }
+    }
     const auto xdrope = keys.integers("xdrope_section");
     if (mrope && xdrope) keys.refuse("xdrope_section", "contradicts mrope_section");
     if (interleaved && !mrope) keys.refuse("mrope_interleaved", "needs mrope_section");

@@ -33,8 +33,10 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
       constexpr auto key = "attention_multiplier";
       return hf_positive(config, key, config.real(key).value_or(1));
     }
+    case HfScores::OutputMultiplierIfGiven:
     case HfScores::MultiplierIfGiven: {
-      constexpr auto key = "attention_multiplier";
+      const char* key =
+          scores == HfScores::MultiplierIfGiven ? "attention_multiplier" : "attn_output_multiplier";
       const auto given = config.real(key);
       return given ? std::optional(hf_positive(config, key, *given)) : std::nullopt;
     }
@@ -48,6 +50,10 @@ inline std::optional<double> hf_softcap(const JsonKeys& config, std::string_view
   constexpr auto key = "attn_logit_softcapping";
   const bool is_gemma3 = model_type == "gemma3" || model_type == "gemma3_text";
   const bool is_gemma2 = model_type == "gemma2" || model_type == "vaultgemma";
+  if (model_type == "grok-1" || model_type == "grok-2") {
+    const auto cap = config.any_of<double>({key, "max_attn_value"});
+    return hf_positive(config, key, cap.value_or(30));
+  }
   if (!is_gemma2 && !is_gemma3) return std::nullopt;
   const auto given = config.real(key);
   if (given) return hf_positive(config, key, *given);
@@ -86,6 +92,16 @@ inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& conf
   const auto length = static_cast<double>(config.integer(length_key).value_or(8192));
   return QueryTemperature{.formula = QueryTemperatureFormula::LogN,
                           .length = hf_positive(config, length_key, length)};
+}
+
+/// Grok 2: all layers do, after the cap.
+inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& config) {
+  constexpr auto key = "attn_temperature_len";
+  const Index length = config.integer(key).value_or(-1);
+  if (length <= 0) return std::nullopt;
+  if (length < 2) config.refuse(key, "must be at least 2");
+  return QueryTemperature{.formula = QueryTemperatureFormula::LogRatio,
+                          .length = static_cast<double>(length)};
 }
 
 /// Ministral 3: all layers do, from the trained length on. 0 is as good as nothing.

@@ -27,11 +27,15 @@ struct HfTextModel {
 
 inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"code_llama", "llama", true},
+    {"deepseek_vl_v2", "deepseek_v2", true},
     {"fuyu", "persimmon", true},
     {"idefics3", "llama"},
     {"llava", "llama", true},
     {"llava_onevision", "qwen2"},
     {"llava_qwen2", "qwen2", true},
+    {"minicpmo 2.6", "qwen2", true},
+    {"minicpmo 4.5", "qwen3", true},
+    {"minicpmv 2.0", "minicpm", true},
     {"minicpmv 2.5", "llama", true},
     {"minicpmv 2.6", "qwen2", true},
     {"minicpmv 4.0", "llama", true},
@@ -76,7 +80,7 @@ inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys
 inline std::string hf_type_with_version(const JsonKeys& keys, const std::string& whole) {
   constexpr auto key = "version";
   const nlohmann::json* version = keys.find(key);
-  if (whole != "minicpmv" || version == nullptr) return whole;
+  if ((whole != "minicpmv" && whole != "minicpmo") || version == nullptr) return whole;
   if (version->is_string()) return whole + ' ' + *keys.text(key);
   const double number = *keys.real(key);
   if (!(number >= 0 && number < 100)) keys.refuse(key, "is no version of this type");

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_layer_patterns.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Types of layers of classes that tell them in a way of their own.
+POSENC_BEGIN
+namespace detail {
+
+/// EXAONE 4 may write its pattern as letters: L for local layers, G for global ones. Its class reads
+/// letters only beside the list of types.
+inline void hf_read_exaone4_types(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto key = "sliding_window_pattern";
+  const nlohmann::json* pattern = config.find(key);
+  const auto given = config.texts("layer_types");
+  if (config.has("sliding_window") && config.find("sliding_window") == nullptr) {
+    // Every layer is global, and turns.
+    if (given) hf_check_layer_types(config, *given, {full_attention});
+    return;
+  }
+  model.types_without_rotary = {full_attention};
+  if (config.has(key) && pattern == nullptr && !given) {
+    config.refuse(key, "is null, and there are no layer_types");
+  }
+  if (pattern == nullptr || !pattern->is_string()) {
+    model.layer_types = hf_layer_types(config, {.period_key = key, .usual_period = 4});
+    return;
+  }
+  const auto letters = *config.text(key);
+  if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
+    config.refuse(key, "must be made of the letters L and G");
+  }
+  model.layer_types = config.required("layer_types", given);
+  hf_check_layer_types(config, model.layer_types, {full_attention, sliding_attention});
+  for (std::size_t i = 0; i + 1 < model.layer_types.size(); ++i) {  // the last may be global anyway
+    const bool is_global = letters[i % letters.size()] == 'G';
+    if ((model.layer_types[i] == full_attention) != is_global) {
+      config.refuse(key, "contradicts layer_types");
+    }
+  }
+}
+
+/// LFM2 has its layers of attention by index or by type; the rest are convolutions.
+inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto conv = "conv";
+  model.types_without_rotary = {conv};
+  if (auto given = config.texts("layer_types")) {
+    hf_check_layer_types(config, *given, {full_attention, conv});
+    model.layer_types = *std::move(given);
+    return;
+  }
+  const auto layers = hf_layer_count(config);
+  const auto listed = hf_listed_layers(config, "full_attn_idxs", layers);
+  model.layer_types = hf_types_by_list(listed, layers.value_or(0), full_attention, conv);
+}
+
+/// Cohere's model of experts: layers that see all keys have no rotary encoding, but for those before the
+/// first layer of experts where these see all keys alike.
+///   Source: huggingface/transformers, cohere2_moe/configuration_cohere2_moe.py (008e574) and
+///           modular_cohere2_moe.py; llama.cpp, src/models/cohere2moe.cpp (00487aa)
+inline void hf_read_cohere2_moe_types(const JsonKeys& config, ModelSettings& model) {
+  const auto mlps = config.texts("mlp_layer_types").value_or(std::vector<std::string>{});
+  const auto sparse =
+      std::find_if(mlps.begin(), mlps.end(), [](const auto& mlp) { return mlp != "dense"; });
+  const auto counted = static_cast<Index>(sparse - mlps.begin());
+  const Index dense = config.integer("first_k_dense_replace").value_or(counted);
+  const Index dense_period = config.integer("prefix_dense_sliding_window_pattern").value_or(1);
+  const auto layers = hf_layer_count(config);
+  if (dense < 0 || dense > layers.value_or(most_layers) || dense_period < 1) {
+    config.refuse("first_k_dense_replace", "must count layers that there are");
+  }
+  const bool is_listed = config.texts("layer_types").has_value();
+  model.layer_types =
+      hf_layer_types(config, {.period_key = "sliding_window_pattern", .usual_period = 4});
+  if (!is_listed && dense > 0) {  // either kind of layers is counted from its own first
+    const auto usual = model.layer_types;
+    for (std::size_t i = 0; i < usual.size(); ++i) {
+      const auto at = static_cast<Index>(i);
+      model.layer_types[i] = at >= dense ? usual[i - static_cast<std::size_t>(dense)]
+                             : (at + 1) % dense_period == 0 ? full_attention
+                                                            : sliding_attention;
+    }
+  }
+  for (std::size_t i = 0; i < model.layer_types.size(); ++i) {
+    const bool turns_anyway = static_cast<Index>(i) < dense && dense_period == 1;
+    if (model.layer_types[i] == full_attention && !turns_anyway) {
+      model.layers_without_rotary.push_back(static_cast<Index>(i));
+    }
+  }
+}
+
+/// What the blocks of Nemotron's pruned Llamas have for attention: how many heads share a head of keys,
+/// or nothing.
+///   Source: NVIDIA's configuration_decilm.py and block_config.py
+inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& config) {
+  constexpr auto key = "block_configs";
+  const nlohmann::json* blocks = config.find(key);
+  if (blocks == nullptr || !blocks->is_array() ||
+      static_cast<Index>(blocks->size()) != hf_layer_count(config).value_or(0)) {
+    config.refuse(key, "must be a list with an entry for each layer");
+  }
+  std::vector<std::optional<Index>> groups;
+  for (const nlohmann::json& block : *blocks) {
+    const nlohmann::json* attention = JsonKeys(block, key).find("attention");
+    if (attention == nullptr) config.refuse(key, "must tell the attention of each layer");
+    const JsonKeys keys(*attention, "block_configs");
+    const bool is_none = keys.flag("no_op").value_or(false);
+    const bool is_linear = keys.flag("replace_with_linear").value_or(false);
+    const auto group = keys.integer("n_heads_in_group");
+    groups.push_back(is_none || is_linear
+                         ? std::nullopt
+                         : std::optional(keys.required("n_heads_in_group", group)));
+    keys.refuse_unread([](const std::string&, const nlohmann::json& value) {
+      return value == false;  // the rest are windows and sinks
+    });
+  }
+  return groups;
+}
+
+/// DeepSeek-V4 has the types of its layers by name, or by how many tokens a key stands for; the list may
+/// go on for layers that predict further tokens.
+inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto names = "layer_types", rates = "compress_ratios";
+  const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
+  for (const char* key : {"compress_rates", "compress_rate_csa", "compress_rate_hca"}) {
+    config.find(key);  // how many tokens a key stands for
+  }
+  const auto given = config.texts(names);
+  const auto ratios = config.integers(rates);
+  if (given) {
+    hf_check_layer_types(
+        config, *given,
+        {sliding_attention, "compressed_sparse_attention", "heavily_compressed_attention"});
+  }
+  const auto count = given ? given->size() : ratios ? ratios->size() : 0;
+  if ((given || ratios) && static_cast<Index>(count) < layers) {
+    config.refuse(given ? names : rates, "must have an entry for each layer");
+  }
+  for (std::size_t i = 0; static_cast<Index>(i) < layers; ++i) {
+    const bool is_local = given ? (*given)[i] == sliding_attention : ratios && (*ratios)[i] == 0;
+    model.layer_types.emplace_back(is_local ? sliding_attention : compressed_attention);
+  }
+}
+
+/// MiMo-V2 has local layers by a list of 1 and 0, or by type.
+inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto key = "hybrid_layer_pattern";
+  const auto pattern = config.integers(key);
+  if (auto given = config.texts("layer_types")) {
+    if (pattern) config.refuse(key, "stands beside layer_types");
+    hf_check_layer_types(config, *given, {full_attention, sliding_attention});
+    model.layer_types = *std::move(given);
+    return;
+  }
+  if (pattern) {
+    for (const Index entry : *pattern) {
+      if (entry != 0 && entry != 1) config.refuse(key, "must be a list of 0 and 1 (local layers)");
+      model.layer_types.emplace_back(entry == 1 ? sliding_attention : full_attention);
+    }
+    return;
+  }
+  for (Index i = 0; i < hf_layer_count(config).value_or(0); ++i) {
+    const bool is_global = i == 0 || i % 6 == 5;
+    model.layer_types.emplace_back(is_global ? full_attention : sliding_attention);
+  }
+}
+
+/// Step 3.5's list goes on for layers that predict further tokens.
+inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
+  constexpr auto key = "layer_types";
+  auto types = config.required(key, config.texts(key));
+  hf_check_layer_types(config, types, {full_attention, sliding_attention});
+  const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
+  if (static_cast<Index>(types.size()) < layers) {
+    config.refuse(key, "must have an entry for each layer");
+  }
+  types.resize(static_cast<std::size_t>(layers));
+  return types;
+}
+
+/// Step 3.5's layers without rotary encoding; an empty list is none.
+///   Source: vllm, vllm/model_executor/models/step3p5.py
+inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model) {
+  constexpr auto key = "use_rope_layers";
+  const auto turns = config.flags(key).value_or(std::vector<bool>{});
+  if (turns.empty()) return;
+  if (turns.size() < model.layer_types.size()) {
+    config.refuse(key, "must have an entry for each layer");
+  }
+  for (std::size_t i = 0; i < model.layer_types.size(); ++i) {
+    if (!turns[i]) model.layers_without_rotary.push_back(static_cast<Index>(i));
+  }
+}
+
+/// Layers without rotary encoding: those whose entry in the list is 0, or every interval-th one.
+inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
+  const auto list = config.integers("no_rope_layers");
+  const auto own = config.any_of<Index>({"no_rope_layer_interval", "nope_layer_interval"});
+  const Index interval = own.value_or(4);
+  if (interval < 1) config.refuse("no_rope_layer_interval", "must be positive");
+  const auto layers = hf_layer_count(config);
+  if (config.find("nope_layer_interval") != nullptr && interval != 4) {
+    config.refuse("nope_layer_interval", "is read by no class; no_rope_layer_interval is");
+  }
+  if (const auto types = config.texts("layer_types")) {
+    hf_check_layer_types(config, *types, {full_attention, sliding_attention, "chunked_attention"});
+  }
+  if (list && !list->empty()) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      if ((*list)[i] != 0 && (*list)[i] != 1) {
+        config.refuse("no_rope_layers", "must be a list of 0 (no rotary encoding) and 1");
+      }
+      if ((*list)[i] == 0) model.layers_without_rotary.push_back(static_cast<Index>(i));
+    }
+    return;
+  }
+  for (Index i = interval - 1; i < layers.value_or(0); i += interval) {
+    model.layers_without_rotary.push_back(i);
+  }
+  // Without their number no layer can be told from another.
+  if (!layers) model.types_without_rotary = {"layers without rotary encoding"};
+}
+
+}  // namespace detail
+POSENC_END

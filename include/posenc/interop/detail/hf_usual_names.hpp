@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// Files that say with names of their own what others say with the usual ones, and types whose name
+// alone does not tell what the model is.
+POSENC_BEGIN
+namespace detail {
+
+/// A key of a type that means what another type's usual key does.
+struct HfOwnName {
+  std::string_view type, own, usual;
+};
+
+inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
+    {"bamba", "attn_rotary_emb", "rotary_dim"},
+    {"codeshell", "num_query_groups", "num_key_value_heads"},
+    {"dbrx", "d_model", "hidden_size"},
+    {"dbrx", "n_heads", "num_attention_heads"},
+    {"dbrx", "n_layers", "num_hidden_layers"},
+    {"esmc", "d_model", "hidden_size"},
+    {"esmc", "n_heads", "num_attention_heads"},
+    {"esmc", "n_layers", "num_hidden_layers"},
+    {"hf_olmo", "d_model", "hidden_size"},
+    {"hf_olmo", "n_heads", "num_attention_heads"},
+    {"hf_olmo", "n_kv_heads", "num_key_value_heads"},
+    {"hf_olmo", "n_layers", "num_hidden_layers"},
+    {"llada", "d_model", "hidden_size"},
+    {"llada", "n_heads", "num_attention_heads"},
+    {"llada", "n_kv_heads", "num_key_value_heads"},
+    {"llada", "n_layers", "num_hidden_layers"},
+    {"neobert", "max_length", "max_position_embeddings"},
+    {"openelm", "max_context_length", "max_position_embeddings"},
+    {"openelm", "model_dim", "hidden_size"},
+    {"openelm", "num_kv_heads", "num_key_value_heads_per_layer"},
+    {"openelm", "num_query_heads", "num_attention_heads_per_layer"},
+    {"openelm", "num_transformer_layers", "num_hidden_layers"},
+    {"openelm", "rope_freq_constant", "rope_theta"},
+    {"smallthinker", "rope_layout", "no_rope_layers"},
+    {"smallthinker", "sliding_window_size", "sliding_window"},
+});
+
+/// DBRX keeps the attention's settings in a part of their own.
+inline void hf_lift_attn_config(nlohmann::json& config) {
+  constexpr auto part = "attn_config";
+  const auto at = config.find(part);
+  if (at == config.end()) return;
+  const nlohmann::json own = *at;
+  config.erase(part);
+  if (own.is_null()) return;
+  const JsonKeys keys(own, part);
+  keys.find("clip_qkv");  // before they are turned
+  if (const auto groups = keys.integer("kv_n_heads")) config["num_key_value_heads"] = *groups;
+  if (const auto base = keys.real("rope_theta")) config["rope_theta"] = *base;
+  keys.refuse_unread(hf_may_ignore);
+}
+
+/// SmallThinker lists layers with a window by 0 and 1.
+inline void hf_name_window_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto list = "sliding_window_layout";
+  keys.required("rope_layout", keys.integers("rope_layout"));
+  auto types = nlohmann::json::array();
+  for (const Index has_window : keys.required(list, keys.integers(list))) {
+    types.push_back(has_window != 0 ? "sliding_attention" : "full_attention");
+  }
+  config.erase(list);
+  config["layer_types"] = types;
+}
+
+/// JetMoE's heads of queries are those of keys, once for each expert of a token.
+inline void hf_count_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
+  const Index groups = keys.integer("num_key_value_heads").value_or(16);
+  const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
+  if (groups < 1 || groups > 4096 || experts < 1 || experts > 4096) {
+    keys.refuse("num_key_value_heads", "and num_experts_per_tok must lie between 1 and 4096");
+  }
+  config["num_key_value_heads"] = groups;
+  config["num_attention_heads"] = groups * experts;
+  config.erase("n_head");
+}
+
+/// TeleChat's base is stretched for texts of the length that it was trained with, and further beyond.
+///   Source: Tele-AI's modeling_telechat.py, RotaryEmbedding, for texts up to training_seqlen
+inline void hf_name_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
+  const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
+  if (trained) config["max_position_embeddings"] = *trained;
+  if (!base || !trained || *trained <= *base || *base < 1) return;
+  if (keys.find("rope_scaling") != nullptr) keys.refuse("rope_scaling", "contradicts base_seqlen");
+  Index steps = 0;  // ceil(log2(trained / base))
+  while (steps < 32 && (*base << steps) < *trained) ++steps;
+  const auto alpha = static_cast<double>((Index{1} << (steps + 1)) - 1);
+  config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
+}
+
+inline bool hf_has_own_names(std::string_view type) {
+  constexpr auto others = std::to_array<std::string_view>({"jetmoe", "telechat", "telechat2"});
+  return is_one_of(others, type) ||
+         std::any_of(hf_own_names.begin(), hf_own_names.end(),
+                     [type](const HfOwnName& name) { return name.type == type; });
+}
+
+/// A configuration with the usual names in place of its type's own.
+inline nlohmann::json hf_with_usual_names(nlohmann::json config, std::string_view type) {
+  const nlohmann::json given = config;
+  const JsonKeys keys(given, "the configuration");
+  for (const HfOwnName& name : hf_own_names) {
+    const std::string own(name.own), usual(name.usual);
+    const nlohmann::json* value = name.type == type ? keys.find(own) : nullptr;
+    if (value == nullptr) continue;
+    const nlohmann::json* other = keys.find(usual);
+    if (other != nullptr && *other != *value) keys.refuse(own, "contradicts " + usual);
+    config[usual] = *value;
+    config.erase(own);
+  }
+  if (type == "dbrx") hf_lift_attn_config(config);
+  if (type == "smallthinker") hf_name_window_layers(keys, config);
+  if (type == "jetmoe") hf_count_jetmoe_heads(keys, config);
+  if (type == "telechat" || type == "telechat2") hf_name_telechat_rule(keys, config);
+  return config;
+}
+
+/// The type that a file means, where its model_type is another's or does not tell.
+inline std::string hf_meant_type(const JsonKeys& keys, const std::string& type) {
+  const auto has_class = [&keys](std::string_view name) {
+    const nlohmann::json* classes = keys.find("architectures");
+    return classes != nullptr && classes->is_array() &&
+           std::find(classes->begin(), classes->end(), std::string(name)) != classes->end();
+  };
+  // Grok 2's files name a type of models that caption pictures.
+  if (type == "git" && has_class("Grok1ForCausalLM")) return "grok-2";
+  // Jina's third embedding model has code of its own.
+  const nlohmann::json* encoding = keys.find("position_embedding_type");
+  if (type == "xlm-roberta" && encoding != nullptr && *encoding == "rotary") {
+    return "jina_embeddings_v3";
+  }
+  // Without latent attention, attention is Llama's.
+  const nlohmann::json* latent = keys.find("use_mla");
+  if (type == "deepseek_v2" && latent != nullptr && *latent == false &&
+      keys.integer("qk_rope_head_dim").value_or(0) == 0) {
+    return "deepseek";
+  }
+  if (type == "minicpmv" && keys.find("scale_depth") != nullptr) return "minicpm";
+  return type;
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+// Types whose files say with names of their own what others say with the usual ones, types that are meant
+// by the name of another, and what sets them apart.
+#include "interop/hf_file.hpp"
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace hf_own_names_test {
+
+using nlohmann::json;
+using posenc::Index;
+using posenc::LayerKind;
+using posenc::LayerWindow;
+using posenc::ModelSettings;
+using posenc::PairingKind;
+using posenc::read_hf_config;
+using posenc::Unscaled;
+using posenc::WindowKind;
+using support::hf::config;
+using support::hf::refuse;
+
+double base_of(const ModelSettings& model) { return std::get<Unscaled>(rotary(model).rule).base; }
+
+/// A file without the usual names.
+json bare(const std::string& type, const json& more) {
+  json result = {{"model_type", type}};
+  result.update(more);
+  return result;
+}
+
+/// What is expected of a type of 32 heads; 0 for a base that the file must say.
+struct Expected {
+  const char* type;
+  PairingKind pairing;
+  double base;
+  Index rotary_dim;
+  std::optional<Index> kv_heads;
+};
+
+TEST_CASE("types of models that turn plainly", "[interop]") {
+  constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
+  const std::vector<Expected> types{
+      {"Dream", half, 10000, 128, 32},
+      {"PanguEmbedded", half, 0, 128, 32},
+      {"RefinedWeb", half, 10000, 128, 32},
+      {"RefinedWebModel", half, 10000, 128, 1},
+      {"Yi", half, 0, 128, 32},
+      {"bailing_moe_v2", half, 0, 128, 32},
+      {"codeshell", half, 10000, 128, 32},
+      {"dbrx", half, 10000, 128, 1},
+      {"deci", half, 10000, 128, std::nullopt},
+      {"deepseek_ocr2_text", half, 10000, 128, 32},
+      {"dots_ocr", half, 0, 128, std::nullopt},
+      {"esmc", half, 10000, 128, 32},
+      {"grove_moe", half, 0, 128, std::nullopt},
+      {"hf_olmo", half, 10000, 128, 32},
+      {"hunyuan", half, 10000, 128, 32},
+      {"hy_v3", half, 11158840, 128, 8},
+      {"llada", half, 10000, 128, 32},
+      {"minimax_m3_vl_text", half, 5000000, 64, 4},
+      {"molmo", half, 10000, 128, 32},
+      {"neobert", inter, 10000, 128, 32},
+      {"rnd1", half, 0, 128, std::nullopt},
+      {"skywork", half, 10000, 128, 32},
+      {"solar", half, 10000, 128, 32},
+      {"stablelm_epoch", half, 10000, 32, 32},
+      {"telechat", half, 10000, 128, 32},
+      {"telechat2", half, 10000, 128, 32},
+  };
+  for (const Expected& one : types) {
+    INFO(one.type);
+    const auto model = read_hf_config(config(one.type, {{"rope_theta", 12345.0}}));
+    CHECK(rotary(model).pairing == one.pairing);
+    CHECK(rotary_dim(rotary(model)) == one.rotary_dim);
+    CHECK(base_of(model) == 12345);
+    CHECK(attention_of_layer(model, 0).kv_heads == one.kv_heads);
+    if (one.base == 0) {
+      CHECK_THROWS_AS(read_hf_config(config(one.type)), posenc::ConfigError);
+    } else {
+      CHECK(base_of(read_hf_config(config(one.type))) == one.base);
+    }
+  }
+  for (const char* type : {"AXK1", "axk1", "youtu_llm"}) {
+    const auto model = read_hf_config(config(
+        type, {{"qk_nope_head_dim", 128}, {"qk_rope_head_dim", 64}, {"rope_theta", 1600000}}));
+    CHECK(rotary(model).pairing == PairingKind::Interleaved);
+    CHECK(rotary(model).rotary_offset == 128);
+  }
+  for (const char* type : {"phi-msft", "mixformer-sequential"}) {
+    const json old = bare(type, {{"n_embd", 2560},
+                                 {"n_head", 32},
+                                 {"n_head_kv", nullptr},
+                                 {"n_layer", 32},
+                                 {"n_positions", 2048},
+                                 {"flash_rotary", false},
+                                 {"rotary_dim", 32}});
+    CHECK(rotary(read_hf_config(old)).pairing == PairingKind::HalfRotate);
+    CHECK(rotary_dim(rotary(read_hf_config(old))) == 32);
+    CHECK(rotary(read_hf_config(old)).head_dim == 80);
+  }
+}
+
+TEST_CASE("files with names of their own", "[interop]") {
+  const json dbrx = bare("dbrx", {{"d_model", 6144},
+                                  {"n_heads", 48},
+                                  {"n_layers", 40},
+                                  {"max_seq_len", 32768},
+                                  {"attn_config",
+                                   {{"attn_pdrop", 0.0},
+                                    {"clip_qkv", 8},
+                                    {"kv_n_heads", 8},
+                                    {"model_type", ""},
+                                    {"rope_theta", 500000}}}});
+  const auto model = read_hf_config(dbrx);
+  CHECK(rotary(model).head_dim == 128);
+  CHECK(base_of(model) == 500000);
+  CHECK(model.layer_count == 40);
+  CHECK(model.trained_length == 32768);
+  CHECK(attention_of_layer(model, 39).heads == 48);
+  CHECK(attention_of_layer(model, 39).kv_heads == 8);
+  json odd = dbrx;
+  odd["attn_config"]["softmax_scale"] = 0.5;
+  refuse(odd,
+         "'softmax_scale' in attn_config is unknown, or has no effect with the other settings; "
+         "remove it if it changes neither positions nor scores");
+  odd = dbrx;
+  odd["hidden_size"] = 4096;
+  refuse(odd, "'d_model' in the configuration contradicts hidden_size");
+
+  const json llada = bare("llada", {{"d_model", 4096},
+                                    {"n_heads", 32},
+                                    {"n_kv_heads", 8},
+                                    {"n_layers", 2},
+                                    {"max_sequence_length", 4096},
+                                    {"alibi", false},
+                                    {"alibi_bias_max", 8.0},
+                                    {"attention_layer_norm", false},
+                                    {"block_type", "llama"},
+                                    {"rope", true},
+                                    {"rope_full_precision", true},
+                                    {"rope_theta", 500000.0},
+                                    {"scale_logits", false}});
+  CHECK(base_of(read_hf_config(llada)) == 500000);
+  CHECK(attention_of_layer(read_hf_config(llada), 1).kv_heads == 8);
+  json still = llada;
+  still["rope"] = false;
+  refuse(still, "this 'llada' has no rotary encoding");
+  still["rope"] = 1;
+  refuse(still, "'rope' in the configuration must be true or false");
+  json one_head = llada;
+  one_head.erase("n_kv_heads");
+  one_head["multi_query_attention"] = true;
+  CHECK(attention_of_layer(read_hf_config(one_head), 0).kv_heads == 1);
+
+  const auto openelm = read_hf_config(bare("openelm", {{"model_dim", 1280},
+                                                       {"head_dim", 64},
+                                                       {"num_transformer_layers", 2},
+                                                       {"num_query_heads", {12, 16}},
+                                                       {"num_kv_heads", {3, 4}},
+                                                       {"qkv_multipliers", {0.5, 1.0}},
+                                                       {"max_context_length", 2048},
+                                                       {"rope_max_length", nullptr},
+                                                       {"rope_freq_constant", 10000}}));
+  CHECK(rotary(openelm).head_dim == 64);
+  CHECK(attention_of_layer(openelm, 1).heads == 16);
+  CHECK(attention_of_layer(openelm, 1).kv_heads == 4);
+
+  const auto codeshell = read_hf_config(bare("codeshell", {{"n_embd", 4096},
+                                                           {"n_head", 32},
+                                                           {"num_query_groups", 8},
+                                                           {"group_query_attention", true}}));
+  CHECK(attention_of_layer(codeshell, 0).kv_heads == 8);
+  const auto deci =
+      read_hf_config(config("deci", {{"num_key_value_heads_per_layer", {4, 2, 1, 4}}}));
+  CHECK(attention_of_layer(deci, 2).kv_heads == 1);
+  refuse(config("deci", {{"num_key_value_heads_per_layer", {4}}}),
+         "'num_key_value_heads_per_layer' in the configuration must have an entry for each layer");
+
+  // Heads of queries are those of keys, once for each expert of a token.
+  const auto jetmoe = read_hf_config(bare("jetmoe", {{"hidden_size", 2048},
+                                                     {"num_layers", 24},
+                                                     {"kv_channels", 128},
+                                                     {"n_head", 16},
+                                                     {"rotary_percent", 1.0},
+                                                     {"moe_top_k", 2}}));
+  CHECK(rotary(jetmoe).head_dim == 128);
+  CHECK(attention_of_layer(jetmoe, 0).heads == 32);
+  CHECK(attention_of_layer(jetmoe, 0).kv_heads == 16);
+
+  const json lists = bare("smallthinker", {{"hidden_size", 2560},
+                                           {"head_dim", 128},
+                                           {"num_attention_heads", 28},
+                                           {"num_hidden_layers", 4},
+                                           {"num_key_value_heads", 4},
+                                           {"rope_theta", 1.5e6},
+                                           {"rope_layout", {0, 1, 1, 1}},
+                                           {"sliding_window_size", 4096},
+                                           {"sliding_window_layout", {0, 1, 0, 1}}});
+  const auto thinker = read_hf_config(lists);
+  CHECK(thinker.layers_without_rotary == std::vector<Index>{0});
+  CHECK(attention_of_layer(thinker, 2).kind == LayerKind::Global);
+  CHECK(attention_of_layer(thinker, 3).window == LayerWindow{WindowKind::Sliding, 4096});
+  json silent = lists;
+  silent.erase("rope_layout");
+  refuse(silent, "the configuration must have rope_layout");
+
+  json telechat = config("telechat2", {{"base_seqlen", 8192}, {"training_seqlen", 8192}});
+  CHECK(base_of(read_hf_config(telechat)) == 10000);
+  telechat["training_seqlen"] = 32768;
+  CHECK(std::get<posenc::AlphaNtkScaling>(rotary(read_hf_config(telechat)).rule).alpha == 7);
+  CHECK(read_hf_config(telechat).trained_length == 32768);
+}
+
+TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
+  const auto block = [](const json& attention) { return json{{"attention", attention}}; };
+  const json none = {{"n_heads_in_group", nullptr}, {"no_op", true}, {"window_length", nullptr}};
+  json nas = config("nemotron-nas",
+                    {{"num_key_value_heads", nullptr},
+                     {"block_configs",
+                      {block({{"n_heads_in_group", 8}, {"unshifted_sink", false}}), block(none),
+                       block({{"replace_with_linear", true}}), block({{"n_heads_in_group", 4}})}}});
+  const auto model = read_hf_config(nas);
+  CHECK(rotary_of_layer(model, 0) != nullptr);
+  CHECK(rotary_of_layer(model, 1) == nullptr);
+  CHECK(attention_of_layer(model, 1).kind == LayerKind::None);
+  CHECK(attention_of_layer(model, 2).kind == LayerKind::None);
+  CHECK(attention_of_layer(model, 0).kv_heads == 4);
+  CHECK(attention_of_layer(model, 3).kv_heads == 8);
+  nas["block_configs"][0]["attention"]["window_length"] = 512;
+  CHECK_THROWS_AS(read_hf_config(nas), posenc::ConfigError);
+  nas["block_configs"][0]["attention"] = {{"n_heads_in_group", 5}};
+  refuse(nas,
+         "'block_configs' in the configuration has groups that do not divide the number of heads, "
+         "32");
+  nas["block_configs"] = json::array();
+  refuse(nas, "'block_configs' in the configuration must be a list with an entry for each layer");
+
+  const auto bamba = read_hf_config(
+      config("bamba", {{"attn_layer_indices", {2}}, {"attn_rotary_emb", 64}, {"z_loss", 0}}));
+  CHECK(rotary_of_layer(bamba, 0) == nullptr);
+  CHECK(attention_of_layer(bamba, 0).kind == LayerKind::Linear);
+  CHECK(rotary_dim(*rotary_of_layer(bamba, 2)) == 64);
+  CHECK(attention_of_layer(bamba, 2).kv_heads == 8);
+
+  // Before the first layer of experts, layers that see all keys turn.
+  const json cohere =
+      config("cohere2_moe", {{"num_hidden_layers", 9}, {"first_k_dense_replace", 1}});
+  const auto moe = read_hf_config(cohere);
+  CHECK(rotary(moe).pairing == PairingKind::Interleaved);
+  CHECK(moe.layers_without_rotary == std::vector<Index>{4, 8});
+  CHECK(attention_of_layer(moe, 0).kind == LayerKind::Global);
+  CHECK(attention_of_layer(moe, 1).window == LayerWindow{WindowKind::Sliding, 4096});
+  json other = cohere;
+  other["prefix_dense_sliding_window_pattern"] = 4;
+  CHECK(attention_of_layer(read_hf_config(other), 0).kind == LayerKind::Sliding);
+  CHECK(read_hf_config(other).layers_without_rotary == std::vector<Index>{4, 8});
+  json listed = config(
+      "cohere2_moe", {{"num_hidden_layers", 3},
+                      {"mlp_layer_types", {"dense", "sparse", "sparse"}},
+                      {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}});
+  CHECK(read_hf_config(listed).layers_without_rotary == std::vector<Index>{2});
+  listed["first_k_dense_replace"] = 9;
+  CHECK_THROWS_AS(read_hf_config(listed), posenc::ConfigError);
+
+  const auto sparse = read_hf_config(
+      config("minimax_m3_vl_text", {{"num_hidden_layers", 2},
+                                    {"rotary_dim", 64},
+                                    {"sparse_attention_config", {{"sparse_topk_blocks", 16}}},
+                                    {"layer_types", {"full_attention", "minimax_m3_sparse"}}}));
+  CHECK(rotary_dim(rotary(sparse)) == 64);
+
+  const auto mellum =
+      read_hf_config(config("mellum", {{"layer_types", {"full_attention", "sliding_attention"}}}));
+  CHECK(std::get<Unscaled>(rotary_of_layer(mellum, 0)->rule).base == 500000);
+  CHECK(std::get<Unscaled>(rotary_of_layer(mellum, 1)->rule).base == 10000);
+  CHECK(attention_of_layer(mellum, 1).window == LayerWindow{WindowKind::Sliding, 1024});
+
+  // As transformers saves what lists told.
+  const auto step =
+      read_hf_config(config("step3p5", {{"num_hidden_layers", 2},
+                                        {"head_dim", 128},
+                                        {"num_key_value_heads", 8},
+                                        {"num_sliding_attention_heads", 64},
+                                        {"sliding_window", 512},
+                                        {"layer_types", {"full_attention", "sliding_attention"}},
+                                        {"rope_parameters",
+                                         {{"full_attention",
+                                           {{"rope_type", "llama3"},
+                                            {"rope_theta", 5000000.0},
+                                            {"partial_rotary_factor", 0.5},
+                                            {"factor", 2.0},
+                                            {"low_freq_factor", 1.0},
+                                            {"high_freq_factor", 32.0},
+                                            {"original_max_position_embeddings", 131072}}},
+                                          {"sliding_attention", {{"rope_theta", 10000.0}}}}}}));
+  CHECK(rotary_dim(*rotary_of_layer(step, 0)) == 64);
+  CHECK(rotary_dim(*rotary_of_layer(step, 1)) == 128);
+  CHECK(attention_of_layer(step, 1).heads == 64);
+  CHECK(attention_of_layer(step, 0).kv_heads == 8);
+
+  const auto gemma = read_hf_config(config("gemma4_unified_text"));
+  CHECK(gemma.softmax_scale == 1.0);
+  CHECK(attention_of_layer(gemma, 0).window == LayerWindow{WindowKind::Sliding, 1024});
+}
+
+TEST_CASE("files that name another's type", "[interop]") {
+  const json grok = config("git", {{"architectures", {"Grok1ForCausalLM"}},
+                                   {"attn_logit_softcapping", 30},
+                                   {"attn_temperature_len", 1024},
+                                   {"embedding_multiplier_scale", 90.5},
+                                   {"output_multiplier_scale", 0.5},
+                                   {"original_max_position_embeddings", 8192},
+                                   {"rope_theta", 208533496},
+                                   {"rope_type", "original"},
+                                   {"scaling_factor", 16.0},
+                                   {"extrapolation_factor", 1.0},
+                                   {"attn_factor", 1.0},
+                                   {"beta_fast", 8},
+                                   {"beta_slow", 1},
+                                   {"sliding_window_size", -1}});
+  const auto second = read_hf_config(grok);
+  CHECK(second.model_type == "grok-2");
+  CHECK(base_of(second) == 208533496);
+  CHECK(second.softcap == 30);
+  CHECK(second.query_temperature ==
+        posenc::QueryTemperature{.formula = posenc::QueryTemperatureFormula::LogRatio,
+                                 .length = 1024});
+  json scaled = grok;
+  scaled["rope_type"] = "yarn";
+  refuse(scaled, "'rope_type' in the configuration has a value that is not supported");
+  refuse(config("git"), "this 'git' has no rotary encoding: it has a table of learned positions");
+  const auto first = read_hf_config(config(
+      "grok-1", {{"attn_output_multiplier", 0.08838834764831845}, {"max_attn_value", 30.0}}));
+  CHECK(first.softmax_scale == 0.08838834764831845);
+  CHECK(first.softcap == 30);
+  CHECK(first.query_temperature == std::nullopt);
+
+  const auto jina = read_hf_config(
+      config("xlm-roberta", {{"position_embedding_type", "rotary"}, {"rotary_emb_base", 20000.0}}));
+  CHECK(jina.model_type == "jina_embeddings_v3");
+  CHECK(base_of(jina) == 20000);
+
+  // Without latent attention, DeepSeek's is Llama's.
+  const json plain = {{"use_mla", false},
+                      {"kv_lora_rank", nullptr},
+                      {"qk_nope_head_dim", 0},
+                      {"qk_rope_head_dim", 0},
+                      {"v_head_dim", 0}};
+  for (const char* type : {"deepseek_v2", ""}) {
+    const auto tiny = read_hf_config(
+        json{{"model_type", "deepseek_vl_v2"}, {"language_config", config(type, plain)}});
+    CHECK(tiny.model_type == "deepseek");
+    CHECK(rotary(tiny).pairing == PairingKind::HalfRotate);
+    CHECK(rotary(tiny).head_dim == 128);
+  }
+
+  const auto text_of = [](const json& more) {
+    return read_hf_config(config("minicpmv", more)).model_type;
+  };
+  CHECK(text_of({{"scale_depth", 1.4}, {"scale_emb", 12}, {"scale_resolution", 448}}) == "minicpm");
+  CHECK(text_of({{"version", 2.0}}) == "minicpm");
+  CHECK(read_hf_config(config("minicpmo", {{"version", "2.6"}})).model_type == "qwen2");
+  CHECK(read_hf_config(config("minicpmo", {{"version", "4.5"}})).model_type == "qwen3");
+
+  refuse({{"_class_name", "LTXVideoTransformer3DModel"}, {"attention_head_dim", 64}},
+         "the configuration has no model_type, but a _class_name: models of diffusers say nothing "
+         "of their rotation in files");
+}
+
+}  // namespace hf_own_names_test
