@@ -157,9 +157,9 @@ TEST_CASE("no pairing makes a plain rotary model of another", "[interop]") {
          "read it as a plain rotary model");
   CHECK_NOTHROW(read_hf_config(config("other"), half));
   for (const auto& options : {posenc::HfConfigOptions{}, half}) {
-    refuse(config("phi3small"),
-           "the model_type 'phi3small' is not supported: it has attention to blocks of keys, and a "
-           "scale of its own",
+    refuse(config("longcat_flash"),
+           "the model_type 'longcat_flash' is not supported: it has two attentions a layer, and "
+           "factors of its latent queries and keys",
            options);
     refuse(
         config("gla"),

@@ -60,6 +60,7 @@ TEST_CASE("types of models that turn plainly", "[interop]") {
       {"dots_ocr", half, 0, 128, std::nullopt},
       {"esmc", half, 10000, 128, 32},
       {"grove_moe", half, 0, 128, std::nullopt},
+      {"gte", half, 0, 128, 32},
       {"hf_olmo", half, 10000, 128, 32},
       {"hunyuan", half, 10000, 128, 32},
       {"hy_v3", half, 11158840, 128, 8},
@@ -218,6 +219,37 @@ TEST_CASE("files with names of their own", "[interop]") {
   CHECK(read_hf_config(telechat).trained_length == 32768);
 }
 
+TEST_CASE("rotations and scales under names of their own", "[interop]") {
+  const json phi = config("phi3small", {{"num_key_value_heads", 8},
+                                        {"blocksparse_homo_head_pattern", false},
+                                        {"dense_attention_every_n_layers", 2},
+                                        {"ff_dim_multiplier", nullptr},
+                                        {"mup_attn_multiplier", 1.0},
+                                        {"mup_embedding_multiplier", 10.0},
+                                        {"mup_use_scaling", true},
+                                        {"mup_width_multiplier", 8.0},
+                                        {"rope_embedding_base", 2000000},
+                                        {"rope_position_scale", 1.0}});
+  const auto model = read_hf_config(phi);
+  CHECK(base_of(model) == 2000000);
+  CHECK(model.softmax_scale == 1.0 / 128);
+  CHECK(attention_of_layer(model, 0).kv_heads == 8);
+  CHECK(attention_of_layer(model, 0).window == std::nullopt);  // blocks of keys
+  json other = phi;
+  other["mup_use_scaling"] = false;
+  CHECK(read_hf_config(other).softmax_scale == std::nullopt);
+  other["rope_position_scale"] = 0.5;
+  refuse(other, "'rope_position_scale' in the configuration has a value that is not supported");
+
+  json internlm = config("internlm", {{"rotary", {{"base", 20000}, {"type", "dynamic"}}}});
+  const auto dynamic = read_hf_config(internlm);
+  CHECK(std::get<posenc::DynamicNtkScaling>(rotary(dynamic).rule).base == 20000);
+  internlm["rotary"]["type"] = "origin";
+  CHECK(base_of(read_hf_config(internlm)) == 20000);
+  internlm["rotary"]["type"] = "other";
+  refuse(internlm, "'type' in rotary has a value that is unknown");
+}
+
 TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   const auto block = [](const json& attention) { return json{{"attention", attention}}; };
   const json none = {{"n_heads_in_group", nullptr}, {"no_op", true}, {"window_length", nullptr}};
@@ -304,6 +336,16 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   CHECK(rotary_dim(*rotary_of_layer(step, 1)) == 128);
   CHECK(attention_of_layer(step, 1).heads == 64);
   CHECK(attention_of_layer(step, 0).kv_heads == 8);
+
+  const auto exaone = read_hf_config(
+      config("exaone4_5_text",
+             {{"num_hidden_layers", 4},
+              {"layer_types",
+               {"sliding_attention", "sliding_attention", "sliding_attention", "full_attention"}},
+              {"sliding_window_pattern", "LLLG"},
+              {"rope_theta", 1000000.0}}));
+  CHECK(rotary_of_layer(exaone, 3) == nullptr);
+  CHECK(attention_of_layer(exaone, 0).window == LayerWindow{WindowKind::Sliding, 4096});
 
   const auto gemma = read_hf_config(config("gemma4_unified_text"));
   CHECK(gemma.softmax_scale == 1.0);

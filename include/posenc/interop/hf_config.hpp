@@ -51,7 +51,7 @@ class HfReader : HfRotary {
 
  private:
   void read_scores() {
-    model_.softmax_scale = hf_softmax_scale(config_, type_.scores);
+    model_.softmax_scale = hf_softmax_scale(config_, type_.scores, head_dim_);
     model_.softcap = hf_softcap(config_, model_.model_type);
     if (model_.model_type == "llama4" || model_.model_type == "llama4_text") {
       model_.query_temperature = hf_llama4_temperature(config_);

@@ -116,6 +116,7 @@ class HfWidths {
       hf_only_neutral(config_, "rope_3d", config_.flag("rope_3d"), true);
     }
     if (type_.family == HfFamily::Grok) refuse_grok_scaling();
+    hf_only_neutral(config_, "rope_position_scale", config_.real("rope_position_scale"), 1.0);
   }
 
   /// Some have a switch of this name.

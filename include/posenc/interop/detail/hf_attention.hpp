@@ -216,6 +216,13 @@ class HfAttention {
       if (!size) window_ = LayerWindow{};
       return;
     }
+    if (model_.model_type == "phi3small") {  // most layers see some blocks of keys alone
+      for (const char* unused :
+           {"blocksparse_homo_head_pattern", "dense_attention_every_n_layers"}) {
+        config_.find(unused);
+      }
+      return;
+    }
     window_ = LayerWindow{};
     if (defaults_.windows == HfWindows::None) {
       // What hides nothing in any text that the model is made for may stay.

@@ -73,6 +73,7 @@ inline constexpr auto hf_harmless_keys =
                                      "embedding_multiplier",
                                      "embedding_multiplier_scale",
                                      "emb_scale",
+                                     "ff_dim_multiplier",
                                      "ffn_dim_multiplier",
                                      "ffn_multiplier",
                                      "block_ffn_dim_multiplier",

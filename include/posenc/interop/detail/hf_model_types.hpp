@@ -56,6 +56,7 @@ enum class HfScores {
   QueryScalar,             ///< query_pre_attn_scalar^-1/2, by default 1/16
   Multiplier,              ///< attention_multiplier, by default 1
   MultiplierIfGiven,       ///< attention_multiplier, by default head_dim^-1/2
+  MupHeadDim,              ///< mup_attn_multiplier over head_dim
   OutputMultiplierIfGiven  ///< attn_output_multiplier, by default head_dim^-1/2
 };
 
@@ -121,6 +122,7 @@ inline constexpr std::array hf_model_types = [] {
       {"eurobert", half},
       {"exaone", half, Plain, 0},
       {"exaone4", half, Exaone4, 0},
+      {"exaone4_5_text", half, Exaone4, 0},
       {"exaone_moe", half, Exaone4, 0},
       {"falcon", half},
       {"flex_olmo", half, Plain, 500000},
@@ -155,6 +157,7 @@ inline constexpr std::array hf_model_types = [] {
       {"grok-1", half, Grok, 10000, 1, 0, OutputMultiplierIfGiven},
       {"grok-2", half, Grok, 0, 1, 0, OutputMultiplierIfGiven},
       {"grove_moe", half, Plain, 0},
+      {"gte", half, Plain, 0},
       {"helium", inter, Plain, 0, 1, 128},
       {"hf_olmo", half},
       {"hunyuan", half},
@@ -220,6 +223,7 @@ inline constexpr std::array hf_model_types = [] {
       {"phi-msft", half, GptJ},
       {"phi3", half, Phi3},
       {"phi3_v", half, Phi3},
+      {"phi3small", half, Plain, 1000000, 1, 0, MupHeadDim},
       {"phi4_multimodal", half, Phi3},
       {"phimoe", half, Phi3, 0},
       {"plamo", half},

@@ -151,7 +151,6 @@ inline constexpr std::array hf_refused_types = [] {
       {"parakeet_encoder", false, relative},
       {"pegasus", false, sinusoidal},
       {"pegasus_x", false, sinusoidal},
-      {"phi3small", true, "attention to blocks of keys, and a scale of its own"},
       {"phi4flash", false, "state spaces, and attention without positions"},
       {"pix2struct_text_model", false, buckets},
       {"pixtral", true, "positions of patches on a grid"},

@@ -20,7 +20,8 @@ inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
 }
 
 /// The model's own scale, with the default of its class; nullopt for head_dim^-1/2.
-inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores scores) {
+inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores scores,
+                                              Index head_dim) {
   switch (scores) {
     case HfScores::QueryScalar: {
       constexpr auto key = "query_pre_attn_scalar";
@@ -32,6 +33,15 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
     case HfScores::Multiplier: {
       constexpr auto key = "attention_multiplier";
       return hf_positive(config, key, config.real(key).value_or(1));
+    }
+    case HfScores::MupHeadDim: {
+      constexpr auto key = "mup_attn_multiplier";
+      for (const char* other : {"mup_embedding_multiplier", "mup_width_multiplier"}) {
+        config.real(other);
+      }
+      const double multiplier = hf_positive(config, key, config.real(key).value_or(1));
+      if (!config.flag("mup_use_scaling").value_or(true)) return std::nullopt;
+      return multiplier / static_cast<double>(head_dim);
     }
     case HfScores::OutputMultiplierIfGiven:
     case HfScores::MultiplierIfGiven: {

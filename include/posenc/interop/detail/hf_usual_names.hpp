@@ -49,6 +49,7 @@ inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
     {"openelm", "num_query_heads", "num_attention_heads_per_layer"},
     {"openelm", "num_transformer_layers", "num_hidden_layers"},
     {"openelm", "rope_freq_constant", "rope_theta"},
+    {"phi3small", "rope_embedding_base", "rope_theta"},
     {"smallthinker", "rope_layout", "no_rope_layers"},
     {"smallthinker", "sliding_window_size", "sliding_window"},
 });
@@ -105,8 +106,25 @@ inline void hf_name_telechat_rule(const JsonKeys& keys, nlohmann::json& config) 
   config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
 }
 
+/// InternLM's first models of 20B have a dict of their own.
+inline void hf_name_internlm_rule(nlohmann::json& config) {
+  constexpr auto part = "rotary";
+  const auto at = config.find(part);
+  if (at == config.end() || !at->is_object()) return;
+  const nlohmann::json own = *at;
+  config.erase(part);
+  const JsonKeys keys(own, part);
+  if (const auto base = keys.real("base")) config["rope_theta"] = *base;
+  const auto type = keys.text("type").value_or("origin");
+  if (type != "origin" && type != "dynamic") keys.refuse("type", "has a value that is unknown");
+  const double factor = keys.real("scaling_factor").value_or(1);
+  if (type == "dynamic") config["rope_scaling"] = {{"type", type}, {"factor", factor}};
+  keys.refuse_unread(hf_may_ignore);
+}
+
 inline bool hf_has_own_names(std::string_view type) {
-  constexpr auto others = std::to_array<std::string_view>({"jetmoe", "telechat", "telechat2"});
+  constexpr auto others =
+      std::to_array<std::string_view>({"internlm", "jetmoe", "telechat", "telechat2"});
   return is_one_of(others, type) ||
          std::any_of(hf_own_names.begin(), hf_own_names.end(),
                      [type](const HfOwnName& name) { return name.type == type; });
@@ -126,6 +144,7 @@ inline nlohmann::json hf_with_usual_names(nlohmann::json config, std::string_vie
     config.erase(own);
   }
   if (type == "dbrx") hf_lift_attn_config(config);
+  if (type == "internlm") hf_name_internlm_rule(config);
   if (type == "smallthinker") hf_name_window_layers(keys, config);
   if (type == "jetmoe") hf_count_jetmoe_heads(keys, config);
   if (type == "telechat" || type == "telechat2") hf_name_telechat_rule(keys, config);
