@@ -167,7 +167,7 @@ TEST_CASE("files with names of their own", "[interop]") {
                                                        {"num_kv_heads", {3, 4}},
                                                        {"qkv_multipliers", {0.5, 1.0}},
                                                        {"max_context_length", 2048},
-                                                       {"rope_max_length", nullptr},
+                                                       {"rope_max_length", 4096},
                                                        {"rope_freq_constant", 10000}}));
   CHECK(rotary(openelm).head_dim == 64);
   CHECK(attention_of_layer(openelm, 1).heads == 16);
@@ -410,6 +410,11 @@ TEST_CASE("files that name another's type", "[interop]") {
   CHECK(text_of({{"version", 2.0}}) == "minicpm");
   CHECK(read_hf_config(config("minicpmo", {{"version", "2.6"}})).model_type == "qwen2");
   CHECK(read_hf_config(config("minicpmo", {{"version", "4.5"}})).model_type == "qwen3");
+
+  const auto dream =
+      read_hf_config(json{{"model_type", "moondream1"}, {"text_config", {{"model_type", "phi"}}}});
+  CHECK(rotary_dim(rotary(dream)) == 32);
+  CHECK(dream.layer_count == 24);
 
   refuse({{"_class_name", "LTXVideoTransformer3DModel"}, {"attention_head_dim", 64}},
          "the configuration has no model_type, but a _class_name: models of diffusers say nothing "

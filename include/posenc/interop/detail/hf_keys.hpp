@@ -112,6 +112,7 @@ inline constexpr auto hf_harmless_keys =
                                      "rescale_prenorm_residual",
                                      "residual_multiplier",
                                      "rope_full_precision",
+                                     "rope_max_length",
                                      "route_scale",
                                      "routed_scaling_factor",
                                      "moe_routed_scaling_factor",

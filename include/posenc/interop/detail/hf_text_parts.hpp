@@ -59,6 +59,7 @@ inline constexpr auto hf_class_sizes = std::to_array<HfClassSizes>({
     {"gemma3_text", 2304, 8, 26, 131072},
     {"llama", 4096, 32, 32, 2048},
     {"mistral", 4096, 32, 32, 131072},
+    {"phi", 2048, 32, 24, 2048},
     {"qwen2", 4096, 32, 32, 32768},
 });
 
