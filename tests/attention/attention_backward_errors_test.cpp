@@ -220,4 +220,23 @@ TEST_CASE("gradients of nothing are legal", "[attention][backward]") {
   }
 }
 
+TEST_CASE("keys that no query head reads have gradients of 0", "[attention][backward]") {
+  Call call;
+  for (auto* x : {&call.q_view, &call.out_view, &call.grad_out_view}) x->heads = 0;
+  call.gradients.q.heads = 0;
+  call.gradients.additive = {};
+  call.gradients.sinks = {};
+  call.options.additive = {};
+  call.options.sinks = {};
+  call.options.lse = {};
+  posenc::attention_backward(call.q_view, call.k_view, call.v_view, call.out_view,
+                             call.grad_out_view, call.gradients, call.options);
+  const auto zeros = [](const std::vector<float>& x) {
+    return std::count(x.begin(), x.end(), 0.0F);
+  };
+  CHECK(zeros(call.of_k) == 2 * 5 * 2 * 8);
+  CHECK(zeros(call.of_v) == 2 * 5 * 2 * 6);
+  CHECK(zeros(call.of_q) == 0);
+}
+
 }  // namespace attention_backward_errors_test

@@ -346,4 +346,23 @@ TEST_CASE("caches keep their pool, and blocks go back to where they came from",
   CHECK(first.blocks() == 0);
 }
 
+TEST_CASE("what a cache held goes back to the pool by its own size", "[attention][cache][pool]") {
+  const KvBlockPool pool({no_limit});
+  KvCache<float> wide(full_cache(1000), pool);
+  KvCache<float> narrow({.kv_heads = 1, .head_dim = 2, .capacity = 300}, pool);
+  REQUIRE(wide.block_bytes() != narrow.block_bytes());
+  append(wide, 0, 300);
+  const Heads<float> k(1, 200, 1, 2), v(1, 200, 1, 2);
+  narrow.append(0, Heads<float>(k).view(), Heads<float>(v).view());
+  const KvCache<float> other = wide;
+  wide = narrow;
+  CHECK(pool.bytes() == 3 * other.block_bytes() + 2 * narrow.block_bytes());
+  wide = other;
+  narrow = KvCache<float>(full_cache(100), pool);
+  CHECK(pool.bytes() == 3 * other.block_bytes());
+  wide.clear(0);
+  wide = other;
+  CHECK(pool.blocks() == 3);
+}
+
 }  // namespace kv_pool_test

@@ -21,6 +21,7 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -68,6 +69,19 @@ void check_backward(const char* function, const BackwardTensors<T>& x,
   }
   if (options.lse.data == nullptr && x.q.batch > 0 && x.q.heads > 0 && x.q.seq > 0) {
     fail<ConfigError>(function, "options.lse must have the log-sum-exps that attention() wrote");
+  }
+}
+
+/// Gradients of keys or values that no query head reads, which no schedule comes by.
+template <Scalar T>
+void write_zeros(const HeadsView<T>& gradient) noexcept {
+  if (gradient.data == nullptr) return;
+  for (Index b = 0; b < gradient.batch; ++b) {
+    for (Index j = 0; j < gradient.seq; ++j) {
+      for (Index h = 0; h < gradient.heads; ++h) {
+        std::fill_n(gradient.row(b, j, h), gradient.dim, static_cast<T>(0.0F));
+      }
+    }
   }
 }
 
@@ -121,6 +135,10 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   if (options.temperature) places.require_query_positions("temperature");
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive, places.sequences(),
                              x.k.heads);
+  if (x.q.heads == 0) {
+    write_zeros(x.gradients.k);
+    write_zeros(x.gradients.v);
+  }
   if (x.q.batch == 0 || x.q.heads == 0) return;
   const ReturnedWeights<T> returned(options, {});
   const typename Run::Call call{

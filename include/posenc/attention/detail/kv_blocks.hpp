@@ -52,11 +52,11 @@ class KvBlocks {
   }
   KvBlocks(KvBlocks&&) noexcept = default;
   KvBlocks& operator=(KvBlocks other) noexcept {
-    // Its blocks go back to its pool before that may end.
+    // Its blocks go back to its pool before that may end, by the size that they have.
     std::swap(account_, other.account_);
     std::swap(tables_, other.tables_);
-    slots_ = other.slots_;
-    bytes_ = other.bytes_;
+    std::swap(slots_, other.slots_);
+    std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~KvBlocks() {
