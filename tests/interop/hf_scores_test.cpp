@@ -152,6 +152,20 @@ TEST_CASE("scores that cannot be right are refused", "[interop]") {
   refuse_model([](auto& m) { m.softcap = -1; }, "softcap must be finite and positive but is -1");
   refuse_model([](auto& m) { m.query_temperature = QueryTemperature{}; },
                "the length of query_temperature must be finite and positive but is 0");
+  // What would multiply scores with an infinity.
+  for (const auto formula : {QueryTemperatureFormula::LogN, QueryTemperatureFormula::LogRatio}) {
+    refuse_model(
+        [&](auto& m) { m.query_temperature = QueryTemperature{.formula = formula, .length = 1}; },
+        "the length of query_temperature must be more than 1 for a ratio of logarithms but is 1");
+  }
+  refuse_model(
+      [](auto& m) { m.query_temperature = QueryTemperature{.scale = 1, .length = 1e-300}; },
+      "query_temperature, of scale 1 and length 1e-300, must be finite up to position 2^53");
+  refuse_model(
+      [](auto& m) { m.query_temperature = QueryTemperature{.scale = 1e308, .length = 1}; },
+      "query_temperature, of scale 1e+308 and length 1, must be finite up to position 2^53");
+  refuse(config("qwen", {{"use_dynamic_ntk", false}, {"seq_length", 1}}),
+         "'seq_length' in the configuration must be at least 2, since its logarithm is divided by");
 }
 
 }  // namespace hf_scores_test

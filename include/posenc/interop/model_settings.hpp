@@ -247,6 +247,16 @@ inline void validate(const ModelSettings& model) {
       detail::fail<ConfigError>("ModelSettings", "the scale of query_temperature must be finite ",
                                 "but is ", t->scale);
     }
+    // Its logarithm is divided by.
+    if (t->formula != QueryTemperatureFormula::LogFloor && !(t->length > 1)) {
+      detail::fail<ConfigError>("ModelSettings", "the length of query_temperature must be more ",
+                                "than 1 for a ratio of logarithms but is ", t->length);
+    }
+    // Each goes one way from position 0 on.
+    if (!std::isfinite((*t)(0x1p53))) {
+      detail::fail<ConfigError>("ModelSettings", "query_temperature, of scale ", t->scale,
+                                " and length ", t->length, ", must be finite up to position 2^53");
+    }
   }
   if (model.vision) validate(*model.vision);
 }

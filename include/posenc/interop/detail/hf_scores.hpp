@@ -99,9 +99,11 @@ inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& conf
                   "steps beyond seq_length");
   }
   if (!config.flag("use_logn_attn").value_or(true)) return std::nullopt;
-  const auto length = static_cast<double>(config.integer(length_key).value_or(8192));
+  const Index length = config.integer(length_key).value_or(8192);
+  if (length < 2)
+    config.refuse(length_key, "must be at least 2, since its logarithm is divided by");
   return QueryTemperature{.formula = QueryTemperatureFormula::LogN,
-                          .length = hf_positive(config, length_key, length)};
+                          .length = static_cast<double>(length)};
 }
 
 /// Grok 2: all layers do, after the cap.
