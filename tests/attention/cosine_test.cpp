@@ -77,6 +77,21 @@ TEST_CASE("a vector shorter than 1e-12 is divided by that, as torch does", "[cos
   CHECK(x[0] == Approx(0.3).epsilon(1e-15));
 }
 
+TEST_CASE("vectors whose squares are beyond a double become unit vectors, too", "[cosine]") {
+  for (const double far : {0x1p512, 0x1p1000}) {
+    CAPTURE(far);
+    std::vector<double> x{3 * far, -4 * far}, grad{5, 10};
+    const HeadsView<double> view{x.data(), 1, 1, 1, 2};
+    posenc::cosine_keys_backward(view, HeadsView<double>{grad.data(), 1, 1, 1, 2});
+    // What is left of it beside (3, -4) / 5, divided by the length.
+    CHECK(grad[0] * far == Approx(8 / 5.0).epsilon(1e-15));
+    CHECK(grad[1] * far == Approx(6 / 5.0).epsilon(1e-15));
+    posenc::cosine_keys(view);
+    CHECK(x[0] == Approx(0.6).epsilon(1e-15));
+    CHECK(x[1] == Approx(-0.8).epsilon(1e-15));
+  }
+}
+
 TEST_CASE("cosine attention asks for a scale per head", "[cosine]") {
   std::vector<float> x(8, 1);
   const HeadsView<float> view{x.data(), 1, 1, 2, 4};

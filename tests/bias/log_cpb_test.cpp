@@ -173,6 +173,15 @@ TEST_CASE("networks that cannot be right are refused", "[log_cpb]") {
   bad = good;
   bad.hidden_bias[1] = std::numeric_limits<double>::infinity();
   CHECK(refuse(bad, small) == "posenc::LogCpb: weights must be finite but one is inf");
+  for (std::vector<double>* const weights :
+       {&bad.hidden_weight, &bad.hidden_bias, &bad.output_weight}) {
+    // Such as would make infinities of both signs meet.
+    bad = good;
+    weights->back() = -1e300;
+    CHECK(refuse(bad, small)
+              .find("posenc::LogCpb: width times the greatest product of weights must "
+                    "not exceed 1e15 but the product is ") == 0);
+  }
   CHECK(refuse(good, {.rows = 2, .cols = 2, .pretrained_rows = 8}) ==
         "posenc::LogCpb: pretrained_rows and pretrained_cols must both be 0 or both be at least 2 "
         "but are 8 and 0");

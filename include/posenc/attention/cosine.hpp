@@ -22,22 +22,37 @@ namespace detail {
 /// What lengths below it are taken for, as in torch.nn.functional.normalize.
 inline constexpr double least_length = 1e-12;
 
+/// |x|, as length / unit: of doubles whose squares are beyond a double, unit is less than 1.
+struct Length {
+  double length, unit;
+};
+
 template <class T>
-double length_of(const T* x, Index dim) noexcept {
+double length_of(const T* x, Index dim, double unit) noexcept {
   double sum = 0;
   for (Index d = 0; d < dim; ++d) {
-    const auto value = static_cast<double>(x[d]);
+    const double value = static_cast<double>(x[d]) * unit;
     sum = mul_add(value, value, sum);
   }
   return std::sqrt(sum);
 }
+template <class T>
+Length length_of(const T* x, Index dim) noexcept {
+  const double length = length_of(x, dim, 1.0);
+  if constexpr (std::is_same_v<T, double>) {
+    constexpr double down = 0x1p-530;  // lengths from 2^512 on stay above the least one
+    if (!std::isfinite(length)) return {length_of(x, dim, down), down};
+  }
+  return {length, 1.0};
+}
 
 template <class T>
 void normalise(T* x, Index dim, double scale) noexcept {
-  const double length = length_of(x, dim);
+  const auto [length, unit] = length_of(x, dim);
   const double factor = scale / (length < least_length ? least_length : length);
   for (Index d = 0; d < dim; ++d) {
-    x[d] = static_cast<T>(static_cast<Compute<T>>(static_cast<double>(x[d]) * factor));
+    const double value = static_cast<double>(x[d]) * unit;
+    x[d] = static_cast<T>(static_cast<Compute<T>>(value * factor));
   }
 }
 
@@ -72,18 +87,20 @@ inline CosineScale cosine_scale(double logit_scale) noexcept {
 /// grad <- scale / |x| (grad - u (u . grad)), u = x / |x|; gives scale u . grad, what the logit gets.
 template <class T>
 double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept {
-  const double length = length_of(x, dim);
+  const auto [length, unit] = length_of(x, dim);
   const bool is_short = length < least_length;
   const double factor = 1 / (is_short ? least_length : length);
   double along = 0;
   for (Index d = 0; d < dim; ++d) {
-    along = mul_add(static_cast<double>(x[d]) * factor, static_cast<double>(grad[d]), along);
+    const double value = static_cast<double>(x[d]) * unit;
+    along = mul_add(value * factor, static_cast<double>(grad[d]), along);
   }
   for (Index d = 0; d < dim; ++d) {
     // A length that was not used is no function of x.
-    const double radial = is_short ? 0.0 : static_cast<double>(x[d]) * factor * along;
+    const double value = static_cast<double>(x[d]) * unit;
+    const double radial = is_short ? 0.0 : value * factor * along;
     grad[d] = static_cast<T>(
-        static_cast<Compute<T>>(scale * factor * (static_cast<double>(grad[d]) - radial)));
+        static_cast<Compute<T>>(scale * factor * unit * (static_cast<double>(grad[d]) - radial)));
   }
   return scale * along;
 }

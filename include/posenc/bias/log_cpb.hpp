@@ -8,6 +8,7 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
@@ -75,6 +76,7 @@ class LogCpb {
         }
       }
     }
+    check_range();
     const bool same = config.pretrained_rows == 0 && config.pretrained_cols == 0;
     if (!same && (config.pretrained_rows < 2 || config.pretrained_cols < 2)) {
       detail::fail<ConfigError>("LogCpb",
@@ -174,6 +176,24 @@ class LogCpb {
     if (table.rows != index_.table_rows() || table.cols != heads()) {
       detail::fail<ShapeError>(function, name, " must have ", index_.table_rows(), " rows and ",
                                heads(), " columns but is ", table.extents());
+    }
+  }
+
+  /// Beyond this range sums over the width could be infinite, and their differences NaN.
+  void check_range() const {
+    const LogCpbParameters& p = parameters_;
+    double greatest = 0;
+    for (std::size_t i = 0; i < p.output_weight.size(); ++i) {
+      const std::size_t k = i % width_;
+      const double hidden =
+          (std::max)({std::abs(p.hidden_weight[2 * k]), std::abs(p.hidden_weight[2 * k + 1]),
+                      std::abs(p.hidden_bias[k]), 1.0});
+      greatest = (std::max)(greatest, (std::max)(std::abs(p.output_weight[i]), 1.0) * hidden);
+    }
+    if (!(greatest * static_cast<double>(width_) <= 1e15)) {
+      detail::fail<ConfigError>("LogCpb",
+                                "width times the greatest product of weights must not exceed ",
+                                "1e15 but the product is ", greatest);
     }
   }
 
