@@ -159,4 +159,27 @@ TEST_CASE("cosine attention's queries and keys go back", "[cosine]") {
       posenc::ShapeError);
 }
 
+// Whatever a compiler makes of products that go into sums.
+TEST_CASE("the gradient of a logit is one chain of multiply-adds", "[cosine]") {
+  using posenc::mul_add;
+  constexpr Index seq = 40, dim = 3;
+  std::vector<double> x(seq * dim), grad(x.size()), of_logit{0};
+  support::Random random(7);
+  random.fill_normal(std::span(x));
+  random.fill_normal(std::span(grad));
+  double sum = 0;
+  const double scale = std::exp(0.3);
+  for (std::size_t n = 0; n < x.size(); n += dim) {
+    double square = 0, along = 0;
+    for (std::size_t d = n; d < n + dim; ++d) square = mul_add(x[d], x[d], square);
+    const double factor = 1 / std::sqrt(square);
+    for (std::size_t d = n; d < n + dim; ++d) along = mul_add(x[d] * factor, grad[d], along);
+    sum = mul_add(scale, along, sum);
+  }
+  posenc::cosine_queries_backward(HeadsView<const double>{x.data(), 1, seq, 1, dim},
+                                  std::vector<double>{0.3},
+                                  HeadsView<double>{grad.data(), 1, seq, 1, dim}, of_logit);
+  CHECK(of_logit[0] == sum);
+}
+
 }  // namespace cosine_test

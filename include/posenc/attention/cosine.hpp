@@ -84,7 +84,7 @@ inline CosineScale cosine_scale(double logit_scale) noexcept {
   return {std::exp((std::min)(logit_scale, most)), !(logit_scale > most)};
 }
 
-/// grad <- scale / |x| (grad - u (u . grad)), u = x / |x|; gives scale u . grad, what the logit gets.
+/// grad <- scale / |x| (grad - u (u . grad)), u = x / |x|; gives u . grad, of which the logit gets scale times.
 template <class T>
 double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept {
   const auto [length, unit] = length_of(x, dim);
@@ -95,14 +95,14 @@ double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept
     const double value = static_cast<double>(x[d]) * unit;
     along = mul_add(value * factor, static_cast<double>(grad[d]), along);
   }
+  // A length that was not used is no function of x.
+  const double radial = is_short ? 0.0 : along;
   for (Index d = 0; d < dim; ++d) {
-    // A length that was not used is no function of x.
-    const double value = static_cast<double>(x[d]) * unit;
-    const double radial = is_short ? 0.0 : value * factor * along;
-    grad[d] = static_cast<T>(
-        static_cast<Compute<T>>(scale * factor * unit * (static_cast<double>(grad[d]) - radial)));
+    const double direction = static_cast<double>(x[d]) * unit * factor;
+    const double rest = mul_add(-direction, radial, static_cast<double>(grad[d]));
+    grad[d] = static_cast<T>(static_cast<Compute<T>>(scale * factor * unit * rest));
   }
-  return scale * along;
+  return along;
 }
 
 /// Row by row, heads as columns: a head's sum is one thread's, in the order of tokens.
@@ -122,7 +122,10 @@ void normalise_rows_backward(const D& device, const char* function, const HeadsV
       double sum = 0;
       for (Index token = 0; token < x.batch * x.seq; ++token) {
         const Index b = token / x.seq, s = token % x.seq;
-        sum += normalise_backward(x.row(b, s, head), x.dim, scale(head), grad.row(b, s, head));
+        const double of_head = scale(head);
+        sum = mul_add(of_head,
+                      normalise_backward(x.row(b, s, head), x.dim, of_head, grad.row(b, s, head)),
+                      sum);
       }
       add(head, sum);
     }
