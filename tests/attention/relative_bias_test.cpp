@@ -179,6 +179,50 @@ TEST_CASE("a relative bias that does not fit is refused before anything is writt
   CHECK(untouched);
 }
 
+TEST_CASE("keys that a query does not see may be beyond a relative table",
+          "[attention][relative]") {
+  constexpr Index count = 5;
+  RandomCall<float> call(6, {1, 2, 1, count, count, 8, 8}, {.bias = true});
+  auto& c = call.c;
+  support::Heads<float> table(1, count, 1, 8);
+  call.random.fill_normal(std::span(table.view().data, count * 8));
+  // For what stands before the query alone.
+  RelativeBias<float> bias{.table = table.view(),
+                           .index = {.order = RelativeOrder::QueryMinusKey, .first = 0},
+                           .scale = RelativeScale::Scaled};
+  attention_test::Mask<bool> triangle(1, 1, count, count);
+  Index cell = 0;
+  triangle.fill([&] {
+    const Index query = cell / count, key = cell++ % count;
+    return key <= query;
+  });
+  const std::vector<Index> descending{4, 3, 2, 1, 0};
+  const posenc::Positions places = posenc::Positions::ids(descending);
+  const posenc::AttentionOptions<float> by_mask{.causal = Causal::No, .keep = triangle.view()},
+      by_position{.causal = Causal::ByPosition, .query_positions = places, .key_positions = places};
+  for (const auto& options : {by_mask, by_position}) {
+    const auto attend = [&](BeyondTable beyond) {
+      bias.index.beyond = beyond;
+      posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, bias);
+      std::vector<float> all;
+      c.out.for_each([&](float value) { all.push_back(value); });
+      return all;
+    };
+    CHECK(attend(BeyondTable::Refused) == attend(BeyondTable::Nothing));
+  }
+  // One that is seen is refused as ever.
+  attention_test::Mask<bool> more(1, 1, count, count);
+  cell = 0;
+  more.fill([&] { return cell++ % count <= 3; });
+  bias.index.beyond = BeyondTable::Refused;
+  CHECK(message_of<PositionError>([&] {
+          posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(),
+                            {.causal = Causal::No, .keep = more.view()}, bias);
+        }) ==
+        "posenc::attention: the relative table holds the distances key - query from -4 to 0, but "
+        "the query at 0 sees the key at 1");
+}
+
 TEST_CASE("what is added to heads gets the sum over tokens", "[relative]") {
   std::vector<float> grad(2 * 3 * 2 * 2), gradient{1, 0, 0, 0};
   for (std::size_t i = 0; i < grad.size(); ++i) grad[i] = static_cast<float>(i % 4);

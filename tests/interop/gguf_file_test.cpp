@@ -12,6 +12,10 @@
 #include <string>
 #include <vector>
 
+#if defined(__unix__)
+#include <sys/stat.h>
+#endif
+
 namespace gguf_file_test {
 
 using Catch::Matchers::ContainsSubstring;
@@ -317,5 +321,16 @@ TEST_CASE("the work is linear in the size of the file", "[interop][gguf]") {
     CHECK(work(fill(what, 6000)) <= 2 * once);
   }
 }
+
+#if defined(__unix__)
+TEST_CASE("a pipe is no file, and nobody waits for it", "[interop][gguf]") {
+  const auto path = std::filesystem::temp_directory_path() / "posenc_gguf_file_test.pipe";
+  std::filesystem::remove(path);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THROWS_MATCHES(GgufFile::from_path(path), ConfigError,
+                       Message("posenc::read_gguf: cannot open " + path.string()));
+  std::filesystem::remove(path);
+}
+#endif
 
 }  // namespace gguf_file_test

@@ -68,7 +68,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   const Places<T> places(function, options, shape, source.stored(),
                          positions_of(options, beside.positions));
   const Masks<T> masks(function, options, shape, places);
-  check_bias<T>(function, bias, places, shape, q);
+  check_bias<T>(function, bias, places, masks, shape, q);
   const bool drops = options.dropout.probability > 0;
   if (drops) places.require_query_positions("dropout");
   if (options.temperature) places.require_query_positions("temperature");

@@ -126,7 +126,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   const Places<T> places(function, options, shape, StoredKeys(x.k.seq),
                          positions_of(options, beside.positions));
   const Masks<T> masks(function, options, shape, places);
-  check_bias<T>(function, bias, places, shape, x.q);
+  check_bias<T>(function, bias, places, masks, shape, x.q);
   if constexpr (Run::ParametersOfCall::of_tables && Run::ParametersOfCall::given) {
     check_relative_gradient<T>(function, bias, bias_gradient);
   }

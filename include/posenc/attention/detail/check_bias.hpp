@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/relative_bias.hpp>
@@ -23,7 +24,8 @@ concept AttentionBias =
 /// made, those heads; one of tokens may look at each sequence.
 template <Scalar T, class Bias>
 void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const Places<T>& places,
-                const AttentionShape& shape, [[maybe_unused]] const HeadsView<const T>& q) {
+                [[maybe_unused]] const Masks<T>& masks, const AttentionShape& shape,
+                [[maybe_unused]] const HeadsView<const T>& q) {
   if constexpr (requires { bias.heads(); }) {
     if (bias.heads() != shape.heads) {
       fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
@@ -33,7 +35,7 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const P
   if constexpr (std::is_same_v<Bias, NoBias>) return;
   places.require_query_positions("a bias");
   if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
-    check_relative_bias<T>(function, bias, places, q);
+    check_relative_bias<T>(function, bias, places, masks, q);
   }
   if constexpr (requires { bias.check(function, TokenSpan{}); }) {
     for (Index n = 0; n < places.sequences(); ++n) {

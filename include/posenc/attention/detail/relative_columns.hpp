@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/error.hpp>
@@ -68,16 +69,20 @@ class RelativeColumns {
   Index count_, entries_, lowest_;
 };
 
-/// Whether a key is beyond the ends of the table for a query that sees it, by a walk over what queries see.
+/// Whether a key is beyond the ends of the table for a query that sees it, in one head or another, by a walk
+/// over what queries see.
 template <Scalar T>
-void check_reach(const char* function, const RelativeColumns& columns, const Places<T>& places) {
-  const auto check = [&](double query, double key) {
+void check_reach(const char* function, const RelativeColumns& columns, const Places<T>& places,
+                 const Masks<T>& masks, Index heads) {
+  const auto is_beyond = [&](double query, double key) {
     const Index offset = columns.offset(query, key);
-    if (offset < columns.lowest() || offset >= columns.end()) {
-      fail<PositionError>(function, "the relative table holds the distances key - query from ",
-                          columns.lowest(), " to ", columns.end() - 1, ", but the query at ", query,
-                          " sees the key at ", key);
+    return offset < columns.lowest() || offset >= columns.end();
+  };
+  const auto is_seen = [&](const AttentionSequence& s, Index i, Index j) {
+    for (Index h = 0; h < heads; ++h) {
+      if (!masks.any() || masks.show_any(s, h, i, j, 1)) return true;
     }
+    return false;
   };
   for (Index n = 0; n < places.sequences(); ++n) {
     const AttentionSequence s = places.sequence(n);
@@ -85,10 +90,20 @@ void check_reach(const char* function, const RelativeColumns& columns, const Pla
       const KeyRange range = places.range(s, i);
       if (range.empty()) continue;
       const double query = places.query_position(s, i);
-      // Positions that nobody gave ascend.
+      // Positions that nobody gave ascend: one is beyond where the first or the last is.
       const Index step =
           places.positions_given() ? 1 : (std::max)(range.end - range.begin - 1, Index{1});
-      for (Index j = range.begin; j < range.end; j += step) check(query, places.key_position(s, j));
+      bool all_within = true;
+      for (Index j = range.begin; j < range.end && all_within; j += step) {
+        all_within = !is_beyond(query, places.key_position(s, j));
+      }
+      for (Index j = range.begin; j < range.end && !all_within; ++j) {
+        const double key = places.key_position(s, j);
+        if (!is_beyond(query, key) || !is_seen(s, i, j)) continue;
+        fail<PositionError>(function, "the relative table holds the distances key - query from ",
+                            columns.lowest(), " to ", columns.end() - 1, ", but the query at ",
+                            query, " sees the key at ", key);
+      }
     }
   }
 }
@@ -96,7 +111,7 @@ void check_reach(const char* function, const RelativeColumns& columns, const Pla
 /// Everything that a relative bias must be, before anything is written.
 template <Scalar T>
 void check_relative_bias(const char* function, const RelativeBias<T>& bias, const Places<T>& places,
-                         const HeadsView<const T>& q) {
+                         const Masks<T>& masks, const HeadsView<const T>& q) {
   const RelativeIndex& index = bias.index;
   if (index.order != RelativeOrder::KeyMinusQuery && index.order != RelativeOrder::QueryMinusKey) {
     fail<ConfigError>(function,
@@ -145,7 +160,7 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
     }
   }
   if (index.beyond == BeyondTable::Refused) {
-    check_reach(function, RelativeColumns(index, rows), places);
+    check_reach(function, RelativeColumns(index, rows), places, masks, q.heads);
   }
 }
 

@@ -39,10 +39,11 @@ class SpanBytes {
 /// than memory.
 class FileBytes {
  public:
-  explicit FileBytes(const std::filesystem::path& path) : file_(path, std::ios::binary) {
+  explicit FileBytes(const std::filesystem::path& path) {
     std::error_code error;
-    const bool is_file = std::filesystem::is_regular_file(path, error);
-    if (!file_ || !is_file) fail<ConfigError>("read_gguf", "cannot open ", path.string());
+    // Before it is opened: a pipe would wait for somebody to write.
+    if (std::filesystem::is_regular_file(path, error)) file_.open(path, std::ios::binary);
+    if (!file_.is_open()) fail<ConfigError>("read_gguf", "cannot open ", path.string());
     size_ = std::filesystem::file_size(path, error);
     if (error) fail<ConfigError>("read_gguf", "cannot tell the size of ", path.string());
   }
