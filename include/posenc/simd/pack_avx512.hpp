@@ -112,6 +112,29 @@ struct Pack<float, tier::Avx512> {
     low = {_mm512_permutex2var_ps(a.v, lower, b.v)};
     high = {_mm512_permutex2var_ps(a.v, upper, b.v)};
   }
+  /// rows[i] lane j <-> rows[j] lane i. What stays within 128 bits is cheaper than an interleave.
+  POSENC_ALWAYS_INLINE static void transpose(Pack (&rows)[width]) noexcept {
+    for (Index i = 0; i < width; i += 4) {
+      const __m512d a = pairs(_mm512_unpacklo_ps(rows[i].v, rows[i + 1].v));
+      const __m512d b = pairs(_mm512_unpackhi_ps(rows[i].v, rows[i + 1].v));
+      const __m512d c = pairs(_mm512_unpacklo_ps(rows[i + 2].v, rows[i + 3].v));
+      const __m512d d = pairs(_mm512_unpackhi_ps(rows[i + 2].v, rows[i + 3].v));
+      rows[i].v = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+      rows[i + 1].v = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+      rows[i + 2].v = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+      rows[i + 3].v = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
+    for (Index i = 0; i < 4; ++i) {
+      const __m512 a = _mm512_shuffle_f32x4(rows[i].v, rows[i + 4].v, 0x44);
+      const __m512 b = _mm512_shuffle_f32x4(rows[i].v, rows[i + 4].v, 0xee);
+      const __m512 c = _mm512_shuffle_f32x4(rows[i + 8].v, rows[i + 12].v, 0x44);
+      const __m512 d = _mm512_shuffle_f32x4(rows[i + 8].v, rows[i + 12].v, 0xee);
+      rows[i].v = _mm512_shuffle_f32x4(a, c, 0x88);
+      rows[i + 4].v = _mm512_shuffle_f32x4(a, c, 0xdd);
+      rows[i + 8].v = _mm512_shuffle_f32x4(b, d, 0x88);
+      rows[i + 12].v = _mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+  }
 
   POSENC_ALWAYS_INLINE friend float sum(Pack a) noexcept { return sum(a.low() + a.high()); }
   POSENC_ALWAYS_INLINE friend float maximum(Pack a) noexcept {
@@ -190,6 +213,7 @@ struct Pack<float, tier::Avx512> {
  private:
   using Half = Pack<float, tier::Avx2>;
 
+  POSENC_ALWAYS_INLINE static __m512d pairs(__m512 x) noexcept { return _mm512_castps_pd(x); }
   POSENC_ALWAYS_INLINE static __mmask16 first(Index n) noexcept {
     return static_cast<__mmask16>((1u << n) - 1u);
   }

@@ -28,8 +28,12 @@ POSENC_ALWAYS_INLINE void interleave_halves(P (&rows)[P::width],
 ///   Cost: width / 2 * log2(width) interleaves, all in registers where 2 width of them are enough.
 template <class P>
 POSENC_ALWAYS_INLINE void transpose(P (&rows)[P::width]) noexcept {
-  constexpr auto half = static_cast<std::size_t>(P::width / 2);
-  detail::interleave_halves<P::width>(rows, std::make_index_sequence<half>());
+  if constexpr (requires { P::transpose(rows); }) {
+    P::transpose(rows);
+  } else {
+    constexpr auto half = static_cast<std::size_t>(P::width / 2);
+    detail::interleave_halves<P::width>(rows, std::make_index_sequence<half>());
+  }
 }
 
 POSENC_END
