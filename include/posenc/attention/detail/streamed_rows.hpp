@@ -8,6 +8,7 @@
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/transpose.hpp>
@@ -21,9 +22,22 @@
 // them. Panels, which other stages read, would be copied for so few products that the copy costs more than it
 // saves. A few keys of every head of the block come before the next keys: memory is then read as a few ascending
 // streams, which a processor's prefetchers follow. The keys of a single head lie pages apart, and reading them
-// one head after the other takes twice as long.
+// one head after the other takes twice as long. Within such a piece, rows are read one after the other.
 POSENC_BEGIN
 namespace detail {
+
+/// Keys of a head as a tensor has them.
+template <class T>
+struct KeyRows {
+  const T* first = nullptr;
+  Index count = 0;
+
+  /// The next `most` of them from the nth on, `stride` apart.
+  KeyRows part(Index n, Index most, Index stride) const noexcept {
+    if (n >= count) return {};
+    return {first + n * stride, (std::min)(most, count - n)};
+  }
+};
 
 /// out(r, key) <- factor * row(r) . key for P::width keys: PanelProducts from keys as a tensor has them.
 template <class Tier, class Real, class T>
@@ -35,7 +49,8 @@ struct StreamedProducts {
   Index stride, dim;
   Index begin, end;  ///< keys that there are; the others are zeros
   Real factor;
-  Real* out;  ///< [rows, tile_lanes]
+  Real* out;         ///< [rows, tile_lanes]
+  KeyRows<T> ahead;  ///< what is soon multiplied
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
@@ -51,9 +66,18 @@ struct StreamedProducts {
   POSENC_NOINLINE void multiply(Index first_row, const Is& is_key) const noexcept {
     const Real* x = rows + first_row * dim;
     const T* from = keys;
+    // Whole rows, spread over the squares: squares alone take a line here and a line there, which prefetchers
+    // do not follow.
+    const Index squares = (dim + P::width - 1) / P::width;
+    const T* next = ahead.first;
+    Index left = first_row == 0 ? ahead.count : 0, due = 0;
     P sums[std::size_t{Rows}];
     for (Index r = 0; r < Rows; ++r) sums[r] = P::zero();
     const auto add = [&](Index channels, const auto& load) {
+      for (due += P::width; due >= squares && left > 0; due -= squares, --left) {
+        prefetch(next, dim * Index{sizeof(T)});
+        next += stride;
+      }
       P square[P::width];
       for (Index i = 0; i < P::width; ++i) {
         square[i] = is_key(i) ? load(from + i * stride) : P::zero();
@@ -95,33 +119,41 @@ struct StreamedSums {
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
+    constexpr Index columns = kernel_columns<Tier>(Rows);
+    const auto whole = [](const T* from) { return load_as<P>(from); };
     Index d = 0;
-    for (; d + P::width <= dim; d += P::width) {
-      add<Rows>(r, d, [](const T* from) { return load_as<P>(from); });
-    }
+    for (; d + columns * P::width <= dim; d += columns * P::width) add<Rows, columns>(r, d, whole);
+    for (; d + P::width <= dim; d += P::width) add<Rows, 1>(r, d, whole);
     if (d < dim) {
-      add<Rows>(r, d, [n = dim - d](const T* from) { return load_partial_as<P>(from, n); });
+      add<Rows, 1>(r, d, [n = dim - d](const T* from) { return load_partial_as<P>(from, n); });
     }
   }
 
  private:
-  template <Index Rows, class Load>
+  /// Key by key, so that what is read of a row lies together.
+  template <Index Rows, Index Columns, class Load>
   POSENC_ALWAYS_INLINE void add(Index first_row, Index channel, const Load& load) const noexcept {
     Real* const to = sums + first_row * sum_dim + channel;
     const Real* w = weights + first_row * tile_lanes;
     const T* from = values + channel;
-    P parts[std::size_t{Rows}];
-    for (Index r = 0; r < Rows; ++r) parts[r] = P::load(to + r * sum_dim);
+    P parts[std::size_t{Rows}][std::size_t{Columns}];
+    for (Index r = 0; r < Rows; ++r) {
+      for (Index c = 0; c < Columns; ++c) parts[r][c] = P::load(to + r * sum_dim + c * P::width);
+    }
     for (Index j = 0; j < keys; ++j) {
-      const P value = load(from);
+      P value[std::size_t{Columns}];
+      for (Index c = 0; c < Columns; ++c) value[c] = load(from + c * P::width);
       for (Index r = 0; r < Rows; ++r) {
         if (is_skipped<Weights>(w[r * tile_lanes])) continue;
-        parts[r] = mul_add(P::broadcast(w[r * tile_lanes]), value, parts[r]);
+        const P weight = P::broadcast(w[r * tile_lanes]);
+        for (Index c = 0; c < Columns; ++c) parts[r][c] = mul_add(weight, value[c], parts[r][c]);
       }
       from += stride;
       ++w;
     }
-    for (Index r = 0; r < Rows; ++r) parts[r].store(to + r * sum_dim);
+    for (Index r = 0; r < Rows; ++r) {
+      for (Index c = 0; c < Columns; ++c) parts[r][c].store(to + r * sum_dim + c * P::width);
+    }
   }
 };
 
@@ -163,15 +195,18 @@ class StreamedRows {
   void multiply(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
     for_pieces(block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
       const T* const from = row(k_, block, block.key_head() + key_head, seen.first_key() + first);
+      const KeyRows<T> ahead = keys_ahead(block, seen, key_head, first);
       for_strips_of(block, key_head, [&](const Strip& strip) {
         const Lanes lanes = Block::lanes_of(seen, strip);
         if (!lanes.panel(first / panel_lanes)) return;
         for (Index n = 0; n < keys_at_once && first + n < lanes.end; n += width) {
+          const bool first_rows = strip.first == key_head * block.rows_of_key_head();
           for_bundles<Tier>(
               strip.rows, StreamedProducts<Tier, Real, T>{
                               block.packed(strip.first), from + n * k_.seq_stride, k_.seq_stride,
                               k_.dim, keys.begin - first - n, keys.end - first - n, scores.scale(),
-                              scores.of(strip) + first + n});
+                              scores.of(strip) + first + n,
+                              first_rows ? ahead.part(n, width, k_.seq_stride) : KeyRows<T>{}});
         }
       });
     });
@@ -214,6 +249,8 @@ class StreamedRows {
   /// Keys that are taken at a time: streams that memory is read in. More are not followed, and more rows
   /// that lie a multiple of 4 KiB apart find no place in a first-level cache.
   static constexpr Index keys_at_once = 16;
+  /// How far keys are asked for ahead of their use.
+  static constexpr Index pieces_ahead = 2;
   static constexpr Index width = Pack<Real, Tier>::width;
 
   Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
@@ -230,6 +267,18 @@ class StreamedRows {
                           (std::min)(first + keys_at_once, lanes.end)};
       for (Index h = 0; h < key_heads; ++h) work(h, first, keys);
     }
+  }
+
+  /// Those of the piece that comes so many pieces after this one in its tile.
+  template <class Block>
+  KeyRows<T> keys_ahead(const Block& block, const SeenTile& seen, Index key_head,
+                        Index first) const noexcept {
+    const Index key_heads = block.rows() / block.rows_of_key_head();
+    const Index then = key_head + pieces_ahead;
+    const Index key = seen.first_key() + first + then / key_heads * keys_at_once;
+    if (key >= seen.keys.end) return {};
+    return {row(k_, block, block.key_head() + then % key_heads, key),
+            (std::min)(keys_at_once, seen.keys.end - key)};
   }
 
   template <class Block, class Visit>
