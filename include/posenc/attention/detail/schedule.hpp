@@ -71,14 +71,17 @@ class Schedule {
       for (Index n = 0; n < blocks_; ++n) run_split(n, cursor, parts, workspace);
       return;
     }
-    // Blocks differ in what they cost, so each thread takes the next one when it is done with one.
-    std::atomic<Index> next{0};
+    // Blocks differ in what they cost, so each thread takes another one when it is done with one. Half of the
+    // threads begin at the end: of a batch of single tokens and a prompt, one reads memory while another
+    // multiplies, where all at one kind would wait for the same.
+    std::atomic<Index> comers{0}, taken{0}, front{0}, back{blocks_};
     const auto run_blocks = [&](Index, Index) {
       Carver carver(workspace.slot(slot_index(device_)));
       Slot slot(*this, carver);
       Cursor cursor;
-      for (Index n = next.fetch_add(1); n < blocks_; n = next.fetch_add(1)) {
-        run_block(n, cursor, slot);
+      const bool from_back = comers.fetch_add(1) % 2 == 1;
+      while (taken.fetch_add(1) < blocks_) {
+        run_block(from_back ? back.fetch_sub(1) - 1 : front.fetch_add(1), cursor, slot);
       }
     };
     const Index workers = (std::max)(Index{1}, (std::min)(threads, blocks_));
@@ -165,7 +168,7 @@ class Schedule {
     return (s.queries + per_block_ - 1) / per_block_;
   }
 
-  /// The sequence of the block that was looked for last, of which a thread takes later and later ones.
+  /// The sequence of the block that was looked for last: a thread's next one is not far from it.
   struct Cursor {
     Index sequence = 0;
     Index first_block = 0;  ///< of the sequence
@@ -191,12 +194,16 @@ class Schedule {
   /// Takes the queries of block n.
   void take(Index n, Cursor& cursor, Block& block) const noexcept {
     AttentionSequence s = places().sequence(cursor.sequence);
-    Index of_head = blocks_of_head(s);
-    while (n - cursor.first_block >= head_blocks() * of_head) {
-      cursor.first_block += head_blocks() * of_head;
-      s = places().sequence(++cursor.sequence);
-      of_head = blocks_of_head(s);
+    const auto blocks = [&] { return head_blocks() * blocks_of_head(s); };
+    while (n < cursor.first_block) {
+      s = places().sequence(--cursor.sequence);
+      cursor.first_block -= blocks();
     }
+    while (n - cursor.first_block >= blocks()) {
+      cursor.first_block += blocks();
+      s = places().sequence(++cursor.sequence);
+    }
+    const Index of_head = blocks_of_head(s);
     n -= cursor.first_block;
     const Index first = n % of_head * per_block_;
     const Index head = n / of_head * heads_per_block_;
