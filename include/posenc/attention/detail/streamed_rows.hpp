@@ -26,14 +26,14 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys of a head as a tensor has them.
+/// Keys of a head, or their values, as a tensor has them.
 template <class T>
-struct KeyRows {
+struct RowsAhead {
   const T* first = nullptr;
   Index count = 0;
 
   /// The next `most` of them from the nth on, `stride` apart.
-  KeyRows part(Index n, Index most, Index stride) const noexcept {
+  RowsAhead part(Index n, Index most, Index stride) const noexcept {
     if (n >= count) return {};
     return {first + n * stride, (std::min)(most, count - n)};
   }
@@ -49,8 +49,8 @@ struct StreamedProducts {
   Index stride, dim;
   Index begin, end;  ///< keys that there are; the others are zeros
   Real factor;
-  Real* out;         ///< [rows, tile_lanes]
-  KeyRows<T> ahead;  ///< what is soon multiplied
+  Real* out;           ///< [rows, tile_lanes]
+  RowsAhead<T> ahead;  ///< what is soon multiplied
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
@@ -114,8 +114,9 @@ struct StreamedSums {
   const Real* weights;  ///< [rows, tile_lanes], from the first of the keys on
   const T* values;      ///< [keys, dim], `stride` apart
   Index stride, keys, dim;
-  Real* sums;     ///< [rows, sum_dim]
-  Index sum_dim;  ///< whole vectors
+  Real* sums;          ///< [rows, sum_dim]
+  Index sum_dim;       ///< whole vectors
+  RowsAhead<T> ahead;  ///< what is soon multiplied
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
@@ -140,7 +141,11 @@ struct StreamedSums {
     for (Index r = 0; r < Rows; ++r) {
       for (Index c = 0; c < Columns; ++c) parts[r][c] = P::load(to + r * sum_dim + c * P::width);
     }
+    // Prefetchers follow rows that are read in one piece.
+    const bool asks = first_row == 0 && channel == 0 && Columns * P::width < dim;
+    const Index asked = asks ? ahead.count : 0;
     for (Index j = 0; j < keys; ++j) {
+      if (j < asked) prefetch(ahead.first + j * stride, dim * Index{sizeof(T)});
       P value[std::size_t{Columns}];
       for (Index c = 0; c < Columns; ++c) value[c] = load(from + c * P::width);
       for (Index r = 0; r < Rows; ++r) {
@@ -195,18 +200,18 @@ class StreamedRows {
   void multiply(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
     for_pieces(block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
       const T* const from = row(k_, block, block.key_head() + key_head, seen.first_key() + first);
-      const KeyRows<T> ahead = keys_ahead(block, seen, key_head, first);
+      const RowsAhead<T> ahead = rows_ahead(k_, block, seen, key_head, first);
       for_strips_of(block, key_head, [&](const Strip& strip) {
         const Lanes lanes = Block::lanes_of(seen, strip);
         if (!lanes.panel(first / panel_lanes)) return;
         for (Index n = 0; n < keys_at_once && first + n < lanes.end; n += width) {
-          const bool first_rows = strip.first == key_head * block.rows_of_key_head();
           for_bundles<Tier>(
-              strip.rows, StreamedProducts<Tier, Real, T>{
-                              block.packed(strip.first), from + n * k_.seq_stride, k_.seq_stride,
-                              k_.dim, keys.begin - first - n, keys.end - first - n, scores.scale(),
-                              scores.of(strip) + first + n,
-                              first_rows ? ahead.part(n, width, k_.seq_stride) : KeyRows<T>{}});
+              strip.rows,
+              StreamedProducts<Tier, Real, T>{
+                  block.packed(strip.first), from + n * k_.seq_stride, k_.seq_stride, k_.dim,
+                  keys.begin - first - n, keys.end - first - n, scores.scale(),
+                  scores.of(strip) + first + n,
+                  is_first(block, strip) ? ahead.part(n, width, k_.seq_stride) : RowsAhead<T>{}});
         }
       });
     });
@@ -219,6 +224,7 @@ class StreamedRows {
                   Real* out) const noexcept {
     std::fill_n(sums_, block.rows() * sum_dim(), Real{0});
     for_pieces(block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
+      const RowsAhead<T> ahead = rows_ahead(v_, block, seen, key_head, first);
       for_strips_of(block, key_head, [&](const Strip& strip) {
         const Lanes lanes = Block::lanes_of(seen, strip);
         if (!lanes.panel(first / panel_lanes)) return;
@@ -230,7 +236,8 @@ class StreamedRows {
         for_bundles<Tier>(strip.rows,
                           StreamedSums<Tier, Real, T, Weights>{
                               scores.of(strip) + begin, values, v_.seq_stride, end - begin, v_.dim,
-                              sums_ + strip.first * sum_dim(), sum_dim()});
+                              sums_ + strip.first * sum_dim(), sum_dim(),
+                              is_first(block, strip) ? ahead : RowsAhead<T>{}});
       });
     });
     using P = Pack<Real, Tier>;
@@ -249,7 +256,7 @@ class StreamedRows {
   /// Keys that are taken at a time: streams that memory is read in. More are not followed, and more rows
   /// that lie a multiple of 4 KiB apart find no place in a first-level cache.
   static constexpr Index keys_at_once = 16;
-  /// How far keys are asked for ahead of their use.
+  /// How far they are asked for ahead of their use.
   static constexpr Index pieces_ahead = 2;
   static constexpr Index width = Pack<Real, Tier>::width;
 
@@ -269,15 +276,21 @@ class StreamedRows {
     }
   }
 
-  /// Those of the piece that comes so many pieces after this one in its tile.
+  /// Whether a strip is the first of its key head.
   template <class Block>
-  KeyRows<T> keys_ahead(const Block& block, const SeenTile& seen, Index key_head,
-                        Index first) const noexcept {
+  static bool is_first(const Block& block, const Strip& strip) noexcept {
+    return strip.first % block.rows_of_key_head() == 0;
+  }
+
+  /// What the piece that comes so many pieces after this one in its tile has.
+  template <class Block>
+  static RowsAhead<T> rows_ahead(const HeadsView<const T>& x, const Block& block,
+                                 const SeenTile& seen, Index key_head, Index first) noexcept {
     const Index key_heads = block.rows() / block.rows_of_key_head();
     const Index then = key_head + pieces_ahead;
     const Index key = seen.first_key() + first + then / key_heads * keys_at_once;
     if (key >= seen.keys.end) return {};
-    return {row(k_, block, block.key_head() + then % key_heads, key),
+    return {row(x, block, block.key_head() + then % key_heads, key),
             (std::min)(keys_at_once, seen.keys.end - key)};
   }
 
