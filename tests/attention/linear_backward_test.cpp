@@ -126,9 +126,10 @@ TEMPLATE_TEST_CASE("the backward of linear is that of the sums on paper", "[line
   struct Size {
     Index batch, seq, in, out;
   };
-  for (const Size size : {Size{1, 1, 1, 1}, Size{2, 5, 7, 3}, Size{3, 1, 16, 8},
-                          Size{2, 90, 33, 65}, Size{2, 7, 20, 200}, Size{2, 3, 5, 0},
-                          Size{2, 3, 0, 4}, Size{0, 3, 4, 4}, Size{2, 0, 4, 4}}) {
+  for (const Size size :
+       {Size{1, 1, 1, 1}, Size{2, 5, 7, 3}, Size{3, 1, 16, 8}, Size{2, 90, 33, 65},
+        Size{2, 7, 20, 200}, Size{1, 1, 207, 5}, Size{2, 5, 70, 600}, Size{2, 3, 5, 0},
+        Size{2, 3, 0, 4}, Size{0, 3, 4, 4}, Size{2, 0, 4, 4}}) {
     for (const bool with_bias : {false, true}) {
       INFO("[" << size.batch << ", " << size.seq << ", " << size.in << "] to " << size.out);
       const auto layer = random_layer<TestType>(size.in, size.out, with_bias);

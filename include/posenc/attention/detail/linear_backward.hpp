@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/few_rows_backward.hpp>
 #include <posenc/attention/detail/many_rows_product.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/slots.hpp>
@@ -80,6 +81,13 @@ class LinearBackward {
     if (x_.batch == 0 || x_.seq == 0) return;
     const bool learns = !is_left_out(gradient_) && in() > 0 && out() > 0;
     const bool multiplies = grad_x_.data != nullptr;
+    if (x_.batch <= FewRows::most_rows && x_.seq <= FewRows::most_rows / x_.batch) {
+      const FewRows rows(x_, grad_out_);
+      if (learns) rows.add_to_weight(device, gradient_.weight.data());
+      if (!is_left_out(gradient_) && gradient_.bias.size() != 0) add_to_bias();
+      if (multiplies) rows.write_x(device, parameters_.weight.data(), grad_x_);
+      return;
+    }
     // All memory before anything is written.
     if (learns) of_weight(at_once(x_.seq)).reserve(device, memory);
     if (multiplies) of_x().reserve(device, memory);
@@ -92,6 +100,7 @@ class LinearBackward {
  private:
   using Tier = tier::Best;
   using Product = TiledProduct<Tier, T>;
+  using FewRows = FewRowsBackward<Tier, T>;
 
   Index in() const noexcept { return parameters_.in_dim(); }
   Index out() const noexcept { return parameters_.out_dim(); }
