@@ -133,7 +133,7 @@ class KvCache {
   template <Device D, class T>
   void append(const D& device, Index sequence, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v) {
-    append(device, std::span<const Index>(&sequence, 1), k, v);
+    append(device, ListView<Index>(&sequence, 1), k, v);
   }
 
   /// Says what append() takes.

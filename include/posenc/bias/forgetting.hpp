@@ -75,7 +75,7 @@ class ForgetGates {
   }
   template <class T>
   void append(Index sequence, EmbeddingsView<T> logits) {
-    append(std::span<const Index>(&sequence, 1), logits);
+    append(ListView<Index>(&sequence, 1), logits);
   }
   /// The same from ln f, which a model may compute itself.
   template <class T>

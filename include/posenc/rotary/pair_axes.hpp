@@ -18,7 +18,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Numbers of pairs that come from a model's file; the bound keeps nonsense from filling memory.
-inline void check_sections(const char* function, std::span<const Index> sections) {
+inline void check_sections(const char* function, ListView<Index> sections) {
   for (const Index section : sections) {
     if (section < 0 || section > 65536) {
       fail<ConfigError>(function, "sections must lie between 0 and 65536 but are ", sections);
@@ -70,7 +70,7 @@ class PairAxes {
 
   /// All pairs on one axis out of several.
   static PairAxes only(Index axis, Index axis_count, Index pairs) {
-    detail::check_sections("PairAxes::only", std::span<const Index>(&pairs, 1));
+    detail::check_sections("PairAxes::only", ListView<Index>(&pairs, 1));
     return PairAxes(axis_count, std::vector<Index>(static_cast<std::size_t>(pairs), axis));
   }
 

@@ -126,7 +126,7 @@ inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normaliz
       x.push_back(along(1, col));
     }
   }
-  return Positions::axes(std::array{Positions::real(y), Positions::real(x)});
+  return Positions::axes({Positions::real(y), Positions::real(x)});
 }
 
 POSENC_END

@@ -78,7 +78,7 @@ inline Positions merge_block_grid(const PatchGrid& grid) {
       }
     }
   }
-  return Positions::axes(std::array{Positions::ids(rows), Positions::ids(cols)});
+  return Positions::axes({Positions::ids(rows), Positions::ids(cols)});
 }
 
 /// Columns and rows (axis 0 is x, axis 1 is y) of a grid in row-major order, from 0: RoPE-ViT.
@@ -90,7 +90,7 @@ inline Positions xy_grid(Index rows, Index cols) {
     x.push_back(cell % cols);
     y.push_back(cell / cols);
   }
-  return Positions::axes(std::array{Positions::ids(x), Positions::ids(y)});
+  return Positions::axes({Positions::ids(x), Positions::ids(y)});
 }
 
 /// As xy_grid but counted from 1, with the class token last, at 0 on both axes, which no rope
@@ -105,7 +105,7 @@ inline Positions llama4_grid(Index rows, Index cols) {
   }
   x.push_back(0);
   y.push_back(0);
-  return Positions::axes(std::array{Positions::ids(x), Positions::ids(y)});
+  return Positions::axes({Positions::ids(x), Positions::ids(y)});
 }
 
 /// A grid of any number of axes in row-major order whose cells lie evenly between -1 and 1 on each

@@ -46,16 +46,16 @@ class Positions {
   static Positions starts(ListView<Index> starts, Index count) {
     constexpr auto function = "Positions::starts";
     Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
-    p.take(function, std::span<const Index>(starts), count);
+    p.take(function, starts, count);
     return p;
   }
 
   /// Explicit ids [S], the same in every batch row.
-  static Positions ids(ListView<Index> ids_of_row) { return ids(1, ids_of_row); }
+  static Positions ids(ListView<Index> ids_of_row) { return of_ids(1, ids_of_row); }
 
   /// Explicit ids [B, S], row-major: padding, speculative trees, anything.
   static Positions ids(Index batch, ListView<Index> ids_of_batch) {
-    return of_ids(batch, std::span<const Index>(ids_of_batch));
+    return of_ids(batch, ids_of_batch);
   }
 
   /// The same of 32-bit ids, as other libraries keep them.
@@ -67,7 +67,7 @@ class Positions {
   template <class Ids>
   requires(std::convertible_to<const Ids&, std::span<const std::int32_t>>) static Positions
       ids(Index batch, const Ids& ids_of_batch) {
-    return of_ids(batch, std::span<const std::int32_t>(ids_of_batch));
+    return of_ids(batch, ListView<std::int32_t>(ids_of_batch));
   }
 
   // Numbers of other types.
@@ -204,7 +204,7 @@ class Positions {
   std::span<const double> kept(Index b) const noexcept {
     if (form_ != Form::Table) return {};
     const auto count = static_cast<std::size_t>(count_);
-    return std::span(values_).subspan(batch_ == 1 ? 0 : static_cast<std::size_t>(b) * count, count);
+    return {values_.data() + (batch_ == 1 ? 0 : static_cast<std::size_t>(b) * count), count};
   }
 
  private:
@@ -244,7 +244,7 @@ class Positions {
   }
 
   template <class Id>
-  static Positions of_ids(Index batch, std::span<const Id> ids) {
+  static Positions of_ids(Index batch, ListView<Id> ids) {
     constexpr auto function = "Positions::ids";
     Positions p = table(function, batch, static_cast<Index>(ids.size()));
     p.take(function, ids, 1);
@@ -254,7 +254,7 @@ class Positions {
   /// Takes integers, each of which begins a run of so many positions. First their range, as checks one
   /// by one would take longer than all the rest.
   template <class Id>
-  void take(const char* function, std::span<const Id> ids, Index run) {
+  void take(const char* function, ListView<Id> ids, Index run) {
     if (ids.empty()) return;
     Index low = ids[0], high = ids[0];
     for (const Index id : ids) {

@@ -63,7 +63,7 @@ struct PromptPositions {
     }
     const Positions axis =
         starts.size() == 1 ? Positions::range(starts[0], count) : Positions::starts(starts, count);
-    return Positions::axes(std::array{axis, axis, axis});
+    return Positions::axes({axis, axis, axis});
   }
 };
 
@@ -111,8 +111,7 @@ inline Index tokens_of(const PromptPart& part) noexcept {
 }
 
 /// The ids of one row, appended; returns where the next text would start.
-inline Index append_prompt(std::span<const PromptPart> parts,
-                           std::array<std::vector<double>, 3>& ids) {
+inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<double>, 3>& ids) {
   constexpr auto function = "prompt_positions";
   auto tokens = static_cast<Index>(ids[0].size());
   for (const PromptPart& part : parts) {
@@ -158,6 +157,27 @@ inline Index append_prompt(std::span<const PromptPart> parts,
   return next;
 }
 
+inline PromptPositions prompt_positions_of(ListView<std::vector<PromptPart>> prompts) {
+  std::array<std::vector<double>, 3> ids;
+  std::vector<Index> deltas;
+  std::size_t length = 0;
+  for (std::size_t b = 0; b < prompts.size(); ++b) {
+    const std::size_t before = ids[0].size();
+    const Index next = append_prompt(prompts[b], ids);
+    const std::size_t size = ids[0].size() - before;
+    if (b == 0) length = size;
+    if (size != length) {
+      fail<ShapeError>("prompt_positions", "all prompts must have the same number of ",
+                       "tokens, padding included, but have ", length, " and ", size);
+    }
+    deltas.push_back(next - static_cast<Index>(size));
+  }
+  const auto batch = static_cast<Index>(prompts.size());
+  return {Positions::axes({Positions::real(batch, ids[0]), Positions::real(batch, ids[1]),
+                           Positions::real(batch, ids[2])}),
+          deltas};
+}
+
 }  // namespace detail
 
 /// Ids (t, h, w) of a batch of prompts, as Qwen2-VL numbers them: text counts on with t = h = w; a
@@ -167,28 +187,11 @@ inline Index append_prompt(std::span<const PromptPart> parts,
 ///           differ in length (pad them); PositionError
 ///   Source: arXiv 2409.12191, section 2.1; Hugging Face's get_rope_index
 inline PromptPositions prompt_positions(std::span<const std::vector<PromptPart>> prompts) {
-  std::array<std::vector<double>, 3> ids;
-  std::vector<Index> deltas;
-  std::size_t length = 0;
-  for (std::size_t b = 0; b < prompts.size(); ++b) {
-    const std::size_t before = ids[0].size();
-    const Index next = detail::append_prompt(prompts[b], ids);
-    const std::size_t size = ids[0].size() - before;
-    if (b == 0) length = size;
-    if (size != length) {
-      detail::fail<ShapeError>("prompt_positions", "all prompts must have the same number of ",
-                               "tokens, padding included, but have ", length, " and ", size);
-    }
-    deltas.push_back(next - static_cast<Index>(size));
-  }
-  const auto batch = static_cast<Index>(prompts.size());
-  return {Positions::axes(std::array{Positions::real(batch, ids[0]), Positions::real(batch, ids[1]),
-                                     Positions::real(batch, ids[2])}),
-          deltas};
+  return detail::prompt_positions_of({prompts.data(), prompts.size()});
 }
 inline PromptPositions prompt_positions(std::initializer_list<PromptPart> prompt) {
   const std::vector<PromptPart> one(prompt);
-  return prompt_positions(std::span(&one, 1));
+  return detail::prompt_positions_of({&one, 1});
 }
 
 /// Tokens first .. first + count - 1 of a ChatGLM-6B sequence. Axis 0, the position id, counts to
@@ -217,7 +220,7 @@ inline Positions chatglm_positions(const ChatGlmPrompt& prompt, Index first, Ind
     position.push_back(in_context ? i : prompt.mask_position);
     block.push_back(in_context ? 0 : i - prompt.context_length + 1);
   }
-  return Positions::axes(std::array{Positions::ids(position), Positions::ids(block)});
+  return Positions::axes({Positions::ids(position), Positions::ids(block)});
 }
 
 POSENC_END
