@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -112,9 +111,9 @@ class LogCpb {
     detail::check_output(function, "table", table);
     std::vector<double> hidden(width_);
     for (Index cell = 0; cell < table.rows; ++cell) {
-      fill_hidden(coordinates(cell), hidden);
+      fill_hidden(coordinates(cell), hidden.data());
       for (Index head = 0; head < table.cols; ++head) {
-        table.row(cell)[head] = static_cast<T>(static_cast<Compute<T>>(value(head, hidden)));
+        table.row(cell)[head] = static_cast<T>(static_cast<Compute<T>>(value(head, hidden.data())));
       }
     }
   }
@@ -135,10 +134,10 @@ class LogCpb {
     std::vector<double> hidden(width_), of_hidden(width_);
     for (Index cell = 0; cell < grad_table.rows; ++cell) {
       const Coordinates at = coordinates(cell);
-      fill_hidden(at, hidden);
+      fill_hidden(at, hidden.data());
       of_hidden.assign(width_, 0.0);
       for (Index head = 0; head < grad_table.cols; ++head) {
-        const double part = value(head, hidden) / 16;  // the sigmoid
+        const double part = value(head, hidden.data()) / 16;  // the sigmoid
         const double of_output =
             16 * static_cast<double>(grad_table.row(cell)[head]) * part * (1 - part);
         const std::size_t first = static_cast<std::size_t>(head) * width_;
@@ -204,7 +203,7 @@ class LogCpb {
   }
 
   /// What comes out of the ReLU.
-  void fill_hidden(const Coordinates& at, std::span<double> hidden) const noexcept {
+  void fill_hidden(const Coordinates& at, double* hidden) const noexcept {
     for (std::size_t k = 0; k < width_; ++k) {
       const double* const weights = parameters_.hidden_weight.data() + 2 * k;
       const double sum =
@@ -213,7 +212,7 @@ class LogCpb {
     }
   }
 
-  double value(Index head, std::span<const double> hidden) const noexcept {
+  double value(Index head, const double* hidden) const noexcept {
     const double* const weights =
         parameters_.output_weight.data() + static_cast<std::size_t>(head) * width_;
     double sum = 0;

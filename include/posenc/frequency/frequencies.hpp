@@ -74,7 +74,9 @@ class Frequencies {
   }
 
   /// w_i in full.
-  std::span<const DoubleDouble> exact_inv_freq() const noexcept { return inv_freq_; }
+  std::span<const DoubleDouble> exact_inv_freq() const noexcept {
+    return {inv_freq_.data(), inv_freq_.size()};
+  }
 
   friend bool operator==(const Frequencies&, const Frequencies&) = default;
 

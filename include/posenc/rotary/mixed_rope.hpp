@@ -64,7 +64,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   ///   Throws: ConfigError
   MixedRope(ListView<double> inv_freq, const MixedRopeConfig& config)
       : config_(checked(inv_freq, config)),
-        oscillator_(std::vector<DoubleDouble>(inv_freq.begin(), inv_freq.end())),
+        oscillator_(Frequencies::from_inv_freq(inv_freq).exact_inv_freq()),
         slice_{config.rotary_offset, config.rotary_dim / 2} {}
 
   double softmax_scale_multiplier() const noexcept { return 1; }

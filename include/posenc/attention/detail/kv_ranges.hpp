@@ -25,7 +25,8 @@ class KvRanges {
   const CacheLimits& limits() const noexcept { return limits_; }
   Index sequences() const noexcept { return static_cast<Index>(ranges_.size()); }
   std::size_t bytes() const noexcept { return ranges_.capacity() * sizeof(KeyRange); }
-  std::span<const KeyRange> all() const noexcept { return ranges_; }
+  /// Of each sequence.
+  const KeyRange* all() const noexcept { return ranges_.data(); }
 
   const KeyRange& operator[](Index sequence) const noexcept {
     return ranges_[static_cast<std::size_t>(sequence)];

@@ -42,19 +42,19 @@ struct AttentionSequence {
 class StoredKeys {
  public:
   explicit StoredKeys(Index keys) noexcept : of_all_{0, keys} {}
-  StoredKeys(std::span<const KeyRange> of_sequences, std::span<const Index> sequences) noexcept
+  StoredKeys(const KeyRange* of_sequences, std::span<const Index> sequences) noexcept
       : in_cache_(true), of_sequences_(of_sequences), sequences_(sequences) {}
 
   bool in_cache() const noexcept { return in_cache_; }
   KeyRange of_row(Index n) const noexcept {
     if (!in_cache_) return of_all_;
-    return of_sequences_[static_cast<std::size_t>(sequences_[static_cast<std::size_t>(n)])];
+    return of_sequences_[sequences_[static_cast<std::size_t>(n)]];
   }
 
  private:
   bool in_cache_ = false;
   KeyRange of_all_{0, 0};
-  std::span<const KeyRange> of_sequences_;
+  const KeyRange* of_sequences_ = nullptr;
   std::span<const Index> sequences_;
 };
 
