@@ -43,13 +43,13 @@ class Oscillator {
       }
       return;
     }
-    turns_hi_.reserve(inv_freq.size());
-    turns_lo_.reserve(inv_freq.size());
-    for (const DoubleDouble& w : inv_freq) {
-      const DoubleDouble turns = w * detail::two_over_pi;
-      turns_hi_.push_back(turns.hi);
-      turns_lo_.push_back(turns.lo);
-      fastest_ = (std::max)(fastest_, std::abs(w.hi));
+    turns_hi_ = detail::AlignedVector<double>(inv_freq.size());
+    turns_lo_ = detail::AlignedVector<double>(inv_freq.size());
+    for (std::size_t k = 0; k < inv_freq.size(); ++k) {
+      const DoubleDouble turns = inv_freq[k] * detail::two_over_pi;
+      turns_hi_[k] = turns.hi;
+      turns_lo_[k] = turns.lo;
+      fastest_ = (std::max)(fastest_, std::abs(inv_freq[k].hi));
     }
   }
 

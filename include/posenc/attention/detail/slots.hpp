@@ -39,7 +39,7 @@ class Slots {
     for (auto& slot : slots_) {
       const bool first = &slot == &slots_.front();
       const std::size_t needed = first ? (std::max)(bytes, bytes_of_first) : bytes;
-      if (slot.size() < needed) slot.resize(needed);
+      if (slot.size() < needed) slot = AlignedVector<std::byte>(needed);
     }
   }
 
