@@ -5,7 +5,6 @@
 #include <posenc/core/config.hpp>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <limits>
 #include <mutex>
@@ -106,7 +105,10 @@ class BackwardQueue {
       }
       if (Head* head = begun()) return deal(*head);
       if (next_head_ == setting_.sequences * setting_.heads) return {};
-      changed_.wait(lock);
+      const Index closed = closed_.load();
+      lock.unlock();
+      closed_.wait(closed);
+      lock.lock();
     }
   }
 
@@ -134,8 +136,9 @@ class BackwardQueue {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       head.at_work = false;
+      ++closed_;
     }
-    changed_.notify_all();
+    closed_.notify_all();
   }
 
  private:
@@ -180,7 +183,7 @@ class BackwardQueue {
   Setting setting_;
   std::vector<Head> at_work_;
   std::mutex mutex_;
-  std::condition_variable changed_;  ///< a head is finished
+  std::atomic<Index> closed_ = 0;  ///< heads; changes under the mutex
   Index next_head_ = 0, dealt_ = 0;
 };
 
