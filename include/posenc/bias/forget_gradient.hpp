@@ -32,20 +32,23 @@ class ForgetGradient {
   ///   Throws: ShapeError, std::bad_alloc
   ForgetGradient(Index heads, std::vector<Index> tokens)
       : heads_(heads), tokens_(std::move(tokens)) {
+    Index size = 0;
     for (const Index count : tokens_) {
-      const auto size = detail::product_of({heads, count});
-      if (!size || *size > (Index{1} << 53)) {
+      begins_.push_back(size);
+      const auto of_sequence = detail::product_of({heads, count});
+      size = detail::sum_of(size, of_sequence.value_or(too_many)).value_or(too_many);
+      if (size >= too_many) {
         detail::fail<ShapeError>("ForgetGradient", "no memory holds the gates of ", count,
                                  " tokens and ", heads, " heads");
       }
-      of_queries_.emplace_back(static_cast<std::size_t>(*size));
     }
+    of_queries_ = std::vector<double>(static_cast<std::size_t>(size));
     of_keys_ = of_queries_;
   }
 
   Index heads() const noexcept { return heads_; }
   /// Tokens of each sequence.
-  std::span<const Index> tokens() const noexcept { return tokens_; }
+  std::span<const Index> tokens() const noexcept { return {tokens_.data(), tokens_.size()}; }
 
   /// Adds a tile of the scores' gradient in one head: dF of tokens query, query + 1, ... += sums of its rows, dF of
   /// tokens key, key + 1, ... -= sums of its columns.
@@ -55,9 +58,9 @@ class ForgetGradient {
   void add(Index sequence, Index head, Index query, Index key, MatrixView<const Real> grad) {
     check_tile(sequence, head, query, key, grad);
     const auto at = static_cast<std::size_t>(sequence);
-    const Index first = head * tokens_[at];
-    double* const of_queries = of_queries_[at].data() + first + query;
-    double* const of_keys = of_keys_[at].data() + first + key;
+    const Index first = begins_[at] + head * tokens_[at];
+    double* const of_queries = of_queries_.data() + first + query;
+    double* const of_keys = of_keys_.data() + first + key;
     for (Index i = 0; i < grad.rows; ++i) {
       of_queries[i] += subtract_row(grad.row(i), of_keys, grad.cols);
     }
@@ -71,11 +74,9 @@ class ForgetGradient {
                                "the tokens ", tokens(), " but has ", other.heads_, " and ",
                                other.tokens());
     }
-    for (std::size_t n = 0; n < tokens_.size(); ++n) {
-      const auto count = static_cast<Index>(of_queries_[n].size());
-      detail::add_values(other.of_queries_[n].data(), of_queries_[n].data(), count);
-      detail::add_values(other.of_keys_[n].data(), of_keys_[n].data(), count);
-    }
+    const auto count = static_cast<Index>(of_queries_.size());
+    detail::add_values(other.of_queries_.data(), of_queries_.data(), count);
+    detail::add_values(other.of_keys_.data(), of_keys_.data(), count);
     return *this;
   }
 
@@ -186,20 +187,22 @@ class ForgetGradient {
     for (Index b = 0; b < grad.batch; ++b) {
       const auto n = static_cast<std::size_t>(first + b);
       for (Index h = 0; h < heads_; ++h) {
-        const auto end = static_cast<std::size_t>((h + 1) * tokens_[n]);
+        const auto end = static_cast<std::size_t>(begins_[n] + (h + 1) * tokens_[n]);
         double sum = 0;
         for (Index t = grad.seq - 1; t >= 0; --t) {
           const std::size_t at = end - static_cast<std::size_t>(grad.seq - t);
-          sum += of_queries_[n][at] + of_keys_[n][at];
+          sum += of_queries_[at] + of_keys_[at];
           grad.row(b, t)[h] = static_cast<T>(static_cast<Compute<T>>(of_token(b, t, h, sum)));
         }
       }
     }
   }
 
+  static constexpr Index too_many = (Index{1} << 53) + 1;  ///< numbers, which no memory holds
+
   Index heads_ = 0;
-  std::vector<Index> tokens_;
-  std::vector<std::vector<double>> of_queries_, of_keys_;  ///< [sequences][H, tokens]
+  std::vector<Index> tokens_, begins_;  ///< of each sequence: how many, and where its numbers begin
+  std::vector<double> of_queries_, of_keys_;  ///< [sequences][H, tokens]
 };
 
 POSENC_END
