@@ -9,6 +9,7 @@
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -106,7 +107,7 @@ class Fire {
     check_range();
     stretches_ = detail::HingeStretches(p.hidden_weight, p.hidden_bias);
     for (std::size_t h = 0; h < heads; ++h) {
-      const auto weights = std::span(p.output_weight).subspan(h * width, width);
+      const ListView<double> weights(p.output_weight.data() + h * width, width);
       doubles_.emplace_back(p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]);
       floats_.emplace_back(p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]);
     }

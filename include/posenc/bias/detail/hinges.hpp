@@ -5,6 +5,7 @@
 #include <posenc/bias/detail/rising_order.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/double_double.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/simd/pack.hpp>
 
 #include <bit>
@@ -32,8 +33,8 @@ Real greatest_of(const Real* values, Index count) noexcept {
 template <class Real>
 class Hinges {
  public:
-  Hinges(std::span<const double> hidden_weight, std::span<const double> hidden_bias,
-         std::span<const double> output_weight, double output_bias) {
+  Hinges(ListView<double> hidden_weight, ListView<double> hidden_bias,
+         ListView<double> output_weight, double output_bias) {
     DoubleDouble at_zero = output_bias, slope = 0.0;
     std::vector<Bend> bends;
     std::vector<double> places;
