@@ -70,7 +70,7 @@ class ResizeWeights {
 
   ResizeTaps operator[](Index cell) const noexcept {
     const auto i = static_cast<std::size_t>(cell);
-    return {first_[i], std::span(weights_).subspan(begin_[i], begin_[i + 1] - begin_[i])};
+    return {first_[i], {weights_.data() + begin_[i], begin_[i + 1] - begin_[i]}};
   }
 
  private:

@@ -101,7 +101,9 @@ class T5Buckets {
 
   const T5BiasConfig& config() const noexcept { return config_; }
   /// The distance at which buckets 1, 2, ... of a direction begin.
-  std::span<const double> thresholds() const noexcept { return thresholds_; }
+  std::span<const double> thresholds() const noexcept {
+    return {thresholds_.data(), thresholds_.size()};
+  }
 
  private:
   Index search(double relative) const noexcept {

@@ -120,7 +120,7 @@ inline AxialFrequencies two_axes(const char* name, const VisionRope& settings) {
   check_base(name, settings.base);
   const Frequencies axis =
       evaluate(Unscaled{.rotary_dim = settings.head_dim / 2, .base = settings.base});
-  return axial(std::array{axis, axis});
+  return axial({axis, axis});
 }
 
 }  // namespace detail
@@ -151,7 +151,7 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
   const auto all = detail::power_law(settings.base, settings.head_dim, settings.head_dim / 2);
   std::array<std::vector<DoubleDouble>, 2> of_axis;
   for (std::size_t i = 0; i < all.size(); ++i) of_axis[i % 2].push_back(all[i]);
-  return axial(std::array{Frequencies(std::move(of_axis[0])), Frequencies(std::move(of_axis[1]))});
+  return axial({Frequencies(std::move(of_axis[0])), Frequencies(std::move(of_axis[1]))});
 }
 
 /// RoPE-ViT axial: axes x, y, interleaved pairing, base 100. Its mixed form is MixedRope.
@@ -210,7 +210,7 @@ inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
     }
   }
   const Frequencies axis(detail::rounded(inv_freq));
-  return axial(std::array{axis, axis});
+  return axial({axis, axis});
 }
 
 /// ggml's VISION mode: four axes of positions of which pair i reads the one whose section holds i,

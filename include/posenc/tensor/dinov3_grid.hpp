@@ -117,8 +117,10 @@ inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normaliz
   };
   const Index tokens = grid.prefix_tokens + cells;
   auto y = detail::room_for<double>(tokens), x = detail::room_for<double>(tokens);
-  y.resize(static_cast<std::size_t>(grid.prefix_tokens), 0.0);
-  x.resize(static_cast<std::size_t>(grid.prefix_tokens), 0.0);
+  for (Index token = 0; token < grid.prefix_tokens; ++token) {
+    y.push_back(0);
+    x.push_back(0);
+  }
   for (Index row = 0; cells != 0 && row < grid.rows; ++row) {
     const double at_row = along(0, row);
     for (Index col = 0; col < grid.cols; ++col) {

@@ -28,8 +28,9 @@ POSENC_BEGIN
 ///   Cost:   range() and starts() allocate nothing per token, the other forms one double per token
 class Positions {
   template <class Ids>
-  static constexpr bool are_ids = std::convertible_to<const Ids&, std::span<const Index>> ||
-                                  std::convertible_to<const Ids&, std::span<const std::int32_t>>;
+  static constexpr bool are_indices = std::convertible_to<const Ids&, ListView<Index>>;
+  template <class Ids>
+  static constexpr bool are_short_ids = std::convertible_to<const Ids&, ListView<std::int32_t>>;
 
  public:
   /// start, start + 1, ..., start + count - 1 in every batch row. A cache of n tokens makes the
@@ -60,26 +61,26 @@ class Positions {
 
   /// The same of 32-bit ids, as other libraries keep them.
   template <class Ids>
-  requires(std::convertible_to<const Ids&, std::span<const std::int32_t>>) static Positions
-      ids(const Ids& ids_of_row) {
+  requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
     return ids(1, ids_of_row);
   }
   template <class Ids>
-  requires(std::convertible_to<const Ids&, std::span<const std::int32_t>>) static Positions
+  requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions
       ids(Index batch, const Ids& ids_of_batch) {
     return of_ids(batch, ListView<std::int32_t>(ids_of_batch));
   }
 
   // Numbers of other types.
   template <class Ids>
-  requires(!are_ids<Ids>) static Positions ids(const Ids& ids_of_row) { return ids(1, ids_of_row); }
+  requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
+    return ids(1, ids_of_row);
+  }
   template <class Ids>
-  requires(!are_ids<Ids>) static Positions ids(Index, const Ids&) { return refused<Ids>(); }
-  template <class Ids>
-  requires(!std::convertible_to<const Ids&, std::span<const Index>>) static Positions
-      starts(const Ids&, Index) {
+  requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(Index, const Ids&) {
     return refused<Ids>();
   }
+  template <class Ids>
+  requires(!are_indices<Ids>) static Positions starts(const Ids&, Index) { return refused<Ids>(); }
 
   /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates.
   static Positions real(Index batch, ListView<double> positions) {

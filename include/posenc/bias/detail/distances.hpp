@@ -63,11 +63,10 @@ inline Index leading_run(std::span<const double> positions, Index most) noexcept
 inline constexpr Index block_queries = 32, block_keys = 1024;
 inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_keys);
 
-/// 0, 1, 2, ... A template, so that compilers count only where a bias is used.
-template <std::size_t Count>
-inline constexpr std::array<double, Count> whole_numbers = [] {
-  std::array<double, Count> result{};
-  for (std::size_t u = 0; u < Count; ++u) result[u] = static_cast<double>(u);
+/// 0, 1, 2, ...
+inline constexpr auto whole_numbers = [] {
+  std::array<double, block_distances> result{};
+  for (std::size_t u = 0; u < result.size(); ++u) result[u] = static_cast<double>(u);
   return result;
 }();
 
@@ -91,8 +90,7 @@ void for_each_row_of_distances(std::span<const double> queries, std::span<const 
       if (m > 1) {
         // Row r of the block begins at m - 1 - r.
         const double farthest = queries[first + static_cast<std::size_t>(m - 1)] - block[0];
-        evaluate(farthest, whole_numbers<block_distances>.data(), &values[0],
-                 whole_groups(m - 1 + whole_groups(n)));
+        evaluate(farthest, whole_numbers.data(), &values[0], whole_groups(m - 1 + whole_groups(n)));
       } else {
         const Index whole = n / distance_group * distance_group;
         if (whole > 0) evaluate(queries[first], block.data(), &values[0], whole);
