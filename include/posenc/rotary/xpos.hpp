@@ -148,12 +148,15 @@ class XPos {
       detail::fail<ConfigError>(function, "centre must be finite but is ", config.centre);
     }
     const auto r = static_cast<double>(frequencies_.rotary_dim());
-    for (Index i = 0; i < slice_.pairs; ++i) {
+    const auto pairs = static_cast<std::size_t>(slice_.pairs);
+    log2_zeta_hi_ = detail::AlignedVector<double>(pairs);
+    log2_zeta_lo_ = detail::AlignedVector<double>(pairs);
+    for (std::size_t i = 0; i < pairs; ++i) {
       // zeta with both sides times 5, so that nothing is rounded but the quotient.
       const DoubleDouble zeta = (DoubleDouble(10.0) * static_cast<double>(i) + 2.0 * r) / (7.0 * r);
       const DoubleDouble log2_zeta = log(zeta) / detail::ln_2 / config.scale_base;
-      log2_zeta_hi_.push_back(log2_zeta.hi);
-      log2_zeta_lo_.push_back(log2_zeta.lo);
+      log2_zeta_hi_[i] = log2_zeta.hi;
+      log2_zeta_lo_[i] = log2_zeta.lo;
     }
   }
 
