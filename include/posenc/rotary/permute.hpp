@@ -68,9 +68,11 @@ struct RowSwap {
   Index row, other;
 };
 
-/// The swaps, in their order, that bring row source[j] to j for all j: along the cycles of the
+/// The swaps, in their order, that bring From's order of channels to To's: along the cycles of the
 /// permutation.
-inline std::vector<RowSwap> swaps_of(const std::vector<Index>& source) {
+template <class From, class To>
+std::vector<RowSwap> pair_swaps(Index pairs) {
+  const std::vector<Index> source = pair_order<From, To>(pairs);
   std::vector<RowSwap> swaps;
   swaps.reserve(source.size());
   std::vector<bool> done(source.size(), false);
@@ -126,7 +128,7 @@ void permute_pairs(const D& device, MatrixView<T> weights, const HeadRows& heads
   detail::check_head_rows("permute_pairs", weights, heads);
   detail::check_output("permute_pairs", "weights", weights);
   if (weights.empty()) return;
-  const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
+  const auto swaps = detail::pair_swaps<From, To>(heads.rotary_dim / 2);
   detail::permute_heads<D, T>(device, weights, weights, heads, swaps);
 }
 template <class From, class To, class T>
@@ -148,7 +150,7 @@ void permute_pairs(const D& device, MatrixView<const std::type_identity_t<T>> we
   detail::check_output(function, "out", out);
   detail::check_overlap(function, weights, out);
   if (weights.empty()) return;
-  const auto swaps = detail::swaps_of(detail::pair_order<From, To>(heads.rotary_dim / 2));
+  const auto swaps = detail::pair_swaps<From, To>(heads.rotary_dim / 2);
   detail::permute_heads<D, T>(device, weights, out, heads, swaps);
 }
 template <class From, class To, class T>
