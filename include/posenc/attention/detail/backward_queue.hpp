@@ -16,11 +16,6 @@ namespace detail {
 /// A number that only grows, and that threads wait for.
 class Milestone {
  public:
-  Milestone() = default;
-  // For vectors, before any thread sees it.
-  Milestone(const Milestone& other) noexcept : value_(other.value_.load()) {}
-  Milestone& operator=(const Milestone&) = delete;
-
   void reset() noexcept { value_.store(0, std::memory_order_relaxed); }
   void reach(Index value) noexcept {
     value_.store(value, std::memory_order_release);
@@ -52,8 +47,8 @@ class BackwardQueue {
     AttentionSequence sequence{};
     Index key_head = 0;
     Index blocks = 0;
-    Index place = 0;                    ///< among the heads at work, whose sums it uses
-    std::vector<Milestone> tiles_done;  ///< of block n - 1; of the first, all
+    Index place = 0;                  ///< among the heads at work, whose sums it uses
+    Milestone* tiles_done = nullptr;  ///< of block n - 1; of the first, all
 
     // The queue's own:
     Index next = 0, finished = 0;  ///< blocks
@@ -80,10 +75,11 @@ class BackwardQueue {
   ///   Throws: std::bad_alloc
   explicit BackwardQueue(const Setting& setting)
       : setting_(setting),
-        at_work_(static_cast<std::size_t>(setting.one_by_one ? 1 : setting.threads)) {
+        at_work_(static_cast<std::size_t>(setting.one_by_one ? 1 : setting.threads)),
+        tiles_done_(at_work_.size() * milestones_of_head()) {
     for (std::size_t n = 0; n < at_work_.size(); ++n) {
       at_work_[n].place = static_cast<Index>(n);
-      at_work_[n].tiles_done.resize(static_cast<std::size_t>(setting.most_blocks) + 1);
+      at_work_[n].tiles_done = tiles_done_.data() + n * milestones_of_head();
     }
   }
 
@@ -114,11 +110,11 @@ class BackwardQueue {
 
   /// Until all blocks before this one are done with a tile of its head.
   static void wait_for_turn(const Task& task, Index tile) noexcept {
-    task.head->tiles_done[static_cast<std::size_t>(task.block)].wait_beyond(tile);
+    task.head->tiles_done[task.block].wait_beyond(tile);
   }
   /// This block is done with a tile, after its turn.
   static void done_with(const Task& task, Index tile) noexcept {
-    task.head->tiles_done[static_cast<std::size_t>(task.block) + 1].reach(tile + 1);
+    task.head->tiles_done[task.block + 1].reach(tile + 1);
   }
   /// Until all blocks before this one are done.
   static void wait_for_last_turn(const Task& task) noexcept { wait_for_turn(task, all - 1); }
@@ -174,14 +170,19 @@ class BackwardQueue {
     head.blocks = blocks_of(head.sequence);
     head.next = head.finished = 0;
     head.at_work = true;
-    for (Milestone& done : head.tiles_done) done.reset();
-    head.tiles_done.front().reach(all);
+    for (std::size_t n = 0; n < milestones_of_head(); ++n) head.tiles_done[n].reset();
+    head.tiles_done[0].reach(all);
     ++next_head_;
   }
   Task deal(Head& head) noexcept { return {&head, head.next++, dealt_++}; }
 
+  std::size_t milestones_of_head() const noexcept {
+    return static_cast<std::size_t>(setting_.most_blocks) + 1;
+  }
+
   Setting setting_;
   std::vector<Head> at_work_;
+  std::vector<Milestone> tiles_done_;  ///< [heads at work][blocks + 1]
   std::mutex mutex_;
   std::atomic<Index> closed_ = 0;  ///< heads; changes under the mutex
   Index next_head_ = 0, dealt_ = 0;
