@@ -54,12 +54,13 @@ MultiHeadAttentionConfig completed(MultiHeadAttentionConfig c) {
   if (c.kv_heads < 0 || c.heads % c.kv_heads != 0) {
     fail<ConfigError>(function, "kv_heads (", c.kv_heads, ") must divide heads (", c.heads, ")");
   }
-  for (const auto& [name, value] :
-       {std::pair{"head_dim", c.head_dim}, std::pair{"value_dim", c.value_dim},
-        std::pair{"key_input_dim", c.key_input_dim},
-        std::pair{"value_input_dim", c.value_input_dim}}) {
+  const auto refuse_negative = [](const char* name, Index value) {
     if (value < 0) fail<ConfigError>(function, name, " must be positive but is ", value);
-  }
+  };
+  refuse_negative("head_dim", c.head_dim);
+  refuse_negative("value_dim", c.value_dim);
+  refuse_negative("key_input_dim", c.key_input_dim);
+  refuse_negative("value_input_dim", c.value_input_dim);
   const auto require_memory = [](const char* name, Index in, Index heads, Index dim) {
     constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
     const auto count = product_of({in, heads, dim});

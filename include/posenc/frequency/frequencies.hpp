@@ -188,11 +188,10 @@ inline Wide log_of_ratio(const Wide& base, Index dim) {
 /// e^(i log_ratio) for i < count.
 inline std::vector<Wide> geometric_row(const Wide& log_ratio, Index count) {
   const Wide ratio = exp(log_ratio);
-  std::vector<Wide> inv_freq;
-  inv_freq.reserve(static_cast<std::size_t>(count));
+  std::vector<Wide> inv_freq(static_cast<std::size_t>(count));
   Wide power = 1;
-  for (Index i = 0; i < count; ++i) {
-    inv_freq.push_back(power);
+  for (Wide& w : inv_freq) {
+    w = power;
     power = power * ratio;
   }
   return inv_freq;

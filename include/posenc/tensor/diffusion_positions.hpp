@@ -64,7 +64,7 @@ class TokenPositions {
  public:
   /// Room for so many tokens of text and the patches of these grids, once they are checked.
   TokenPositions(const char* function, std::size_t axes, Index text, ListView<VideoGrid> grids)
-      : axes_(axes) {
+      : count_(axes) {
     if (text < 0) fail<ShapeError>(function, "text must not be negative but is ", text);
     Index tokens = text;
     for (const VideoGrid& grid : grids) {
@@ -79,12 +79,12 @@ class TokenPositions {
                          grid.frame_step);
       }
     }
-    for (auto& axis : axes_) axis.reserve(static_cast<std::size_t>(tokens));
+    for (std::size_t n = 0; n < count_; ++n) axes_[n].reserve(static_cast<std::size_t>(tokens));
   }
 
   void token(double t, double row, double col, double text = 0) {
     const std::array at{t, row, col, text};
-    for (std::size_t axis = 0; axis < axes_.size(); ++axis) axes_[axis].push_back(at[axis]);
+    for (std::size_t n = 0; n < count_; ++n) axes_[n].push_back(at[n]);
   }
 
   /// The patches of a grid whose first one stands there.
@@ -102,12 +102,13 @@ class TokenPositions {
 
   Positions positions() const {
     std::vector<Positions> axes;
-    for (const auto& axis : axes_) axes.push_back(Positions::real(axis));
+    for (std::size_t n = 0; n < count_; ++n) axes.push_back(Positions::real(axes_[n]));
     return Positions::axes(axes);
   }
 
  private:
-  std::vector<std::vector<double>> axes_;
+  std::size_t count_;
+  std::array<std::vector<double>, 4> axes_;  ///< the first count_ of them
 };
 
 /// Pictures are not videos.

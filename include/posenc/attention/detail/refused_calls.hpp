@@ -57,12 +57,12 @@ requires(!detail::attends<Q, K, V, T>) void attention(const D&, HeadsView<Q>, He
 
 template <class T = void>
 void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
-               const AttentionOptions<float>& = {}, detail::Anything = 0) {
+               const detail::SomeOptions<T>& = {}, detail::Anything = 0) {
   static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
 }
 template <class T = void>
 void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
-               detail::Anything, const AttentionOptions<float>& = {}, detail::Anything = 0) {
+               detail::Anything, const detail::SomeOptions<T>& = {}, detail::Anything = 0) {
   static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
 }
 
