@@ -6,7 +6,6 @@
 #include <posenc/core/error.hpp>
 
 #include <cstddef>
-#include <memory>
 #include <type_traits>
 
 POSENC_STABLE_BEGIN
@@ -34,8 +33,7 @@ class KvBlocks;
 class KvBlockPool {
  public:
   ///   Throws: ConfigError, std::bad_alloc
-  explicit KvBlockPool(const KvBlockPoolConfig& config)
-      : account_(std::make_shared<detail::BlockAccount>(checked_limit(config))) {}
+  explicit KvBlockPool(const KvBlockPoolConfig& config) : account_(checked_limit(config)) {}
 
   std::size_t byte_limit() const noexcept { return account_->limit(); }
   /// Of the blocks that are in use, each counted once however many sequences share it.
@@ -52,7 +50,7 @@ class KvBlockPool {
     return config.byte_limit;
   }
 
-  std::shared_ptr<detail::BlockAccount> account_;
+  detail::SharedAccount account_;
 };
 
 POSENC_END

@@ -12,8 +12,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <optional>
+#include <vector>
 
 POSENC_BEGIN
 
@@ -118,17 +118,21 @@ const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept;
 template <class T>
 class MultiHeadTape {
  public:
+  MultiHeadTape() = default;
+  MultiHeadTape(MultiHeadTape&&) noexcept = default;
+  MultiHeadTape& operator=(MultiHeadTape&&) noexcept = default;
+
   /// Memory now held for tensors.
-  std::size_t bytes() const noexcept { return pass_ == nullptr ? 0 : pass_->memory.bytes(); }
+  std::size_t bytes() const noexcept { return pass_.empty() ? 0 : pass_[0].memory.bytes(); }
   /// Whether there is a pass to go back through. A forward() that throws leaves none.
-  bool holds_pass() const noexcept { return pass_ != nullptr && pass_->is_whole; }
+  bool holds_pass() const noexcept { return !pass_.empty() && pass_[0].is_whole; }
 
  private:
   friend detail::ForwardPass<T>& detail::pass_to_write<T>(MultiHeadTape& tape);
   friend const detail::ForwardPass<T>* detail::pass_to_read<T>(const MultiHeadTape& tape) noexcept;
 
-  // Views point into it, so it stays where it is when a tape is moved.
-  std::unique_ptr<detail::ForwardPass<T>> pass_;
+  // One, or none. Views point into it, so it stays where it is when a tape is moved.
+  std::vector<detail::ForwardPass<T>> pass_;
 };
 
 namespace detail {
@@ -136,14 +140,14 @@ namespace detail {
 /// Forgets the pass that the tape holds.
 template <class T>
 ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape) {
-  if (tape.pass_ == nullptr) tape.pass_ = std::make_unique<ForwardPass<T>>();
-  tape.pass_->is_whole = false;
-  return *tape.pass_;
+  if (tape.pass_.empty()) tape.pass_.emplace_back();
+  tape.pass_[0].is_whole = false;
+  return tape.pass_[0];
 }
 /// nullptr where there is none.
 template <class T>
 const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept {
-  return tape.holds_pass() ? tape.pass_.get() : nullptr;
+  return tape.holds_pass() ? tape.pass_.data() : nullptr;
 }
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <new>
+#include <utility>
 
 // Blocks of memory that sequences share, and the account of them.
 POSENC_BEGIN
@@ -49,10 +50,43 @@ class BlockAccount {
     bytes_.fetch_sub(static_cast<std::size_t>(count) * bytes, std::memory_order_relaxed);
   }
 
+  void hold() noexcept { holders_.fetch_add(1, std::memory_order_relaxed); }
+  /// Whether that was the last holder.
+  bool drop() noexcept { return holders_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+
  private:
   const std::size_t limit_;
   std::atomic<std::size_t> bytes_{0};
   std::atomic<Index> blocks_{0};
+  std::atomic<Index> holders_{1};
+};
+
+/// A pool's account, or none: it ends with the last of its holders. Not a std::shared_ptr, whose header and
+/// templates take a compiler as long as a tenth of this library.
+class SharedAccount {
+ public:
+  SharedAccount() = default;
+  ///   Throws: std::bad_alloc
+  explicit SharedAccount(std::size_t limit) : account_(new BlockAccount(limit)) {}
+  SharedAccount(const SharedAccount& other) noexcept : account_(other.account_) {
+    if (account_ != nullptr) account_->hold();
+  }
+  SharedAccount(SharedAccount&& other) noexcept
+      : account_(std::exchange(other.account_, nullptr)) {}
+  SharedAccount& operator=(SharedAccount other) noexcept {
+    std::swap(account_, other.account_);
+    return *this;
+  }
+  ~SharedAccount() {
+    if (account_ != nullptr && account_->drop()) delete account_;
+  }
+
+  explicit operator bool() const noexcept { return account_ != nullptr; }
+  BlockAccount& operator*() const noexcept { return *account_; }
+  BlockAccount* operator->() const noexcept { return account_; }
+
+ private:
+  BlockAccount* account_ = nullptr;
 };
 
 /// Blocks of one size, head included, that were taken and belong to nobody yet.

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -63,7 +62,7 @@ class KvBlocks {
     for (const Table& table : tables_) drop(table);
   }
 
-  bool used() const noexcept { return account_ != nullptr; }
+  bool used() const noexcept { return static_cast<bool>(account_); }
 
   /// Of the tables.
   std::size_t bytes() const noexcept {
@@ -178,7 +177,7 @@ class KvBlocks {
     for (KvBlock* const block : table.blocks) drop(block);
   }
 
-  std::shared_ptr<BlockAccount> account_;
+  SharedAccount account_;
   std::vector<Table> tables_;
   Index slots_ = 1;
   std::size_t bytes_ = 0;
