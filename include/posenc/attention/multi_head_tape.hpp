@@ -42,11 +42,11 @@ struct ForwardPass {
              const AttentionOptions<T>& given) {
     lay_out(function, config, inputs);
     is_self = of_keys == nullptr;
-    query_positions = of_queries;
+    query_positions.emplace(of_queries);
     if (is_self) {
       key_positions.reset();
     } else {
-      key_positions = *of_keys;
+      key_positions.emplace(*of_keys);
     }
     options = given;
     if (given.lse.data == nullptr) options.lse = lse;

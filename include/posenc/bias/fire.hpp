@@ -108,8 +108,8 @@ class Fire {
     stretches_ = detail::HingeStretches(p.hidden_weight, p.hidden_bias);
     for (std::size_t h = 0; h < heads; ++h) {
       const ListView<double> weights(p.output_weight.data() + h * width, width);
-      doubles_.emplace_back(p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]);
-      floats_.emplace_back(p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]);
+      of_heads_.push_back({{p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]},
+                           {p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]}});
     }
   }
 
@@ -236,9 +236,9 @@ class Fire {
   const detail::Hinges<Real>& hinges(Index head) const noexcept {
     const auto at = static_cast<std::size_t>(head);
     if constexpr (std::same_as<Real, float>) {
-      return floats_[at];
+      return of_heads_[at].floats;
     } else {
-      return doubles_[at];
+      return of_heads_[at].doubles;
     }
   }
 
@@ -332,8 +332,11 @@ class Fire {
   FireParameters parameters_;
   double epsilon_;
   detail::HingeStretches stretches_;
-  std::vector<detail::Hinges<double>> doubles_;
-  std::vector<detail::Hinges<float>> floats_;
+  struct OfHead {
+    detail::Hinges<double> doubles;
+    detail::Hinges<float> floats;
+  };
+  std::vector<OfHead> of_heads_;
 };
 
 POSENC_END

@@ -36,17 +36,8 @@ POSENC_BEGIN
 class ForgetGates {
  public:
   ///   Throws: ShapeError, std::bad_alloc
-  ForgetGates(Index sequences, Index heads) : heads_(heads) {
-    if (sequences < 0 || heads < 1) {
-      detail::fail<ShapeError>("ForgetGates", "there must be at least one head, and no negative ",
-                               "number of sequences, but there are ", heads, " and ", sequences);
-    }
-    if (static_cast<double>(sequences) * static_cast<double>(heads) > most) {
-      detail::fail<ShapeError>("ForgetGates", "no memory holds the gates of ", sequences,
-                               " sequences with ", heads, " heads");
-    }
-    all_.resize(static_cast<std::size_t>(sequences));
-  }
+  ForgetGates(Index sequences, Index heads)
+      : heads_(heads), all_(checked_count(sequences, heads)) {}
 
   Index sequences() const noexcept { return static_cast<Index>(all_.size()); }
   Index heads() const noexcept { return heads_; }
@@ -130,6 +121,18 @@ class ForgetGates {
     Index first = 0;
     std::vector<double> sums;  ///< [tokens][H]
   };
+
+  static std::size_t checked_count(Index sequences, Index heads) {
+    if (sequences < 0 || heads < 1) {
+      detail::fail<ShapeError>("ForgetGates", "there must be at least one head, and no negative ",
+                               "number of sequences, but there are ", heads, " and ", sequences);
+    }
+    if (static_cast<double>(sequences) * static_cast<double>(heads) > most) {
+      detail::fail<ShapeError>("ForgetGates", "no memory holds the gates of ", sequences,
+                               " sequences with ", heads, " heads");
+    }
+    return static_cast<std::size_t>(sequences);
+  }
 
   Sequence& at(Index n) noexcept { return all_[static_cast<std::size_t>(n)]; }
   const Sequence& at(Index n) const noexcept { return all_[static_cast<std::size_t>(n)]; }
