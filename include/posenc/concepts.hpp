@@ -57,6 +57,18 @@ concept ScoreBias = Scalar<T> &&
   bias.add(head, query_positions, key_positions, tile);
 };
 
+/// (3) that is a function of head and query - key, and has its values in rows, so that attention evaluates
+/// them once for all queries that go through it together. Optional: add() serves without. The bias
+/// names itself by `using OfDistances = <its type>`, so that a type derived from it, whose add() may be
+/// another, is none; and bias.write_values(head, farthest, values), values a std::span<Compute<T>>, writes to
+/// values[u] what the distance farthest - u gets, a whole number within 2^53.
+///   Laws: where positions are whole numbers, add() adds these values, bit by bit
+template <class B, class T>
+concept DistanceBias = ScoreBias<B, T> && std::same_as<typename B::OfDistances, B> &&
+    requires(const B& bias, Index head, double farthest, std::span<Compute<T>> values) {
+  bias.write_values(head, farthest, values);
+};
+
 /// The tokens whose scores are a tile of one head: rows are queries first_query, first_query + 1, ..., columns
 /// keys first_key, first_key + 1, ... of one sequence.
 struct TokenTile {

@@ -73,6 +73,26 @@ class BiasLaws {
     CHECK(cell == 5);
   }
 
+  /// Of a posenc::DistanceBias: what it writes is what it adds, where positions are whole numbers.
+  void values_are_what_tiles_get() const {
+    std::vector<double> keys(1200);
+    for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = static_cast<double>(j);
+    for (const double farthest : {0.0, 7.0, 600.0, -3.0, 40000.0, 0x1p51}) {
+      for (const std::size_t count :
+           {std::size_t{1}, std::size_t{16}, std::size_t{37}, keys.size()}) {
+        CAPTURE(farthest, count);
+        std::vector<Real> scores(count), values(count + 1, Real{42});
+        const auto columns = static_cast<Index>(count);
+        bias_.add(head_, std::span(&farthest, 1), std::span<const double>(keys).first(count),
+                  tile(scores.data(), 1, columns, columns));
+        bias_.write_values(head_, farthest, std::span(values).first(count));
+        REQUIRE(values.back() == 42);
+        for (Real& value : values) value += 0;  // of -0, as a tile of zeros makes it
+        REQUIRE(same_bits<Real>(values.data(), scores.data(), columns));
+      }
+    }
+  }
+
  private:
   Index queries() const { return static_cast<Index>(query_positions_.size()); }
   Index keys() const { return static_cast<Index>(key_positions_.size()); }
@@ -127,6 +147,7 @@ void check_bias(const Bias& bias, Index heads) {
     laws.tiles_give_the_bits_of_the_whole();
     laws.nothing_is_remembered();
     laws.empty_tiles_are_legal();
+    if constexpr (posenc::DistanceBias<Bias, Real>) laws.values_are_what_tiles_get();
   }
 }
 

@@ -69,6 +69,16 @@ struct Overwriting {
   }
 };
 
+/// Derived from a bias of ours; its add() is another.
+struct SteeperAlibi : posenc::Alibi {
+  using Alibi::Alibi;
+  template <std::floating_point Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, posenc::MatrixView<Real> tile) const {
+    for (int n = 0; n < 2; ++n) Alibi::add(head, query_positions, key_positions, tile);
+  }
+};
+
 }  // namespace user
 
 TEMPLATE_TEST_CASE("bias laws: nothing", "[laws]", float, double) {
@@ -134,6 +144,12 @@ TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float,
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Kerple, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Fire, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<user::LogDistance, TestType>);
+  STATIC_REQUIRE(posenc::DistanceBias<posenc::Alibi, TestType>);
+  STATIC_REQUIRE(posenc::DistanceBias<posenc::T5Bias<TestType>, TestType>);
+  STATIC_REQUIRE(posenc::DistanceBias<posenc::Kerple, TestType>);
+  STATIC_REQUIRE(!posenc::DistanceBias<posenc::Fire, TestType>);
+  STATIC_REQUIRE(!posenc::DistanceBias<user::LogDistance, TestType>);
+  STATIC_REQUIRE(!posenc::DistanceBias<user::SteeperAlibi, TestType>);
   STATIC_REQUIRE(!posenc::ScoreBias<posenc::NoRotation, TestType>);
   STATIC_REQUIRE(posenc::LearnedScoreBias<posenc::Alibi, TestType, std::vector<double>>);
   STATIC_REQUIRE(

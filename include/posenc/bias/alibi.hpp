@@ -186,25 +186,14 @@ class Alibi {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Alibi::add", {head, heads(), "the ", " slopes"}, query_positions,
                        key_positions, tile);
-    const DoubleDouble weight =
-        detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
-    const bool symmetric = form_ == AlibiForm::Symmetric;
-    // In float an infinite distance has a bias that is infinite too, unless the weight is tiny.
-    const bool check_far = std::same_as<Real, double> || std::abs(weight.hi) < 0x1p-800;
-    const auto evaluate = [=](double from, const double* to, Real* values, Index count) {
-      if (check_far && detail::reaches_far(weight.hi, from, to, count)) {
-        detail::far_alibi_values(weight, symmetric, from, to, values, count);
-        return;
-      }
-      if constexpr (std::same_as<Real, double>) {
-        if (weight.lo != 0 || !detail::differences_are_exact(from, to, count)) {
-          detail::exact_alibi_values(weight, symmetric, from, to, values, count);
-          return;
-        }
-      }
-      detail::alibi_values(weight.hi, symmetric, from, to, values, count);
-    };
-    detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
+    detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), tile);
+  }
+
+  /// values[u] = -scale * slope[head] * distance, where query - key is farthest - u; see DistanceBias.
+  using OfDistances = Alibi;
+  template <detail::WrittenTile Real>
+  void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
+    detail::write_of_distances(farthest, values, values_of<Real>(head));
   }
 
   /// gradient[head] += that of learned slopes[head] for the scores' gradient in one head: -scale times
@@ -248,6 +237,29 @@ class Alibi {
   std::vector<double> zero_gradient() const { return std::vector<double>(slopes_.size()); }
 
  private:
+  /// What a tile of one head adds, of distances.
+  template <class Real>
+  auto values_of(Index head) const noexcept {
+    const DoubleDouble weight =
+        detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
+    const bool symmetric = form_ == AlibiForm::Symmetric;
+    // In float an infinite distance has a bias that is infinite too, unless the weight is tiny.
+    const bool check_far = std::same_as<Real, double> || std::abs(weight.hi) < 0x1p-800;
+    return [=](double from, const double* to, Real* values, Index count) {
+      if (check_far && detail::reaches_far(weight.hi, from, to, count)) {
+        detail::far_alibi_values(weight, symmetric, from, to, values, count);
+        return;
+      }
+      if constexpr (std::same_as<Real, double>) {
+        if (weight.lo != 0 || !detail::differences_are_exact(from, to, count)) {
+          detail::exact_alibi_values(weight, symmetric, from, to, values, count);
+          return;
+        }
+      }
+      detail::alibi_values(weight.hi, symmetric, from, to, values, count);
+    };
+  }
+
   std::vector<double> slopes_;
   AlibiForm form_;
   double scale_;

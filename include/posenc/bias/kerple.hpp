@@ -100,30 +100,18 @@ class Kerple {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Kerple::add", {head, heads()}, query_positions, key_positions, tile);
-    const double r1 = config_.r1[static_cast<std::size_t>(head)];
-    const double r2 = config_.r2[static_cast<std::size_t>(head)];
-    const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
-      detail::logarithms_of_distances<Real>(
-          r2, from, to, values, count, [=](double log, double log_lo) {
-            if constexpr (std::same_as<Real, double>) {
-              return detail::rounded_product(-r1, DoubleDouble(log, log_lo));
-            } else {
-              return mul_add(-r1, log, 0.0);
-            }
-          });
-    };
-    const auto powers = [=](double from, const double* to, Real* values, Index count) {
-      if (detail::reaches_far(0x1p490, from, to, count)) {
-        far_power_values(r1, r2, from, to, values, count);
-      } else {
-        power_values(r1, r2, from, to, values, count);
-      }
-    };
-    if (config_.form == KerpleForm::Logarithmic) {
-      detail::add_of_distances<Real>(query_positions, key_positions, logarithms, tile);
-    } else {
-      detail::add_of_distances<Real>(query_positions, key_positions, powers, tile);
-    }
+    with_values_of<Real>(head, [&](const auto& values) {
+      detail::add_of_distances<Real>(query_positions, key_positions, values, tile);
+    });
+  }
+
+  /// values[u] = bias[head](|distance|), where query - key is farthest - u; see DistanceBias.
+  using OfDistances = Kerple;
+  template <detail::WrittenTile Real>
+  void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
+    with_values_of<Real>(head, [&](const auto& evaluate) {
+      detail::write_of_distances(farthest, values, evaluate);
+    });
   }
 
   /// gradient += that of r1[head] and r2[head] for the scores' gradient in one head, summed in double.
@@ -188,6 +176,35 @@ class Kerple {
   }
 
  private:
+  /// Calls use() with what a tile of one head adds, of distances.
+  template <class Real, class Use>
+  void with_values_of(Index head, const Use& use) const {
+    const double r1 = config_.r1[static_cast<std::size_t>(head)];
+    const double r2 = config_.r2[static_cast<std::size_t>(head)];
+    const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
+      detail::logarithms_of_distances<Real>(
+          r2, from, to, values, count, [=](double log, double log_lo) {
+            if constexpr (std::same_as<Real, double>) {
+              return detail::rounded_product(-r1, DoubleDouble(log, log_lo));
+            } else {
+              return mul_add(-r1, log, 0.0);
+            }
+          });
+    };
+    const auto powers = [=](double from, const double* to, Real* values, Index count) {
+      if (detail::reaches_far(0x1p490, from, to, count)) {
+        far_power_values(r1, r2, from, to, values, count);
+      } else {
+        power_values(r1, r2, from, to, values, count);
+      }
+    };
+    if (config_.form == KerpleForm::Logarithmic) {
+      use(logarithms);
+    } else {
+      use(powers);
+    }
+  }
+
   /// values[u] = -r1 |from - to[u]|^r2.
   template <class Real>
   static void power_values(double r1, double r2, double from, const double* to, Real* values,

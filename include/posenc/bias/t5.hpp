@@ -153,12 +153,14 @@ class T5Bias {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("T5Bias::add", {head, heads(), "the table's ", " columns"}, query_positions,
                        key_positions, tile);
-    const auto evaluate = [&](double from, const double* to, Real* values, Index count) {
-      for (Index u = 0; u < count; ++u) {
-        values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
-      }
-    };
-    detail::add_of_distances<Real>(query_positions, key_positions, evaluate, tile);
+    detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), tile);
+  }
+
+  /// values[u] = table[bucket(key - query), head], where query - key is farthest - u; see DistanceBias.
+  using OfDistances = T5Bias;
+  template <detail::WrittenTile Real>
+  void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
+    detail::write_of_distances(farthest, values, values_of<Real>(head));
   }
 
   /// grad_table[bucket(key j - query i), head] += the sum of grad(i, j): the gradient of the table for
@@ -197,6 +199,16 @@ class T5Bias {
   TableGradient zero_gradient() const { return TableGradient(table_.rows, table_.cols); }
 
  private:
+  /// What a tile of one head adds, of distances.
+  template <class Real>
+  auto values_of(Index head) const noexcept {
+    return [this, head](double from, const double* to, Real* values, Index count) {
+      for (Index u = 0; u < count; ++u) {
+        values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
+      }
+    };
+  }
+
   MatrixView<const T> table_;
   T5Buckets buckets_;
 };

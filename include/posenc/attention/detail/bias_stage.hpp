@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -32,9 +35,60 @@ class BiasStage {
   using Real = Compute<T>;
   using Block = RowBlock<Tier, T, S>;
 
-  BiasStage(const Bias& bias, Real, Index, Index, Carver&) noexcept : bias_(bias) {}
+  /// Whether strips may get theirs one by one.
+  static constexpr bool of_distances = DistanceBias<Bias, T>;
 
-  void begin(const Block&) const noexcept {}
+  ///   queries: of a block of `rows` rows, which are those of one key head; 0 where no strip gets its bias alone
+  BiasStage(const Bias& bias, Real, Index rows, Index queries, Carver& carver) noexcept
+      : bias_(bias) {
+    if constexpr (of_distances) {
+      if (queries > 1) bands_ = carver.take<Real>(rows / queries * of_band(queries));
+    }
+  }
+
+  void begin(const Block& block) noexcept {
+    if constexpr (of_distances) {
+      const Index group = block.setting().group;
+      steady_ = bands_ != nullptr && block.rows() > group &&
+                block.rows() == block.rows_of_key_head() &&
+                rise_by_one(block.positions(), block.rows() / group);
+    }
+  }
+
+  /// Before the strips of a tile, where of_distances: whether each may get its bias by add_to_strip(), for keys
+  /// and queries are neighbours. Then values are made here, for all strips.
+  bool prepare(const Block& block, const SeenTile& seen,
+               const double* key_positions) const noexcept {
+    const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
+    if (!steady_ || !rise_by_one(key_positions + begin, end - begin)) return false;
+    const Index group = block.setting().group, queries = block.rows() / group;
+    // Whole panels, for vectors go beyond the last lane.
+    const Index first = begin / panel_lanes * panel_lanes;
+    const Index last = (end + panel_lanes - 1) / panel_lanes * panel_lanes;
+    const double farthest = block.position(block.rows() - 1) - key_positions[begin] +
+                            static_cast<double>(begin - first);
+    for (Index i = 0; i < group; ++i) {
+      Real* const band = bands_ + i * of_band(queries) + first;
+      bias_.write_values(block.head(i), farthest,
+                         std::span(band, static_cast<std::size_t>(queries - 1 + last - first)));
+    }
+    return true;
+  }
+
+  /// Adds what prepare() made to a strip's scores.
+  void add_to_strip(const Block& block, const Lanes& lanes, const Strip& strip,
+                    Real* scores) const noexcept {
+    using P = Pack<Real, Tier>;
+    const Index queries = block.rows() / block.setting().group;
+    for (Index i = 0; i < strip.rows; ++i) {
+      const Index r = strip.first + i;
+      Real* const row = scores + i * tile_keys;
+      const Real* const values = bands_ + (block.head(r) - block.head(0)) * of_band(queries) +
+                                 (block.query(block.rows() - 1) - block.query(r));
+      for_vectors<P>(lanes, row,
+                     [&](Real* p) { (P::load(p) + P::load(values + (p - row))).store(p); });
+    }
+  }
 
   void add(const Block& block, Index first_key, const KeyTile<S>&,
            const BiasTile<Real>& tile) const {
@@ -58,6 +112,16 @@ class BiasStage {
   }
 
  private:
+  /// Distances of a head's queries and a tile's keys.
+  static constexpr Index of_band(Index queries) noexcept {
+    return (queries - 1 + tile_keys + panel_lanes - 1) / panel_lanes * panel_lanes;
+  }
+  /// Whether positions are whole numbers, and go up by one.
+  static bool rise_by_one(const double* positions, Index count) noexcept {
+    bool steady = std::abs(positions[0]) <= 0x1p51 && std::rint(positions[0]) == positions[0];
+    for (Index i = 1; i < count; ++i) steady &= positions[i] - positions[i - 1] == 1;
+    return steady;
+  }
   template <class R>
   static std::span<const double> queries_of(const Block& block, const BiasTile<R>& tile) noexcept {
     return {block.positions(tile.first_row), static_cast<std::size_t>(tile.queries)};
@@ -82,6 +146,9 @@ class BiasStage {
   }
 
   const Bias& bias_;
+  /// [heads of the group, of_band(queries)]; lane 0 of a head's query n is queries - 1 - n.
+  Real* bands_ = nullptr;
+  bool steady_ = false;  ///< whether the block's queries are neighbours
 };
 
 }  // namespace detail

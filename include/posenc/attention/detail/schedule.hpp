@@ -232,15 +232,21 @@ class Schedule {
       if (streams_) return add_streamed(block, seen, key_positions, slot, sums);
     }
     const auto sees = [&](const Strip& strip) { return !Block::lanes_of(seen, strip).empty(); };
+    const bool strip_by_strip = slot.scores.prepare_bias(block, seen, key_positions);
     if constexpr (ScoresOfCall::has_bias) {
-      block.for_strips([&](const Strip& strip) {
-        if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
-      });
-      slot.scores.add_bias(block, seen, keys, key_positions);
+      if (!strip_by_strip) {
+        block.for_strips([&](const Strip& strip) {
+          if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
+        });
+        slot.scores.add_bias(block, seen, keys, key_positions);
+      }
     }
     block.for_strips([&](const Strip& strip) {
       if (!sees(strip)) return;
-      if constexpr (!ScoresOfCall::has_bias) slot.scores.multiply(block, seen, keys, strip);
+      if (strip_by_strip) {
+        slot.scores.multiply(block, seen, keys, strip);
+        slot.scores.add_bias_of(block, seen, strip);
+      }
       slot.scores.finish(block, seen, strip);
       add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums);
     });

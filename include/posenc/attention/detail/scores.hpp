@@ -25,8 +25,8 @@ namespace detail {
 /// The stage of scores: from a block's rows and a tile's keys to scores, scaled, tempered, capped, biased and masked.
 /// It knows nothing of what becomes of them.
 ///   Order: multiply() for every strip, then add_bias() once for the tile, then finish() strip by
-///          strip. Without a bias, a strip may be finished before the next one is multiplied: scores of
-///          one strip alone are kept then, which stay in the first-level cache.
+///          strip. Where prepare_bias() says so, a strip may be multiplied, biased and finished before the
+///          next one, while its scores are in the first-level cache; without a bias, no others are kept.
 template <class Tier, Scalar T, class Bias, class S>
 class Scores {
  public:
@@ -55,7 +55,8 @@ class Scores {
         slopes_(setting.for_gradients && setting.options.softcap != 0
                     ? carver.take<Real>(rows * tile_keys)
                     : nullptr),
-        bias_(setting.bias, setting.scale, rows, queries, carver) {}
+        bias_(setting.bias, setting.scale, rows,
+              is_relative || !(setting.for_gradients || keeps_all) ? queries : 0, carver) {}
 
   /// Before the first tile of a block.
   void begin(const Block& block) noexcept { bias_.begin(block); }
@@ -95,17 +96,36 @@ class Scores {
     give(ReturnedScores::Capped, block, seen, strip);
   }
 
-  /// Adds the bias, to what the strips see: strips that see the same lanes get theirs in one piece, which
-  /// is the whole block but where a rule or a mask ends.
+  /// Before the strips of a tile: whether each may be finished before the next one is multiplied, once it has
+  /// its bias by add_bias_of().
+  bool prepare_bias([[maybe_unused]] const Block& block, [[maybe_unused]] const SeenTile& seen,
+                    [[maybe_unused]] const double* key_positions) const noexcept {
+    if constexpr (of_distances) {
+      return bias_.prepare(block, seen, key_positions);
+    } else {
+      return !has_bias;
+    }
+  }
+  void add_bias_of([[maybe_unused]] const Block& block, [[maybe_unused]] const SeenTile& seen,
+                   [[maybe_unused]] const Strip& strip) const noexcept {
+    if constexpr (of_distances) {
+      bias_.add_to_strip(block, Block::lanes_of(seen, strip), strip, of(strip));
+    }
+  }
+
+  /// Adds the bias, to what the strips see, and more of a panel: strips that see the same panels get theirs in
+  /// one piece, which is the whole block but where a rule or a mask ends.
   ///   key_positions: of the tile's keys
   void add_bias(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
                 const double* key_positions) const {
     for (Index first = 0, rows = block.rows_of_key_head(); first < block.rows();) {
-      const Lanes lanes = Block::lanes_of(seen, {first, 0});
+      Lanes lanes = Block::lanes_of(seen, {first, 0});
       const Index end_of_head = (first / rows + 1) * rows;
       Index end = first + Block::strip_rows;
-      while (end < end_of_head && Block::lanes_of(seen, {end, 0}) == lanes) {
-        end += Block::strip_rows;
+      for (; end < end_of_head; end += Block::strip_rows) {
+        const Lanes next = Block::lanes_of(seen, {end, 0});
+        if (next.panels != lanes.panels) break;
+        lanes.end = (std::max)(lanes.end, next.end);
       }
       end = (std::min)(end, end_of_head);
       if (!lanes.empty()) {
@@ -167,6 +187,8 @@ class Scores {
   }
 
  private:
+  static constexpr bool is_relative = std::is_same_v<Bias, RelativeBias<T>>;
+  static constexpr bool of_distances = DistanceBias<Bias, T>;
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
   /// To rows that see the same lanes, head by head: a head's rows are `group` rows apart.

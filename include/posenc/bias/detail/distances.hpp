@@ -60,7 +60,7 @@ inline Index leading_run(std::span<const double> positions, Index most) noexcept
 }
 
 /// Blocks of a tile, and what they have of distances.
-inline constexpr Index block_queries = 32, block_keys = 1024;
+inline constexpr Index block_queries = 96, block_keys = 1024;
 inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_keys);
 
 /// 0, 1, 2, ...
@@ -114,6 +114,24 @@ void add_of_distances(std::span<const double> queries, std::span<const double> k
                                   [&](Index i, Index j, Index n, const Real* values) {
                                     add_values(values, tile.row(i) + j, n);
                                   });
+}
+
+/// values[u] = what evaluate, as above, says of the distance farthest - u.
+template <std::floating_point Real, class Evaluate>
+void write_of_distances(double farthest, std::span<Real> values, const Evaluate& evaluate) {
+  const auto count = static_cast<Index>(values.size());
+  for (Index first = 0; first < count; first += block_distances) {
+    const double from = farthest - static_cast<double>(first);
+    const Index n = (std::min)(block_distances, count - first);
+    const Index whole = n / distance_group * distance_group;
+    Real* const to = values.data() + first;
+    if (whole > 0) evaluate(from, whole_numbers.data(), to, whole);
+    if (whole < n) {
+      Real last[distance_group];
+      evaluate(from, whole_numbers.data() + whole, &last[0], distance_group);
+      std::copy_n(last, n - whole, to + whole);
+    }
+  }
 }
 
 }  // namespace detail
