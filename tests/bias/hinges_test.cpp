@@ -59,22 +59,29 @@ TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges
   for (Index count = 0; count <= longest; ++count) {
     // Bends that are reached are not the first ones of the list.
     const double greatest = count % 2 == 0 ? 4 : 0.6;
+    // Nor does x always begin below all bends, of which one is at 0.5.
+    const double least = count % 4 == 0 ? 1.2 : 0;
     const Index padded = (count + width - 1) / width * width;
     double* value = values.last(padded);
     T* score = scores.last(count);
     std::vector<T> before;
-    for (Index i = 0; i < padded; ++i) value[i] = random.uniform(0, greatest);
-    if (count > 0) value[0] = 0;
+    for (Index i = 0; i < padded; ++i) value[i] = random.uniform(least, greatest);
+    if (count > 0) value[0] = least;
     for (Index i = 0; i < count; ++i) {
       score[i] = static_cast<T>(random.normal());
       before.push_back(score[i]);
     }
     const posenc::DoubleDouble factor(0.5);
     std::vector<T> again = before;
-    f.template add<Tier>(value, factor, greatest, score, count);
-    // Units that no x reaches may be looked at or not.
-    f.template add<Tier>(value, factor, 1000, again.data(), count);
+    f.template add<Tier>(value, factor, {least, greatest}, score, count);
+    // Units that no x reaches, or all do, may be looked at or not.
+    f.template add<Tier>(value, factor, {0, 1000}, again.data(), count);
     CHECK(support::same_bits(score, again.data(), count));
+    std::vector<T> written(static_cast<std::size_t>(count) + 1, T{42});
+    f.template write<Tier>(value, factor, {least, greatest}, written.data(), count);
+    CHECK(written.back() == 42);
+    for (std::size_t i = 0; i < before.size(); ++i) written[i] = before[i] + written[i];
+    CHECK(support::same_bits(score, written.data(), count));
     double worst = 0;
     for (Index i = 0; i < count; ++i) {
       const double x = 0.5 * value[i];
@@ -94,7 +101,7 @@ TEST_CASE("Hinges without bends are a line", "[hinges]") {
   const posenc::detail::Hinges<double> f(one, two, three, 0.5);
   const std::vector<double> values(16, 4.0);
   std::vector<double> scores(3, 100);
-  f.add(values.data(), 0.25, 4, scores.data(), 3);
+  f.add(values.data(), 0.25, {4, 4}, scores.data(), 3);
   CHECK(scores == std::vector<double>(3, 100 + 0.5 + 3 * (1 * 1 + 2)));
 }
 

@@ -124,16 +124,36 @@ class Fire {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Fire::add", {head, heads()}, query_positions, key_positions, tile);
     const detail::Hinges<Real>& f = hinges<Real>(head);
-    double greatest = 0;  // of all values so far
-    const auto evaluate = [&](double from, const double* to, double* values, Index count) {
-      detail::logarithms_of_distances<Real>(parameters_.c, from, to, values, count,
+    const double threshold = parameters_.threshold;
+    InverseNormalisers<Real> factors(*this, query_positions);
+    detail::Bounds bounds{};
+    const double* distances = nullptr;
+    Index count = 0;
+    // f of all these distances, for queries up to the threshold: x is a function of the distance there.
+    alignas(64) Real shared[static_cast<std::size_t>(detail::block_distances)];
+    bool has_shared = false;
+    const auto evaluate = [&](double from, const double* to, double* values, Index n) {
+      detail::logarithms_of_distances<Real>(parameters_.c, from, to, values, n,
                                             [](double log, double) { return log; });
-      greatest = (std::max)(greatest, detail::greatest_of(values, count));
+      const detail::Bounds more = detail::bounds_of(values, n);
+      if (distances == nullptr || values == distances) {  // else more of the same row
+        distances = values;
+        count = 0;
+        bounds = more;
+      }
+      count += n;
+      bounds = {(std::min)(bounds.least, more.least), (std::max)(bounds.greatest, more.greatest)};
+      has_shared = false;
     };
     const auto add_to_row = [&](Index i, Index j, Index n, const double* values) {
-      const DoubleDouble factor =
-          inverse_normaliser_of<Real>(query_positions[static_cast<std::size_t>(i)]);
-      f.add(values, factor, greatest, tile.row(i) + j, n);
+      Real* const scores = tile.row(i) + j;
+      if (query_positions[static_cast<std::size_t>(i)] <= threshold) {
+        if (!has_shared) f.write(distances, factors.of(i), bounds, &shared[0], count);
+        has_shared = true;
+        detail::add_values(shared + (values - distances), scores, n);
+      } else {
+        f.add(values, factors.of(i), bounds, scores, n);
+      }
     };
     detail::for_each_row_of_distances<double>(query_positions, key_positions, evaluate, add_to_row);
   }
@@ -255,6 +275,44 @@ class Fire {
     if constexpr (std::same_as<Real, double>) return DoubleDouble(1.0) / normaliser;
     return 1 / normaliser.hi;
   }
+
+  /// Of a tile's queries, some at a time.
+  template <class Real>
+  class InverseNormalisers {
+   public:
+    InverseNormalisers(const Fire& fire, std::span<const double> queries) noexcept
+        : fire_(fire), queries_(queries) {}
+
+    DoubleDouble of(Index i) noexcept {
+      if constexpr (std::same_as<Real, double>) {
+        return fire_.inverse_normaliser_of<Real>(queries_[static_cast<std::size_t>(i)]);
+      } else {
+        if (i < first_ || i >= first_ + detail::distance_group) begin(i);
+        return values_[i - first_];
+      }
+    }
+
+   private:
+    void begin(Index i) noexcept {
+      const Index count =
+          (std::min)(detail::distance_group, static_cast<Index>(queries_.size()) - i);
+      double reach[detail::distance_group] = {};
+      for (Index n = 0; n < count; ++n) {
+        reach[n] =
+            (std::max)(queries_[static_cast<std::size_t>(i + n)], fire_.parameters_.threshold);
+      }
+      const double epsilon = fire_.epsilon_;
+      detail::logarithms_of_distances<Real>(
+          fire_.parameters_.c, 0, &reach[0], &values_[0], detail::distance_group,
+          [epsilon](double log, double) { return 1 / (log + epsilon); });
+      first_ = i;
+    }
+
+    const Fire& fire_;
+    std::span<const double> queries_;
+    Index first_ = -detail::distance_group;
+    double values_[detail::distance_group];
+  };
 
   /// What the scores of a stretch of x have, added up: their gradients, and these times x, and times the
   /// derivatives of x.

@@ -14,22 +14,32 @@
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 POSENC_BEGIN
 namespace detail {
 
-/// The greatest of count values, whole packs of them.
-template <class Tier = tier::Best, class Real>
-Real greatest_of(const Real* values, Index count) noexcept {
-  using P = Pack<Real, Tier>;
-  P most = P::load(values);
-  for (Index u = P::width; u < count; u += P::width) most = larger(P::load(values + u), most);
-  return maximum(most);
+/// What values lie between, none of them negative.
+struct Bounds {
+  double least, greatest;
+};
+
+/// Of count values, whole packs of them.
+template <class Tier = tier::Best>
+Bounds bounds_of(const double* values, Index count) noexcept {
+  using P = Pack<double, Tier>;
+  P most = P::load(values), least = most;
+  for (Index u = P::width; u < count; u += P::width) {
+    const P value = P::load(values + u);
+    most = larger(value, most);
+    least = smaller(value, least);
+  }
+  return {-maximum(P::zero() - least), maximum(most)};
 }
 
 /// A network 1 -> width -> 1 with ReLU, for x >= 0, as what it is: a line, and bends where hidden units
-/// begin or end. Bends that the greatest x does not reach cost nothing.
+/// begin or end. Bends that the greatest x does not reach cost nothing, those below the least one two thirds.
 template <class Real>
 class Hinges {
  public:
@@ -61,27 +71,18 @@ class Hinges {
     slope_ = static_cast<Real>(slope.hi);
   }
 
-  /// scores[u] += f(factor * values[u]), values >= 0 and not above greatest, at most block_distances.
+  /// scores[u] += f(factor * values[u]), values within bounds, at most block_distances.
   /// Reads values in whole packs.
   template <class Tier = tier::Best>
-  void add(const double* values, DoubleDouble factor, double greatest, Real* scores,
+  void add(const double* values, DoubleDouble factor, Bounds bounds, Real* scores,
            Index count) const noexcept {
-    using P = Pack<Real, Tier>;
-    alignas(64) Real x[static_cast<std::size_t>(block_distances)];
-    arguments<Tier>(values, factor, &x[0], (count + P::width - 1) / P::width * P::width);
-    // A little farther: a bend is left out where no rounding could reach it.
-    const auto reach = static_cast<Real>(factor.hi * greatest * (1 + 0x1p-20));
-    std::size_t reached = 0;
-    while (reached < bends_.size() && bends_[reached].at < reach) ++reached;
-    const std::span<const Bend> bends(bends_.data(), reached);
-    Index u = 0;
-    for (; u + 4 * P::width <= count; u += 4 * P::width) add_packs<P, 4>(x + u, bends, scores + u);
-    for (; u + P::width <= count; u += P::width) add_packs<P, 1>(x + u, bends, scores + u);
-    if (u < count) {
-      P last[1];
-      evaluate(x + u, bends, last);
-      (P::load_partial(scores + u, count - u) + last[0]).store_partial(scores + u, count - u);
-    }
+    evaluate_all<Tier, true>(values, factor, bounds, scores, count);
+  }
+  /// scores[u] = f(factor * values[u]): what add() adds.
+  template <class Tier = tier::Best>
+  void write(const double* values, DoubleDouble factor, Bounds bounds, Real* scores,
+             Index count) const noexcept {
+    evaluate_all<Tier, false>(values, factor, bounds, scores, count);
   }
 
  private:
@@ -90,6 +91,54 @@ class Hinges {
     Real rest;  ///< what rounding took from `at`; in double alone, as x is more exact than a float
     Real gain;  ///< of the slope
   };
+
+  /// The bends that values within bounds meet: all of them lie above the first ones.
+  struct Met {
+    std::span<const Bend> below, between;
+  };
+  /// A little farther on both sides: a bend is left out, or met, where no rounding could change that.
+  Met met(DoubleDouble factor, Bounds bounds) const noexcept {
+    const auto least = static_cast<Real>(factor.hi * bounds.least * (1 - 0x1p-20));
+    const auto greatest = static_cast<Real>(factor.hi * bounds.greatest * (1 + 0x1p-20));
+    std::size_t passed = 0;
+    while (passed < bends_.size() && bends_[passed].at < least) ++passed;
+    std::size_t reached = passed;
+    while (reached < bends_.size() && bends_[reached].at < greatest) ++reached;
+    return {{bends_.data(), passed}, {bends_.data() + passed, reached - passed}};
+  }
+
+  template <class Tier, bool Add>
+  void evaluate_all(const double* values, DoubleDouble factor, Bounds bounds, Real* scores,
+                    Index count) const noexcept {
+    using P = Pack<Real, Tier>;
+    // As many packs side by side as registers hold, each with its x.
+    constexpr std::size_t most =
+        std::same_as<Tier, tier::Avx512> || std::same_as<Tier, tier::Neon> ? 8 : 4;
+    alignas(64) Real x[static_cast<std::size_t>(block_distances)];
+    arguments<Tier>(values, factor, &x[0], (count + P::width - 1) / P::width * P::width);
+    const Met bends = met(factor, bounds);
+    Index u = 0;
+    const auto packs = [&]<std::size_t N>(std::integral_constant<std::size_t, N>) {
+      constexpr Index step = static_cast<Index>(N) * P::width;
+      for (; u + step <= count; u += step) {
+        P y[N];
+        evaluate(x + u, bends, y);
+        for (std::size_t n = 0; n < N; ++n) {
+          Real* const to = scores + u + static_cast<Index>(n) * P::width;
+          (Add ? P::load(to) + y[n] : y[n]).store(to);
+        }
+      }
+    };
+    packs(std::integral_constant<std::size_t, most>());
+    if constexpr (most > 4) packs(std::integral_constant<std::size_t, 4>());
+    packs(std::integral_constant<std::size_t, 1>());
+    if (const Index rest = count - u; rest > 0) {
+      P last[1];
+      evaluate(x + u, bends, last);
+      if constexpr (Add) last[0] = P::load_partial(scores + u, rest) + last[0];
+      last[0].store_partial(scores + u, rest);
+    }
+  }
 
   /// x[u] = factor * values[u], rounded once.
   template <class Tier>
@@ -122,34 +171,30 @@ class Hinges {
 
   /// Several packs side by side, since each is a chain of dependent operations.
   template <class P, std::size_t N>
-  POSENC_ALWAYS_INLINE void evaluate(const Real* values, std::span<const Bend> bends,
+  POSENC_ALWAYS_INLINE void evaluate(const Real* values, const Met& bends,
                                      P (&y)[N]) const noexcept {
     P x[N];
     for (std::size_t n = 0; n < N; ++n) {
       x[n] = P::load(values + static_cast<Index>(n) * P::width);
       y[n] = P::zero();
     }
-    for (const Bend& bend : bends) {
-      const P at = P::broadcast(bend.at), gain = P::broadcast(bend.gain);
+    const auto above = [&](std::size_t n, const Bend& bend) {
+      const P distance = x[n] - P::broadcast(bend.at);
+      if constexpr (std::same_as<Real, double>) return distance - P::broadcast(bend.rest);
+      return distance;
+    };
+    for (const Bend& bend : bends.below) {
+      const P gain = P::broadcast(bend.gain);
+      for (std::size_t n = 0; n < N; ++n) y[n] = mul_add(above(n, bend), gain, y[n]);
+    }
+    for (const Bend& bend : bends.between) {
+      const P gain = P::broadcast(bend.gain);
       for (std::size_t n = 0; n < N; ++n) {
-        P above = x[n] - at;
-        if constexpr (std::same_as<Real, double>) above = above - P::broadcast(bend.rest);
-        y[n] = mul_add(larger(above, P::zero()), gain, y[n]);
+        y[n] = mul_add(larger(above(n, bend), P::zero()), gain, y[n]);
       }
     }
     for (std::size_t n = 0; n < N; ++n) {
       y[n] = mul_add(x[n], P::broadcast(slope_), y[n]) + P::broadcast(at_zero_);
-    }
-  }
-
-  template <class P, std::size_t N>
-  POSENC_ALWAYS_INLINE void add_packs(const Real* values, std::span<const Bend> bends,
-                                      Real* scores) const noexcept {
-    P y[N];
-    evaluate(values, bends, y);
-    for (std::size_t n = 0; n < N; ++n) {
-      Real* to = scores + static_cast<Index>(n) * P::width;
-      (P::load(to) + y[n]).store(to);
     }
   }
 
