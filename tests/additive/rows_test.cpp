@@ -8,7 +8,9 @@
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <cstddef>
 #include <tuple>
+#include <vector>
 
 namespace rows_test {
 
@@ -110,6 +112,39 @@ TEMPLATE_LIST_TEST_CASE("store_row on every tier", "[simd][rows]", tiers::All) {
     check_store_row<TestType, T, T>();
   });
   check_store_row<TestType, Eigen::half, Eigen::bfloat16>();
+}
+
+TEST_CASE("every token of any number of batch rows gets its row of P once", "[rows]") {
+  constexpr Index seq = 150, dim = 37, stride = dim + 2;  // longer than what is visited together
+  for (Index batch = 1; batch <= 10; ++batch) {
+    for (const bool shared : {true, false}) {
+      CAPTURE(batch, shared);
+      std::vector<float> memory(static_cast<std::size_t>(batch * seq * stride), 0.5F);
+      const posenc::EmbeddingsView<float> x{.data = memory.data(),
+                                            .batch = batch,
+                                            .seq = seq,
+                                            .dim = dim,
+                                            .batch_stride = seq * stride,
+                                            .seq_stride = stride};
+      const auto value = [shared](Index b, Index s, Index i) {
+        return static_cast<float>(1 + i + dim * (s + (shared ? 0 : seq * b)));
+      };
+      posenc::detail::store_written_rows<true>(posenc::detail::CallingThread(), x, shared,
+                                               [&](Index b, Index s, float* row) {
+                                                 for (Index i = 0; i < dim; ++i)
+                                                   row[i] = value(b, s, i);
+                                               });
+      bool right = true;
+      for (Index b = 0; b < batch; ++b) {
+        for (Index s = 0; s < seq; ++s) {
+          const float* row = memory.data() + (b * seq + s) * stride;
+          for (Index i = 0; i < dim; ++i) right = right && row[i] == 0.5F + value(b, s, i);
+          right = right && row[dim] == 0.5F && row[dim + 1] == 0.5F;
+        }
+      }
+      CHECK(right);
+    }
+  }
 }
 
 TEMPLATE_LIST_TEST_CASE("interleave_row on every tier", "[simd][rows]", tiers::All) {

@@ -74,7 +74,7 @@ class Learned {
     };
     detail::visit_all_rows(
         device, x, positions.batch() == 1, [&] { return table_row; },
-        [&x](T* out, const T* row) { detail::store_row<true>(out, row, x.dim); });
+        [&x](const auto& out, const T* row) { detail::store_rows<true>(out, row, x.dim); });
   }
 
   // What neither of the two takes.
