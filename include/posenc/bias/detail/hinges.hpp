@@ -112,8 +112,7 @@ class Hinges {
                     Index count) const noexcept {
     using P = Pack<Real, Tier>;
     // As many packs side by side as registers hold, each with its x.
-    constexpr std::size_t most =
-        std::same_as<Tier, tier::Avx512> || std::same_as<Tier, tier::Neon> ? 8 : 4;
+    constexpr std::size_t most = Tier::registers >= 32 ? 8 : 4;
     alignas(64) Real x[static_cast<std::size_t>(block_distances)];
     arguments<Tier>(values, factor, &x[0], (count + P::width - 1) / P::width * P::width);
     const Met bends = met(factor, bounds);
