@@ -3,6 +3,7 @@
 
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -54,8 +55,8 @@ struct RotationStep {
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
   static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
   static constexpr Index registers = P::width * sizeof(C) >= 64 ? 32 : 16;
-  /// So many steps leave half of the registers for channels.
-  static constexpr Index most_in_registers = registers / 2 / vectors;
+  /// So many steps leave half of the registers for channels, a quarter where those are turned in place.
+  static constexpr Index most_in_registers = (in_place ? 3 : 2) * registers / 4 / vectors;
 
   using Packs = std::array<P, packs>;
   struct Angles {
@@ -131,6 +132,15 @@ struct RotationStep {
                                           const Angles& angles) noexcept {
     store(turned(load(in, half), angles), out, half);
   }
+  /// Asks for the pairs of a head, which are soon read.
+  POSENC_ALWAYS_INLINE static void prefetch(const T* in, Index half, Index count) noexcept {
+    if constexpr (interleaved) {
+      detail::prefetch(in, 2 * count * Index{sizeof(T)});
+    } else {
+      detail::prefetch(in, count * Index{sizeof(T)});
+      detail::prefetch(in + half, count * Index{sizeof(T)});
+    }
+  }
 
  private:
   /// A pair's first channel gets -s x1.
@@ -201,48 +211,59 @@ struct RotationBlock {
   Index half;     ///< from a pair's first channel to its second where the pairing is HalfRotate
   Index pairs;    ///< to be turned
   Angles angles;  ///< [seq, pairs]
+  /// So many channels before they are read, x is asked for; 0: it lies in caches.
+  Index ahead = 0;
 };
 
-// Where the pairs are no multiple of a step's, the last step ends with the last pair and shares some with
-// the step before it: it loads them before that one stores, and stores the same bits.
+// Where the pairs are no multiple of a step's, the last step is the narrowest that has what is left, and ends
+// with the last pair. It may share some with the step before it: it loads them before that one stores, and
+// stores the same bits. Memory is read in ascending order all the same, which comes sooner: out of its
+// caches Zen 5 takes a third less time.
 
 /// cos and sin in registers: I... counts the steps before the last. Known: as many pairs, which are
 /// the whole slice; 0 where that is known to the block alone.
-template <class Step, Index Known, Scalar T, class Angles, Index... I>
+template <class Step, class Last, Index Known, Scalar T, class Angles, Index... I>
 void rotate_in_registers(const RotationBlock<T, Angles>& block,
                          std::integer_sequence<Index, I...>) noexcept {
+  constexpr std::size_t before = sizeof...(I);
   const Index pairs = Known > 0 ? Known : block.pairs, half = Known > 0 ? Known : block.half;
-  const Index last = pairs - Step::pairs;
+  const Index last = pairs - Last::pairs;
   const Index last_at = last * (Step::channels / Step::pairs);
-  // Copies, which no store to x can reach; one by one, because a copy of the whole would wait for
-  // the stores that have just filled it.
-  const T* in_row = block.in;
-  T* out_row = block.out;
+  // Copies, which no store to x can reach: what is loaded again behind those may wait for all of them. One
+  // by one, because a copy of the whole would wait for the stores that have just filled it.
+  const T* in = block.in;
+  T* out = block.out;
   Angles rows = block.angles;
-  const Index heads = block.heads, in_stride = block.in_head_stride;
-  const Index out_stride = block.out_head_stride;
+  const Index heads = block.heads, ahead = block.ahead;
+  const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
+  const Index to_next_in = block.in_seq_stride - heads * in_stride;
+  const Index to_next_out = block.out_seq_stride - heads * out_stride;
   for (Index s = block.seq; s > 0; --s) {
     const auto row = rows.next();
-    const typename Step::Angles angles[] = {Step::angles(row, I * Step::pairs)...,
-                                            Step::angles(row, last)};
-    const T* in = in_row;
-    T* out = out_row;
+    const std::array<typename Step::Angles, before> angles = {
+        Step::angles(row, I * Step::pairs)...};
+    const auto last_angles = Last::angles(row, last);
     for (Index h = heads; h > 0; --h) {
-      if constexpr (Known > 0) {
-        // Whole steps need not begin with the last one, and memory that is read in ascending order comes
-        // sooner: out of its caches Zen 5 takes a third less time.
-        (Step::rotate(in + I * Step::channels, out + I * Step::channels, half, angles[I]), ...);
-        Step::rotate(in + last_at, out + last_at, half, angles[sizeof...(I)]);
-      } else {
-        const auto x = Step::load(in + last_at, half);
-        (Step::rotate(in + I * Step::channels, out + I * Step::channels, half, angles[I]), ...);
-        Step::store(Step::turned(x, angles[sizeof...(I)]), out + last_at, half);
-      }
+      if (ahead > 0) Step::prefetch(in + ahead, half, pairs);
+      [[maybe_unused]] const auto step =
+          [&]<std::size_t N>(std::integral_constant<std::size_t, N>) {
+            constexpr Index at = static_cast<Index>(N) * Step::channels;
+            if constexpr (N + 1 < before) {
+              Step::rotate(in + at, out + at, half, angles[N]);
+            } else {
+              const auto x = Step::load(in + at, half);
+              const auto y = Last::load(in + last_at, half);
+              Step::store(Step::turned(x, angles[N]), out + at, half);
+              Last::store(Last::turned(y, last_angles), out + last_at, half);
+            }
+          };
+      (step(std::integral_constant<std::size_t, static_cast<std::size_t>(I)>()), ...);
+      if constexpr (before == 0) Last::rotate(in + last_at, out + last_at, half, last_angles);
       in += in_stride;
       out += out_stride;
     }
-    in_row += block.in_seq_stride;
-    out_row += block.out_seq_stride;
+    in += to_next_in;
+    out += to_next_out;
   }
 }
 
@@ -277,13 +298,15 @@ template <class Step, Scalar T, class Angles>
 void rotate_in_groups(const RotationBlock<T, Angles>& block) noexcept {
   constexpr Index group = 4;
   const Index pairs = block.pairs, half = block.half;
-  const Index heads = block.heads, in_stride = block.in_head_stride;
-  const Index out_stride = block.out_head_stride;
+  const T* in = block.in;
+  T* out = block.out;
   Angles rows = block.angles;
-  for (Index s = 0; s < block.seq; ++s) {
+  const Index heads = block.heads;
+  const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
+  const Index to_next_in = block.in_seq_stride - heads * in_stride;
+  const Index to_next_out = block.out_seq_stride - heads * out_stride;
+  for (Index s = block.seq; s > 0; --s) {
     const auto row = rows.next();
-    const T* in = block.in + s * block.in_seq_stride;
-    T* out = block.out + s * block.out_seq_stride;
     Index h = 0;
     for (; h + group <= heads; h += group) {
       rotate_group<Step>(in, in_stride, out, out_stride, half, pairs, row,
@@ -297,7 +320,20 @@ void rotate_in_groups(const RotationBlock<T, Angles>& block) noexcept {
       in += in_stride;
       out += out_stride;
     }
+    in += to_next_in;
+    out += to_next_out;
   }
+}
+
+/// Behind steps of `Step`, one of the narrowest kind that has what is left of the pairs.
+template <class Step, class Last, class Block, class Before>
+POSENC_ALWAYS_INLINE void rotate_with_last(const Block& block, Before before) noexcept {
+  using Narrower = typename Last::Narrower;
+  if constexpr (Last::pairs > 1 && Narrower::pairs > 1) {
+    const Index left = block.pairs - static_cast<Index>(before.size()) * Step::pairs;
+    if (left <= Narrower::pairs) return rotate_with_last<Step, Narrower>(block, before);
+  }
+  rotate_in_registers<Step, Last, 0>(block, before);
 }
 
 /// From `Steps` steps on: as many as the pairs need, in registers where they hold them.
@@ -306,7 +342,7 @@ POSENC_ALWAYS_INLINE void rotate_steps(const Block& block) noexcept {
   if constexpr (Steps > MostSteps) {
     rotate_in_groups<Step>(block);
   } else if (block.pairs <= Steps * Step::pairs) {
-    rotate_in_registers<Step, 0>(block, std::make_integer_sequence<Index, Steps - 1>());
+    rotate_with_last<Step, Step>(block, std::make_integer_sequence<Index, Steps - 1>());
   } else {
     rotate_steps<Step, Steps + 1, MostSteps>(block);
   }
@@ -332,7 +368,7 @@ void rotate_heads(const RotationBlock<T, Angles>& block) noexcept {
     constexpr Index steps = Pairs / Step::pairs;
     if constexpr (steps > 0 && steps <= Step::most_in_registers) {
       if (block.pairs != Pairs || block.half != Pairs) return false;
-      rotate_in_registers<Step, Pairs>(block, std::make_integer_sequence<Index, steps - 1>());
+      rotate_in_registers<Step, Step, Pairs>(block, std::make_integer_sequence<Index, steps - 1>());
       return true;
     }
     return false;

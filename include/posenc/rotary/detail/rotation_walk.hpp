@@ -168,6 +168,14 @@ void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
   }
 }
 
+/// So many channels before it is read, x of so many channels is asked for. Halves of a head are streams
+/// that processors' prefetchers lose where x comes from memory; from any cache they are fast enough.
+template <Scalar T>
+constexpr Index channels_ahead(Index channels) noexcept {
+  constexpr Index size = sizeof(T), memory = Index{32} << 20, page = 4096;
+  return channels * size < memory ? 0 : page / size;
+}
+
 /// Rotates all heads of positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
 template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq,
@@ -176,8 +184,9 @@ POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s
   using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
   // Where a head's positions lie together and the heads apart, few heads go side by side.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
-  const Index together = heads_apart ? (std::min)(Index{4}, x.in.heads) : x.in.heads;
+  const Index together = heads_apart ? (std::min)(Index{2}, x.in.heads) : x.in.heads;
   const Index at = slice.offset + Pairing::first(first, slice.pairs);
+  const Index channels = x.in.batch * x.in.seq * x.in.heads * slice.pairs * 2;
   // Kernels step once behind the last row; the stride of an axis with one element may be anything.
   const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
   for (Index h = 0; h < x.in.heads; h += together) {
@@ -191,7 +200,8 @@ POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s
                                          .heads = (std::min)(together, x.in.heads - h),
                                          .half = pairs_together<Pairing>(slice.pairs),
                                          .pairs = count,
-                                         .angles = angles};
+                                         .angles = angles,
+                                         .ahead = channels_ahead<T>(channels)};
     rotate_heads<Kernel>(block);
   }
 }
@@ -225,9 +235,9 @@ POSENC_ALWAYS_INLINE void rotate_token(std::span<const Rotated<T>> tensors, Rota
 /// it is asked once for all heads and tensors, and once for all batch rows where `shared` says that
 /// they agree.
 template <class Pairing, Device D, Scalar T, class Angles>
-void rotate_tensors(const D& device, std::span<const Rotated<T>> tensors, RotarySlice slice,
-                    Direction direction, double attention_factor, bool shared,
-                    const Angles& angles) {
+POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const Rotated<T>> tensors,
+                                    RotarySlice slice, Direction direction, double attention_factor,
+                                    bool shared, const Angles& angles) {
   using C = Compute<T>;
   // Positions at a time: enough that a head's rows are long where heads lie apart ([B, H, S, D]), and
   // few enough that their angles stay in the first cache.
