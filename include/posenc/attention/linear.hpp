@@ -105,13 +105,14 @@ struct Linear : LinearParameters<T> {
              AttentionWorkspace* workspace_or_none = nullptr) const {
     detail::check_projection("Linear::apply", *this, x, out);
     if (out.empty()) return;
+    AttentionWorkspace own;
+    detail::Slots& workspace =
+        detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none);
     if (x.seq <= FewRows::most_rows) {
-      multiply_few(device, x, out);
+      multiply_few(device, x, out, workspace);
     } else {
-      AttentionWorkspace own;
       detail::ManyRowsProduct<tier::Best, T>(x, out).run(
-          device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none),
-          [&](Index from, Index depth, Index first, Index count, T* panel) {
+          device, workspace, [&](Index from, Index depth, Index first, Index count, T* panel) {
             detail::pack_panel<tier::Best>(this->weight.data() + first * x.dim + from, x.dim, 0,
                                            count, depth, panel);
           });
@@ -153,14 +154,14 @@ struct Linear : LinearParameters<T> {
   /// As many batch rows at a time as are few tokens together: how many there are must not matter to the bits of
   /// any.
   template <Device D>
-  void multiply_few(const D& device, const EmbeddingsView<const T>& x,
-                    const EmbeddingsView<T>& out) const {
+  void multiply_few(const D& device, const EmbeddingsView<const T>& x, const EmbeddingsView<T>& out,
+                    detail::Slots& workspace) const {
     const Index together = FewRows::most_rows / x.seq;
     for (Index b = 0; b < x.batch; b += together) {
       const Index n = (std::min)(together, x.batch - b);
       FewRows(this->weight.data(), {x.row(b, 0), n, x.seq, x.dim, x.batch_stride, x.seq_stride},
               {out.row(b, 0), n, out.seq, out.dim, out.batch_stride, out.seq_stride})
-          .run(device);
+          .run(device, workspace);
     }
   }
 };

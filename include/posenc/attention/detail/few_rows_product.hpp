@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tiled_product.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/simd/detail/loaded_once.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -10,6 +14,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -25,17 +30,25 @@ class FewRowsProduct {
 
   ///   weight: [out.dim, x.dim]; x has at most most_rows rows in all
   FewRowsProduct(const T* weight, EmbeddingsView<const T> x, EmbeddingsView<T> out) noexcept
-      : weight_(weight), in_(x.dim), out_(out.dim) {
-    for (Index b = 0; b < x.batch; ++b) {
-      for (Index s = 0; s < x.seq; ++s) {
-        x_rows_[rows_] = x.row(b, s);
-        out_rows_[rows_++] = out.row(b, s);
-      }
-    }
+      : weight_(weight),
+        x_(x),
+        in_(x.dim),
+        out_(out.dim),
+        rows_(x.batch * x.seq),
+        x_first_(x.row(0, 0)),
+        at_once_(rows_ > rows_of_pass ? channels_at_once : (std::max)(x.dim, Index{1})) {
+    for (Index r = 0; r < rows_; ++r) out_rows_[r] = out.row(r / x.seq, r % x.seq);
+    if (rows_ > 1) x_stride_ = x.row(1 / x.seq, 1 % x.seq) - x_first_;
   }
 
+  ///   Throws: std::bad_alloc, before anything is written
   template <Device D>
-  void run(const D& device) const {
+  void run(const D& device, Slots& workspace) {
+    if (rows_ > rows_as_they_lie) {
+      workspace.reserve(1, 0, static_cast<std::size_t>(packed_size()) * sizeof(T));
+      Carver carver(workspace.slot(0));
+      pack_rows(carver.take<T>(packed_size()));
+    }
     if (rows_ == 1) {
       run_groups<outputs_of_one_row>(device);
     } else {
@@ -50,6 +63,10 @@ class FewRowsProduct {
   static constexpr Index most_outputs = Tier::registers >= 32 ? 4 : 2;
   /// One row has few sums under way otherwise.
   static constexpr Index outputs_of_one_row = 8;
+  /// Rows of x that one pass over the weight serves.
+  static constexpr Index rows_of_pass = 6;
+  /// Rows of x that need not be packed: with those of the weight that pass, few enough for any cache.
+  static constexpr Index rows_as_they_lie = 2;
   /// Channels at a time, for which all rows pass: so many of four rows of the weight, and of six of x, stay in
   /// a first-level cache.
   static constexpr Index channels_at_once = 512;
@@ -70,18 +87,42 @@ class FewRowsProduct {
                  });
   }
 
+  /// Rows of x as they are read: some channels of all of them, then the next.
+  Index packed_size() const noexcept {
+    return (in_ + at_once_ - 1) / at_once_ * rows_ * packed_stride();
+  }
+  /// A cache line more: rows a power of two apart would drive each other out of a cache.
+  Index packed_stride() const noexcept { return at_once_ + 64 / Index{sizeof(T)}; }
+  void pack_rows(T* to) noexcept {
+    x_first_ = to;
+    x_stride_ = packed_stride();
+    for (Index d = 0; d < in_; d += at_once_, to += rows_ * x_stride_) {
+      copy_rows(x_, 0, rows_, d, (std::min)(at_once_, in_ - d), to, x_stride_);
+    }
+  }
+
   template <Index Outputs>
   void make(Index first) const noexcept {
     Sums<Outputs> sums;
     for (Index r = 0; r < rows_; ++r) std::fill_n(sums[r], Outputs, P::zero());
-    const Index at_once = rows_ <= 6 ? in_ : channels_at_once;
-    for (Index d = 0; d < in_; d += at_once) {
-      const Index end = (std::min)(d + at_once, in_);
+    const T* x = x_first_;
+    for (Index d = 0; d < in_; d += at_once_, x += rows_ * x_stride_) {
+      const T* const w = weight_ + first * in_ + d;
+      const Index count = (std::min)(at_once_, in_ - d);
       Index r = 0;
-      for (; r + 6 <= rows_; r += 6) add<6, Outputs>(r, first, d, end, sums);
-      for (; r + 4 <= rows_; r += 4) add<4, Outputs>(r, first, d, end, sums);
-      for (; r + 2 <= rows_; r += 2) add<2, Outputs>(r, first, d, end, sums);
-      for (; r < rows_; ++r) add<1, Outputs>(r, first, d, end, sums);
+      if (rows_ >= 2 * rows_of_pass) {
+        const T* const next = d + count < in_ ? w + count : weight_ + (first + Outputs) * in_;
+        const Index passes = rows_ / rows_of_pass;
+        for (Index n = 0; n < passes; ++n, r += rows_of_pass) {
+          const Index o = Outputs * n / passes;
+          const Index streams = Outputs * (n + 1) / passes - o;
+          add<rows_of_pass, Outputs, true>(r, x, w, count, sums, next + o * in_, streams);
+        }
+      }
+      for (; r + 6 <= rows_; r += 6) add<6, Outputs>(r, x, w, count, sums);
+      for (; r + 4 <= rows_; r += 4) add<4, Outputs>(r, x, w, count, sums);
+      for (; r + 2 <= rows_; r += 2) add<2, Outputs>(r, x, w, count, sums);
+      for (; r < rows_; ++r) add<1, Outputs>(r, x, w, count, sums);
     }
     for (Index r = 0; r < rows_; ++r) {
       T* const to = out_rows_[r] + first;
@@ -89,30 +130,36 @@ class FewRowsProduct {
     }
   }
 
-  /// Adds what channels begin to end - 1 give.
-  template <Index Rows, Index Outputs>
-  POSENC_NOINLINE void add(Index first_row, Index first, Index begin, Index end,
-                           Sums<Outputs>& sums) const noexcept {
-    const T* const* const x = x_rows_ + first_row;
+  /// Adds what `count` channels give. With Asks, it asks for as many of some rows of the weight, which are read
+  /// next: memory is idle while further rows of x meet the same weights.
+  template <Index Rows, Index Outputs, bool Asks = false>
+  POSENC_NOINLINE void add(Index first_row, const T* x, const T* w, Index count,
+                           Sums<Outputs>& sums, const T* next = nullptr,
+                           Index next_rows = 0) const noexcept {
+    x += first_row * x_stride_;
     P parts[std::size_t{Rows}][std::size_t{Outputs}];
     for (Index r = 0; r < Rows; ++r) {
       for (Index o = 0; o < Outputs; ++o) parts[r][o] = sums[first_row + r][o];
     }
-    const T* const w = weight_ + first * in_;
     const auto add_vector = [&](Index d, const auto& load) {
       P weights[std::size_t{Outputs}];
-      for (Index o = 0; o < Outputs; ++o) weights[o] = load(w + o * in_ + d);
+      for (Index o = 0; o < Outputs; ++o) weights[o] = loaded_once(load(w + o * in_ + d));
+      if constexpr (Asks) {
+        for (Index n = 0; n < next_rows; ++n) {
+          prefetch_far(next + n * in_ + d, P::width * Index{sizeof(T)});
+        }
+      }
       for (Index r = 0; r < Rows; ++r) {
-        const P value = load(x[r] + d);
+        const P value = loaded_once(load(x + r * x_stride_ + d));
         for (Index o = 0; o < Outputs; ++o) parts[r][o] = mul_add(value, weights[o], parts[r][o]);
       }
     };
-    Index d = begin;
-    for (; d + P::width <= end; d += P::width) {
+    Index d = 0;
+    for (; d + P::width <= count; d += P::width) {
       add_vector(d, [](const T* p) { return P::load(p); });
     }
-    if (d < end) {
-      add_vector(d, [n = end - d](const T* p) { return P::load_partial(p, n); });
+    if (d < count) {
+      add_vector(d, [n = count - d](const T* p) { return P::load_partial(p, n); });
     }
     for (Index r = 0; r < Rows; ++r) {
       for (Index o = 0; o < Outputs; ++o) sums[first_row + r][o] = parts[r][o];
@@ -120,8 +167,10 @@ class FewRowsProduct {
   }
 
   const T* weight_;
-  Index in_, out_, rows_ = 0;
-  const T* x_rows_[most_rows];
+  EmbeddingsView<const T> x_;
+  Index in_, out_, rows_;
+  const T* x_first_;
+  Index x_stride_ = 0, at_once_;
   T* out_rows_[most_rows];
 };
 

@@ -3,6 +3,7 @@
 
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/detail/loaded_once.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
@@ -18,16 +19,6 @@
 // registers over all heads where they fit, and are loaded once for four heads where they do not.
 POSENC_BEGIN
 namespace detail {
-
-/// g++ 12 loads a value again for each use as an operand, and a kernel that lives by its loads is a
-/// third slower for it.
-template <class P>
-POSENC_ALWAYS_INLINE P loaded_once(P a) noexcept {
-#if defined(__GNUC__) && !defined(__clang__) && (POSENC_HAS_SSE2 || POSENC_HAS_AVX2)
-  if constexpr (P::width > 1) asm("" : "+v"(a.v));
-#endif
-  return a;
-}
 
 /// Whether two vectors of bfloat16 are stored faster together than one after the other.
 template <class P>
