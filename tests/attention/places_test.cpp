@@ -97,15 +97,15 @@ TEST_CASE("a ring's first keys are counted where they were", "[attention][places
   options.causal = Causal::BottomRight;
   options.window = posenc::sliding_window(100);
   const Places<float> places("attention", options, {1, 1, 2, 300},
-                             StoredKeys(of_sequences, sequences), {});
+                             StoredKeys(of_sequences.data(), sequences), {});
   const AttentionSequence s = places.sequence(0);
   CHECK(s.begin == 128);
   CHECK(s.end == 300);
   CHECK(ranges_are_right(options, places));
   options.window = {};
-  CHECK_THROWS_AS(
-      Places<float>("attention", options, {1, 1, 2, 300}, StoredKeys(of_sequences, sequences), {}),
-      posenc::ConfigError);
+  CHECK_THROWS_AS(Places<float>("attention", options, {1, 1, 2, 300},
+                                StoredKeys(of_sequences.data(), sequences), {}),
+                  posenc::ConfigError);
 }
 
 TEST_CASE("by position, ascending keys have a range and others are asked one by one",
