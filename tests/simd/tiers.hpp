@@ -40,7 +40,9 @@ Joined<std::conditional_t<tier::allowed<Tiers>, TypesOn<Tiers>, std::tuple<>>...
 template <template <class> class TypesOn>
 using OnAll = decltype(on_allowed<TypesOn>(tier::All()));
 
-using All = OnAll<std::tuple>;
+template <class Tier>
+using Itself = std::tuple<Tier>;
+using All = OnAll<Itself>;
 template <class T>
 struct With {
   template <class Tier>
