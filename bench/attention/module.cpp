@@ -77,6 +77,8 @@ void module_case(benchmark::State& state, Index seq) {
 }
 
 void add_module() {
+  bench::add("attention/module/tokens_1", [](benchmark::State& state) { module_case(state, 1); });
+  bench::add("attention/module/tokens_16", [](benchmark::State& state) { module_case(state, 16); });
   bench::add("attention/module/prefill_256",
              [](benchmark::State& state) { module_case(state, 256); });
 }

@@ -95,7 +95,8 @@ struct Linear : LinearParameters<T> {
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
-  ///   Cost:     for more than 32 tokens up to 300 KiB per thread, from the workspace where one is given
+  ///   Cost:     from the workspace where one is given, x once more for 3 to 32 tokens, and for more of them up to
+  ///             300 KiB per thread
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     apply(detail::CallingThread(), x, out);
   }
