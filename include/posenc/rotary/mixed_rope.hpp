@@ -60,6 +60,10 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
+  // A moved one is a copy, as of Rope.
+  MixedRope(const MixedRope&) = default;
+  MixedRope& operator=(const MixedRope&) = default;
+
   /// inv_freq [axes, heads, rotary_dim / 2], taken as exact.
   ///   Throws: ConfigError
   MixedRope(ListView<double> inv_freq, const MixedRopeConfig& config)

@@ -50,6 +50,10 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
+  // A moved one is a copy: what is left would tell of pairs that it has not.
+  Rope(const Rope&) = default;
+  Rope& operator=(const Rope&) = default;
+
   /// From frequencies; rotary_offset is the first rotary channel of a head (DeepSeek puts its
   /// rotary part last), axes tells which axis of the positions turns each pair, policy how angles
   /// are rounded.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/count.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/detail/rotation_walk.hpp>
 #include <posenc/rotary/pairing.hpp>
@@ -154,7 +155,7 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     for (const detail::Rotated<T>& x : tensors) {
       detail::check_rotation<T>(function, x.in, x.out, slice_);
       if (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch)) {
-        detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq_,
+        detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq(),
                                  "] must match batch and sequence of x, which is ", x.in.extents());
       }
       detail::check_same_tokens(function, tensors[0].in, x.in);
@@ -178,7 +179,8 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     return {data, batch_, seq_, slice_.pairs, seq_ * slice_.pairs, slice_.pairs};
   }
 
-  Index batch_, seq_;
+  Index batch_;
+  detail::Count seq_;
   detail::RotarySlice slice_;
   double attention_factor_;
   detail::AlignedVector<Real> cos_, sin_;

@@ -133,6 +133,10 @@ class XPos {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
+  // A moved one is a copy, as of Rope.
+  XPos(const XPos&) = default;
+  XPos& operator=(const XPos&) = default;
+
   XPos(Frequencies frequencies, const XPosConfig& config, Index rotary_offset = 0)
       : frequencies_(std::move(frequencies)),
         oscillator_(frequencies_.exact_inv_freq()),

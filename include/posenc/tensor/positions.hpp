@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/detail/count.hpp>
 #include <posenc/core/detail/refusal.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
@@ -165,8 +166,8 @@ class Positions {
                 static_cast<Index>(axes.size()));
     for (const Positions& axis : axes) {
       if (axis.axes_ != 1 || axis.batch_ != p.batch_ || axis.count_ != p.count_) {
-        detail::fail<ShapeError>(function, "every axis must be [", p.batch_, ", ", p.count_,
-                                 "] but one is [", axis.batch_, ", ", axis.count_, "]");
+        detail::fail<ShapeError>(function, "every axis must be [", p.batch_, ", ", p.count(),
+                                 "] but one is [", axis.batch_, ", ", axis.count(), "]");
       }
       for (Index b = 0; b < p.batch_; ++b) {
         for (Index s = 0; s < p.count_; ++s) p.push(axis.at(b, s));
@@ -299,7 +300,9 @@ class Positions {
   }
 
   Form form_;
-  Index batch_, count_, axes_;
+  Index batch_;
+  detail::Count count_;
+  Index axes_;
   double values_begin_ = 0;
   double max_magnitude_ = 0;
   bool integral_ = true;
