@@ -52,7 +52,6 @@ TEST_CASE("types of models that turn plainly", "[interop]") {
       {"RefinedWeb", half, 10000, 128, 32},
       {"RefinedWebModel", half, 10000, 128, 1},
       {"Yi", half, 0, 128, 32},
-      {"bailing_moe_v2", half, 0, 128, 32},
       {"codeshell", half, 10000, 128, 32},
       {"dbrx", half, 10000, 128, 1},
       {"deci", half, 10000, 128, std::nullopt},
@@ -352,6 +351,61 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   CHECK(attention_of_layer(gemma, 0).window == LayerWindow{WindowKind::Sliding, 1024});
 }
 
+TEST_CASE("what releases of a class disagree on is asked for", "[interop]") {
+  refuse(config("bailing_moe_v2", {{"rope_theta", 600000}}),
+         "the configuration must have rotary_dim");
+  const auto ling = read_hf_config(
+      config("bailing_moe_v2", {{"rope_theta", 600000}, {"partial_rotary_factor", 0.5}}));
+  CHECK(rotary_dim(rotary(ling)) == 64);
+  CHECK(rotary(ling).pairing == PairingKind::HalfRotate);
+  refuse(config("telechat", {{"training_seqlen", 8192}}),
+         "'training_seqlen' in the configuration needs base_seqlen, which releases of the class "
+         "have a number for");
+  // vLLM's class has no window, Upstage's own is not known.
+  const auto solar = read_hf_config(config("solar", {{"sliding_window", 2047}}));
+  for (const auto& layer : solar.attention) CHECK(layer.window == std::nullopt);
+}
+
+TEST_CASE("a name of its own and the usual one must agree", "[interop]") {
+  refuse(config("dbrx", {{"attn_config", {{"kv_n_heads", 8}}}, {"num_key_value_heads", 4}}),
+         "'kv_n_heads' in attn_config contradicts num_key_value_heads");
+  refuse(config("internlm", {{"rope_theta", 5000}, {"rotary", {{"base", 10000}}}}),
+         "'base' in rotary contradicts rope_theta");
+}
+
+TEST_CASE("files that have all of a class's settings", "[interop]") {
+  const json molmoe = bare("molmo", {{"d_model", 2048},
+                                     {"n_heads", 16},
+                                     {"n_layers", 16},
+                                     {"n_kv_heads", nullptr},
+                                     {"rope_theta", 10000.0},
+                                     {"max_position_embeddings", 4096},
+                                     {"rope_impl", "llama"},
+                                     {"attention_type", "sdpa"},
+                                     {"float32_attention", true},
+                                     {"do_random_scale", false},
+                                     {"block_type", "moe"},
+                                     {"query_pre_attn_scalar", 224}});
+  const auto read = read_hf_config(molmoe);
+  CHECK(rotary(read).head_dim == 128);
+  CHECK(read.softmax_scale == std::nullopt);
+  json other = molmoe;
+  other["rope_impl"] = "interleave";
+  refuse(other,
+         "'rope_impl' in the configuration is interleave, which is not supported in this model");
+}
+
+TEST_CASE("MiniMax-M3 names the second model's type", "[interop]") {
+  json text = config("minimax_m2", {{"rope_theta", 5000000}, {"rotary_dim", 64}});
+  text["num_hidden_layers"] = 4;
+  text["sparse_attention_config"] = {{"sparse_attention_freq", {0, 0, 1, 1}}};
+  const auto m3 = read_hf_config(json{{"model_type", "minimax_m3_vl"}, {"text_config", text}});
+  CHECK(m3.model_type == "minimax_m3_vl_text");
+  REQUIRE(m3.attention.size() == 4);
+  CHECK(m3.attention[1].window == LayerWindow{});
+  CHECK(m3.attention[2].window == std::nullopt);
+}
+
 TEST_CASE("files that name another's type", "[interop]") {
   const json grok = config("git", {{"architectures", {"Grok1ForCausalLM"}},
                                    {"attn_logit_softcapping", 30},
@@ -366,7 +420,8 @@ TEST_CASE("files that name another's type", "[interop]") {
                                    {"attn_factor", 1.0},
                                    {"beta_fast", 8},
                                    {"beta_slow", 1},
-                                   {"sliding_window_size", -1}});
+                                   {"sliding_window_size", -1},
+                                   {"global_attn_every_n", 1}});
   const auto second = read_hf_config(grok);
   CHECK(second.model_type == "grok-2");
   CHECK(base_of(second) == 208533496);
@@ -401,6 +456,7 @@ TEST_CASE("files that name another's type", "[interop]") {
     CHECK(tiny.model_type == "deepseek");
     CHECK(rotary(tiny).pairing == PairingKind::HalfRotate);
     CHECK(rotary(tiny).head_dim == 128);
+    CHECK(attention_of_layer(tiny, 0).value_dim == 128);
   }
 
   const auto text_of = [](const json& more) {

@@ -87,7 +87,9 @@ class HfAttention {
       check_count("v_head_dim", value_dim_, largest_head_dim);
       return;
     }
-    if (is_known_ && !config_.has("v_head_dim")) value_dim_ = head_dim_;
+    // null, and 0 beside use_mla: false, are as good as nothing.
+    const nlohmann::json* own_values = config_.find("v_head_dim");
+    if (is_known_ && (own_values == nullptr || *own_values == 0)) value_dim_ = head_dim_;
     if (!kv_heads_) kv_heads_ = usual_kv_heads();
     global_kv_heads_ = kv_heads_;
     if (family_ == HfFamily::MimoV2) return read_mimo_v2_heads();
@@ -216,6 +218,8 @@ class HfAttention {
       if (!size) window_ = LayerWindow{};
       return;
     }
+    if (model_.model_type == "solar")
+      return;  // vLLM's class has no window, Upstage's own is not known
     if (model_.model_type == "phi3small") {  // most layers see some blocks of keys alone
       for (const char* unused :
            {"blocksparse_homo_head_pattern", "dense_attention_every_n_layers"}) {

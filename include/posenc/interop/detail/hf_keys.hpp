@@ -146,6 +146,7 @@ inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
     {"apply_query_key_layer_scaling", 0},
     {"compression_ratio", 1},
     {"full_attn_mod", 1},
+    {"global_attn_every_n", 1},
     {"is_cross_attention", 0},
     {"logn", 0},
     {"logn_attention_clip1", 0},

@@ -87,7 +87,7 @@ inline constexpr std::array hf_model_types = [] {
       {"axk1", inter, Mla, 0},
       {"baichuan", half, Baichuan},
       {"bailing_moe", half, Plain, 0},
-      {"bailing_moe_v2", half, Plain, 0},
+      {"bailing_moe_v2", half, GptJ, 0},
       {"bamba", half, ListedAttention, 10000, 0.5},
       {"bitnet", half, Plain, 500000},
       {"chameleon", half},

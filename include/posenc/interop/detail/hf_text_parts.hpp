@@ -33,6 +33,7 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"llava", "llama", true},
     {"llava_onevision", "qwen2"},
     {"llava_qwen2", "qwen2", true},
+    {"minimax_m3_vl", "minimax_m3_vl_text"},
     {"minicpmo 2.6", "qwen2", true},
     {"minicpmo 4.5", "qwen3", true},
     {"minicpmv 2.0", "minicpm", true},
@@ -43,6 +44,7 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"paddleocr_vl", "paddleocr_vl_text", true},
     {"paligemma", "gemma"},
     {"phi4mm", "phi4_multimodal", true},
+    {"step3p7", "step3p5"},
 });
 
 /// What a class has for sizes that a part leaves out, since parts are saved without what is usual. A file

@@ -42,6 +42,10 @@ inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
     {"llada", "n_heads", "num_attention_heads"},
     {"llada", "n_kv_heads", "num_key_value_heads"},
     {"llada", "n_layers", "num_hidden_layers"},
+    {"molmo", "d_model", "hidden_size"},
+    {"molmo", "n_heads", "num_attention_heads"},
+    {"molmo", "n_kv_heads", "num_key_value_heads"},
+    {"molmo", "n_layers", "num_hidden_layers"},
     {"neobert", "max_length", "max_position_embeddings"},
     {"openelm", "max_context_length", "max_position_embeddings"},
     {"openelm", "model_dim", "hidden_size"},
@@ -51,8 +55,31 @@ inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
     {"openelm", "rope_freq_constant", "rope_theta"},
     {"phi3small", "rope_embedding_base", "rope_theta"},
     {"smallthinker", "rope_layout", "no_rope_layers"},
+    {"phi-msft", "n_head_kv", "num_key_value_heads"},
+    {"mixformer-sequential", "n_head_kv", "num_key_value_heads"},
     {"smallthinker", "sliding_window_size", "sliding_window"},
 });
+
+/// MolmoE's file has every setting of OLMo's code, those of other blocks and of pictures among them.
+inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
+  if (keys.text("rope_impl").value_or("llama") == "interleave") {
+    keys.refuse("rope_impl", "is interleave, which is not supported in this model");
+  }
+  if (keys.text("block_type").value_or("llama") != "gemma") config.erase("query_pre_attn_scalar");
+  for (const char* key : {"attention_type", "do_random_scale", "float32_attention", "rope_impl"}) {
+    config.erase(key);
+  }
+}
+
+/// Gives a key its usual name too, under which no other value may stand.
+inline void hf_set_usual(nlohmann::json& config, const JsonKeys& own, const char* key,
+                         const char* usual, const nlohmann::json& value) {
+  const auto at = config.find(usual);
+  if (at != config.end() && !at->is_null() && *at != value) {
+    own.refuse(key, std::string("contradicts ") + usual);
+  }
+  config[usual] = value;
+}
 
 /// DBRX keeps the attention's settings in a part of their own.
 inline void hf_lift_attn_config(nlohmann::json& config) {
@@ -64,8 +91,12 @@ inline void hf_lift_attn_config(nlohmann::json& config) {
   if (own.is_null()) return;
   const JsonKeys keys(own, part);
   keys.find("clip_qkv");  // before they are turned
-  if (const auto groups = keys.integer("kv_n_heads")) config["num_key_value_heads"] = *groups;
-  if (const auto base = keys.real("rope_theta")) config["rope_theta"] = *base;
+  if (const auto groups = keys.integer("kv_n_heads")) {
+    hf_set_usual(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
+  }
+  if (const auto base = keys.real("rope_theta")) {
+    hf_set_usual(config, keys, "rope_theta", "rope_theta", *base);
+  }
   keys.refuse_unread(hf_may_ignore);
 }
 
@@ -98,6 +129,10 @@ inline void hf_count_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) 
 inline void hf_name_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
   if (trained) config["max_position_embeddings"] = *trained;
+  if (trained && !base) {
+    keys.refuse("training_seqlen",
+                "needs base_seqlen, which releases of the class have a number for");
+  }
   if (!base || !trained || *trained <= *base || *base < 1) return;
   if (keys.find("rope_scaling") != nullptr) keys.refuse("rope_scaling", "contradicts base_seqlen");
   Index steps = 0;  // ceil(log2(trained / base))
@@ -114,17 +149,33 @@ inline void hf_name_internlm_rule(nlohmann::json& config) {
   const nlohmann::json own = *at;
   config.erase(part);
   const JsonKeys keys(own, part);
-  if (const auto base = keys.real("base")) config["rope_theta"] = *base;
+  if (const auto base = keys.real("base")) hf_set_usual(config, keys, "base", "rope_theta", *base);
   const auto type = keys.text("type").value_or("origin");
   if (type != "origin" && type != "dynamic") keys.refuse("type", "has a value that is unknown");
   const double factor = keys.real("scaling_factor").value_or(1);
-  if (type == "dynamic") config["rope_scaling"] = {{"type", type}, {"factor", factor}};
+  if (type == "dynamic") {
+    hf_set_usual(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
+  }
   keys.refuse_unread(hf_may_ignore);
 }
 
+/// MiniMax-M3 lists layers that see some blocks of keys alone by 0 and 1.
+inline void hf_name_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto part = "sparse_attention_config";
+  const nlohmann::json* own = keys.find(part);
+  if (own == nullptr || keys.find("layer_types") != nullptr) return;
+  const auto sparse = JsonKeys(*own, part).integers("sparse_attention_freq");
+  if (!sparse) return;
+  auto types = nlohmann::json::array();
+  for (const Index is_sparse : *sparse) {
+    types.push_back(is_sparse != 0 ? "minimax_m3_sparse" : "full_attention");
+  }
+  config["layer_types"] = types;
+}
+
 inline bool hf_has_own_names(std::string_view type) {
-  constexpr auto others =
-      std::to_array<std::string_view>({"internlm", "jetmoe", "telechat", "telechat2"});
+  constexpr auto others = std::to_array<std::string_view>(
+      {"internlm", "jetmoe", "minimax_m3_vl_text", "telechat", "telechat2"});
   return is_one_of(others, type) ||
          std::any_of(hf_own_names.begin(), hf_own_names.end(),
                      [type](const HfOwnName& name) { return name.type == type; });
@@ -145,6 +196,8 @@ inline nlohmann::json hf_with_usual_names(nlohmann::json config, std::string_vie
   }
   if (type == "dbrx") hf_lift_attn_config(config);
   if (type == "internlm") hf_name_internlm_rule(config);
+  if (type == "molmo") hf_drop_molmo_keys(keys, config);
+  if (type == "minimax_m3_vl_text") hf_name_sparse_layers(keys, config);
   if (type == "smallthinker") hf_name_window_layers(keys, config);
   if (type == "jetmoe") hf_count_jetmoe_heads(keys, config);
   if (type == "telechat" || type == "telechat2") hf_name_telechat_rule(keys, config);
@@ -170,6 +223,10 @@ inline std::string hf_meant_type(const JsonKeys& keys, const std::string& type) 
   if (type == "deepseek_v2" && latent != nullptr && *latent == false &&
       keys.integer("qk_rope_head_dim").value_or(0) == 0) {
     return "deepseek";
+  }
+  // MiniMax-M3's files name the second model's type.
+  if (type == "minimax_m2" && keys.find("sparse_attention_config") != nullptr) {
+    return "minimax_m3_vl_text";
   }
   if (type == "minicpmv" && keys.find("scale_depth") != nullptr) return "minicpm";
   return type;
