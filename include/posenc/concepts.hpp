@@ -57,12 +57,14 @@ concept ScoreBias = Scalar<T> &&
   bias.add(head, query_positions, key_positions, tile);
 };
 
-/// (3) that is a function of head and query - key, and has its values in rows, so that attention evaluates
-/// them once for all queries that go through it together. Optional: add() serves without. The bias
-/// names itself by `using OfDistances = <its type>`, so that a type derived from it, whose add() may be
-/// another, is none; and bias.write_values(head, farthest, values), values a std::span<Compute<T>>, writes to
-/// values[u] what the distance farthest - u gets, a whole number within 2^53.
-///   Laws: where positions are whole numbers, add() adds these values, bit by bit
+/// (3) that is a function of head and query - key. It can write its values for a row of distances, which
+/// attention asks for once for all queries that go through it together. Optional: add() serves without.
+/// bias.write_values(head, farthest, values), values a std::span<Compute<T>>, writes to values[u] what the
+/// distance farthest - u gets. Distances are whole numbers within 2^53, of either sign, and some belong to no
+/// score. The bias names itself by `using OfDistances = <its type>`: a type derived from it, whose add() may be
+/// another, is then no DistanceBias.
+///   Laws: where positions are whole numbers, add() adds these values, bit by bit; write_values() does not throw
+///         where heads() agree
 template <class B, class T>
 concept DistanceBias = ScoreBias<B, T> && std::same_as<typename B::OfDistances, B> &&
     requires(const B& bias, Index head, double farthest, std::span<Compute<T>> values) {

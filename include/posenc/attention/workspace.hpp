@@ -14,8 +14,8 @@ Slots& slots_of(AttentionWorkspace& workspace) noexcept;
 }  // namespace detail
 
 /// Scratch memory of attention(): some hundred kilobytes per thread, whatever the lengths of the
-/// sequences. Keep one and pass it by AttentionOptions::workspace, and calls after the first allocate
-/// nothing. One call at a time may use it.
+/// sequences; `Linear` keeps a copy of up to 32 tokens there. Keep one and pass it by
+/// AttentionOptions::workspace, and calls after the first allocate nothing. One call at a time may use it.
 class AttentionWorkspace {
  public:
   /// Memory now held.

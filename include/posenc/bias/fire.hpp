@@ -67,7 +67,9 @@ struct FireParameters {
 ///   Accuracy: x within 2 ulp of the tile's type; f_h of such an x, not the same one in every term,
 ///             within (width + 4) ulp of the sum of its terms' magnitudes, when written as a line and its
 ///             bends; where x and what its bends are at are 0 or at least 1e-30
-///   Cost:     two operations a score for the line, three for each bend below the tile's greatest x
+///   Cost:     two operations per score for the line, and for each bend below the tile's greatest x three, or two where
+///             all of its x lie above; an addition per score where queries, neighbours up to the threshold, share
+///             distances
 ///   Source:   arXiv 2310.04418; the code in its appendix has the magnitude and the epsilon
 class Fire {
  public:

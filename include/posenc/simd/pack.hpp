@@ -30,6 +30,8 @@
 //   join_pairs(even, odd, low, high)          the tier's pair order; and back
 //   pair_order(a)  natural_order(a)           lanes brought from natural into pair order; and back
 //   interleave(a, b, low, high)               a0 b0 a1 b1 ...: its first width lanes, and the rest
+//   transpose(rows)                           rows[i] lane j <-> rows[j] lane i, of width packs; where a tier
+//                                             has a faster way than interleave: AVX-512 (float)
 //   sum(a)  maximum(a)                        over the lanes; in which order is the tier's choice
 //
 // Pack<float> alone, 16 bits in memory, p without type (rounded to nearest even, denormals kept, NaN

@@ -25,7 +25,8 @@ POSENC_ALWAYS_INLINE void interleave_halves(P (&rows)[P::width],
 }  // namespace detail
 
 /// rows[i] lane j <-> rows[j] lane i.
-///   Cost: width / 2 * log2(width) interleaves, all in registers where 2 width of them are enough.
+///   Cost: width / 2 * log2(width) interleaves, or as many cheaper shuffles where the tier has a way of its own; all
+///         in registers where 2 width of them are enough
 template <class P>
 POSENC_ALWAYS_INLINE void transpose(P (&rows)[P::width]) noexcept {
   if constexpr (requires { P::transpose(rows); }) {

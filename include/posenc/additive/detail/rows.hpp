@@ -108,8 +108,8 @@ class WrittenRows {
   AlignedVector<C> rows_;
 };
 
-/// Calls use(features of some rows of x, features of P) for the tokens [s, s_end) of batch rows [b, b_end),
-/// which share their rows of P.
+/// Calls use(a token's features in some batch rows, an array of pointers; its features of P) for the tokens
+/// [s, s_end) of batch rows [b, b_end), which share their rows of P.
 template <class T, class Source, class Use>
 void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
                 const Use& use) {
@@ -120,19 +120,19 @@ void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
     Row rows[static_cast<std::size_t>(most_rows_together)];
     for (Index i = 0; i < count; ++i) rows[i] = source(b, s + i, i);
     Index row = b;
-    for (; row + rows_abreast <= b_end; row += rows_abreast) {
-      for (Index i = 0; i < count; ++i) {
-        T* of_token[static_cast<std::size_t>(rows_abreast)];
-        for (Index n = 0; n < rows_abreast; ++n) of_token[n] = x.row(row + n, s + i);
-        use(of_token, rows[i]);
+    const auto visit = [&]<std::size_t Abreast>(std::integral_constant<std::size_t, Abreast>) {
+      for (; row + static_cast<Index>(Abreast) <= b_end; row += static_cast<Index>(Abreast)) {
+        for (Index i = 0; i < count; ++i) {
+          T* of_token[Abreast];
+          for (std::size_t n = 0; n < Abreast; ++n) {
+            of_token[n] = x.row(row + static_cast<Index>(n), s + i);
+          }
+          use(of_token, rows[i]);
+        }
       }
-    }
-    for (; row < b_end; ++row) {
-      for (Index i = 0; i < count; ++i) {
-        T* const of_token[] = {x.row(row, s + i)};
-        use(of_token, rows[i]);
-      }
-    }
+    };
+    visit(std::integral_constant<std::size_t, static_cast<std::size_t>(rows_abreast)>());
+    visit(std::integral_constant<std::size_t, 1>());
   }
 }
 

@@ -7,10 +7,10 @@
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/simd/pack.hpp>
+#include <posenc/tensor/detail/consecutive.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -49,9 +49,9 @@ class BiasStage {
   void begin(const Block& block) noexcept {
     if constexpr (of_distances) {
       const Index group = block.setting().group;
-      steady_ = bands_ != nullptr && block.rows() > group &&
-                block.rows() == block.rows_of_key_head() &&
-                rise_by_one(block.positions(), block.rows() / group);
+      steady_ =
+          bands_ != nullptr && block.rows() > group && block.rows() == block.rows_of_key_head() &&
+          consecutive<Tier>({block.positions(), static_cast<std::size_t>(block.rows() / group)});
     }
   }
 
@@ -60,7 +60,8 @@ class BiasStage {
   bool prepare(const Block& block, const SeenTile& seen,
                const double* key_positions) const noexcept {
     const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
-    if (!steady_ || !rise_by_one(key_positions + begin, end - begin)) return false;
+    const std::span keys(key_positions + begin, static_cast<std::size_t>(end - begin));
+    if (!steady_ || !consecutive<Tier>(keys)) return false;
     const Index group = block.setting().group, queries = block.rows() / group;
     // Whole panels, for vectors go beyond the last lane.
     const Index first = begin / panel_lanes * panel_lanes;
@@ -115,12 +116,6 @@ class BiasStage {
   /// Distances of a head's queries and a tile's keys.
   static constexpr Index of_band(Index queries) noexcept {
     return (queries - 1 + tile_keys + panel_lanes - 1) / panel_lanes * panel_lanes;
-  }
-  /// Whether positions are whole numbers, and go up by one.
-  static bool rise_by_one(const double* positions, Index count) noexcept {
-    bool steady = std::abs(positions[0]) <= 0x1p51 && std::rint(positions[0]) == positions[0];
-    for (Index i = 1; i < count; ++i) steady &= positions[i] - positions[i - 1] == 1;
-    return steady;
   }
   template <class R>
   static std::span<const double> queries_of(const Block& block, const BiasTile<R>& tile) noexcept {

@@ -18,7 +18,8 @@ namespace detail {
 
 /// The products of a linear layer's backward pass for a few tokens, which take the weight and its gradient where
 /// they lie: to pack them takes longer than so few products.
-///   Bits: those of TiledProduct and ManyRowsProduct
+///   Bits: those of TiledProduct and ManyRowsProduct, which take batch rows that are not dense one after the other;
+///         here all rows are one chain
 template <class Tier, class T>
 class FewRowsBackward {
  public:

@@ -36,7 +36,8 @@ class FewRowsProduct {
         out_(out.dim),
         rows_(x.batch * x.seq),
         x_first_(x.row(0, 0)),
-        at_once_(rows_ > rows_of_pass ? channels_at_once : (std::max)(x.dim, Index{1})) {
+        at_once_((std::max)(rows_ > rows_of_pass ? (std::min)(channels_at_once, x.dim) : x.dim,
+                            Index{1})) {
     for (Index r = 0; r < rows_; ++r) out_rows_[r] = out.row(r / x.seq, r % x.seq);
     if (rows_ > 1) x_stride_ = x.row(1 / x.seq, 1 % x.seq) - x_first_;
   }
@@ -63,9 +64,9 @@ class FewRowsProduct {
   static constexpr Index most_outputs = Tier::registers >= 32 ? 4 : 2;
   /// One row has few sums under way otherwise.
   static constexpr Index outputs_of_one_row = 8;
-  /// Rows of x that one pass over the weight serves.
+  /// Rows of x that meet a vector of the weight while it is in a register.
   static constexpr Index rows_of_pass = 6;
-  /// Rows of x that need not be packed: with those of the weight that pass, few enough for any cache.
+  /// Rows of x that are read where they lie: so few streams, beside those of the weight, suit any cache.
   static constexpr Index rows_as_they_lie = 2;
   /// Channels at a time, for which all rows pass: so many of four rows of the weight, and of six of x, stay in
   /// a first-level cache.
@@ -119,7 +120,9 @@ class FewRowsProduct {
           add<rows_of_pass, Outputs, true>(r, x, w, count, sums, next + o * in_, streams);
         }
       }
-      for (; r + 6 <= rows_; r += 6) add<6, Outputs>(r, x, w, count, sums);
+      for (; r + rows_of_pass <= rows_; r += rows_of_pass) {
+        add<rows_of_pass, Outputs>(r, x, w, count, sums);
+      }
       for (; r + 4 <= rows_; r += 4) add<4, Outputs>(r, x, w, count, sums);
       for (; r + 2 <= rows_; r += 2) add<2, Outputs>(r, x, w, count, sums);
       for (; r < rows_; ++r) add<1, Outputs>(r, x, w, count, sums);
@@ -130,8 +133,8 @@ class FewRowsProduct {
     }
   }
 
-  /// Adds what `count` channels give. With Asks, it asks for as many of some rows of the weight, which are read
-  /// next: memory is idle while further rows of x meet the same weights.
+  /// Adds what `count` channels give. With Asks, it also asks for the next `count` channels of next_rows rows of the
+  /// weight: memory is idle while further rows of x meet the same weights.
   template <Index Rows, Index Outputs, bool Asks = false>
   POSENC_NOINLINE void add(Index first_row, const T* x, const T* w, Index count,
                            Sums<Outputs>& sums, const T* next = nullptr,

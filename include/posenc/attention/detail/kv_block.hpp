@@ -61,8 +61,8 @@ class BlockAccount {
   std::atomic<Index> holders_{1};
 };
 
-/// A pool's account, or none: it ends with the last of its holders. Not a std::shared_ptr: its header and
-/// templates took 2 % of the time to compile the umbrella header.
+/// A pool's account, or none: it ends with the last of its holders. Not a std::shared_ptr, whose
+/// header takes long to compile.
 class SharedAccount {
  public:
   SharedAccount() = default;

@@ -141,7 +141,7 @@ struct StreamedSums {
     for (Index r = 0; r < Rows; ++r) {
       for (Index c = 0; c < Columns; ++c) parts[r][c] = P::load(to + r * sum_dim + c * P::width);
     }
-    // Prefetchers follow rows that are read in one piece.
+    // Rows that are read in one piece are not asked for: prefetchers follow those.
     const bool asks = first_row == 0 && channel == 0 && Columns * P::width < dim;
     const Index asked = asks ? ahead.count : 0;
     for (Index j = 0; j < keys; ++j) {
@@ -282,7 +282,7 @@ class StreamedRows {
     return strip.first % block.rows_of_key_head() == 0;
   }
 
-  /// What the piece that comes so many pieces after this one in its tile has.
+  /// The rows of the piece pieces_ahead after this one, if the tile has one.
   template <class Block>
   static RowsAhead<T> rows_ahead(const HeadsView<const T>& x, const Block& block,
                                  const SeenTile& seen, Index key_head, Index first) noexcept {

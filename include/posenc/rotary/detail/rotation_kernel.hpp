@@ -45,7 +45,7 @@ struct RotationStep {
   static constexpr Index pairs = in_place ? P::width / 2 : static_cast<Index>(packs) * P::width;
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
   static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
-  static constexpr Index registers = P::width * sizeof(C) >= 64 ? 32 : 16;
+  static constexpr Index registers = Tier::registers;
   /// So many steps leave half of the registers for channels, a quarter where those are turned in place.
   static constexpr Index most_in_registers = (in_place ? 3 : 2) * registers / 4 / vectors;
 
@@ -202,7 +202,7 @@ struct RotationBlock {
   Index half;     ///< from a pair's first channel to its second where the pairing is HalfRotate
   Index pairs;    ///< to be turned
   Angles angles;  ///< [seq, pairs]
-  /// So many channels before they are read, x is asked for; 0: it lies in caches.
+  /// How many channels ahead of its use x is asked for where angles fit into registers; 0: it lies in caches.
   Index ahead = 0;
 };
 

@@ -168,8 +168,8 @@ void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
   }
 }
 
-/// So many channels before it is read, x of so many channels is asked for. Halves of a head are streams
-/// that processors' prefetchers lose where x comes from memory; from any cache they are fast enough.
+/// How many channels ahead of its use x is asked for; 0 where a tensor of so many channels fits into caches, which
+/// are fast enough. From memory, halves of a head are streams that processors' prefetchers lose.
 template <Scalar T>
 constexpr Index channels_ahead(Index channels) noexcept {
   constexpr Index size = sizeof(T), memory = Index{32} << 20, page = 4096;
