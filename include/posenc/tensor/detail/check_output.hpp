@@ -154,5 +154,12 @@ POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
          x.dim <= inner && inner_span <= outer && outer_span <= row;
 }
 
+/// The same of a matrix.
+template <class T>
+POSENC_ALWAYS_INLINE bool nests(const MatrixView<T>& x) noexcept {
+  if (((x.rows | x.cols | x.row_stride) >> 26) != 0) return false;
+  return x.data != nullptr && x.rows > 0 && x.cols > 0 && x.cols <= x.row_stride;
+}
+
 }  // namespace detail
 POSENC_END
