@@ -120,6 +120,27 @@ void fill(LinearParameters<T>& gradient, T value) {
 
 }  // namespace
 
+TEST_CASE("few tokens in batch rows with room between them have the gradients of dense ones",
+          "[linear][backward]") {
+  constexpr Index batch = 3, seq = 4, in = 20, out = 9, room = 5;
+  const auto layer = random_layer<Linear<float>>(in, out, true);
+  support::Random random(3);
+  const auto x = random_tensor<float>(random, batch, seq, in);
+  const auto grad_out = random_tensor<float>(random, batch, seq, out);
+  Tensor3<float> wide_x(batch, seq + room, in), wide_grad(batch, seq + room, out);
+  wide_x.slice(Eigen::array<Index, 3>{0, 0, 0}, x.dimensions()) = x;
+  wide_grad.slice(Eigen::array<Index, 3>{0, 0, 0}, grad_out.dimensions()) = grad_out;
+  auto strided_x = posenc::bsd(wide_x), strided_grad = posenc::bsd(wide_grad);
+  strided_x.seq = strided_grad.seq = seq;
+  Tensor3<float> grad_x(batch, seq, in), strided_grad_x(batch, seq, in);
+  auto dense = layer.zero_gradient(), strided = layer.zero_gradient();
+  layer.backward(posenc::bsd(x), posenc::bsd(grad_out), posenc::bsd(grad_x), dense);
+  layer.backward(strided_x, strided_grad, posenc::bsd(strided_grad_x), strided);
+  CHECK(support::same_bits(dense.weight.data(), strided.weight.data(), in * out));
+  CHECK(support::same_bits(dense.bias.data(), strided.bias.data(), out));
+  CHECK(support::same_bits(grad_x.data(), strided_grad_x.data(), grad_x.size()));
+}
+
 TEMPLATE_TEST_CASE("the backward of linear is that of the sums on paper", "[linear][backward]",
                    Linear<float>, Linear<double>, FixedOrderLinear<float>) {
   using T = typename TestType::Scalar;

@@ -25,7 +25,7 @@ POSENC_BEGIN
 ///   Aliasing: none
 ///   Throws:   ShapeError, before anything is written
 ///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the store; exact where one side has no
-///             keys (lse -inf)
+///             keys (lse -inf), but for -0, which may become 0
 ///   Source:   arXiv 2205.14135, section 3.1
 template <Device D, detail::Written T>
 void merge(const D& device, HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,

@@ -13,7 +13,8 @@ POSENC_BEGIN
 /// and returns when all are done; cost is bytes read, bytes written and cycles per unit. If parts run at the
 /// same time, it has besides, as Eigen's has, numThreadsInPool(), and currentThreadId(), which counts from 0
 /// and is -1 for the thread that calls: parts with the same number share scratch memory. Which device runs a
-/// call changes no bit of its result.
+/// call changes no bit of its result. A call waits for the device's threads: from one of them, none may be left
+/// to do the work.
 template <class D>
 concept Device = requires(const D& device) {
   { device.numThreads() } -> std::convertible_to<Index>;
