@@ -20,7 +20,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// A key of a type that means what another type's usual key does.
+/// A key of one type, and the usual name of what it means.
 struct HfOwnName {
   std::string_view type, own, usual;
 };
@@ -42,6 +42,7 @@ inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
     {"llada", "n_heads", "num_attention_heads"},
     {"llada", "n_kv_heads", "num_key_value_heads"},
     {"llada", "n_layers", "num_hidden_layers"},
+    {"mixformer-sequential", "n_head_kv", "num_key_value_heads"},
     {"molmo", "d_model", "hidden_size"},
     {"molmo", "n_heads", "num_attention_heads"},
     {"molmo", "n_kv_heads", "num_key_value_heads"},
@@ -53,12 +54,92 @@ inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
     {"openelm", "num_query_heads", "num_attention_heads_per_layer"},
     {"openelm", "num_transformer_layers", "num_hidden_layers"},
     {"openelm", "rope_freq_constant", "rope_theta"},
+    {"phi-msft", "n_head_kv", "num_key_value_heads"},
     {"phi3small", "rope_embedding_base", "rope_theta"},
     {"smallthinker", "rope_layout", "no_rope_layers"},
-    {"phi-msft", "n_head_kv", "num_key_value_heads"},
-    {"mixformer-sequential", "n_head_kv", "num_key_value_heads"},
     {"smallthinker", "sliding_window_size", "sliding_window"},
 });
+
+/// Gives a key its usual name too, under which no other value may stand.
+inline void hf_set_usual(nlohmann::json& config, const JsonKeys& own, const std::string& key,
+                         const std::string& usual, const nlohmann::json& value) {
+  const auto at = config.find(usual);
+  if (at != config.end() && !at->is_null() && *at != value) {
+    own.refuse(key, "contradicts " + usual);
+  }
+  config[usual] = value;
+}
+
+/// DBRX keeps the attention's settings in a part of their own.
+inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config) {
+  constexpr auto part = "attn_config";
+  const nlohmann::json* own = whole.find(part);
+  if (own == nullptr) return;
+  config.erase(part);
+  const JsonKeys keys(*own, part);
+  keys.find("clip_qkv");  // before they are turned
+  if (const auto groups = keys.integer("kv_n_heads")) {
+    hf_set_usual(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
+  }
+  if (const auto base = keys.real("rope_theta")) {
+    hf_set_usual(config, keys, "rope_theta", "rope_theta", *base);
+  }
+  keys.refuse_unread(hf_may_ignore);
+}
+
+/// InternLM's first models of 20B have a dict of their own.
+inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) {
+  constexpr auto part = "rotary";
+  const nlohmann::json* own = whole.find(part);
+  if (own == nullptr || !own->is_object()) return;
+  config.erase(part);
+  const JsonKeys keys(*own, part);
+  if (const auto base = keys.real("base")) hf_set_usual(config, keys, "base", "rope_theta", *base);
+  const auto type = keys.text("type").value_or("origin");
+  if (type != "origin" && type != "dynamic") keys.refuse("type", "has a value that is unknown");
+  const double factor = keys.real("scaling_factor").value_or(1);
+  if (type == "dynamic") {
+    hf_set_usual(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
+  }
+  keys.refuse_unread(hf_may_ignore);
+}
+
+/// JetMoE's heads of queries are those of keys, once for each expert of a token.
+inline void hf_set_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
+  const Index groups = keys.integer("num_key_value_heads").value_or(16);
+  const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
+  if (groups < 1 || groups > 4096 || experts < 1 || experts > 4096) {
+    keys.refuse("num_key_value_heads", "and num_experts_per_tok must lie between 1 and 4096");
+  }
+  config["num_key_value_heads"] = groups;
+  config["num_attention_heads"] = groups * experts;
+  config.erase("n_head");
+}
+
+/// The types of layers that a list marks by 1, and of the others.
+inline nlohmann::json hf_types_of_marks(const std::vector<Index>& marks, const char* marked) {
+  auto types = nlohmann::json::array();
+  for (const Index mark : marks) types.push_back(mark != 0 ? marked : "full_attention");
+  return types;
+}
+
+/// MiniMax-M3 marks layers that see some blocks of keys alone.
+inline void hf_set_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto part = "sparse_attention_config";
+  const nlohmann::json* own = keys.find(part);
+  if (own == nullptr || keys.find("layer_types") != nullptr) return;
+  const auto sparse = JsonKeys(*own, part).integers("sparse_attention_freq");
+  if (sparse) config["layer_types"] = hf_types_of_marks(*sparse, "minimax_m3_sparse");
+}
+
+/// SmallThinker marks layers with a window.
+inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto list = "sliding_window_layout";
+  keys.required("rope_layout", keys.integers("rope_layout"));
+  config["layer_types"] =
+      hf_types_of_marks(keys.required(list, keys.integers(list)), "sliding_attention");
+  config.erase(list);
+}
 
 /// MolmoE's file has every setting of OLMo's code, those of other blocks and of pictures among them.
 inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
@@ -71,62 +152,10 @@ inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
   }
 }
 
-/// Gives a key its usual name too, under which no other value may stand.
-inline void hf_set_usual(nlohmann::json& config, const JsonKeys& own, const char* key,
-                         const char* usual, const nlohmann::json& value) {
-  const auto at = config.find(usual);
-  if (at != config.end() && !at->is_null() && *at != value) {
-    own.refuse(key, std::string("contradicts ") + usual);
-  }
-  config[usual] = value;
-}
-
-/// DBRX keeps the attention's settings in a part of their own.
-inline void hf_lift_attn_config(nlohmann::json& config) {
-  constexpr auto part = "attn_config";
-  const auto at = config.find(part);
-  if (at == config.end()) return;
-  const nlohmann::json own = *at;
-  config.erase(part);
-  if (own.is_null()) return;
-  const JsonKeys keys(own, part);
-  keys.find("clip_qkv");  // before they are turned
-  if (const auto groups = keys.integer("kv_n_heads")) {
-    hf_set_usual(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
-  }
-  if (const auto base = keys.real("rope_theta")) {
-    hf_set_usual(config, keys, "rope_theta", "rope_theta", *base);
-  }
-  keys.refuse_unread(hf_may_ignore);
-}
-
-/// SmallThinker lists layers with a window by 0 and 1.
-inline void hf_name_window_layers(const JsonKeys& keys, nlohmann::json& config) {
-  constexpr auto list = "sliding_window_layout";
-  keys.required("rope_layout", keys.integers("rope_layout"));
-  auto types = nlohmann::json::array();
-  for (const Index has_window : keys.required(list, keys.integers(list))) {
-    types.push_back(has_window != 0 ? "sliding_attention" : "full_attention");
-  }
-  config.erase(list);
-  config["layer_types"] = types;
-}
-
-/// JetMoE's heads of queries are those of keys, once for each expert of a token.
-inline void hf_count_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
-  const Index groups = keys.integer("num_key_value_heads").value_or(16);
-  const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
-  if (groups < 1 || groups > 4096 || experts < 1 || experts > 4096) {
-    keys.refuse("num_key_value_heads", "and num_experts_per_tok must lie between 1 and 4096");
-  }
-  config["num_key_value_heads"] = groups;
-  config["num_attention_heads"] = groups * experts;
-  config.erase("n_head");
-}
-
-/// TeleChat's base is stretched for texts of the length that it was trained with, and further beyond.
+/// TeleChat's base is stretched for texts of the length that it was trained with; beyond that it grows with the
+/// text, which is not read.
 ///   Source: Tele-AI's modeling_telechat.py, RotaryEmbedding, for texts up to training_seqlen
-inline void hf_name_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
   if (trained) config["max_position_embeddings"] = *trained;
   if (trained && !base) {
@@ -141,44 +170,28 @@ inline void hf_name_telechat_rule(const JsonKeys& keys, nlohmann::json& config) 
   config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
 }
 
-/// InternLM's first models of 20B have a dict of their own.
-inline void hf_name_internlm_rule(nlohmann::json& config) {
-  constexpr auto part = "rotary";
-  const auto at = config.find(part);
-  if (at == config.end() || !at->is_object()) return;
-  const nlohmann::json own = *at;
-  config.erase(part);
-  const JsonKeys keys(own, part);
-  if (const auto base = keys.real("base")) hf_set_usual(config, keys, "base", "rope_theta", *base);
-  const auto type = keys.text("type").value_or("origin");
-  if (type != "origin" && type != "dynamic") keys.refuse("type", "has a value that is unknown");
-  const double factor = keys.real("scaling_factor").value_or(1);
-  if (type == "dynamic") {
-    hf_set_usual(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
-  }
-  keys.refuse_unread(hf_may_ignore);
-}
+/// A type whose keys need more than other names, and what brings them into the usual form.
+///   set(the file's keys, what is read in its place)
+struct HfOwnForm {
+  std::string_view type;
+  void (*set)(const JsonKeys& keys, nlohmann::json& config);
+};
 
-/// MiniMax-M3 lists layers that see some blocks of keys alone by 0 and 1.
-inline void hf_name_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
-  constexpr auto part = "sparse_attention_config";
-  const nlohmann::json* own = keys.find(part);
-  if (own == nullptr || keys.find("layer_types") != nullptr) return;
-  const auto sparse = JsonKeys(*own, part).integers("sparse_attention_freq");
-  if (!sparse) return;
-  auto types = nlohmann::json::array();
-  for (const Index is_sparse : *sparse) {
-    types.push_back(is_sparse != 0 ? "minimax_m3_sparse" : "full_attention");
-  }
-  config["layer_types"] = types;
-}
+inline constexpr auto hf_own_forms = std::to_array<HfOwnForm>({
+    {"dbrx", &hf_set_dbrx_attention},
+    {"internlm", &hf_set_internlm_rule},
+    {"jetmoe", &hf_set_jetmoe_heads},
+    {"minimax_m3_vl_text", &hf_set_sparse_layers},
+    {"molmo", &hf_drop_molmo_keys},
+    {"smallthinker", &hf_set_window_layers},
+    {"telechat", &hf_set_telechat_rule},
+    {"telechat2", &hf_set_telechat_rule},
+});
 
 inline bool hf_has_own_names(std::string_view type) {
-  constexpr auto others = std::to_array<std::string_view>(
-      {"internlm", "jetmoe", "minimax_m3_vl_text", "telechat", "telechat2"});
-  return is_one_of(others, type) ||
-         std::any_of(hf_own_names.begin(), hf_own_names.end(),
-                     [type](const HfOwnName& name) { return name.type == type; });
+  const auto is_of_type = [type](const auto& row) { return row.type == type; };
+  return std::any_of(hf_own_names.begin(), hf_own_names.end(), is_of_type) ||
+         std::any_of(hf_own_forms.begin(), hf_own_forms.end(), is_of_type);
 }
 
 /// A configuration with the usual names in place of its type's own.
@@ -186,21 +199,15 @@ inline nlohmann::json hf_with_usual_names(nlohmann::json config, std::string_vie
   const nlohmann::json given = config;
   const JsonKeys keys(given, "the configuration");
   for (const HfOwnName& name : hf_own_names) {
-    const std::string own(name.own), usual(name.usual);
+    const std::string own(name.own);
     const nlohmann::json* value = name.type == type ? keys.find(own) : nullptr;
     if (value == nullptr) continue;
-    const nlohmann::json* other = keys.find(usual);
-    if (other != nullptr && *other != *value) keys.refuse(own, "contradicts " + usual);
-    config[usual] = *value;
+    hf_set_usual(config, keys, own, std::string(name.usual), *value);
     config.erase(own);
   }
-  if (type == "dbrx") hf_lift_attn_config(config);
-  if (type == "internlm") hf_name_internlm_rule(config);
-  if (type == "molmo") hf_drop_molmo_keys(keys, config);
-  if (type == "minimax_m3_vl_text") hf_name_sparse_layers(keys, config);
-  if (type == "smallthinker") hf_name_window_layers(keys, config);
-  if (type == "jetmoe") hf_count_jetmoe_heads(keys, config);
-  if (type == "telechat" || type == "telechat2") hf_name_telechat_rule(keys, config);
+  for (const HfOwnForm& form : hf_own_forms) {
+    if (form.type == type) form.set(keys, config);
+  }
   return config;
 }
 
