@@ -28,12 +28,10 @@ class FewRowsBackward {
 
   ///   x [B, S, in], grad_out [B, S, out], at most most_rows rows in all
   FewRowsBackward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out) noexcept
-      : in_(x.dim), out_(grad_out.dim) {
-    for (Index b = 0; b < x.batch; ++b) {
-      for (Index s = 0; s < x.seq; ++s) {
-        x_[rows_] = x.row(b, s);
-        grad_out_[rows_++] = grad_out.row(b, s);
-      }
+      : in_(x.dim), out_(grad_out.dim), rows_(x.batch * x.seq) {
+    for (Index r = 0; r < rows_; ++r) {
+      x_[r] = row_of_token(x, r);
+      grad_out_[r] = row_of_token(grad_out, r);
     }
   }
 
@@ -64,9 +62,7 @@ class FewRowsBackward {
   template <Device D>
   void write_x(const D& device, const T* weight, EmbeddingsView<T> grad_x) const {
     T* to[most_rows];
-    for (Index b = 0, r = 0; b < grad_x.batch; ++b) {
-      for (Index s = 0; s < grad_x.seq; ++s) to[r++] = grad_x.row(b, s);
-    }
+    for (Index r = 0; r < rows_; ++r) to[r] = row_of_token(grad_x, r);
     for_columns(device, [&]<Index Columns>(std::integral_constant<Index, Columns>, Index first,
                                            const auto& load, const auto& store) {
       for (Index o = 0; o == 0 || o < out_; o += product_depth<T>) {
@@ -149,7 +145,7 @@ class FewRowsBackward {
     });
   }
 
-  Index in_, out_, rows_ = 0;
+  Index in_, out_, rows_;
   const T* x_[most_rows];
   const T* grad_out_[most_rows];
 };

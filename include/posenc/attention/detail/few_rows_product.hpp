@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -38,8 +37,8 @@ class FewRowsProduct {
         x_first_(x.row(0, 0)),
         at_once_((std::max)(rows_ > rows_of_pass ? (std::min)(channels_at_once, x.dim) : x.dim,
                             Index{1})) {
-    for (Index r = 0; r < rows_; ++r) out_rows_[r] = out.row(r / x.seq, r % x.seq);
-    if (rows_ > 1) x_stride_ = x.row(1 / x.seq, 1 % x.seq) - x_first_;
+    for (Index r = 0; r < rows_; ++r) out_rows_[r] = row_of_token(out, r);
+    if (rows_ > 1) x_stride_ = row_of_token(x, 1) - x_first_;
   }
 
   ///   Throws: std::bad_alloc, before anything is written

@@ -48,7 +48,7 @@ class FixedOrderProduct {
               copy_rows(x_, first, count, 0, x_.dim, to, stride);
             },
             [&](Index row, Index first, Index count, const T* products) {
-              T* const to = out_.row(row / x_.seq, row % x_.seq) + first;
+              T* const to = row_of_token(out_, row) + first;
               if (has_bias()) {
                 const T* const added = parameters_.bias.data() + first;
                 for (Index j = 0; j < count; ++j) to[j] = products[j] + added[j];

@@ -42,7 +42,7 @@ class ManyRowsProduct {
             copy_rows(x_, first, count, from, depth, to, stride);
           },
           [&](Index row, Index first, Index count, const T* products) {
-            T* const to = out_.row(row / x_.seq, row % x_.seq) + first;
+            T* const to = row_of_token(out_, row) + first;
             if (from == 0) {
               std::copy_n(products, count, to);
             } else {

@@ -14,13 +14,19 @@
 POSENC_BEGIN
 namespace detail {
 
+/// A token's features, tokens counted through all batch rows.
+template <class T>
+POSENC_ALWAYS_INLINE T* row_of_token(const EmbeddingsView<T>& x, Index token) noexcept {
+  return x.row(token / x.seq, token % x.seq);
+}
+
 /// to [count, depth], whose rows are `stride` apart <- features feature .. feature + depth - 1 of tokens from `first` on,
 /// counted through all batch rows.
 template <class T>
 void copy_rows(const EmbeddingsView<const T>& x, Index first, Index count, Index feature,
                Index depth, T* to, Index stride) noexcept {
   for (Index r = first; r < first + count; ++r, to += stride) {
-    std::copy_n(x.row(r / x.seq, r % x.seq) + feature, depth, to);
+    std::copy_n(row_of_token(x, r) + feature, depth, to);
   }
 }
 

@@ -39,8 +39,8 @@ Bounds bounds_of(const double* values, Index count) noexcept {
 }
 
 /// A network 1 -> width -> 1 with ReLU, for x >= 0, as what it is: a line, and bends where hidden units
-/// begin or end. Bends that the greatest x does not reach cost nothing, those
-/// below the least x two thirds of the others.
+/// begin or end. Bends that the greatest x does not reach cost nothing, those below the least x two thirds of
+/// the others.
 template <class Real>
 class Hinges {
  public:
