@@ -35,10 +35,11 @@ struct Expected {
   double base;  ///< of the class; 0: the file must say it
   Index head_dim;
   std::optional<Index> kv_heads;  ///< of 32 heads
+  Index rotary_dim = 0;           ///< 0: head_dim
 };
 
 TEST_CASE("further types that turn plainly", "[interop]") {
-  constexpr auto half = PairingKind::HalfRotate;
+  constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
   const std::vector<Expected> types{
       {"aquila", half, 10000, 128, 32},
       {"arctic", half, 0, 128, std::nullopt},
@@ -46,29 +47,55 @@ TEST_CASE("further types that turn plainly", "[interop]") {
       {"bitnet", half, 500000, 128, std::nullopt},  // the class has 5, which cannot be
       {"chameleon", half, 10000, 128, 32},
       {"code_llama", half, 10000, 128, 32},
+      {"codeshell", half, 10000, 128, 32},
+      {"dbrx", half, 10000, 128, 1},
+      {"deci", half, 10000, 128, std::nullopt},
       {"deepseek", half, 10000, 128, std::nullopt},
+      {"deepseek_ocr2_text", half, 10000, 128, 32},
+      {"dots_ocr", half, 0, 128, std::nullopt},
+      {"Dream", half, 10000, 128, 32},
       {"emu3_text_model", half, 0, 128, 8},
+      {"esmc", half, 10000, 128, 32},
       {"eurobert", half, 10000, 128, 32},
       {"flex_olmo", half, 500000, 128, 32},
       {"gpt_neox_japanese", half, 10000, 128, 32},
+      {"grove_moe", half, 0, 128, std::nullopt},
+      {"gte", half, 0, 128, 32},
+      {"hf_olmo", half, 10000, 128, 32},
+      {"hunyuan", half, 10000, 128, 32},
+      {"hy_v3", half, 11158840, 128, 8},
       {"hyperclovax", half, 10000, 128, 32},
       {"internlm", half, 10000, 128, 32},
       {"internlm3", half, 0, 128, 32},
       {"jais2", half, 0, 128, 32},
       {"jina_embeddings_v3", half, 0, 128, 32},
       {"kyutai_speech_to_text", half, 0, 128, 32},
+      {"llada", half, 10000, 128, 32},
       {"llava", half, 10000, 128, 32},
       {"llava_qwen2", half, 10000, 128, 32},
       {"mimi", half, 10000, 128, 8},
+      {"minimax_m3_vl_text", half, 5000000, 128, 4, 64},
+      {"molmo", half, 10000, 128, 32},
       {"moshi", half, 10000, 128, 32},
+      {"neobert", inter, 10000, 128, 32},
       {"new", half, 0, 128, 32},
       {"nomic_bert", half, 0, 128, 32},
       {"orion", half, 10000, 128, std::nullopt},
+      {"PanguEmbedded", half, 0, 128, 32},
       {"phi4_multimodal", half, 10000, 128, 8},
       {"plamo", half, 10000, 128, std::nullopt},
+      {"RefinedWeb", half, 10000, 128, 32},
+      {"RefinedWebModel", half, 10000, 128, 1},
+      {"rnd1", half, 0, 128, std::nullopt},
+      {"skywork", half, 10000, 128, 32},
+      {"solar", half, 10000, 128, 32},
       {"solar_open", half, 1000000, 128, 8},
+      {"stablelm_epoch", half, 10000, 128, 32, 32},
+      {"telechat", half, 10000, 128, 32},
+      {"telechat2", half, 10000, 128, 32},
       {"vaultgemma", half, 10000, 256, 4},
       {"xverse", half, 10000, 128, 32},
+      {"Yi", half, 0, 128, 32},
   };
   for (const Expected& one : types) {
     INFO(one.type);
@@ -77,7 +104,7 @@ TEST_CASE("further types that turn plainly", "[interop]") {
     const RotarySettings& settings = rotary(model);
     CHECK(settings.pairing == one.pairing);
     CHECK(settings.head_dim == one.head_dim);
-    CHECK(rotary_dim(settings) == one.head_dim);
+    CHECK(rotary_dim(settings) == (one.rotary_dim == 0 ? one.head_dim : one.rotary_dim));
     CHECK(std::get<Unscaled>(settings.rule).base == 12345);
     CHECK(attention_of_layer(model, 0).heads == 32);
     CHECK(attention_of_layer(model, 0).kv_heads == one.kv_heads);
