@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace relative_backward_test {
@@ -76,7 +77,11 @@ class Call {
   }
 
   posenc::AttentionOptions<T> options() {
-    return {.causal = shape.causal, .lse = {lse.data(), shape.batch, shape.heads, shape.queries}};
+    return {.causal = shape.causal,
+            .cu_seqlens_q = cu_seqlens_q,
+            .cu_seqlens_k = cu_seqlens_k,
+            .lse = {lse.data(), shape.batch, shape.heads, shape.queries},
+            .workspace = workspace};
   }
   posenc::RelativeBias<T> bias() const {
     posenc::RelativeBias<T> b{.index = {shape.order, shape.first, shape.beyond, rows_},
@@ -133,6 +138,8 @@ class Call {
   }
 
   Shape shape;
+  std::span<const Index> cu_seqlens_q, cu_seqlens_k;
+  posenc::AttentionWorkspace* workspace = nullptr;
 
  private:
   Index width() const { return shape.own_queries > 0 ? shape.own_queries : shape.dim; }
@@ -253,6 +260,25 @@ TEST_CASE("a row of a relative table that nobody meets keeps its NaN to itself",
     for (const double value : x->gradient) finite &= std::isfinite(value);
     CHECK(finite);
   }
+}
+
+TEST_CASE("a packed sequence without queries has no part in a relative table's gradient",
+          "[relative][backward]") {
+  Shape shape{1, 3, 3, 4, 2, 4};
+  shape.table_heads = 4;
+  Call<double> alone(shape), packed(shape), earlier({1, 400, 400, 4, 2, 90});
+  alone.run(Eigen::DefaultDevice());
+  const Index queries[] = {0, 0, 3}, keys[] = {0, 0, 3};
+  packed.cu_seqlens_q = queries;
+  packed.cu_seqlens_k = keys;
+  packed.loss();
+  // Its block has no row, and finds what a call before has left in memory.
+  posenc::AttentionWorkspace workspace;
+  earlier.workspace = packed.workspace = &workspace;
+  earlier.run(Eigen::DefaultDevice());
+  packed.back(Eigen::DefaultDevice(), packed.gradient());
+  CHECK(packed.table.gradient == alone.table.gradient);
+  CHECK(packed.q.gradient == alone.q.gradient);
 }
 
 TEST_CASE("gradients of relative biases have the shapes of what they are of",

@@ -125,7 +125,7 @@ class RelativeGradients {
   void begin(const Block& block) noexcept {
     group_ = block.setting().group;
     rows_of_head_ = block.rows() / group_;
-    first_head_ = block.head(0);
+    first_head_ = block.first_head();
     table_.clear();
     key_table_.clear();
     std::fill_n(ones_, (std::max)(rows_of_head_, tile_lanes) + rows_at_once, Real{1});

@@ -56,7 +56,7 @@ class RelativeProducts {
     const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.setting().q;
     rows_of_head_ = block.rows() / group;
     heads_ = group;
-    first_head_ = block.head(0);
+    first_head_ = block.first_head();
     for (Index g = 0; g < group; ++g) {
       for (Index n = 0; n < rows_of_head_; ++n) {
         const Index query = block.sequence().first_query + block.query(n * group);

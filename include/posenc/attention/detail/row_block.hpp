@@ -92,6 +92,8 @@ class RowBlock {
   const AttentionSequence& sequence() const noexcept { return sequence_; }
   /// The first one.
   Index key_head() const noexcept { return key_head_; }
+  /// The query head that comes first; a block without rows has one, too.
+  Index first_head() const noexcept { return key_head_ * setting_.group; }
   Index rows() const noexcept { return rows_; }
   Index rows_of_key_head() const noexcept { return rows_of_key_head_; }
   /// Of row r, counted from the sequence's first.
