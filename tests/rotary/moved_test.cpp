@@ -20,7 +20,7 @@ using posenc::Positions;
 using Tensor = Eigen::Tensor<float, 4, Eigen::RowMajor>;
 
 TEST_CASE("moved-from positions and tables hold no tokens", "[rotary]") {
-  const posenc::Rope<HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8});
+  const posenc::Rope<HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   Tensor x(1, 3, 2, 8);
   x.setConstant(1);
   auto positions = Positions::ids(std::vector<Index>{4, 5, 9});
@@ -51,7 +51,7 @@ void check_moved(R rope, Index axes) {
 }
 
 TEST_CASE("a moved-from rope turns as before", "[rotary]") {
-  check_moved(posenc::Rope<HalfRotate>(posenc::Unscaled{.rotary_dim = 8}), 1);
+  check_moved(posenc::Rope<HalfRotate>(posenc::Unscaled{.rotary_dim = 8, .base = 10000}), 1);
   check_moved(posenc::MixedRope<HalfRotate>(std::vector<double>(16, 0.5),
                                             {.axes = 2, .heads = 2, .rotary_dim = 8}),
               2);
