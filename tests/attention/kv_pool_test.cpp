@@ -346,6 +346,15 @@ TEST_CASE("caches keep their pool, and blocks go back to where they came from",
   CHECK(first.blocks() == 0);
 }
 
+TEST_CASE("a pool that was moved is the same one on both sides", "[attention][cache][pool]") {
+  KvBlockPool pool({no_limit});
+  const KvBlockPool taken = std::move(pool);
+  KvCache<float> cache(full_cache(500), pool);  // NOLINT(bugprone-use-after-move)
+  append(cache, 0, 1);
+  CHECK(taken.blocks() == 1);
+  CHECK(pool.blocks() == 1);
+}
+
 TEST_CASE("what a cache held goes back to the pool by its own size", "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> wide(full_cache(1000), pool);

@@ -77,4 +77,18 @@ TEST_CASE("parameters refuse extents that cannot be", "[parameters][errors]") {
   CHECK_THROWS_AS(posenc::Linear<float>(3, -3, true), posenc::ConfigError);
 }
 
+TEST_CASE("moved-from parameters are empty, and a layer with such refuses", "[parameters]") {
+  posenc::Linear<float> layer(3, 2, true);
+  const auto taken = std::move(layer.weight);
+  CHECK(taken.size() == 6);
+  CHECK(layer.weight.size() == 0);  // NOLINT(bugprone-use-after-move)
+  const float x[3] = {};
+  float out[2] = {7, 7};
+  CHECK_THROWS_AS(layer.apply({.data = x, .batch = 1, .seq = 1, .dim = 3},
+                              {.data = out, .batch = 1, .seq = 1, .dim = 2}),
+                  ShapeError);
+  layer.randomize(1);
+  CHECK(out[0] == 7);
+}
+
 }  // namespace parameter_matrix_test

@@ -32,6 +32,10 @@ class KvBlocks;
 ///   Threads: any number may use it at once, through caches of their own or sequences of their own
 class KvBlockPool {
  public:
+  // A moved one is a copy, too.
+  KvBlockPool(const KvBlockPool&) = default;
+  KvBlockPool& operator=(const KvBlockPool&) = default;
+
   ///   Throws: ConfigError, std::bad_alloc
   explicit KvBlockPool(const KvBlockPoolConfig& config) : account_(checked_limit(config)) {}
 

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/detail/count.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -87,7 +88,7 @@ class ParameterMatrix {
 
  private:
   detail::AlignedVector<T> values_;
-  Index rows_ = 0, cols_ = 0;
+  detail::Count rows_ = 0, cols_ = 0;
 };
 
 POSENC_END

@@ -53,6 +53,10 @@ struct LogCpbParameters {
 ///             Face's modeling_swinv2.py at 004edfe
 class LogCpb {
  public:
+  // A moved one is a copy, which has all of its network.
+  LogCpb(const LogCpb&) = default;
+  LogCpb& operator=(const LogCpb&) = default;
+
   ///   Throws: ConfigError
   LogCpb(LogCpbParameters parameters, const LogCpbConfig& config)
       : parameters_(std::move(parameters)),

@@ -50,6 +50,10 @@ POSENC_BEGIN
 ///   Source:   arXiv 1910.10683, section 2.1; Hugging Face's modeling_t5.py
 class T5Buckets {
  public:
+  // A moved one is a copy: without thresholds, what is left would look in vain.
+  T5Buckets(const T5Buckets&) = default;
+  T5Buckets& operator=(const T5Buckets&) = default;
+
   explicit T5Buckets(const T5BiasConfig& config) : config_(config) {
     constexpr auto function = "T5Buckets";
     const bool both = config.direction == T5Direction::Bidirectional;

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/detail/count.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -44,7 +45,7 @@ class TableGradient {
   }
 
  private:
-  Index rows_ = 0, cols_ = 0;
+  detail::Count rows_ = 0, cols_ = 0;
   std::vector<double> values_;
 };
 

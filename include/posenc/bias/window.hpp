@@ -5,6 +5,7 @@
 #include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
+#include <posenc/core/detail/count.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -255,7 +256,7 @@ class WindowBias {
   }
 
   WindowIndex index_;
-  Index heads_;
+  detail::Count heads_;
   /// [H, rows]; those of cells from the last to the first, so that keys of a run find theirs in their
   /// order; and what a pack may read behind them.
   std::vector<Compute<T>> values_;
