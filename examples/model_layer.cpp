@@ -120,6 +120,7 @@ int main(int argc, char** argv) try {
     return 2;
   }
   std::ifstream file(argv[1]);
+  if (!file) throw std::runtime_error(std::string(argv[1]) + ": cannot open this file");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto model = posenc::read_hf_config(text);
   const Matrix tokens = Matrix::Random(total, width);

@@ -119,3 +119,11 @@ differs("learned positions +7 by 7 patches, a class token before them  .  14 by 
         "{${text}, \"vision_config\": {\"model_type\": \"clip_vision_model\", \"patch_size\": 16}}")
 file(WRITE "${SCRATCH}/first.json" "{${text}, \"vision_config\": {\"model_type\": \"mllama_vision_model\"}}")
 expect(0 "vision tower mllama_vision_model\n +not read +it has learned positions of patches and of tiles" "${SCRATCH}/first.json")
+
+# What cannot be written is no success.
+if(EXISTS /dev/full)
+  execute_process(COMMAND "${PROGRAM}" --presets OUTPUT_FILE /dev/full RESULT_VARIABLE result ERROR_VARIABLE errors)
+  if(NOT result STREQUAL 1 OR NOT errors MATCHES "cannot write to standard output")
+    message(SEND_ERROR "posenc_inspect --presets > /dev/full: status ${result}, not 1, or other errors:\n${errors}")
+  endif()
+endif()

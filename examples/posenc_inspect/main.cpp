@@ -15,6 +15,7 @@
 #include <iostream>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,7 @@ standard input.
   --presets          list the models whose settings posenc has, and what they were checked against
   --help             this text
 
-The exit status is 0; 1 if a file cannot be read; 2 if the command line makes no sense; 3 if
+The exit status is 0; 1 if something cannot be read or written; 2 if the command line makes no sense; 3 if
 --compare finds a difference.
 )";
 
@@ -190,21 +191,28 @@ int run(const Options& options) {
   return 3;
 }
 
+int answer(const Options& options) {
+  if (options.help) {
+    std::cout << usage;
+    return EXIT_SUCCESS;
+  }
+  if (options.presets) {
+    std::cout << inspect::list_of_presets();
+    return EXIT_SUCCESS;
+  }
+  std::clog << posenc::build_info() << '\n';
+  return run(options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     const Options options = parse({argv + 1, argv + argc});
-    if (options.help) {
-      std::cout << usage;
-      return EXIT_SUCCESS;
-    }
-    if (options.presets) {
-      std::cout << inspect::list_of_presets();
-      return EXIT_SUCCESS;
-    }
-    std::clog << posenc::build_info() << '\n';
-    return run(options);
+    const int status = answer(options);
+    // A disk that is full, or nobody who reads: else the shell would take nothing for the answer.
+    if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
+    return status;
   } catch (const tour::UsageError& error) {
     std::cerr << "posenc_inspect: " << error.what() << "\n\n" << usage;
     return 2;
