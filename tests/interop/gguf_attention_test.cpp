@@ -203,4 +203,48 @@ TEST_CASE("architectures whose first layer of each period sees all", "[interop][
   }
 }
 
+TEST_CASE("GGUF: a list of the layers that turn, and one of those with a window", "[interop]") {
+  const auto granite = [] {
+    return with_heads("granite_swa", 4)
+        .integer("granite_swa.attention.sliding_window", 128)
+        .real("granite_swa.attention.scale", 0.0078125F)
+        .array<std::uint8_t>("granite_swa.attention.sliding_window_pattern", GgufWriter::Bool,
+                             {1, 0, 1, 1});
+  };
+  const auto turning = [&granite](std::vector<std::int32_t> turns) {
+    return granite().array("granite_swa.attention.rope_pattern", GgufWriter::Int32, turns);
+  };
+  CHECK(windows(granite()) == std::vector<Index>{128, 0, 128, 128});
+  CHECK(read_gguf(granite().bytes()).layers_without_rotary.empty());
+  const auto read = read_gguf(turning({1, 1, 0, 1}).bytes());
+  CHECK(read.layers_without_rotary == std::vector<Index>{2});
+  CHECK(rotary(read).pairing == posenc::PairingKind::Interleaved);
+  CHECK(attention_of_layer(read, 2).window == LayerWindow{WindowKind::Sliding, 128});
+  CHECK(attention_of_layer(read, 0).sinks == true);
+  CHECK(softmax_scale(read) == 0.0078125);
+  CHECK_THROWS_AS(read_gguf(turning({1, 1}).bytes()), ConfigError);
+  CHECK_THROWS_AS(read_gguf(turning({0, 0, 0, 0}).bytes()), ConfigError);
+  CHECK_THROWS_MATCHES(
+      read_gguf(windowed("granite_swa", 128).bytes()), ConfigError,
+      Message(
+          "posenc::read_gguf: granite_swa.attention.sliding_window_pattern must have one entry a "
+          "layer"));
+  CHECK_THROWS_MATCHES(
+      read_gguf(with_heads("llama", 2)
+                    .array<std::int32_t>("llama.attention.rope_pattern", GgufWriter::Int32, {1, 1})
+                    .bytes()),
+      ConfigError,
+      Message(
+          "posenc::read_gguf: llama.attention.rope_pattern is not known for this architecture"));
+}
+
+TEST_CASE("GGUF: CogVLM turns by the base 10000, whatever the file says", "[interop]") {
+  auto cogvlm = with_heads("cogvlm").real("cogvlm.rope.freq_base", 10000);
+  CHECK(rotary(read_gguf(cogvlm.bytes())).pairing == posenc::PairingKind::HalfRotate);
+  CHECK_THROWS_MATCHES(
+      read_gguf(with_heads("cogvlm").real("cogvlm.rope.freq_base", 500000).bytes()), ConfigError,
+      Message("posenc::read_gguf: cogvlm.rope.freq_base is not the 10000 that llama.cpp turns this "
+              "architecture by"));
+}
+
 }  // namespace gguf_attention_test

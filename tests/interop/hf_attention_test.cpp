@@ -61,7 +61,8 @@ TEST_CASE("heads of keys are the file's or the class's", "[interop]") {
   CHECK(layer(config("qwen2", {{"num_attention_heads", 28}, {"hidden_size", 3584}})).kv_heads ==
         std::nullopt);  // the class has 32, which cannot be
   CHECK(layer(config("mistral", {{"num_key_value_heads", nullptr}})).kv_heads == std::nullopt);
-  CHECK(layer(config("ernie4_5")).kv_heads == std::nullopt);
+  CHECK(layer(config("ernie4_5")).kv_heads == 2);
+  CHECK(layer(config("bailing_moe", {{"rope_theta", 600000}})).kv_heads == std::nullopt);
   CHECK(layer(config("falcon")).kv_heads == 1);
   CHECK(layer(config("falcon", {{"multi_query", false}})).kv_heads == 32);
   CHECK(

@@ -112,7 +112,7 @@ TEST_CASE("further types that turn plainly", "[interop]") {
     if (one.base == 0) {
       CHECK_THROWS_MATCHES(
           read_hf_config(silent), ConfigError,
-          Message("posenc::Unscaled: base must be given, finite and greater than 1, but is 0"));
+          Message("posenc::read_hf_config: the configuration must have rope_theta"));
     } else {
       CHECK(std::get<Unscaled>(rotary(read_hf_config(silent)).rule).base == one.base);
     }

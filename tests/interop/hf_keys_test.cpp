@@ -157,10 +157,11 @@ TEST_CASE("no pairing makes a plain rotary model of another", "[interop]") {
          "read it as a plain rotary model");
   CHECK_NOTHROW(read_hf_config(config("other"), half));
   for (const auto& options : {posenc::HfConfigOptions{}, half}) {
-    refuse(config("longcat_flash"),
-           "the model_type 'longcat_flash' is not supported: it has two attentions a layer, and "
-           "factors of its latent queries and keys",
-           options);
+    refuse(
+        config("cogvlm"),
+        "the model_type 'cogvlm' is not supported: it has positions that the tokens of a picture "
+        "share, and a base that is not told by files",
+        options);
     refuse(
         config("gla"),
         "this 'gla' has no rotary encoding: it has linear attention or a state space in place of "

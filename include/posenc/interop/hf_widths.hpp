@@ -175,8 +175,8 @@ class HfWidths {
     if (const auto given = config_.any_of<Index>({"head_dim", other_key})) {
       check_width("head_dim", *given);
       head_dim_ = *given;
-    } else if (type_.head_dim != 0) {
-      head_dim_ = type_.head_dim;
+    } else if (type_.head_dim != 0 && !config_.has("head_dim")) {
+      head_dim_ = type_.head_dim;  // null is as good as nothing only to classes without one
     } else {
       const Index hidden =
           config_.required("hidden_size", config_.any_of<Index>({"hidden_size", "n_embd"}));

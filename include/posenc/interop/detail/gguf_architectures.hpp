@@ -54,7 +54,8 @@ enum class GgufWithout {
   GlobalOf64,        ///< the same in models of 64 layers; others have no windows
   GlobalAfterDense,  ///< those that see more than a window, after leading_dense_block_count
   FirstOfFour,       ///< where there is a window
-  LinearLayers       ///< linear attention
+  LinearLayers,      ///< linear attention
+  Listed             ///< by attention.rope_pattern, which says 0 of them
 };
 
 struct GgufArchitecture {
@@ -123,6 +124,7 @@ inline constexpr std::array gguf_architectures = [] {
       {"gpt-oss", Neox, GptOss, Usual, Without::None, 2},
       {"gptneox", Neox},
       {"granite", Normal, Granite},
+      {"granite_swa", Normal, Plain, Usual, Without::Listed, 4},
       {"granitehybrid", Normal, Granite},
       {"granitemoe", Normal, Granite},
       {"grok", Neox, Plain, Scores::Grok},

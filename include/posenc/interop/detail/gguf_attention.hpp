@@ -112,7 +112,10 @@ class GgufAttention {
     const bool is_second = is_local && model_.layers.size() > 1;
     layer.head_dim = model_.layers[is_second ? 1 : 0].rotary.head_dim;
     layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
-    if (is_known_) layer.sinks = architecture_.family == GgufFamily::GptOss;
+    if (is_known_) {
+      layer.sinks = architecture_.family == GgufFamily::GptOss ||
+                    architecture_.without == GgufWithout::Listed;
+    }
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
       layer.kind = kind_with(*layer.window);

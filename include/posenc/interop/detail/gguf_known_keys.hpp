@@ -24,7 +24,7 @@ inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view
     {"head_count", "head_count_kv", "key_length", "key_length_mla", "key_length_swa", "scale",
      "output_scale", "sliding_window", "sliding_window_pattern", "temperature_scale",
      "temperature_length", "max_alibi_bias", "relative_buckets_count", "recurrent_layers",
-     "value_length", "value_length_mla", "value_length_swa"});
+     "rope_pattern", "value_length", "value_length_mla", "value_length_swa"});
 
 /// Keys below <architecture>.attention that change neither positions nor scores: what becomes of
 /// values, norms and ranks of projections, what happens to queries and keys before they are turned,

@@ -114,6 +114,9 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
     case GgufWithout::LinearLayers:
       add(gguf_linear_layers(keys), [](bool linear) { return linear; });
       break;
+    case GgufWithout::Listed:
+      add(gguf_layer_list(keys, "attention.rope_pattern"), [](Index turns) { return turns == 0; });
+      break;
     case GgufWithout::None:
       if (keys.has("attention.recurrent_layers")) {
         keys.refuse("attention.recurrent_layers", "is not known for this architecture");

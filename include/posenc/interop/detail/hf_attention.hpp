@@ -36,6 +36,8 @@ class HfAttention {
     const auto given = config_.texts("layer_types");
     if (family_ == HfFamily::Step35) {
       types_ = hf_step35_types(config_);  // which those of the rotary layers may tell apart further
+    } else if (family_ == HfFamily::GraniteSwa) {
+      types_ = hf_granite_swa_types(config_);  // as well
     } else if (!model_.layer_types.empty()) {
       types_ = model_.layer_types;
     } else if (given) {

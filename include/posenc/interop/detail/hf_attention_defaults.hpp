@@ -67,6 +67,8 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"dots1", 32, AfterFirst, 4096},
       {"Dream", 32},
       {"emu3_text_model", 8},
+      {"ernie4_5", 2},
+      {"ernie4_5_moe", 4},
       {"esm", same},
       {"esmc", same},
       {"eurobert", same},
@@ -74,6 +76,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"exaone4", 32, ByType, 4096},
       {"exaone4_5_text", 32, ByType, 4096},
       {"exaone_moe", 32, ByType, 4096},
+      {"falcon_h1", 8},
       {"flex_olmo", same},
       {"gemma", 16},
       {"gemma2", 4, Alternate, 4096},
@@ -96,7 +99,9 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"gpt_oss", 8, Alternate, 128, true},
       {"gptj", same},
       {"granite", same},
+      {"granite_swa", 4, ByType, 128, true},
       {"granitemoe", same},
+      {"granitemoe_swa", same, ByType, 128, true},
       {"granitemoehybrid", same},
       {"granitemoeshared", same},
       {"grok-1", same},
@@ -122,6 +127,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"llama", same},
       {"llama4", 8, ChunksWithRotary, 8192},
       {"llama4_text", 8, ChunksWithRotary, 8192},
+      {"megrez_moe", same},
       {"mellum", 4, ByType, 1024},
       {"mimi", 8, Every, 250},
       {"mimo", 32, AfterFirstSwitched, 4096},
@@ -189,6 +195,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"vaultgemma", 4, Alternate, 4096},
       {"xverse", same},
       {"Yi", same},
+      {"zamba2", same},
   });
 }();
 

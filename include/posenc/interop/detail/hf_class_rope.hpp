@@ -14,6 +14,41 @@
 POSENC_BEGIN
 namespace detail {
 
+/// A dict without scaling, and one without a base.
+inline nlohmann::json hf_base_alone(const nlohmann::json& dict) {
+  constexpr auto key = "rope_theta";
+  const bool has_base = dict.is_object() && dict.contains(key);
+  return has_base ? nlohmann::json{{key, dict[key]}} : nlohmann::json::object();
+}
+inline nlohmann::json hf_without_base(nlohmann::json dict) {
+  if (dict.is_object()) dict.erase("rope_theta");
+  return dict;
+}
+
+/// Whether two dicts agree in all but the names of the type, and a base that the older form has beside it.
+inline bool hf_says_the_same(const nlohmann::json& current, const nlohmann::json& legacy) {
+  const auto plain = [](nlohmann::json dict) {
+    if (!dict.is_object()) return dict;
+    if (dict.contains("type") && !dict.contains("rope_type")) dict["rope_type"] = dict["type"];
+    dict.erase("type");
+    return dict;
+  };
+  const bool has_base = legacy.is_object() && legacy.contains("rope_theta");
+  const auto newer = plain(current), older = plain(legacy);
+  return newer == older || (!has_base && hf_without_base(newer) == older);
+}
+
+/// Bases beside dicts that have their own, which classes take first.
+inline void hf_pass_over_bases(const JsonKeys& config, HfFamily family) {
+  const auto pass = [&config](const char* key) { config.real(key); };
+  if (family == HfFamily::Gemma3 || family == HfFamily::Gemma3n) pass("rope_local_base_freq");
+  if (family == HfFamily::MimoV2) pass("swa_rope_theta");
+  if (family == HfFamily::ModernBert) {
+    pass("global_rope_theta");
+    pass("local_rope_theta");
+  }
+}
+
 /// What the class has where the file says nothing of scaling.
 inline nlohmann::json hf_class_rope(const JsonKeys& config, HfFamily family,
                                     const std::string& type) {
@@ -26,6 +61,14 @@ inline nlohmann::json hf_class_rope(const JsonKeys& config, HfFamily family,
     refuse_null();
     return {{"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
             {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
+  }
+  if (type == "apertus") {
+    refuse_null();
+    return {{"rope_type", "llama3"},
+            {"factor", 8.0},
+            {"low_freq_factor", 1.0},
+            {"high_freq_factor", 4.0},
+            {"original_max_position_embeddings", 8192}};
   }
   if (type == "ministral3" || type == "mistral4" || type == "csm") {
     fail<ConfigError>(JsonKeys::function,

@@ -63,6 +63,7 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
     case HfFamily::DeepSeekV4:
       hf_read_deepseek_v4_types(config, model);
       break;
+    case HfFamily::GraniteSwa:
     case HfFamily::Step35:
       break;  // read with their bases
     case HfFamily::MimoV2:

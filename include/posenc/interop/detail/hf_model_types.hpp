@@ -29,6 +29,7 @@ enum class HfFamily {
   MimoV2,       ///< local layers have heads of their own
   Step35,       ///< as well; lists tell bases and rotary shares
   GraniteHybrid,    ///< most layers are state spaces, and position_embedding_type tells of rotation
+  GraniteSwa,       ///< a list tells the base of each layer, 0 where there is no rotary encoding
   NoRopeLayers,     ///< a list or an interval tells which layers have none
   Mllama,           ///< a list tells which layers attend to images, without rotary encoding
   Lfm2,             ///< most layers are convolutions
@@ -57,6 +58,8 @@ enum class HfScores {
   Multiplier,              ///< attention_multiplier, by default 1
   MultiplierIfGiven,       ///< attention_multiplier, by default head_dim^-1/2
   MupHeadDim,              ///< mup_attn_multiplier over head_dim
+  KeyMultiplier,           ///< key_multiplier, which keys are multiplied with, by head_dim^-1/2
+  HalfOfHeadDim,           ///< (head_dim / 2)^-1/2
   OutputMultiplierIfGiven  ///< attn_output_multiplier, by default head_dim^-1/2
 };
 
@@ -78,7 +81,7 @@ inline constexpr std::array hf_model_types = [] {
   constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
   return std::to_array<HfModelType>({
       {"afmoe", half, Afmoe, 10000, 1, 128},
-      {"apertus", half, Plain, 0},
+      {"apertus", half, Plain, 12000000},
       {"aquila", half},
       {"arcee", half},
       {"arctic", half, Plain, 0},
@@ -112,8 +115,8 @@ inline constexpr std::array hf_model_types = [] {
       {"dots_ocr", half, Plain, 0},
       {"Dream", half},
       {"emu3_text_model", half, Plain, 0},
-      {"ernie4_5", inter, Plain, 0},
-      {"ernie4_5_moe", inter, Plain, 0},
+      {"ernie4_5", inter, Plain, 500000, 1, 128},
+      {"ernie4_5_moe", inter, Plain, 500000},
       {"ernie4_5_moe_vl", inter, ErnieVl, 0},
       {"ernie4_5_vl_moe", inter, ErnieVl, 0},
       {"ernie4_5_vl_moe_text", inter, ErnieVl, 0},
@@ -121,10 +124,11 @@ inline constexpr std::array hf_model_types = [] {
       {"esmc", half},
       {"eurobert", half},
       {"exaone", half, Plain, 0},
-      {"exaone4", half, Exaone4, 0},
+      {"exaone4", half, Exaone4},
       {"exaone4_5_text", half, Exaone4, 0},
       {"exaone_moe", half, Exaone4, 0},
       {"falcon", half},
+      {"falcon_h1", half, Plain, 0, 1, 0, KeyMultiplier},
       {"flex_olmo", half, Plain, 500000},
       {"gemma", half, Plain, 10000, 1, 256},
       {"gemma2", half, Plain, 10000, 1, 256, QueryScalar},
@@ -151,14 +155,16 @@ inline constexpr std::array hf_model_types = [] {
       {"gpt_oss", half, Plain, 150000, 1, 64},
       {"gptj", inter, GptJ},
       {"granite", half, Plain, 10000, 1, 0, Multiplier},
+      {"granite_swa", half, GraniteSwa, 0, 1, 0, Multiplier},
       {"granitemoe", half, Plain, 10000, 1, 0, Multiplier},
+      {"granitemoe_swa", half, GraniteSwa, 0, 1, 0, Multiplier},
       {"granitemoehybrid", half, GraniteHybrid, 10000, 1, 0, Multiplier},
       {"granitemoeshared", half, Plain, 10000, 1, 0, Multiplier},
       {"grok-1", half, Grok, 10000, 1, 0, OutputMultiplierIfGiven},
       {"grok-2", half, Grok, 0, 1, 0, OutputMultiplierIfGiven},
       {"grove_moe", half, Plain, 0},
       {"gte", half, Plain, 0},
-      {"helium", inter, Plain, 0, 1, 128},
+      {"helium", inter, Plain, 100000, 1, 128},
       {"hf_olmo", half},
       {"hunyuan", half},
       {"hunyuan_v1_dense", half},
@@ -183,6 +189,8 @@ inline constexpr std::array hf_model_types = [] {
       {"llama", half},
       {"llama4", inter, NoRopeLayers, 500000, 1, 128},
       {"llama4_text", inter, NoRopeLayers, 500000, 1, 128},
+      {"longcat_flash", inter, Mla, 10000000},
+      {"megrez_moe", half, Plain, 0},
       {"mellum", half, Plain, 0, 1, 128},
       {"mimi", half},
       {"mimo", half, Plain, 0},
@@ -197,9 +205,9 @@ inline constexpr std::array hf_model_types = [] {
       {"mistral3", half, Plain, 0},
       {"mistral4", inter, Mla, 0},
       {"mixformer-sequential", half, GptJ},
-      {"mixtral", half, Plain, 0},
-      {"mllama", half, Mllama, 0},
-      {"mllama_text_model", half, Mllama, 0},
+      {"mixtral", half, Plain, 1000000},
+      {"mllama", half, Mllama, 500000},
+      {"mllama_text_model", half, Mllama, 500000},
       {"modernbert", half, ModernBert},
       {"modernbert-decoder", half, ModernBert},
       {"molmo", half},
@@ -225,8 +233,9 @@ inline constexpr std::array hf_model_types = [] {
       {"phi3_v", half, Phi3},
       {"phi3small", half, Plain, 1000000, 1, 0, MupHeadDim},
       {"phi4_multimodal", half, Phi3},
-      {"phimoe", half, Phi3, 0},
+      {"phimoe", half, Phi3, 1000000},
       {"plamo", half},
+      {"plm", inter, Mla, 0},
       {"qwen", half, Qwen1},
       {"qwen2", half},
       {"qwen2_5_omni_text", half, ChunkedMrope, 1000000},
@@ -251,7 +260,7 @@ inline constexpr std::array hf_model_types = [] {
       {"RefinedWebModel", half},
       {"rnd1", half, Plain, 0},
       {"roformer", inter},
-      {"seed_oss", half, Plain, 0, 1, 128},
+      {"seed_oss", half, Plain, 10000, 1, 128},
       {"skywork", half},
       {"smallthinker", half, NoRopeLayers, 0},
       {"smollm3", half, NoRopeLayers, 2000000},
@@ -270,6 +279,7 @@ inline constexpr std::array hf_model_types = [] {
       {"Yi", half, Plain, 0},
       {"youtu", inter, Mla},
       {"youtu_llm", inter, Mla},
+      {"zamba2", half, GraniteHybrid, 10000, 1, 0, HalfOfHeadDim},
   });
 }();
 

@@ -7,8 +7,10 @@
 #include <posenc/interop/model_settings.hpp>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -185,6 +187,32 @@ inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
   }
   types.resize(static_cast<std::size_t>(layers));
   return types;
+}
+
+/// Layers of one type that turn in several ways become types of their own: "full_attention",
+/// "full_attention 2", ....
+class HfLayerVariants {
+ public:
+  /// The name of layers of a type with this base and share, and whether it is a new one.
+  std::pair<std::string, bool> name(const std::string& type, double base, double share) {
+    std::string& own = names_[{type, base, share}];
+    const bool is_new = own.empty();
+    if (is_new) {
+      const int variant = ++variants_[type];
+      own = variant == 1 ? type : type + ' ' + std::to_string(variant);
+    }
+    return {own, is_new};
+  }
+
+ private:
+  std::map<std::tuple<std::string, double, double>, std::string> names_;
+  std::map<std::string, int> variants_;
+};
+
+/// Granite's models with windows have every fourth layer global, the first among them, where no list tells.
+inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config) {
+  config.required("num_hidden_layers", hf_layer_count(config));
+  return hf_layer_types(config, {.period_key = nullptr, .usual_period = 4, .rare_is_first = true});
 }
 
 /// Step 3.5's layers without rotary encoding; an empty list is none.

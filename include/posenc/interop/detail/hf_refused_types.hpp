@@ -56,6 +56,8 @@ inline constexpr std::array hf_refused_types = [] {
       {"clip", false, learned},
       {"clip_text_model", false, learned},
       {"convbert", false, learned},
+      {"cogvlm", true,
+       "positions that the tokens of a picture share, and a base that is not told by files"},
       {"cpmant", false, buckets},
       {"ctrl", false, sinusoidal},
       {"data2vec-audio", false, convolved},
@@ -79,7 +81,6 @@ inline constexpr std::array hf_refused_types = [] {
       {"ernie", false, learned},
       {"ernie_m", false, learned},
       {"esm3", true, "attention of frames in space beside that of places"},
-      {"falcon_h1", true, "a factor of the keys, and a state space beside attention in each layer"},
       {"falcon_mamba", false, linear},
       {"flaubert", false, learned},
       {"fnet", false, "Fourier transforms in place of attention"},
@@ -94,8 +95,6 @@ inline constexpr std::array hf_refused_types = [] {
       {"gpt_bigcode", false, learned},
       {"gpt_neo", false, learned},
       {"gpt_refact", false, alibi},
-      {"granite_swa", true, "a base of its own for each layer (layer_rope_theta)"},
-      {"granitemoe_swa", true, "a base of its own for each layer (layer_rope_theta)"},
       {"groupvit", false, learned},
       {"hubert", false, convolved},
       {"ibert", false, learned},
@@ -112,7 +111,6 @@ inline constexpr std::array hf_refused_types = [] {
       {"layoutlmv3", false, "biases for distances on a page"},
       {"led", false, learned},
       {"lilt", false, learned},
-      {"longcat_flash", true, "two attentions a layer, and factors of its latent queries and keys"},
       {"longformer", false, learned},
       {"longt5", false, buckets},
       {"luke", false, learned},
@@ -218,7 +216,6 @@ inline constexpr std::array hf_refused_types = [] {
       {"yolos", false, learned},
       {"yoso", false, learned},
       {"zamba", false, "state spaces, and attention without positions"},
-      {"zamba2", true, "state spaces, and layers of attention that share their weights"},
   });
 }();
 

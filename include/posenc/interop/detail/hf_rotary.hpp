@@ -17,10 +17,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,7 +34,7 @@ class HfRotary : protected HfWidths {
   void read_layers() {
     const nlohmann::json* current = dict_of("rope_parameters");
     const nlohmann::json* legacy = dict_of("rope_scaling");
-    if (current != nullptr && legacy != nullptr && *current != *legacy) {
+    if (current != nullptr && legacy != nullptr && !hf_says_the_same(*current, *legacy)) {
       fail<ConfigError>(JsonKeys::function,
                         "rope_parameters and rope_scaling are both given, and differ");
     }
@@ -50,7 +48,9 @@ class HfRotary : protected HfWidths {
 
     if (type_.family == HfFamily::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
     if (type_.family == HfFamily::Step35) return read_step35_layers(dict, name);
+    if (type_.family == HfFamily::GraniteSwa) return read_granite_swa_layers(dict, name);
     if (is_one_a_type(dict)) {
+      hf_pass_over_bases(config_, type_.family);
       for (const auto& [layer_type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
@@ -82,7 +82,8 @@ class HfRotary : protected HfWidths {
         break;
       case HfFamily::MimoV2:
         add_layer(full_attention, dict, name, top_base_, 5000000);
-        add_layer(sliding_attention, dict, name, config_.real("swa_rope_theta"), 10000);
+        add_layer(sliding_attention, hf_without_base(dict), name, config_.real("swa_rope_theta"),
+                  10000);
         break;
       case HfFamily::Dinov3:
         add_layer("", dict, name, top_base_, type_.base);
@@ -92,7 +93,7 @@ class HfRotary : protected HfWidths {
         config_.refuse(name, "must have a dict for each type of layer in this model");
       case HfFamily::Olmo3:
         add_layer(full_attention, dict, name, top_base_, type_.base);
-        add_layer(sliding_attention, nothing, "the local layers", top_base_, type_.base);
+        add_layer(sliding_attention, hf_base_alone(dict), name, top_base_, type_.base);
         break;
       default:
         add_layer("", dict, name, top_base_, type_.base);
@@ -140,8 +141,7 @@ class HfRotary : protected HfWidths {
     add_layer(compressed_attention, scaled, name, config_.real("compress_rope_theta"), 160000);
   }
 
-  /// Lists tell type, base and rotary share of each layer. Layers of one type that differ in the others
-  /// become types of their own: "full_attention", "full_attention 2", ....
+  /// Lists tell type, base and rotary share of each layer.
   void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
     const auto types = hf_step35_types(config_);
     if (is_one_a_type(dict)) {  // as transformers saves them
@@ -164,13 +164,10 @@ class HfRotary : protected HfWidths {
     shares.resize((std::max)(shares.size(), types.size()), 1.0);
     const auto scaled = config_.texts("yarn_only_types");
     const nlohmann::json nothing = nlohmann::json::object();
-    std::map<std::tuple<std::string, double, double>, std::string> names;
-    std::map<std::string, int> variants;
+    HfLayerVariants variants;
     for (std::size_t i = 0; i < types.size(); ++i) {
-      std::string& own = names[{types[i], bases[i], shares[i]}];
-      if (own.empty()) {
-        const int variant = ++variants[types[i]];
-        own = variant == 1 ? types[i] : types[i] + ' ' + std::to_string(variant);
+      const auto [own, is_new] = variants.name(types[i], bases[i], shares[i]);
+      if (is_new) {
         const bool is_scaled =
             !scaled || std::find(scaled->begin(), scaled->end(), types[i]) != scaled->end();
         top_partial_ = shares[i];
@@ -179,6 +176,32 @@ class HfRotary : protected HfWidths {
       model_.layer_types.push_back(own);
     }
     hf_read_use_rope_layers(config_, model_);
+  }
+
+  /// A list tells the base of each layer, whatever the dict has; 0 is no rotary encoding.
+  ///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
+  void read_granite_swa_layers(const nlohmann::json& dict, const std::string& name) {
+    constexpr auto list = "layer_rope_theta";
+    const auto types = hf_granite_swa_types(config_);
+    const auto bases = config_.reals(list);
+    if (bases && bases->size() < types.size()) {
+      config_.refuse(list, "must have an entry for each layer");
+    }
+    HfLayerVariants variants;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      model_.layer_types.push_back(types[i]);
+      const double base = bases ? (*bases)[i] : 0;
+      if (bases && base == 0) {
+        model_.layers_without_rotary.push_back(static_cast<Index>(i));
+        continue;
+      }
+      nlohmann::json turned = dict;
+      if (bases && dict.is_object()) turned["rope_theta"] = base;
+      const auto [own, is_new] = variants.name(types[i], base, 1);
+      if (is_new) add_layer(own, turned, name, top_base_, type_.base);
+      model_.layer_types.back() = own;
+    }
+    if (model_.layers.empty()) config_.refuse(list, "tells of no layer with a rotary encoding");
   }
 
   /// Dicts for types of layers that this model does not have, or has not one for, would be guesses.
@@ -233,10 +256,12 @@ class HfRotary : protected HfWidths {
     check_layer_types(model_.layers.size() + 1);
     const JsonKeys keys(dict, name);
     const bool is_mistral4 = model_.model_type == "mistral4";
-    HfRuleContext context{.max_position = max_position_,
-                          .original_max_position = original_,
-                          .softmax_mscale = type_.family == HfFamily::Mla && !is_mistral4,
-                          .yarn_is_longrope = type_.family == HfFamily::Phi3};
+    const bool is_plm = model_.model_type == "plm";  // whose class knows no mscale
+    HfRuleContext context{
+        .max_position = max_position_,
+        .original_max_position = original_,
+        .softmax_mscale = type_.family == HfFamily::Mla && !is_mistral4 && !is_plm,
+        .yarn_is_longrope = type_.family == HfFamily::Phi3};
     const bool is_phi3 = type_.family == HfFamily::Phi3 && model_.model_type != "phimoe";
     if (is_phi3 && !original_ && keys.find("original_max_position_embeddings") == nullptr) {
       context.original_max_position = 4096;  // the default of the class
@@ -248,6 +273,7 @@ class HfRotary : protected HfWidths {
       own_partial = share_of_latent_head(keys, own_partial);
     }
     context.base = own_base.value_or(base.value_or(usual_base));
+    if (context.base == 0) config_.required<double>("rope_theta", std::nullopt);
     context.partial_rotary_factor = own_partial ? own_partial : top_partial_;
 
     RotarySettings settings{

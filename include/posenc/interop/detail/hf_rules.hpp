@@ -31,12 +31,14 @@ struct HfRuleContext {
   bool yarn_is_longrope = false;  ///< old files of Phi-3
 };
 
+inline constexpr auto telechat3_yarn = "telechat3-yarn";
+
 /// The name of a type of scaling that all of its aliases share.
 inline std::string hf_canonical_type(const std::string& type, const HfRuleContext& context) {
   if (type == "su" || (type == "yarn" && context.yarn_is_longrope)) return "longrope";
   if (type == "mrope") return "default";
   if (type == "xdrope") return "dynamic";
-  if (type == "deepseek_yarn") return "yarn";
+  if (type == "deepseek_yarn" || type == telechat3_yarn) return "yarn";
   if (type == "dynamic_yarn") return "dynamic-yarn";
   return type;
 }
@@ -178,6 +180,16 @@ inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context
   rule.mscale_all_dim.reset();
 }
 
+/// TeleChat3's magnitude is 1 + 0.07 ln(factor).
+///   Source: vllm, layers/rotary_embedding/telechat3_scaling_rope.py. mlx-lm takes the usual 0.1 there.
+inline void hf_telechat3_magnitude(const JsonKeys& keys, YarnScaling& rule) {
+  if (keys.text("rope_type") != telechat3_yarn && keys.text("type") != telechat3_yarn) return;
+  for (const char* other : {"attention_factor", "attn_factor", "mscale", "mscale_all_dim"}) {
+    if (keys.find(other) != nullptr) keys.refuse(other, "is not supported in this type");
+  }
+  rule.attention_factor = yarn_mscale(rule.factor, 0.7);
+}
+
 inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   auto rule = hf_given<YarnScaling>(keys, context);
   rule.original_max_position = hf_original_length(keys, context, true);
@@ -190,6 +202,7 @@ inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   hf_only_neutral(keys, "apply_yarn_scaling", keys.flag("apply_yarn_scaling"), true);
   keys.flag("finetuned");  // tells how the model came about, not how it rotates
   hf_yarn_magnitude(keys, context, rule);
+  hf_telechat3_magnitude(keys, rule);
   return rule;
 }
 
@@ -280,7 +293,9 @@ inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
                       " is unknown");
   }
   RotaryRule rule = type->read(keys, context);
-  keys.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
+  keys.refuse_unread([&name](const std::string& key, const nlohmann::json& value) {
+    return name == "default" && key == "factor" && value == 1;  // which changes nothing
+  });
   return rule;
 }
 

@@ -43,6 +43,14 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
       if (!config.flag("mup_use_scaling").value_or(true)) return std::nullopt;
       return multiplier / static_cast<double>(head_dim);
     }
+    case HfScores::KeyMultiplier: {
+      constexpr auto key = "key_multiplier";
+      const auto given = config.real(key);
+      if (!given) return std::nullopt;
+      return hf_positive(config, key, *given) / std::sqrt(static_cast<double>(head_dim));
+    }
+    case HfScores::HalfOfHeadDim:
+      return std::sqrt(2.0 / static_cast<double>(head_dim));
     case HfScores::OutputMultiplierIfGiven:
     case HfScores::MultiplierIfGiven: {
       const char* key =

@@ -170,6 +170,69 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
 }
 
+/// Falcon-H1 has attention and a state space side by side in every layer.
+inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config) {
+  for (const char* list : {"layer_types", "layers_block_type"}) {
+    for (const auto& type : keys.texts(list).value_or(std::vector<std::string>{})) {
+      if (type != "hybrid") keys.refuse(list, "has another type than hybrid");
+    }
+    config.erase(list);
+  }
+}
+
+/// LongCat-Flash counts layers that attend twice, alike. Its factors of latent queries and keys are
+/// gains of the norms before their projections.
+///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
+///           modular_longcat_flash.py (0469a35)
+inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) {
+  if (keys.text("attention_method").value_or("MLA") != "MLA") {
+    keys.refuse("attention_method", "must be MLA");
+  }
+  for (const char* known : {"attention_method", "mla_scale_kv_lora", "mla_scale_q_lora"}) {
+    config.erase(known);
+  }
+  constexpr auto own = "num_layers", usual = "num_hidden_layers";
+  const auto layers = keys.integer(own), twice = keys.integer(usual);
+  if (!layers) return;
+  if (twice && *twice != *layers && *twice != 2 * *layers) {
+    keys.refuse(usual, "contradicts num_layers");
+  }
+  config[usual] = *layers;
+  config.erase(own);
+}
+
+/// Zamba2's hybrid layers attend to the embedding beside the stream, so that heads are twice as wide.
+///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and modular_zamba2.py
+///           (00511f5)
+inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto list = "layers_block_type", long_key = "use_long_context";
+  if (keys.flag(long_key).value_or(false)) {
+    keys.refuse(long_key, "is true, which releases of the class read differently");
+  }
+  auto types = nlohmann::json::array();
+  const auto given = keys.texts(list);
+  for (const auto& type : keys.required(list, given ? given : keys.texts("layer_types"))) {
+    if (type != "hybrid" && type != "mamba" && type != "linear_attention") {
+      keys.refuse(list, "has the type '" + type + "', which is unknown in this model");
+    }
+    types.push_back(type == "hybrid" ? "attention" : "mamba");
+  }
+  const Index hidden = keys.required("hidden_size", keys.integer("hidden_size"));
+  const Index heads = keys.required("num_attention_heads", keys.integer("num_attention_heads"));
+  if (hidden < 1 || heads < 1 || hidden / heads > 4096) {
+    keys.refuse("hidden_size", "and num_attention_heads give no width of a head");
+  }
+  for (const char* other :
+       {"attention_hidden_size", "kv_channels", "layer_types", "use_mem_rope",
+        "use_shared_attention_adapter", "use_shared_attention_lora", long_key}) {
+    config.erase(other);
+  }
+  config[list] = types;
+  config["head_dim"] = 2 * hidden / heads;
+  const bool turns = keys.flag("use_mem_rope").value_or(false);
+  config["position_embedding_type"] = turns ? "rope" : "nope";
+}
+
 /// A type whose keys need more than other names, and what brings them into the usual form.
 ///   set(the file's keys, what is read in its place)
 struct HfOwnForm {
@@ -179,13 +242,16 @@ struct HfOwnForm {
 
 inline constexpr auto hf_own_forms = std::to_array<HfOwnForm>({
     {"dbrx", &hf_set_dbrx_attention},
+    {"falcon_h1", &hf_drop_falcon_h1_types},
     {"internlm", &hf_set_internlm_rule},
     {"jetmoe", &hf_set_jetmoe_heads},
+    {"longcat_flash", &hf_set_longcat_layers},
     {"minimax_m3_vl_text", &hf_set_sparse_layers},
     {"molmo", &hf_drop_molmo_keys},
     {"smallthinker", &hf_set_window_layers},
     {"telechat", &hf_set_telechat_rule},
     {"telechat2", &hf_set_telechat_rule},
+    {"zamba2", &hf_set_zamba2_layers},
 });
 
 inline bool hf_has_own_names(std::string_view type) {

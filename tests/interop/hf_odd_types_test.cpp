@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+// Types with factors of keys, bases by layer, or attention in some layers alone; what classes have where
+// a file is silent; and dicts as several releases write them.
+#include "interop/hf_file.hpp"
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+
+#include <cmath>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hf_odd_types_test {
+
+using nlohmann::json;
+using posenc::Index;
+using posenc::LayerKind;
+using posenc::LayerWindow;
+using posenc::Llama3Scaling;
+using posenc::ModelSettings;
+using posenc::PairingKind;
+using posenc::read_hf_config;
+using posenc::Unscaled;
+using posenc::WindowKind;
+using posenc::YarnScaling;
+using support::hf::config;
+using support::hf::refuse;
+
+const json latent = {{"qk_nope_head_dim", 128},
+                     {"qk_rope_head_dim", 64},
+                     {"v_head_dim", 128},
+                     {"kv_lora_rank", 512}};
+
+json with(json base, const json& more) {
+  base.update(more);
+  return base;
+}
+
+double base_of(const posenc::RotarySettings& settings) {
+  return std::get<Unscaled>(settings.rule).base;
+}
+
+TEST_CASE("Falcon-H1's factor of keys is part of the scale", "[interop]") {
+  const json falcon = config("falcon_h1", {{"hidden_size", 1024},
+                                           {"num_attention_heads", 8},
+                                           {"num_key_value_heads", 2},
+                                           {"head_dim", 64},
+                                           {"rope_theta", 1e11},
+                                           {"key_multiplier", 0.390625},
+                                           {"attn_layer_indices", nullptr},
+                                           {"attention_in_multiplier", 1.0},
+                                           {"attention_out_multiplier", 0.9375},
+                                           {"lm_head_multiplier", 0.0390625},
+                                           {"embedding_multiplier", 5.65},
+                                           {"mlp_multipliers", {0.88, 0.5}},
+                                           {"ssm_in_multiplier", 1.25},
+                                           {"ssm_multipliers", {0.35, 0.25}}});
+  const auto model = read_hf_config(falcon);
+  CHECK(softmax_scale(model) == 0.390625 / 8);
+  CHECK(rotary(model).pairing == PairingKind::HalfRotate);
+  CHECK(base_of(rotary(model)) == 1e11);
+  CHECK(attention_of_layer(model, 0).kind == LayerKind::Global);
+  CHECK(attention_of_layer(model, 0).kv_heads == 2);
+  json plain = falcon;
+  plain.erase("key_multiplier");
+  plain["layer_types"] = {"hybrid", "hybrid", "hybrid", "hybrid"};
+  CHECK(softmax_scale(read_hf_config(plain)) == 0.125);
+  refuse(with(falcon, {{"key_multiplier", 0.0}}),
+         "'key_multiplier' in the configuration must be positive");
+  refuse(with(falcon, {{"layer_types", {"mamba"}}}),
+         "'layer_types' in the configuration has another type than hybrid");
+}
+
+TEST_CASE("LongCat's layers attend twice; its factors are gains of norms", "[interop]") {
+  json longcat = with(config("longcat_flash", latent), {{"attention_method", "MLA"},
+                                                        {"mla_scale_q_lora", true},
+                                                        {"mla_scale_kv_lora", true},
+                                                        {"num_layers", 28}});
+  longcat.erase("num_hidden_layers");
+  const auto model = read_hf_config(longcat);
+  CHECK(model.layer_count == 28);
+  CHECK(rotary(model).pairing == PairingKind::Interleaved);
+  CHECK(base_of(rotary(model)) == 1e7);
+  CHECK(rotary(model).rotary_offset == 128);
+  CHECK(softmax_scale(model) == 1 / std::sqrt(192.0));
+  CHECK(attention_of_layer(model, 0).value_dim == 128);
+  CHECK(read_hf_config(with(longcat, {{"num_hidden_layers", 56}})).layer_count == 28);
+  refuse(with(longcat, {{"num_hidden_layers", 30}}),
+         "'num_hidden_layers' in the configuration contradicts num_layers");
+  refuse(with(longcat, {{"attention_method", "MHA"}}),
+         "'attention_method' in the configuration must be MLA");
+}
+
+TEST_CASE("PLM's scale knows no mscale, and Megrez attends as Llama does", "[interop]") {
+  const json yarn = {{"rope_type", "yarn"},
+                     {"factor", 4.0},
+                     {"original_max_position_embeddings", 4096},
+                     {"mscale", 1.0},
+                     {"mscale_all_dim", 1.0}};
+  const auto plm =
+      read_hf_config(with(config("plm", latent), {{"rope_theta", 1e5}, {"rope_scaling", yarn}}));
+  CHECK(rotary(plm).pairing == PairingKind::Interleaved);
+  CHECK(softmax_scale(plm) == 1 / std::sqrt(192.0));
+  CHECK(frequencies(rotary(plm), 1).attention_factor() == 1);
+  const auto megrez = read_hf_config(config("megrez_moe", {{"rope_theta", 5e6},
+                                                           {"pre_gate", true},
+                                                           {"moe_layer_freq", 1},
+                                                           {"num_key_value_heads", 4}}));
+  CHECK(rotary(megrez).pairing == PairingKind::HalfRotate);
+  CHECK(attention_of_layer(megrez, 0).kv_heads == 4);
+}
+
+TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop]") {
+  const json zamba = config("zamba2", {{"hidden_size", 2048},
+                                       {"layers_block_type", {"mamba", "hybrid", "mamba", "mamba"}},
+                                       {"attention_head_dim", 128},
+                                       {"attention_hidden_size", 4096},
+                                       {"kv_channels", 64},
+                                       {"use_mem_rope", true},
+                                       {"use_long_context", false},
+                                       {"use_shared_attention_adapter", true}});
+  const auto model = read_hf_config(zamba);
+  CHECK(rotary(model).head_dim == 128);
+  CHECK(rotary_dim(rotary(model)) == 128);
+  CHECK(softmax_scale(model) == 0.125);
+  CHECK(attention_of_layer(model, 0).kind == LayerKind::Linear);
+  CHECK(rotary_of_layer(model, 0) == nullptr);
+  CHECK(attention_of_layer(model, 1).kind == LayerKind::Global);
+  CHECK(attention_of_layer(model, 1).kv_heads == 32);
+  refuse(with(zamba, {{"use_mem_rope", false}}), "this 'zamba2' has no rotary encoding");
+  refuse(with(zamba, {{"use_long_context", true}}),
+         "'use_long_context' in the configuration is true, which releases of the class read "
+         "differently");
+  refuse(with(zamba, {{"attention_head_dim", 64}}),
+         "'attention_head_dim' in the configuration has a value that is not supported");
+  refuse(
+      with(zamba, {{"layers_block_type", {"g", "m", "m", "m"}}}),
+      "'layers_block_type' in the configuration has the type 'g', which is unknown in this model");
+}
+
+TEST_CASE("a base for each layer, and none", "[interop]") {
+  const json granite = config("granite_swa", {{"attention_multiplier", 0.0078125},
+                                              {"num_key_value_heads", 8},
+                                              {"sliding_window", 128},
+                                              {"layer_rope_theta", {0, 1e4, 1e4, 500.0, 1e6}},
+                                              {"num_hidden_layers", 5},
+                                              {"rope_parameters", {{"rope_theta", 1e4}}}});
+  const auto model = read_hf_config(granite);
+  CHECK(model.layers_without_rotary == std::vector<Index>{0});
+  CHECK(base_of(*rotary_of_layer(model, 1)) == 1e4);
+  CHECK(base_of(*rotary_of_layer(model, 3)) == 500);
+  CHECK(base_of(*rotary_of_layer(model, 4)) == 1e6);
+  CHECK(softmax_scale(model) == 0.0078125);
+  const auto window = LayerWindow{WindowKind::Sliding, 128};
+  for (const Index layer : {1, 2, 3}) CHECK(attention_of_layer(model, layer).window == window);
+  for (const Index layer : {0, 4}) CHECK(attention_of_layer(model, layer).window == LayerWindow{});
+  CHECK(attention_of_layer(model, 0).sinks == true);
+
+  json usual = config("granitemoe_swa", {{"rope_theta", 5e5}});
+  CHECK(base_of(*rotary_of_layer(read_hf_config(usual), 1)) == 5e5);
+  CHECK(attention_of_layer(read_hf_config(usual), 1).window == window);
+  CHECK(softmax_scale(read_hf_config(usual), "full_attention") == 1);
+  refuse(with(usual, {{"layer_rope_theta", {1e4}}}),
+         "'layer_rope_theta' in the configuration must have an entry for each layer");
+  refuse(with(usual, {{"layer_rope_theta", {0, 0, 0, 0}}}),
+         "'layer_rope_theta' in the configuration tells of no layer with a rotary encoding");
+}
+
+TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {
+  const json dict = {{"type", "telechat3-yarn"},
+                     {"rope_type", "telechat3-yarn"},
+                     {"factor", 4.0},
+                     {"original_max_position_embeddings", 8192}};
+  const auto model =
+      read_hf_config(config("telechat3", {{"rope_theta", 1e6}, {"rope_scaling", dict}}));
+  CHECK_THAT(frequencies(rotary(model), 1).attention_factor(),
+             Catch::Matchers::WithinRel(1 + 0.07 * std::log(4.0), 1e-14));
+  refuse(
+      config("telechat3", {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"mscale", 1.0}})}}),
+      "'mscale' in rope_scaling is not supported in this type");
+}
+
+TEST_CASE("what classes have where a file is silent", "[interop]") {
+  const auto rule = std::get<Llama3Scaling>(rotary(read_hf_config(config("apertus"))).rule);
+  CHECK(rule.base == 12000000);
+  CHECK(rule.factor == 8);
+  const auto given = read_hf_config(config("apertus", {{"rope_theta", 5e5}}));
+  CHECK(std::get<Llama3Scaling>(rotary(given).rule).base == 5e5);
+  refuse(
+      config("apertus", {{"rope_scaling", nullptr}}),
+      "'rope_scaling' in the configuration is null, which releases of the class read differently");
+  for (const auto& [type, base] :
+       {std::pair("mixtral", 1e6), std::pair("ernie4_5", 5e5), std::pair("ernie4_5_moe", 5e5),
+        std::pair("helium", 1e5), std::pair("phimoe", 1e6), std::pair("seed_oss", 1e4)}) {
+    INFO(type);
+    CHECK(base_of(rotary(read_hf_config(config(type)))) == base);
+  }
+  CHECK(rotary(read_hf_config(config("ernie4_5", {{"hidden_size", 2048}}))).head_dim == 128);
+  // Only nothing is the default of the class; null is the width that is left for a head.
+  CHECK(rotary(read_hf_config(config("seed_oss", {{"hidden_size", 2048}, {"head_dim", nullptr}})))
+            .head_dim == 64);
+}
+
+TEST_CASE("local layers have the base of a dict, and not its scaling", "[interop]") {
+  const json yarn = {{"rope_type", "yarn"},
+                     {"rope_theta", 5e5},
+                     {"factor", 8.0},
+                     {"original_max_position_embeddings", 8192}};
+  const auto olmo = read_hf_config(config("olmo3", {{"rope_parameters", yarn}}));
+  CHECK(base_of(rotary(olmo, "sliding_attention")) == 5e5);
+  CHECK(std::get<YarnScaling>(rotary(olmo, "full_attention").rule).base == 5e5);
+  const auto mimo =
+      read_hf_config(config("mimo_v2_flash", {{"partial_rotary_factor", 0.334},
+                                              {"swa_rope_theta", 2e4},
+                                              {"rope_parameters", {{"rope_theta", 3e6}}}}));
+  CHECK(base_of(rotary(mimo, "sliding_attention")) == 2e4);
+  CHECK(base_of(rotary(mimo, "full_attention")) == 3e6);
+}
+
+TEST_CASE("an older and a newer form of the same dict", "[interop]") {
+  const json older = {{"type", "linear"}, {"factor", 2.0}};
+  const json newer = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
+  const json both = config("llama", {{"rope_scaling", older}, {"rope_parameters", newer}});
+  CHECK(std::get<posenc::LinearScaling>(rotary(read_hf_config(both)).rule).base == 5e5);
+  const std::string differ = "rope_parameters and rope_scaling are both given, and differ";
+  refuse(with(both, {{"rope_scaling", with(older, {{"factor", 4.0}})}}), differ);
+  refuse(with(both, {{"rope_scaling", with(older, {{"rope_theta", 1e4}})}}), differ);
+
+  const json plain = {{"rope_type", "default"}, {"factor", 1.0}};
+  CHECK(base_of(rotary(read_hf_config(config("llama", {{"rope_scaling", plain}})))) == 1e4);
+  refuse(config("llama", {{"rope_scaling", with(plain, {{"factor", 2.0}})}}),
+         "'factor' in rope_scaling is unknown, or has no effect with the other settings; remove it "
+         "if it "
+         "changes neither positions nor scores");
+
+  const json nested = {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
+                       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}};
+  const auto gemma = read_hf_config(
+      config("gemma3_text", {{"rope_parameters", nested}, {"rope_local_base_freq", 1e4}}));
+  CHECK(base_of(rotary(gemma, "sliding_attention")) == 2e4);
+  const auto bert = read_hf_config(
+      config("modernbert", {{"rope_parameters", nested}, {"global_rope_theta", 160000.0}}));
+  CHECK(base_of(rotary(bert, "full_attention")) == 1e6);
+}
+
+TEST_CASE("towers under further names", "[interop]") {
+  const auto tower = [](const json& vision) {
+    return *read_hf_config(config("llama", {{"vision_config", vision}})).vision;
+  };
+  const auto omni = tower({{"model_type", "qwen3_omni_moe_vision_encoder"}});
+  CHECK(omni.table->rows == 48);
+  CHECK(omni.attention.head_dim == 72);
+  CHECK(tower({{"model_type", "qwen2_5_omni_vision_encoder"}, {"hidden_size", 1280}}).window == 8);
+  const auto intern = tower({{"model_type", "intern_vit_6b"}, {"image_size", 448}});
+  CHECK(intern.layer_count == 48);
+  CHECK(intern.attention.head_dim == 128);
+  CHECK(intern.table->class_token == posenc::ClassToken::First);
+}
+
+}  // namespace hf_odd_types_test
