@@ -85,6 +85,10 @@ TEST_CASE("LongCat's layers attend twice; its factors are gains of norms", "[int
   CHECK(softmax_scale(model) == 1 / std::sqrt(192.0));
   CHECK(attention_of_layer(model, 0).value_dim == 128);
   CHECK(read_hf_config(with(longcat, {{"num_hidden_layers", 56}})).layer_count == 28);
+  const auto ngram =
+      read_hf_config(with(longcat, {{"model_type", "longcat_flash_ngram"}, {"rope_theta", 5e6}}));
+  CHECK(ngram.layer_count == 28);
+  CHECK(rotary(ngram).rotary_offset == 128);
   refuse(with(longcat, {{"num_hidden_layers", 30}}),
          "'num_hidden_layers' in the configuration contradicts num_layers");
   refuse(with(longcat, {{"attention_method", "MHA"}}),
@@ -108,6 +112,9 @@ TEST_CASE("PLM's scale knows no mscale, and Megrez attends as Llama does", "[int
                                                            {"num_key_value_heads", 4}}));
   CHECK(rotary(megrez).pairing == PairingKind::HalfRotate);
   CHECK(attention_of_layer(megrez, 0).kv_heads == 4);
+  const auto klear = read_hf_config(config("Klear", {{"rope_theta", 5e5}, {"num_experts", 256}}));
+  CHECK(rotary(klear).pairing == PairingKind::HalfRotate);
+  CHECK(rotary(klear).head_dim == 128);
 }
 
 TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop]") {

@@ -246,6 +246,7 @@ inline constexpr auto hf_own_forms = std::to_array<HfOwnForm>({
     {"internlm", &hf_set_internlm_rule},
     {"jetmoe", &hf_set_jetmoe_heads},
     {"longcat_flash", &hf_set_longcat_layers},
+    {"longcat_flash_ngram", &hf_set_longcat_layers},
     {"minimax_m3_vl_text", &hf_set_sparse_layers},
     {"molmo", &hf_drop_molmo_keys},
     {"smallthinker", &hf_set_window_layers},
