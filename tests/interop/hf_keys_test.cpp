@@ -56,7 +56,6 @@ TEST_CASE("keys that may change positions or scores are refused by name", "[inte
       {"attention_logit_cap", 30},
       {"logit_cap", 30},
       {"key_multiplier", 0.5},
-      {"dual_chunk_attention_config", {{"chunk_size", 262144}}},
       {"cross_attention_layers", {3}},
       {"full_attention_interval", 4},
       {"hybrid_override_pattern", "M-M*"},

@@ -250,6 +250,40 @@ TEST_CASE("an older and a newer form of the same dict", "[interop]") {
   CHECK(base_of(rotary(bert, "full_attention")) == 1e6);
 }
 
+TEST_CASE("positions by chunks, which one program has and another has not", "[interop]") {
+  const json chunks = {{"chunk_size", 262144}, {"local_size", 8192}};
+  refuse(config("qwen2", {{"dual_chunk_attention_config", chunks}}),
+         "'dual_chunk_attention_config' in the configuration makes vLLM count positions by chunks, "
+         "and transformers do nothing; remove it for texts within one chunk");
+  CHECK_NOTHROW(read_hf_config(config("qwen2", {{"dual_chunk_attention_config", nullptr}})));
+}
+
+TEST_CASE("types of layers under the names of several releases", "[interop]") {
+  for (const json& types :
+       {json{"mamba", "attention"}, json{"linear_attention", "full_attention"}}) {
+    INFO(types.dump());
+    const json both = {{"num_hidden_layers", 2}, {"layer_types", types}, {"rope_theta", 1e4}};
+    const auto granite = read_hf_config(
+        with(config("granitemoehybrid", both), {{"position_embedding_type", "rope"}}));
+    const auto bamba = read_hf_config(config("bamba", both));
+    for (const ModelSettings& model : {granite, bamba}) {
+      CHECK(attention_of_layer(model, 0).kind == LayerKind::Linear);
+      CHECK(attention_of_layer(model, 1).kind == LayerKind::Global);
+      CHECK(rotary_of_layer(model, 1) != nullptr);
+    }
+    json told = config("bamba", both);
+    told["attn_layer_indices"] = {1};
+    CHECK_NOTHROW(read_hf_config(told));
+    told["attn_layer_indices"] = {0};
+    refuse(told, "'layer_types' in the configuration contradicts attn_layer_indices");
+  }
+  for (const char* type : {"indexed_attention", "deepseek_sparse_attention"}) {
+    const json file =
+        with(config("deepseek_v32", latent), {{"layer_types", {type, type, type, type}}});
+    CHECK(attention_of_layer(read_hf_config(file), 0).kind == LayerKind::Global);
+  }
+}
+
 TEST_CASE("towers under further names", "[interop]") {
   const auto tower = [](const json& vision) {
     return *read_hf_config(config("llama", {{"vision_config", vision}})).vision;

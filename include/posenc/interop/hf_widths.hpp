@@ -116,6 +116,12 @@ class HfWidths {
       hf_only_neutral(config_, "rope_3d", config_.flag("rope_3d"), true);
     }
     if (type_.family == HfFamily::Grok) refuse_grok_scaling();
+    constexpr auto dual_chunk = "dual_chunk_attention_config";
+    if (config_.find(dual_chunk) != nullptr) {
+      config_.refuse(dual_chunk,
+                     "makes vLLM count positions by chunks, and transformers do nothing; remove it "
+                     "for texts within one chunk");
+    }
     hf_only_neutral(config_, "rope_position_scale", config_.real("rope_position_scale"), 1.0);
   }
 

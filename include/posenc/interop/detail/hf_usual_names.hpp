@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -170,6 +172,53 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
 }
 
+/// Types of layers under the names that this reader knows. Releases of transformers name them differently.
+///   Source: huggingface/transformers, remap_legacy_layer_types()
+inline void hf_rename_layer_types(
+    const JsonKeys& keys, nlohmann::json& config,
+    std::initializer_list<std::pair<std::string_view, std::string_view>> names) {
+  for (const char* list : {"layer_types", "layers_block_type"}) {
+    auto types = keys.texts(list);
+    if (!types) continue;
+    for (std::string& type : *types) {
+      for (const auto& [other, usual] : names) {
+        if (type == other) type = usual;
+      }
+    }
+    config[list] = *types;
+  }
+}
+
+inline void hf_set_granite_hybrid_types(const JsonKeys& keys, nlohmann::json& config) {
+  hf_rename_layer_types(keys, config,
+                        {{"linear_attention", "mamba"}, {"full_attention", "attention"}});
+}
+
+/// An indexer chooses keys, as it does where no list names it.
+inline void hf_set_indexed_types(const JsonKeys& keys, nlohmann::json& config) {
+  hf_rename_layer_types(
+      keys, config,
+      {{"indexed_attention", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
+}
+
+/// Bamba tells its layers of attention by index or by type.
+inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto indices = "attn_layer_indices";
+  hf_set_granite_hybrid_types(keys, config);
+  for (const char* list : {"layer_types", "layers_block_type"}) {
+    const auto at = config.find(list);
+    if (at == config.end() || at->is_null()) continue;
+    auto attending = nlohmann::json::array();
+    for (std::size_t i = 0; i < at->size(); ++i) {
+      const bool attends = (*at)[i] == "attention";
+      if (!attends && (*at)[i] != "mamba") keys.refuse(list, "has a type that is unknown");
+      if (attends) attending.push_back(i);
+    }
+    config.erase(list);
+    hf_set_usual(config, keys, list, indices, attending);
+  }
+}
+
 /// Falcon-H1 has attention and a state space side by side in every layer.
 inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
@@ -241,8 +290,12 @@ struct HfOwnForm {
 };
 
 inline constexpr auto hf_own_forms = std::to_array<HfOwnForm>({
+    {"bamba", &hf_set_bamba_types},
     {"dbrx", &hf_set_dbrx_attention},
+    {"deepseek_v32", &hf_set_indexed_types},
     {"falcon_h1", &hf_drop_falcon_h1_types},
+    {"glm_moe_dsa", &hf_set_indexed_types},
+    {"granitemoehybrid", &hf_set_granite_hybrid_types},
     {"internlm", &hf_set_internlm_rule},
     {"jetmoe", &hf_set_jetmoe_heads},
     {"longcat_flash", &hf_set_longcat_layers},
