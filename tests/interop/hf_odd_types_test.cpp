@@ -91,6 +91,8 @@ TEST_CASE("LongCat's layers attend twice; its factors are gains of norms", "[int
   CHECK(rotary(ngram).rotary_offset == 128);
   refuse(with(longcat, {{"num_hidden_layers", 30}}),
          "'num_hidden_layers' in the configuration contradicts num_layers");
+  refuse(with(longcat, {{"num_layers", Index{1} << 62}, {"num_hidden_layers", 0}}),
+         "'num_hidden_layers' in the configuration contradicts num_layers");
   refuse(with(longcat, {{"attention_method", "MHA"}}),
          "'attention_method' in the configuration must be MLA");
 }
@@ -138,6 +140,8 @@ TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop
   refuse(with(zamba, {{"use_long_context", true}}),
          "'use_long_context' in the configuration is true, which releases of the class read "
          "differently");
+  refuse(with(zamba, {{"hidden_size", Index{1} << 62}, {"num_attention_heads", Index{1} << 62}}),
+         "'hidden_size' in the configuration and num_attention_heads give no width of a head");
   refuse(with(zamba, {{"attention_head_dim", 64}}),
          "'attention_head_dim' in the configuration has a value that is not supported");
   refuse(

@@ -243,7 +243,7 @@ inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) 
   constexpr auto own = "num_layers", usual = "num_hidden_layers";
   const auto layers = keys.integer(own), twice = keys.integer(usual);
   if (!layers) return;
-  if (twice && *twice != *layers && *twice != 2 * *layers) {
+  if (twice && *twice != *layers && (*twice % 2 != 0 || *twice / 2 != *layers)) {
     keys.refuse(usual, "contradicts num_layers");
   }
   config[usual] = *layers;
@@ -255,6 +255,7 @@ inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) 
 ///           (00511f5)
 inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto list = "layers_block_type", long_key = "use_long_context";
+  constexpr Index most_hidden = Index{1} << 32;
   if (keys.flag(long_key).value_or(false)) {
     keys.refuse(long_key, "is true, which releases of the class read differently");
   }
@@ -268,7 +269,8 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
   }
   const Index hidden = keys.required("hidden_size", keys.integer("hidden_size"));
   const Index heads = keys.required("num_attention_heads", keys.integer("num_attention_heads"));
-  if (hidden < 1 || heads < 1 || hidden / heads > 4096) {
+  if (hidden < 1 || heads < 1 || heads > most_hidden || hidden > most_hidden ||
+      hidden / heads > 4096) {
     keys.refuse("hidden_size", "and num_attention_heads give no width of a head");
   }
   for (const char* other :
