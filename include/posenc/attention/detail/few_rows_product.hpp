@@ -20,6 +20,9 @@ namespace detail {
 
 /// out <- x W^T for a few rows of x, in one pass over the weight, which lies in memory as it is multiplied:
 /// each output is a sum along two rows. What packs the weight first takes several times as long.
+/// Multiplications hide behind the reading of a weight that lies in memory only if little else is read from beyond
+/// the first-level cache: so x is cut into pieces that stay there, and the weight is asked for in the order in which
+/// it lies.
 ///   Bits: a row's do not depend on the other rows, nor on the device
 template <class Tier, class T>
 class FewRowsProduct {
@@ -34,26 +37,28 @@ class FewRowsProduct {
         in_(x.dim),
         out_(out.dim),
         rows_(x.batch * x.seq),
-        x_first_(x.row(0, 0)),
-        at_once_((std::max)(rows_ > rows_of_pass ? (std::min)(channels_at_once, x.dim) : x.dim,
-                            Index{1})) {
+        passes_((rows_ + rows_of_pass - 1) / rows_of_pass),
+        asks_(rows_ > 2 &&
+              weight_bytes() > (rows_ < 2 * rows_of_pass ? 8 * second_cache : second_cache)),
+        at_once_(passes_ > 1 || asks_
+                     ? (std::max)(numbers_at_once / rows_, least_at_once) / P::width * P::width
+                     : round_up(in_)),
+        packed_(x.row(0, 0)) {
     for (Index r = 0; r < rows_; ++r) out_rows_[r] = row_of_token(out, r);
-    if (rows_ > 1) x_stride_ = row_of_token(x, 1) - x_first_;
   }
 
   ///   Throws: std::bad_alloc, before anything is written
   template <Device D>
   void run(const D& device, Slots& workspace) {
-    if (rows_ > rows_as_they_lie) {
-      workspace.reserve(1, 0, static_cast<std::size_t>(packed_size()) * sizeof(T));
-      Carver carver(workspace.slot(0));
-      pack_rows(carver.take<T>(packed_size()));
-    }
     if (rows_ == 1) {
       run_groups<outputs_of_one_row>(device);
-    } else {
-      run_groups<most_outputs>(device);
+      return;
     }
+    const Index size = rows_ * round_up(in_);
+    workspace.reserve(1, 0, static_cast<std::size_t>(size) * sizeof(T));
+    Carver carver(workspace.slot(0));
+    pack_rows(carver.take<T>(size));
+    run_groups<most_outputs>(device);
   }
 
  private:
@@ -63,116 +68,182 @@ class FewRowsProduct {
   static constexpr Index most_outputs = Tier::registers >= 32 ? 4 : 2;
   /// One row has few sums under way otherwise.
   static constexpr Index outputs_of_one_row = 8;
-  /// Rows of x that meet a vector of the weight while it is in a register.
+  /// The most rows of x that meet a vector of the weight while it is in a register.
   static constexpr Index rows_of_pass = 6;
-  /// Rows of x that are read where they lie: so few streams, beside those of the weight, suit any cache.
-  static constexpr Index rows_as_they_lie = 2;
-  /// Channels at a time, for which all rows pass: so many of four rows of the weight, and of six of x, stay in
-  /// a first-level cache.
-  static constexpr Index channels_at_once = 512;
+  /// Numbers of x that meet some outputs before the next ones do. They stay in a first-level cache: what misses it
+  /// waits behind the weight, which comes from memory.
+  static constexpr Index numbers_at_once = 16384 / Index{sizeof(T)};
+  /// Channels of a row among them, or sums would be loaded and stored too often.
+  static constexpr Index least_at_once = 1024 / Index{sizeof(T)};
+  /// Sums under way, of some outputs and all rows.
+  static constexpr Index most_sums = 256;
+  /// Numbers of the weight that wait in a second-level cache for the next channels of x; as many are asked for.
+  static constexpr Index weights_at_once = 131072 / Index{sizeof(T)};
+  /// A weight of so many bytes may be there from call to call, so that nothing is asked for; one of a few times as
+  /// many a processor fetches by itself in time for few rows.
+  static constexpr double second_cache = 1 << 20;
 
-  template <Index Outputs>
-  using Sums = P[std::size_t{most_rows}][std::size_t{Outputs}];
+  double weight_bytes() const noexcept {
+    return static_cast<double>(in_) * static_cast<double>(out_) * double{sizeof(T)};
+  }
+  static constexpr Index round_up(Index channels) noexcept {
+    return (channels + P::width - 1) / P::width * P::width;
+  }
+  /// Rows go in passes of as equal numbers as can be.
+  Index first_of_pass(Index pass) const noexcept { return rows_ * pass / passes_; }
 
   template <Index Outputs, Device D>
   void run_groups(const D& device) const {
     const double weights = static_cast<double>(Outputs) * static_cast<double>(in_);
     const double products = weights * static_cast<double>(rows_);
+    const Index together =
+        (std::min)(most_sums / rows_, weights_at_once / (std::max)(in_, Index{1}));
+    const Index groups = in_ <= at_once_ ? 1 : (std::max)(together / Outputs, Index{1});
     parallel_for(device, (out_ + Outputs - 1) / Outputs, weights * double{sizeof(T)}, products / 16,
-                 [this](Index first, Index last) {
-                   Index o = first * Outputs;
-                   const Index end = (std::min)(last * Outputs, out_);
-                   for (; o + Outputs <= end; o += Outputs) make<Outputs>(o);
-                   for (; o < end; ++o) make<1>(o);
+                 [this, groups](Index first, Index last) {
+                   Index g = first;
+                   for (const Index whole = (std::min)(last, out_ / Outputs); g < whole;) {
+                     const Index count = (std::min)(groups, whole - g);
+                     make<Outputs>(g * Outputs, count * Outputs);
+                     g += count;
+                   }
+                   if (g < last) make<1>(g * Outputs, out_ - g * Outputs);
                  });
   }
 
-  /// Rows of x as they are read: some channels of all of them, then the next.
-  Index packed_size() const noexcept {
-    return (in_ + at_once_ - 1) / at_once_ * rows_ * packed_stride();
-  }
-  /// A cache line more: rows a power of two apart would drive each other out of a cache.
-  Index packed_stride() const noexcept { return at_once_ + 64 / Index{sizeof(T)}; }
+  /// Rows of x as they are read: a vector of each row of a pass, then the next; the passes one after the other,
+  /// and then the next channels.
   void pack_rows(T* to) noexcept {
-    x_first_ = to;
-    x_stride_ = packed_stride();
-    for (Index d = 0; d < in_; d += at_once_, to += rows_ * x_stride_) {
-      copy_rows(x_, 0, rows_, d, (std::min)(at_once_, in_ - d), to, x_stride_);
+    packed_ = to;
+    for (Index d = 0; d < in_; d += at_once_) {
+      const Index end = (std::min)(d + at_once_, in_);
+      for (Index pass = 0; pass < passes_; ++pass) {
+        const Index first = first_of_pass(pass), count = first_of_pass(pass + 1) - first;
+        for (Index r = 0; r < count; ++r) {
+          const T* const row = row_of_token(x_, first + r);
+          T* at = to + r * P::width;
+          Index i = d;
+          for (; i + P::width <= end; i += P::width, at += count * P::width)
+            P::load(row + i).store(at);
+          if (i < end) P::load_partial(row + i, end - i).store(at);
+        }
+        to += count * round_up(end - d);
+      }
     }
   }
 
+  /// Outputs first .. first + count - 1, a multiple of Outputs.
   template <Index Outputs>
-  void make(Index first) const noexcept {
-    Sums<Outputs> sums;
-    for (Index r = 0; r < rows_; ++r) std::fill_n(sums[r], Outputs, P::zero());
-    const T* x = x_first_;
-    for (Index d = 0; d < in_; d += at_once_, x += rows_ * x_stride_) {
-      const T* const w = weight_ + first * in_ + d;
-      const Index count = (std::min)(at_once_, in_ - d);
-      Index r = 0;
-      if (rows_ >= 2 * rows_of_pass) {
-        const T* const next = d + count < in_ ? w + count : weight_ + (first + Outputs) * in_;
-        const Index passes = rows_ / rows_of_pass;
-        for (Index n = 0; n < passes; ++n, r += rows_of_pass) {
-          const Index o = Outputs * n / passes;
-          const Index streams = Outputs * (n + 1) / passes - o;
-          add<rows_of_pass, Outputs, true>(r, x, w, count, sums, next + o * in_, streams);
+  void make(Index first, Index count) const noexcept {
+    alignas(64) T sums[static_cast<std::size_t>(most_sums * P::width)];
+    std::fill_n(sums, count * rows_ * P::width, T{0});
+    const T* x = packed_;
+    // Memory is idle while rows of x meet the same weights, so it is asked for those of the next outputs, line by
+    // line as they lie.
+    const T* next = weight_ + (first + count) * in_;
+    for (Index d = 0; d < in_; d += at_once_) {
+      const Index channels = (std::min)(at_once_, in_ - d);
+      T* to = sums;
+      for (Index o = 0; o < count; o += Outputs) {
+        const T* const w = weight_ + (first + o) * in_ + d;
+        const T* of_pass = x;
+        for (Index pass = 0; pass < passes_; ++pass) {
+          const Index rows = first_of_pass(pass + 1) - first_of_pass(pass);
+          const Index lines = asks_ ? Outputs * (pass + 1) / passes_ - Outputs * pass / passes_ : 0;
+          add_pass<Outputs>(rows, of_pass, w, channels, to, next, lines);
+          of_pass += rows * round_up(channels);
+          to += rows * Outputs * P::width;
+          next += lines * channels;
         }
       }
-      for (; r + rows_of_pass <= rows_; r += rows_of_pass) {
-        add<rows_of_pass, Outputs>(r, x, w, count, sums);
-      }
-      for (; r + 4 <= rows_; r += 4) add<4, Outputs>(r, x, w, count, sums);
-      for (; r + 2 <= rows_; r += 2) add<2, Outputs>(r, x, w, count, sums);
-      for (; r < rows_; ++r) add<1, Outputs>(r, x, w, count, sums);
+      x += rows_ * round_up(channels);
     }
-    for (Index r = 0; r < rows_; ++r) {
-      T* const to = out_rows_[r] + first;
-      for (Index o = 0; o < Outputs; ++o) to[o] = sum(sums[r][o]);
+    const T* from = sums;
+    for (Index o = 0; o < count; o += Outputs) {
+      for (Index r = 0; r < rows_; ++r) {
+        T* const to = out_rows_[r] + first + o;
+        for (Index i = 0; i < Outputs; ++i, from += P::width) to[i] = sum(P::load(from));
+      }
     }
   }
 
-  /// Adds what `count` channels give. With Asks, it also asks for the next `count` channels of next_rows rows of the
-  /// weight: memory is idle while further rows of x meet the same weights.
-  template <Index Rows, Index Outputs, bool Asks = false>
-  POSENC_NOINLINE void add(Index first_row, const T* x, const T* w, Index count,
-                           Sums<Outputs>& sums, const T* next = nullptr,
-                           Index next_rows = 0) const noexcept {
-    x += first_row * x_stride_;
+  /// Adds to sums [rows, Outputs] vectors what `count` channels give. Asks for `lines` vectors from `next` on with
+  /// each vector of channels.
+  template <Index Outputs>
+  void add_pass(Index rows, const T* x, const T* w, Index count, T* sums, const T* next,
+                Index lines) const noexcept {
+    const Index whole = count / P::width * P::width;
+    if (whole > 0) {
+      switch (rows) {
+        case 1:
+          add<1, Outputs>(x, w, whole, sums, next, lines);
+          break;
+        case 2:
+          add<2, Outputs>(x, w, whole, sums, next, lines);
+          break;
+        case 3:
+          add<3, Outputs>(x, w, whole, sums, next, lines);
+          break;
+        case 4:
+          add<4, Outputs>(x, w, whole, sums, next, lines);
+          break;
+        case 5:
+          add<5, Outputs>(x, w, whole, sums, next, lines);
+          break;
+        default:
+          add<rows_of_pass, Outputs>(x, w, whole, sums, next, lines);
+      }
+    }
+    if (whole < count) add_rest<Outputs>(rows, x + rows * whole, w + whole, count - whole, sums);
+  }
+
+  /// For whole vectors of channels, and at least one: g++ 12 has sums in memory besides where there may be none.
+  template <Index Rows, Index Outputs>
+  POSENC_NOINLINE void add(const T* x, const T* w, Index count, T* sums, const T* next,
+                           Index lines) const noexcept {
     P parts[std::size_t{Rows}][std::size_t{Outputs}];
     for (Index r = 0; r < Rows; ++r) {
-      for (Index o = 0; o < Outputs; ++o) parts[r][o] = sums[first_row + r][o];
+      for (Index o = 0; o < Outputs; ++o)
+        parts[r][o] = P::load(sums + (r * Outputs + o) * P::width);
     }
-    const auto add_vector = [&](Index d, const auto& load) {
-      P weights[std::size_t{Outputs}];
-      for (Index o = 0; o < Outputs; ++o) weights[o] = loaded_once(load(w + o * in_ + d));
-      if constexpr (Asks) {
-        for (Index n = 0; n < next_rows; ++n) {
-          prefetch_far(next + n * in_ + d, P::width * Index{sizeof(T)});
+    do {
+      if constexpr (2 * Rows >= rows_of_pass) {  // there are several passes
+        for (Index n = 0; n < lines; ++n, next += P::width) {
+          prefetch_far(next, P::width * Index{sizeof(T)});
         }
       }
+      P weights[std::size_t{Outputs}];
+      for (Index o = 0; o < Outputs; ++o) weights[o] = loaded_once(P::load(w + o * in_));
       for (Index r = 0; r < Rows; ++r) {
-        const P value = loaded_once(load(x + r * x_stride_ + d));
+        const P value = loaded_once(P::load(x + r * P::width));
         for (Index o = 0; o < Outputs; ++o) parts[r][o] = mul_add(value, weights[o], parts[r][o]);
       }
-    };
-    Index d = 0;
-    for (; d + P::width <= count; d += P::width) {
-      add_vector(d, [](const T* p) { return P::load(p); });
-    }
-    if (d < count) {
-      add_vector(d, [n = count - d](const T* p) { return P::load_partial(p, n); });
-    }
+      x += Rows * P::width;
+      w += P::width;
+      count -= P::width;
+    } while (count > 0);
     for (Index r = 0; r < Rows; ++r) {
-      for (Index o = 0; o < Outputs; ++o) sums[first_row + r][o] = parts[r][o];
+      for (Index o = 0; o < Outputs; ++o) parts[r][o].store(sums + (r * Outputs + o) * P::width);
+    }
+  }
+
+  /// For less than a vector of channels.
+  template <Index Outputs>
+  void add_rest(Index rows, const T* x, const T* w, Index count, T* sums) const noexcept {
+    for (Index r = 0; r < rows; ++r, x += P::width) {
+      const P value = P::load_partial(x, count);
+      for (Index o = 0; o < Outputs; ++o, sums += P::width) {
+        mul_add(value, P::load_partial(w + o * in_, count), P::load(sums)).store(sums);
+      }
     }
   }
 
   const T* weight_;
   EmbeddingsView<const T> x_;
-  Index in_, out_, rows_;
-  const T* x_first_;
-  Index x_stride_ = 0, at_once_;
+  Index in_, out_, rows_, passes_;
+  bool asks_;
+  Index at_once_;
+  const T* packed_;
   T* out_rows_[most_rows];
 };
 
