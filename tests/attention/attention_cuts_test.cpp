@@ -3,6 +3,7 @@
 #include "attention_case.hpp"
 #include "part_of_call.hpp"
 #include "random_call.hpp"
+#include "random_shape.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -25,8 +26,9 @@ using posenc::Index;
 
 namespace {
 
-/// Every third call has several tiles of keys.
+/// Every third call has several tiles of keys, and every fifth many heads with few keys.
 Shape random_shape(support::Random& random, std::uint64_t seed) {
+  if (seed % 5 == 4) return attention_test::many_heads_shape(random);
   const Index kv_heads = random.integer(1, 2);
   const bool large = seed % 3 == 0;
   return {random.integer(1, large ? 2 : 3),

@@ -15,6 +15,7 @@
 namespace attention_tiers_test {
 
 using attention_test::edge_shape;
+using attention_test::many_heads_shape;
 using attention_test::RandomCall;
 using attention_test::Shape;
 using attention_test::small_shape;
@@ -56,6 +57,9 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference on every tier", "[attent
   }
   for (std::uint64_t seed = 1001; seed <= 1000 + support::sampled(60); ++seed) {
     check<typename TestType::Tier, T>(seed, edge_shape(random));
+  }
+  for (std::uint64_t seed = 2001; seed <= 2000 + support::sampled(30); ++seed) {
+    check<typename TestType::Tier, T>(seed, many_heads_shape(random));
   }
 }
 

@@ -37,4 +37,12 @@ inline Shape edge_shape(support::Random& random) {
           pick<Index>(random, {1, 4, 15, 16, 17, 33, 64, 80, 100})};
 }
 
+/// Few keys of many heads: such as have a divisor in common with a vector's width, and others.
+inline Shape many_heads_shape(support::Random& random) {
+  const Index kv_heads = pick<Index>(random, {3, 4, 8, 12, 16, 17, 20, 32});
+  return {random.integer(1, 2), kv_heads * random.integer(1, 2), kv_heads,
+          random.integer(1, 3), random.integer(0, 10),           random.integer(1, 40),
+          random.integer(1, 40)};
+}
+
 }  // namespace attention_test

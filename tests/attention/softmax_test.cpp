@@ -61,7 +61,8 @@ TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]
       }
       const auto before = scores;
       StripSums<T> sums;
-      posenc::detail::exponentials_of_strip<Tier>(lanes, rows, marks, scores.data(), sums);
+      posenc::detail::exponentials_of_strip<Tier>(lanes, rows, marks, scores.data(), sums.highest,
+                                                  sums.sum);
       bool right = true;
       for (Index i = 0; i < rows; ++i) {
         T highest = lowest<T>;

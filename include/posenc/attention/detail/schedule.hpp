@@ -106,7 +106,16 @@ class Schedule {
           dropout(schedule.call_.dropout, carver),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_source(schedule.streams_ ? OfSource{} : schedule.source_.carve(carver)),
-          streamed(schedule.source_, schedule.streams_ ? schedule.rows() : 0, carver) {}
+          streamed(schedule.source_, schedule.streams_ ? schedule.rows() : 0,
+                   schedule.heads_per_block_, carver) {}
+
+    /// Before the first tile of a block.
+    void begin(const Block& of_block, bool streams) noexcept {
+      scores.begin(of_block);
+      if constexpr (can_stream) {
+        if (streams) streamed.begin(of_block);
+      }
+    }
 
     Block block;
     RowSums<Real> sums;
@@ -272,10 +281,12 @@ class Schedule {
       slot.scores.finish(block, seen, strip);
       hides = hides || hides_any(lanes, strip.rows, slot.scores.of(strip));
     });
+    slot.streamed.begin_tile(block);
     for_seeing([&](const Strip& strip, const Lanes& lanes) {
-      make_weights(block, strip, lanes, hides, slot, sums, slot.streamed.old_factor(strip.first),
-                   slot.streamed.new_factor(strip.first));
+      make_weights(block, strip, lanes, hides, slot, slot.streamed.highest(strip.first),
+                   slot.streamed.sum(strip.first));
     });
+    slot.streamed.merge(block, sums);
     // Whether values are finite shows when they are read: those of hidden keys are left out at once.
     skip_unless_finite<Skipped::Negative>(
         !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
@@ -283,23 +294,22 @@ class Schedule {
         });
   }
 
-  /// From a strip's scores to weights, and their sums, whose merging gives the factors.
+  /// From a strip's scores to weights, and their maxima and sums.
   void make_weights(const Block& block, const Strip& strip, const Lanes& lanes, bool marks,
-                    const Slot& slot, const RowSums<Real>& sums, Real* old_factor,
-                    Real* new_factor) const {
+                    const Slot& slot, Real* highest, Real* sum) const {
     Real* const weights = slot.scores.of(strip);
-    StripSums<Real> of_tile;
-    exponentials_of_strip<Tier>(lanes, strip.rows, marks, weights, of_tile);
+    exponentials_of_strip<Tier>(lanes, strip.rows, marks, weights, highest, sum);
     if (slot.dropout.drops()) slot.dropout.apply(block, strip, lanes, weights);
-    merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
-                     sums.sum + strip.first, old_factor, new_factor);
   }
 
   /// From a strip's scores to its outputs.
   void add_strip(const Block& block, const Strip& strip, const Lanes& lanes,
                  const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums) const {
     alignas(64) Real old_factor[rows_at_once], new_factor[rows_at_once];
-    make_weights(block, strip, lanes, !keys.finite, slot, sums, old_factor, new_factor);
+    StripSums<Real> of_tile;
+    make_weights(block, strip, lanes, !keys.finite, slot, of_tile.highest, of_tile.sum);
+    merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
+                     sums.sum + strip.first, old_factor, new_factor);
     const auto add_values = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
       for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
                                         slot.scores.of(strip), keys.values, keys.value_stride,
@@ -311,7 +321,7 @@ class Schedule {
 
   void run_block(Index n, Cursor& cursor, Slot& slot) const {
     take(n, cursor, slot.block);
-    slot.scores.begin(slot.block);
+    slot.begin(slot.block, streams_);
     slot.sums.clear(slot.block.rows(), value_dim());
     const KeyRange keys = slot.block.keys();
     for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
@@ -335,7 +345,7 @@ class Schedule {
       const auto run_tiles = [&](Index from, Index to) {
         Carver own(workspace.slot(slot_index(device_)));
         Slot slot(*this, own);
-        slot.scores.begin(shared.block);
+        slot.begin(shared.block, streams_);
         for (Index i = from; i < to; ++i) {
           const RowSums<Real> sums = part(of_tiles, i);
           sums.clear(rows, value_dim());

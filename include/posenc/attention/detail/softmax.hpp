@@ -120,19 +120,19 @@ bool hides_any(const Lanes& lanes, Index rows, const Real* scores) noexcept {
   return hides;
 }
 
-/// Makes exponentials of a strip's scores, [rows, tile_keys].
+/// Makes exponentials of a strip's scores, [rows, tile_keys], and gives their rows' maxima and sums.
 ///   marks: whether those of hidden keys become -1, which tells them from a probability of 0
 template <class Tier, class Real>
-void exponentials_of_strip(const Lanes& lanes, Index rows, bool marks, Real* scores,
-                           StripSums<Real>& sums) noexcept {
+void exponentials_of_strip(const Lanes& lanes, Index rows, bool marks, Real* scores, Real* highest,
+                           Real* sums) noexcept {
   // First all maxima, so that no exponential waits for its row's.
   for (Index i = 0; i < rows; ++i) {
-    sums.highest[i] = maximum_of<Tier>(lanes, scores + i * tile_keys);
+    highest[i] = maximum_of<Tier>(lanes, scores + i * tile_keys);
   }
   for (Index i = 0; i < rows; ++i) {
     Real* row = scores + i * tile_keys;
-    sums.sum[i] = marks ? marked_exponentials<Tier>(lanes, sums.highest[i], row)
-                        : exponentials<Tier>(lanes, sums.highest[i], row);
+    sums[i] = marks ? marked_exponentials<Tier>(lanes, highest[i], row)
+                    : exponentials<Tier>(lanes, highest[i], row);
   }
 }
 

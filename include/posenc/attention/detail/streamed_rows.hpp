@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/heads_at_once.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/places.hpp>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 // The stage of few queries: their products with keys and values that are read where the user's tensors have
 // them. Panels, which other stages read, would be copied for so few products that the copy costs more than it
@@ -172,7 +174,7 @@ concept StreamedSource = requires(const Source& source) {
 /// In place of StreamedRows where there are none.
 struct NotStreamed {
   template <class Source>
-  NotStreamed(const Source&, Index, Carver&) noexcept {}
+  NotStreamed(const Source&, Index, Index, Carver&) noexcept {}
 };
 
 /// What a thread keeps to take a tile from rows: as many keys of one head as are taken at a time, and for
@@ -182,25 +184,51 @@ class StreamedRows {
  public:
   using Real = Compute<T>;
 
-  /// For blocks of up to `rows` rows.
+  /// For blocks of up to `rows` rows, which are of `key_heads` key heads, or of those that are left of all.
   template <StreamedSource Source>
-  StreamedRows(const Source& source, Index rows, Carver& carver) noexcept
+  StreamedRows(const Source& source, Index rows, Index key_heads, Carver& carver) noexcept
       : k_(source.keys()),
         v_(source.values()),
+        heads_(source.keys(), rows, key_heads, carver),
         sums_(carver.take<Real>(rows * sum_dim())),
-        old_factor_(carver.take<Real>(rows == 0 ? 0 : rows + rows_at_once)),
-        new_factor_(carver.take<Real>(rows == 0 ? 0 : rows + rows_at_once)) {}
+        highest_(of_rows(rows, carver)),
+        sum_(of_rows(rows, carver)),
+        old_factor_(of_rows(rows, carver)),
+        new_factor_(of_rows(rows, carver)) {}
 
+  /// Before the first tile of a block.
+  template <class Block>
+  void begin(const Block& block) noexcept {
+    heads_.begin(block);
+  }
+
+  /// A tile at hand of which no row has seen anything yet.
+  template <class Block>
+  void begin_tile(const Block& block) const noexcept {
+    std::fill_n(highest_, block.rows() + rows_at_once, -std::numeric_limits<Real>::infinity());
+    std::fill_n(sum_, block.rows() + rows_at_once, Real{0});
+  }
   /// Of the tile at hand, at a row.
-  Real* old_factor(Index r) const noexcept { return old_factor_ + r; }
-  Real* new_factor(Index r) const noexcept { return new_factor_ + r; }
+  Real* highest(Index r) const noexcept { return highest_ + r; }
+  Real* sum(Index r) const noexcept { return sum_ + r; }
+
+  /// Maxima and sums of the tile at hand join those of the tiles before it, and give the factors with which its
+  /// values do.
+  template <class Block>
+  void merge(const Block& block, const RowSums<Real>& sums) const noexcept {
+    for (Index r = 0; r < block.rows(); r += rows_at_once) {
+      merge_rows<Tier>(highest_ + r, sum_ + r, sums.highest + r, sums.sum + r, old_factor_ + r,
+                       new_factor_ + r);
+    }
+  }
 
   /// scores.of(strip) <- scale * q k for what strips see of a tile.
   template <class Block, class Scores>
   void multiply(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
-    for_pieces(block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
+    if (heads_.serves()) return heads_.multiply(block, seen, scores);
+    for_pieces(keys_at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
       const T* const from = row(k_, block, block.key_head() + key_head, seen.first_key() + first);
-      const RowsAhead<T> ahead = rows_ahead(k_, block, seen, key_head, first);
+      const RowsAhead<T> ahead = rows_ahead(keys_at_once, k_, block, seen, key_head, first);
       for_strips_of(block, key_head, [&](const Strip& strip) {
         const Lanes lanes = Block::lanes_of(seen, strip);
         if (!lanes.panel(first / panel_lanes)) return;
@@ -223,8 +251,8 @@ class StreamedRows {
   void add_values(const Block& block, const SeenTile& seen, const Scores& scores,
                   Real* out) const noexcept {
     std::fill_n(sums_, block.rows() * sum_dim(), Real{0});
-    for_pieces(block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
-      const RowsAhead<T> ahead = rows_ahead(v_, block, seen, key_head, first);
+    for_pieces(values_at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
+      const RowsAhead<T> ahead = rows_ahead(values_at_once, v_, block, seen, key_head, first);
       for_strips_of(block, key_head, [&](const Strip& strip) {
         const Lanes lanes = Block::lanes_of(seen, strip);
         if (!lanes.panel(first / panel_lanes)) return;
@@ -240,7 +268,6 @@ class StreamedRows {
                               is_first(block, strip) ? ahead : RowsAhead<T>{}});
       });
     });
-    using P = Pack<Real, Tier>;
     block.for_strips([&](const Strip& strip) {
       if (Block::lanes_of(seen, strip).empty()) return;
       for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
@@ -256,22 +283,30 @@ class StreamedRows {
   /// Keys that are taken at a time: streams that memory is read in. More are not followed, and more rows
   /// that lie a multiple of 4 KiB apart find no place in a first-level cache.
   static constexpr Index keys_at_once = 16;
+  /// The same of values.
+  static constexpr Index values_at_once = 8;
   /// How far they are asked for ahead of their use.
   static constexpr Index pieces_ahead = 2;
-  static constexpr Index width = Pack<Real, Tier>::width;
+  using P = Pack<Real, Tier>;
+  static constexpr Index width = P::width;
+
+  /// A number for each of `rows` rows, rows_at_once of them at a time.
+  static Real* of_rows(Index rows, Carver& carver) noexcept {
+    return carver.take<Real>(rows == 0 ? 0 : rows + rows_at_once);
+  }
 
   Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
 
   /// Calls work(key head of the block, first lane of the piece, lanes of it that some row sees) piece by piece.
   template <class Block, class Work>
-  static void for_pieces(const Block& block, const SeenTile& seen, const Work& work) noexcept {
+  static void for_pieces(Index size, const Block& block, const SeenTile& seen,
+                         const Work& work) noexcept {
     const KeyRange lanes{seen.keys.begin - seen.first_key(), seen.keys.end - seen.first_key()};
     const Index key_heads = block.rows() / block.rows_of_key_head();
     // From the start of a panel, as others make scores.
-    for (Index first = lanes.begin / panel_lanes * panel_lanes; first < lanes.end;
-         first += keys_at_once) {
-      const KeyRange keys{(std::max)(first, lanes.begin),
-                          (std::min)(first + keys_at_once, lanes.end)};
+    for (Index first = lanes.begin / panel_lanes * panel_lanes; first < lanes.end; first += size) {
+      const KeyRange keys{(std::max)(first, lanes.begin), (std::min)(first + size, lanes.end)};
+      if (keys.empty()) continue;
       for (Index h = 0; h < key_heads; ++h) work(h, first, keys);
     }
   }
@@ -284,14 +319,14 @@ class StreamedRows {
 
   /// The rows of the piece pieces_ahead after this one, if the tile has one.
   template <class Block>
-  static RowsAhead<T> rows_ahead(const HeadsView<const T>& x, const Block& block,
+  static RowsAhead<T> rows_ahead(Index size, const HeadsView<const T>& x, const Block& block,
                                  const SeenTile& seen, Index key_head, Index first) noexcept {
     const Index key_heads = block.rows() / block.rows_of_key_head();
     const Index then = key_head + pieces_ahead;
-    const Index key = seen.first_key() + first + then / key_heads * keys_at_once;
+    const Index key = seen.first_key() + first + then / key_heads * size;
     if (key >= seen.keys.end) return {};
     return {row(x, block, block.key_head() + then % key_heads, key),
-            (std::min)(keys_at_once, seen.keys.end - key)};
+            (std::min)(size, seen.keys.end - key)};
   }
 
   template <class Block, class Visit>
@@ -310,7 +345,9 @@ class StreamedRows {
   }
 
   const HeadsView<const T>&k_, &v_;
+  HeadsAtOnce<Tier, T> heads_;
   Real* sums_;
+  Real *highest_, *sum_;
   Real *old_factor_, *new_factor_;
 };
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/slots.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/simd/transpose.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+// Products of few queries with the first few keys of a sequence, of several heads at a time. With keys of one head
+// in the lanes of a vector, a head takes a chain of multiply-adds for itself, of which few lanes count.
+POSENC_BEGIN
+namespace detail {
+
+/// out(r, lane) <- factor * query(r, lane) . key(lane): one key of several heads, or a few keys of them, side by
+/// side in the lanes of a vector.
+template <class Tier, class Real, class T>
+struct ProductsOfHeads {
+  using P = Pack<Real, Tier>;
+  /// Rows of a key head, the most: each has vectors of its own, which a first-level cache has to hold.
+  static constexpr Index most_rows = 4;
+
+  const Real* queries;   ///< [rows][dim][P::width]
+  const T* keys;         ///< that of the first lane
+  const Index* offsets;  ///< [P::width], of each lane's key
+  Index lanes, dim;      ///< lanes that there are; the others are zeros
+  Real factor;
+  Real* out;  ///< [rows][P::width]
+
+  template <Index Rows>
+  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
+    if constexpr (Rows <= most_rows) {
+      if (lanes == P::width) {
+        multiply<Rows>(r, [](Index) { return true; });
+      } else {
+        multiply<Rows>(r, [this](Index i) { return i < lanes; });
+      }
+    }
+  }
+
+ private:
+  template <Index Rows, class Is>
+  POSENC_NOINLINE void multiply(Index first_row, const Is& is_key) const noexcept {
+    const Real* x = queries + first_row * dim * P::width;
+    const T* from = keys;
+    P sums[std::size_t{Rows}];
+    for (Index r = 0; r < Rows; ++r) sums[r] = P::zero();
+    const auto add = [&](Index channels, const auto& load) {
+      P square[P::width];
+      for (Index i = 0; i < P::width; ++i) {
+        square[i] = is_key(i) ? load(from + offsets[i]) : P::zero();
+      }
+      if constexpr (P::width > 1) transpose(square);
+      for (Index c = 0; c < channels; ++c) {
+        for (Index r = 0; r < Rows; ++r) {
+          sums[r] = mul_add(P::load(x + (r * dim + c) * P::width), square[c], sums[r]);
+        }
+      }
+      from += P::width;
+      x += P::width * P::width;
+    };
+    Index d = 0;
+    for (; d + P::width <= dim; d += P::width) {
+      add(P::width, [](const T* at) { return load_as<P>(at); });
+    }
+    if (d < dim) {
+      add(dim - d, [n = dim - d](const T* at) { return load_partial_as<P>(at, n); });
+    }
+    const P by = P::broadcast(factor);
+    for (Index r = 0; r < Rows; ++r) (sums[r] * by).store(out + (first_row + r) * P::width);
+  }
+};
+
+/// What a thread keeps for them.
+template <class Tier, Scalar T>
+class HeadsAtOnce {
+ public:
+  using Real = Compute<T>;
+
+  /// For blocks of up to `rows` rows, which are of `key_heads` key heads, or of those that are left of all.
+  HeadsAtOnce(const HeadsView<const T>& k, Index rows, Index key_heads, Carver& carver) noexcept
+      : k_(k), queries_(carver.take<Real>(rows * k.dim * most_copies(k.heads, key_heads))) {}
+
+  /// Before the first tile of a block.
+  template <class Block>
+  void begin(const Block& block) noexcept {
+    const Index of_head = block.rows_of_key_head(), key_heads = block.rows() / of_head;
+    const bool few_keys = block.keys().end - block.keys().begin <= most_keys;
+    lanes_ = few_keys && of_head <= Products::most_rows ? lanes_of(key_heads) : 0;
+    if (lanes_ == 0) return;
+    for (Index i = 0; i < width; ++i) {
+      offsets_[i] = i % lanes_ * k_.head_stride + i / lanes_ * k_.seq_stride;
+    }
+    Real* to = queries_;
+    for (Index head = 0; head < key_heads; head += lanes_) {
+      for (Index r = 0; r < of_head; ++r, to += k_.dim * width) {
+        for (Index d = 0; d < k_.dim; d += width) {
+          const Index channels = (std::min)(width, k_.dim - d);
+          P square[P::width];
+          for (Index i = 0; i < width; ++i) {
+            const Real* const from = block.packed((head + i % lanes_) * of_head + r) + d;
+            square[i] = channels == width ? P::load(from) : P::load_partial(from, channels);
+          }
+          if constexpr (width > 1) transpose(square);
+          for (Index c = 0; c < channels; ++c) square[c].store(to + (d + c) * width);
+        }
+      }
+    }
+  }
+
+  /// Whether the block that was begun has its products from here.
+  bool serves() const noexcept { return lanes_ != 0; }
+
+  /// scores.of(strip) <- scale * q k for what strips see of a tile.
+  template <class Block, class Scores>
+  void multiply(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
+    const AttentionSequence& s = block.sequence();
+    const Index of_head = block.rows_of_key_head(), key_heads = block.rows() / of_head;
+    const Index step = width / lanes_;
+    const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
+    Real* const out = scores.of(Strip{0, 0});
+    // Whole vectors are read of panels that have a key.
+    for (Index r = 0; r < block.rows(); ++r) {
+      for (Index j = begin / panel_lanes * panel_lanes; j < end; j += width) {
+        P::zero().store(out + r * tile_lanes + j);
+      }
+    }
+    alignas(64) Real products[std::size_t{Products::most_rows * width}];
+    for (Index j = begin; j < end; j += step) {
+      const Index lanes = (std::min)(step, end - j) * lanes_;
+      const Real* queries = queries_;
+      for (Index head = 0; head < key_heads; head += lanes_) {
+        const T* const keys =
+            k_.row(s.batch, s.first_key + seen.first_key() + j, block.key_head() + head);
+        for_bundles<Tier>(
+            of_head, Products{queries, keys, offsets_, lanes, k_.dim, scores.scale(), products});
+        queries += of_head * k_.dim * width;
+        for (Index r = 0; r < of_head; ++r) {
+          Real* const to = out + (head * of_head + r) * tile_lanes + j;
+          for (Index i = 0; i < lanes; ++i) {
+            to[i % lanes_ * of_head * tile_lanes + i / lanes_] = products[r * width + i];
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  using P = Pack<Real, Tier>;
+  using Products = ProductsOfHeads<Tier, Real, T>;
+  static constexpr Index width = P::width;
+  /// Keys that a block sees, the most that are multiplied here: of more, a head fills vectors of its own.
+  static constexpr Index most_keys = width / 2;
+
+  /// How many of a block's key heads share a vector, the rest of which is their next keys; 0: they do not, since
+  /// a query would be there too many times.
+  static constexpr Index lanes_of(Index key_heads) noexcept {
+    const Index common = std::gcd(key_heads, width);
+    return 4 * common < width ? 0 : common;
+  }
+  /// How many times a query is there.
+  static constexpr Index copies(Index key_heads) noexcept {
+    const Index lanes = key_heads == 0 ? 0 : lanes_of(key_heads);
+    return lanes == 0 ? 0 : width / lanes;
+  }
+  static constexpr Index most_copies(Index all_heads, Index key_heads) noexcept {
+    return key_heads == 0 ? 0 : (std::max)(copies(key_heads), copies(all_heads % key_heads));
+  }
+
+  const HeadsView<const T>& k_;
+  Index lanes_ = 0;
+  Index offsets_[std::size_t{width}] = {};
+  Real* queries_;  ///< [heads / lanes_][rows of a head][dim][width]
+};
+
+}  // namespace detail
+POSENC_END
