@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 
 // Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves
 // numbers or rounds them once to nearest even, so tiers give the same bits.
@@ -43,12 +44,34 @@ POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P:
   if constexpr (width > 1) transpose(square);
 }
 
+/// Rows so few that they are scattered one after the other: a token that is appended to a cache is one.
+inline constexpr Index scattered_rows = 2;
+
+/// in[r][c] of a few rows, a vector of channels at a time, to out[c][r].
+template <class P, class T>
+void scatter_rows(const T* in, Index in_stride, Index rows, Index cols, Compute<T>* out,
+                  Index out_stride) noexcept {
+  for (Index r = 0; r < rows; ++r) {
+    for (Index c = 0; c < cols; c += P::width) {
+      const Index at = (std::min)(c, cols - P::width);
+      load_as<P>(in + r * in_stride + at)
+          .scatter(out + at * out_stride + r, static_cast<std::int32_t>(out_stride));
+    }
+  }
+}
+
 /// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
 template <class Tier, class S, class T>
 void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out,
                     Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
+  if constexpr (std::same_as<S, Compute<T>> && requires(P a, S * p) { a.scatter(p, 1); }) {
+    // Strides of a panel, not those of a user's tensor, which may be of any size.
+    if (out_stride == panel_lanes && rows <= scattered_rows && cols >= width) {
+      return scatter_rows<P>(in, in_stride, rows, cols, out, out_stride);
+    }
+  }
   if constexpr (width > 1) {
     if (rows < width || cols < width) {
       using Narrower = typename tier::Narrower<Tier>::Type;

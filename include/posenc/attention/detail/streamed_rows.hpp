@@ -251,8 +251,9 @@ class StreamedRows {
   void add_values(const Block& block, const SeenTile& seen, const Scores& scores,
                   Real* out) const noexcept {
     std::fill_n(sums_, block.rows() * sum_dim(), Real{0});
-    for_pieces(values_at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
-      const RowsAhead<T> ahead = rows_ahead(values_at_once, v_, block, seen, key_head, first);
+    const Index at_once = values_at_once(block);
+    for_pieces(at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
+      const RowsAhead<T> ahead = rows_ahead(at_once, v_, block, seen, key_head, first);
       for_strips_of(block, key_head, [&](const Strip& strip) {
         const Lanes lanes = Block::lanes_of(seen, strip);
         if (!lanes.panel(first / panel_lanes)) return;
@@ -283,8 +284,12 @@ class StreamedRows {
   /// Keys that are taken at a time: streams that memory is read in. More are not followed, and more rows
   /// that lie a multiple of 4 KiB apart find no place in a first-level cache.
   static constexpr Index keys_at_once = 16;
-  /// The same of values.
-  static constexpr Index values_at_once = 8;
+  /// The same of values: where several rows take their turns with a value, half of it after the other half, fewer
+  /// of them are still in a first-level cache when the next row comes.
+  template <class Block>
+  static Index values_at_once(const Block& block) noexcept {
+    return block.rows_of_key_head() == 1 ? keys_at_once : keys_at_once / 2;
+  }
   /// How far they are asked for ahead of their use.
   static constexpr Index pieces_ahead = 2;
   using P = Pack<Real, Tier>;
