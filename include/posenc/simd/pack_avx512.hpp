@@ -33,10 +33,18 @@ struct Pack<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE void store_partial(float* p, Index n) const noexcept {
     _mm512_mask_storeu_ps(p, first(n), v);
   }
+// Without optimisation g++ makes a macro of the intrinsic, whose constant it warns of.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#endif
   POSENC_ALWAYS_INLINE void scatter(float* p, std::int32_t stride) const noexcept {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     _mm512_i32scatter_ps(p, _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride)), v, sizeof(float));
   }
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
   POSENC_ALWAYS_INLINE friend Pack operator+(Pack a, Pack b) noexcept {
     return {_mm512_add_ps(a.v, b.v)};
