@@ -284,11 +284,12 @@ class StreamedRows {
   /// Keys that are taken at a time: streams that memory is read in. More are not followed, and more rows
   /// that lie a multiple of 4 KiB apart find no place in a first-level cache.
   static constexpr Index keys_at_once = 16;
-  /// The same of values: where several rows take their turns with a value, half of it after the other half, fewer
-  /// of them are still in a first-level cache when the next row comes.
+  /// The same of values: where a few rows take their turns with a value, half of it after the other half, fewer
+  /// of them are still in a first-level cache when the next row comes. More rows wait for arithmetic.
   template <class Block>
   static Index values_at_once(const Block& block) noexcept {
-    return block.rows_of_key_head() == 1 ? keys_at_once : keys_at_once / 2;
+    const Index rows = block.rows_of_key_head();
+    return rows > 1 && rows <= 4 ? keys_at_once / 2 : keys_at_once;
   }
   /// How far they are asked for ahead of their use.
   static constexpr Index pieces_ahead = 2;
