@@ -176,33 +176,44 @@ constexpr Index channels_ahead(Index channels) noexcept {
   return channels * size < memory ? 0 : page / size;
 }
 
-/// Rotates all heads of positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
+/// Rotates heads [h, h + heads) at positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
+template <class Pairing, Scalar T, class Angles>
+POSENC_ALWAYS_INLINE void rotate_together(const Rotated<T>& x, Index b, Index s, Index seq, Index h,
+                                          Index heads, RotarySlice slice, Index first, Index count,
+                                          const Angles& angles, Index ahead) noexcept {
+  using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
+  const Index at = slice.offset + Pairing::first(first, slice.pairs);
+  // Kernels step once behind the last row; the stride of an axis with one element may be anything.
+  const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
+  rotate_heads<Kernel>(
+      RotationBlock<T, Angles>{.in = x.in.row(b, s, h) + at,
+                               .out = x.out.row(b, s, h) + at,
+                               .in_seq_stride = step(seq, x.in.seq_stride),
+                               .in_head_stride = step(x.in.heads, x.in.head_stride),
+                               .out_seq_stride = step(seq, x.out.seq_stride),
+                               .out_head_stride = step(x.in.heads, x.out.head_stride),
+                               .seq = seq,
+                               .heads = heads,
+                               .half = pairs_together<Pairing>(slice.pairs),
+                               .pairs = count,
+                               .angles = angles,
+                               .ahead = ahead});
+}
+
+/// The same for all heads.
 template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq,
                                            RotarySlice slice, Index first, Index count,
                                            const Angles& angles) noexcept {
-  using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
-  // Where a head's positions lie together and the heads apart, few heads go side by side.
+  // Where a head's positions lie together and the heads apart, few heads go side by side, but more of short
+  // ones: a loop over heads takes some 5 ns to begin.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
-  const Index together = heads_apart ? (std::min)(Index{2}, x.in.heads) : x.in.heads;
-  const Index at = slice.offset + Pairing::first(first, slice.pairs);
-  const Index channels = x.in.batch * x.in.seq * x.in.heads * slice.pairs * 2;
-  // Kernels step once behind the last row; the stride of an axis with one element may be anything.
-  const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
+  const Index together =
+      heads_apart ? (std::min)((std::max)(Index{2}, 32 / seq), x.in.heads) : x.in.heads;
+  const Index ahead = channels_ahead<T>(x.in.batch * x.in.seq * x.in.heads * slice.pairs * 2);
   for (Index h = 0; h < x.in.heads; h += together) {
-    const RotationBlock<T, Angles> block{.in = x.in.row(b, s, h) + at,
-                                         .out = x.out.row(b, s, h) + at,
-                                         .in_seq_stride = step(seq, x.in.seq_stride),
-                                         .in_head_stride = step(x.in.heads, x.in.head_stride),
-                                         .out_seq_stride = step(seq, x.out.seq_stride),
-                                         .out_head_stride = step(x.in.heads, x.out.head_stride),
-                                         .seq = seq,
-                                         .heads = (std::min)(together, x.in.heads - h),
-                                         .half = pairs_together<Pairing>(slice.pairs),
-                                         .pairs = count,
-                                         .angles = angles,
-                                         .ahead = channels_ahead<T>(channels)};
-    rotate_heads<Kernel>(block);
+    const Index heads = (std::min)(together, x.in.heads - h);
+    rotate_together<Pairing>(x, b, s, seq, h, heads, slice, first, count, angles, ahead);
   }
 }
 
@@ -223,8 +234,8 @@ POSENC_ALWAYS_INLINE void rotate_token(std::span<const Rotated<T>> tensors, Rota
                                        const Compute<T>* cos, const Compute<T>* sin) noexcept {
   for (const Rotated<T>& x : tensors) {
     for_pieces_of_pairs<Pairing>(slice.pairs, slice.pairs, [&](Index first, Index count) {
-      rotate_positions<Pairing>(x, 0, 0, 1, slice, first, count,
-                                AngleRows<Compute<T>>{cos + first, sin + first, 0});
+      rotate_together<Pairing>(x, 0, 0, 1, 0, x.in.heads, slice, first, count,
+                               AngleRows<Compute<T>>{cos + first, sin + first, 0}, 0);
     });
     if (x.in.data != x.out.data) pass_through(x, 0, 1, 0, 1, slice);
   }
