@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The whole library behind macros of windows.h, and what a program makes of its templates.
+// The whole library behind macros of windows.h, Qt and C's complex.h, and what a program makes of its templates.
 #include "others_first.hpp"
 #if defined(_WIN32)
 #include <windows.h>
@@ -14,6 +14,13 @@
 #define IN
 #define OUT
 #define ERROR 0
+// Qt's, and those of C's complex numbers.
+#define signals public
+#define slots
+#define emit
+#define foreach for
+#define forever for (;;)
+#define I (1.0iF)
 
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/presets.hpp>

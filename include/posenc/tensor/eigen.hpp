@@ -42,12 +42,12 @@ struct EigenTensorTraits {
 
 }  // namespace detail
 
-template <class T, int Rank, int Options, class I>
-struct TensorTraits<Eigen::Tensor<T, Rank, Options, I>>
+template <class T, int Rank, int Options, class IndexType>
+struct TensorTraits<Eigen::Tensor<T, Rank, Options, IndexType>>
     : detail::EigenTensorTraits<Rank, (Options & Eigen::RowMajor) != 0, true> {};
 
-template <class T, class Sizes, int Options, class I>
-struct TensorTraits<Eigen::TensorFixedSize<T, Sizes, Options, I>>
+template <class T, class Sizes, int Options, class IndexType>
+struct TensorTraits<Eigen::TensorFixedSize<T, Sizes, Options, IndexType>>
     : detail::EigenTensorTraits<static_cast<int>(Sizes::count), (Options & Eigen::RowMajor) != 0,
                                 true> {};
 

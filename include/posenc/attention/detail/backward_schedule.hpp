@@ -67,10 +67,10 @@ class BackwardSchedule {
     Carver measure(nullptr);
     (void)Slot(*this, measure);
     const std::size_t of_slot = measure.used();
-    const Index slots = (std::max)(slot_count(device_), heads_at_work);
+    const Index count = (std::max)(slot_count(device_), heads_at_work);
     const KeyGradients<Tier, T> sums = sums_of(measure);
     (void)sums;
-    workspace.reserve(slots, measure.used());
+    workspace.reserve(count, measure.used());
     const auto run_blocks = [&](Index, Index) {
       const Index thread = slot_index(device_);
       Carver carver(workspace.slot(thread));

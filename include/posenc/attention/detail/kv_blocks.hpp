@@ -35,11 +35,11 @@ class KvBlocks {
  public:
   /// No blocks and no pool.
   KvBlocks() = default;
-  /// For sequences of up to `slots` tiles, a block with `bytes` for each.
-  KvBlocks(const KvBlockPool& pool, Index sequences, Index slots, std::size_t bytes)
+  /// For sequences of up to `most_tiles` tiles, a block with `bytes` for each.
+  KvBlocks(const KvBlockPool& pool, Index sequences, Index most_tiles, std::size_t bytes)
       : account_(pool.account_),
         tables_(static_cast<std::size_t>(sequences)),
-        slots_(slots),
+        slots_(most_tiles),
         bytes_(bytes) {}
 
   KvBlocks(const KvBlocks& other)
@@ -89,8 +89,8 @@ class KvBlocks {
       const WrittenKeys of_sequence = written(n);
       auto& blocks = table(of_sequence.sequence).blocks;
       const KeyRange tiles = tiles_of(of_sequence.keys);
-      const auto slots = static_cast<std::size_t>((std::min)(tiles.end, slots_));
-      if (blocks.size() < slots) blocks.resize(slots);
+      const auto held = static_cast<std::size_t>((std::min)(tiles.end, slots_));
+      if (blocks.size() < held) blocks.resize(held);
       for (Index tile = tiles.begin; tile < tiles.end; ++tile) {
         if (!is_own(blocks[slot(tile)])) ++needed;
       }

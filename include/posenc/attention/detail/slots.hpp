@@ -22,19 +22,19 @@ class Slots {
     return sum;
   }
 
-  /// At least so many bytes for each of `slots`, or more for the first; what they hold is nobody's.
+  /// At least so many bytes for each of `count` slots, or more for the first; what they hold is nobody's.
   ///   Throws: ShapeError for a negative number of slots, std::bad_alloc
-  void reserve(Index slots, std::size_t bytes, std::size_t bytes_of_first = 0) {
-    if (slots < 0) {
-      fail<ShapeError>("Slots::reserve", "slots must not be negative but are ", slots);
+  void reserve(Index count, std::size_t bytes, std::size_t bytes_of_first = 0) {
+    if (count < 0) {
+      fail<ShapeError>("Slots::reserve", "slots must not be negative but are ", count);
     }
     // More than a vector can hold would be a std::length_error.
     constexpr std::size_t most = static_cast<std::size_t>(-1) / 4;
-    if ((std::max)(bytes, bytes_of_first) > most || static_cast<std::size_t>(slots) > most / 64) {
+    if ((std::max)(bytes, bytes_of_first) > most || static_cast<std::size_t>(count) > most / 64) {
       throw_bad_alloc();
     }
-    if (slots_.size() < static_cast<std::size_t>(slots)) {
-      slots_.resize(static_cast<std::size_t>(slots));
+    if (slots_.size() < static_cast<std::size_t>(count)) {
+      slots_.resize(static_cast<std::size_t>(count));
     }
     for (auto& slot : slots_) {
       const bool first = &slot == &slots_.front();

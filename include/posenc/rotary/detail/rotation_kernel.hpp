@@ -63,12 +63,12 @@ struct RotationBlock {
 // stores the same bits. Memory is read in ascending order all the same, which comes sooner: out of its
 // caches Zen 5 takes a third less time.
 
-/// cos and sin in registers: I... counts the steps before the last. Known: as many pairs, which are
+/// cos and sin in registers: Before... counts the steps before the last. Known: as many pairs, which are
 /// the whole slice; 0 where that is known to the block alone.
-template <class Step, class Last, Index Known, Scalar T, class Angles, Index... I>
+template <class Step, class Last, Index Known, Scalar T, class Angles, Index... Before>
 void rotate_in_registers(const RotationBlock<T, Angles>& block,
-                         std::integer_sequence<Index, I...>) noexcept {
-  constexpr std::size_t before = sizeof...(I);
+                         std::integer_sequence<Index, Before...>) noexcept {
+  constexpr std::size_t before = sizeof...(Before);
   const Index pairs = Known > 0 ? Known : block.pairs, half = Known > 0 ? Known : block.half;
   const Index last = pairs - Last::pairs;
   const Index last_at = last * (Step::channels / Step::pairs);
@@ -84,7 +84,7 @@ void rotate_in_registers(const RotationBlock<T, Angles>& block,
   for (Index s = block.seq; s > 0; --s) {
     const auto row = rows.next();
     const std::array<typename Step::Angles, before> angles = {
-        Step::angles(row, I * Step::pairs)...};
+        Step::angles(row, Before * Step::pairs)...};
     // An array, because g++ 12 keeps a struct in memory.
     const std::array<typename Last::Angles, 1> last_angles = {Last::angles(row, last)};
     for (Index h = heads; h > 0; --h) {
@@ -101,7 +101,7 @@ void rotate_in_registers(const RotationBlock<T, Angles>& block,
               Last::store(Last::turned(y, last_angles[0]), out + last_at, half);
             }
           };
-      (step(std::integral_constant<std::size_t, static_cast<std::size_t>(I)>()), ...);
+      (step(std::integral_constant<std::size_t, static_cast<std::size_t>(Before)>()), ...);
       if constexpr (before == 0) {
         Last::store(Last::turned(Last::load(in + last_at, half), last_angles[0]), out + last_at,
                     half);
@@ -114,21 +114,21 @@ void rotate_in_registers(const RotationBlock<T, Angles>& block,
   }
 }
 
-/// cos and sin are loaded once for a group of heads, which I... counts.
-template <class Step, Scalar T, class Row, Index... I>
+/// cos and sin are loaded once for a group of heads, which Head... counts.
+template <class Step, Scalar T, class Row, Index... Head>
 POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Index out_stride,
                                        Index half, Index pairs, const Row& row,
-                                       std::integer_sequence<Index, I...>) noexcept {
+                                       std::integer_sequence<Index, Head...>) noexcept {
   const Index last = pairs - Step::pairs;
   const Index last_at = last * (Step::channels / Step::pairs);
   Index i = 0, at = 0;
   for (; i + Step::pairs <= last; i += Step::pairs, at += Step::channels) {
     const auto angles = Step::angles(row, i);
-    (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles), ...);
+    (Step::rotate(in + Head * in_stride + at, out + Head * out_stride + at, half, angles), ...);
   }
   const auto angles = Step::angles(row, last);
   if (i == last) {
-    (Step::rotate(in + I * in_stride + at, out + I * out_stride + at, half, angles), ...);
+    (Step::rotate(in + Head * in_stride + at, out + Head * out_stride + at, half, angles), ...);
     return;
   }
   const auto before = Step::angles(row, i);
@@ -137,7 +137,7 @@ POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Ind
     Step::rotate(from + at, to + at, half, before);
     Step::store(Step::turned(x, angles), to + last_at, half);
   };
-  (rotate_both(in + I * in_stride, out + I * out_stride), ...);
+  (rotate_both(in + Head * in_stride, out + Head * out_stride), ...);
 }
 
 /// Any number of pairs, of a slice or a part of it, but no fewer than a step has.
