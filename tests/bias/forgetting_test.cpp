@@ -12,6 +12,8 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 namespace forgetting_test {
@@ -27,6 +29,9 @@ using posenc::ShapeError;
 using support::message_of;
 
 namespace {
+
+static_assert(std::is_constructible_v<ForgettingBias, const ForgetGates&, std::span<const Index>>);
+static_assert(!std::is_constructible_v<ForgettingBias, ForgetGates, std::span<const Index>>);
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 

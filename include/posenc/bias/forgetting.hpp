@@ -225,6 +225,8 @@ class ForgettingBias {
  public:
   ForgettingBias(const ForgetGates& gates, std::span<const Index> sequences) noexcept
       : gates_(gates), sequences_(sequences) {}
+  /// Gates that nobody keeps would be gone at the first call.
+  ForgettingBias(const ForgetGates&&, std::span<const Index>) = delete;
 
   Index heads() const noexcept { return gates_.heads(); }
 
