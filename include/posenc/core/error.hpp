@@ -5,10 +5,10 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -68,8 +68,12 @@ std::string to_text(Number value) {
 #endif
 }
 
-/// "[2, 8, 16, 96]"
-inline std::string to_text(std::span<const Index> extents) {
+/// "[2, 8, 16, 96]". A span as parameter would ask of every part of every message whether it is a range.
+template <class Extents>
+requires requires(const Extents& extents) {
+  { extents.data() } -> std::same_as<const Index*>;
+}
+std::string to_text(const Extents& extents) {
   std::string text = "[";
   for (std::size_t i = 0; i < extents.size(); ++i) {
     if (i != 0) text += ", ";

@@ -124,7 +124,8 @@ class AnyRope : public RotaryCalls<AnyRope> {
 
   template <class Pairing>
   AnyRope(Rope<Pairing> rope) : rope_(std::move(rope)) {}  // NOLINT: every Rope is an AnyRope
-  AnyRope(ChatGlmRope rope) : rope_(std::move(rope)) {}    // NOLINT: and so is this
+  AnyRope(ChatGlmRope rope)                                // NOLINT: and so is this
+      : rope_(std::in_place_index<2>, std::move(rope)) {}
 
   /// Calls f with the rope that is held, whose type tells the pairing.
   template <class F>
@@ -193,9 +194,11 @@ class AnyRope : public RotaryCalls<AnyRope> {
   static Variant make(PairingKind pairing, Frequencies frequencies, Index rotary_offset,
                       PairAxes axes, AnglePolicy policy) {
     if (pairing == PairingKind::Interleaved) {
-      return Rope<Interleaved>(std::move(frequencies), rotary_offset, std::move(axes), policy);
+      return Variant(std::in_place_index<0>, std::move(frequencies), rotary_offset, std::move(axes),
+                     policy);
     }
-    return Rope<HalfRotate>(std::move(frequencies), rotary_offset, std::move(axes), policy);
+    return Variant(std::in_place_index<1>, std::move(frequencies), rotary_offset, std::move(axes),
+                   policy);
   }
 
   Variant rope_;

@@ -68,8 +68,7 @@ class TokenPositions {
     if (text < 0) fail<ShapeError>(function, "text must not be negative but is ", text);
     Index tokens = text;
     for (const VideoGrid& grid : grids) {
-      const auto sum =
-          sum_of(tokens, checked_cells(function, std::array{grid.frames, grid.rows, grid.cols}));
+      const auto sum = sum_of(tokens, checked_cells(function, {grid.frames, grid.rows, grid.cols}));
       if (!sum || *sum > (Index{1} << 53)) {
         fail<ShapeError>(function, "there are more than 2^53 tokens");
       }

@@ -99,7 +99,7 @@ inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
 inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normalization,
                              const Dinov3Augmentation& augmentation = {}) {
   constexpr auto function = "dinov3_grid";
-  const Index cells = detail::checked_cells(function, std::array{grid.rows, grid.cols});
+  const Index cells = detail::checked_cells(function, {grid.rows, grid.cols});
   if (grid.prefix_tokens < 0 || grid.prefix_tokens > (Index{1} << 53) - cells) {
     detail::fail<ShapeError>(function,
                              "prefix_tokens must not be negative, nor more than 2^53 with ",

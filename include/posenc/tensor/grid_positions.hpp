@@ -6,8 +6,6 @@
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/positions.hpp>
 
-#include <array>
-#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -32,7 +30,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// The number of cells. Rejects extents that are negative, or whose product no Positions can hold.
-inline Index checked_cells(const char* function, std::span<const Index> extents) {
+inline Index checked_cells(const char* function, ListView<Index> extents) {
   for (const Index extent : extents) {
     if (extent < 0) {
       fail<ShapeError>(function, "extents must not be negative but are ", extents);
@@ -61,8 +59,7 @@ std::vector<T> room_for(Index cells) {
 ///   Throws: ShapeError, also where merge does not divide rows and columns
 inline Positions merge_block_grid(const PatchGrid& grid) {
   constexpr auto function = "merge_block_grid";
-  const Index cells =
-      detail::checked_cells(function, std::array{grid.frames, grid.rows, grid.cols});
+  const Index cells = detail::checked_cells(function, {grid.frames, grid.rows, grid.cols});
   if (grid.merge < 1 || grid.rows % grid.merge != 0 || grid.cols % grid.merge != 0) {
     detail::fail<ShapeError>(function, "merge (", grid.merge, ") must divide the ", grid.rows,
                              " rows and ", grid.cols, " columns");
@@ -84,7 +81,7 @@ inline Positions merge_block_grid(const PatchGrid& grid) {
 /// Columns and rows (axis 0 is x, axis 1 is y) of a grid in row-major order, from 0: RoPE-ViT.
 ///   Throws: ShapeError
 inline Positions xy_grid(Index rows, Index cols) {
-  const Index cells = detail::checked_cells("xy_grid", std::array{rows, cols});
+  const Index cells = detail::checked_cells("xy_grid", {rows, cols});
   auto x = detail::room_for<Index>(cells), y = detail::room_for<Index>(cells);
   for (Index cell = 0; cell < cells; ++cell) {
     x.push_back(cell % cols);
@@ -97,7 +94,7 @@ inline Positions xy_grid(Index rows, Index cols) {
 /// turns: Llama 4's vision tower.
 ///   Throws: ShapeError
 inline Positions llama4_grid(Index rows, Index cols) {
-  const Index cells = detail::checked_cells("llama4_grid", std::array{rows, cols});
+  const Index cells = detail::checked_cells("llama4_grid", {rows, cols});
   auto x = detail::room_for<Index>(cells + 1), y = detail::room_for<Index>(cells + 1);
   for (Index cell = 0; cell < cells; ++cell) {
     x.push_back(cell % cols + 1);

@@ -97,7 +97,7 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
     fail<ConfigError>(function, "merge (", part.merge, ") must divide rows (", part.rows,
                       ") and cols (", part.cols, ")");
   }
-  (void)checked_cells(function, std::array{part.frames, part.rows, part.cols});
+  (void)checked_cells(function, {part.frames, part.rows, part.cols});
   if (!std::isfinite(part.frame_step) || part.frame_step < 0) {
     fail<ConfigError>(function, "frame_step must be finite and not negative but is ",
                       part.frame_step);

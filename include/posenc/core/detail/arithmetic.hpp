@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/core/list_view.hpp>
 
 #include <initializer_list>
 #include <limits>
 #include <optional>
-#include <span>
 
 // Arithmetic on what callers hand in (extents, strides, offsets, counts), which may be anything: a sum or
 // a product is looked at before it is used.
@@ -35,7 +35,7 @@ constexpr std::optional<Index> product_of(Index a, Index b) noexcept {
 
 /// The product of extents, or nothing where one of them is negative or an Index does not hold it. 0 times
 /// anything is 0.
-constexpr std::optional<Index> product_of(std::span<const Index> extents) noexcept {
+constexpr std::optional<Index> product_of(ListView<Index> extents) noexcept {
   bool is_zero = false;
   for (const Index extent : extents) {
     if (extent < 0) return std::nullopt;
@@ -47,9 +47,6 @@ constexpr std::optional<Index> product_of(std::span<const Index> extents) noexce
     if (product) product = product_of(*product, extent);
   }
   return product;
-}
-constexpr std::optional<Index> product_of(std::initializer_list<Index> extents) noexcept {
-  return product_of(std::span<const Index>(extents.begin(), extents.size()));
 }
 
 /// The same, or `otherwise`: for what a check refuses later.
