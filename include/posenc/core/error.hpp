@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -92,13 +91,15 @@ template <class Error>
 #endif
 }
 
-/// "posenc::<function>: <parts...>"
-inline std::string message_of(std::string_view function, std::initializer_list<std::string> parts) {
+/// "posenc::<function>: "
+inline std::string message_of(std::string_view function) {
   std::string message = "posenc::";
   message += function;
-  message += ": ";
-  for (const std::string& part : parts) message += part;
-  return message;
+  return message += ": ";
+}
+template <class Part>
+void append(std::string& message, const Part& part) {
+  message += to_text(part);
 }
 
 /// Throws Error("posenc::<function>: <parts...>"). Out of line and cold, so that callers stay small. Parts are
@@ -110,7 +111,9 @@ template <class Error, class... Parts>
 #endif
 [[noreturn]] void
 fail(std::string_view function, Parts... parts) {
-  raise<Error>(message_of(function, {to_text(parts)...}));
+  std::string message = message_of(function);
+  (append(message, parts), ...);
+  raise<Error>(message);
 }
 
 }  // namespace detail
