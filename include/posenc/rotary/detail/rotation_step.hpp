@@ -25,9 +25,9 @@ inline constexpr bool stores_twice = requires(void* p, P a) {
   P::store_bfloat16_pairs(p, a, a, p, a, a);
 };
 
-/// Half as many pairs of HalfRotate as a vector has lanes, which both their channels fill: half of a whole
-/// step's products, which are what bounds heads of 72 or 112 channels in the first cache. The form is that of
-/// neighbours turned in place.
+/// A vector holds both channels of half as many pairs of HalfRotate as it has lanes, turned as neighbours are in
+/// place. So few pairs take half of a whole step's products, which are what bounds heads of 72 or 112 channels
+/// in the first cache.
 template <Scalar T, class Tier>
 struct FoldedStep {
   using C = Compute<T>;
@@ -36,7 +36,7 @@ struct FoldedStep {
   using Narrow = Pack<C, NarrowTier>;
   using NarrowerLast = FoldedStep<T, NarrowTier>;
   static constexpr bool exists = storage_format<T> == StorageFormat::Own && HasHalves<P>;
-  static constexpr Index pairs = exists ? P::width / 2 : 1;
+  static constexpr Index pairs = exists ? P::width / 2 : 1;  ///< 1 ends a search for a narrower one
 
   using Angles = CosSinOf<P>;
   using Channels = P;

@@ -205,8 +205,8 @@ template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq,
                                            RotarySlice slice, Index first, Index count,
                                            const Angles& angles) noexcept {
-  // Where a head's positions lie together and the heads apart, few heads go side by side, but more of short
-  // ones: a loop over heads takes some 5 ns to begin.
+  // Where a head's positions lie together and the heads apart, few heads go side by side, and more where
+  // positions are few: each group of heads takes some 5 ns to begin.
   const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
   const Index together =
       heads_apart ? (std::min)((std::max)(Index{2}, 32 / seq), x.in.heads) : x.in.heads;
@@ -233,9 +233,10 @@ template <class Pairing, Scalar T>
 POSENC_ALWAYS_INLINE void rotate_token(std::span<const Rotated<T>> tensors, RotarySlice slice,
                                        const Compute<T>* cos, const Compute<T>* sin) noexcept {
   for (const Rotated<T>& x : tensors) {
+    constexpr Index ahead = 0;  // a token's channels come from caches
     for_pieces_of_pairs<Pairing>(slice.pairs, slice.pairs, [&](Index first, Index count) {
       rotate_together<Pairing>(x, 0, 0, 1, 0, x.in.heads, slice, first, count,
-                               AngleRows<Compute<T>>{cos + first, sin + first, 0}, 0);
+                               AngleRows<Compute<T>>{cos + first, sin + first, 0}, ahead);
     });
     if (x.in.data != x.out.data) pass_through(x, 0, 1, 0, 1, slice);
   }
