@@ -5,6 +5,9 @@
 #include "support/catch.hpp"
 #include <posenc/attention/workspace.hpp>
 
+#include <cmath>
+#include <limits>
+#include <span>
 #include <vector>
 
 namespace attention_workspace_test {
@@ -41,6 +44,50 @@ TEMPLATE_LIST_TEST_CASE("a call allocates nothing when its workspace has served 
     run();
     CHECK(support::allocations() == before);
     CHECK(support::same_bits(d.c.out.view(), support::Heads<T>(out).view()));
+  }
+}
+
+namespace {
+
+/// Notes whether it was handed a score that is not finite.
+struct Witness {
+  Index head_count;
+  bool* saw_bad;
+
+  Index heads() const { return head_count; }
+  template <class Real>
+  void add(Index, std::span<const double>, std::span<const double>,
+           posenc::MatrixView<Real> tile) const {
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) {
+        if (!std::isfinite(static_cast<double>(tile.row(i)[j]))) *saw_bad = true;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a bias sees nothing of what a workspace held before",
+                        "[attention][workspace]", attention_test::Scalars) {
+  using T = TestType;
+  for (const Index kv_heads : {Index{2}, Index{16}}) {
+    for (const Index keys : {Index{5}, Index{40}, Index{200}}) {
+      const attention_test::Shape shape{1, kv_heads, kv_heads, 1, keys, 20, 16};
+      AttentionWorkspace workspace;
+      Case<T> bad(shape, 1);
+      bad.q.for_each([](T& x) { x = static_cast<T>(std::numeric_limits<float>::quiet_NaN()); });
+      bad.run({.causal = Causal::No, .workspace = &workspace});
+      Case<T> good(shape, 2);
+      bool saw_bad = false;
+      attention(good.q.view(), good.k.view(), good.v.view(), good.out.view(),
+                {.causal = Causal::BottomRight,
+                 .window = posenc::sliding_window(keys > 20 ? keys - 20 : 2),
+                 .workspace = &workspace},
+                Witness{kv_heads, &saw_bad});
+      INFO(kv_heads << " heads, " << keys << " keys");
+      CHECK_FALSE(saw_bad);
+    }
   }
 }
 

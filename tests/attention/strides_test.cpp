@@ -11,6 +11,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,22 @@ TEST_CASE("attention refuses outputs that share memory with themselves", "[atten
   const LseView<float> good_lse{.data = other.data(), .batch = 1, .heads = 2, .queries = 3};
   refuses(out, "out_a", "seq_stride", [&] { merge(flat, good_lse, q, good_lse); });
   refuses(out, "lse_a", "head_stride", [&] { merge(heads_of(other), lse, q, good_lse); });
+}
+
+TEST_CASE("the stride of a single key may be anything", "[attention][strides]") {
+  std::vector<float> data(16);
+  for (std::size_t n = 0; n < data.size(); ++n) data[n] = static_cast<float>(n);
+  std::vector<float> dense(16), out(16);
+  const auto heads = [](std::vector<float>& memory) {
+    return HeadsView<float>{.data = memory.data(), .batch = 1, .seq = 1, .heads = 4, .dim = 4};
+  };
+  attention(heads(data), heads(data), heads(data), heads(dense), {.causal = Causal::No});
+  for (const Index stride : {std::numeric_limits<Index>::max() / 2, Index{0}, Index{-1}}) {
+    HeadsView<float> wide = heads(data);
+    wide.seq_stride = stride;
+    attention(heads(data), wide, wide, heads(out), {.causal = Causal::No});
+    CHECK(out == dense);
+  }
 }
 
 TEST_CASE("attention reads broadcast keys and values", "[attention][strides]") {

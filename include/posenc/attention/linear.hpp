@@ -95,8 +95,8 @@ struct Linear : LinearParameters<T> {
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
-  ///   Cost:     from the workspace where one is given, x once more for 3 to 32 tokens (with more than
-  ///             512 channels up to twice, 32 tokens at a time), for more tokens up to 300 KiB per thread
+  ///   Cost:     from the workspace where one is given, x once more for 2 to 32 tokens, for more tokens up to
+  ///             300 KiB per thread
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out) const {
     apply(detail::CallingThread(), x, out);
   }

@@ -15,7 +15,7 @@
 //   load(p)  a.store(p)                       width values
 //   load_partial(p, n)  a.store_partial(p, n) the first n, 0 <= n <= width; the other lanes are zero
 //                                             and their memory is not touched
-//   a.scatter(p, stride)                      lane u to p[u * stride], an int32; where a tier has it: AVX-512
+//   a.scatter(p, stride)                      lane u to p[u * stride], stride an int32; where a tier has it: AVX-512
 //                                             (float)
 //   load_doubled(p)                           width / 2 values, each twice; where width > 1
 //   load_near(p, places)                      lane u: p[places[u] - places[0]], int32 places that lie

@@ -79,8 +79,8 @@ class FewRowsProduct {
   static constexpr Index most_sums = 256;
   /// Numbers of the weight that wait in a second-level cache for the next channels of x; as many are asked for.
   static constexpr Index weights_at_once = 131072 / Index{sizeof(T)};
-  /// A weight of so many bytes may be there from call to call, so that nothing is asked for; one of a few times as
-  /// many a processor fetches by itself in time for few rows.
+  /// A weight up to this size may still be in a second-level cache from the call before, so nothing is asked for.
+  /// With fewer than two passes of rows the processor's own prefetchers keep up until eight times that.
   static constexpr double second_cache = 1 << 20;
 
   double weight_bytes() const noexcept {
@@ -138,8 +138,8 @@ class FewRowsProduct {
     alignas(64) T sums[static_cast<std::size_t>(most_sums * P::width)];
     std::fill_n(sums, count * rows_ * P::width, T{0});
     const T* x = packed_;
-    // Memory is idle while rows of x meet the same weights, so it is asked for those of the next outputs, line by
-    // line as they lie.
+    // Memory is idle while rows of x meet the same weights, so it is asked for those of the next outputs, vector by
+    // vector as they lie.
     const T* next = weight_ + (first + count) * in_;
     for (Index d = 0; d < in_; d += at_once_) {
       const Index channels = (std::min)(at_once_, in_ - d);
@@ -149,11 +149,11 @@ class FewRowsProduct {
         const T* of_pass = x;
         for (Index pass = 0; pass < passes_; ++pass) {
           const Index rows = first_of_pass(pass + 1) - first_of_pass(pass);
-          const Index lines = asks_ ? Outputs * (pass + 1) / passes_ - Outputs * pass / passes_ : 0;
-          add_pass<Outputs>(rows, of_pass, w, channels, to, next, lines);
+          const Index asked = asks_ ? Outputs * (pass + 1) / passes_ - Outputs * pass / passes_ : 0;
+          add_pass<Outputs>(rows, of_pass, w, channels, to, next, asked);
           of_pass += rows * round_up(channels);
           to += rows * Outputs * P::width;
-          next += lines * channels;
+          next += asked * channels;
         }
       }
       x += rows_ * round_up(channels);
@@ -167,31 +167,31 @@ class FewRowsProduct {
     }
   }
 
-  /// Adds to sums [rows, Outputs] vectors what `count` channels give. Asks for `lines` vectors from `next` on with
+  /// Adds to sums [rows, Outputs] vectors what `count` channels give. Asks for `asked` vectors from `next` on with
   /// each vector of channels.
   template <Index Outputs>
   void add_pass(Index rows, const T* x, const T* w, Index count, T* sums, const T* next,
-                Index lines) const noexcept {
+                Index asked) const noexcept {
     const Index whole = count / P::width * P::width;
     if (whole > 0) {
       switch (rows) {
         case 1:
-          add<1, Outputs>(x, w, whole, sums, next, lines);
+          add<1, Outputs>(x, w, whole, sums, next, asked);
           break;
         case 2:
-          add<2, Outputs>(x, w, whole, sums, next, lines);
+          add<2, Outputs>(x, w, whole, sums, next, asked);
           break;
         case 3:
-          add<3, Outputs>(x, w, whole, sums, next, lines);
+          add<3, Outputs>(x, w, whole, sums, next, asked);
           break;
         case 4:
-          add<4, Outputs>(x, w, whole, sums, next, lines);
+          add<4, Outputs>(x, w, whole, sums, next, asked);
           break;
         case 5:
-          add<5, Outputs>(x, w, whole, sums, next, lines);
+          add<5, Outputs>(x, w, whole, sums, next, asked);
           break;
         default:
-          add<rows_of_pass, Outputs>(x, w, whole, sums, next, lines);
+          add<rows_of_pass, Outputs>(x, w, whole, sums, next, asked);
       }
     }
     if (whole < count) add_rest<Outputs>(rows, x + rows * whole, w + whole, count - whole, sums);
@@ -200,15 +200,15 @@ class FewRowsProduct {
   /// For whole vectors of channels, and at least one: g++ 12 has sums in memory besides where there may be none.
   template <Index Rows, Index Outputs>
   POSENC_NOINLINE void add(const T* x, const T* w, Index count, T* sums, const T* next,
-                           Index lines) const noexcept {
+                           Index asked) const noexcept {
     P parts[std::size_t{Rows}][std::size_t{Outputs}];
     for (Index r = 0; r < Rows; ++r) {
       for (Index o = 0; o < Outputs; ++o)
         parts[r][o] = P::load(sums + (r * Outputs + o) * P::width);
     }
     do {
-      if constexpr (2 * Rows >= rows_of_pass) {  // there are several passes
-        for (Index n = 0; n < lines; ++n, next += P::width) {
+      if constexpr (2 * Rows >= rows_of_pass) {  // fewer rows never ask, see asks_
+        for (Index n = 0; n < asked; ++n, next += P::width) {
           prefetch_far(next, P::width * Index{sizeof(T)});
         }
       }

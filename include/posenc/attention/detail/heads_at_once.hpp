@@ -25,7 +25,7 @@ namespace detail {
 template <class Tier, class Real, class T>
 struct ProductsOfHeads {
   using P = Pack<Real, Tier>;
-  /// Rows of a key head, the most: each has vectors of its own, which a first-level cache has to hold.
+  /// The most rows of a key head: each has dim vectors of queries, which a first-level cache has to hold.
   static constexpr Index most_rows = 4;
 
   const Real* queries;   ///< [rows][dim][P::width]
@@ -87,17 +87,21 @@ class HeadsAtOnce {
 
   /// For blocks of up to `rows` rows, which are of `key_heads` key heads, or of those that are left of all.
   HeadsAtOnce(const HeadsView<const T>& k, Index rows, Index key_heads, Carver& carver) noexcept
-      : k_(k), queries_(carver.take<Real>(rows * k.dim * most_copies(k.heads, key_heads))) {}
+      : k_(k),
+        queries_(carver.take<Real>((std::min)(rows, key_heads * Products::most_rows) * k.dim *
+                                   most_copies(k.heads, key_heads))) {}
 
   /// Before the first tile of a block.
   template <class Block>
   void begin(const Block& block) noexcept {
     const Index of_head = block.rows_of_key_head(), key_heads = block.rows() / of_head;
-    const bool few_keys = block.keys().end - block.keys().begin <= most_keys;
+    const Index keys = block.keys().end - block.keys().begin;
+    const bool few_keys = 0 < keys && keys <= most_keys;
     lanes_ = few_keys && of_head <= Products::most_rows ? lanes_of(key_heads) : 0;
     if (lanes_ == 0) return;
     for (Index i = 0; i < width; ++i) {
-      offsets_[i] = i % lanes_ * k_.head_stride + i / lanes_ * k_.seq_stride;
+      // The stride of a single key may be anything.
+      offsets_[i] = i % lanes_ * k_.head_stride + (std::min)(i / lanes_, keys - 1) * k_.seq_stride;
     }
     Real* to = queries_;
     for (Index head = 0; head < key_heads; head += lanes_) {
@@ -160,11 +164,11 @@ class HeadsAtOnce {
   /// Keys that a block sees, the most that are multiplied here: of more, a head fills vectors of its own.
   static constexpr Index most_keys = width / 2;
 
-  /// How many of a block's key heads share a vector, the rest of which is their next keys; 0: they do not, since
-  /// a query would be there too many times.
+  /// How many of a block's key heads share a vector; what is left of it takes their next keys. 0 where that
+  /// would copy each query more than four times, or where no key is one of few.
   static constexpr Index lanes_of(Index key_heads) noexcept {
     const Index common = std::gcd(key_heads, width);
-    return 4 * common < width ? 0 : common;
+    return most_keys == 0 || 4 * common < width ? 0 : common;
   }
   /// How many times a query is there.
   static constexpr Index copies(Index key_heads) noexcept {

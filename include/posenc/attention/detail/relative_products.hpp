@@ -37,17 +37,17 @@ class RelativeProducts {
   using Row = PackedRow<Tier, T, T>;
 
   RelativeProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
-                   Index slot_count, Index rows, Carver& carver) noexcept
+                   Index ring_slots, Index rows, Carver& carver) noexcept
       : bias_(bias),
         columns_(columns),
         factor_(factor),
-        slots_(slot_count),
+        slots_(ring_slots),
         most_rows_(rows),
         packed_(carver.take<Row>(rows * row_size())),
         panels_(carver.take<Row>(tile_lanes * row_size())),
         // look_up() reads whole vectors.
-        products_(carver.take<Real>(slot_count * rows * tile_lanes + tile_lanes)),
-        made_(carver.take<Made>(slot_count)) {}
+        products_(carver.take<Real>(ring_slots * rows * tile_lanes + tile_lanes)),
+        made_(carver.take<Made>(ring_slots)) {}
 
   /// Takes the rows of a block; nothing is made of them yet.
   template <class Block>
@@ -136,12 +136,12 @@ class RelativeKeyProducts {
   using Row = PackedRow<Tier, T, S>;
 
   RelativeKeyProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
-                      Index slot_count, Carver& carver) noexcept
+                      Index ring_slots, Carver& carver) noexcept
       : table_(bias.key_table),
         columns_(columns),
         factor_(factor),
         packed_(carver.take<Row>(tile_lanes * stored_dim<S>(table_.dim))),
-        products_(carver.take<Real>(slot_count * tile_lanes * tile_keys)) {}
+        products_(carver.take<Real>(ring_slots * tile_lanes * tile_keys)) {}
 
   /// Columns from .. to of tile t of columns, in a slot, with the keys' lanes [begin, end).
   void make(Index t, Index slot, Index from, Index to, Index head, const S* keys, Index begin,

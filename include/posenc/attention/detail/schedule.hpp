@@ -286,12 +286,12 @@ class Schedule {
       make_weights(block, strip, lanes, hides, slot, slot.streamed.highest(strip.first),
                    slot.streamed.sum(strip.first));
     });
-    slot.streamed.merge(block, sums);
     // Whether values are finite shows when they are read: those of hidden keys are left out at once.
     skip_unless_finite<Skipped::Negative>(
         !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
-          slot.streamed.template add_values<Weights>(block, seen, slot.scores, sums.out);
+          slot.streamed.template add_values<Weights>(block, seen, slot.scores);
         });
+    slot.streamed.merge(block, sums);
   }
 
   /// From a strip's scores to weights, and their maxima and sums.

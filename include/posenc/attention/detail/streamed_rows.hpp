@@ -177,8 +177,8 @@ struct NotStreamed {
   NotStreamed(const Source&, Index, Index, Carver&) noexcept {}
 };
 
-/// What a thread keeps to take a tile from rows: as many keys of one head as are taken at a time, and for
-/// each row of a block the sums of a tile and the factors with which it joins the rest.
+/// What a thread keeps to take a tile from rows: the maximum, sum and values of the tile at hand for each row
+/// of a block, and queries as HeadsAtOnce wants them.
 template <class Tier, Scalar T>
 class StreamedRows {
  public:
@@ -190,11 +190,7 @@ class StreamedRows {
       : k_(source.keys()),
         v_(source.values()),
         heads_(source.keys(), rows, key_heads, carver),
-        sums_(carver.take<Real>(rows * sum_dim())),
-        highest_(of_rows(rows, carver)),
-        sum_(of_rows(rows, carver)),
-        old_factor_(of_rows(rows, carver)),
-        new_factor_(of_rows(rows, carver)) {}
+        tile_(RowSums<Real>::carve(carver, rows, sum_dim())) {}
 
   /// Before the first tile of a block.
   template <class Block>
@@ -205,21 +201,16 @@ class StreamedRows {
   /// A tile at hand of which no row has seen anything yet.
   template <class Block>
   void begin_tile(const Block& block) const noexcept {
-    std::fill_n(highest_, block.rows() + rows_at_once, -std::numeric_limits<Real>::infinity());
-    std::fill_n(sum_, block.rows() + rows_at_once, Real{0});
+    tile_.clear(block.rows(), sum_dim());
   }
   /// Of the tile at hand, at a row.
-  Real* highest(Index r) const noexcept { return highest_ + r; }
-  Real* sum(Index r) const noexcept { return sum_ + r; }
+  Real* highest(Index r) const noexcept { return tile_.highest + r; }
+  Real* sum(Index r) const noexcept { return tile_.sum + r; }
 
-  /// Maxima and sums of the tile at hand join those of the tiles before it, and give the factors with which its
-  /// values do.
+  /// The tile at hand joins those before it.
   template <class Block>
   void merge(const Block& block, const RowSums<Real>& sums) const noexcept {
-    for (Index r = 0; r < block.rows(); r += rows_at_once) {
-      merge_rows<Tier>(highest_ + r, sum_ + r, sums.highest + r, sums.sum + r, old_factor_ + r,
-                       new_factor_ + r);
-    }
+    merge_all<Tier>(sums, tile_, block.rows(), sum_dim());
   }
 
   /// scores.of(strip) <- scale * q k for what strips see of a tile.
@@ -245,12 +236,10 @@ class StreamedRows {
     });
   }
 
-  /// out <- old_factor * out + new_factor * the sum of weights times values.
+  /// Values of the tile at hand <- the sum of weights times values.
   ///   weights: scores.of(strip), those of hidden keys negative where Weights says so
   template <Skipped Weights, class Block, class Scores>
-  void add_values(const Block& block, const SeenTile& seen, const Scores& scores,
-                  Real* out) const noexcept {
-    std::fill_n(sums_, block.rows() * sum_dim(), Real{0});
+  void add_values(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
     const Index at_once = values_at_once(block);
     for_pieces(at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
       const RowsAhead<T> ahead = rows_ahead(at_once, v_, block, seen, key_head, first);
@@ -265,18 +254,9 @@ class StreamedRows {
         for_bundles<Tier>(strip.rows,
                           StreamedSums<Tier, Real, T, Weights>{
                               scores.of(strip) + begin, values, v_.seq_stride, end - begin, v_.dim,
-                              sums_ + strip.first * sum_dim(), sum_dim(),
+                              tile_.out + strip.first * sum_dim(), sum_dim(),
                               is_first(block, strip) ? ahead : RowsAhead<T>{}});
       });
-    });
-    block.for_strips([&](const Strip& strip) {
-      if (Block::lanes_of(seen, strip).empty()) return;
-      for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
-        const P old = P::broadcast(old_factor_[r]), fresh = P::broadcast(new_factor_[r]);
-        for (Index d = r * sum_dim(); d < (r + 1) * sum_dim(); d += P::width) {
-          mul_add(P::load(out + d), old, P::load(sums_ + d) * fresh).store(out + d);
-        }
-      }
     });
   }
 
@@ -296,11 +276,6 @@ class StreamedRows {
   using P = Pack<Real, Tier>;
   static constexpr Index width = P::width;
 
-  /// A number for each of `rows` rows, rows_at_once of them at a time.
-  static Real* of_rows(Index rows, Carver& carver) noexcept {
-    return carver.take<Real>(rows == 0 ? 0 : rows + rows_at_once);
-  }
-
   Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
 
   /// Calls work(key head of the block, first lane of the piece, lanes of it that some row sees) piece by piece.
@@ -312,7 +287,6 @@ class StreamedRows {
     // From the start of a panel, as others make scores.
     for (Index first = lanes.begin / panel_lanes * panel_lanes; first < lanes.end; first += size) {
       const KeyRange keys{(std::max)(first, lanes.begin), (std::min)(first + size, lanes.end)};
-      if (keys.empty()) continue;
       for (Index h = 0; h < key_heads; ++h) work(h, first, keys);
     }
   }
@@ -352,9 +326,7 @@ class StreamedRows {
 
   const HeadsView<const T>&k_, &v_;
   HeadsAtOnce<Tier, T> heads_;
-  Real* sums_;
-  Real *highest_, *sum_;
-  Real *old_factor_, *new_factor_;
+  RowSums<Real> tile_;
 };
 
 }  // namespace detail
