@@ -210,7 +210,7 @@ int main(int argc, char** argv) {
   try {
     const Options options = parse({argv + 1, argv + argc});
     const int status = answer(options);
-    // A disk that is full, or nobody who reads: else the shell would take nothing for the answer.
+    // Without this, a full disk or a closed pipe would lose the answer, and the status would say success.
     if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
     return status;
   } catch (const tour::UsageError& error) {

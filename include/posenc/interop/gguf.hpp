@@ -112,6 +112,7 @@ class GgufReader {
     }
     check_local_base();
     check_lists_of_layers();
+    if (entry_.name == "cogvlm") check_cogvlm();
     if (!is_known_ && keys_.has(pattern)) {
       keys_.refuse(pattern,
                    "makes layers differ, and how is not known for an unknown architecture");
@@ -121,12 +122,11 @@ class GgufReader {
     }
   }
 
-  /// Granite's models with windows need the list of those, and theirs is the only graph that looks for
-  /// layers without rotary encoding in a list. CogVLM's has the base 10000, whatever the file says.
-  ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906) and cogvlm.cpp (0f72889)
+  /// Granite's models with windows need the list of those; no other graph reads rope_pattern.
+  ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906)
   void check_lists_of_layers() const {
     constexpr auto windows = "attention.sliding_window_pattern", turns = "attention.rope_pattern";
-    const bool is_listed = entry_.without == GgufWithout::Listed;
+    const bool is_listed = entry_.family == GgufFamily::GraniteSwa;
     if (is_listed && gguf_layer_list(keys_, windows).empty()) {
       keys_.refuse(windows, "must have one entry a layer");
     }
@@ -134,7 +134,11 @@ class GgufReader {
     if (is_listed && keys_.has(turns) && gguf_layer_list(keys_, turns).empty()) {
       keys_.refuse(turns, "must have one entry a layer");
     }
-    if (entry_.name != "cogvlm") return;
+  }
+
+  /// Its graph has the base 10000, whatever the file says.
+  ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889)
+  void check_cogvlm() const {
     if (keys_.real("rope.freq_base").value_or(10000) != 10000) {
       keys_.refuse("rope.freq_base", "is not the 10000 that llama.cpp turns this architecture by");
     }
@@ -148,7 +152,7 @@ class GgufReader {
     constexpr auto key = "rope.freq_base_swa";
     const bool is_unused = entry_.name == "mellum" ||
                            entry_.without == GgufWithout::GlobalAfterDense ||
-                           entry_.without == GgufWithout::Listed;
+                           entry_.family == GgufFamily::GraniteSwa;
     const auto local = keys_.real(key);
     const double global = keys_.real("rope.freq_base").value_or(10000);
     if (is_unused && local && *local != global) {

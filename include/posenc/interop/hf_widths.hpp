@@ -182,7 +182,8 @@ class HfWidths {
       check_width("head_dim", *given);
       head_dim_ = *given;
     } else if (type_.head_dim != 0 && !config_.has("head_dim")) {
-      head_dim_ = type_.head_dim;  // null is as good as nothing only to classes without one
+      // null in the file is not the class's default: the width is then hidden_size / heads.
+      head_dim_ = type_.head_dim;
     } else {
       const Index hidden =
           config_.required("hidden_size", config_.any_of<Index>({"hidden_size", "n_embd"}));

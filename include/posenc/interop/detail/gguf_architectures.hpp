@@ -31,6 +31,7 @@ enum class GgufFamily {
   Olmo2,          ///< as well; attn_factor may be the final factor
   ModernBert,     ///< local layers always have a base of their own
   Granite,        ///< rope.scaling.finetuned switches the rotation on and off
+  GraniteSwa,     ///< sinks, lists of its layers, and one base for all of them
   Baichuan        ///< the number of layers tells rotary encoding from ALiBi
 };
 
@@ -124,7 +125,7 @@ inline constexpr std::array gguf_architectures = [] {
       {"gpt-oss", Neox, GptOss, Usual, Without::None, 2},
       {"gptneox", Neox},
       {"granite", Normal, Granite},
-      {"granite_swa", Normal, Plain, Usual, Without::Listed, 4},
+      {"granite_swa", Normal, Family::GraniteSwa, Usual, Without::Listed, 4},
       {"granitehybrid", Normal, Granite},
       {"granitemoe", Normal, Granite},
       {"grok", Neox, Plain, Scores::Grok},

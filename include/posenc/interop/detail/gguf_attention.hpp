@@ -114,7 +114,7 @@ class GgufAttention {
     layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
     if (is_known_) {
       layer.sinks = architecture_.family == GgufFamily::GptOss ||
-                    architecture_.without == GgufWithout::Listed;
+                    architecture_.family == GgufFamily::GraniteSwa;
     }
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
