@@ -71,10 +71,12 @@ TEST_CASE("Falcon-H1's factor of keys is part of the scale", "[interop]") {
          "'layer_types' in the configuration has another type than hybrid");
 }
 
-TEST_CASE("LongCat's layers attend twice; its factors are gains of norms", "[interop]") {
+TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the scale",
+          "[interop]") {
   json longcat = with(config("longcat_flash", latent), {{"attention_method", "MLA"},
                                                         {"mla_scale_q_lora", true},
                                                         {"mla_scale_kv_lora", true},
+                                                        {"q_lora_rank", 1024},
                                                         {"num_layers", 28}});
   longcat.erase("num_hidden_layers");
   const auto model = read_hf_config(longcat);
@@ -82,11 +84,25 @@ TEST_CASE("LongCat's layers attend twice; its factors are gains of norms", "[int
   CHECK(rotary(model).pairing == PairingKind::Interleaved);
   CHECK(base_of(rotary(model)) == 1e7);
   CHECK(rotary(model).rotary_offset == 128);
-  CHECK(softmax_scale(model) == 1 / std::sqrt(192.0));
+  CHECK_THAT(softmax_scale(model), Catch::Matchers::WithinRel(2 / std::sqrt(192.0), 1e-15));
+  json saved = longcat;  // transformers knows no switch
+  saved.erase("mla_scale_q_lora");
+  CHECK(softmax_scale(read_hf_config(saved)) == softmax_scale(model));
+  saved.erase("q_lora_rank");
+  refuse(saved, "the configuration must have q_lora_rank");
+  for (const std::string key : {"mla_scale_q_lora", "mla_scale_kv_lora"}) {
+    refuse(with(longcat, {{key, false}}),
+           "'" + key +
+               "' in the configuration is false, which classes of this model read differently");
+    refuse(with(longcat, {{key, "yes"}}),
+           "'" + key + "' in the configuration must be true or false");
+  }
   CHECK(attention_of_layer(model, 0).value_dim == 128);
   CHECK(read_hf_config(with(longcat, {{"num_hidden_layers", 56}})).layer_count == 28);
-  const auto ngram =
-      read_hf_config(with(longcat, {{"model_type", "longcat_flash_ngram"}, {"rope_theta", 5e6}}));
+  json ngram_file = with(longcat, {{"model_type", "longcat_flash_ngram"}, {"rope_theta", 5e6}});
+  const auto ngram = read_hf_config(ngram_file);
+  ngram_file.erase("mla_scale_q_lora");
+  refuse(ngram_file, "the configuration must have mla_scale_q_lora");
   CHECK(ngram.layer_count == 28);
   CHECK(rotary(ngram).rotary_offset == 128);
   refuse(with(longcat, {{"num_hidden_layers", 30}}),
@@ -147,6 +163,25 @@ TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop
   refuse(
       with(zamba, {{"layers_block_type", {"g", "m", "m", "m"}}}),
       "'layers_block_type' in the configuration has the type 'g', which is unknown in this model");
+  const json newer = {"linear_attention", "hybrid", "linear_attention", "linear_attention"};
+  json alone = zamba;
+  alone.erase("layers_block_type");
+  refuse(alone, "the configuration must have layers_block_type");
+  alone["layer_types"] = newer;
+  CHECK(rotary_of_layer(read_hf_config(alone), 1) != nullptr);
+  CHECK_NOTHROW(read_hf_config(with(zamba, {{"layer_types", newer}, {"head_dim", 128}})));
+  refuse(with(alone, {{"layer_types", {"g", "m", "m", "m"}}}),
+         "'layer_types' in the configuration has the type 'g', which is unknown in this model");
+  refuse(with(zamba, {{"layer_types", {"hybrid", "mamba", "mamba", "mamba"}}}),
+         "'layer_types' in the configuration contradicts layers_block_type");
+  refuse(with(zamba, {{"head_dim", 80}}),
+         "'hidden_size' in the configuration contradicts head_dim");
+  refuse(with(zamba, {{"attention_hidden_size", 2048}}),
+         "'attention_hidden_size' in the configuration contradicts hidden_size");
+  refuse(with(zamba, {{"kv_channels", 128}}),
+         "'kv_channels' in the configuration contradicts hidden_size");
+  refuse(with(zamba, {{"position_embedding_type", "nope"}}),
+         "'use_mem_rope' in the configuration contradicts position_embedding_type");
 }
 
 TEST_CASE("a base for each layer, and none", "[interop]") {
@@ -171,8 +206,10 @@ TEST_CASE("a base for each layer, and none", "[interop]") {
   CHECK(base_of(*rotary_of_layer(read_hf_config(usual), 1)) == 5e5);
   CHECK(attention_of_layer(read_hf_config(usual), 1).window == window);
   CHECK(softmax_scale(read_hf_config(usual), "full_attention") == 1);
-  refuse(with(usual, {{"layer_rope_theta", {1e4}}}),
-         "'layer_rope_theta' in the configuration must have an entry for each layer");
+  for (const json& bases : {json{1e4}, json{1e4, 1e4, 1e4, 1e4, 1e4}}) {
+    refuse(with(usual, {{"layer_rope_theta", bases}}),
+           "'layer_rope_theta' in the configuration must have an entry for each layer");
+  }
   refuse(with(usual, {{"layer_rope_theta", {0, 0, 0, 0}}}),
          "'layer_rope_theta' in the configuration tells of no layer with a rotary encoding");
 }
@@ -189,13 +226,29 @@ TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {
   refuse(
       config("telechat3", {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"mscale", 1.0}})}}),
       "'mscale' in rope_scaling is not supported in this type");
+  refuse(
+      config("telechat3", {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"type", "yarn"}})}}),
+      "rope_scaling contradicts itself: rope_type is 'telechat3-yarn' but type is 'yarn'");
+  refuse(config("telechat3",
+                {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"rope_type", "yarn"}})}}),
+         "rope_scaling contradicts itself: rope_type is 'yarn' but type is 'telechat3-yarn'");
 }
 
 TEST_CASE("what classes have where a file is silent", "[interop]") {
   const auto rule = std::get<Llama3Scaling>(rotary(read_hf_config(config("apertus"))).rule);
   CHECK(rule.base == 12000000);
   CHECK(rule.factor == 8);
-  const auto given = read_hf_config(config("apertus", {{"rope_theta", 5e5}}));
+  CHECK_NOTHROW(read_hf_config(config("apertus", {{"rope_theta", 12000000}})));
+  refuse(config("apertus", {{"rope_theta", 5e5}}),
+         "'rope_theta' in the configuration is not 12000000, which releases of the class read "
+         "differently");
+  const json dict = {{"rope_type", "llama3"},
+                     {"factor", 8.0},
+                     {"low_freq_factor", 1.0},
+                     {"high_freq_factor", 4.0},
+                     {"original_max_position_embeddings", 8192}};
+  const auto given =
+      read_hf_config(config("apertus", {{"rope_theta", 5e5}, {"rope_scaling", dict}}));
   CHECK(std::get<Llama3Scaling>(rotary(given).rule).base == 5e5);
   refuse(
       config("apertus", {{"rope_scaling", nullptr}}),
@@ -226,6 +279,62 @@ TEST_CASE("local layers have the base of a dict, and not its scaling", "[interop
                                               {"rope_parameters", {{"rope_theta", 3e6}}}}));
   CHECK(base_of(rotary(mimo, "sliding_attention")) == 2e4);
   CHECK(base_of(rotary(mimo, "full_attention")) == 3e6);
+  json scaled = config("mimo_v2_flash", {{"partial_rotary_factor", 0.334}, {"rope_scaling", yarn}});
+  refuse(scaled,
+         "'rope_scaling' in the configuration scales local layers in one class of this model and "
+         "not in another; it must have a dict for each type of layer");
+  scaled["rope_scaling"] = {{"full_attention", yarn}, {"sliding_attention", {{"rope_theta", 2e4}}}};
+  const auto global = read_hf_config(scaled);
+  CHECK(std::get<YarnScaling>(rotary(global, "full_attention").rule).factor == 8);
+  CHECK(base_of(rotary(global, "sliding_attention")) == 2e4);
+}
+
+TEST_CASE("dicts without a base have that of their type of layers", "[interop]") {
+  struct File {
+    const char* type;
+    json keys;
+    double full, sliding;
+  };
+  const File files[] = {
+      {"gemma3_text", {{"rope_local_base_freq", 2e4}}, 1e6, 2e4},
+      {"gemma3_text", {{"rope_theta", 5e5}}, 5e5, 1e4},
+      {"gemma3_text", json::object(), 1e6, 1e4},
+      {"gemma3n_text", {{"rope_local_base_freq", 2e4}}, 1e6, 2e4},
+      {"gemma3n_text", json::object(), 1e6, 1e4},
+      {"modernbert", {{"global_rope_theta", 8e4}, {"local_rope_theta", 2e4}}, 8e4, 2e4},
+      {"modernbert", json::object(), 160000, 1e4},
+      {"modernbert-decoder", {{"local_rope_theta", 2e4}}, 160000, 2e4},
+      {"mimo_v2_flash", {{"swa_rope_theta", 2e4}, {"rope_theta", 3e6}}, 3e6, 2e4},
+      {"mimo_v2_flash", json::object(), 5e6, 1e4},
+  };
+  const json plain = {{"rope_type", "default"}};
+  for (const File& file : files) {
+    INFO(file.type << file.keys.dump());
+    const json flat = config(file.type, file.keys);
+    json nested = flat;
+    nested["rope_parameters"] = {{"full_attention", plain}, {"sliding_attention", plain}};
+    for (const json& one : {flat, nested}) {
+      const auto model = read_hf_config(one);
+      CHECK(base_of(rotary(model, "full_attention")) == file.full);
+      CHECK(base_of(rotary(model, "sliding_attention")) == file.sliding);
+    }
+    nested["rope_parameters"]["sliding_attention"]["rope_theta"] = 7e4;
+    CHECK(base_of(rotary(read_hf_config(nested), "sliding_attention")) == 7e4);
+  }
+  refuse(config("modernbert",
+                {{"rope_theta", 1e4},
+                 {"rope_parameters", {{"full_attention", plain}, {"sliding_attention", plain}}}}),
+         "'rope_theta' in the configuration contradicts global_rope_theta");
+}
+
+TEST_CASE("a base of 0 is given, and wrong", "[interop]") {
+  for (const json& zero : {json{{"rope_theta", 0}},
+                           json{{"rope_scaling", {{"rope_type", "default"}, {"rope_theta", 0}}}}}) {
+    CHECK_THROWS_MATCHES(
+        read_hf_config(config("llama", zero)), posenc::ConfigError,
+        Catch::Matchers::Message(
+            "posenc::Unscaled: base must be given, finite and greater than 1, but is 0"));
+  }
 }
 
 TEST_CASE("an older and a newer form of the same dict", "[interop]") {
@@ -236,6 +345,11 @@ TEST_CASE("an older and a newer form of the same dict", "[interop]") {
   const std::string differ = "rope_parameters and rope_scaling are both given, and differ";
   refuse(with(both, {{"rope_scaling", with(older, {{"factor", 4.0}})}}), differ);
   refuse(with(both, {{"rope_scaling", with(older, {{"rope_theta", 1e4}})}}), differ);
+  refuse(with(both, {{"rope_scaling", with(older, {{"type", "yarn"}, {"rope_type", "linear"}})}}),
+         differ);
+  const json mrope = {{"type", "mrope"}, {"rope_type", "default"}};
+  CHECK_NOTHROW(read_hf_config(
+      config("llama", {{"rope_scaling", mrope}, {"rope_parameters", {{"rope_type", "default"}}}})));
 
   const json plain = {{"rope_type", "default"}, {"factor", 1.0}};
   CHECK(base_of(rotary(read_hf_config(config("llama", {{"rope_scaling", plain}})))) == 1e4);

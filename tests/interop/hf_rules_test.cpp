@@ -91,7 +91,8 @@ TEST_CASE("rules come back from config.json field by field, under every type", "
       [&reached]<class... Rules>(const Rules&...) { (reached.merge(types_of<Rules>()), ...); },
       random_rules::All{});
   for (const auto& type : posenc::detail::hf_rule_types) all.emplace(type.name);
-  reached.insert("dynamic-yarn");  // its dict has one field of the rule alone
+  reached.insert("dynamic-yarn");    // its dict has one field of the rule alone
+  reached.insert("telechat3-yarn");  // and this one's magnitude is no field of it
   CHECK(reached == all);
   CHECK(types_of<posenc::Llama3Scaling>() == std::set<std::string>{"llama3"});
   CHECK(types_of<posenc::DynamicNtkScaling>() == std::set<std::string>{"dynamic"});

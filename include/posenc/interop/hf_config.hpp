@@ -89,6 +89,11 @@ inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 /// class last, as transformers 5 does. Where transformers warns or says nothing, this throws. A key
 /// that sounds as if it changed positions, scores or windows and that the reader does not know is an
 /// error.
+///
+/// A factor that a class multiplies all queries or keys with is in the scale of scores. LongCat-Flash has
+/// another, sqrt(hidden_size / kv_lora_rank) of the latent that keys and values are made of, after its norm:
+/// it reaches values and the channels of keys that do not turn, no scale can say it, and it is in no
+/// setting. Who computes that latent multiplies it, or the weights of the norm (kv_a_layernorm), once.
 ///   Throws: ConfigError that names the key for an unknown model_type without options.pairing, an
 ///           unknown rope type, a key of a rope dict that its type does not have, a key beside it
 ///           that may change positions or scores, keys that contradict each other, a model without

@@ -39,7 +39,9 @@ struct ModelSettings {
       {};                    ///< one a layer; a single one for all if all are alike
   Index trained_length = 0;  ///< tokens that the file says the model is made for; 0 if it does not
   /// What the model multiplies scores with, where that is not head_dim^-1/2. The frequencies'
-  /// softmax_scale_multiplier() comes on top; softmax_scale(model) is the product.
+  /// softmax_scale_multiplier() comes on top; softmax_scale(model) is the product. A factor of all
+  /// queries or keys is in it; LongCat-Flash's factor of the latent of keys and values is not (see
+  /// read_hf_config).
   std::optional<double> softmax_scale = std::nullopt;
   /// Scores s become softcap * tanh(s / softcap) before the mask; nullopt where they stay as they are.
   std::optional<double> softcap = std::nullopt;

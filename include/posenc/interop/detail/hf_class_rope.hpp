@@ -5,11 +5,14 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_layer_patterns.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 POSENC_BEGIN
 namespace detail {
@@ -25,28 +28,65 @@ inline nlohmann::json hf_without_base(nlohmann::json dict) {
   return dict;
 }
 
+/// A dict with the older name of its type's key under the newer one, unless both are there and differ.
+inline nlohmann::json hf_with_rope_type(nlohmann::json dict) {
+  constexpr auto older = "type", newer = "rope_type";
+  if (!dict.is_object() || !dict.contains(older)) return dict;
+  if (!dict.contains(newer)) dict[newer] = dict[older];
+  const nlohmann::json &type = dict[older], &given = dict[newer];
+  const bool are_aliases = type.is_string() && given.is_string() &&
+                           hf_canonical_type(type, {}) == hf_canonical_type(given, {});
+  if (type == given || are_aliases) dict.erase(older);
+  return dict;
+}
+
 /// Whether two dicts agree in all but the names of the type, and a base that the older form has beside it.
 inline bool hf_says_the_same(const nlohmann::json& current, const nlohmann::json& legacy) {
-  const auto plain = [](nlohmann::json dict) {
-    if (!dict.is_object()) return dict;
-    if (dict.contains("type") && !dict.contains("rope_type")) dict["rope_type"] = dict["type"];
-    dict.erase("type");
-    return dict;
-  };
   const bool has_base = legacy.is_object() && legacy.contains("rope_theta");
-  const auto newer = plain(current), older = plain(legacy);
+  const auto newer = hf_with_rope_type(current), older = hf_with_rope_type(legacy);
   return newer == older || (!has_base && hf_without_base(newer) == older);
 }
 
-/// Bases beside dicts that have their own, which classes take first.
-inline void hf_pass_over_bases(const JsonKeys& config, HfFamily family) {
-  const auto pass = [&config](const char* key) { config.real(key); };
-  if (family == HfFamily::Gemma3 || family == HfFamily::Gemma3n) pass("rope_local_base_freq");
-  if (family == HfFamily::MimoV2) pass("swa_rope_theta");
-  if (family == HfFamily::ModernBert) {
-    pass("global_rope_theta");
-    pass("local_rope_theta");
+/// The base of a type of layers whose dict has none; nullopt where the file must tell it and does not.
+///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and modernbert
+inline std::optional<double> hf_base_of_type(const JsonKeys& config, const HfModelType& type,
+                                             std::string_view layer_type,
+                                             std::optional<double> shared) {
+  const bool is_local = layer_type == sliding_attention;
+  const auto usual = type.base != 0 ? std::optional(type.base) : std::nullopt;
+  switch (type.family) {
+    case HfFamily::Gemma3:
+    case HfFamily::Gemma3n: {
+      const auto local = config.real("rope_local_base_freq");
+      return is_local ? local.value_or(10000) : shared ? shared : usual;
+    }
+    case HfFamily::ModernBert: {
+      constexpr auto key = "local_rope_theta";
+      if (shared) config.refuse("rope_theta", "contradicts global_rope_theta");
+      const double global = config.real("global_rope_theta").value_or(160000);
+      // null, unlike nothing, is the base of the global layers.
+      const bool is_null = config.has(key) && config.find(key) == nullptr;
+      const double local = config.real(key).value_or(is_null ? global : 10000);
+      return is_local ? local : global;
+    }
+    case HfFamily::MimoV2: {
+      const auto local = config.real("swa_rope_theta");
+      return is_local ? local.value_or(10000) : shared.value_or(5000000);
+    }
+    default:
+      return shared ? shared : usual;
   }
+}
+
+/// MiMo-V2's own class scales all layers by rope_scaling, and transformers' conversion the global ones.
+///   Source: XiaomiMiMo/MiMo-V2-Flash, modeling_mimo_v2_flash.py; huggingface/transformers,
+///           mimo_v2_flash/convert_mimo_v2_flash_weights_to_hf.py (019770d)
+inline void hf_refuse_mimo_scaling(const JsonKeys& config, const nlohmann::json& dict,
+                                   const std::string& name) {
+  if (hf_rope_type(JsonKeys(dict, name), {}) == "default") return;
+  config.refuse(name,
+                "scales local layers in one class of this model and not in another; it must have a "
+                "dict for each type of layer");
 }
 
 /// What the class has where the file says nothing of scaling.
@@ -64,6 +104,9 @@ inline nlohmann::json hf_class_rope(const JsonKeys& config, HfFamily family,
   }
   if (type == "apertus") {
     refuse_null();
+    if (config.any_of<double>({"rope_theta", "rotary_emb_base"}).value_or(12000000) != 12000000) {
+      config.refuse("rope_theta", "is not 12000000, which releases of the class read differently");
+    }
     return {{"rope_type", "llama3"},
             {"factor", 8.0},
             {"low_freq_factor", 1.0},

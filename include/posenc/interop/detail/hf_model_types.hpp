@@ -59,6 +59,7 @@ enum class HfScores {
   MultiplierIfGiven,       ///< attention_multiplier, by default head_dim^-1/2
   MupHeadDim,              ///< mup_attn_multiplier over head_dim
   KeyMultiplier,           ///< key_multiplier, which keys are multiplied with, by head_dim^-1/2
+  QueryLatent,             ///< (hidden_size / q_lora_rank)^1/2 of queries, by head_dim^-1/2
   HalfOfHeadDim,           ///< (head_dim / 2)^-1/2
   OutputMultiplierIfGiven  ///< attn_output_multiplier, by default head_dim^-1/2
 };
@@ -190,8 +191,8 @@ inline constexpr std::array hf_model_types = [] {
       {"llama", half},
       {"llama4", inter, NoRopeLayers, 500000, 1, 128},
       {"llama4_text", inter, NoRopeLayers, 500000, 1, 128},
-      {"longcat_flash", inter, Mla, 10000000},
-      {"longcat_flash_ngram", inter, Mla, 0},
+      {"longcat_flash", inter, Mla, 10000000, 1, 0, QueryLatent},
+      {"longcat_flash_ngram", inter, Mla, 0, 1, 0, QueryLatent},
       {"megrez_moe", half, Plain, 0},
       {"mellum", half, Plain, 0, 1, 128},
       {"mimi", half},

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,54 +51,47 @@ class HfRotary : protected HfWidths {
     if (type_.family == HfFamily::Step35) return read_step35_layers(dict, name);
     if (type_.family == HfFamily::GraniteSwa) return read_granite_swa_layers(dict, name);
     if (is_one_a_type(dict)) {
-      hf_pass_over_bases(config_, type_.family);
       for (const auto& [layer_type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
-        add_layer(layer_type, parameters, name + "." + layer_type, top_base_, type_.base);
+        add_layer(layer_type, parameters, name + "." + layer_type, base_of(layer_type));
       }
       require_types_of_class(dict, name);
       return;
     }
     switch (type_.family) {
-      case HfFamily::Gemma3:
-      case HfFamily::Gemma3n: {
-        add_layer(full_attention, dict, name, top_base_, type_.base);
-        const auto local = config_.real("rope_local_base_freq");
-        add_layer(sliding_attention, nothing, "the local layers", local, 10000);
-        break;
-      }
       case HfFamily::ModernBert:
-        if (top_base_) config_.refuse("rope_theta", "contradicts global_rope_theta");
         if (given != nullptr) {
           config_.refuse(name, "must have a dict for each type of layer in this model");
         }
-        add_layer(full_attention, dict, name, config_.real("global_rope_theta"), 160000);
-        // null, unlike nothing, is the base of the global layers.
-        add_layer(sliding_attention, nothing, "the local layers",
-                  config_.has("local_rope_theta") && config_.find("local_rope_theta") == nullptr
-                      ? config_.real("global_rope_theta").value_or(160000)
-                      : config_.real("local_rope_theta").value_or(10000),
-                  0);
+        [[fallthrough]];
+      case HfFamily::Gemma3:
+      case HfFamily::Gemma3n:
+        add_layer(full_attention, dict, name, base_of(full_attention));
+        add_layer(sliding_attention, nothing, "the local layers", base_of(sliding_attention));
         break;
       case HfFamily::MimoV2:
-        add_layer(full_attention, dict, name, top_base_, 5000000);
-        add_layer(sliding_attention, hf_without_base(dict), name, config_.real("swa_rope_theta"),
-                  10000);
+        hf_refuse_mimo_scaling(config_, dict, name);
+        add_layer(full_attention, dict, name, base_of(full_attention));
+        add_layer(sliding_attention, hf_without_base(dict), name, base_of(sliding_attention));
         break;
       case HfFamily::Dinov3:
-        add_layer("", dict, name, top_base_, type_.base);
+        add_layer("", dict, name, base_of(""));
         hf_put_on_dinov3_grid(config_, model_.layers.back().rotary);
         break;
       case HfFamily::Gemma4:
         config_.refuse(name, "must have a dict for each type of layer in this model");
       case HfFamily::Olmo3:
-        add_layer(full_attention, dict, name, top_base_, type_.base);
-        add_layer(sliding_attention, hf_base_alone(dict), name, top_base_, type_.base);
+        add_layer(full_attention, dict, name, base_of(full_attention));
+        add_layer(sliding_attention, hf_base_alone(dict), name, base_of(sliding_attention));
         break;
       default:
-        add_layer("", dict, name, top_base_, type_.base);
+        add_layer("", dict, name, base_of(""));
     }
+  }
+
+  std::optional<double> base_of(std::string_view layer_type) const {
+    return hf_base_of_type(config_, type_, layer_type, top_base_);
   }
 
   /// A rope dict; false is as good as null.
@@ -137,8 +131,9 @@ class HfRotary : protected HfWidths {
       }
       one->erase("partial_rotary_factor");
     }
-    add_layer(sliding_attention, turned, name, top_base_, type_.base);
-    add_layer(compressed_attention, scaled, name, config_.real("compress_rope_theta"), 160000);
+    add_layer(sliding_attention, turned, name, base_of(sliding_attention));
+    add_layer(compressed_attention, scaled, name,
+              config_.real("compress_rope_theta").value_or(160000));
   }
 
   /// Lists tell type, base and rotary share of each layer.
@@ -147,7 +142,7 @@ class HfRotary : protected HfWidths {
     if (is_one_a_type(dict)) {  // as transformers saves them
       for (const auto& [type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
-        add_layer(type, parameters, name + "." + type, top_base_, type_.base);
+        add_layer(type, parameters, name + "." + type, base_of(type));
       }
       model_.layer_types = types;
       return hf_read_use_rope_layers(config_, model_);
@@ -171,7 +166,7 @@ class HfRotary : protected HfWidths {
         const bool is_scaled =
             !scaled || std::find(scaled->begin(), scaled->end(), types[i]) != scaled->end();
         top_partial_ = shares[i];
-        add_layer(own, is_scaled ? dict : nothing, name, bases[i], type_.base);
+        add_layer(own, is_scaled ? dict : nothing, name, bases[i]);
       }
       model_.layer_types.push_back(own);
     }
@@ -184,7 +179,7 @@ class HfRotary : protected HfWidths {
     constexpr auto list = "layer_rope_theta";
     const auto types = hf_granite_swa_types(config_);
     const auto bases = config_.reals(list);
-    if (bases && bases->size() < types.size()) {
+    if (bases && bases->size() != types.size()) {
       config_.refuse(list, "must have an entry for each layer");
     }
     HfLayerVariants variants;
@@ -198,7 +193,7 @@ class HfRotary : protected HfWidths {
       nlohmann::json turned = dict;
       if (bases && dict.is_object()) turned["rope_theta"] = base;
       const auto [own, is_new] = variants.name(types[i], base, 1);
-      if (is_new) add_layer(own, turned, name, top_base_, type_.base);
+      if (is_new) add_layer(own, turned, name, base_of(types[i]));
       model_.layer_types.back() = own;
     }
     if (model_.layers.empty()) config_.refuse(list, "tells of no layer with a rotary encoding");
@@ -252,7 +247,7 @@ class HfRotary : protected HfWidths {
   static constexpr const char* shared_length = "original_max_position_embeddings";
 
   void add_layer(const std::string& layer_type, const nlohmann::json& dict, const std::string& name,
-                 std::optional<double> base, double usual_base) {
+                 std::optional<double> base) {
     check_layer_types(model_.layers.size() + 1);
     const JsonKeys keys(dict, name);
     const bool is_mistral4 = model_.model_type == "mistral4";
@@ -272,8 +267,7 @@ class HfRotary : protected HfWidths {
       keys.find("max_position_embeddings");  // once more
       own_partial = share_of_latent_head(keys, own_partial);
     }
-    context.base = own_base.value_or(base.value_or(usual_base));
-    if (context.base == 0) config_.required<double>("rope_theta", std::nullopt);
+    context.base = config_.required("rope_theta", own_base ? own_base : base);
     context.partial_rotary_factor = own_partial ? own_partial : top_partial_;
 
     RotarySettings settings{

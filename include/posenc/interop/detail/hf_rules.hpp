@@ -31,14 +31,12 @@ struct HfRuleContext {
   bool yarn_is_longrope = false;  ///< old files of Phi-3
 };
 
-inline constexpr auto telechat3_yarn = "telechat3-yarn";
-
 /// The name of a type of scaling that all of its aliases share.
 inline std::string hf_canonical_type(const std::string& type, const HfRuleContext& context) {
   if (type == "su" || (type == "yarn" && context.yarn_is_longrope)) return "longrope";
   if (type == "mrope") return "default";
   if (type == "xdrope") return "dynamic";
-  if (type == "deepseek_yarn" || type == telechat3_yarn) return "yarn";
+  if (type == "deepseek_yarn") return "yarn";
   if (type == "dynamic_yarn") return "dynamic-yarn";
   return type;
 }
@@ -180,17 +178,7 @@ inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context
   rule.mscale_all_dim.reset();
 }
 
-/// TeleChat3's magnitude is 1 + 0.07 ln(factor).
-///   Source: vllm, layers/rotary_embedding/telechat3_scaling_rope.py. mlx-lm takes the usual 0.1 there.
-inline void hf_telechat3_magnitude(const JsonKeys& keys, YarnScaling& rule) {
-  if (keys.text("rope_type") != telechat3_yarn && keys.text("type") != telechat3_yarn) return;
-  for (const char* other : {"attention_factor", "attn_factor", "mscale", "mscale_all_dim"}) {
-    if (keys.find(other) != nullptr) keys.refuse(other, "is not supported in this type");
-  }
-  rule.attention_factor = yarn_mscale(rule.factor, 0.7);
-}
-
-inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRuleContext& context) {
   auto rule = hf_given<YarnScaling>(keys, context);
   rule.original_max_position = hf_original_length(keys, context, true);
   rule.factor = hf_length_factor(keys, context, rule.original_max_position);
@@ -202,7 +190,21 @@ inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   hf_only_neutral(keys, "apply_yarn_scaling", keys.flag("apply_yarn_scaling"), true);
   keys.flag("finetuned");  // tells how the model came about, not how it rotates
   hf_yarn_magnitude(keys, context, rule);
-  hf_telechat3_magnitude(keys, rule);
+  return rule;
+}
+
+inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+  return hf_yarn_scaling(keys, context);
+}
+
+/// YaRN with the magnitude 1 + 0.07 ln(factor).
+///   Source: vllm, layers/rotary_embedding/telechat3_scaling_rope.py. mlx-lm takes the usual 0.1 there.
+inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+  for (const char* other : {"attention_factor", "attn_factor", "mscale", "mscale_all_dim"}) {
+    if (keys.find(other) != nullptr) keys.refuse(other, "is not supported in this type");
+  }
+  auto rule = hf_yarn_scaling(keys, context);
+  rule.attention_factor = yarn_mscale(rule.factor, 0.7);
   return rule;
 }
 
@@ -277,6 +279,7 @@ inline constexpr auto hf_rule_types =
                                {"llama3", hf_plain<Llama3Scaling>},
                                {"proportional", hf_plain<ProportionalScaling>},
                                {"yarn", hf_yarn},
+                               {"telechat3-yarn", hf_telechat3_yarn},
                                {"longrope", hf_longrope},
                                {"dynamic", hf_dynamic},
                                {"dynamic-yarn", hf_dynamic_yarn},

@@ -49,6 +49,13 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
       if (!given) return std::nullopt;
       return hf_positive(config, key, *given) / std::sqrt(static_cast<double>(head_dim));
     }
+    case HfScores::QueryLatent: {
+      constexpr auto size_key = "hidden_size", rank_key = "q_lora_rank";
+      const double size = config.required(size_key, config.real(size_key));
+      const double rank = config.required(rank_key, config.real(rank_key));
+      return std::sqrt(hf_positive(config, size_key, size) / hf_positive(config, rank_key, rank) /
+                       static_cast<double>(head_dim));
+    }
     case HfScores::HalfOfHeadDim:
       return std::sqrt(2.0 / static_cast<double>(head_dim));
     case HfScores::OutputMultiplierIfGiven:

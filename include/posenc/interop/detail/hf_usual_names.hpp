@@ -229,16 +229,22 @@ inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config
   }
 }
 
-/// LongCat-Flash counts layers that attend twice, alike. Its factors of latent queries and keys are
-/// gains of the norms before their projections.
+/// LongCat-Flash counts layers that attend twice, alike. Its factors of latents are always on in transformers'
+/// class, which has no switch of them, and which the model with n-grams is not of.
 ///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
 ///           modular_longcat_flash.py (0469a35)
 inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) {
-  if (keys.text("attention_method").value_or("MLA") != "MLA") {
-    keys.refuse("attention_method", "must be MLA");
-  }
-  for (const char* known : {"attention_method", "mla_scale_kv_lora", "mla_scale_q_lora"}) {
-    config.erase(known);
+  constexpr auto method = "attention_method";
+  if (keys.text(method).value_or("MLA") != "MLA") keys.refuse(method, "must be MLA");
+  config.erase(method);
+  const bool must_tell = keys.text("model_type") == "longcat_flash_ngram";
+  for (const char* is_scaled : {"mla_scale_q_lora", "mla_scale_kv_lora"}) {
+    const auto given = keys.flag(is_scaled);
+    if (must_tell) keys.required(is_scaled, given);
+    if (!given.value_or(true)) {
+      keys.refuse(is_scaled, "is false, which classes of this model read differently");
+    }
+    config.erase(is_scaled);
   }
   constexpr auto own = "num_layers", usual = "num_hidden_layers";
   const auto layers = keys.integer(own), twice = keys.integer(usual);
@@ -254,18 +260,26 @@ inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) 
 ///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and modular_zamba2.py
 ///           (00511f5)
 inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
-  constexpr auto list = "layers_block_type", long_key = "use_long_context";
+  constexpr auto usual = "layers_block_type", long_key = "use_long_context",
+                 turns_key = "use_mem_rope";
   constexpr Index most_hidden = Index{1} << 32;
   if (keys.flag(long_key).value_or(false)) {
     keys.refuse(long_key, "is true, which releases of the class read differently");
   }
-  auto types = nlohmann::json::array();
-  const auto given = keys.texts(list);
-  for (const auto& type : keys.required(list, given ? given : keys.texts("layer_types"))) {
-    if (type != "hybrid" && type != "mamba" && type != "linear_attention") {
-      keys.refuse(list, "has the type '" + type + "', which is unknown in this model");
+  std::optional<nlohmann::json> types;
+  for (const char* list : {usual, "layer_types"}) {
+    const auto given = keys.texts(list);
+    if (!given) continue;
+    auto own = nlohmann::json::array();
+    for (const auto& type : *given) {
+      if (type != "hybrid" && type != "mamba" && type != "linear_attention") {
+        keys.refuse(list, "has the type '" + type + "', which is unknown in this model");
+      }
+      own.push_back(type == "hybrid" ? "attention" : "mamba");
     }
-    types.push_back(type == "hybrid" ? "attention" : "mamba");
+    if (types && *types != own) keys.refuse(list, std::string("contradicts ") + usual);
+    config.erase(list);
+    types = std::move(own);
   }
   const Index hidden = keys.required("hidden_size", keys.integer("hidden_size"));
   const Index heads = keys.required("num_attention_heads", keys.integer("num_attention_heads"));
@@ -273,15 +287,19 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
       hidden / heads > 4096) {
     keys.refuse("hidden_size", "and num_attention_heads give no width of a head");
   }
+  for (const auto& [key, value] :
+       {std::pair("attention_hidden_size", 2 * hidden), std::pair("kv_channels", hidden / heads)}) {
+    if (keys.integer(key).value_or(value) != value) keys.refuse(key, "contradicts hidden_size");
+    config.erase(key);
+  }
+  const bool turns = keys.flag(turns_key).value_or(false);
+  config[usual] = keys.required(usual, types);
+  hf_set_usual(config, keys, "hidden_size", "head_dim", 2 * hidden / heads);
+  hf_set_usual(config, keys, turns_key, "position_embedding_type", turns ? "rope" : "nope");
   for (const char* other :
-       {"attention_hidden_size", "kv_channels", "layer_types", "use_mem_rope",
-        "use_shared_attention_adapter", "use_shared_attention_lora", long_key}) {
+       {turns_key, long_key, "use_shared_attention_adapter", "use_shared_attention_lora"}) {
     config.erase(other);
   }
-  config[list] = types;
-  config["head_dim"] = 2 * hidden / heads;
-  const bool turns = keys.flag("use_mem_rope").value_or(false);
-  config["position_embedding_type"] = turns ? "rope" : "nope";
 }
 
 /// A type whose keys need more than other names, and what brings them into the usual form.
