@@ -22,7 +22,7 @@ constexpr Index width = 32, alibi_heads = 8;
 /// An encoding as numbers.
 struct Candidate {
   std::string name;
-  /// What stands for each position of a range, one a row.
+  /// What stands for each position of a range, one per row.
   std::function<Rows(posenc::Positions)> codes;
   /// What attention gets to know of each pair of positions of a range.
   std::function<Rows(posenc::Positions)> pairs;

@@ -21,7 +21,7 @@ posenc::Rope<posenc::HalfRotate> rope_of(double base) {
   return posenc::Rope<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base});
 }
 
-/// The same vector at `count` positions from `start` on, one a row.
+/// The same vector at `count` positions from `start` on, one per row.
 template <class Scalar, class Rope, class Vector>
 Rows<Scalar> rotated(const Rope& rope, const Vector& vector, Index start, Index count) {
   Rows<Scalar> x = vector.template cast<Scalar>().replicate(count, 1);

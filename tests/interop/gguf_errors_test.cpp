@@ -170,7 +170,7 @@ TEST_CASE("local layers that are not understood are refused", "[interop][gguf]")
       model("gemma3")
           .integer("gemma3.attention.sliding_window", 512)
           .array<std::uint8_t>("gemma3.attention.sliding_window_pattern", GgufWriter::Bool, {1, 0}),
-      "read_gguf: gemma3.attention.sliding_window_pattern must have one entry a layer");
+      "read_gguf: gemma3.attention.sliding_window_pattern must have one entry per layer");
   GgufWriter layers;
   layers.architecture("llama4").integer("llama4.attention.key_length", 128);
   refuse(layers, "read_gguf: llama4.block_count must be given, and from 1 to 65536");

@@ -251,7 +251,7 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
     CHECK(without(heads(name, {8, 8, 0, 8, 8, 0, 8, 8, 8, 8, 8, 0})) ==
           std::vector<Index>{2, 5, 11});
   }
-  refuse(heads("lfm2", {8, 0}), "lfm2.attention.head_count_kv must have one entry a layer");
+  refuse(heads("lfm2", {8, 0}), "lfm2.attention.head_count_kv must have one entry per layer");
   refuse(heads("lfm2", std::vector<std::uint32_t>(12, 0)),
          "lfm2.block_count counts no layer with rotary encoding");
 }

@@ -75,7 +75,7 @@ Matrix numbered(Index rows, Index cols) {
 
 }  // namespace
 
-TEST_CASE("a row-major matrix has a token a row", "[adapt]") {
+TEST_CASE("a row-major matrix has a token per row", "[adapt]") {
   RowMatrix x = numbered<RowMatrix>(3, 5);
   const auto view = posenc::sd(x);
   STATIC_REQUIRE(std::is_same_v<decltype(view), const EmbeddingsView<float>>);

@@ -117,14 +117,16 @@ TEST_CASE("grids that cannot be are rejected", "[positions][errors]") {
         "posenc::xy_grid: a grid of [1099511627776, 1099511627776] has too many cells");
   CHECK(error([] { posenc::llama4_grid(-1, 3); }) ==
         "posenc::llama4_grid: extents must not be negative but are [-1, 3]");
-  CHECK(error([] { posenc::pixel_grid({}); }) ==
-        "posenc::pixel_grid: there must be one offset an axis, or none, and at least one axis, but "
-        "there are 0 for the axes []");
-  CHECK(error([] {
-          posenc::pixel_grid({2, 2}, {0.5});
-        }) ==
-        "posenc::pixel_grid: there must be one offset an axis, or none, and at least one axis, but "
-        "there are 1 for the axes [2, 2]");
+  CHECK(
+      error([] { posenc::pixel_grid({}); }) ==
+      "posenc::pixel_grid: there must be one offset per axis, or none, and at least one axis, but "
+      "there are 0 for the axes []");
+  CHECK(
+      error([] {
+        posenc::pixel_grid({2, 2}, {0.5});
+      }) ==
+      "posenc::pixel_grid: there must be one offset per axis, or none, and at least one axis, but "
+      "there are 1 for the axes [2, 2]");
   CHECK(message_of<posenc::PositionError>([] {
           posenc::pixel_grid({2}, {std::numeric_limits<double>::quiet_NaN()});
         }) == "posenc::Positions::real: positions must be finite but one is nan");

@@ -46,7 +46,7 @@ POSENC_BEGIN
 ///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
 ///           an integer, is negative, or, unless overflow is Wrap, has more bits than there are
 ///           channels. Nothing is written then.
-///   Cost:   one pass over x; one row of scratch a call
+///   Cost:   one pass over x; one row of scratch per call
 class BinaryEncoding {
  public:
   explicit BinaryEncoding(const BinaryEncodingConfig& config) : config_(config) {

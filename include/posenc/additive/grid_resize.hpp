@@ -49,7 +49,7 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// A checked resize: one set of weights an axis.
+/// A checked resize: one set of weights per axis.
 struct GridResize {
   Index prefix, suffix;
   GridShape source, target;

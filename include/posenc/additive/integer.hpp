@@ -30,7 +30,7 @@ POSENC_BEGIN
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once;
 ///           half overflows to inf from 65520 on, float beyond 3.4e38
 ///   Throws: ConfigError from the constructor. ShapeError; nothing is written then.
-///   Cost:   one pass over x; one row of scratch a call
+///   Cost:   one pass over x; one row of scratch per call
 class IntegerEncoding {
  public:
   explicit IntegerEncoding(const IntegerEncodingConfig& config = {}) : config_(config) {

@@ -121,8 +121,8 @@ class SinusoidalAxis {
 ///             |start| + |position| exceeds 2^50; nothing is written then.
 ///   Accuracy: sin and cos as Oscillator says, at any position; start + position is rounded to
 ///             double where it is not an integer
-///   Cost:     D / 2 sin and cos a position, once for all batch rows where positions have none; one
-///             pass over x; one row of scratch a call
+///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
+///             pass over x; one row of scratch per call
 class Sinusoidal {
  public:
   explicit Sinusoidal(const SinusoidalConfig& config)

@@ -43,8 +43,8 @@ POSENC_BEGIN
 ///   Throws:   ConfigError from the constructor. ShapeError; PositionError where |position| exceeds
 ///             2^50; nothing is written then.
 ///   Accuracy: sin and cos as Oscillator says
-///   Cost:     D / 2 sin and cos a position, once for all batch rows where positions have none; one
-///             pass over x; one row of scratch a call
+///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
+///             pass over x; one row of scratch per call
 class Sinusoidal2d {
  public:
   explicit Sinusoidal2d(const Sinusoidal2dConfig& config)

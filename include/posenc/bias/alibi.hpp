@@ -150,7 +150,7 @@ class Alibi {
   explicit Alibi(const AlibiConfig& config)
       : Alibi(alibi_slopes(config.heads, config.max_bias), config.form, config.scale) {}
 
-  /// With slopes of the user's own, one a head: learned ones, or rounded as Falcon's are.
+  /// With slopes of the user's own, one per head: learned ones, or rounded as Falcon's are.
   Alibi(std::vector<double> slopes, AlibiForm form, double scale = 1)
       : slopes_(std::move(slopes)), form_(form), scale_(scale) {
     if (form != AlibiForm::Causal && form != AlibiForm::Symmetric) {

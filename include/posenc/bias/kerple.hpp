@@ -33,7 +33,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Settings of Kerple: what the model learned, one number a head. The authors' code calls r1 and r2
+/// Settings of Kerple: what the model learned, one number per head. The authors' code calls r1 and r2
 /// bias_p and bias_a in the logarithmic form, bias_a and bias_p in the power form.
 struct KerpleConfig {
   KerpleForm form = KerpleForm::Unspecified;  ///< required
@@ -60,7 +60,7 @@ struct KerpleGradient {
 };
 
 /// Kernelised relative positions (KERPLE): a score loses a function of |query - key| with two learned
-/// parameters a head. Keys after the query count as those before it, where a mask does not hide them.
+/// parameters per head. Keys after the query count as those before it, where a mask does not hide them.
 /// A model of ScoreBias.
 ///   Accuracy: 1 ulp of the bias, in the tile's type, plus the rounding of the sum; in tiles of double
 ///             the power form has a relative error of 2^-53 (3 + 2 r2 |ln d|)

@@ -41,7 +41,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// T5's buckets of relative positions: one a token nearby, wider ones with the logarithm of the
+/// T5's buckets of relative positions: one per token nearby, wider ones with the logarithm of the
 /// distance. With n buckets a direction and e = n / 2, distance d has bucket d for d < e, else
 /// e + floor(ln(d / e) / ln(max_distance / e) (n - e)), at most n - 1; keys after the query add n
 /// where the buckets are bidirectional.

@@ -8,7 +8,7 @@
 
 POSENC_BEGIN
 
-/// Divisors of the user's own, one a pair: what GGUF files hold as rope_freqs.weight ("freq
+/// Divisors of the user's own, one per pair: what GGUF files hold as rope_freqs.weight ("freq
 /// factors").
 struct DivisorScaling {
   Index rotary_dim = 0;               ///< required; even

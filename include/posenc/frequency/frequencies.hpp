@@ -26,7 +26,7 @@ inline void check_attention_factor(const char* function, double factor) {
 
 }  // namespace detail
 
-/// What every scaling rule comes down to: inverse frequencies, one a pair, and two factors. An
+/// What every scaling rule comes down to: inverse frequencies, one per pair, and two factors. An
 /// immutable value.
 ///   inv_freq                  w_i; the angle of pair i at position p is p * w_i
 ///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2;

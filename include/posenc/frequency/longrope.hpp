@@ -20,7 +20,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// LongRoPE (arXiv 2402.13753) as Phi-3 ships it: one divisor a pair, one list up to the trained
+/// LongRoPE (arXiv 2402.13753) as Phi-3 ships it: one divisor per pair, one list up to the trained
 /// length and one beyond. Also known as "su", and as "yarn" in old Phi-3 files.
 struct LongRopeScaling {
   Index rotary_dim = 0;                   ///< required; even

@@ -59,8 +59,9 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
 /// encoding: for it, set softmax_scale_multiplier back to 1.
 ///   Aliasing: `sinks`, [heads] of the layer's weights, is kept by reference
 ///   Throws:   ConfigError for a layer that there is not, or whose attention or head_dim is not known;
-///             for what attention() has no option for: chunks, compressed keys, an output that is turned back; for linear layers; and for sinks that are missing,
-///             too many, or not the layer's
+///             for what attention() has no option for: chunks, compressed keys, an output that is
+///             turned back; for linear layers; and for sinks that are missing, too many, or not the
+///             layer's
 template <Scalar T>
 AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
                                       std::span<const Compute<T>> sinks = {}) {

@@ -128,11 +128,11 @@ class GgufReader {
     constexpr auto windows = "attention.sliding_window_pattern", turns = "attention.rope_pattern";
     const bool is_listed = entry_.family == GgufFamily::GraniteSwa;
     if (is_listed && gguf_layer_list(keys_, windows).empty()) {
-      keys_.refuse(windows, "must have one entry a layer");
+      keys_.refuse(windows, "must have one entry per layer");
     }
     if (!is_listed && keys_.has(turns)) keys_.refuse(turns, "is not known for this architecture");
     if (is_listed && keys_.has(turns) && gguf_layer_list(keys_, turns).empty()) {
-      keys_.refuse(turns, "must have one entry a layer");
+      keys_.refuse(turns, "must have one entry per layer");
     }
   }
 

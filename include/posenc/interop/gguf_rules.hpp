@@ -186,7 +186,7 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   return rule;
 }
 
-/// A tensor of divisors, one a pair.
+/// A tensor of divisors, one per pair.
 inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, const char* name,
                                                         Index rotary_dim) {
   auto divisors = keys.file().rope_tensor(name);

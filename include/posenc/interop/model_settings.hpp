@@ -36,7 +36,7 @@ struct ModelSettings {
   std::vector<std::string> types_without_rotary = {};  ///< nor do layers of these types
   Index layer_count = 0;                               ///< 0 if the file does not tell
   std::vector<LayerAttention> attention =
-      {};                    ///< one a layer; a single one for all if all are alike
+      {};                    ///< one per layer; a single one for all if all are alike
   Index trained_length = 0;  ///< tokens that the file says the model is made for; 0 if it does not
   /// What the model multiplies scores with, where that is not head_dim^-1/2. The frequencies'
   /// softmax_scale_multiplier() comes on top; softmax_scale(model) is the product. A factor of all

@@ -49,12 +49,12 @@ POSENC_BEGIN
 ///   angle of pair i of head h = sum over axes a of positions[a] * inv_freq[a, h, i]
 ///
 ///   Shapes:   x [B, S, heads, D], positions [B or 1, S] on `axes` axes, at most 64
-///   Accuracy: Oscillator's errors of cos and sin, one an axis, add up, and 2e-16 more for each
+///   Accuracy: Oscillator's errors of cos and sin, one per axis, add up, and 2e-16 more for each
 ///             axis after the first
-///   Cost:     angles once a head and coordinate of an axis: those that many tokens share, as in a
+///   Cost:     angles once per head and coordinate of an axis: those that many tokens share, as in a
 ///             grid, cost little. 80 KB of stack, no allocation
-///   The rest as Rope says; its attention factor is 1, so that inverse is adjoint. Where all but one of a pair's frequencies are 0, its bits are those of a
-///   Rope on that axis.
+///   The rest as Rope says; its attention factor is 1, so that inverse is adjoint. Where all but one
+///   of a pair's frequencies are 0, its bits are those of a Rope on that axis.
 template <class Pairing = detail::NoPairing>
 class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);

@@ -108,7 +108,7 @@ void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
   detail::shift(device, k, rope, deltas);
 }
 
-/// The same delta for all keys, one an axis: a context shift by -n is {-n}.
+/// The same delta for all keys, one per axis: a context shift by -n is {-n}.
 template <Device D, class Pairing, detail::Written T>
 void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
                 ListView<Index> delta_of_axis) {
@@ -134,7 +134,7 @@ void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
 ///   Accuracy: for angles up to 2^40, that of three rotations: of k's own, of this one, and of what `to`
 ///             makes of the original key, with which it is compared. A search over 100 million pairs
 ///             found no more than 4 ulp of the norm in float and 6 in double
-///   Cost:     one pass over k; an angle in double-double a pair and position. No allocation
+///   Cost:     one pass over k; an angle in double-double per pair and position. No allocation
 template <Device D, class Pairing, detail::Written T>
 void rerotate(const D& device, HeadsView<T> k, const Rope<Pairing>& from,
               const Positions& from_positions, const Rope<Pairing>& to,

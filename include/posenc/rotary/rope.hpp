@@ -42,7 +42,7 @@ POSENC_BEGIN
 ///             farthest position of all axes. Nothing is written then
 ///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
 ///             (inverse() without fma, where m is not 1: 3)
-///   Cost:     one pass over x; angles once a position for all heads and tensors. No allocation
+///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
 ///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding, with an
 ///             Eigen device first or without: rotary/rotary_calls.hpp
 template <class Pairing = detail::NoPairing>

@@ -50,7 +50,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// One group of pairs an axis, in the order of the axes, each with frequencies of its own; axes may
+/// One group of pairs per axis, in the order of the axes, each with frequencies of its own; axes may
 /// differ in width.
 ///   Throws: ConfigError where the axes' factors differ
 inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {

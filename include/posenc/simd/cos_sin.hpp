@@ -6,7 +6,7 @@
 
 POSENC_BEGIN
 
-/// cos and sin of the same angles, one a lane.
+/// cos and sin of the same angles, one per lane.
 template <class P>
 struct CosSinOf {
   P cos;

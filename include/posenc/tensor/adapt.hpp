@@ -284,7 +284,7 @@ auto dsb(X&& x) {
   return detail::embeddings_view(detail::describe<X, 3>("dsb", x), 0, 1);
 }
 
-/// Embeddings of one sequence from a row-major x(s, d), a token a row; B = 1.
+/// Embeddings of one sequence from a row-major x(s, d), a token per row; B = 1.
 template <class X>
 auto sd(X&& x) {
   static_assert(detail::fits_row_major<X, 2>,

@@ -59,7 +59,7 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// The positions of a sequence on its way: one list an axis.
+/// The positions of a sequence on its way: one list per axis.
 class TokenPositions {
  public:
   /// Room for so many tokens of text and the patches of these grids, once they are checked.

@@ -106,13 +106,13 @@ inline Positions llama4_grid(Index rows, Index cols) {
 }
 
 /// A grid of any number of axes in row-major order whose cells lie evenly between -1 and 1 on each
-/// axis, both ends included (one cell lies at -1), plus an offset an axis: lucidrains' pixels.
+/// axis, both ends included (one cell lies at -1), plus an offset per axis: lucidrains' pixels.
 ///   Throws: ShapeError; PositionError for an offset that is not finite
 inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = {}) {
   constexpr auto function = "pixel_grid";
   const Index cells = detail::checked_cells(function, extents);
   if (extents.empty() || (!offsets.empty() && offsets.size() != extents.size())) {
-    detail::fail<ShapeError>(function, "there must be one offset an axis, or none, and at least ",
+    detail::fail<ShapeError>(function, "there must be one offset per axis, or none, and at least ",
                              "one axis, but there are ", offsets.size(), " for the axes ", extents);
   }
   std::vector<Positions> axes;

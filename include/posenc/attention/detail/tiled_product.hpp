@@ -20,8 +20,8 @@ POSENC_ALWAYS_INLINE T* row_of_token(const EmbeddingsView<T>& x, Index token) no
   return x.row(token / x.seq, token % x.seq);
 }
 
-/// to [count, depth], whose rows are `stride` apart <- features feature .. feature + depth - 1 of tokens from `first` on,
-/// counted through all batch rows.
+/// to [count, depth], whose rows are `stride` apart <- features feature .. feature + depth - 1 of
+/// tokens from `first` on, counted through all batch rows.
 template <class T>
 void copy_rows(const EmbeddingsView<const T>& x, Index first, Index count, Index feature,
                Index depth, T* to, Index stride) noexcept {

@@ -22,12 +22,12 @@ inline Index gguf_layer_count(const GgufKeys& keys) {
   return layers;
 }
 
-/// The list of a key with one entry a layer; empty where the key is missing or one number for all.
+/// The list of a key with one entry per layer; empty where the key is missing or one number for all.
 inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view name) {
   if (!keys.has(name) || keys.file().is_number(keys.full(name))) return {};
   auto list = keys.integers(name).value_or(std::vector<Index>{});
   if (static_cast<Index>(list.size()) != gguf_layer_count(keys)) {
-    keys.refuse(name, "must have one entry a layer");
+    keys.refuse(name, "must have one entry per layer");
   }
   return list;
 }
@@ -55,7 +55,7 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
   std::vector<bool> linear;
   if (keys.has(name)) {
     for (const Index entry : gguf_layer_list(keys, name)) linear.push_back(entry != 0);
-    if (linear.empty()) keys.refuse(name, "must have one entry a layer");
+    if (linear.empty()) keys.refuse(name, "must have one entry per layer");
     return linear;
   }
   const Index interval = keys.integer("full_attention_interval").value_or(4);

@@ -31,7 +31,7 @@ struct AngleRows {
     return row;
   }
 
-  /// Those of pairs i, i + 1, ..., one a lane.
+  /// Those of pairs i, i + 1, ..., one per lane.
   template <class Tier>
   POSENC_ALWAYS_INLINE CosSinOf<Pack<C, Tier>> lanes(Index i) const noexcept {
     return {Pack<C, Tier>::load(cos + i), Pack<C, Tier>::load(sin + i)};
