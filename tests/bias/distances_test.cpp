@@ -47,6 +47,12 @@ TEMPLATE_LIST_TEST_CASE("consecutive on every tier", "[simd][distances]", tiers:
         for (Index j = at; j < count; ++j) broken[static_cast<std::size_t>(j)] += step;
         CHECK(!consecutive(broken));
       }
+      for (const double odd :
+           {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
+        Values broken = run(8, count);
+        broken[static_cast<std::size_t>(at)] = odd;
+        CHECK(!consecutive(broken));
+      }
     }
   }
 }
@@ -108,12 +114,42 @@ TEMPLATE_LIST_TEST_CASE("add_values on every tier", "[simd][distances]", tiers::
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("add_diagonals on every tier", "[simd][distances]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  INFO(Tier::name);
+  using posenc::detail::whole_groups;
+  support::Random random(18);
+  for (const Index rows : {2, 12, 17, 33}) {
+    for (const Index columns : {1, 7, 16, 32, 45, 80}) {
+      CAPTURE(rows, columns);
+      const Index stride = columns + 3, readable = whole_groups(rows) + whole_groups(columns);
+      support::Guarded<T> scores(rows * stride), values(readable);
+      T *score = scores.last(rows * stride), *value = values.last(readable);
+      for (Index u = 0; u < readable; ++u) value[u] = static_cast<T>(random.normal());
+      std::vector<T> want;
+      for (Index i = 0; i < rows * stride; ++i) {
+        const Index r = i / stride, k = i % stride;
+        score[i] = static_cast<T>(random.normal());
+        want.push_back(k < columns ? score[i] + value[rows - 1 - r + k] : score[i]);
+      }
+      posenc::detail::add_diagonals<Tier>(value, rows, columns, score, stride);
+      CHECK(support::same_bits(score, want.data(), rows * stride));
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("every score gets the value of its own distance", "[distances]", float, double) {
   using Real = TestType;
   for (const auto& [queries, keys] : {std::pair<Values, Values>{run(40, 70), run(3, 2500)},
                                       {run(0, 1), run(5, 1300)},
                                       {run(0.5, 3), run(0, 17)},
-                                      {Values{4, 5, 6, 6, 7, 1, 2, 3}, run(0, 1025)}}) {
+                                      {Values{4, 5, 6, 6, 7, 1, 2, 3}, run(0, 1025)},
+                                      // Ends are those of neighbours.
+                                      {Values{4, 6, 5, 7, 8}, run(0, 40)},
+                                      {Values{4, 5, 7, 6, 8}, run(0, 40)},
+                                      {run(9, 100), Values{0, 2, 1, 3}},
+                                      {Values{4, 6, 5, 7}, Values{0, 2, 1, 3}}}) {
     std::vector<Real> seen(queries.size() * keys.size(), Real{-1000000});
     posenc::detail::for_each_row_of_distances<Real>(
         queries, keys,

@@ -167,4 +167,27 @@ TEST_CASE("T5 gives any distance a bucket", "[t5]") {
   CHECK(both.bucket(-1e300) == both.bucket(-1e6));
 }
 
+TEST_CASE("T5: neighbours of any distance, and buckets beyond the list of near ones", "[t5]") {
+  for (const Index farthest : {Index{128}, Index{1000000}}) {
+    for (const auto direction : {T5Direction::Bidirectional, T5Direction::Causal}) {
+      const T5BiasConfig config{.max_distance = farthest, .direction = direction};
+      Table table(32, 1);
+      for (Index b = 0; b < 32; ++b) table(b, 0) = static_cast<float>(b);
+      const posenc::T5Bias bias(posenc::table_view(table), config);
+      const tiles::Values keys = tiles::run(5000, 300);
+      for (const double first : {0.0, 4990.0, 5150.0, 20000.0, 900000.0}) {
+        const tiles::Values queries = tiles::run(first, 7);
+        const auto tile = tiles::added<float>(bias, 0, queries, keys);
+        Index wrong = 0;
+        for (std::size_t n = 0; n < tile.size(); ++n) {
+          const double relative = keys[n % keys.size()] - queries[n / keys.size()];
+          wrong += tile[n] == static_cast<float>(bias.buckets().bucket(relative)) ? 0 : 1;
+        }
+        CAPTURE(farthest, first);
+        CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
 }  // namespace t5_test

@@ -133,6 +133,17 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are split, joined and swapped", "[simd][pa
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("packs: lanes from some place on in two packs", "[simd][pack]",
+                        tiers::Packs) {
+  using P = typename TestType::P;
+  using T = typename TestType::Real;
+  INFO(TestType::Tier::name);
+  const P a = counting<P>(T{0}), b = counting<P>(static_cast<T>(P::width));
+  if constexpr (requires { lanes_from(Index{}, a, b); }) {
+    for (Index n = 0; n <= P::width; ++n) CHECK(counts(lanes_from(n, a, b), static_cast<T>(n)));
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("packs: two are interleaved over the whole width", "[simd][pack]",
                         tiers::Packs) {
   using P = typename TestType::P;

@@ -82,15 +82,19 @@ void alibi_values(double weight, bool symmetric, double from, const double* to, 
   using P = Pack<double, Tier>;
   // Clears the sign, or nothing.
   const P kept = P::broadcast(std::bit_cast<double>(~std::uint64_t{0} >> (symmetric ? 1 : 0)));
-  for (Index u = 0; u < count; u += P::width) {
+  const auto bias = [&](Index u) {
     const P distance = (P::broadcast(from) - P::load(to + u)) & kept;
     // No product, which could be fused with the sum that follows.
-    const P bias = mul_add(P::broadcast(weight), distance, P::zero());
-    if constexpr (std::same_as<Real, double>) {
-      bias.store(values + u);
-    } else {
-      bias.store_rounded(values + u);
+    return mul_add(P::broadcast(weight), distance, P::zero());
+  };
+  if constexpr (std::same_as<Real, double>) {
+    for (Index u = 0; u < count; u += P::width) bias(u).store(values + u);
+  } else if constexpr (P::width > 1) {
+    for (Index u = 0; u < count; u += 2 * P::width) {
+      rounded(bias(u), bias(u + P::width)).store(values + u);
     }
+  } else {
+    for (Index u = 0; u < count; ++u) bias(u).store_rounded(values + u);
   }
 }
 

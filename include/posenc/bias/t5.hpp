@@ -103,6 +103,22 @@ class T5Buckets {
     return near_[static_cast<std::size_t>(whole + reach_)];
   }
 
+  /// visit(u, bucket) for each of `count` keys, key - query from `first` on, a whole number of at most 2^52.
+  template <class Visit>
+  void for_each_neighbour(double first, Index count, const Visit& visit) const {
+    const auto begin = static_cast<Index>(first);
+    if (static_cast<double>(reach_) < thresholds_.back()) {
+      for (Index u = 0; u < count; ++u) visit(u, bucket(static_cast<double>(begin + u)));
+      return;
+    }
+    const Index low = std::clamp(-reach_ - begin, Index{0}, count);
+    const Index high = std::clamp(reach_ - begin, low, count);
+    const Index* const of = near_.data();
+    for (Index u = 0; u < low; ++u) visit(u, of[0]);
+    for (Index u = low; u < high; ++u) visit(u, of[begin + reach_ + u]);
+    for (Index u = high; u < count; ++u) visit(u, of[2 * reach_]);
+  }
+
   const T5BiasConfig& config() const noexcept { return config_; }
   /// The distance at which buckets 1, 2, ... of a direction begin.
   std::span<const double> thresholds() const noexcept {
@@ -207,6 +223,14 @@ class T5Bias {
   template <class Real>
   auto values_of(Index head) const noexcept {
     return [this, head](double from, const double* to, Real* values, Index count) {
+      if (detail::are_whole_numbers(to) && detail::whole(from)) {
+        const T* const column = table_.data + head;
+        const Index stride = table_.row_stride;
+        buckets_.for_each_neighbour(to[0] - from, count, [=](Index u, Index bucket) {
+          values[u] = static_cast<Real>(column[bucket * stride]);
+        });
+        return;
+      }
       for (Index u = 0; u < count; ++u) {
         values[u] = static_cast<Real>(table_.row(buckets_.bucket(to[u] - from))[head]);
       }

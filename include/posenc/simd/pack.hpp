@@ -21,6 +21,8 @@
 //   load_near(p, places)                      lane u: p[places[u] - places[0]], int32 places that lie
 //                                             0 .. width - 1 apart; where a tier has it: AVX2 (float),
 //                                             AVX-512
+//   lanes_from(n, a, b)                       lanes n .. n + width - 1 of a and, behind it, b; 0 <= n <= width;
+//                                             where a tier has it: AVX-512
 //   a + b  a - b  a * b  a / b  -a            rounded once, as the scalar operators are
 //   mul_add(a, b, c)  mul_sub(a, b, c)        a b + c, a b - c; fused wherever POSENC_HAS_FMA
 //   larger(a, b)  smaller(a, b)               b where a lane of either is NaN

@@ -100,6 +100,11 @@ struct Pack<float, tier::Avx512> {
     const __m512i lanes = _mm512_loadu_si512(places), first = _mm512_set1_epi32(places[0]);
     return {_mm512_permutexvar_ps(_mm512_sub_epi32(lanes, first), _mm512_loadu_ps(p))};
   }
+  POSENC_ALWAYS_INLINE friend Pack lanes_from(Index n, Pack a, Pack b) noexcept {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i first = _mm512_set1_epi32(static_cast<int>(n));
+    return {_mm512_permutex2var_ps(a.v, _mm512_add_epi32(lane, first), b.v)};
+  }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
     return {_mm512_permutexvar_ps(lanes, a.v)};
@@ -341,6 +346,10 @@ struct Pack<double, tier::Avx512> {
     const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(places[0]));
     return {
         _mm512_permutexvar_pd(_mm512_maskz_cvtepi32_epi64(0xff, from_first), _mm512_loadu_pd(p))};
+  }
+  POSENC_ALWAYS_INLINE friend Pack lanes_from(Index n, Pack a, Pack b) noexcept {
+    const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), first = _mm512_set1_epi64(n);
+    return {_mm512_permutex2var_pd(a.v, _mm512_add_epi64(lane, first), b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     return {_mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), a.v)};

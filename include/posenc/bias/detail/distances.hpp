@@ -12,6 +12,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <span>
 
 // Tiles of biases that are functions of query - key. Where positions are those of neighbouring
@@ -39,6 +40,8 @@ inline Index leading_run(std::span<const double> positions, Index most) noexcept
 inline constexpr Index block_queries = 96, block_keys = 1024;
 inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_keys);
 
+static_assert(whole_groups(block_queries) + block_keys <= block_distances);
+
 /// 0, 1, 2, ...
 inline constexpr auto whole_numbers = [] {
   std::array<double, block_distances> result{};
@@ -46,38 +49,142 @@ inline constexpr auto whole_numbers = [] {
   return result;
 }();
 
+/// Whether what evaluate() gets as `to` is a part of them, and so goes up by one.
+inline bool are_whole_numbers(const double* to) noexcept {
+  const std::less<> before;
+  const double* const begin = whole_numbers.data();
+  return !before(to, begin) && before(to, begin + whole_numbers.size());
+}
+
+/// Whether the first and the last position are those of neighbouring tokens, between which others may lie.
+inline bool end_as_neighbours(std::span<const double> positions) noexcept {
+  const auto between = static_cast<double>(positions.size() - 1);
+  return whole(positions.front()) && positions.back() - positions.front() == between;
+}
+
+/// A block of keys, looked at where rows of distances can be shared.
+class NeighbouringKeys {
+ public:
+  NeighbouringKeys(bool wanted, std::span<const double> keys) noexcept
+      : keys_(keys), wanted_(wanted && end_as_neighbours(keys)) {}
+
+  /// How many rows, from the first query on, are those of neighbours; where there is more than one, their values
+  /// are written: row r of m begins at values[m - 1 - r].
+  template <class Value, class Evaluate>
+  Index evaluate_rows(std::span<const double> queries, const Evaluate& evaluate, Value* values) {
+    return wanted_ ? evaluate_wanted_rows(queries, evaluate, values) : 1;
+  }
+
+ private:
+  /// Whether keys are those of neighbours throughout.
+  bool steady() noexcept {
+    wanted_ = wanted_ && (looked_ || consecutive(keys_));
+    looked_ = true;
+    return wanted_;
+  }
+
+  // One place where compilers put evaluate() in, and none with more registers than it needs.
+  template <class Value, class Evaluate>
+  POSENC_NOINLINE Index evaluate_wanted_rows(std::span<const double> queries,
+                                             const Evaluate& evaluate, Value* values) {
+    const auto n = static_cast<Index>(keys_.size());
+    Index m = (std::min)(block_queries, static_cast<Index>(queries.size()));
+    queries = queries.first(static_cast<std::size_t>(m));
+    // Where ends agree, values come before a look at what lies between: rows are read at other offsets than values
+    // were written, for which these have to be in the cache, and all that comes before them to be done.
+    bool looked = !end_as_neighbours(queries);
+    if (looked) m = steady() ? leading_run(queries, m) : 1;
+    while (m > 1) {
+      const double farthest = queries[static_cast<std::size_t>(m - 1)] - keys_.front();
+      evaluate(farthest, whole_numbers.data(), values, whole_groups(m - 1 + whole_groups(n)));
+      if (looked || (steady() && consecutive(queries))) break;
+      m = steady() ? leading_run(queries, m) : 1;
+      looked = true;
+    }
+    return m;
+  }
+
+  std::span<const double> keys_;
+  bool wanted_, looked_ = false;
+};
+
+/// Values of a query and of keys that may lie anywhere.
+template <class Value, class Evaluate>
+void evaluate_row(double query, std::span<const double> keys, const Evaluate& evaluate,
+                  Value* values) {
+  const auto n = static_cast<Index>(keys.size());
+  const Index whole = n / distance_group * distance_group;
+  if (whole > 0) evaluate(query, keys.data(), values, whole);
+  if (whole < n) {
+    double last[distance_group] = {};
+    std::copy(keys.begin() + whole, keys.end(), last);
+    evaluate(query, &last[0], values + whole, distance_group);
+  }
+}
+
 /// Calls evaluate(from, to, values, count), where values[u], a number or a few, is to be that of the distance
 /// from - to[u] of query and key, count whole groups of them, at most block_distances, some of which
-/// belong to no score; and for each row of a block of the tile use(i, j, n, values) with the values
-/// of query i and keys j .. j + n - 1. What lies behind those, up to whole_groups(n), may be read.
+/// belong to no score; and for each block of m rows and n columns of the tile use(i, m, j, n, values): query
+/// i + r and key j + k have values[m - 1 - r + k]. The first whole_groups(m) + whole_groups(n) may be read.
 ///   Bits: a value depends on its distance alone, if evaluate's do
 template <class Value, class Evaluate, class Use>
-void for_each_row_of_distances(std::span<const double> queries, std::span<const double> keys,
-                               const Evaluate& evaluate, const Use& use) {
+void for_each_block_of_distances(std::span<const double> queries, std::span<const double> keys,
+                                 const Evaluate& evaluate, const Use& use) {
   alignas(64) Value values[static_cast<std::size_t>(block_distances)];
   const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
   for (Index j = 0; j < columns; j += block_keys) {
     const Index n = (std::min)(block_keys, columns - j);
     const auto block = keys.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
-    const bool steady = rows > 1 && consecutive(block);
+    NeighbouringKeys neighbours(rows > 1, block);
     for (Index i = 0, m = 1; i < rows; i += m) {
       const auto first = static_cast<std::size_t>(i);
-      m = steady ? leading_run(queries.subspan(first), block_queries) : 1;
-      if (m > 1) {
-        // Row r of the block begins at m - 1 - r.
-        const double farthest = queries[first + static_cast<std::size_t>(m - 1)] - block[0];
-        evaluate(farthest, whole_numbers.data(), &values[0], whole_groups(m - 1 + whole_groups(n)));
-      } else {
-        const Index whole = n / distance_group * distance_group;
-        if (whole > 0) evaluate(queries[first], block.data(), &values[0], whole);
-        if (whole < n) {
-          double last[distance_group] = {};
-          std::copy(block.begin() + whole, block.end(), last);
-          evaluate(queries[first], &last[0], values + whole, distance_group);
-        }
+      m = neighbours.evaluate_rows(queries.subspan(first), evaluate, &values[0]);
+      if (m == 1) evaluate_row(queries[first], block, evaluate, &values[0]);
+      use(i, m, j, n, static_cast<const Value*>(values));
+    }
+  }
+}
+
+/// The same with use(i, j, n, values) for each row: key j + k has values[k].
+template <class Value, class Evaluate, class Use>
+void for_each_row_of_distances(std::span<const double> queries, std::span<const double> keys,
+                               const Evaluate& evaluate, const Use& use) {
+  for_each_block_of_distances<Value>(queries, keys, evaluate,
+                                     [&](Index i, Index m, Index j, Index n, const Value* values) {
+                                       for (Index r = 0; r < m; ++r)
+                                         use(i + r, j, n, values + (m - 1 - r));
+                                     });
+}
+
+/// Row r of scores, of which there are m, += values[m - 1 - r ...]; values as above.
+template <class Tier = tier::Best, std::floating_point Real>
+POSENC_NOINLINE void add_diagonals(const Real* values, Index m, Index n, Real* scores,
+                                   Index row_stride) noexcept {
+  using P = Pack<Real, Tier>;
+  for (Index r = m - 1; r >= 0; --r, scores += row_stride) {
+    if constexpr (requires(P a) { lanes_from(Index{}, a, a); }) {
+      // What crosses cache lines takes twice as long to load, and what was just written at other offsets cannot
+      // be loaded before it is in the cache.
+      const Index shift = r % P::width;
+      const Real* const from = values + (r - shift);
+      const auto add = [&](P value, Index k) { (P::load(scores + k) + value).store(scores + k); };
+      P a = P::load(from);
+      Index k = 0;
+      for (; k + 2 * P::width <= n; k += 2 * P::width) {
+        const P b = P::load(from + k + P::width), c = P::load(from + k + 2 * P::width);
+        add(lanes_from(shift, a, b), k);
+        add(lanes_from(shift, b, c), k + P::width);
+        a = c;
       }
-      for (Index r = 0; r < m; ++r)
-        use(i + r, j, n, static_cast<const Value*>(values) + (m - 1 - r));
+      for (; k < n; k += P::width) {
+        const P b = P::load(from + k + P::width);
+        const Index rest = (std::min)(n - k, P::width);
+        (P::load_partial(scores + k, rest) + lanes_from(shift, a, b))
+            .store_partial(scores + k, rest);
+        a = b;
+      }
+    } else {
+      add_values<Tier>(values + r, scores, n);
     }
   }
 }
@@ -85,11 +192,16 @@ void for_each_row_of_distances(std::span<const double> queries, std::span<const 
 /// tile(i, j) += what evaluate, as above, says of the distance of query i and key j.
 template <std::floating_point Real, class Evaluate>
 void add_of_distances(std::span<const double> queries, std::span<const double> keys,
-                      const Evaluate& evaluate, MatrixView<Real> tile) {
-  for_each_row_of_distances<Real>(queries, keys, evaluate,
-                                  [&](Index i, Index j, Index n, const Real* values) {
-                                    add_values(values, tile.row(i) + j, n);
-                                  });
+                      const Evaluate& evaluate, const MatrixView<Real>& tile) {
+  for_each_block_of_distances<Real>(queries, keys, evaluate,
+                                    [&](Index i, Index m, Index j, Index n, const Real* values) {
+                                      Real* const scores = tile.row(i) + j;
+                                      if (m == 1) {
+                                        add_values(values, scores, n);
+                                      } else {
+                                        add_diagonals(values, m, n, scores, tile.row_stride);
+                                      }
+                                    });
 }
 
 /// values[u] = what evaluate, as above, says of the distance farthest - u.
