@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <cstddef>
 #include <span>
+#include <type_traits>
 
 // What biases made from positions do with a tile of scores.
 POSENC_BEGIN
