@@ -26,9 +26,11 @@ using posenc::Index;
 
 namespace {
 
-/// Every third call has several tiles of keys, and every fifth many heads with few keys.
+/// Every third call has several tiles of keys, every fifth many heads with few keys, and every fifth one query of
+/// many heads.
 Shape random_shape(support::Random& random, std::uint64_t seed) {
   if (seed % 5 == 4) return attention_test::many_heads_shape(random);
+  if (seed % 5 == 2) return attention_test::single_rows_shape(random);
   const Index kv_heads = random.integer(1, 2);
   const bool large = seed % 3 == 0;
   return {random.integer(1, large ? 2 : 3),
@@ -150,6 +152,33 @@ TEMPLATE_LIST_TEST_CASE("a head's bits do not depend on the others", "[attention
       CHECK(part.agrees_with(call, {0, s.batch}, {h, 1}, {0, s.queries}));
     }
   });
+}
+
+TEMPLATE_LIST_TEST_CASE("a mask may hide keys in between from the query of every head",
+                        "[attention][bits]", attention_test::Scalars) {
+  using T = TestType;
+  const Index keys = 300;
+  for (const Index heads : {8, 16}) {
+    attention_test::Case<T> c({1, heads, heads, 1, keys, 24, 24}, 11);
+    Mask<bool> keep(1, 1, 1, keys);
+    for (Index j = 0; j < keys; ++j) keep.values(0, 0, 0, j) = j < 64 || j >= 96;
+    posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
+    options.window = posenc::sliding_window(keys - 35);  // begins with an odd key
+    options.keep = keep.view();
+    c.run(options);
+    support::Heads<T> alone(1, 1, 1, 24);
+    const auto head = [](auto x, Index h) {
+      x.data += h * x.head_stride;
+      x.heads = 1;
+      return x;
+    };
+    for (Index h = 0; h < heads; ++h) {
+      attention_test::attend(head(c.q.view(), h), head(c.k.view(), h), head(c.v.view(), h),
+                             alone.view(), options);
+      INFO("head " << h << " of " << heads);
+      CHECK(support::same_bits(alone.view(), head(c.out.view(), h)));
+    }
+  }
 }
 
 TEMPLATE_LIST_TEST_CASE("the layout changes no bit", "[attention][bits]", attention_test::Scalars) {

@@ -45,4 +45,16 @@ inline Shape many_heads_shape(support::Random& random) {
           random.integer(1, 40)};
 }
 
+/// One query, whose heads have keys of their own, of which there are more than a few.
+inline Shape single_rows_shape(support::Random& random) {
+  const Index heads = pick<Index>(random, {8, 12, 16, 24, 32, 40});
+  return {random.integer(1, 2),
+          heads,
+          heads,
+          1,
+          pick<Index>(random, {9, 31, 33, 127, 130, 300}),
+          pick<Index>(random, {5, 16, 31, 64, 128}),
+          pick<Index>(random, {5, 16, 31, 64, 128})};
+}
+
 }  // namespace attention_test

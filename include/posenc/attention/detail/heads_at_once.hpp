@@ -5,6 +5,7 @@
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/transpose.hpp>
@@ -16,7 +17,9 @@
 #include <numeric>
 
 // Products of few queries with the first few keys of a sequence, of several heads at a time. With keys of one head
-// in the lanes of a vector, a head takes a chain of multiply-adds for itself, of which few lanes count.
+// in the lanes of a vector, a head takes a chain of multiply-adds for itself, of which few lanes count. Of single
+// queries, products with more keys, too: the heads of a key, which lie together, are then read as they lie, while
+// keys of one head lie pages apart.
 POSENC_BEGIN
 namespace detail {
 
@@ -33,7 +36,8 @@ struct ProductsOfHeads {
   const Index* offsets;  ///< [P::width], of each lane's key
   Index lanes, dim;      ///< lanes that there are; the others are zeros
   Real factor;
-  Real* out;  ///< [rows][P::width]
+  Real* out;       ///< [rows][P::width]
+  const T* ahead;  ///< that of the lanes that are multiplied next, or nullptr
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
@@ -51,6 +55,9 @@ struct ProductsOfHeads {
   POSENC_NOINLINE void multiply(Index first_row, const Is& is_key) const noexcept {
     const Real* x = queries + first_row * dim * P::width;
     const T* from = keys;
+    // Whole rows, spread over the squares, as StreamedProducts asks for them.
+    const Index squares = (dim + P::width - 1) / P::width;
+    Index asked = first_row == 0 && ahead != nullptr ? 0 : P::width, due = 0;
     P sums[std::size_t{Rows}];
     for (Index r = 0; r < Rows; ++r) sums[r] = P::zero();
     const auto add = [&](Index channels, const auto& load) {
@@ -59,6 +66,9 @@ struct ProductsOfHeads {
         square[i] = is_key(i) ? load(from + offsets[i]) : P::zero();
       }
       if constexpr (P::width > 1) transpose(square);
+      for (due += P::width; due >= squares && asked < P::width; due -= squares, ++asked) {
+        prefetch(ahead + offsets[asked], dim * Index{sizeof(T)});
+      }
       for (Index c = 0; c < channels; ++c) {
         for (Index r = 0; r < Rows; ++r) {
           sums[r] = mul_add(P::load(x + (r * dim + c) * P::width), square[c], sums[r]);
@@ -96,10 +106,10 @@ class HeadsAtOnce {
   void begin(const Block& block) noexcept {
     const Index of_head = block.rows_of_key_head(), key_heads = block.rows() / of_head;
     const Index keys = block.keys().end - block.keys().begin;
-    const bool few_keys = 0 < keys && keys <= most_keys;
-    lanes_ = few_keys && of_head <= Products::most_rows ? lanes_of(key_heads) : 0;
+    lanes_ = serves(keys, of_head, key_heads) ? lanes_of(key_heads) : 0;
     if (lanes_ == 0) return;
     for (Index i = 0; i < width; ++i) {
+      places_[i] = i % lanes_ * of_head * tile_lanes + i / lanes_;
       // The stride of a single key may be anything.
       offsets_[i] = i % lanes_ * k_.head_stride + (std::min)(i / lanes_, keys - 1) * k_.seq_stride;
     }
@@ -138,20 +148,34 @@ class HeadsAtOnce {
       }
     }
     alignas(64) Real products[std::size_t{Products::most_rows * width}];
+    const auto row = [&](Index j, Index head) {
+      return k_.row(s.batch, s.first_key + seen.first_key() + j, block.key_head() + head);
+    };
+    const Index later = (pages_ahead * lanes_ + key_heads - 1) / key_heads * step;
+    unsigned seen_panels = 0;
+    block.for_strips(
+        [&](const Strip& strip) { seen_panels |= Block::lanes_of(seen, strip).panels; });
     for (Index j = begin; j < end; j += step) {
-      const Index lanes = (std::min)(step, end - j) * lanes_;
+      const Index after = (std::min)(j + step, end), lanes = (after - j) * lanes_;
+      const auto sees = [=](Index key) { return (seen_panels >> key / panel_lanes & 1u) != 0; };
+      if (!sees(j) && !sees(after - 1)) continue;
       const Real* queries = queries_;
       for (Index head = 0; head < key_heads; head += lanes_) {
-        const T* const keys =
-            k_.row(s.batch, s.first_key + seen.first_key() + j, block.key_head() + head);
-        for_bundles<Tier>(
-            of_head, Products{queries, keys, offsets_, lanes, k_.dim, scores.scale(), products});
+        // Pages are asked for well before their lines: it takes long to find them.
+        if (j + later < end) {
+          const T* const there = row(j + later, head);
+          prefetch_far(there, 1);
+          prefetch_far(there + offsets_[width / 2], 1);
+        }
+        const T* const ahead = head + lanes_ < key_heads ? row(j, head + lanes_)
+                               : after < end             ? row(after, 0)
+                                                         : nullptr;
+        for_bundles<Tier>(of_head, Products{queries, row(j, head), offsets_, lanes, k_.dim,
+                                            scores.scale(), products, ahead});
         queries += of_head * k_.dim * width;
         for (Index r = 0; r < of_head; ++r) {
           Real* const to = out + (head * of_head + r) * tile_lanes + j;
-          for (Index i = 0; i < lanes; ++i) {
-            to[i % lanes_ * of_head * tile_lanes + i / lanes_] = products[r * width + i];
-          }
+          for (Index i = 0; i < lanes; ++i) to[places_[i]] = products[r * width + i];
         }
       }
     }
@@ -163,6 +187,19 @@ class HeadsAtOnce {
   static constexpr Index width = P::width;
   /// Keys that a block sees, the most that are multiplied here: of more, a head fills vectors of its own.
   static constexpr Index most_keys = width / 2;
+  /// Single rows are multiplied here whatever the number of keys, if the heads of a key lie together: they are then
+  /// read in the order of memory. So many bytes of queries, the most, stay in a first-level cache beside them.
+  static constexpr Index most_bytes = 32 * 1024;
+  /// Vectors of heads between a page's first use and when it is asked for.
+  static constexpr Index pages_ahead = 8;
+
+  bool serves(Index keys, Index rows_of_head, Index key_heads) const noexcept {
+    if (keys <= 0 || rows_of_head > Products::most_rows) return false;
+    if (keys <= most_keys) return true;
+    const Index queries = key_heads * copies(key_heads) * k_.dim * Index{sizeof(Real)};
+    return rows_of_head == 1 && 2 * lanes_of(key_heads) >= width && queries <= most_bytes &&
+           k_.head_stride < k_.seq_stride;
+  }
 
   /// How many of a block's key heads share a vector; what is left of it takes their next keys. 0 where that
   /// would copy each query more than four times, or where no key is one of few.
@@ -181,8 +218,9 @@ class HeadsAtOnce {
 
   const HeadsView<const T>& k_;
   Index lanes_ = 0;
-  Index offsets_[std::size_t{width}] = {};
-  Real* queries_;  ///< [heads / lanes_][rows of a head][dim][width]
+  Index offsets_[std::size_t{width}] = {};  ///< of each lane's key, from that of the first
+  Index places_[std::size_t{width}] = {};   ///< of each lane's score
+  Real* queries_;                           ///< [heads / lanes_][rows of a head][dim][width]
 };
 
 }  // namespace detail

@@ -240,6 +240,7 @@ class StreamedRows {
   ///   weights: scores.of(strip), those of hidden keys negative where Weights says so
   template <Skipped Weights, class Block, class Scores>
   void add_values(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
+    if (block.rows_of_key_head() == 1) return add_values_of_single<Weights>(block, seen, scores);
     const Index at_once = values_at_once(block);
     for_pieces(at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
       const RowsAhead<T> ahead = rows_ahead(at_once, v_, block, seen, key_head, first);
@@ -271,12 +272,42 @@ class StreamedRows {
     const Index rows = block.rows_of_key_head();
     return rows > 1 && rows <= 4 ? keys_at_once / 2 : keys_at_once;
   }
+  /// The same of values of single rows, which memory alone holds up.
+  static constexpr Index values_of_single = 8;
   /// How far they are asked for ahead of their use.
   static constexpr Index pieces_ahead = 2;
   using P = Pack<Real, Tier>;
   static constexpr Index width = P::width;
 
   Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
+
+  /// add_values() where each key head has one row: work for a row of values is so short that what decides which one
+  /// comes next has to be, too.
+  template <Skipped Weights, class Block, class Scores>
+  void add_values_of_single(const Block& block, const SeenTile& seen,
+                            const Scores& scores) const noexcept {
+    const T* const values = row(v_, block, block.key_head(), seen.first_key());
+    const Real* const weights = scores.of(Strip{0, 1});
+    const Index stride = v_.seq_stride, head_stride = v_.head_stride, dim = v_.dim;
+    const Index padded = sum_dim();
+    Real* const sums = tile_.out;
+    for_pieces(values_of_single, block, seen, [&](Index r, Index first, const KeyRange& keys) {
+      const Lanes& lanes = seen.of_strips[r];
+      if (!lanes.panel(first / panel_lanes)) return;
+      const Index begin = (std::max)(keys.begin, lanes.begin);
+      const Index end = (std::min)(keys.end, lanes.end);
+      if (begin >= end) return;
+      StreamedSums<Tier, Real, T, Weights>{weights + r * tile_lanes + begin,
+                                           values + r * head_stride + begin * stride,
+                                           stride,
+                                           end - begin,
+                                           dim,
+                                           sums + r * padded,
+                                           padded,
+                                           {}}
+          .template run<1>(0);
+    });
+  }
 
   /// Calls work(key head of the block, first lane of the piece, lanes of it that some row sees) piece by piece.
   template <class Block, class Work>
