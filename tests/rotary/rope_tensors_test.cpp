@@ -3,6 +3,7 @@
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
+#include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/tensor/eigen.hpp>
 
@@ -57,6 +58,26 @@ TEMPLATE_LIST_TEST_CASE("rope gives the same bits in all of Eigen's tensors", "[
 
     Eigen::TensorMap<RowMajor> map(bshd.data(), batch, seq, heads, dim);
     CHECK(rotates_to(rope, posenc::bshd(map), x, want));
+  });
+}
+
+TEMPLATE_LIST_TEST_CASE("rope gives the same bits where a head's positions lie together", "[rope]",
+                        rotation::Scalars) {
+  using T = TestType;
+  const Index head_dim = GENERATE(64, 72, 128), tokens = GENERATE(2, 4, 16, 17, 33);
+  rotation::for_each_pairing([&](auto pairing) {
+    const posenc::Rope<decltype(pairing)> rope(
+        posenc::Unscaled{.rotary_dim = head_dim, .base = 10000});
+    const auto positions = Positions::range(70, tokens);
+    support::Random random(3);
+    auto x = Heads<T>::random(random, 2, tokens, 3, head_dim);
+    auto want = x;
+    rope.rotate(want.view(), positions);
+    Eigen::Tensor<T, 4, Eigen::RowMajor> apart(2, 3, tokens, head_dim);
+    const auto view = posenc::bhsd(apart);
+    support::copy(x.view(), view);
+    rope.rotate(view, positions);
+    CHECK(support::same_bits(view, want.view()));
   });
 }
 

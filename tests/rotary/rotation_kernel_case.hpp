@@ -162,6 +162,13 @@ class Case {
 
   /// What is wrong with the rotation out of place or in place, or "".
   std::string wrong() {
+    const std::string text = wrong_in_order();
+    head_after_head_ = posenc::detail::turns_head_after_head<Pairing, T, Tier>(shape_.pairs);
+    return head_after_head_ && text.empty() ? wrong_in_order() : text;
+  }
+
+ private:
+  std::string wrong_in_order() {
     Tensor<Pairing, T> in_place(shape_, front_);
     in_.for_each([&](Index s, Index h, Index i) {
       for (const Index k : {0, 1}) in_place.channel(s, h, i, k) = in_.channel(s, h, i, k);
@@ -188,7 +195,6 @@ class Case {
     return text.str();
   }
 
- private:
   /// Mostly ordinary, some zero, some denormal; the last head of position 0 is zeros alone.
   T number(Index s, Index h) {
     if (s == 0 && h == shape_.heads - 1 && h > 0) return static_cast<T>(0.0f);
@@ -210,7 +216,8 @@ class Case {
         .heads = shape_.heads,
         .half = in.half(),
         .pairs = shape_.pairs,
-        .angles = {angles_.cos(), angles_.sin(), angles_.stride()}};
+        .angles = {angles_.cos(), angles_.sin(), angles_.stride()},
+        .head_after_head = head_after_head_};
     posenc::detail::rotate_heads<Pairing, Tier>(block);
   }
 
@@ -245,6 +252,7 @@ class Case {
   support::Random random_;
   Shape shape_;
   bool front_;
+  bool head_after_head_ = false;
   Angles<C> angles_;
   Tensor<Pairing, T> in_, out_;
 };

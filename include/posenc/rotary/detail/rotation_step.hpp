@@ -80,6 +80,8 @@ struct RotationStep {
   static constexpr Index pairs = in_place ? P::width / 2 : static_cast<Index>(packs) * P::width;
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
   static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
+  /// Whether cos and sin are ready as they are loaded.
+  static constexpr bool loads_angles = !in_place && packs == 1;
   static constexpr Index registers = Tier::registers;
   /// So many steps leave half of the registers for channels, a quarter where those are turned in place.
   static constexpr Index most_in_registers = (in_place ? 3 : 2) * registers / 4 / vectors;
@@ -106,7 +108,7 @@ struct RotationStep {
       return {even_and_odd(low.cos, high.cos), even_and_odd(low.sin, high.sin)};
     } else {
       const CosSinOf<P> a = row.template lanes<Tier>(i);
-      return {{P{a.cos.v}}, {P{a.sin.v}}};
+      return {{loaded_once(a.cos)}, {loaded_once(a.sin)}};
     }
   }
   /// in points to the first channel of the first pair; `half` is the distance to the second half.

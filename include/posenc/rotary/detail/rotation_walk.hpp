@@ -176,16 +176,21 @@ constexpr Index channels_ahead(Index channels) noexcept {
   return channels * size < memory ? 0 : page / size;
 }
 
+/// As the kernel sees it.
+template <class Pairing>
+using KernelPairing =
+    std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
+
 /// Rotates heads [h, h + heads) at positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
 template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_together(const Rotated<T>& x, Index b, Index s, Index seq, Index h,
                                           Index heads, RotarySlice slice, Index first, Index count,
-                                          const Angles& angles, Index ahead) noexcept {
-  using Kernel = std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
+                                          const Angles& angles, Index ahead,
+                                          bool head_after_head = false) noexcept {
   const Index at = slice.offset + Pairing::first(first, slice.pairs);
   // Kernels step once behind the last row; the stride of an axis with one element may be anything.
   const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
-  rotate_heads<Kernel>(
+  rotate_heads<KernelPairing<Pairing>>(
       RotationBlock<T, Angles>{.in = x.in.row(b, s, h) + at,
                                .out = x.out.row(b, s, h) + at,
                                .in_seq_stride = step(seq, x.in.seq_stride),
@@ -197,7 +202,8 @@ POSENC_ALWAYS_INLINE void rotate_together(const Rotated<T>& x, Index b, Index s,
                                .half = pairs_together<Pairing>(slice.pairs),
                                .pairs = count,
                                .angles = angles,
-                               .ahead = ahead});
+                               .ahead = ahead,
+                               .head_after_head = head_after_head});
 }
 
 /// The same for all heads.
@@ -205,15 +211,21 @@ template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq,
                                            RotarySlice slice, Index first, Index count,
                                            const Angles& angles) noexcept {
-  // Where a head's positions lie together and the heads apart, few heads go side by side, and more where
-  // positions are few: each group of heads takes some 5 ns to begin.
-  const bool heads_apart = seq > 1 && x.in.seq_stride < x.in.head_stride;
-  const Index together =
-      heads_apart ? (std::min)((std::max)(Index{2}, 32 / seq), x.in.heads) : x.in.heads;
   const Index ahead = channels_ahead<T>(x.in.batch * x.in.seq * x.in.heads * slice.pairs * 2);
+  // Where a head's positions lie together and the heads apart, memory is read in its order if these are all positions
+  // and no few of them. Else few heads go side by side, and more where positions are few: each group of heads takes
+  // some 5 ns to begin.
+  const bool heads_apart = seq > 1 && x.in.heads > 1 && x.in.seq_stride < x.in.head_stride;
+  const bool head_after_head = heads_apart && seq > 3 &&
+                               seq * x.in.seq_stride >= x.in.head_stride && ahead == 0 &&
+                               turns_head_after_head<KernelPairing<Pairing>, T>(count);
+  const Index together = heads_apart && !head_after_head
+                             ? (std::min)((std::max)(Index{2}, 32 / seq), x.in.heads)
+                             : x.in.heads;
   for (Index h = 0; h < x.in.heads; h += together) {
     const Index heads = (std::min)(together, x.in.heads - h);
-    rotate_together<Pairing>(x, b, s, seq, h, heads, slice, first, count, angles, ahead);
+    rotate_together<Pairing>(x, b, s, seq, h, heads, slice, first, count, angles, ahead,
+                             head_after_head);
   }
 }
 
