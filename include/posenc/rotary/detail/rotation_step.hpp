@@ -80,8 +80,8 @@ struct RotationStep {
   static constexpr Index pairs = in_place ? P::width / 2 : static_cast<Index>(packs) * P::width;
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
   static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
-  /// Whether cos and sin are ready as they are loaded.
-  static constexpr bool loads_angles = !in_place && packs == 1;
+  /// Whether cos and sin are ready as they are loaded, by loads that 512 bits at a time have to spare.
+  static constexpr bool loads_angles = !in_place && packs == 1 && sizeof(P) == 64;
   static constexpr Index registers = Tier::registers;
   /// So many steps leave half of the registers for channels, a quarter where those are turned in place.
   static constexpr Index most_in_registers = (in_place ? 3 : 2) * registers / 4 / vectors;
