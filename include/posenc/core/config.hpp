@@ -172,13 +172,16 @@
 #define POSENC_EXCEPTIONS_TAG _noexcept
 #endif
 
-// Angle reduction relies on the order of floating-point operations, and an empty attention row is
-// -inf. Both are optimised away by -ffast-math and -ffinite-math-only.
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+// Angle reduction relies on the order of floating-point operations, and an empty attention row is -inf. Both
+// are optimised away by -ffast-math; the order by -fassociative-math alone, which is what -fno-finite-math-only
+// leaves of it. clang++ has no macro for that, so Oscillator looks when the program runs.
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+    defined(__ASSOCIATIVE_MATH__) || defined(_M_FP_FAST)
 #ifndef POSENC_ALLOW_FAST_MATH
 #error \
-    "posenc: -ffast-math and -ffinite-math-only break exact angles and empty attention rows. Compile this file \
-without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infinity guarantees."
+    "posenc: -ffast-math, -ffinite-math-only and -fassociative-math (part of -funsafe-math-optimizations) break exact \
+angles and empty attention rows. Compile this file without them, or define POSENC_ALLOW_FAST_MATH to give up the \
+accuracy and infinity guarantees."
 #endif
 #define POSENC_FAST_MATH 1
 #define POSENC_FAST_MATH_TAG _fastmath

@@ -19,6 +19,33 @@
 
 POSENC_BEGIN
 
+namespace detail {
+
+/// Whether sums are computed as they are written. The compiler does not know the number, but flags that allow
+/// it to reorder sums make it see that the other two cancel.
+POSENC_ALWAYS_INLINE bool keeps_order_of_sums() noexcept {
+  const volatile double third = 1.0 / 3;
+  const double x = third;
+  return (x + shifter) - shifter != x;
+}
+
+/// Refuses what config.hpp cannot: clang++ tells of -ffast-math by macros, but not of its parts.
+///   Throws: ConfigError
+POSENC_ALWAYS_INLINE void check_order_of_sums(const char* function) {
+#ifndef POSENC_ALLOW_FAST_MATH
+  if (!keeps_order_of_sums()) {
+    fail<ConfigError>(
+        function,
+        "-fassociative-math, a part of -funsafe-math-optimizations, breaks exact angles; ",
+        "compile without it, or define POSENC_ALLOW_FAST_MATH to give up the accuracy");
+  }
+#else
+  (void)function;
+#endif
+}
+
+}  // namespace detail
+
 /// Turns frequencies and positions into cos and sin, at any position, from nothing but the
 /// frequencies.
 ///
@@ -29,11 +56,13 @@ POSENC_BEGIN
 ///             to 2^50; double within 4e-16 for a <= 2^40, 1e-13 to 2^50. Larger angles are a
 ///             PositionError of the encoders. With AnglePolicy::HfFloat32 within 0.5 ulp + 4e-16 of
 ///             cos and sin of the float angle.
+///   Throws:   ConfigError where the compiler was allowed to reorder sums, so that none of this would hold
 class Oscillator {
  public:
   explicit Oscillator(std::span<const DoubleDouble> inv_freq,
                       AnglePolicy policy = AnglePolicy::Exact)
       : policy_(policy) {
+    detail::check_order_of_sums("Oscillator");
     if (policy == AnglePolicy::HfFloat32) {
       // A floor under the fastest keeps positions within float.
       fastest_ = 0x1p-70;

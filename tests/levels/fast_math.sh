@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Flags that let a compiler reorder sums are refused, when it compiles or else when an Oscillator is made; others are not:
+# tests/levels/fast_math.sh <compiler> <posenc's include directory> <scratch directory>.
+set -euo pipefail
+export LC_ALL=C
+compiler="$1"
+include="$2"
+work="$3/fast_math"
+mkdir -p "$work"
+
+cat >"$work/program.cpp" <<'PROGRAM'
+#include <posenc/frequency/oscillator.hpp>
+#include <cstdio>
+int main() {
+  try {
+    const posenc::DoubleDouble inv_freq[] = {1.0};
+    const posenc::Oscillator oscillator(inv_freq);
+  } catch (const posenc::ConfigError& error) {
+    std::puts(error.what());
+    return 1;
+  }
+}
+PROGRAM
+
+# outcome <flags>...: "accepted", or "refused" where the text says why.
+outcome() {
+  if ! "$compiler" -std=c++20 -I "$include" "$@" "$work/program.cpp" -o "$work/program" 2>"$work/said"; then
+    grep -q 'posenc: -ffast-math' "$work/said" && echo refused || cat "$work/said"
+  elif "$work/program" >"$work/said"; then
+    echo accepted
+  else
+    grep -q 'breaks exact angles' "$work/said" && echo refused || cat "$work/said"
+  fi
+}
+expect() {
+  local wanted="$1" found
+  shift
+  found="$(outcome "$@")"
+  [[ "$found" == "$wanted" ]] || { echo "$*: $found, but should be $wanted"; exit 1; }
+}
+
+for level in -O1 -O3; do
+  expect refused "$level" -ffast-math
+  expect refused "$level" -ffinite-math-only
+  expect refused "$level" -ffast-math -fno-finite-math-only
+  expect refused "$level" -funsafe-math-optimizations
+  expect refused "$level" -fassociative-math -fno-signed-zeros -fno-trapping-math
+  expect accepted "$level" -funsafe-math-optimizations -DPOSENC_ALLOW_FAST_MATH
+  expect accepted "$level"
+  expect accepted "$level" -fno-math-errno -fno-trapping-math -ffp-contract=fast
+done
