@@ -62,6 +62,11 @@ class Memory {
     return {take(b * s * d), draw_.number(b),     draw_.number(s),
             draw_.number(d), draw_.stride(s * d), draw_.stride(d)};
   }
+  posenc::EmbeddingsView<double> doubles(Index b, Index s, Index d) {
+    doubles_.emplace_back(static_cast<std::size_t>(b * s * d), 0.5);
+    return {doubles_.back().data(), draw_.number(b),     draw_.number(s),
+            draw_.number(d),        draw_.stride(s * d), draw_.stride(d)};
+  }
   posenc::MatrixView<float> matrix(Index rows, Index cols) {
     return {take(rows * cols), draw_.number(rows), draw_.number(cols), draw_.stride(cols)};
   }
@@ -87,6 +92,7 @@ class Memory {
 
   Draw& draw_;
   std::vector<std::vector<float>> buffers_;
+  std::vector<std::vector<double>> doubles_;
 };
 
 }  // namespace hostile

@@ -175,7 +175,7 @@ constexpr std::array calls{
            posenc::ForgetGates gates(draw.number(batch), draw.number(heads));
            const std::array sequences{draw.number(0), draw.number(1)};
            gates.append(sequences, memory.embeddings(batch, keys, heads));
-           switch (draw.below(4)) {
+           switch (draw.below(8)) {
              case 0:
                gates.truncate(draw.number(0), draw.number(4));
                break;
@@ -185,6 +185,20 @@ constexpr std::array calls{
              case 2:
                gates.copy(draw.number(0), draw.number(1));
                break;
+             case 3:
+               gates.erase(draw.number(0), draw.number(1), draw.number(2));
+               break;
+             case 4:
+               gates.copy_sums(draw.number(0), draw.number(1), memory.doubles(1, 2, heads));
+               break;
+             case 5:
+               gates.restore(draw.number(0), draw.number(1), memory.doubles(1, keys, heads));
+               break;
+             case 6: {
+               const std::array offsets{draw.number(0), draw.number(1), draw.number(keys)};
+               gates.append(sequences, offsets, memory.embeddings(1, keys, heads));
+               break;
+             }
              default:
                break;
            }

@@ -359,10 +359,10 @@ TEST_CASE("gates without memory are all appended or none", "[memory][bias]") {
   const auto state = [](const posenc::ForgetGates& g) {
     std::vector<float> all;
     for (Index s = 0; s < 2; ++s) {
-      for (Index t = 0; t < g.length(s); ++t) {
+      for (Index t = g.first(s); t < g.length(s); ++t) {
         for (Index h = 0; h < heads; ++h) all.push_back(static_cast<float>(g.sums(s, t)[h]));
       }
-      all.push_back(-1);
+      all.push_back(static_cast<float>(g.first(s)));
     }
     return all;
   };
@@ -373,7 +373,20 @@ TEST_CASE("gates without memory are all appended or none", "[memory][bias]") {
             },
             state) > 1);
   CHECK(check_calls(
+            "ragged append", gates,
+            [&](posenc::ForgetGates& g) {
+              g.append({0, 1}, {0, 8, 18}, tokens_view(z.data(), 1, 18, heads));
+            },
+            state) > 1);
+  CHECK(check_calls(
             "copy", gates, [](posenc::ForgetGates& g) { g.copy(0, 1); }, state) > 0);
+  const std::vector<double> sums(9 * heads);
+  CHECK(check_calls(
+            "restore", gates,
+            [&](posenc::ForgetGates& g) {
+              g.restore(0, 3, {sums.data(), 1, 9, heads});
+            },
+            state) > 0);
 }
 
 TEST_CASE("what is done to a cache on a pool without memory is done or not", "[memory][cache]") {

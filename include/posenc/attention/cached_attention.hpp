@@ -4,10 +4,10 @@
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/detail/attend.hpp>
 #include <posenc/attention/detail/matrix_kernels.hpp>
-#include <posenc/attention/detail/packing.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/tensor/detail/packing.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>

@@ -4,7 +4,6 @@
 #include <posenc/attention/detail/kv_ranges.hpp>
 #include <posenc/attention/detail/kv_storage.hpp>
 #include <posenc/attention/detail/kv_tokens.hpp>
-#include <posenc/attention/detail/packing.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache_config.hpp>
@@ -13,6 +12,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/packing.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
