@@ -43,6 +43,9 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention(device, bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No});
   cache.append(0, bshd(q), bshd(constant));
   cache.append(sequences, bshd(halves), bshd(halves));
+  cache.append({0, 1}, {0, 2, 3}, bshd(q), bshd(constant));
+  cache.append(device, sequences, sequences, bshd(constant), bshd(q));
+  cache.append(device, 1, bshd(q), bshd(q));
   module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No});
   module.forward(device, bsd(x), positions, bsd(y), {.causal = Causal::No});
   module.forward(device, bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No});
@@ -153,6 +156,15 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::MultiHeadAttention::backward: Rotary must provide adjoint_queries
   posenc::MultiHeadAttention<float, user::NoAdjoint> no_adjoint({.model_dim = 8, .heads = 2});
   no_adjoint.backward(tape, bsd(x), bsd(y), gradients);
+#elif CASE == 33
+  // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
+  cache.append(ints, bshd(q), bshd(constant));
+#elif CASE == 34
+  // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
+  cache.append(sequences, ints, bshd(q), bshd(q));
+#elif CASE == 35
+  // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
+  cache.append(device, ints, bshd(q), bshd(q));
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

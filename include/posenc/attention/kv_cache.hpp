@@ -136,12 +136,15 @@ class KvCache {
     append(device, ListView<Index>(&sequence, 1), k, v);
   }
 
-  /// Says what append() takes.
+  // Say what append() takes.
   template <class Where, class K, class V>
-  requires(!std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>) void append(
-      const Where&, HeadsView<K>, HeadsView<V>) {
-    static_assert(detail::never<K>,
-                  "posenc::KvCache::append: k and v must have elements of one type");
+  requires(!detail::appends<K, V, Where>) void append(const Where&, HeadsView<K>, HeadsView<V>) {
+    detail::refuse_append<K, V>();
+  }
+  template <class First, class Second, class K, class V>
+  requires(!detail::appends<K, V, First, Second>) void append(const First&, const Second&,
+                                                              HeadsView<K>, HeadsView<V>) {
+    detail::refuse_append<K, V>();
   }
 
   /// Copies keys and values out, from key `first` on: the inverse of append().

@@ -5,6 +5,7 @@
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -12,8 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 // Many tokens into and out of a cache's memory, on a device's threads.
 POSENC_BEGIN
@@ -30,6 +33,32 @@ void for_each_head(const D& device, Index heads, double bytes, const Work& work)
   parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index end) {
     for (; head < end; ++head) work(head);
   });
+}
+
+template <class List>
+inline constexpr bool is_index_list = std::convertible_to<const List&, ListView<Index>>;
+/// What stands before k and v in a call of append(): sequences, or those and offsets, a device before them or none.
+template <class... Where>
+inline constexpr bool names_sequences = false;
+template <class Where>
+inline constexpr bool names_sequences<Where> =
+    is_index_list<Where> || std::convertible_to<const Where&, Index>;
+template <class First, class Second>
+inline constexpr bool names_sequences<First, Second> = (is_index_list<First> &&
+                                                        is_index_list<Second>) ||
+                                                       (Device<First> && names_sequences<Second>);
+
+template <class K, class V>
+inline constexpr bool of_one_type = std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>;
+template <class K, class V, class... Where>
+inline constexpr bool appends = of_one_type<K, V>&& names_sequences<Where...>;
+template <class K, class V>
+constexpr void refuse_append() {
+  static_assert(of_one_type<K, V>,
+                "posenc::KvCache::append: k and v must have elements of one type");
+  static_assert(!of_one_type<K, V>,
+                "posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index, which is "
+                "std::int64_t: a vector, an array or a span of them");
 }
 
 /// Which tokens of [B, n, ..] continue which sequence: those of batch row n run n's or, where there are offsets,
