@@ -66,9 +66,10 @@ class Oscillator {
     if (policy == AnglePolicy::HfFloat32) {
       // A floor under the fastest keeps positions within float.
       fastest_ = 0x1p-70;
-      for (const DoubleDouble& w : inv_freq) {
-        float_inv_freq_.push_back(static_cast<float>(w.hi));
-        fastest_ = (std::max)(fastest_, std::abs(static_cast<double>(float_inv_freq_.back())));
+      float_inv_freq_ = detail::AlignedVector<double>(inv_freq.size());
+      for (std::size_t k = 0; k < inv_freq.size(); ++k) {
+        float_inv_freq_[k] = static_cast<double>(static_cast<float>(inv_freq[k].hi));
+        fastest_ = (std::max)(fastest_, std::abs(float_inv_freq_[k]));
       }
       return;
     }
@@ -92,7 +93,7 @@ class Oscillator {
   CosSin at(double position, Index i) const noexcept {
     const auto k = static_cast<std::size_t>(i);
     if (policy_ == AnglePolicy::HfFloat32) {
-      const float angle = static_cast<float>(position) * float_inv_freq_[k];
+      const float angle = static_cast<float>(position) * static_cast<float>(float_inv_freq_[k]);
       return cos_sin(static_cast<double>(angle), detail::two_over_pi);
     }
     return cos_sin(position, DoubleDouble(turns_hi_[k], turns_lo_[k]));
@@ -197,7 +198,8 @@ class Oscillator {
   }
   // Two arrays rather than one of pairs: a row is then two streams of neighbouring lanes.
   detail::AlignedVector<double> turns_hi_, turns_lo_;
-  std::vector<float> float_inv_freq_;  ///< instead of these with AnglePolicy::HfFloat32
+  detail::AlignedVector<double>
+      float_inv_freq_;  ///< instead of these with AnglePolicy::HfFloat32: each is a float
   double fastest_ = 0;
   AnglePolicy policy_ = AnglePolicy::Exact;
 };

@@ -50,9 +50,10 @@ class PairAxes {
       if (axis < 0 || axis >= axis_count) {
         detail::fail<ConfigError>(function, "pair ", i, " reads axis ", axis, " of ", axis_count);
       }
-      const auto pair = static_cast<Index>(i);
-      if (runs_.empty() || runs_.back().axis != axis) runs_.push_back({axis, pair, pair});
-      runs_.back().end = pair + 1;
+      const std::size_t next = i + 1;
+      if (next == axis_of_pair_.size() || axis_of_pair_[next] != axis) {
+        run_ends_.push_back(static_cast<Index>(next));
+      }
     }
   }
 
@@ -88,13 +89,15 @@ class PairAxes {
   /// pairs first .. first + count - 1.
   template <class Visit>
   void for_each_run(Index first, Index count, const Visit& visit) const {
-    if (runs_.empty()) {
+    if (run_ends_.empty()) {
       visit(Index{0}, first, count);
       return;
     }
-    for (const Run& run : runs_) {
-      const Index begin = (std::max)(run.begin, first), end = (std::min)(run.end, first + count);
-      if (begin < end) visit(run.axis, begin, end - begin);
+    Index run = 0;
+    for (const Index run_end : run_ends_) {
+      const Index begin = (std::max)(run, first), end = (std::min)(run_end, first + count);
+      if (begin < end) visit(axis(run), begin, end - begin);
+      run = run_end;
     }
   }
 
@@ -103,13 +106,9 @@ class PairAxes {
   }
 
  private:
-  struct Run {
-    Index axis, begin, end;
-  };
-
   Index axis_count_ = 1;
   std::vector<Index> axis_of_pair_;
-  std::vector<Run> runs_;
+  std::vector<Index> run_ends_;  ///< of the stretches of pairs on the same axis
 };
 
 /// Frequencies made together with the table of their axes, as where the index of the frequencies
