@@ -44,7 +44,7 @@ namespace detail {
 
 /// Channels of time, rows and columns: a third of the pairs for rows, as many for columns, rounded down, and
 /// the rest for time.
-inline std::array<Index, 3> video_dims(const char* function, Index head_dim) {
+inline std::vector<Index> video_dims(const char* function, Index head_dim) {
   check_rotary_dim(function, head_dim, 6, "head_dim");
   const Index side = 2 * (head_dim / 6);
   return {head_dim - 2 * side, side, side};
@@ -132,8 +132,7 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
   if (dims[1] < 4) {
     detail::fail<ConfigError>(function, "head_dim must be at least 12 but is ", settings.head_dim);
   }
-  std::vector<Frequencies> axes;
-  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+  const auto of_axis = [&](std::size_t axis) {
     const double scale = settings.scale[axis];
     if (!(scale >= 0.1 && scale <= 1e6)) {
       detail::fail<ConfigError>(function, "scale must lie between 0.1 and 1e6 but is ", scale);
@@ -141,9 +140,9 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
     const auto dim = static_cast<double>(dims[axis]);
     const detail::Wide base =
         exp(log(detail::Wide(scale)) * (detail::Wide(dim) / (dim - 2))) * 10000.0;
-    axes.emplace_back(detail::power_law(base, dims[axis], dims[axis] / 2));
-  }
-  return axial(axes);
+    return Frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
+  };
+  return axial({of_axis(0), of_axis(1), of_axis(2)});
 }
 
 POSENC_END

@@ -50,14 +50,22 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+namespace detail {
+
+inline void check_has_axes(const char* function, std::size_t axes) {
+  if (axes == 0) {
+    fail<ConfigError>(function, "there must be frequencies for at least one axis");
+  }
+}
+
+}  // namespace detail
+
 /// One group of pairs per axis, in the order of the axes, each with frequencies of its own; axes may
 /// differ in width.
 ///   Throws: ConfigError where the axes' factors differ
 inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
   constexpr auto function = "axial";
-  if (frequencies_of_axis.empty()) {
-    detail::fail<ConfigError>(function, "there must be frequencies for at least one axis");
-  }
+  detail::check_has_axes(function, frequencies_of_axis.size());
   const Frequencies& first = frequencies_of_axis.front();
   std::vector<DoubleDouble> inv_freq;
   std::vector<Index> sections;
@@ -82,13 +90,16 @@ inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
 ///   Throws: ConfigError
 inline AxialFrequencies axial(ListView<Index> rotary_dims, double base) {
   constexpr auto function = "axial";
-  std::vector<Frequencies> axes;
+  detail::check_has_axes(function, rotary_dims.size());
+  std::vector<DoubleDouble> inv_freq;
+  std::vector<Index> sections;
   for (const Index dim : rotary_dims) {
     detail::check_rotary_dim(function, dim, 0);
     detail::check_base(function, base);
-    axes.emplace_back(detail::power_law(base, dim, dim / 2));
+    for (const DoubleDouble& w : detail::power_law(base, dim, dim / 2)) inv_freq.push_back(w);
+    sections.push_back(dim / 2);
   }
-  return axial(axes);
+  return {Frequencies(std::move(inv_freq)), PairAxes::sections(sections)};
 }
 
 /// w_j = pi * (1 + j * (max_freq / 2 - 1) / (rotary_dim / 2 - 1)).
