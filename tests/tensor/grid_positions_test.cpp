@@ -129,7 +129,7 @@ TEST_CASE("grids that cannot be are rejected", "[positions][errors]") {
       "there are 1 for the axes [2, 2]");
   CHECK(message_of<posenc::PositionError>([] {
           posenc::pixel_grid({2}, {std::numeric_limits<double>::quiet_NaN()});
-        }) == "posenc::Positions::real: positions must be finite but one is nan");
+        }) == "posenc::pixel_grid: positions must be finite but one is nan");
 }
 
 }  // namespace grid_positions_test

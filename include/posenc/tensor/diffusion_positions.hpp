@@ -100,9 +100,10 @@ class TokenPositions {
   }
 
   Positions positions() const {
-    std::vector<Positions> axes;
-    for (std::size_t n = 0; n < count_; ++n) axes.push_back(Positions::real(axes_[n]));
-    return Positions::axes(axes);
+    const Positions first = Positions::real(axes_[0]), second = Positions::real(axes_[1]),
+                    third = Positions::real(axes_[2]);
+    if (count_ == 3) return Positions::axes({first, second, third});
+    return Positions::axes({first, second, third, Positions::real(axes_[3])});
   }
 
  private:

@@ -115,36 +115,33 @@ inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = 
     detail::fail<ShapeError>(function, "there must be one offset per axis, or none, and at least ",
                              "one axis, but there are ", offsets.size(), " for the axes ", extents);
   }
-  std::vector<Positions> axes;
+  Positions p(function, Positions::Form::Table, 1, cells, static_cast<Index>(extents.size()));
   Index inner = cells;
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
     const Index extent = extents[axis];
     if (extent != 0) inner /= extent;
     const double offset = offsets.empty() ? 0 : offsets[axis];
-    auto values = detail::room_for<double>(cells);
     for (Index cell = 0; cell < cells; ++cell) {
       const auto at = static_cast<double>(cell / inner % extent);
       const double along = extent == 1 ? -1 : 2 * at / static_cast<double>(extent - 1) - 1;
-      values.push_back(along + offset);
+      p.push_finite(function, along + offset);
     }
-    axes.push_back(Positions::real(values));
   }
-  return Positions::axes(axes);
+  return p;
 }
 
 /// The same positions with one more axis that is 0 everywhere, such as the fourth of ggml's M-RoPE.
 inline Positions with_zero_axis(const Positions& positions) {
-  std::vector<Positions> axes;
+  Positions p("with_zero_axis", Positions::Form::Table, positions.batch(), positions.count(),
+              positions.axis_count() + 1);
   for (Index axis = 0; axis <= positions.axis_count(); ++axis) {
-    std::vector<double> values;
     for (Index b = 0; b < positions.batch(); ++b) {
       for (Index s = 0; s < positions.count(); ++s) {
-        values.push_back(axis < positions.axis_count() ? positions.at(b, s, axis) : 0.0);
+        p.push(axis < positions.axis_count() ? positions.at(b, s, axis) : 0.0);
       }
     }
-    axes.push_back(Positions::real(positions.batch(), values));
   }
-  return Positions::axes(axes);
+  return p;
 }
 
 POSENC_END

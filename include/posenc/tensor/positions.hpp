@@ -87,12 +87,7 @@ class Positions {
   static Positions real(Index batch, ListView<double> positions) {
     constexpr auto function = "Positions::real";
     Positions p = table(function, batch, static_cast<Index>(positions.size()));
-    for (const double position : positions) {
-      if (!std::isfinite(position)) {
-        detail::fail<PositionError>(function, "positions must be finite but one is ", position);
-      }
-      p.push(position);
-    }
+    for (const double position : positions) p.push_finite(function, position);
     return p;
   }
   static Positions real(ListView<double> positions) { return real(1, positions); }
@@ -210,6 +205,9 @@ class Positions {
   }
 
  private:
+  friend Positions pixel_grid(ListView<Index> extents, ListView<double> offsets);
+  friend Positions with_zero_axis(const Positions& positions);
+
   template <class Ids>
   static Positions refused() {
     static_assert(detail::never<Ids>,
@@ -286,6 +284,13 @@ class Positions {
   void push(double position) {
     values_.push_back(position);
     include(position);
+  }
+
+  void push_finite(const char* function, double position) {
+    if (!std::isfinite(position)) {
+      detail::fail<PositionError>(function, "positions must be finite but one is ", position);
+    }
+    push(position);
   }
 
   void include(double position) {

@@ -3,6 +3,7 @@
 
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 
@@ -75,10 +76,9 @@ inline bool is_picture(const PromptPart& part) { return part.rows != 0 || part.c
 inline void check_prompt_part(const char* function, const PromptPart& part) {
   const auto count = [](Index value) { return value != 0 ? 1 : 0; };
   if (part.text < 0 || part.padding < 0 || part.rows < 0 || part.cols < 0 || part.frames < 0) {
-    fail<ConfigError>(function,
-                      "text, padding, rows, cols and frames must not be negative but are ",
-                      std::span<const Index>(
-                          std::array{part.text, part.padding, part.rows, part.cols, part.frames}));
+    fail<ConfigError>(
+        function, "text, padding, rows, cols and frames must not be negative but are ",
+        ListView<Index>({part.text, part.padding, part.rows, part.cols, part.frames}));
   }
   if (count(part.text) + count(part.padding) + (is_picture(part) ? 1 : 0) > 1) {
     fail<ConfigError>(function, "a part is text, padding or a picture, but one has text ",
