@@ -129,8 +129,8 @@ class T5Buckets {
   Index search(double relative) const noexcept {
     const bool both = config_.direction == T5Direction::Bidirectional;
     const double distance = both ? std::abs(relative) : -relative;
-    const auto begin = thresholds_.begin();
-    const Index bucket = std::upper_bound(begin, thresholds_.end(), distance) - begin;
+    const double* const begin = thresholds_.data();
+    const Index bucket = std::upper_bound(begin, begin + thresholds_.size(), distance) - begin;
     return bucket + (both && relative > 0 ? config_.buckets / 2 : 0);
   }
 

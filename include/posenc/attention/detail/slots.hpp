@@ -34,7 +34,7 @@ class Slots {
       throw_bad_alloc();
     }
     if (slots_.size() < static_cast<std::size_t>(count)) {
-      slots_.resize(static_cast<std::size_t>(count));
+      slots_ = std::vector<AlignedVector<std::byte>>(static_cast<std::size_t>(count));
     }
     for (auto& slot : slots_) {
       const bool first = &slot == &slots_.front();

@@ -47,8 +47,7 @@ class Hinges {
   Hinges(ListView<double> hidden_weight, ListView<double> hidden_bias,
          ListView<double> output_weight, double output_bias) {
     DoubleDouble at_zero = output_bias, slope = 0.0;
-    std::vector<Bend> bends;
-    std::vector<double> places;
+    std::vector<double> places, rests, gains;  // of the bends
     for (std::size_t k = 0; k < hidden_weight.size(); ++k) {
       const double w = hidden_weight[k], b = hidden_bias[k], out = output_weight[k];
       const bool on_at_zero = b > 0 || (b == 0 && w > 0);
@@ -62,12 +61,17 @@ class Hinges {
         const bool beyond = !(at.hi < static_cast<double>((std::numeric_limits<Real>::max)()));
         const Real rounded =
             beyond ? std::numeric_limits<Real>::infinity() : static_cast<Real>(at.hi);
-        bends.push_back({rounded, beyond ? Real{0} : static_cast<Real>(at.lo),
-                         static_cast<Real>(out * std::abs(w))});
         places.push_back(static_cast<double>(rounded));
+        rests.push_back(beyond ? 0.0 : at.lo);
+        gains.push_back(out * std::abs(w));
       }
     }
-    for (const std::size_t n : rising_order(places)) bends_.push_back(bends[n]);
+    bends_ = std::vector<Bend>(places.size());
+    auto bend = bends_.data();
+    for (const std::size_t n : rising_order(places)) {
+      *bend++ = {static_cast<Real>(places[n]), static_cast<Real>(rests[n]),
+                 static_cast<Real>(gains[n])};
+    }
     at_zero_ = static_cast<Real>(at_zero.hi);
     slope_ = static_cast<Real>(slope.hi);
   }

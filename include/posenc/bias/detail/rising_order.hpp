@@ -14,7 +14,7 @@ namespace detail {
 inline std::vector<std::size_t> rising_order(const std::vector<double>& values) {
   std::vector<std::size_t> order;
   for (std::size_t n = 0; n < values.size(); ++n) order.push_back(n);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::sort(order.data(), order.data() + order.size(), [&](std::size_t a, std::size_t b) {
     return values[a] != values[b] ? values[a] < values[b] : a < b;
   });
   return order;
