@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -12,7 +13,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -48,7 +48,7 @@ class ForgetGradient {
 
   Index heads() const noexcept { return heads_; }
   /// Tokens of each sequence.
-  std::span<const Index> tokens() const noexcept { return {tokens_.data(), tokens_.size()}; }
+  const std::vector<Index>& tokens() const noexcept { return tokens_; }
 
   /// Adds a tile of the scores' gradient in one head: dF of tokens query, query + 1, ... += sums of its rows, dF of
   /// tokens key, key + 1, ... -= sums of its columns.
@@ -71,8 +71,8 @@ class ForgetGradient {
   ForgetGradient& operator+=(const ForgetGradient& other) {
     if (other.heads_ != heads_ || other.tokens_ != tokens_) {
       detail::fail<ShapeError>("ForgetGradient", "what is added must have ", heads_, " heads and ",
-                               "the tokens ", tokens(), " but has ", other.heads_, " and ",
-                               other.tokens());
+                               "the tokens ", ListView<Index>(tokens_), " but has ", other.heads_,
+                               " and ", ListView<Index>(other.tokens_));
     }
     const auto count = static_cast<Index>(of_queries_.size());
     detail::add_values(other.of_queries_.data(), of_queries_.data(), count);

@@ -15,9 +15,9 @@ namespace detail {
 ///   Throws: ShapeError
 inline void check_named_once(const char* function, std::span<const Index> sequences,
                              std::size_t n) {
-  const auto before = sequences.first(n);
-  if (std::find(before.begin(), before.end(), sequences[n]) != before.end()) {
-    fail<ShapeError>(function, "sequence ", sequences[n], " is named twice");
+  const Index* const nth = sequences.data() + n;
+  if (std::find(sequences.data(), nth, *nth) != nth) {
+    fail<ShapeError>(function, "sequence ", *nth, " is named twice");
   }
 }
 
