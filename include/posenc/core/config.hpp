@@ -139,6 +139,11 @@
 #define POSENC_NOINLINE [[gnu::noinline]]
 #define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
 #endif
+#if defined(_MSC_VER) && !defined(__clang__)
+#define POSENC_INLINE_LAMBDA [[msvc::forceinline]]
+#else
+#define POSENC_INLINE_LAMBDA __attribute__((always_inline))
+#endif
 
 // g++ 12 takes the undefined operands of its own AVX-512 intrinsics for mistakes (PR 105593), wherever
 // they are inlined. A pragma around the functions that use them is heard there; around Eigen's headers it

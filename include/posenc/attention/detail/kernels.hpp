@@ -4,6 +4,7 @@
 #include <posenc/attention/detail/panel.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 
@@ -118,9 +119,9 @@ struct PanelProducts {
     const S* k = panels + panel * panel_size + lane * channels;
     const Q* x = rows + first_row * row_stride;
     P sums[std::size_t{Rows}][std::size_t{columns}];
-    for (Index r = 0; r < Rows; ++r) {
-      for (Index c = 0; c < columns; ++c) sums[r][c] = P::zero();
-    }
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+      unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
+    });
     const S* next = ahead + (k - panels);
     for (Index d = 0; d < row_size; d += channels) {
       if constexpr (small_bundle<Tier, Rows>) {
@@ -130,36 +131,40 @@ struct PanelProducts {
         next += channels * panel_lanes;
       }
       P first[std::size_t{columns}], second[std::size_t{columns}];
-      for (Index c = 0; c < columns; ++c) {
+      unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
         load(k + c / InPanel * panel_size + c % InPanel * P::width * channels, first[c], second[c]);
-      }
-      for (Index r = 0; r < Rows; ++r) {
+      });
+      unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
         if constexpr (in_pairs<Q>) {
           const P pair = P::broadcast_pair(x + r * row_stride);
-          for (Index c = 0; c < columns; ++c) {
+          unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
             sums[r][c] = add_pair_products(sums[r][c], pair, first[c]);
-          }
+          });
         } else {
           const P value = P::broadcast(x[r * row_stride]);
-          for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, first[c], sums[r][c]);
+          unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
+            sums[r][c] = mul_add(value, first[c], sums[r][c]);
+          });
         }
-      }
+      });
       if constexpr (channels > 1 && !in_pairs<Q>) {
-        for (Index r = 0; r < Rows; ++r) {
+        unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
           const P value = P::broadcast(x[r * row_stride + 1]);
-          for (Index c = 0; c < columns; ++c) sums[r][c] = mul_add(value, second[c], sums[r][c]);
-        }
+          unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
+            sums[r][c] = mul_add(value, second[c], sums[r][c]);
+          });
+        });
       }
       k += channels * panel_lanes;
       x += channels;
     }
     Real* to = out + first_row * tile_lanes + panel * panel_lanes + lane;
     const P by = P::broadcast(factor);
-    for (Index r = 0; r < Rows; ++r) {
-      for (Index c = 0; c < columns; ++c) {
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+      unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
         (sums[r][c] * by).store(to + r * tile_lanes + c * P::width);
-      }
-    }
+      });
+    });
   }
 
   /// One channel, or two as a pair in `first`, or one each in `first` and `second`.
@@ -227,9 +232,9 @@ struct WeightedSums {
     // and the odd ones.
     constexpr Index together = in_pairs<S> && Rows == 1 && Columns % 2 == 0 ? 2 : 1;
     P sums[std::size_t{Rows}][std::size_t{Columns}];
-    for (Index r = 0; r < Rows; ++r) {
-      for (Index c = 0; c < Columns; ++c) sums[r][c] = P::zero();
-    }
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
+    });
     const Index steps = lanes.end - lanes.begin;
     const S* next = ahead + lanes.begin * stride + first_channel * steps;
     for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
@@ -244,30 +249,34 @@ struct WeightedSums {
           next += cache_line / Index{sizeof(S)};
         }
         P value[std::size_t{Columns}];
-        for (Index c = 0; c < Columns; c += together) {
+        unrolled<Columns / together>([&](Index i) POSENC_INLINE_LAMBDA {
+          const Index c = i * together;
           if constexpr (together == 2) {
             P::load_bfloat16_pairs(v + c * P::width, value[c], value[c + 1]);
           } else {
             value[c] = load_as<P>(v + c * P::width);
           }
-        }
-        for (Index r = 0; r < Rows; ++r) {
-          if (is_skipped<Weights>(w[r * tile_lanes])) continue;
+        });
+        unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+          if (is_skipped<Weights>(w[r * tile_lanes])) return;
           const P weight = P::broadcast(w[r * tile_lanes]);
-          for (Index c = 0; c < Columns; ++c) sums[r][c] = mul_add(weight, value[c], sums[r][c]);
-        }
+          unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
+            sums[r][c] = mul_add(weight, value[c], sums[r][c]);
+          });
+        });
         ++w;
         v += stride;
       }
     }
-    for (Index r = 0; r < Rows; ++r) {
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       const Index row = first_row + r;
       Real* to = out + row * dim + first_channel;
       const P old = P::broadcast(old_factor[row]), fresh = P::broadcast(new_factor[row]);
-      const auto merge = [&](Index c, P sum) {
+      const auto merge = [&](Index c, P sum) POSENC_INLINE_LAMBDA {
         mul_add(P::load(to + c * P::width), old, sum * fresh).store(to + c * P::width);
       };
-      for (Index c = 0; c < Columns; c += together) {
+      unrolled<Columns / together>([&](Index i) POSENC_INLINE_LAMBDA {
+        const Index c = i * together;
         if constexpr (together == 2) {
           P low, high;
           interleave(sums[r][c], sums[r][c + 1], low, high);
@@ -276,8 +285,8 @@ struct WeightedSums {
         } else {
           merge(c, sums[r][c]);
         }
-      }
-    }
+      });
+    });
   }
 };
 

@@ -29,21 +29,23 @@ struct Outputs {
   const ReturnedWeights<T>& returned;
   Index value_dim;  ///< padded
 
-  /// Divides the rows of a block by their sums, and writes outputs, log-sum-exps and probabilities.
+  /// Divides a block's rows by their sums, and writes outputs, log-sum-exps and probabilities.
   template <class Tier, class Block>
-  void write(const Block& block, const RowSums<Real>& sums) const noexcept {
-    for (Index r = 0; r < block.rows(); ++r) {
+  void write(const Block& block, const Strip& rows, const RowSums<Real>& sums) const noexcept {
+    const Index ahead = (std::min)(rows.rows, rows_ahead);
+    for (Index r = rows.first; r < rows.first + rows.rows; ++r) {
       const Whole whole = with_sink(block.head(r), sums.highest[r], sums.sum[r]);
       // Adding 0 makes one zero of two: keys that are hidden must not show in the sign.
-      Real* values = sums.out + r * value_dim;
+      const Real* const values = sums.out + r * value_dim;
       using P = Pack<Real, Tier>;
       const P scale = P::broadcast(whole.sum == 0 ? Real{0} : whole.factor / whole.sum);
-      for (Index d = 0; d < value_dim; d += P::width) {
-        (P::load(values + d) * scale + P::zero()).store(values + d);
-      }
-      prefetch_to_write(row(block, (std::min)(r + rows_ahead, block.rows() - 1)),
+      const auto value = [&](Index d) { return P::load(values + d) * scale + P::zero(); };
+      prefetch_to_write(row(block, (std::min)(r + ahead, block.rows() - 1)),
                         out.dim * Index{sizeof(T)});
-      convert_row<Tier>(values, out.dim, row(block, r));
+      T* const to = row(block, r);
+      Index d = 0;
+      for (; d + P::width <= out.dim; d += P::width) store_as(value(d), to + d);
+      if (d < out.dim) store_partial_as(value(d), to + d, out.dim - d);
       if (options.lse.data != nullptr) {
         options.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
             whole.sum == 0 ? lowest : whole.highest + std::log(whole.sum);

@@ -45,6 +45,10 @@ struct Lanes {
 /// Calls work(p) for whole vectors of a row, up to the last lane that counts: kernels write no further.
 template <class P, class Real, class Work>
 POSENC_ALWAYS_INLINE void for_vectors(const Lanes& lanes, Real* scores, const Work& work) {
+  if (lanes.panels == (1u << tile_panels) - 1 && lanes.end == tile_lanes) {
+    for (Index j = 0; j < tile_lanes; j += P::width) work(scores + j);
+    return;
+  }
   for (Index n = 0; n < tile_panels; ++n) {
     if (!lanes.panel(n)) continue;
     const Index end = (std::min)((n + 1) * panel_lanes, lanes.end);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <numeric>
 
 POSENC_BEGIN
 namespace detail {
@@ -68,11 +69,14 @@ class RowBlock {
     rows_of_key_head_ = count * setting_.group;
     rows_ = key_heads * rows_of_key_head_;
     keys_ = {sequence.end, sequence.begin};
+    all_see_ = {sequence.begin, sequence.end};
     name_rows(count, key_heads);
     for (Index r = 0; r < rows_; ++r) {
       prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), setting_.q.dim * Index{sizeof(T)});
       pack_row<Tier>(channels(r), setting_.q.dim, packed_ + r * row_size(), row_size());
       ranges_[r] = setting_.places.range(sequence, query(r));
+      all_see_.begin = (std::max)(all_see_.begin, ranges_[r].begin);
+      all_see_.end = (std::min)(all_see_.end, ranges_[r].end);
       if (ranges_[r].empty()) continue;
       keys_.begin = (std::min)(keys_.begin, ranges_[r].begin);
       keys_.end = (std::max)(keys_.end, ranges_[r].end);
@@ -109,6 +113,13 @@ class RowBlock {
   /// Keys that some row sees, counted from the sequence's first; empty where there are none.
   KeyRange keys() const noexcept { return keys_; }
 
+  /// Whether every row sees all keys of a tile: most tiles of a long prompt, of which nothing need be asked row
+  /// by row.
+  bool all_see(Index first_key) const noexcept {
+    return all_see_.begin <= first_key && first_key + tile_keys <= all_see_.end &&
+           !setting_.masks.any();
+  }
+
   /// Calls visit(strip) for all rows. A strip's rows share a key head.
   template <class Visit>
   void for_strips(const Visit& visit) const {
@@ -120,6 +131,13 @@ class RowBlock {
     }
   }
 
+  /// Queries of a block, `most` of them at most, where blocks are to be alike and of whole strips: a last block
+  /// of a few rows would pack as many tiles as any other.
+  static Index even_share(Index queries, Index most, Index group) noexcept {
+    const Index blocks = (queries - 1) / most + 1, share = (queries - 1) / blocks + 1;
+    const Index strip = strip_rows / std::gcd(strip_rows, group);
+    return (std::min)(most, (share + strip - 1) / strip * strip);
+  }
   /// The most strips that a block of `rows` rows has, for a key head may have one row alone.
   static constexpr Index strips(Index rows) noexcept { return rows; }
 
@@ -127,6 +145,12 @@ class RowBlock {
   ///   of_strips: memory for strips(rows())
   SeenTile look_at(Index tile, Lanes* of_strips) const noexcept {
     const Index first_key = tile * tile_keys;
+    if (all_see(first_key)) {
+      for_strips([&](const Strip& strip) {
+        of_strips[strip.first] = {0, tile_keys, (1u << tile_panels) - 1};
+      });
+      return {tile, {first_key, first_key + tile_keys}, of_strips};
+    }
     KeyRange seen{tile_keys, 0};
     for_strips([&](const Strip& strip) {
       const Lanes lanes = lanes_of(strip, first_key);
@@ -218,7 +242,7 @@ class RowBlock {
   Compute<T>* temperatures_;
   AttentionSequence sequence_{};
   Index key_head_ = 0, first_ = 0, rows_ = 0, rows_of_key_head_ = 1;
-  KeyRange keys_{};
+  KeyRange keys_{}, all_see_{};
 };
 
 }  // namespace detail

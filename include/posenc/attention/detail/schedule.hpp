@@ -47,7 +47,8 @@ class Schedule {
   Schedule(const D& device, const Call& call, const Source& source)
       : device_(device), call_(call), source_(source) {
     const auto threads = static_cast<Index>(device.numThreads());
-    cut(rows_of_block);
+    cut(rows_of_long_block);
+    if (ScoresOfCall::has_bias || blocks_ < 4 * threads) cut(rows_of_block);
     // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
     if (blocks_ < threads) cut(rows_of_split);
     if constexpr (can_stream) {
@@ -127,10 +128,11 @@ class Schedule {
     POSENC_NO_UNIQUE_ADDRESS Streamed streamed;
   };
 
-  /// Rows of a block: as many as make packing a tile, one pass over it, cheap beside 288 products with
-  /// it, and few enough that their queries and outputs, with 128 channels 288 KiB of floats, stay in
-  /// a second-level cache beside the tile. Whole strips of every tier, and of groups up to 9.
-  static constexpr Index rows_of_block = 288;
+  /// Rows of a block: as many as make packing a tile, one pass over it, cheap beside as many products with
+  /// it, and few enough that their queries and outputs, with 128 channels 1 KiB of floats a row, stay in
+  /// a second-level cache beside the tile, and the scores of all rows where a bias wants them. Whole strips of
+  /// every tier, and of groups up to 9. Where there are blocks enough for all threads, they are long.
+  static constexpr Index rows_of_block = 288, rows_of_long_block = 576;
   /// Rows of a block whose tiles are shared out: four strips of the widest tier.
   static constexpr Index rows_of_split = 48;
   /// Rows of a key head, the most that are served from where keys and values lie: for more of them, a copy
@@ -151,8 +153,9 @@ class Schedule {
 
   /// Makes blocks of about `rows`.
   void cut(Index rows) noexcept {
-    const Index queries = places().most_queries();
-    per_block_ = (std::clamp)(rows / group(), Index{1}, (std::max)(queries, Index{1}));
+    const Index queries = (std::max)(places().most_queries(), Index{1});
+    const Index most = (std::clamp)(rows / group(), Index{1}, queries);
+    per_block_ = Block::even_share(queries, most, group());
     count_blocks();
   }
   /// Makes blocks of as many key heads as leave one for each thread.
@@ -222,9 +225,11 @@ class Schedule {
   }
 
   /// Adds what a tile gives to the sums of a block.
-  void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums) const {
+  ///   last: no other follows, so outputs are written, strip by strip while memory has time to take them
+  void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums,
+                bool last = false) const {
     const SeenTile seen = block.look_at(tile, slot.lanes);
-    if (seen.keys.empty()) return;
+    if (seen.keys.empty()) return last ? write_rows(block, sums) : void();
     KeyTile<Stored> keys{};
     if (!streams_) {
       keys = source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
@@ -251,14 +256,19 @@ class Schedule {
       }
     }
     block.for_strips([&](const Strip& strip) {
-      if (!sees(strip)) return;
-      if (strip_by_strip) {
-        slot.scores.multiply(block, seen, keys, strip);
-        slot.scores.add_bias_of(block, seen, strip);
+      if (sees(strip)) {
+        if (strip_by_strip) {
+          slot.scores.multiply(block, seen, keys, strip);
+          slot.scores.add_bias_of(block, seen, strip);
+        }
+        slot.scores.finish(block, seen, strip);
+        add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums);
       }
-      slot.scores.finish(block, seen, strip);
-      add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums);
+      if (last) call_.outputs.template write<Tier>(block, strip, sums);
     });
+  }
+  void write_rows(const Block& block, const RowSums<Real>& sums) const {
+    call_.outputs.template write<Tier>(block, {0, block.rows()}, sums);
   }
 
   /// The same from the rows of the source, for all strips at a time.
@@ -325,9 +335,10 @@ class Schedule {
     slot.sums.clear(slot.block.rows(), value_dim());
     const KeyRange keys = slot.block.keys();
     for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
-      add_tile(slot.block, tile, slot, slot.sums);
+      const bool last = (tile + 1) * tile_keys >= keys.end;
+      add_tile(slot.block, tile, slot, slot.sums, last && !streams_);
     }
-    call_.outputs.template write<Tier>(slot.block, slot.sums);
+    if (streams_ || keys.empty()) write_rows(slot.block, slot.sums);
   }
 
   /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as
@@ -357,7 +368,7 @@ class Schedule {
         merge_all<Tier>(shared.sums, part(of_tiles, i), rows, value_dim());
       }
     }
-    call_.outputs.template write<Tier>(shared.block, shared.sums);
+    write_rows(shared.block, shared.sums);
   }
 
   /// Of the call, about.

@@ -145,8 +145,10 @@ class Scores {
       cap(lanes, strip, scores);
       temper(TemperatureOf::CappedScores, block, lanes, strip, scores);
     }
-    for (Index i = 0; i < strip.rows; ++i) {
-      hide(block, seen.first_key(), lanes, strip.first + i, scores + i * tile_keys);
+    if (!block.all_see(seen.first_key())) {
+      for (Index i = 0; i < strip.rows; ++i) {
+        hide(block, seen.first_key(), lanes, strip.first + i, scores + i * tile_keys);
+      }
     }
     give(ReturnedScores::Masked, block, seen, strip);
     give(ReturnedScores::Probabilities, block, seen, strip);
