@@ -11,6 +11,7 @@
 #include <posenc/rotary/vision_axes.hpp>
 
 #include <array>
+#include <utility>
 #include <vector>
 
 namespace any_rope_test {
@@ -150,6 +151,31 @@ TEST_CASE("keys of any rope are moved as those of the rope that it holds", "[any
           posenc::rerotate(x.view(), AnyRope(chatglm), after,
                            AnyRope(PairingKind::HalfRotate, frequencies), p);
         }) == "posenc::rerotate: both ropes must have the same pairing");
+}
+
+TEST_CASE("any rope that is assigned another holds a rope of that kind", "[any_rope]") {
+  const auto frequencies = posenc::frequencies(yarn);
+  const AnyRope interleaved(PairingKind::Interleaved, frequencies),
+      halves(PairingKind::HalfRotate, frequencies), chatglm(ChatGlmRope(24, 10000));
+  const auto p = Positions::grid(1, 3), one_axis = Positions::range(300, 3);
+  support::Random random(4);
+  const auto x = Heads<float>::random(random, 1, 3, 2, 24);
+  const auto turned = [&](const AnyRope& rope) {
+    auto y = x;
+    rope.rotate(y.view(), rope.axis_count() == 2 ? p : one_axis);
+    return y;
+  };
+  for (const AnyRope* from : {&interleaved, &halves, &chatglm}) {
+    for (const AnyRope* to : {&interleaved, &halves, &chatglm}) {
+      AnyRope rope(*from);
+      rope = *to;
+      const AnyRope taken(std::move(rope));
+      auto want = turned(*to);
+      CHECK(support::same_bits(turned(taken).view(), want.view()));
+      // NOLINTNEXTLINE(bugprone-use-after-move): a moved one is a copy
+      CHECK(support::same_bits(turned(rope).view(), want.view()));
+    }
+  }
 }
 
 TEST_CASE("any rope checks what its rope checks", "[any_rope][errors]") {
