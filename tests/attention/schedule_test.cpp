@@ -99,21 +99,25 @@ std::vector<Asked> expected(const Case<float>& c, Index left, Index per_block) {
 TEMPLATE_LIST_TEST_CASE("a block asks once for each tile that its queries see, and for no other",
                         "[attention][schedule]", tiers::All) {
   using Tier = TestType;
-  // 288 rows of two heads are 144 queries.
-  Case<float> c({2, 4, 2, 200, 700, 8, 8}, 1);
+  // Blocks of at most 576 rows of two heads, alike, and of whole strips.
+  Case<float> c({2, 4, 2, 500, 700, 8, 8}, 1);
   for (const Index left : {99, 300, 1000}) {
     INFO("window of " << left);
     CHECK(asked_by<Tier>(posenc::detail::CallingThread(), c, windowed(left)) ==
-          expected(c, left, 144));
+          expected(c, left, 252));
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("blocks are cut finer where there are more threads than blocks",
+TEMPLATE_LIST_TEST_CASE("blocks are shorter where they are few for the threads",
                         "[attention][schedule]", tiers::All) {
   using Tier = TestType;
-  // Two blocks for five threads: those of 48 rows serve more of them.
-  Case<float> c({1, 2, 2, 200, 500, 8, 8}, 2);
-  CHECK(asked_by<Tier>(support::Cutter{1}, c, windowed(140)) == expected(c, 140, 48));
+  // Two blocks of 576 rows: those of 288 are shared out more evenly.
+  Case<float> few({1, 4, 2, 200, 500, 8, 8}, 2);
+  CHECK(asked_by<Tier>(posenc::detail::CallingThread(), few, windowed(140)) ==
+        expected(few, 140, 102));
+  // Two blocks of 288 rows for five threads: those of 48 serve all.
+  Case<float> fewer({1, 2, 2, 216, 500, 8, 8}, 2);
+  CHECK(asked_by<Tier>(support::Cutter{1}, fewer, windowed(140)) == expected(fewer, 140, 48));
 }
 
 TEMPLATE_LIST_TEST_CASE("tiles of a block are shared out where there are fewer blocks than threads",
