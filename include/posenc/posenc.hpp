@@ -21,6 +21,7 @@
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
+#include <posenc/bias/fire_parameters.hpp>
 #include <posenc/bias/forget_gates.hpp>
 #include <posenc/bias/forget_gradient.hpp>
 #include <posenc/bias/forgetting.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/simd/detail/bfloat16_avx512.hpp>
 #include <posenc/simd/detail/unfused.hpp>
 #include <posenc/simd/pack_avx2.hpp>
 #include <posenc/simd/tier.hpp>
@@ -183,43 +184,43 @@ struct Pack<float, tier::Avx512> {
   }
 #endif
   POSENC_ALWAYS_INLINE void store_bfloat16(void* p) const noexcept {
-    _mm256_storeu_si256(static_cast<__m256i*>(p),
-                        _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded_to_bfloat16(), 16)));
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(
+                                                      detail::rounded_to_bfloat16(v), 16)));
   }
   POSENC_ALWAYS_INLINE static void load_bfloat16_pairs(const void* p, Pack& even,
                                                        Pack& odd) noexcept {
     const __m512i both = _mm512_loadu_si512(p);
     even = {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16))};
-    odd = {_mm512_castsi512_ps(_mm512_and_si512(both, high_halves()))};
+    odd = {_mm512_castsi512_ps(_mm512_and_si512(both, detail::high_halves()))};
   }
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, Pack even, Pack odd) noexcept {
 #if defined(__AVX512BF16__)
-    const __m512i packed = packed_bfloat16(even, odd);
-    if (_mm512_testn_epi16_mask(packed, magnitudes()) == 0 || !any_denormal(even, odd)) [[likely]] {
-      return store_packed(p, packed);
+    const __m512i packed = detail::packed_bfloat16(even.v, odd.v);
+    if (detail::zeros_of_bfloat16(packed) == 0 || !detail::any_denormal(even.v, odd.v)) [[likely]] {
+      return detail::store_packed_bfloat16(p, packed);
     }
 #endif
-    __m512i low = even.nearest_bfloat16(), high = odd.nearest_bfloat16();
+    __m512i low = detail::nearest_bfloat16(even.v), high = detail::nearest_bfloat16(odd.v);
     // One comparison for both, as NaN is rare.
     if (_mm512_cmp_ps_mask(even.v, odd.v, _CMP_UNORD_Q) != 0) [[unlikely]] {
-      low = even.rounded_to_bfloat16();
-      high = odd.rounded_to_bfloat16();
+      low = detail::rounded_to_bfloat16(even.v);
+      high = detail::rounded_to_bfloat16(odd.v);
     }
     // low | (high & high halves)
-    _mm512_storeu_si512(
-        p, _mm512_ternarylogic_epi32(_mm512_srli_epi32(low, 16), high, high_halves(), 0xf8));
+    _mm512_storeu_si512(p, _mm512_ternarylogic_epi32(_mm512_srli_epi32(low, 16), high,
+                                                     detail::high_halves(), 0xf8));
   }
 
 #if defined(__AVX512BF16__)
   /// Two of them, for which one branch is enough.
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, Pack even, Pack odd, void* p2,
                                                         Pack even2, Pack odd2) noexcept {
-    const __m512i packed = packed_bfloat16(even, odd), packed2 = packed_bfloat16(even2, odd2);
-    const __mmask32 zeros = _mm512_testn_epi16_mask(packed, magnitudes());
-    const __mmask32 zeros2 = _mm512_testn_epi16_mask(packed2, magnitudes());
-    if (_kortestz_mask32_u8(zeros, zeros2) != 0) [[likely]] {
-      store_packed(p, packed);
-      store_packed(p2, packed2);
+    const __m512i packed = detail::packed_bfloat16(even.v, odd.v);
+    const __m512i packed2 = detail::packed_bfloat16(even2.v, odd2.v);
+    const __mmask32 zeros = detail::zeros_of_bfloat16(packed);
+    if (_kortestz_mask32_u8(zeros, detail::zeros_of_bfloat16(packed2)) != 0) [[likely]] {
+      detail::store_packed_bfloat16(p, packed);
+      detail::store_packed_bfloat16(p2, packed2);
     } else {
       store_bfloat16_pairs(p, even, odd);
       store_bfloat16_pairs(p2, even2, odd2);
@@ -234,42 +235,10 @@ struct Pack<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE static __mmask16 first(Index n) noexcept {
     return static_cast<__mmask16>((1u << n) - 1u);
   }
-  POSENC_ALWAYS_INLINE static __m512i high_halves() noexcept {
-    return _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-  }
   POSENC_ALWAYS_INLINE __m512i bits() const noexcept { return _mm512_castps_si512(v); }
-#if defined(__AVX512BF16__)
-  /// Rounded, the even ones first. The instruction takes denormals for zero: where a zero came out, see
-  /// whether it was one.
-  POSENC_ALWAYS_INLINE static __m512i packed_bfloat16(Pack even, Pack odd) noexcept {
-    return std::bit_cast<__m512i>(_mm512_cvtne2ps_pbh(odd.v, even.v));
-  }
-  POSENC_ALWAYS_INLINE static __m512i magnitudes() noexcept { return _mm512_set1_epi16(0x7fff); }
-  POSENC_ALWAYS_INLINE static bool any_denormal(Pack a, Pack b) noexcept {
-    constexpr int denormal = 0x20;
-    return (_mm512_fpclass_ps_mask(a.v, denormal) | _mm512_fpclass_ps_mask(b.v, denormal)) != 0;
-  }
-  POSENC_ALWAYS_INLINE static void store_packed(void* p, __m512i packed) noexcept {
-    const __m512i lanes =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(lanes, packed));
-  }
-#endif
   // By the forms that g++ 12 does not warn of.
   POSENC_ALWAYS_INLINE Half low() const noexcept { return {_mm512_extractf32x8_ps(v, 0)}; }
   POSENC_ALWAYS_INLINE Half high() const noexcept { return {_mm512_extractf32x8_ps(v, 1)}; }
-  /// Each lane's bfloat16 in its upper half, where no lane is NaN; the lower half holds what is left over.
-  POSENC_ALWAYS_INLINE __m512i nearest_bfloat16() const noexcept {
-    const __mmask16 odd = _mm512_test_epi32_mask(bits(), _mm512_set1_epi32(0x10000));
-    const __m512i below_half = _mm512_set1_epi32(0x7fff), half = _mm512_set1_epi32(0x8000);
-    return _mm512_add_epi32(bits(), _mm512_mask_blend_epi32(odd, below_half, half));
-  }
-  /// The same where there may be NaN.
-  POSENC_ALWAYS_INLINE __m512i rounded_to_bfloat16() const noexcept {
-    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    return _mm512_mask_or_epi32(nearest_bfloat16(), nan, bits(), _mm512_set1_epi32(0x400000));
-  }
 };
 
 /// Eight doubles.
