@@ -47,8 +47,9 @@ inline void multiply_add() {
   using detail::Vector;
   const float half = 0.5f;
   const Vector factor = Vector::broadcast(*opaque(&half));
+  // Each start by itself, or the compiler could make one chain of all.
   std::array<Vector, detail::chains> x;
-  x.fill(factor);
+  for (Vector& start : x) start = Vector::broadcast(*opaque(&half));
   for (Index link = opaque(detail::links); link > 0; --link) {
     detail::unrolled<detail::chains>([&](std::size_t n) { x[n] = mul_add(x[n], factor, factor); });
   }
