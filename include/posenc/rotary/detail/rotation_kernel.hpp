@@ -66,54 +66,70 @@ struct RotationBlock {
 // stores the same bits. Memory is read in ascending order all the same, which comes sooner: out of its
 // caches Zen 5 takes a third less time.
 
-/// cos and sin in registers: Before... counts the steps before the last. Known: as many pairs, which are
-/// the whole slice; 0 where that is known to the block alone.
-template <class Step, class Last, Index Known, Scalar T, class Angles, Index... Before>
-void rotate_in_registers(const RotationBlock<T, Angles>& block,
-                         std::integer_sequence<Index, Before...>) noexcept {
+/// Where a kernel is in x.
+template <Scalar T>
+struct HeadPointers {
+  const T* in;
+  T* out;
+};
+
+/// All heads of one position with cos and sin in registers: Before... counts the steps before the last. Gives
+/// what lies behind the last head.
+template <class Step, class Last, Scalar T, class Row, Index... Before>
+POSENC_ALWAYS_INLINE HeadPointers<T> rotate_position(
+    HeadPointers<T> x, Index in_stride, Index out_stride, Index heads, Index half, Index pairs,
+    const Row& row, Index ahead, std::integer_sequence<Index, Before...>) noexcept {
   constexpr std::size_t before = sizeof...(Before);
-  const Index pairs = Known > 0 ? Known : block.pairs, half = Known > 0 ? Known : block.half;
   const Index last = pairs - Last::pairs;
   const Index last_at = last * (Step::channels / Step::pairs);
+  const T* in = x.in;
+  T* out = x.out;
+  const std::array<typename Step::Angles, before> angles = {
+      Step::angles(row, Before * Step::pairs)...};
+  // An array, because g++ 12 keeps a struct in memory.
+  const std::array<typename Last::Angles, 1> last_angles = {Last::angles(row, last)};
+  for (Index h = heads; h > 0; --h) {
+    if (ahead > 0) Step::prefetch(in + ahead, half, pairs);
+    [[maybe_unused]] const auto step = [&]<std::size_t N>(std::integral_constant<std::size_t, N>) {
+      constexpr Index at = static_cast<Index>(N) * Step::channels;
+      if constexpr (N + 1 < before) {
+        Step::rotate(in + at, out + at, half, angles[N]);
+      } else {
+        const auto x0 = Step::load(in + at, half);
+        const auto y = Last::load(in + last_at, half);
+        Step::store(Step::turned(x0, angles[N]), out + at, half);
+        Last::store(Last::turned(y, last_angles[0]), out + last_at, half);
+      }
+    };
+    (step(std::integral_constant<std::size_t, static_cast<std::size_t>(Before)>()), ...);
+    if constexpr (before == 0) {
+      Last::store(Last::turned(Last::load(in + last_at, half), last_angles[0]), out + last_at,
+                  half);
+    }
+    in += in_stride;
+    out += out_stride;
+  }
+  return {in, out};
+}
+
+/// All positions of a block. Known: as many pairs, which are the whole slice; 0 where that is known to the block alone.
+template <class Step, class Last, Scalar T, class Before, Index Known = 0, class Angles>
+void rotate_in_registers(const RotationBlock<T, Angles>* given) noexcept {
+  const RotationBlock<T, Angles>& block = *given;
+  const Index pairs = Known > 0 ? Known : block.pairs, half = Known > 0 ? Known : block.half;
   // Copies, which no store to x can reach: what is loaded again behind those may wait for all of them. One
   // by one, because a copy of the whole would wait for the stores that have just filled it.
-  const T* in = block.in;
-  T* out = block.out;
+  HeadPointers<T> x = {block.in, block.out};
   Angles rows = block.angles;
   const Index heads = block.heads, ahead = block.ahead;
   const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
   const Index to_next_in = block.in_seq_stride - heads * in_stride;
   const Index to_next_out = block.out_seq_stride - heads * out_stride;
   for (Index s = block.seq; s > 0; --s) {
-    const auto row = rows.next();
-    const std::array<typename Step::Angles, before> angles = {
-        Step::angles(row, Before * Step::pairs)...};
-    // An array, because g++ 12 keeps a struct in memory.
-    const std::array<typename Last::Angles, 1> last_angles = {Last::angles(row, last)};
-    for (Index h = heads; h > 0; --h) {
-      if (ahead > 0) Step::prefetch(in + ahead, half, pairs);
-      [[maybe_unused]] const auto step =
-          [&]<std::size_t N>(std::integral_constant<std::size_t, N>) {
-            constexpr Index at = static_cast<Index>(N) * Step::channels;
-            if constexpr (N + 1 < before) {
-              Step::rotate(in + at, out + at, half, angles[N]);
-            } else {
-              const auto x = Step::load(in + at, half);
-              const auto y = Last::load(in + last_at, half);
-              Step::store(Step::turned(x, angles[N]), out + at, half);
-              Last::store(Last::turned(y, last_angles[0]), out + last_at, half);
-            }
-          };
-      (step(std::integral_constant<std::size_t, static_cast<std::size_t>(Before)>()), ...);
-      if constexpr (before == 0) {
-        Last::store(Last::turned(Last::load(in + last_at, half), last_angles[0]), out + last_at,
-                    half);
-      }
-      in += in_stride;
-      out += out_stride;
-    }
-    in += to_next_in;
-    out += to_next_out;
+    x = rotate_position<Step, Last, T>(x, in_stride, out_stride, heads, half, pairs, rows.next(),
+                                       ahead, Before());
+    x.in += to_next_in;
+    x.out += to_next_out;
   }
 }
 
@@ -145,7 +161,8 @@ POSENC_ALWAYS_INLINE void rotate_group(const T* in, Index in_stride, T* out, Ind
 
 /// Any number of pairs, of a slice or a part of it, but no fewer than a step has.
 template <class Step, Scalar T, class Angles>
-void rotate_in_groups(const RotationBlock<T, Angles>& block) noexcept {
+POSENC_NOINLINE void rotate_in_groups(const RotationBlock<T, Angles>* given) noexcept {
+  const RotationBlock<T, Angles>& block = *given;
   constexpr Index group = 4;
   const Index pairs = block.pairs, half = block.half;
   const T* in = block.in;
@@ -206,37 +223,66 @@ void rotate_head_after_head(const RotationBlock<T, Angles>& block) noexcept {
   }
 }
 
+/// The heads of one position, whose pairs are all of a slice. What is told of them comes in registers, and the kernel
+/// is one without positions: a token takes little longer than its stores, to which those of a block would add a fifth.
+template <class Step, class Last, Scalar T, class Before>
+POSENC_NOINLINE void rotate_in_registers(const T* in, T* out, Index pairs, Index heads,
+                                         const Compute<T>* cos, const Compute<T>* sin,
+                                         Index in_stride, Index out_stride) noexcept {
+  rotate_position<Step, Last, T>({in, out}, in_stride, out_stride, heads, pairs, pairs,
+                                 AngleRows<Compute<T>>{cos, sin, 0}, 0, Before());
+}
+template <class Step, Scalar T>
+POSENC_NOINLINE void rotate_in_groups(const T* in, T* out, Index pairs, Index heads,
+                                      const Compute<T>* cos, const Compute<T>* sin, Index in_stride,
+                                      Index out_stride) noexcept {
+  const RotationBlock<T> block{.in = in,
+                               .out = out,
+                               .in_seq_stride = 0,
+                               .in_head_stride = in_stride,
+                               .out_seq_stride = 0,
+                               .out_head_stride = out_stride,
+                               .seq = 1,
+                               .heads = heads,
+                               .half = pairs,
+                               .pairs = pairs,
+                               .angles = {cos, sin, 0}};
+  rotate_in_groups<Step, T>(&block);
+}
+
+// Which kernel is called, for a block or for one position, depends on how many pairs there are.
+
 /// Behind steps of `Step`, one of the narrowest kind that has what is left of the pairs.
-template <class Step, class Last, class Block, class Before>
-POSENC_ALWAYS_INLINE void rotate_with_last(const Block& block, Before before) noexcept {
+template <class Step, class Last, Scalar T, class Before, class... Args>
+POSENC_ALWAYS_INLINE void rotate_with_last(Index pairs, Before before, Args... args) noexcept {
   using Narrower = typename Last::NarrowerLast;
   if constexpr (Last::pairs > 1 && Narrower::pairs > 1) {
-    const Index left = block.pairs - static_cast<Index>(before.size()) * Step::pairs;
-    if (left <= Narrower::pairs) return rotate_with_last<Step, Narrower>(block, before);
+    const Index left = pairs - static_cast<Index>(before.size()) * Step::pairs;
+    if (left <= Narrower::pairs) return rotate_with_last<Step, Narrower, T>(pairs, before, args...);
   }
-  rotate_in_registers<Step, Last, 0>(block, before);
+  rotate_in_registers<Step, Last, T, Before>(args...);
 }
 
 /// From `Steps` steps on: as many as the pairs need, in registers where they hold them.
-template <class Step, Index Steps, Index MostSteps, class Block>
-POSENC_ALWAYS_INLINE void rotate_steps(const Block& block) noexcept {
+template <class Step, Index Steps, Index MostSteps, Scalar T, class... Args>
+POSENC_ALWAYS_INLINE void rotate_steps(Index pairs, Args... args) noexcept {
   if constexpr (Steps > MostSteps) {
-    rotate_in_groups<Step>(block);
-  } else if (block.pairs <= Steps * Step::pairs) {
-    rotate_with_last<Step, Step>(block, std::make_integer_sequence<Index, Steps - 1>());
+    rotate_in_groups<Step, T>(args...);
+  } else if (pairs <= Steps * Step::pairs) {
+    rotate_with_last<Step, Step, T>(pairs, std::make_integer_sequence<Index, Steps - 1>(), args...);
   } else {
-    rotate_steps<Step, Steps + 1, MostSteps>(block);
+    rotate_steps<Step, Steps + 1, MostSteps, T>(pairs, args...);
   }
 }
 
 /// By steps of this tier, or of narrower ones where there are fewer pairs than a step has.
-template <class Step, Index MostSteps, class Block>
-void rotate_by(const Block& block) noexcept {
+template <class Step, Index MostSteps, Scalar T, class... Args>
+POSENC_ALWAYS_INLINE void rotate_by(Index pairs, Args... args) noexcept {
   if constexpr (Step::pairs > 1) {
-    if (block.pairs < Step::pairs) return rotate_by<typename Step::Narrower, 2>(block);
-    rotate_steps<Step, 1, MostSteps>(block);
-  } else if (block.pairs > 0) {
-    rotate_in_groups<Step>(block);
+    if (pairs < Step::pairs) return rotate_by<typename Step::Narrower, 2, T>(pairs, args...);
+    rotate_steps<Step, 1, MostSteps, T>(pairs, args...);
+  } else if (pairs > 0) {
+    rotate_in_groups<Step, T>(args...);
   }
 }
 
@@ -263,7 +309,8 @@ void rotate_heads(const RotationBlock<T, Angles>& block) noexcept {
           return true;
         }
       }
-      rotate_in_registers<Step, Step, Pairs>(block, std::make_integer_sequence<Index, steps - 1>());
+      rotate_in_registers<Step, Step, T, std::make_integer_sequence<Index, steps - 1>, Pairs>(
+          &block);
       return true;
     }
     return false;
@@ -271,7 +318,17 @@ void rotate_heads(const RotationBlock<T, Angles>& block) noexcept {
   if (known(std::integral_constant<Index, 64>()) || known(std::integral_constant<Index, 32>())) {
     return;
   }
-  rotate_by<Step, Step::most_in_registers>(block);
+  rotate_by<Step, Step::most_in_registers, T>(block.pairs, &block);
+}
+
+/// Turns the heads of one position, whose pairs are all of a slice.
+template <class Pairing, class Tier = tier::Best, Scalar T>
+POSENC_NOINLINE void rotate_token_heads(const T* in, T* out, Index pairs, Index heads,
+                                        const Compute<T>* cos, const Compute<T>* sin,
+                                        Index in_stride, Index out_stride) noexcept {
+  using Step = RotationStep<Pairing, T, Tier>;
+  rotate_by<Step, Step::most_in_registers, T>(pairs, in, out, pairs, heads, cos, sin, in_stride,
+                                              out_stride);
 }
 
 }  // namespace detail

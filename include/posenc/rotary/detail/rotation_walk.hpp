@@ -181,6 +181,11 @@ template <class Pairing>
 using KernelPairing =
     std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
 
+/// Kernels step once behind the last row; the stride of an axis with one element may be anything.
+constexpr Index kernel_stride(Index extent, Index stride) noexcept {
+  return extent > 1 ? stride : 0;
+}
+
 /// Rotates heads [h, h + heads) at positions [s, s + seq) of batch row b, pairs first .. first + count - 1.
 template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_together(const Rotated<T>& x, Index b, Index s, Index seq, Index h,
@@ -188,15 +193,13 @@ POSENC_ALWAYS_INLINE void rotate_together(const Rotated<T>& x, Index b, Index s,
                                           const Angles& angles, Index ahead,
                                           bool head_after_head = false) noexcept {
   const Index at = slice.offset + Pairing::first(first, slice.pairs);
-  // Kernels step once behind the last row; the stride of an axis with one element may be anything.
-  const auto step = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
   rotate_heads<KernelPairing<Pairing>>(
       RotationBlock<T, Angles>{.in = x.in.row(b, s, h) + at,
                                .out = x.out.row(b, s, h) + at,
-                               .in_seq_stride = step(seq, x.in.seq_stride),
-                               .in_head_stride = step(x.in.heads, x.in.head_stride),
-                               .out_seq_stride = step(seq, x.out.seq_stride),
-                               .out_head_stride = step(x.in.heads, x.out.head_stride),
+                               .in_seq_stride = kernel_stride(seq, x.in.seq_stride),
+                               .in_head_stride = kernel_stride(x.in.heads, x.in.head_stride),
+                               .out_seq_stride = kernel_stride(seq, x.out.seq_stride),
+                               .out_head_stride = kernel_stride(x.in.heads, x.out.head_stride),
                                .seq = seq,
                                .heads = heads,
                                .half = pairs_together<Pairing>(slice.pairs),
@@ -245,10 +248,12 @@ template <class Pairing, Scalar T>
 POSENC_ALWAYS_INLINE void rotate_token(std::span<const Rotated<T>> tensors, RotarySlice slice,
                                        const Compute<T>* cos, const Compute<T>* sin) noexcept {
   for (const Rotated<T>& x : tensors) {
-    constexpr Index ahead = 0;  // a token's channels come from caches
     for_pieces_of_pairs<Pairing>(slice.pairs, slice.pairs, [&](Index first, Index count) {
-      rotate_together<Pairing>(x, 0, 0, 1, 0, x.in.heads, slice, first, count,
-                               AngleRows<Compute<T>>{cos + first, sin + first, 0}, ahead);
+      const Index at = slice.offset + Pairing::first(first, slice.pairs);
+      rotate_token_heads<KernelPairing<Pairing>>(x.in.data + at, x.out.data + at, count, x.in.heads,
+                                                 cos + first, sin + first,
+                                                 kernel_stride(x.in.heads, x.in.head_stride),
+                                                 kernel_stride(x.in.heads, x.out.head_stride));
     });
     if (x.in.data != x.out.data) pass_through(x, 0, 1, 0, 1, slice);
   }
