@@ -116,6 +116,31 @@ TEMPLATE_TEST_CASE("Sinusoidal adds what it writes, rounded once", "", float, do
   CHECK(x.guards_hold());
 }
 
+TEMPLATE_TEST_CASE("Sinusoidal: batch rows that share positions get the bits of one alone", "",
+                   float, double, Eigen::bfloat16) {
+  const auto layout = GENERATE(from_range(layouts));
+  const Index width = GENERATE(65, 130);
+  const Index batch = GENERATE(4, 7, 8, 9, 13);
+  const Index seq = 67;  // more than are walked together
+  const Sinusoidal encoding({.model_dim = width, .layout = layout, .scale = 0.75});
+  const auto positions = Positions::range(1000, seq);
+
+  GuardedEmbeddings<TestType> together(batch, seq, width), alone(batch, seq, width);
+  together.fill(1);
+  alone.fill(1);
+  encoding.add_to(together.view(), positions);
+  const auto rows = alone.view();
+  for (Index b = 0; b < batch; ++b) {
+    for (Index s = 0; s < seq; ++s) {
+      encoding.add_to(posenc::EmbeddingsView<TestType>{rows.row(b, s), 1, 1, width},
+                      Positions::range(1000 + s, 1));
+    }
+  }
+  CAPTURE(static_cast<int>(layout), width, batch);
+  CHECK(together.matrix().values == alone.matrix().values);
+  CHECK(together.guards_hold());
+}
+
 TEST_CASE("Sinusoidal: every form of positions gives the same bits") {
   const auto layout = GENERATE(from_range(layouts));
   const Sinusoidal encoding({.model_dim = 9, .layout = layout});

@@ -74,6 +74,25 @@ class SinusoidalAxis {
     }
   }
 
+  /// Calls part(first, values, count) for channels that cover an interleaved row of the same.
+  template <std::floating_point C, class Part>
+  void make_interleaved(double position, double scale, const Part& part) const noexcept {
+    constexpr Index together = 32;
+    C cos[together], sin[together], both[2 * together];
+    Index i = 0;
+    // The compiler knows how many these are, so that values stay in its registers.
+    for (; i + together <= width_ / 2; i += together) {
+      oscillator_.inlined_row(position, i, together, scale, cos, sin);
+      interleave_row(sin, cos, both, 2 * together);
+      part(2 * i, both, 2 * together);
+    }
+    if (const Index rest = width_ - 2 * i; rest > 0) {
+      oscillator_.row(position, i, frequencies_.pairs() - i, scale, cos, sin);
+      interleave_row(sin, cos, both, rest);
+      part(2 * i, both, rest);
+    }
+  }
+
   const Frequencies& frequencies() const noexcept { return frequencies_; }
   const Oscillator& oscillator() const noexcept { return oscillator_; }
 
@@ -217,6 +236,17 @@ class Sinusoidal {
   void store(const char* function, const D& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);
+    // Parts of concatenated halves would be twice as many streams through x, and where x is rounded to 16 bits
+    // there is work enough beside the memory.
+    if constexpr (std::is_same_v<T, Compute<T>>) {
+      if (config_.layout == SinusoidalLayout::Interleaved) {
+        detail::store_made_rows<Add>(
+            device, x, positions.batch() == 1, [&](Index b, Index s, const auto& part) {
+              axis_.make_interleaved<T>(at(positions, b, s), config_.scale, part);
+            });
+        return;
+      }
+    }
     detail::store_written_rows<Add>(device, x, positions.batch() == 1,
                                     [&](Index b, Index s, Compute<T>* row) {
                                       axis_.write(at(positions, b, s), config_.scale, row);

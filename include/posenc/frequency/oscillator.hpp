@@ -117,6 +117,14 @@ class Oscillator {
     write_row<Tier>(PositionOfEach{positions}, first, count, factor, cos_row, sin_row);
   }
 
+  /// row() at one position, inlined: with a count that the compiler knows, values stay in registers for a
+  /// kernel that uses them at once.
+  template <class Tier = tier::Best, std::floating_point T>
+  POSENC_ALWAYS_INLINE void inlined_row(double position, Index first, Index count, double factor,
+                                        T* cos_row, T* sin_row) const noexcept {
+    write_row<Tier>(OnePosition{position}, first, count, factor, cos_row, sin_row);
+  }
+
   /// Largest |inv_freq|, which limits how far positions reach.
   double fastest() const noexcept { return fastest_; }
 
@@ -147,8 +155,8 @@ class Oscillator {
   };
 
   template <class Tier, class Where, class T>
-  void write_row(Where where, Index first, Index count, double factor, T* cos_row,
-                 T* sin_row) const noexcept {
+  POSENC_ALWAYS_INLINE void write_row(Where where, Index first, Index count, double factor,
+                                      T* cos_row, T* sin_row) const noexcept {
     if (policy_ == AnglePolicy::HfFloat32) {
       write_in_float(where, first, count, factor, cos_row, sin_row);
       return;

@@ -26,7 +26,7 @@ namespace detail {
 
 /// out[n][i] = in[i] rounded once, or out[n][i] + in[i] in out's arithmetic, for i < count and every n.
 template <bool Add, class Tier = tier::Best, Scalar T, std::size_t N, class Value>
-void store_rows(T* const (&out)[N], const Value* in, Index count) noexcept {
+POSENC_ALWAYS_INLINE void store_rows(T* const (&out)[N], const Value* in, Index count) noexcept {
   using P = Pack<Compute<T>, Tier>;
   Index i = 0;
   for (; i + P::width <= count; i += P::width) {
@@ -49,7 +49,8 @@ void store_row(T* out, const Value* in, Index count) noexcept {
 
 /// out <- even[0], odd[0], even[1], ...; count values of out.
 template <class Tier = tier::Best, class C>
-void interleave_row(const C* even, const C* odd, C* out, Index count) noexcept {
+POSENC_ALWAYS_INLINE void interleave_row(const C* even, const C* odd, C* out,
+                                         Index count) noexcept {
   using P = Pack<C, Tier>;
   Index i = 0;
   for (; 2 * (i + P::width) <= count; i += P::width) {
@@ -87,7 +88,7 @@ inline Index rows_together(Index dim) noexcept {
 
 /// Batch rows that are walked side by side: memory answers several streams faster than one, and they share
 /// what is read of P.
-inline constexpr Index rows_abreast = 4;
+inline constexpr std::size_t rows_abreast = 4;
 
 /// Rows of P that a function writes: as many at a time as are used together.
 template <class C, class Write>
@@ -108,9 +109,62 @@ class WrittenRows {
   AlignedVector<C> rows_;
 };
 
+/// Rows of P that a function makes where they are used first, part by part, so that the arithmetic for a part
+/// fills the time in which memory answers for the parts before. What more batch rows need is kept.
+template <class C, class Make>
+class MadeRows {
+ public:
+  struct Row {
+    const MadeRows* rows;
+    Index b, s;
+    C* values;
+    bool made;
+
+    template <bool Add, std::size_t N>
+    void store_to(C* const (&out)[N]) {
+      if (made) {
+        store_rows<Add>(out, values, rows->dim_);
+        return;
+      }
+      rows->make_(b, s,
+                  Part<Add, N>{out, rows->sharing_ > static_cast<Index>(N) ? values : nullptr});
+      made = true;
+    }
+  };
+
+  /// `sharing` batch rows use a row of P.
+  MadeRows(const Make& make, Index dim, Index sharing)
+      : make_(make),
+        dim_(dim),
+        sharing_(sharing),
+        values_(static_cast<std::size_t>(dim * rows_together(dim))) {}
+
+  Row operator()(Index b, Index s, Index slot) {
+    return {this, b, s, values_.data() + slot * dim_, false};
+  }
+
+ private:
+  template <bool Add, std::size_t N>
+  struct Part {
+    C* const (&out)[N];
+    C* kept;  ///< or null
+
+    POSENC_ALWAYS_INLINE void operator()(Index first, const C* values, Index count) const noexcept {
+      C* channels[N];
+      for (std::size_t n = 0; n < N; ++n) channels[n] = out[n] + first;
+      store_rows<Add>(channels, values, count);
+      if (kept != nullptr) store_row<false>(kept + first, values, count);
+    }
+  };
+
+  const Make& make_;
+  Index dim_, sharing_;
+  AlignedVector<C> values_;
+};
+
 /// Calls use(a token's features in some batch rows, an array of pointers; its features of P) for the tokens
 /// [s, s_end) of batch rows [b, b_end), which share their rows of P.
-template <class T, class Source, class Use>
+template <std::size_t most_abreast, class T, class Source, class Use>
 void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
                 const Use& use) {
   using Row = decltype(source(b, s, Index{0}));
@@ -131,28 +185,32 @@ void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
         }
       }
     };
-    visit(std::integral_constant<std::size_t, static_cast<std::size_t>(rows_abreast)>());
+    visit(std::integral_constant<std::size_t, most_abreast>());
+    if constexpr (most_abreast > rows_abreast) {
+      visit(std::integral_constant<std::size_t, rows_abreast>());
+    }
     visit(std::integral_constant<std::size_t, 1>());
   }
 }
 
 /// The same for every token of x, on the threads of a device. make_source() gives each of them a
 /// source of its own; it is asked once for all batch rows where `shared` says that they agree.
-template <Device D, class T, class MakeSource, class Use>
+template <std::size_t most_abreast = rows_abreast, Device D, class T, class MakeSource, class Use>
 void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
                     const MakeSource& make_source, const Use& use) {
   if (x.empty()) return;  // without rows of P, which need memory
   const double bytes = static_cast<double>(x.dim) * sizeof(T);
   if (shared) {
-    parallel_for(
-        device, x.seq, bytes * static_cast<double>(x.batch), bytes / 8,
-        [&](Index begin, Index end) { visit_rows(x, 0, x.batch, begin, end, make_source(), use); });
+    parallel_for(device, x.seq, bytes * static_cast<double>(x.batch), bytes / 8,
+                 [&](Index begin, Index end) {
+                   visit_rows<most_abreast>(x, 0, x.batch, begin, end, make_source(), use);
+                 });
   } else {
     parallel_for(device, x.batch, bytes * static_cast<double>(x.seq),
                  bytes / 8 * static_cast<double>(x.seq), [&](Index begin, Index end) {
                    auto source = make_source();
                    for (Index b = begin; b < end; ++b) {
-                     visit_rows(x, b, b + 1, 0, x.seq, source, use);
+                     visit_rows<most_abreast>(x, b, b + 1, 0, x.seq, source, use);
                    }
                  });
   }
@@ -165,6 +223,15 @@ void store_written_rows(const D& device, EmbeddingsView<T> x, bool shared, const
   visit_all_rows(
       device, x, shared, [&] { return WrittenRows<C, Write>(write, x.dim); },
       [&x](const auto& out, const C* row) { store_rows<Add>(out, row, x.dim); });
+}
+
+/// The same, where make(b, s, part) calls part(first, values, count) for channels that cover [0, D). With more
+/// batch rows abreast there is more memory to wait for while the next part is computed.
+template <bool Add, Device D, class C, class Make>
+void store_made_rows(const D& device, EmbeddingsView<C> x, bool shared, const Make& make) {
+  visit_all_rows<2 * rows_abreast>(
+      device, x, shared, [&] { return MadeRows<C, Make>(make, x.dim, shared ? x.batch : 1); },
+      [](const auto& out, auto& row) { row.template store_to<Add>(out); });
 }
 
 /// Checks shared by all additive encodings, before anything is written.
