@@ -51,6 +51,59 @@ TEMPLATE_LIST_TEST_CASE("attention to a cache gives the bits of tensors on every
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("few keys of many heads of a cache give the bits of tensors on every tier",
+                        "[attention][cache][tiers]", OnTiers) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  struct Heads {
+    Index all, kv;
+  };
+  for (const Heads heads : {Heads{13, 13}, {14, 7}, {28, 7}, {9, 3}, {12, 2}}) {
+    for (const Index keys : {1, 2, 9, 16, 17}) {
+      const Index queries = keys == 9 ? 2 : 1;
+      Case<T> c({2, heads.all, heads.kv, queries, keys, 19, 21}, static_cast<std::uint64_t>(keys));
+      support::Random random(static_cast<std::uint64_t>(heads.all));
+      for (auto* x : {&c.q, &c.k}) {
+        x->for_each([&](T& value) { value = static_cast<T>(random.normal()); });
+      }
+      // Batch row 0 is shown all; of row 1 the last key, which is NaN, is hidden, and some heads see nothing.
+      Eigen::Tensor<bool, 4, Eigen::RowMajor> keep(2, heads.all, queries, keys);
+      for (Index h = 0; h < heads.all; ++h) {
+        for (Index i = 0; i < queries; ++i) {
+          for (Index j = 0; j < keys; ++j) {
+            keep(0, h, i, j) = true;
+            keep(1, h, i, j) = j != keys - 1 && h % 5 != 1;
+          }
+        }
+      }
+      for (Index h = 0; h < heads.kv; ++h) {
+        for (auto x : {c.k.view(), c.v.view()}) {
+          *x.row(1, keys - 1, h) = std::numeric_limits<T>::quiet_NaN();
+        }
+      }
+      posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
+      options.keep = posenc::bhqk(keep);
+      posenc::detail::attend_to_tensors<Tier, CallingThread, T>(
+          {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias());
+      posenc::KvCache<T> cache({.sequences = 2,
+                                .kv_heads = heads.kv,
+                                .head_dim = 19,
+                                .value_dim = 21,
+                                .capacity = keys});
+      const std::vector<Index> sequences{1, 0};
+      cache.append(sequences, c.k.view(), c.v.view());
+      support::Heads<T> out(2, queries, heads.all, 21);
+      posenc::detail::attend_to_cache<Tier, CallingThread, T, T>(
+          {}, c.q.view(), cache, sequences, out.view(), options, posenc::NoBias());
+      INFO(Tier::name << ", " << keys << " keys, " << heads.all << " heads over " << heads.kv);
+      CHECK(support::same_bits(out.view(), c.out.view()));
+      bool finite = true;
+      out.for_each([&](T& value) { finite = finite && std::isfinite(support::to_double(value)); });
+      CHECK(finite);
+    }
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("FixedOrderLinear keeps its bound on every tier",
                         "[attention][linear][tiers]", ComputeOnTiers) {
   using T = typename TestType::Real;

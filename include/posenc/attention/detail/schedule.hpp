@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/few_keys.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/outputs.hpp>
@@ -52,7 +53,7 @@ class Schedule {
     // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
     if (blocks_ < threads) cut(rows_of_split);
     if constexpr (can_stream) {
-      streams_ = places().most_queries() * group() <= rows_of_stream;
+      streams_ = Streamed::serves(places().most_queries(), group(), source_.heads(), most_keys());
       if (streams_) join_heads(threads);
     }
   }
@@ -90,11 +91,21 @@ class Schedule {
   }
 
  private:
-  /// Whether a few queries read tiles as the source has them. A RelativeBias multiplies packed keys.
-  static constexpr bool can_stream = StreamedSource<Source> && std::is_same_v<Stored, Real> &&
-                                     !std::is_same_v<Bias, RelativeBias<T>>;
+  /// How a few queries read tiles of several heads as the source has them. A RelativeBias multiplies packed keys.
+  static constexpr auto choose_streamed() {
+    if constexpr (!std::is_same_v<Stored, Real> || std::is_same_v<Bias, RelativeBias<T>>) {
+      return std::type_identity<NotStreamed>();
+    } else if constexpr (StreamedSource<Source>) {
+      return std::type_identity<StreamedRows<Tier, T>>();
+    } else if constexpr (StoredSource<Source>) {
+      return std::type_identity<FewKeys<Tier, T, Source>>();
+    } else {
+      return std::type_identity<NotStreamed>();
+    }
+  }
   using OfSource = typename Source::Scratch;
-  using Streamed = std::conditional_t<can_stream, StreamedRows<Tier, T>, NotStreamed>;
+  using Streamed = typename decltype(choose_streamed())::type;
+  static constexpr bool can_stream = !std::is_same_v<Streamed, NotStreamed>;
 
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
@@ -135,9 +146,6 @@ class Schedule {
   static constexpr Index rows_of_block = 288, rows_of_long_block = 576;
   /// Rows of a block whose tiles are shared out: four strips of the widest tier.
   static constexpr Index rows_of_split = 48;
-  /// Rows of a key head, the most that are served from where keys and values lie: for more of them, a copy
-  /// that their kernels read at their own pace is worth its time.
-  static constexpr Index rows_of_stream = 16;
   /// Rows of all tiles that are kept at once: with 128 channels, 2 MiB of floats.
   static constexpr Index rows_of_parts = 4096;
   /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost: one AVX-512 vector of floats.
@@ -287,21 +295,21 @@ class Schedule {
       slot.scores.add_bias(block, seen, {}, key_positions);
     }
     bool hides = false;
+    const bool finite = slot.streamed.finite(block);
     for_seeing([&](const Strip& strip, const Lanes& lanes) {
       slot.scores.finish(block, seen, strip);
-      hides = hides || hides_any(lanes, strip.rows, slot.scores.of(strip));
+      hides = hides || (!finite && hides_any(lanes, strip.rows, slot.scores.of(strip)));
     });
     slot.streamed.begin_tile(block);
     for_seeing([&](const Strip& strip, const Lanes& lanes) {
       make_weights(block, strip, lanes, hides, slot, slot.streamed.highest(strip.first),
                    slot.streamed.sum(strip.first));
     });
-    // Whether values are finite shows when they are read: those of hidden keys are left out at once.
+    // Unless values are finite, those of hidden keys are left out at once.
     skip_unless_finite<Skipped::Negative>(
         !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
-          slot.streamed.template add_values<Weights>(block, seen, slot.scores);
+          slot.streamed.template add_values<Weights>(block, seen, slot.scores, sums);
         });
-    slot.streamed.merge(block, sums);
   }
 
   /// From a strip's scores to weights, and their maxima and sums.

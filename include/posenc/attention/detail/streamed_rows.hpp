@@ -184,6 +184,12 @@ class StreamedRows {
  public:
   using Real = Compute<T>;
 
+  /// Whether calls are served here: for more rows of a key head, a copy that their kernels read at their own pace is
+  /// worth its time.
+  static constexpr bool serves(Index queries, Index group, Index, Index) noexcept {
+    return queries * group <= 16;
+  }
+
   /// For blocks of up to `rows` rows, which are of `key_heads` key heads, or of those that are left of all.
   template <StreamedSource Source>
   StreamedRows(const Source& source, Index rows, Index key_heads, Carver& carver) noexcept
@@ -207,10 +213,10 @@ class StreamedRows {
   Real* highest(Index r) const noexcept { return tile_.highest + r; }
   Real* sum(Index r) const noexcept { return tile_.sum + r; }
 
-  /// The tile at hand joins those before it.
+  /// Whether all values of the tile at hand are known to be finite: that shows when they are read.
   template <class Block>
-  void merge(const Block& block, const RowSums<Real>& sums) const noexcept {
-    merge_all<Tier>(sums, tile_, block.rows(), sum_dim());
+  static bool finite(const Block&) noexcept {
+    return false;
   }
 
   /// scores.of(strip) <- scale * q k for what strips see of a tile.
@@ -236,10 +242,20 @@ class StreamedRows {
     });
   }
 
-  /// Values of the tile at hand <- the sum of weights times values.
+  /// sums <- the tile at hand with those before it.
   ///   weights: scores.of(strip), those of hidden keys negative where Weights says so
   template <Skipped Weights, class Block, class Scores>
-  void add_values(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
+  void add_values(const Block& block, const SeenTile& seen, const Scores& scores,
+                  const RowSums<Real>& sums) const noexcept {
+    add_values_of_tile<Weights>(block, seen, scores);
+    merge_all<Tier>(sums, tile_, block.rows(), sum_dim());
+  }
+
+ private:
+  /// Values of the tile at hand <- the sum of weights times values.
+  template <Skipped Weights, class Block, class Scores>
+  void add_values_of_tile(const Block& block, const SeenTile& seen,
+                          const Scores& scores) const noexcept {
     if (block.rows_of_key_head() == 1) return add_values_of_single<Weights>(block, seen, scores);
     const Index at_once = values_at_once(block);
     for_pieces(at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
@@ -261,7 +277,6 @@ class StreamedRows {
     });
   }
 
- private:
   /// Keys that are taken at a time: streams that memory is read in. More are not followed, and more rows
   /// that lie a multiple of 4 KiB apart find no place in a first-level cache.
   static constexpr Index keys_at_once = 16;
