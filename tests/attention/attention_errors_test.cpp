@@ -178,7 +178,7 @@ TEST_CASE("a bias is made for as many heads as there are queries", "[attention][
   CHECK(error(8) == name + "the bias is made for 8 heads but q has 4");
 }
 
-TEST_CASE("sinks are one per head, log-sum-exps one a query and head", "[attention][errors]") {
+TEST_CASE("sinks are one per head, log-sum-exps one per query and head", "[attention][errors]") {
   const std::vector<float> sinks{1, 2};
   CHECK(error_of<ShapeError>({.causal = Causal::No, .sinks = sinks}) ==
         name + "sinks must have one entry for each of the 4 heads but has 2");

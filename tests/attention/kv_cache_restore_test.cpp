@@ -210,4 +210,24 @@ TEST_CASE("what cannot be restored leaves the sequence as it was", "[attention][
   CHECK(rings.length(1) == Index{1} << 53);
 }
 
+TEST_CASE("a query that sees none of the keys that were restored has probabilities of 0",
+          "[kv_cache][restore]") {
+  KvCache<float> cache(ring(256, 1));
+  auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
+  cache.restore(0, 130, k.view(), v.view());  // from within a tile on
+  auto q = some<float>(1, dim, 3), out = some<float>(1, value_dim, 4);
+  const std::vector<Index> start{1000};
+  const std::vector<float> sinks(heads, 0.5F);
+  for (const bool with_sinks : {false, true}) {
+    std::vector<float> weights(heads * 200, 7.0F);
+    posenc::AttentionOptions<float> options{.causal = Causal::FromStart};
+    options.query_starts = start;
+    options.window.left = 10;
+    options.weights = {weights.data(), 1, heads, 1, 200};
+    if (with_sinks) options.sinks = sinks;
+    attention(q.view(), cache, {0}, out.view(), options);
+    CHECK(weights == std::vector<float>(heads * 200, 0.0F));
+  }
+}
+
 }  // namespace kv_cache_restore_test

@@ -111,11 +111,11 @@ TEMPLATE_LIST_TEST_CASE("a block asks once for each tile that its queries see, a
 TEMPLATE_LIST_TEST_CASE("blocks are shorter where they are few for the threads",
                         "[attention][schedule]", tiers::All) {
   using Tier = TestType;
-  // Two blocks of 576 rows: those of 288 are shared out more evenly.
+  // Two blocks of up to 576 rows: those of up to 288 are shared out more evenly.
   Case<float> few({1, 4, 2, 200, 500, 8, 8}, 2);
   CHECK(asked_by<Tier>(posenc::detail::CallingThread(), few, windowed(140)) ==
         expected(few, 140, 102));
-  // Two blocks of 288 rows for five threads: those of 48 serve all.
+  // Two blocks of up to 288 rows for five threads: those of 48 serve all.
   Case<float> fewer({1, 2, 2, 216, 500, 8, 8}, 2);
   CHECK(asked_by<Tier>(support::Cutter{1}, fewer, windowed(140)) == expected(fewer, 140, 48));
 }

@@ -4,6 +4,7 @@
 
 #include "bias/tiles.hpp"
 #include "support/catch.hpp"
+#include "support/compare.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
@@ -166,6 +167,30 @@ TEST_CASE("FIRE checks its settings", "[fire][errors]") {
         name + "weights must be finite but one is nan");
   CHECK(message_of<ConfigError>([&] { Fire(good, -1); }) ==
         name + "epsilon must be finite and not negative but is -1");
+}
+
+TEMPLATE_TEST_CASE("FIRE: a position that is no number is its key's own affair", "[fire]", float,
+                   double) {
+  using T = TestType;
+  const Fire fire(random_parameters(1, 8, 1, 100));
+  for (const double odd :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    for (const std::size_t at : {0u, 7u, 13u}) {
+      Values keys(14);
+      for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = 2516 + static_cast<double>(j);
+      keys[at] = odd;
+      std::vector<T> together(keys.size()), alone(keys.size());
+      const Values query{618};
+      fire.add(0, query, keys, MatrixView<T>{together.data(), 1, 14, 14});
+      for (std::size_t j = 0; j < keys.size(); ++j) {
+        fire.add(0, query, Values{keys[j]}, MatrixView<T>{&alone[j], 1, 1, 1});
+      }
+      INFO(odd << " at " << at);
+      for (std::size_t j = 0; j < keys.size(); ++j) {
+        if (j != at) CHECK(support::same_bits(&together[j], &alone[j], 1));
+      }
+    }
+  }
 }
 
 TEST_CASE("FIRE checks head, tile and gradient before it writes", "[fire][errors]") {

@@ -227,7 +227,7 @@ TEST_CASE("GGUF: a list of the layers that turn, and one of those with a window"
   CHECK_THROWS_MATCHES(
       read_gguf(windowed("granite_swa", 128).bytes()), ConfigError,
       Message(
-          "posenc::read_gguf: granite_swa.attention.sliding_window_pattern must have one entry a "
+          "posenc::read_gguf: granite_swa.attention.sliding_window_pattern must have one entry per "
           "layer"));
   CHECK_THROWS_MATCHES(
       read_gguf(with_heads("llama", 2)

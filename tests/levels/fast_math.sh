@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Flags that let a compiler reorder sums are refused, when it compiles or else when an Oscillator is made; others are not:
+# Flags that let a compiler reorder sums are refused, when it compiles or else when an Oscillator or T5Buckets are made;
+# others are not:
 # tests/levels/fast_math.sh <compiler> <posenc's include directory> <scratch directory>.
 set -euo pipefail
 export LC_ALL=C
@@ -10,12 +11,14 @@ work="$3/fast_math"
 mkdir -p "$work"
 
 cat >"$work/program.cpp" <<'PROGRAM'
+#include <posenc/bias/t5.hpp>
 #include <posenc/frequency/oscillator.hpp>
 #include <cstdio>
-int main() {
+int main(int count, char**) {
   try {
     const posenc::DoubleDouble inv_freq[] = {1.0};
-    const posenc::Oscillator oscillator(inv_freq);
+    if (count == 1) const posenc::Oscillator oscillator(inv_freq);
+    if (count > 1) const posenc::T5Buckets buckets({.direction = posenc::T5Direction::Causal});
   } catch (const posenc::ConfigError& error) {
     std::puts(error.what());
     return 1;
@@ -27,7 +30,7 @@ PROGRAM
 outcome() {
   if ! "$compiler" -std=c++20 -I "$include" "$@" "$work/program.cpp" -o "$work/program" 2>"$work/said"; then
     grep -q 'posenc: -ffast-math' "$work/said" && echo refused || cat "$work/said"
-  elif "$work/program" >"$work/said"; then
+  elif "$work/program" >"$work/said" && "$work/program" buckets >"$work/said"; then
     echo accepted
   else
     grep -q 'breaks exact angles' "$work/said" && echo refused || cat "$work/said"

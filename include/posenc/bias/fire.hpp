@@ -8,6 +8,7 @@
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/fire_parameters.hpp>
+#include <posenc/core/detail/order_of_sums.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
@@ -43,6 +44,7 @@ class Fire {
   ///   Throws: ConfigError.
   explicit Fire(FireParameters parameters, double epsilon = 1e-6)
       : parameters_(std::move(parameters)), epsilon_(epsilon) {
+    detail::check_order_of_sums("Fire");
     const FireParameters& p = parameters_;
     const auto require_positive = [](const char* name, double value) {
       if (!std::isfinite(value) || value <= 0) {

@@ -4,6 +4,7 @@
 #include <posenc/bias/forget_gradient.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/named_once.hpp>
+#include <posenc/core/detail/order_of_sums.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -28,14 +29,15 @@ POSENC_BEGIN
 ///   Gate:     f = sigmoid(z), z a logit, one per query head; ln f is kept, no lower than -65536, where e^ln f
 ///             is 0 beside anything
 ///   Accuracy: ln f, and its sums F from the sequence's first token on, in double: differences of F are
-///             off by at most tokens x 2^-53 |F|
+///             off by at most tokens x 2^-53 |F|, tokens that erase() took from the front included
 ///   Cost:     8 bytes per token and head
 ///   Source:   arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101, fla/layers/forgetting_attn.py
 class ForgetGates {
  public:
   ///   Throws: ShapeError, std::bad_alloc
-  ForgetGates(Index sequences, Index heads)
-      : heads_(heads), all_(checked_count(sequences, heads)) {}
+  ForgetGates(Index sequences, Index heads) : heads_(heads), all_(checked_count(sequences, heads)) {
+    detail::check_order_of_sums("ForgetGates");
+  }
 
   Index sequences() const noexcept { return static_cast<Index>(all_.size()); }
   Index heads() const noexcept { return heads_; }
@@ -137,7 +139,7 @@ class ForgetGates {
   }
 
   /// Removes tokens first .. first + count - 1, and what their gates would have taken from the tokens before them;
-  /// later ones move down by `count`, as keys do in KvCache::erase().
+  /// later ones move down by `count`, as keys do in KvCache::erase(), which a ring refuses and gates never do.
   ///   Throws:   ShapeError unless the tokens are there
   ///   Accuracy: sums of later tokens are rounded once more
   void erase(Index sequence, Index first, Index count) {

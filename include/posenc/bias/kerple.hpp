@@ -5,6 +5,7 @@
 #include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
+#include <posenc/core/detail/order_of_sums.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
@@ -69,6 +70,7 @@ class Kerple {
  public:
   ///   Throws: ConfigError.
   explicit Kerple(const KerpleConfig& config) : config_(config) {
+    detail::check_order_of_sums("Kerple");
     if (config.form != KerpleForm::Logarithmic && config.form != KerpleForm::Power) {
       detail::fail<ConfigError>("Kerple", "form must be given as Logarithmic or Power");
     }

@@ -5,6 +5,7 @@
 #include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
+#include <posenc/core/detail/order_of_sums.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/device.hpp>
@@ -56,6 +57,7 @@ class T5Buckets {
 
   explicit T5Buckets(const T5BiasConfig& config) : config_(config) {
     constexpr auto function = "T5Buckets";
+    detail::check_order_of_sums(function);
     const bool both = config.direction == T5Direction::Bidirectional;
     if (!both && config.direction != T5Direction::Causal) {
       detail::fail<ConfigError>(function, "direction must be given as Bidirectional or Causal");
@@ -103,7 +105,8 @@ class T5Buckets {
     return near_[static_cast<std::size_t>(whole + reach_)];
   }
 
-  /// visit(u, bucket) for each of `count` keys, key - query from `first` on, a whole number of at most 2^52.
+  /// visit(u, bucket) for each of `count` keys, key - query from `first` on, which must be a whole number of at
+  /// most 2^52.
   template <class Visit>
   void for_each_neighbour(double first, Index count, const Visit& visit) const {
     const auto begin = static_cast<Index>(first);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/order_of_sums.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
@@ -18,33 +19,6 @@
 #include <vector>
 
 POSENC_BEGIN
-
-namespace detail {
-
-/// Whether sums are computed as they are written. The compiler does not know the number, but flags that allow
-/// it to reorder sums make it see that the other two cancel.
-POSENC_ALWAYS_INLINE bool keeps_order_of_sums() noexcept {
-  const volatile double third = 1.0 / 3;
-  const double x = third;
-  return (x + shifter) - shifter != x;
-}
-
-/// Refuses what config.hpp cannot: clang++ tells of -ffast-math by macros, but not of its parts.
-///   Throws: ConfigError
-POSENC_ALWAYS_INLINE void check_order_of_sums(const char* function) {
-#ifndef POSENC_ALLOW_FAST_MATH
-  if (!keeps_order_of_sums()) {
-    fail<ConfigError>(
-        function,
-        "-fassociative-math, a part of -funsafe-math-optimizations, breaks exact angles; ",
-        "compile without it, or define POSENC_ALLOW_FAST_MATH to give up the accuracy");
-  }
-#else
-  (void)function;
-#endif
-}
-
-}  // namespace detail
 
 /// Turns frequencies and positions into cos and sin, at any position, from nothing but the
 /// frequencies.
@@ -206,8 +180,8 @@ class Oscillator {
   }
   // Two arrays rather than one of pairs: a row is then two streams of neighbouring lanes.
   detail::AlignedVector<double> turns_hi_, turns_lo_;
-  detail::AlignedVector<double>
-      float_inv_freq_;  ///< instead of these with AnglePolicy::HfFloat32: each is a float
+  /// Instead of these with AnglePolicy::HfFloat32: each is a float.
+  detail::AlignedVector<double> float_inv_freq_;
   double fastest_ = 0;
   AnglePolicy policy_ = AnglePolicy::Exact;
 };

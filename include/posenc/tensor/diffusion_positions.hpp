@@ -62,7 +62,7 @@ namespace detail {
 /// The positions of a sequence on its way: one list per axis.
 class TokenPositions {
  public:
-  /// Room for so many tokens of text and the patches of these grids, once they are checked.
+  /// Room for so many tokens of text and the patches of these grids, once they are checked; 3 or 4 axes.
   TokenPositions(const char* function, std::size_t axes, Index text, ListView<VideoGrid> grids)
       : count_(axes) {
     if (text < 0) fail<ShapeError>(function, "text must not be negative but is ", text);

@@ -32,6 +32,7 @@ struct Outputs {
   /// Divides a block's rows by their sums, and writes outputs, log-sum-exps and probabilities.
   template <class Tier, class Block>
   void write(const Block& block, const Strip& rows, const RowSums<Real>& sums) const noexcept {
+    // A strip asks for the next one's rows, which are written when it has been multiplied.
     const Index ahead = (std::min)(rows.rows, rows_ahead);
     for (Index r = rows.first; r < rows.first + rows.rows; ++r) {
       const Whole whole = with_sink(block.head(r), sums.highest[r], sums.sum[r]);

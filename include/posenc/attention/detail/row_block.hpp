@@ -131,7 +131,7 @@ class RowBlock {
     }
   }
 
-  /// Queries of a block, `most` of them at most, where blocks are to be alike and of whole strips: a last block
+  /// Queries of a block, `most` of them at most, so that blocks are alike and of whole strips: a last block
   /// of a few rows would pack as many tiles as any other.
   static Index even_share(Index queries, Index most, Index group) noexcept {
     const Index blocks = (queries - 1) / most + 1, share = (queries - 1) / blocks + 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/block_rows.hpp>
 #include <posenc/attention/detail/few_keys.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
@@ -139,20 +140,8 @@ class Schedule {
     POSENC_NO_UNIQUE_ADDRESS Streamed streamed;
   };
 
-  /// Rows of a block: as many as make packing a tile, one pass over it, cheap beside as many products with
-  /// it, and few enough that their queries and outputs, with 128 channels 1 KiB of floats a row, stay in
-  /// a second-level cache beside the tile, and the scores of all rows where a bias wants them. Whole strips of
-  /// every tier, and of groups up to 9. Where there are blocks enough for all threads, they are long.
-  static constexpr Index rows_of_block = 288, rows_of_long_block = 576;
-  /// Rows of a block whose tiles are shared out: four strips of the widest tier.
-  static constexpr Index rows_of_split = 48;
-  /// Rows of all tiles that are kept at once: with 128 channels, 2 MiB of floats.
-  static constexpr Index rows_of_parts = 4096;
   /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost: one AVX-512 vector of floats.
   static constexpr double products_per_cycle = 16;
-
-  static_assert(rows_of_block % kernel_rows<Tier> == 0 && rows_of_split % kernel_rows<Tier> == 0 &&
-                kernel_rows<Tier> <= rows_at_once);
 
   Index value_dim() const noexcept { return call_.outputs.value_dim; }
   Index group() const noexcept { return call_.rows.group; }
@@ -342,11 +331,12 @@ class Schedule {
     slot.begin(slot.block, streams_);
     slot.sums.clear(slot.block.rows(), value_dim());
     const KeyRange keys = slot.block.keys();
+    if (keys.empty()) return write_rows(slot.block, slot.sums);
     for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
       const bool last = (tile + 1) * tile_keys >= keys.end;
       add_tile(slot.block, tile, slot, slot.sums, last && !streams_);
     }
-    if (streams_ || keys.empty()) write_rows(slot.block, slot.sums);
+    if (streams_) write_rows(slot.block, slot.sums);
   }
 
   /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as

@@ -33,7 +33,7 @@ class Slots {
     if ((std::max)(bytes, bytes_of_first) > most || static_cast<std::size_t>(count) > most / 64) {
       throw_bad_alloc();
     }
-    if (slots_.size() < static_cast<std::size_t>(count)) {
+    if (slots_.size() < static_cast<std::size_t>(count)) {  // all anew, whatever they were
       slots_ = std::vector<AlignedVector<std::byte>>(static_cast<std::size_t>(count));
     }
     for (auto& slot : slots_) {

@@ -90,8 +90,8 @@ class NeighbouringKeys {
     const auto n = static_cast<Index>(keys_.size());
     Index m = (std::min)(block_queries, static_cast<Index>(queries.size()));
     queries = queries.first(static_cast<std::size_t>(m));
-    // Where ends agree, values come before a look at what lies between: rows are read at other offsets than values
-    // were written, for which these have to be in the cache, and all that comes before them to be done.
+    // Where ends agree, values come before a look at what lies between: a load across two values that were just
+    // stored waits until both are in the cache, and the look fills that time.
     bool looked = !end_as_neighbours(queries);
     if (looked) m = steady() ? leading_run(queries, m) : 1;
     while (m > 1) {
@@ -125,7 +125,8 @@ void evaluate_row(double query, std::span<const double> keys, const Evaluate& ev
 /// Calls evaluate(from, to, values, count), where values[u], a number or a few, is to be that of the distance
 /// from - to[u] of query and key, count whole groups of them, at most block_distances, some of which
 /// belong to no score; and for each block of m rows and n columns of the tile use(i, m, j, n, values): query
-/// i + r and key j + k have values[m - 1 - r + k]. The first whole_groups(m) + whole_groups(n) may be read.
+/// i + r and key j + k have values[m - 1 - r + k]. The first whole_groups(m) + whole_groups(n) may be
+/// read; of the last group what no score has need not have been written.
 ///   Bits: a value depends on its distance alone, if evaluate's do
 template <class Value, class Evaluate, class Use>
 void for_each_block_of_distances(std::span<const double> queries, std::span<const double> keys,
@@ -161,30 +162,30 @@ template <class Tier = tier::Best, std::floating_point Real>
 POSENC_NOINLINE void add_diagonals(const Real* values, Index m, Index n, Real* scores,
                                    Index row_stride) noexcept {
   using P = Pack<Real, Tier>;
-  for (Index r = m - 1; r >= 0; --r, scores += row_stride) {
+  for (Index from = m - 1; from >= 0; --from, scores += row_stride) {
     if constexpr (requires(P a) { lanes_from(Index{}, a, a); }) {
       // What crosses cache lines takes twice as long to load, and what was just written at other offsets cannot
       // be loaded before it is in the cache.
-      const Index shift = r % P::width;
-      const Real* const from = values + (r - shift);
+      const Index shift = from % P::width;
+      const Real* const vectors = values + (from - shift);
       const auto add = [&](P value, Index k) { (P::load(scores + k) + value).store(scores + k); };
-      P a = P::load(from);
+      P a = P::load(vectors);
       Index k = 0;
       for (; k + 2 * P::width <= n; k += 2 * P::width) {
-        const P b = P::load(from + k + P::width), c = P::load(from + k + 2 * P::width);
+        const P b = P::load(vectors + k + P::width), c = P::load(vectors + k + 2 * P::width);
         add(lanes_from(shift, a, b), k);
         add(lanes_from(shift, b, c), k + P::width);
         a = c;
       }
       for (; k < n; k += P::width) {
-        const P b = P::load(from + k + P::width);
+        const P b = P::load(vectors + k + P::width);
         const Index rest = (std::min)(n - k, P::width);
         (P::load_partial(scores + k, rest) + lanes_from(shift, a, b))
             .store_partial(scores + k, rest);
         a = b;
       }
     } else {
-      add_values<Tier>(values + r, scores, n);
+      add_values<Tier>(values + from, scores, n);
     }
   }
 }

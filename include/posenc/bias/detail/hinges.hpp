@@ -25,12 +25,12 @@ struct Bounds {
   double least, greatest;
 };
 
-/// Of count values, whole packs of them.
+/// Of those of count values that are numbers, whole packs of them; {infinity, 0} where none is.
 template <class Tier = tier::Best>
 Bounds bounds_of(const double* values, Index count) noexcept {
   using P = Pack<double, Tier>;
-  P most = P::load(values), least = most;
-  for (Index u = P::width; u < count; u += P::width) {
+  P most = P::zero(), least = P::broadcast(std::numeric_limits<double>::infinity());
+  for (Index u = 0; u < count; u += P::width) {
     const P value = P::load(values + u);
     most = larger(value, most);
     least = smaller(value, least);
@@ -67,7 +67,7 @@ class Hinges {
       }
     }
     bends_ = std::vector<Bend>(places.size());
-    auto bend = bends_.data();
+    Bend* bend = bends_.data();
     for (const std::size_t n : rising_order(places)) {
       *bend++ = {static_cast<Real>(places[n]), static_cast<Real>(rests[n]),
                  static_cast<Real>(gains[n])};

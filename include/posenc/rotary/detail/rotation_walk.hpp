@@ -221,6 +221,7 @@ POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s
   const bool heads_apart = seq > 1 && x.in.heads > 1 && x.in.seq_stride < x.in.head_stride;
   const bool head_after_head = heads_apart && seq > 3 &&
                                seq * x.in.seq_stride >= x.in.head_stride && ahead == 0 &&
+                               count == pairs_together<Pairing>(slice.pairs) &&
                                turns_head_after_head<KernelPairing<Pairing>, T>(count);
   const Index together = heads_apart && !head_after_head
                              ? (std::min)((std::max)(Index{2}, 32 / seq), x.in.heads)
