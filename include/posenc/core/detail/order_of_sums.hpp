@@ -11,8 +11,8 @@ namespace detail {
 POSENC_ALWAYS_INLINE bool keeps_order_of_sums() noexcept {
   const volatile double third = 1.0 / 3;
   const double x = third;
-  constexpr double shifter = 0x1.8p52;
-  return (x + shifter) - shifter != x;
+  constexpr double without_fraction = 0x1.8p52;
+  return (x + without_fraction) - without_fraction != x;
 }
 
 /// Refuses what config.hpp cannot: clang++ tells of -ffast-math by macros, but not of its parts. Called by who
