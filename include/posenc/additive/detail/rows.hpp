@@ -164,7 +164,7 @@ class MadeRows {
 
 /// Calls use(a token's features in some batch rows, an array of pointers; its features of P) for the tokens
 /// [s, s_end) of batch rows [b, b_end), which share their rows of P.
-template <std::size_t most_abreast, class T, class Source, class Use>
+template <std::size_t MostAbreast, class T, class Source, class Use>
 void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
                 const Use& use) {
   using Row = decltype(source(b, s, Index{0}));
@@ -185,8 +185,8 @@ void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
         }
       }
     };
-    visit(std::integral_constant<std::size_t, most_abreast>());
-    if constexpr (most_abreast > rows_abreast) {
+    visit(std::integral_constant<std::size_t, MostAbreast>());
+    if constexpr (MostAbreast > rows_abreast) {
       visit(std::integral_constant<std::size_t, rows_abreast>());
     }
     visit(std::integral_constant<std::size_t, 1>());
@@ -195,7 +195,7 @@ void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
 
 /// The same for every token of x, on the threads of a device. make_source() gives each of them a
 /// source of its own; it is asked once for all batch rows where `shared` says that they agree.
-template <std::size_t most_abreast = rows_abreast, Device D, class T, class MakeSource, class Use>
+template <std::size_t MostAbreast = rows_abreast, Device D, class T, class MakeSource, class Use>
 void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
                     const MakeSource& make_source, const Use& use) {
   if (x.empty()) return;  // without rows of P, which need memory
@@ -203,14 +203,14 @@ void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
   if (shared) {
     parallel_for(device, x.seq, bytes * static_cast<double>(x.batch), bytes / 8,
                  [&](Index begin, Index end) {
-                   visit_rows<most_abreast>(x, 0, x.batch, begin, end, make_source(), use);
+                   visit_rows<MostAbreast>(x, 0, x.batch, begin, end, make_source(), use);
                  });
   } else {
     parallel_for(device, x.batch, bytes * static_cast<double>(x.seq),
                  bytes / 8 * static_cast<double>(x.seq), [&](Index begin, Index end) {
                    auto source = make_source();
                    for (Index b = begin; b < end; ++b) {
-                     visit_rows<most_abreast>(x, b, b + 1, 0, x.seq, source, use);
+                     visit_rows<MostAbreast>(x, b, b + 1, 0, x.seq, source, use);
                    }
                  });
   }

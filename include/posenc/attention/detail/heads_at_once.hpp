@@ -189,7 +189,7 @@ class HeadsAtOnce {
   static constexpr Index most_keys = width / 2;
   /// Single rows are multiplied here whatever the number of keys, if the heads of a key lie together: they are then
   /// read in the order of memory. So many bytes of queries, the most, stay in a first-level cache of 48 KiB beside them.
-  static constexpr Index most_bytes = 32 * 1024;
+  static constexpr Index most_bytes = Index{32} * 1024;
   /// Vectors of heads between a page's first use and when it is asked for.
   static constexpr Index pages_ahead = 8;
 

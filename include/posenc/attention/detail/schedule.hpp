@@ -94,11 +94,10 @@ class Schedule {
  private:
   /// How a few queries read tiles of several heads as the source has them. A RelativeBias multiplies packed keys.
   static constexpr auto choose_streamed() {
-    if constexpr (!std::is_same_v<Stored, Real> || std::is_same_v<Bias, RelativeBias<T>>) {
-      return std::type_identity<NotStreamed>();
-    } else if constexpr (StreamedSource<Source>) {
+    constexpr bool can = std::is_same_v<Stored, Real> && !std::is_same_v<Bias, RelativeBias<T>>;
+    if constexpr (can && StreamedSource<Source>) {
       return std::type_identity<StreamedRows<Tier, T>>();
-    } else if constexpr (StoredSource<Source>) {
+    } else if constexpr (can && StoredSource<Source>) {
       return std::type_identity<FewKeys<Tier, T, Source>>();
     } else {
       return std::type_identity<NotStreamed>();
