@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/detail/boxed.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/angle_policy.hpp>
@@ -28,21 +29,8 @@
 #include <vector>
 
 POSENC_BEGIN
-namespace detail {
-
-/// std::visit() of three alternatives, in a fraction of the time to compile: most of the calls below make one.
-template <class F, class Variant>
-decltype(auto) visit_one_of_three(F& f, const Variant& variant) {
-  static_assert(std::variant_size_v<Variant> == 3);
-  if (const auto* const first = std::get_if<0>(&variant)) return f(*first);
-  if (const auto* const second = std::get_if<1>(&variant)) return f(*second);
-  return f(std::get<2>(variant));
-}
-
-}  // namespace detail
-
 /// cos and sin as AnyRope::table() makes them: a RotationTable whose pairing is known at run time only.
-/// Everything is as RotationTable says; one branch a call is all that it costs.
+/// Everything is as RotationTable says; one branch per call is all that it costs.
 template <std::floating_point Real>
 class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
  public:
@@ -56,7 +44,9 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   /// Calls f with the table that is held.
   template <class F>
   decltype(auto) visit(F&& f) const {
-    return detail::visit_one_of_three(f, table_);
+    if (const auto* const table = std::get_if<0>(&table_)) return f(*table);
+    if (const auto* const table = std::get_if<1>(&table_)) return f(*table);
+    return f(std::get<2>(table_));
   }
 
   /// Batch rows; 1 serves every batch.
@@ -101,17 +91,19 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
 
 /// A rope whose pairing is known at run time only, as where a model file tells it: holds a
 /// Rope<Interleaved>, a Rope<HalfRotate> or a ChatGlmRope, gives its bits, and is a RotaryEncoding.
-/// Everything is as Rope says, whose every call works here; one branch a call is all that it costs. Of
+/// Everything is as Rope says, whose every call works here; one branch per call is all that it costs. Of
 /// ChatGLM's rope, frequencies() are those of one half.
 class AnyRope : public RotaryCalls<AnyRope> {
  public:
-  using Variant = std::variant<Rope<Interleaved>, Rope<HalfRotate>, ChatGlmRope>;
-
   /// As the constructor of Rope<...> for that pairing.
   ///   Throws: ConfigError.
   AnyRope(PairingKind pairing, Frequencies frequencies, Index rotary_offset = 0, PairAxes axes = {},
           AnglePolicy policy = AnglePolicy::Exact)
-      : rope_(make(pairing, std::move(frequencies), rotary_offset, std::move(axes), policy)) {}
+      : AnyRope(pairing == PairingKind::Interleaved
+                    ? AnyRope(Rope<Interleaved>(std::move(frequencies), rotary_offset,
+                                                std::move(axes), policy))
+                    : AnyRope(Rope<HalfRotate>(std::move(frequencies), rotary_offset,
+                                               std::move(axes), policy))) {}
   AnyRope(PairingKind pairing, AxialFrequencies axial, Index rotary_offset = 0,
           AnglePolicy policy = AnglePolicy::Exact)
       : AnyRope(pairing, std::move(axial.frequencies), rotary_offset, std::move(axial.axes),
@@ -122,15 +114,28 @@ class AnyRope : public RotaryCalls<AnyRope> {
           AnglePolicy policy = AnglePolicy::Exact)
       : AnyRope(pairing, detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
 
-  template <class Pairing>
-  AnyRope(Rope<Pairing> rope) : rope_(std::move(rope)) {}  // NOLINT: every Rope is an AnyRope
-  AnyRope(ChatGlmRope rope)                                // NOLINT: and so is this
-      : rope_(std::in_place_index<2>, std::move(rope)) {}
+  // NOLINTBEGIN: every Rope is an AnyRope
+  AnyRope(const Rope<Interleaved>& rope) : interleaved_(rope) {}
+  AnyRope(const Rope<HalfRotate>& rope) : half_rotate_(rope) {}
+  AnyRope(const ChatGlmRope& rope) : chatglm_(rope) {}
+  // NOLINTEND
+
+  // A moved one is a copy, as of Rope.
+  AnyRope(const AnyRope&) = default;
+  AnyRope& operator=(const AnyRope& other) {
+    AnyRope copy(other);
+    interleaved_.swap(copy.interleaved_);
+    half_rotate_.swap(copy.half_rotate_);
+    chatglm_.swap(copy.chatglm_);
+    return *this;
+  }
 
   /// Calls f with the rope that is held, whose type tells the pairing.
   template <class F>
   decltype(auto) visit(F&& f) const {
-    return detail::visit_one_of_three(f, rope_);
+    if (interleaved_.get() != nullptr) return f(*interleaved_.get());
+    if (half_rotate_.get() != nullptr) return f(*half_rotate_.get());
+    return f(*chatglm_.get());
   }
 
   double softmax_scale_multiplier() const noexcept {
@@ -191,17 +196,10 @@ class AnyRope : public RotaryCalls<AnyRope> {
     });
   }
 
-  static Variant make(PairingKind pairing, Frequencies frequencies, Index rotary_offset,
-                      PairAxes axes, AnglePolicy policy) {
-    if (pairing == PairingKind::Interleaved) {
-      return Variant(std::in_place_index<0>, std::move(frequencies), rotary_offset, std::move(axes),
-                     policy);
-    }
-    return Variant(std::in_place_index<1>, std::move(frequencies), rotary_offset, std::move(axes),
-                   policy);
-  }
-
-  Variant rope_;
+  // One of them.
+  detail::Boxed<Rope<Interleaved>> interleaved_;
+  detail::Boxed<Rope<HalfRotate>> half_rotate_;
+  detail::Boxed<ChatGlmRope> chatglm_;
 };
 
 /// shift_keys() of the rope that is held.
