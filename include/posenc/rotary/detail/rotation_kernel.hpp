@@ -90,17 +90,19 @@ POSENC_ALWAYS_INLINE HeadPointers<T> rotate_position(
   const std::array<typename Last::Angles, 1> last_angles = {Last::angles(row, last)};
   for (Index h = heads; h > 0; --h) {
     if (ahead > 0) Step::prefetch(in + ahead, half, pairs);
-    [[maybe_unused]] const auto step = [&]<std::size_t N>(std::integral_constant<std::size_t, N>) {
-      constexpr Index at = static_cast<Index>(N) * Step::channels;
-      if constexpr (N + 1 < before) {
-        Step::rotate(in + at, out + at, half, angles[N]);
-      } else {
-        const auto x0 = Step::load(in + at, half);
-        const auto y = Last::load(in + last_at, half);
-        Step::store(Step::turned(x0, angles[N]), out + at, half);
-        Last::store(Last::turned(y, last_angles[0]), out + last_at, half);
-      }
-    };
+    // Inlined by force: g++ 12 calls it where a step is long, and keeps the angles in memory for it.
+    [[maybe_unused]] const auto step =
+        [&]<std::size_t N>(std::integral_constant<std::size_t, N>) POSENC_INLINE_LAMBDA {
+          constexpr Index at = static_cast<Index>(N) * Step::channels;
+          if constexpr (N + 1 < before) {
+            Step::rotate(in + at, out + at, half, angles[N]);
+          } else {
+            const auto x0 = Step::load(in + at, half);
+            const auto y = Last::load(in + last_at, half);
+            Step::store(Step::turned(x0, angles[N]), out + at, half);
+            Last::store(Last::turned(y, last_angles[0]), out + last_at, half);
+          }
+        };
     (step(std::integral_constant<std::size_t, static_cast<std::size_t>(Before)>()), ...);
     if constexpr (before == 0) {
       Last::store(Last::turned(Last::load(in + last_at, half), last_angles[0]), out + last_at,
