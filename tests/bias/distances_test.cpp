@@ -85,6 +85,11 @@ TEMPLATE_LIST_TEST_CASE("alibi_values on every tier", "[simd][distances]", tiers
       std::vector<T> want;
       for (const double key : keys) want.push_back(expected<T>(20 - key, weight, symmetric));
       CHECK(support::same_bits(to, want.data(), count));
+
+      for (T& value : want) value += T{3};
+      std::fill_n(to, count, T{3});
+      posenc::detail::add_alibi_values<Tier>(weight, symmetric, 20, keys.data(), to, count);
+      CHECK(support::same_bits(to, want.data(), count));
     }
   }
 }

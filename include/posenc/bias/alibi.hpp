@@ -75,10 +75,11 @@ inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
 
 namespace detail {
 
-/// values[u] = weight * (from - to[u]), or of its magnitude; of whole groups.
-template <class Tier = tier::Best, std::floating_point Real>
-void alibi_values(double weight, bool symmetric, double from, const double* to, Real* values,
-                  Index count) noexcept {
+/// Calls use(u, values) for each pack of Real of whole groups: lane l is weight * (from - to[u + l]), or weight times
+/// the magnitude of that.
+template <std::floating_point Real, class Tier, class Use>
+POSENC_ALWAYS_INLINE void for_alibi_values(double weight, bool symmetric, double from,
+                                           const double* to, Index count, const Use& use) {
   using P = Pack<double, Tier>;
   // Clears the sign, or nothing.
   const P kept = P::broadcast(std::bit_cast<double>(~std::uint64_t{0} >> (symmetric ? 1 : 0)));
@@ -87,15 +88,35 @@ void alibi_values(double weight, bool symmetric, double from, const double* to, 
     // No product, which could be fused with the sum that follows.
     return mul_add(P::broadcast(weight), distance, P::zero());
   };
-  if constexpr (std::same_as<Real, double>) {
-    for (Index u = 0; u < count; u += P::width) bias(u).store(values + u);
-  } else if constexpr (P::width > 1) {
-    for (Index u = 0; u < count; u += 2 * P::width) {
-      rounded(bias(u), bias(u + P::width)).store(values + u);
+  for (Index u = 0; u < count; u += Pack<Real, Tier>::width) {
+    if constexpr (std::same_as<Real, double>) {
+      use(u, bias(u));
+    } else if constexpr (P::width > 1) {
+      use(u, rounded(bias(u), bias(u + P::width)));
+    } else {
+      float value;
+      bias(u).store_rounded(&value);
+      use(u, Pack<Real, Tier>::broadcast(value));
     }
-  } else {
-    for (Index u = 0; u < count; ++u) bias(u).store_rounded(values + u);
   }
+}
+
+/// values[u] = these.
+template <class Tier = tier::Best, std::floating_point Real>
+void alibi_values(double weight, bool symmetric, double from, const double* to, Real* values,
+                  Index count) noexcept {
+  for_alibi_values<Real, Tier>(weight, symmetric, from, to, count,
+                               [values](Index u, auto value) { value.store(values + u); });
+}
+
+/// scores[u] += these.
+template <class Tier = tier::Best, std::floating_point Real>
+void add_alibi_values(double weight, bool symmetric, double from, const double* to, Real* scores,
+                      Index count) noexcept {
+  using P = Pack<Real, Tier>;
+  for_alibi_values<Real, Tier>(weight, symmetric, from, to, count, [scores](Index u, P value) {
+    (P::load(scores + u) + value).store(scores + u);
+  });
 }
 
 /// The same in double, weight and distance in two doubles.
@@ -190,7 +211,20 @@ class Alibi {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Alibi::add", {head, heads(), "the ", " slopes"}, query_positions,
                        key_positions, tile);
-    detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), tile);
+    MatrixView<Real> left = tile;
+    if constexpr (std::same_as<Real, float>) {
+      // Distances of a single query serve once: they need not be written down first.
+      if (tile.rows == 1 && !is_tiny(weight_of(head))) {
+        const auto keys = static_cast<Index>(key_positions.size());
+        const Index whole = keys / detail::distance_group * detail::distance_group;
+        detail::add_alibi_values(weight_of(head).hi, form_ == AlibiForm::Symmetric,
+                                 query_positions[0], key_positions.data(), tile.row(0), whole);
+        if (whole == keys) return;
+        key_positions = key_positions.subspan(static_cast<std::size_t>(whole));
+        left = {tile.row(0) + whole, 1, keys - whole, tile.row_stride};
+      }
+    }
+    detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), left);
   }
 
   /// values[u] = -scale * slope[head] * distance, where query - key is farthest - u; see DistanceBias.
@@ -241,14 +275,20 @@ class Alibi {
   std::vector<double> zero_gradient() const { return std::vector<double>(slopes_.size()); }
 
  private:
+  DoubleDouble weight_of(Index head) const noexcept {
+    return detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
+  }
+  /// In float an infinite distance has a bias that is infinite too, unless the weight is so small.
+  static bool is_tiny(const DoubleDouble& weight) noexcept {
+    return std::abs(weight.hi) < 0x1p-800;
+  }
+
   /// What a tile of one head adds, of distances.
   template <class Real>
   auto values_of(Index head) const noexcept {
-    const DoubleDouble weight =
-        detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
+    const DoubleDouble weight = weight_of(head);
     const bool symmetric = form_ == AlibiForm::Symmetric;
-    // In float an infinite distance has a bias that is infinite too, unless the weight is tiny.
-    const bool check_far = std::same_as<Real, double> || std::abs(weight.hi) < 0x1p-800;
+    const bool check_far = std::same_as<Real, double> || is_tiny(weight);
     return [=](double from, const double* to, Real* values, Index count) {
       if (check_far && detail::reaches_far(weight.hi, from, to, count)) {
         detail::far_alibi_values(weight, symmetric, from, to, values, count);
