@@ -148,9 +148,10 @@ class ForgetGates {
     Sequence& s = at(sequence);
     const auto begin = size(first - s.first), end = begin + size(count), heads = size(1);
     if (begin > 0) {
-      for (std::size_t h = 0; h < heads; ++h) {
-        const double taken = s.sums[end - heads + h] - s.sums[begin - heads + h];
-        for (std::size_t n = end + h; n < s.sums.size(); n += heads) s.sums[n] -= taken;
+      for (std::size_t n = end; n < s.sums.size(); n += heads) {
+        for (std::size_t h = 0; h < heads; ++h) {
+          s.sums[n + h] -= s.sums[end - heads + h] - s.sums[begin - heads + h];
+        }
       }
     }
     const auto from = s.sums.begin();

@@ -52,7 +52,8 @@ class BackwardSchedule {
   BackwardSchedule(const D& device, const Call& call, ParametersOfCall& parameters)
       : device_(device), call_(call), parameters_(parameters) {
     const Index queries = places().most_queries();
-    per_block_ = (std::clamp)(rows_of_block / group(), Index{1}, (std::max)(queries, Index{1}));
+    per_block_ =
+        (std::clamp)(most_rows_of_block / group(), Index{1}, (std::max)(queries, Index{1}));
   }
 
   void run(Slots& workspace) {
@@ -147,7 +148,7 @@ class BackwardSchedule {
 
   /// Rows of a block: as many as leave their scores, gradients, queries and outputs, with 128 channels
   /// 0.6 MiB of floats, in a second-level cache beside a tile and its sums. Whole strips of every tier.
-  static constexpr Index rows_of_block = 192;
+  static constexpr Index most_rows_of_block = 192;
   /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost.
   static constexpr double products_per_cycle = 16;
 
