@@ -15,18 +15,9 @@ void kernel_case(benchmark::State& state) {
   bench::Comparison(state,
                     [&] {
                       T* x = bench::opaque(setup.x.data());
-                      posenc::detail::rotate_heads<Pairing>(posenc::detail::RotationBlock<T>{
-                          .in = x,
-                          .out = x,
-                          .in_seq_stride = Llama3::heads * dim,
-                          .in_head_stride = dim,
-                          .out_seq_stride = Llama3::heads * dim,
-                          .out_head_stride = dim,
-                          .seq = 1,
-                          .heads = Llama3::heads,
-                          .half = pairs,
-                          .pairs = pairs,
-                          .angles = {setup.angles.cos.data(), setup.angles.sin.data(), pairs}});
+                      posenc::detail::rotate_token_heads<Pairing>(
+                          x, x, pairs, Llama3::heads, setup.angles.cos.data(),
+                          setup.angles.sin.data(), dim, dim);
                     })
       .beside("vs_limit", setup.limit())
       .faster_than(
