@@ -143,11 +143,14 @@ struct StreamedSums {
     for (Index r = 0; r < Rows; ++r) {
       for (Index c = 0; c < Columns; ++c) parts[r][c] = P::load(to + r * sum_dim + c * P::width);
     }
-    // Rows that are read in one piece are not asked for: prefetchers follow those.
-    const bool asks = first_row == 0 && channel == 0 && Columns * P::width < dim;
+    // Rows that are read in one piece are not asked for: prefetchers follow those. Of others, each pass asks for what
+    // it has of a row itself: whole rows, asked for by the first one, are more than a core can wait for at a time.
+    const bool asks = first_row == 0 && Columns * P::width < dim;
     const Index asked = asks ? ahead.count : 0;
     for (Index j = 0; j < keys; ++j) {
-      if (j < asked) prefetch(ahead.first + j * stride, dim * Index{sizeof(T)});
+      if (j < asked) {
+        prefetch(ahead.first + j * stride + channel, Columns * P::width * Index{sizeof(T)});
+      }
       P value[std::size_t{Columns}];
       for (Index c = 0; c < Columns; ++c) value[c] = load(from + c * P::width);
       for (Index r = 0; r < Rows; ++r) {
@@ -287,7 +290,7 @@ class StreamedRows {
     const Index rows = block.rows_of_key_head();
     return rows > 1 && rows <= 4 ? keys_at_once / 2 : keys_at_once;
   }
-  /// The same of values of single rows, which memory alone holds up.
+  /// How many values are taken at a time where each key head has one row: memory alone holds that up.
   static constexpr Index values_of_single = 8;
   /// How far they are asked for ahead of their use.
   static constexpr Index pieces_ahead = 2;
