@@ -236,7 +236,8 @@ class KvStorage {
     }
     const Index tiles = storage.capacity_ / tile_keys;
     const Place all{storage.keys_.data(), storage.values_.data(), storage.special_.data()};
-    return storage.of_head(all, (sequence * storage.heads_ + head) * tiles + tile % tiles);
+    const Index slot = tile < tiles ? tile : tile % tiles;  // only a ring needs the division
+    return storage.of_head(all, (sequence * storage.heads_ + head) * tiles + slot);
   }
   /// The nth of tiles of one head that lie one after the other.
   template <class N>

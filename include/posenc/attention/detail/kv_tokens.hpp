@@ -101,12 +101,18 @@ void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double 
                                                  static_cast<double>((std::max)(pieces, Index{1}));
   bytes *= keys;
   parallel_for(device, pieces * heads, bytes, bytes / 4, [&](Index unit, Index end) {
+    // Counted from there on: a token of a head is written in the time of a few divisions.
+    Index head = unit % heads, nth_tile = unit / heads % tiles, n = unit / heads / tiles;
     for (; unit < end; ++unit) {
-      const Index head = unit % heads, n = unit / heads / tiles, tokens = runs.count(n);
-      const Index first = first_key(n), tile = first / tile_keys + unit / heads % tiles;
+      const Index first = first_key(n), tile = first / tile_keys + nth_tile;
       const Index key = (std::max)(first, tile * tile_keys);
-      const Index count = (std::min)(first + tokens, (tile + 1) * tile_keys) - key;
+      const Index count = (std::min)(first + runs.count(n), (tile + 1) * tile_keys) - key;
       if (count > 0) visit(n, head, key, runs.first(n) + key - first, count);
+      if (++head < heads) continue;
+      head = 0;
+      if (++nth_tile < tiles) continue;
+      nth_tile = 0;
+      ++n;
     }
   });
 }

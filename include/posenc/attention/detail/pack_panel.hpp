@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <cstring>
 
 // Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves
 // numbers or rounds them once to nearest even, so tiers give the same bits.
@@ -47,18 +48,44 @@ POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P:
 /// Rows so few that they are scattered one after the other: a token that is appended to a cache is one.
 inline constexpr Index scattered_rows = 2;
 
-/// in[r][c] of a few rows, a vector of channels at a time, to out[c][r].
-template <class P, class T>
-void scatter_rows(const T* in, Index in_stride, Index rows, Index cols, Compute<T>* out,
-                  Index out_stride) noexcept {
+/// Calls scatter(values, r, c) for the channels c .. c + P::width - 1 of a few rows, a vector at a time.
+template <class P, class T, class Scatter>
+POSENC_ALWAYS_INLINE void for_vectors_of_rows(const T* in, Index stride, Index rows, Index cols,
+                                              const Scatter& scatter) noexcept {
   for (Index r = 0; r < rows; ++r) {
     for (Index c = 0; c < cols; c += P::width) {
       const Index at = (std::min)(c, cols - P::width);
-      load_as<P>(in + r * in_stride + at)
-          .scatter(out + at * out_stride + r, static_cast<std::int32_t>(out_stride));
+      scatter(load_as<P>(in + r * stride + at), r, at);
     }
   }
 }
+
+/// in[r][c] of a few rows to out[c][r].
+template <class P, class S, class T>
+void scatter_rows(const T* in, Index in_stride, Index rows, Index cols, S* out,
+                  Index out_stride) noexcept {
+  for_vectors_of_rows<P>(in, in_stride, rows, cols, [&](P values, Index r, Index c) {
+    S* const to = out + c * out_stride + r;
+    if constexpr (requires { values.scatter(to, 1); }) {
+      values.scatter(to, static_cast<std::int32_t>(out_stride));
+    } else {
+      // Rounded together: one conversion for each takes longer than its store.
+      S stored[P::width];
+      store_as(values, stored);
+      for (Index i = 0; i < P::width; ++i) to[i * out_stride] = stored[i];
+    }
+  });
+}
+
+/// Whether transpose_into() has to do with numbers that scatter_rows() is made for.
+template <class P, class S, class T>
+inline constexpr bool scatters = [] {
+  if constexpr (std::same_as<S, Compute<T>>) {
+    return requires(P a, S * p) { a.scatter(p, 1); };
+  } else {
+    return true;
+  }
+}();
 
 /// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
 template <class Tier, class S, class T>
@@ -66,7 +93,7 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
                     Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
-  if constexpr (std::same_as<S, Compute<T>> && requires(P a, S * p) { a.scatter(p, 1); }) {
+  if constexpr (width > 1 && scatters<P, S, T>) {
     // Strides of a panel, not those of a user's tensor, which may be of any size.
     if (out_stride == panel_lanes && rows <= scattered_rows && cols >= width) {
       return scatter_rows<P>(in, in_stride, rows, cols, out, out_stride);
@@ -92,18 +119,31 @@ void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs
   constexpr Index width = P::width;
   const Index even_dim = dim / 2 * 2;
   if constexpr (width > 1) {
-    if (count < width || even_dim < width) {
+    if (count <= scattered_rows && even_dim >= width) {
+      for_vectors_of_rows<P>(rows, stride, count, even_dim, [&](P values, Index r, Index c) {
+        S stored[P::width];
+        store_as(values, stored);
+        for (Index i = 0; i < width; i += 2) {
+          std::uint32_t pair;
+          std::memcpy(&pair, stored + i, sizeof pair);
+          pair = pair << 16 | pair >> 16;
+          std::memcpy(static_cast<void*>(pairs + (c + i) * panel_lanes + 2 * r), &pair,
+                      sizeof pair);
+        }
+      });
+    } else if (count < width || even_dim < width) {
       using Narrower = typename tier::Narrower<Tier>::Type;
       return rows_to_pairs<Narrower>(rows, stride, count, dim, pairs);
+    } else {
+      for_each_square<width>(count, even_dim, [&](Index r, Index c) {
+        P square[P::width];
+        load_columns(rows + r * stride + c, stride, square);
+        for (Index i = 0; i < width; i += 2) {
+          S* to = pairs + (c + i) * panel_lanes + 2 * r;
+          P::store_bfloat16_pairs(to, square[i + 1], square[i]);
+        }
+      });
     }
-    for_each_square<width>(count, even_dim, [&](Index r, Index c) {
-      P square[P::width];
-      load_columns(rows + r * stride + c, stride, square);
-      for (Index i = 0; i < width; i += 2) {
-        S* to = pairs + (c + i) * panel_lanes + 2 * r;
-        P::store_bfloat16_pairs(to, square[i + 1], square[i]);
-      }
-    });
   } else {
     for (Index r = 0; r < count; ++r) {
       for (Index c = 0; c < even_dim; c += 2) {
@@ -224,9 +264,9 @@ template <class P>
 POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
   decltype(sum(a)) lanes[P::width];
   a.store(lanes);
-  bool zero = true;
-  for (const auto lane : lanes) zero &= lane == 0;
-  return zero;
+  int other = 0;
+  for (const auto lane : lanes) other |= lane == 0 ? 0 : 1;
+  return other == 0;
 }
 
 /// Copies values and pads each row with zeros to out_stride = padded_value_dim(value_dim). Whether
@@ -240,7 +280,9 @@ bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
   P zeros = P::zero();
   for (Index j = 0; j < count; ++j) {
     const T* row = v + j * stride;
-    prefetch(row + rows_ahead * stride, value_dim * Index{sizeof(T)});
+    if (count > rows_ahead) {
+      prefetch(row + rows_ahead * stride, value_dim * Index{sizeof(T)});
+    }
     S* to = out + j * out_stride;
     for (Index d = 0; d < out_stride; d += P::width) {
       P value = P::zero();
