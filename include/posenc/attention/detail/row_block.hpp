@@ -74,6 +74,10 @@ class RowBlock {
     for (Index r = 0; r < rows_; ++r) {
       prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), setting_.q.dim * Index{sizeof(T)});
       pack_row<Tier>(channels(r), setting_.q.dim, packed_ + r * row_size(), row_size());
+      if (r > 0 && queries_[r] == queries_[r - 1]) {
+        ranges_[r] = ranges_[r - 1];
+        continue;
+      }
       ranges_[r] = setting_.places.range(sequence, query(r));
       all_see_.begin = (std::max)(all_see_.begin, ranges_[r].begin);
       all_see_.end = (std::min)(all_see_.end, ranges_[r].end);
@@ -151,9 +155,12 @@ class RowBlock {
       });
       return {tile, {first_key, first_key + tile_keys}, of_strips};
     }
+    // Of a single query only masks show one head what they hide from another.
+    const bool alike = rows_of_key_head_ == setting_.group && !setting_.masks.any();
     KeyRange seen{tile_keys, 0};
+    Lanes lanes;
     for_strips([&](const Strip& strip) {
-      const Lanes lanes = lanes_of(strip, first_key);
+      if (strip.first == 0 || !alike) lanes = lanes_of(strip, first_key);
       of_strips[strip.first] = lanes;
       if (lanes.empty()) return;
       seen.begin = (std::min)(seen.begin, lanes.begin);
