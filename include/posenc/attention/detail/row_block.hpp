@@ -135,6 +135,14 @@ class RowBlock {
     }
   }
 
+  /// Calls visit(rows) for all rows, whatever key heads they have, where none sees other lanes than the first one,
+  /// else for each strip: for stages that go row by row.
+  template <class Visit>
+  void for_alike(const Visit& visit) const {
+    if (!alike()) return for_strips(visit);
+    visit(Strip{0, rows_});
+  }
+
   /// Queries of a block, `most` of them at most, so that blocks are alike and of whole strips: a last block
   /// of a few rows would pack as many tiles as any other.
   static Index even_share(Index queries, Index most, Index group) noexcept {
@@ -155,12 +163,10 @@ class RowBlock {
       });
       return {tile, {first_key, first_key + tile_keys}, of_strips};
     }
-    // Of a single query only masks show one head what they hide from another.
-    const bool alike = rows_of_key_head_ == setting_.group && !setting_.masks.any();
     KeyRange seen{tile_keys, 0};
     Lanes lanes;
     for_strips([&](const Strip& strip) {
-      if (strip.first == 0 || !alike) lanes = lanes_of(strip, first_key);
+      if (strip.first == 0 || !alike()) lanes = lanes_of(strip, first_key);
       of_strips[strip.first] = lanes;
       if (lanes.empty()) return;
       seen.begin = (std::min)(seen.begin, lanes.begin);
@@ -179,6 +185,10 @@ class RowBlock {
 
  private:
   Index query_in_block(Index r) const noexcept { return queries_[r]; }
+  /// Of a single query only masks show one head what they hide from another.
+  bool alike() const noexcept {
+    return rows_of_key_head_ == setting_.group && !setting_.masks.any();
+  }
   /// Notes each row's query and head, for whoever asks row by row: divisions take longer.
   void name_rows(Index count, Index key_heads) const noexcept {
     Index r = 0;

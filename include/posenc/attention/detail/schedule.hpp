@@ -271,7 +271,7 @@ class Schedule {
   void add_streamed(const Block& block, const SeenTile& seen, const double* key_positions,
                     const Slot& slot, const RowSums<Real>& sums) const {
     const auto for_seeing = [&](const auto& work) {
-      block.for_strips([&](const Strip& strip) {
+      block.for_alike([&](const Strip& strip) {
         const Lanes lanes = Block::lanes_of(seen, strip);
         if (!lanes.empty()) work(strip, lanes);
       });
