@@ -61,6 +61,7 @@ struct PanelProducts<Tier, float, MatrixNumber<Tiles>, MatrixNumber<Tiles>> {
   Lanes lanes;
   float* out;
   [[maybe_unused]] const S* ahead;
+  [[maybe_unused]] Index row_padding = 0;  ///< always 0: rows of matrix numbers are packed
 
   template <Index Rows>
   void run(Index first_row) const noexcept {

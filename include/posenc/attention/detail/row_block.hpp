@@ -15,6 +15,7 @@
 #include <bit>
 #include <functional>
 #include <numeric>
+#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -61,8 +62,10 @@ class RowBlock {
         temperatures_(setting.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
   /// Takes `count` queries of a sequence from `first` on, and key heads from `key_head` on.
+  ///   in_place: rows may stay in the tensor, at a distance of row_padding(). They do so where kernels can read them
+  ///             there and all keys are in one tile: to pack what is read once takes longer.
   void take(const AttentionSequence& sequence, Index key_head, Index first, Index count,
-            Index key_heads = 1) noexcept {
+            Index key_heads = 1, bool in_place = false) noexcept {
     sequence_ = sequence;
     key_head_ = key_head;
     first_ = first;
@@ -70,10 +73,15 @@ class RowBlock {
     rows_ = key_heads * rows_of_key_head_;
     keys_ = {sequence.end, sequence.begin};
     all_see_ = {sequence.begin, sequence.end};
+    in_place_ = in_place && are_rows_of(setting_.q.dim) && setting_.group == 1 && key_heads == 1 &&
+                sequence.stored <= tile_keys;
     name_rows(count, key_heads);
     for (Index r = 0; r < rows_; ++r) {
-      prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), setting_.q.dim * Index{sizeof(T)});
-      pack_row<Tier>(channels(r), setting_.q.dim, packed_ + r * row_size(), row_size());
+      if (!in_place_) {
+        prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)),
+                 setting_.q.dim * Index{sizeof(T)});
+        pack_row<Tier>(channels(r), setting_.q.dim, packed_ + r * row_size(), row_size());
+      }
       if (r > 0 && queries_[r] == queries_[r - 1]) {
         ranges_[r] = ranges_[r - 1];
         continue;
@@ -112,7 +120,16 @@ class RowBlock {
   double position(Index r) const noexcept { return *positions(r); }
   /// Of row r, where there is one.
   Compute<T> temperature(Index r) const noexcept { return temperatures_[query_in_block(r)]; }
-  const Row* packed(Index r) const noexcept { return packed_ + r * row_size(); }
+  const Row* packed(Index r) const noexcept {
+    if constexpr (std::is_same_v<Row, T>) {
+      if (in_place_) return channels(r);
+    }
+    return packed_ + r * row_size();
+  }
+  /// Numbers between the end of a packed row and the next one.
+  Index row_padding() const noexcept {
+    return in_place_ ? setting_.q.seq_stride - setting_.q.dim : 0;
+  }
 
   /// Keys that some row sees, counted from the sequence's first; empty where there are none.
   KeyRange keys() const noexcept { return keys_; }
@@ -202,6 +219,10 @@ class RowBlock {
       }
     }
   }
+  /// Whether kernels can read the tensor's rows: they hold what packed ones do, in their order.
+  bool are_rows_of(Index dim) const noexcept {
+    return std::is_same_v<Row, T> && !in_pairs<Row> && row_size() == dim;
+  }
   /// Channels of a packed row.
   Index row_size() const noexcept { return stored_dim<S>(setting_.q.dim); }
   const T* channels(Index r) const noexcept {
@@ -260,6 +281,7 @@ class RowBlock {
   AttentionSequence sequence_{};
   Index key_head_ = 0, first_ = 0, rows_ = 0, rows_of_key_head_ = 1;
   KeyRange keys_{}, all_see_{};
+  bool in_place_ = false;
 };
 
 }  // namespace detail

@@ -216,7 +216,7 @@ class Schedule {
     const Index first = n % of_head * per_block_;
     const Index head = n / of_head * heads_per_block_;
     block.take(s, head, first, (std::min)(per_block_, s.queries - first),
-               (std::min)(heads_per_block_, source_.heads() - head));
+               (std::min)(heads_per_block_, source_.heads() - head), !streams_);
     call_.scores.returned.hide(block);
   }
 
