@@ -92,8 +92,9 @@ template <Device D, class FirstKey, class Visit>
 void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double bytes,
                     const FirstKey& first_key, const Visit& visit) {
   const Index longest = runs.longest();
+  if (longest == 0) return;
   // A run of so many keys lies in this many tiles, or in one less.
-  const Index tiles = longest == 0 ? 0 : (longest - 1) / tile_keys + 2;
+  const Index tiles = (longest - 1) / tile_keys + 2;
   const Index pieces = runs.size() * tiles;
   // Where runs differ in length, most pieces are empty.
   const double keys = runs.offsets.empty() ? static_cast<double>((std::min)(longest, tile_keys))
