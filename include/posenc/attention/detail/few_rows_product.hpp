@@ -42,6 +42,7 @@ class FewRowsProduct {
         at_once_(passes_ > 1 || asks_
                      ? (std::max)(numbers_at_once / rows_, least_at_once) / P::width * P::width
                      : round_up(in_)),
+        blocks_ahead_(asks_ ? (std::max)(weights_ahead / (most_outputs * at_once_), Index{1}) : 0),
         packed_(x.row(0, 0)) {
     for (Index r = 0; r < rows_; ++r) out_rows_[r] = row_of_token(out, r);
   }
@@ -71,16 +72,25 @@ class FewRowsProduct {
   static constexpr Index rows_of_pass = 6;
   /// Numbers of x that meet some outputs before the next ones do. They stay in a first-level cache: what misses it
   /// waits behind the weight, which comes from memory.
-  static constexpr Index numbers_at_once = 16384 / Index{sizeof(T)};
+  static constexpr Index numbers_at_once = 8192 / Index{sizeof(T)};
   /// Channels of a row among them, or sums would be loaded and stored too often.
   static constexpr Index least_at_once = 1024 / Index{sizeof(T)};
   /// Sums under way, of some outputs and all rows.
   static constexpr Index most_sums = 256;
-  /// Numbers of the weight that wait in a second-level cache for the next channels of x; as many are asked for.
+  /// Numbers of the weight that wait in a second-level cache for the next channels of x.
   static constexpr Index weights_at_once = 131072 / Index{sizeof(T)};
+  /// Memory is idle while rows of x meet the same weights, so it is asked for those to come, by so many numbers before
+  /// they are read: these wait in a first-level cache, for what passes through it twice drives x and the sums out.
+  static constexpr Index weights_ahead = 8192 / Index{sizeof(T)};
   /// A weight up to this size may still be in a second-level cache from the call before, so nothing is asked for.
   /// With one pass of rows the processor's own prefetchers keep up until eight times that.
   static constexpr double second_cache = 1 << 20;
+
+  /// Weights that are multiplied together: channels channel .. channel + at_once_ - 1 of some outputs from `output` on,
+  /// counted from those that make() makes; `first` is the first of these, or of those after them.
+  struct Block {
+    Index first, output, channel;
+  };
 
   double weight_bytes() const noexcept {
     return static_cast<double>(in_) * static_cast<double>(out_) * double{sizeof(T)};
@@ -137,65 +147,72 @@ class FewRowsProduct {
     alignas(64) T sums[static_cast<std::size_t>(most_sums * P::width)];
     std::fill_n(sums, count * rows_ * P::width, T{0});
     const T* x = packed_;
-    // Memory is idle while rows of x meet the same weights, so it is asked for those of the next outputs, vector by
-    // vector as they lie.
-    const T* next = weight_ + (first + count) * in_;
+    Block ask{0, 0, 0};
+    for (Index n = 0; n < blocks_ahead_; ++n) ask = after<Outputs>(ask, count);
     for (Index d = 0; d < in_; d += at_once_) {
       const Index channels = (std::min)(at_once_, in_ - d);
       T* to = sums;
-      for (Index o = 0; o < count; o += Outputs) {
+      for (Index o = 0; o < count; o += Outputs, ask = after<Outputs>(ask, count)) {
         const T* const w = weight_ + (first + o) * in_ + d;
+        const T* const next = weight_ + (first + ask.output) * in_ + ask.channel;
         const T* of_pass = x;
         for (Index pass = 0; pass < passes_; ++pass) {
           const Index rows = first_of_pass(pass + 1) - first_of_pass(pass);
-          const Index asked = asks_ ? Outputs * (pass + 1) / passes_ - Outputs * pass / passes_ : 0;
-          // Those of the next outputs in turn are asked into the first-level cache meanwhile: with two passes of rows
-          // that gains a tenth where the weight comes from memory, with three little.
-          const Index onward = !asks_ || pass != passes_ / 2 ? 0
-                               : o + Outputs < count         ? Outputs * in_
-                                                             : channels - o * in_;
-          add_pass<Outputs>(rows, of_pass, w, channels, to, next, asked, onward);
+          // Each pass asks for as many rows, the later ones for some of the block after `next`: what was asked for
+          // before costs less than a count that is no constant.
+          const Index from = asks_ ? Outputs * pass / passes_ : 0;
+          add_pass<Outputs>(rows, of_pass, w, channels, to, next + from * in_);
           of_pass += rows * round_up(channels);
           to += rows * Outputs * P::width;
-          next += asked * channels;
         }
       }
       x += rows_ * round_up(channels);
     }
-    const T* from = sums;
-    for (Index o = 0; o < count; o += Outputs) {
-      for (Index r = 0; r < rows_; ++r) {
-        T* const to = out_rows_[r] + first + o;
-        for (Index i = 0; i < Outputs; ++i, from += P::width) to[i] = sum(P::load(from));
+    for (Index r = 0; r < rows_; ++r) {
+      T* const to = out_rows_[r] + first;
+      for (Index o = 0; o < count; o += Outputs) {
+        const T* const from = sums + (o * rows_ + r * Outputs) * P::width;
+        for (Index i = 0; i < Outputs; ++i) to[o + i] = sum(P::load(from + i * P::width));
       }
     }
   }
 
-  /// Adds to sums [rows, Outputs] vectors what `count` channels give. With each vector of channels asks for `asked`
-  /// vectors from `next` on, and for those of the weight that lie `onward`.
+  /// The block that is multiplied after `block` where `count` outputs are made together.
   template <Index Outputs>
-  void add_pass(Index rows, const T* x, const T* w, Index count, T* sums, const T* next,
-                Index asked, Index onward) const noexcept {
+  Block after(Block block, Index count) const noexcept {
+    block.output += Outputs;
+    if (block.output < block.first + count) return block;
+    block.output = block.first;
+    block.channel += at_once_;
+    if (block.channel < in_) return block;
+    return {block.first + count, block.first + count, 0};
+  }
+
+  /// Adds to sums [rows, Outputs] vectors what `count` channels give, and asks for Outputs rows of the weight, from
+  /// `next` on.
+  template <Index Outputs>
+  void add_pass(Index rows, const T* x, const T* w, Index count, T* sums,
+                const T* next) const noexcept {
     const Index whole = count / P::width * P::width;
     if (whole > 0) {
       switch (rows) {
         case 1:
-          add<1, Outputs>(x, w, whole, sums, next, asked, onward);
+          add<1, Outputs>(x, w, whole, sums, next);
           break;
         case 2:
-          add<2, Outputs>(x, w, whole, sums, next, asked, onward);
+          add<2, Outputs>(x, w, whole, sums, next);
           break;
         case 3:
-          add<3, Outputs>(x, w, whole, sums, next, asked, onward);
+          add<3, Outputs>(x, w, whole, sums, next);
           break;
         case 4:
-          add<4, Outputs>(x, w, whole, sums, next, asked, onward);
+          add<4, Outputs>(x, w, whole, sums, next);
           break;
         case 5:
-          add<5, Outputs>(x, w, whole, sums, next, asked, onward);
+          add<5, Outputs>(x, w, whole, sums, next);
           break;
         default:
-          add<rows_of_pass, Outputs>(x, w, whole, sums, next, asked, onward);
+          add<rows_of_pass, Outputs>(x, w, whole, sums, next);
       }
     }
     if (whole < count) add_rest<Outputs>(rows, x + rows * whole, w + whole, count - whole, sums);
@@ -203,8 +220,8 @@ class FewRowsProduct {
 
   /// For whole vectors of channels, and at least one: g++ 12 has sums in memory besides where there may be none.
   template <Index Rows, Index Outputs>
-  POSENC_NOINLINE void add(const T* x, const T* w, Index count, T* sums, const T* next, Index asked,
-                           Index onward) const noexcept {
+  POSENC_NOINLINE void add(const T* x, const T* w, Index count, T* sums,
+                           const T* next) const noexcept {
     P parts[std::size_t{Rows}][std::size_t{Outputs}];
     for (Index r = 0; r < Rows; ++r) {
       for (Index o = 0; o < Outputs; ++o)
@@ -212,12 +229,8 @@ class FewRowsProduct {
     }
     do {
       if constexpr (2 * Rows >= rows_of_pass) {  // fewer rows never ask, see asks_
-        for (Index n = 0; n < asked; ++n, next += P::width) {
-          prefetch_far(next, P::width * Index{sizeof(T)});
-        }
-        for (Index o = 0; o < Outputs; ++o) {
-          prefetch(w + o * in_ + onward, P::width * Index{sizeof(T)});
-        }
+        for (Index o = 0; o < Outputs; ++o) prefetch(next + o * in_, P::width * Index{sizeof(T)});
+        next += P::width;
       }
       P weights[std::size_t{Outputs}];
       for (Index o = 0; o < Outputs; ++o) weights[o] = loaded_once(P::load(w + o * in_));
@@ -249,7 +262,7 @@ class FewRowsProduct {
   EmbeddingsView<const T> x_;
   Index in_, out_, rows_, passes_;
   bool asks_;
-  Index at_once_;
+  Index at_once_, blocks_ahead_;
   const T* packed_;
   T* out_rows_[most_rows];
 };
