@@ -81,7 +81,7 @@ class Oscillator {
   template <class Tier = tier::Best, std::floating_point T>
   void row(double position, Index first, Index count, double factor, T* cos_row,
            T* sin_row) const noexcept {
-    write_row<Tier>(OnePosition{position}, first, count, factor, cos_row, sin_row);
+    write_row<Tier>(OnePosition<false>{position}, first, count, factor, cos_row, sin_row);
   }
 
   /// The same where every frequency has a position of its own, positions [count].
@@ -96,14 +96,16 @@ class Oscillator {
   template <class Tier = tier::Best, std::floating_point T>
   POSENC_ALWAYS_INLINE void inlined_row(double position, Index first, Index count, double factor,
                                         T* cos_row, T* sin_row) const noexcept {
-    write_row<Tier>(OnePosition{position}, first, count, factor, cos_row, sin_row);
+    write_row<Tier>(OnePosition<true>{position}, first, count, factor, cos_row, sin_row);
   }
 
   /// Largest |inv_freq|, which limits how far positions reach.
   double fastest() const noexcept { return fastest_; }
 
  private:
+  template <bool InRegisters>
   struct OnePosition {
+    static constexpr bool in_registers = InRegisters;  ///< where values are to stay
     double position;
     double at(Index) const noexcept { return position; }
     template <class P>
@@ -116,6 +118,7 @@ class Oscillator {
     }
   };
   struct PositionOfEach {
+    static constexpr bool in_registers = false;
     const double* positions;
     double at(Index i) const noexcept { return positions[i]; }
     template <class P>
@@ -159,8 +162,17 @@ class Oscillator {
     const CosSinOf<P> value =
         cos_sin(where.template load<P>(i), P::load(turns_hi_.data() + first + i),
                 P::load(turns_lo_.data() + first + i));
-    detail::store_as(times(factor, value.cos), cos_row + i);
-    detail::store_as(times(factor, value.sin), sin_row + i);
+    store<Where>(times(factor, value.cos), cos_row + i);
+    store<Where>(times(factor, value.sin), sin_row + i);
+  }
+
+  template <class Where, class P, class T>
+  POSENC_ALWAYS_INLINE static void store(P value, T* p) noexcept {
+    if constexpr (Where::in_registers && requires { value.store_rounded_whole(p); }) {
+      value.store_rounded_whole(p);
+    } else {
+      detail::store_as(value, p);
+    }
   }
 
   template <class Where, class T>

@@ -28,12 +28,12 @@ struct Twice {
     b.store(p + P::width);
   }
   POSENC_ALWAYS_INLINE void store_rounded(float* p) const noexcept {
-    if constexpr (P::width > 1) {
-      rounded(a, b).store(p);  // a whole pack, which a load of one then finds in registers
-    } else {
-      a.store_rounded(p);
-      b.store_rounded(p + P::width);
-    }
+    a.store_rounded(p);
+    b.store_rounded(p + P::width);
+  }
+  /// The same as one pack, which a load of one then finds in registers; into memory it takes longer.
+  POSENC_ALWAYS_INLINE void store_rounded_whole(float* p) const noexcept requires(P::width > 1) {
+    rounded(a, b).store(p);
   }
 
   POSENC_ALWAYS_INLINE friend Twice operator+(Twice x, Twice y) noexcept {
