@@ -181,9 +181,10 @@ class RowBlock {
       return {tile, {first_key, first_key + tile_keys}, of_strips};
     }
     KeyRange seen{tile_keys, 0};
+    const bool alike = this->alike();
     Lanes lanes;
     for_strips([&](const Strip& strip) {
-      if (strip.first == 0 || !alike()) lanes = lanes_of(strip, first_key);
+      if (strip.first == 0 || !alike) lanes = lanes_of(strip, first_key);
       of_strips[strip.first] = lanes;
       if (lanes.empty()) return;
       seen.begin = (std::min)(seen.begin, lanes.begin);
