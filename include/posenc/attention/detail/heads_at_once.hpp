@@ -7,6 +7,7 @@
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/transpose.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <type_traits>
 
 // Products of few queries with the first few keys of a sequence, of several heads at a time. With keys of one head
 // in the lanes of a vector, a head takes a chain of multiply-adds for itself, of which few lanes count. Of single
@@ -59,33 +61,40 @@ struct ProductsOfHeads {
     const Index squares = (dim + P::width - 1) / P::width;
     Index asked = first_row == 0 && ahead != nullptr ? 0 : P::width, due = 0;
     P sums[std::size_t{Rows}];
-    for (Index r = 0; r < Rows; ++r) sums[r] = P::zero();
-    const auto add = [&](Index channels, const auto& load) {
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA { sums[r] = P::zero(); });
+    // As in StreamedProducts.
+    const auto add = [&](auto is_whole, Index channels) POSENC_INLINE_LAMBDA {
       P square[P::width];
-      for (Index i = 0; i < P::width; ++i) {
-        square[i] = is_key(i) ? load(from + offsets[i]) : P::zero();
-      }
+      unrolled<P::width>([&](Index i) POSENC_INLINE_LAMBDA {
+        const T* const at = from + offsets[i];
+        square[i] = !is_key(i) ? P::zero()
+                    : is_whole ? load_as<P>(at)
+                               : load_partial_as<P>(at, channels);
+      });
       if constexpr (P::width > 1) transpose(square);
       for (due += P::width; due >= squares && asked < P::width; due -= squares, ++asked) {
         prefetch(ahead + offsets[asked], dim * Index{sizeof(T)});
       }
-      for (Index c = 0; c < channels; ++c) {
-        for (Index r = 0; r < Rows; ++r) {
+      const auto add_channel = [&](Index c) POSENC_INLINE_LAMBDA {
+        unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
           sums[r] = mul_add(P::load(x + (r * dim + c) * P::width), square[c], sums[r]);
-        }
+        });
+      };
+      if constexpr (is_whole) {
+        unrolled<P::width>(add_channel);
+      } else {
+        for (Index c = 0; c < channels; ++c) add_channel(c);
       }
       from += P::width;
       x += P::width * P::width;
     };
     Index d = 0;
-    for (; d + P::width <= dim; d += P::width) {
-      add(P::width, [](const T* at) { return load_as<P>(at); });
-    }
-    if (d < dim) {
-      add(dim - d, [n = dim - d](const T* at) { return load_partial_as<P>(at, n); });
-    }
+    for (; d + P::width <= dim; d += P::width) add(std::true_type(), P::width);
+    if (d < dim) add(std::false_type(), dim - d);
     const P by = P::broadcast(factor);
-    for (Index r = 0; r < Rows; ++r) (sums[r] * by).store(out + (first_row + r) * P::width);
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+      (sums[r] * by).store(out + (first_row + r) * P::width);
+    });
   }
 };
 

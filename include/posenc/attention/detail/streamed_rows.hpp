@@ -11,6 +11,7 @@
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/transpose.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 // The stage of few queries: their products with keys and values that are read where the user's tensors have
 // them. Panels, which other stages read, would be copied for so few products that the copy costs more than it
@@ -74,36 +76,42 @@ struct StreamedProducts {
     const T* next = ahead.first;
     Index left = first_row == 0 ? ahead.count : 0, due = 0;
     P sums[std::size_t{Rows}];
-    for (Index r = 0; r < Rows; ++r) sums[r] = P::zero();
-    const auto add = [&](Index channels, const auto& load) {
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA { sums[r] = P::zero(); });
+    // Inlined by force, with a number of channels that is known: clang++ 14 calls it for each square, and takes
+    // channels from memory one after the other.
+    const auto add = [&](auto is_whole, Index channels) POSENC_INLINE_LAMBDA {
       for (due += P::width; due >= squares && left > 0; due -= squares, --left) {
         prefetch(next, dim * Index{sizeof(T)});
         next += stride;
       }
       P square[P::width];
-      for (Index i = 0; i < P::width; ++i) {
-        square[i] = is_key(i) ? load(from + i * stride) : P::zero();
-      }
+      unrolled<P::width>([&](Index i) POSENC_INLINE_LAMBDA {
+        const T* const at = from + i * stride;
+        square[i] = !is_key(i) ? P::zero()
+                    : is_whole ? load_as<P>(at)
+                               : load_partial_as<P>(at, channels);
+      });
       if constexpr (P::width > 1) transpose(square);
-      for (Index c = 0; c < channels; ++c) {
-        for (Index r = 0; r < Rows; ++r) {
+      const auto add_channel = [&](Index c) POSENC_INLINE_LAMBDA {
+        unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
           sums[r] = mul_add(P::broadcast(x[r * dim + c]), square[c], sums[r]);
-        }
+        });
+      };
+      if constexpr (is_whole) {
+        unrolled<P::width>(add_channel);
+      } else {
+        for (Index c = 0; c < channels; ++c) add_channel(c);
       }
       from += P::width;
       x += P::width;
     };
     Index d = 0;
-    for (; d + P::width <= dim; d += P::width) {
-      add(P::width, [](const T* at) { return load_as<P>(at); });
-    }
-    if (d < dim) {
-      add(dim - d, [n = dim - d](const T* at) { return load_partial_as<P>(at, n); });
-    }
+    for (; d + P::width <= dim; d += P::width) add(std::true_type(), P::width);
+    if (d < dim) add(std::false_type(), dim - d);
     const P by = P::broadcast(factor);
-    for (Index r = 0; r < Rows; ++r) {
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       (sums[r] * by).store(out + (first_row + r) * tile_lanes);
-    }
+    });
   }
 };
 
@@ -140,9 +148,14 @@ struct StreamedSums {
     const Real* w = weights + first_row * tile_lanes;
     const T* from = values + channel;
     P parts[std::size_t{Rows}][std::size_t{Columns}];
-    for (Index r = 0; r < Rows; ++r) {
-      for (Index c = 0; c < Columns; ++c) parts[r][c] = P::load(to + r * sum_dim + c * P::width);
-    }
+    const auto for_parts = [&](const auto& visit) POSENC_INLINE_LAMBDA {
+      unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+        unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
+          visit(parts[r][c], to + r * sum_dim + c * P::width);
+        });
+      });
+    };
+    for_parts([](P& part, const Real* at) POSENC_INLINE_LAMBDA { part = P::load(at); });
     // Rows that are read in one piece are not asked for: prefetchers follow those. Of others, each pass asks for what
     // it has of a row itself: whole rows, asked for by the first one, are more than a core can wait for at a time.
     const bool asks = first_row == 0 && Columns * P::width < dim;
@@ -152,18 +165,19 @@ struct StreamedSums {
         prefetch(ahead.first + j * stride + channel, Columns * P::width * Index{sizeof(T)});
       }
       P value[std::size_t{Columns}];
-      for (Index c = 0; c < Columns; ++c) value[c] = load(from + c * P::width);
-      for (Index r = 0; r < Rows; ++r) {
-        if (is_skipped<Weights>(w[r * tile_lanes])) continue;
+      unrolled<Columns>([&](Index c)
+                            POSENC_INLINE_LAMBDA { value[c] = load(from + c * P::width); });
+      unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+        if (is_skipped<Weights>(w[r * tile_lanes])) return;
         const P weight = P::broadcast(w[r * tile_lanes]);
-        for (Index c = 0; c < Columns; ++c) parts[r][c] = mul_add(weight, value[c], parts[r][c]);
-      }
+        unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
+          parts[r][c] = mul_add(weight, value[c], parts[r][c]);
+        });
+      });
       from += stride;
       ++w;
     }
-    for (Index r = 0; r < Rows; ++r) {
-      for (Index c = 0; c < Columns; ++c) parts[r][c].store(to + r * sum_dim + c * P::width);
-    }
+    for_parts([](const P& part, Real* at) POSENC_INLINE_LAMBDA { part.store(at); });
   }
 };
 
