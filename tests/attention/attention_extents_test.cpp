@@ -123,6 +123,29 @@ TEST_CASE("attention refuses extents that are none", "[attention][errors][extent
       call({{{1, many, many / 4, 0}, {1, 1, 1, 0}, {1, 1, 1, 0}, {1, many, many / 4, 0}}}));
 }
 
+// Under a sanitizer this sees addresses that are made from such a stride, too.
+TEST_CASE("the stride of an axis with one element may be anything", "[attention][extents]") {
+  const std::vector<float> token{1, 2, 3, 4};
+  for (const Index stride : {Index{1} << 62, -(Index{1} << 62), most, least}) {
+    const HeadsView<const float> one{token.data(), 1, 1, 1, 4, stride, stride, stride};
+    for (const Index queries : {1, 5, 20}) {
+      CAPTURE(stride, queries);
+      const std::vector<float> q(static_cast<std::size_t>(4 * queries), 1.0F);
+      std::vector<float> out(q.size());
+      posenc::attention<float>({q.data(), 1, queries, 1, 4, stride, 4, stride}, one, one,
+                               {out.data(), 1, queries, 1, 4, stride, 4, stride},
+                               {.causal = Causal::No});
+      for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == token[i % 4]);
+    }
+    KvCache<float> cache({.sequences = 1, .kv_heads = 1, .head_dim = 4, .capacity = 32});
+    for (int i = 0; i < 20; ++i) cache.append({0}, one, one);
+    std::vector<float> out(4);
+    posenc::attention<float>(one, cache, {0}, {out.data(), 1, 1, 1, 4, stride, stride, stride},
+                             {.causal = Causal::No});
+    CHECK(out == token);
+  }
+}
+
 TEST_CASE("attention refuses masks, weights and lengths that are none",
           "[attention][errors][extents]") {
   const auto call = [](const AttentionOptions<float>& options) {

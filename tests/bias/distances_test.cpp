@@ -6,6 +6,7 @@
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/detail/distances.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>

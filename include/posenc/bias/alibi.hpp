@@ -101,7 +101,7 @@ POSENC_ALWAYS_INLINE void for_alibi_values(double weight, bool symmetric, double
   }
 }
 
-/// values[u] = these.
+/// values[u] = what for_alibi_values() gives for key u.
 template <class Tier = tier::Best, std::floating_point Real>
 void alibi_values(double weight, bool symmetric, double from, const double* to, Real* values,
                   Index count) noexcept {
@@ -109,7 +109,7 @@ void alibi_values(double weight, bool symmetric, double from, const double* to, 
                                [values](Index u, auto value) { value.store(values + u); });
 }
 
-/// scores[u] += these.
+/// scores[u] += the same.
 template <class Tier = tier::Best, std::floating_point Real>
 void add_alibi_values(double weight, bool symmetric, double from, const double* to, Real* scores,
                       Index count) noexcept {
@@ -213,7 +213,7 @@ class Alibi {
                        key_positions, tile);
     MatrixView<Real> left = tile;
     if constexpr (std::same_as<Real, float>) {
-      // Distances of a single query serve once: they need not be written down first.
+      // Biases of a single query serve once: they need not be written down first. Double has more to look at.
       if (tile.rows == 1 && !is_tiny(weight_of(head))) {
         const auto keys = static_cast<Index>(key_positions.size());
         const Index whole = keys / detail::distance_group * detail::distance_group;

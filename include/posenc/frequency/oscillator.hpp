@@ -105,7 +105,7 @@ class Oscillator {
  private:
   template <bool InRegisters>
   struct OnePosition {
-    static constexpr bool in_registers = InRegisters;  ///< where values are to stay
+    static constexpr bool in_registers = InRegisters;  ///< a row is used at once, and stays there
     double position;
     double at(Index) const noexcept { return position; }
     template <class P>

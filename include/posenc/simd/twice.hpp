@@ -31,7 +31,8 @@ struct Twice {
     a.store_rounded(p);
     b.store_rounded(p + P::width);
   }
-  /// The same as one pack, which a load of one then finds in registers; into memory it takes longer.
+  /// The same as one pack, which a load of one then finds in registers. For a row that goes to memory,
+  /// store_rounded() takes less time.
   POSENC_ALWAYS_INLINE void store_rounded_whole(float* p) const noexcept requires(P::width > 1) {
     rounded(a, b).store(p);
   }

@@ -87,7 +87,7 @@ class FewRowsProduct {
   static constexpr double second_cache = 1 << 20;
 
   /// Weights that are multiplied together: channels channel .. channel + at_once_ - 1 of some outputs from `output` on,
-  /// counted from those that make() makes; `first` is the first of these, or of those after them.
+  /// counted from those that make() makes. `first`: where outputs begin that are made together, 0 or those after them.
   struct Block {
     Index first, output, channel;
   };
@@ -189,7 +189,7 @@ class FewRowsProduct {
   }
 
   /// Adds to sums [rows, Outputs] vectors what `count` channels give, and asks for Outputs rows of the weight, from
-  /// `next` on.
+  /// `next` on, which may lie behind it: a hint alone.
   template <Index Outputs>
   void add_pass(Index rows, const T* x, const T* w, Index count, T* sums,
                 const T* next) const noexcept {

@@ -77,7 +77,7 @@ void scatter_rows(const T* in, Index in_stride, Index rows, Index cols, S* out,
   });
 }
 
-/// Whether transpose_into() has to do with numbers that scatter_rows() is made for.
+/// Whether scatter_rows() pays: numbers of another type are rounded together, those of the same need an instruction.
 template <class P, class S, class T>
 inline constexpr bool scatters = [] {
   if constexpr (std::same_as<S, Compute<T>>) {

@@ -62,8 +62,8 @@ class RowBlock {
         temperatures_(setting.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
   /// Takes `count` queries of a sequence from `first` on, and key heads from `key_head` on.
-  ///   in_place: rows may stay in the tensor, at a distance of row_padding(). They do so where kernels can read them
-  ///             there and all keys are in one tile: to pack what is read once takes longer.
+  ///   in_place: rows may stay in the tensor, row_padding() apart. They do so where kernels can read them there, which
+  ///             are those of one head, and all keys are in one tile: to pack what is read once takes longer.
   void take(const AttentionSequence& sequence, Index key_head, Index first, Index count,
             Index key_heads = 1, bool in_place = false) noexcept {
     sequence_ = sequence;
@@ -126,9 +126,10 @@ class RowBlock {
     }
     return packed_ + r * row_size();
   }
-  /// Numbers between the end of a packed row and the next one.
+  /// Numbers between the end of a row, as packed() gives them, and the next one.
   Index row_padding() const noexcept {
-    return in_place_ ? setting_.q.seq_stride - setting_.q.dim : 0;
+    // The stride of a single row may be anything.
+    return in_place_ && rows_ > 1 ? setting_.q.seq_stride - setting_.q.dim : 0;
   }
 
   /// Keys that some row sees, counted from the sequence's first; empty where there are none.
@@ -152,8 +153,8 @@ class RowBlock {
     }
   }
 
-  /// Calls visit(rows) for all rows, whatever key heads they have, where none sees other lanes than the first one,
-  /// else for each strip: for stages that go row by row.
+  /// Calls visit(rows) for all rows at once where they are those of a single query and no mask tells its heads apart,
+  /// else for each strip. All may be more than a strip has, and of several key heads: for stages that go row by row.
   template <class Visit>
   void for_alike(const Visit& visit) const {
     if (!alike()) return for_strips(visit);
@@ -181,10 +182,10 @@ class RowBlock {
       return {tile, {first_key, first_key + tile_keys}, of_strips};
     }
     KeyRange seen{tile_keys, 0};
-    const bool alike = this->alike();
+    const bool found_once = alike();
     Lanes lanes;
     for_strips([&](const Strip& strip) {
-      if (strip.first == 0 || !alike) lanes = lanes_of(strip, first_key);
+      if (strip.first == 0 || !found_once) lanes = lanes_of(strip, first_key);
       of_strips[strip.first] = lanes;
       if (lanes.empty()) return;
       seen.begin = (std::min)(seen.begin, lanes.begin);

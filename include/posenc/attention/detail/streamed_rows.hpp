@@ -77,7 +77,7 @@ struct StreamedProducts {
     Index left = first_row == 0 ? ahead.count : 0, due = 0;
     P sums[std::size_t{Rows}];
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA { sums[r] = P::zero(); });
-    // Inlined by force, with a number of channels that is known: clang++ 14 calls it for each square, and takes
+    // Inlined by force, with a number of channels that is known: clang++ 14 would call it for each square, and take
     // channels from memory one after the other.
     const auto add = [&](auto is_whole, Index channels) POSENC_INLINE_LAMBDA {
       for (due += P::width; due >= squares && left > 0; due -= squares, --left) {
@@ -86,10 +86,10 @@ struct StreamedProducts {
       }
       P square[P::width];
       unrolled<P::width>([&](Index i) POSENC_INLINE_LAMBDA {
-        const T* const at = from + i * stride;
+        // Addresses of keys alone: the stride of a single key may be anything.
         square[i] = !is_key(i) ? P::zero()
-                    : is_whole ? load_as<P>(at)
-                               : load_partial_as<P>(at, channels);
+                    : is_whole ? load_as<P>(from + i * stride)
+                               : load_partial_as<P>(from + i * stride, channels);
       });
       if constexpr (P::width > 1) transpose(square);
       const auto add_channel = [&](Index c) POSENC_INLINE_LAMBDA {

@@ -89,7 +89,8 @@ POSENC_ALWAYS_INLINE HeadPointers<T> rotate_position(
   // An array, because g++ 12 keeps a struct in memory.
   const std::array<typename Last::Angles, 1> last_angles = {Last::angles(row, last)};
   for (Index h = heads; h > 0; --h) {
-    // Unlikely keeps it out of the loop, whose instructions heads in caches would jump in: up to 5 % of their time.
+    // Unlikely puts it behind the loop: heads in caches, which ask for nothing, would else jump over its instructions,
+    // which takes up to 5 % of their time.
     if (ahead > 0) [[unlikely]] {
       Step::prefetch(in + ahead, half, pairs);
     }
