@@ -138,7 +138,7 @@ TEST_CASE("the stride of an axis with one element may be anything", "[attention]
       for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == token[i % 4]);
     }
     KvCache<float> cache({.sequences = 1, .kv_heads = 1, .head_dim = 4, .capacity = 32});
-    for (int i = 0; i < 20; ++i) cache.append({0}, one, one);
+    for (int i = 0; i < 20; ++i) cache.append(0, one, one);
     std::vector<float> out(4);
     posenc::attention<float>(one, cache, {0}, {out.data(), 1, 1, 1, 4, stride, stride, stride},
                              {.causal = Causal::No});
