@@ -97,9 +97,9 @@ void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double 
   const Index tiles = (longest - 1) / tile_keys + 2;
   const Index pieces = runs.size() * tiles;
   // Where runs differ in length, most pieces are empty.
-  const double keys = runs.offsets.empty() ? static_cast<double>((std::min)(longest, tile_keys))
-                                           : static_cast<double>(runs.tokens) /
-                                                 static_cast<double>((std::max)(pieces, Index{1}));
+  const double keys = runs.offsets.empty()
+                          ? static_cast<double>((std::min)(longest, tile_keys))
+                          : static_cast<double>(runs.tokens) / static_cast<double>(pieces);
   bytes *= keys;
   parallel_for(device, pieces * heads, bytes, bytes / 4, [&](Index unit, Index end) {
     // Counted from there on: a token of a head is written in the time of a few divisions.

@@ -79,13 +79,9 @@ void scatter_rows(const T* in, Index in_stride, Index rows, Index cols, S* out,
 
 /// Whether scatter_rows() pays: numbers of another type are rounded together, those of the same need an instruction.
 template <class P, class S, class T>
-inline constexpr bool scatters = [] {
-  if constexpr (std::same_as<S, Compute<T>>) {
-    return requires(P a, S * p) { a.scatter(p, 1); };
-  } else {
-    return true;
-  }
-}();
+inline constexpr bool scatters = !std::same_as<S, Compute<T>> || requires(P a, S* p) {
+  a.scatter(p, 1);
+};
 
 /// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
 template <class Tier, class S, class T>

@@ -73,7 +73,7 @@ class RowBlock {
     rows_ = key_heads * rows_of_key_head_;
     keys_ = {sequence.end, sequence.begin};
     all_see_ = {sequence.begin, sequence.end};
-    in_place_ = in_place && are_rows_of(setting_.q.dim) && setting_.group == 1 && key_heads == 1 &&
+    in_place_ = in_place && kernels_read_tensor() && setting_.group == 1 && key_heads == 1 &&
                 sequence.stored <= tile_keys;
     name_rows(count, key_heads);
     for (Index r = 0; r < rows_; ++r) {
@@ -222,8 +222,8 @@ class RowBlock {
     }
   }
   /// Whether kernels can read the tensor's rows: they hold what packed ones do, in their order.
-  bool are_rows_of(Index dim) const noexcept {
-    return std::is_same_v<Row, T> && !in_pairs<Row> && row_size() == dim;
+  bool kernels_read_tensor() const noexcept {
+    return std::is_same_v<Row, T> && !in_pairs<Row> && row_size() == setting_.q.dim;
   }
   /// Channels of a packed row.
   Index row_size() const noexcept { return stored_dim<S>(setting_.q.dim); }
