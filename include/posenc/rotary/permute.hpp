@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 POSENC_STABLE_BEGIN
@@ -72,16 +73,15 @@ struct RowSwap {
 /// permutation.
 template <class From, class To>
 std::vector<RowSwap> pair_swaps(Index pairs) {
-  const std::vector<Index> source = pair_order<From, To>(pairs);
+  std::vector<Index> source = pair_order<From, To>(pairs);
+  constexpr Index done = -1;
   std::vector<RowSwap> swaps;
   swaps.reserve(source.size());
-  std::vector<bool> done(source.size(), false);
   for (std::size_t start = 0; start < source.size(); ++start) {
-    for (std::size_t j = start; !done[j];) {
-      done[j] = true;
-      const auto next = static_cast<std::size_t>(source[j]);
-      if (done[next]) break;
-      swaps.push_back({static_cast<Index>(j), source[j]});
+    for (std::size_t j = start; source[j] != done;) {
+      const auto next = static_cast<std::size_t>(std::exchange(source[j], done));
+      if (source[next] == done) break;
+      swaps.push_back({static_cast<Index>(j), static_cast<Index>(next)});
       j = next;
     }
   }
