@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Scores by themselves, without a schedule, as a backward pass takes them: places, masks, tiles, a block of rows.
-#include "attention_case.hpp"
 #include "simd/tiers.hpp"
+#include "stage_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <vector>
+#include <span>
 
 namespace scores_test {
 
-using attention_test::Case;
-using attention_test::matrix_of;
+using attention_test::carved;
+using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::AttentionSequence;
 using posenc::detail::Carver;
@@ -53,52 +52,39 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   using Source = posenc::detail::TensorKeys<Tier, T>;
-  using Scores = posenc::detail::Scores<Tier, T, CountedBias, T>;
-  using Block = typename Scores::Block;
+  using Stage = StageCase<Tier, T, CountedBias>;
+  using Block = typename Stage::Block;
   constexpr Index heads = 6, kv_heads = 2, group = 3, queries = 20, keys = 300, dim = 8;
-  Case<T> c({1, heads, kv_heads, queries, keys, dim, dim}, 3);
   posenc::AttentionOptions<T> options;
   options.causal = posenc::Causal::BottomRight;
   options.window = posenc::sliding_window(250);
-  const posenc::detail::Places<T> places("scores", options, {1, heads, queries, keys},
-                                         posenc::detail::StoredKeys(keys), {});
-  const posenc::detail::Masks<T> masks("scores", options, {1, heads, queries, keys}, places);
-  const posenc::detail::ReturnedWeights<T> returned(options, options.weights);
   Index calls = 0, rows_of_calls = 0;
   const CountedBias bias{&calls, &rows_of_calls};
-  const Source source(c.k.view(), c.v.view());
-  const typename Block::Setting of_rows{c.q.view(),          places, masks, group, true,
-                                        options.temperature, false};
-  const typename Scores::Setting of_scores{options, bias, returned, T{0.5}};
+  Stage stage({1, heads, kv_heads, queries, keys, dim, dim}, options, bias);
+  const Source source(stage.tensors.k.view(), stage.tensors.v.view());
 
-  const auto carve = [&](Carver& carver) {
-    struct {
-      Block block;
-      Scores scores;
-      typename Source::Scratch scratch;
-      Lanes* lanes;
-      double* run_of_positions;
-    } all{Block(of_rows, queries * group, carver),
-          Scores(of_scores, queries * group, queries, carver), source.carve(carver),
-          carver.take<Lanes>(Block::strips(queries * group)), carver.take<double>(tile_keys)};
-    return all;
+  struct All {
+    Block block;
+    typename Stage::Scores scores;
+    typename Source::Scratch scratch;
+    Lanes* lanes;
+    double* run_of_positions;
   };
-  Carver measure(nullptr);
-  (void)carve(measure);
-  posenc::detail::Slots workspace;
-  workspace.reserve(1, measure.used());
-  Carver carver(workspace.slot(0));
-  auto all = carve(carver);
+  posenc::detail::Slots slots;
+  All all = carved(slots, [&](Carver& c) {
+    return All{Block(stage.of_rows, stage.rows(), c),
+               typename Stage::Scores(stage.of_scores, stage.rows(), queries, c), source.carve(c),
+               c.take<Lanes>(Block::strips(stage.rows())), c.take<double>(tile_keys)};
+  });
 
-  const AttentionSequence sequence = places.sequence(0);
+  const AttentionSequence sequence = stage.sequence();
   for (Index kv = 0; kv < kv_heads; ++kv) {
     all.block.take(sequence, kv, 0, queries);
-    const auto k = matrix_of(c.k.view(), 0, kv);
-    for (Index tile = 0; tile * tile_keys < keys; ++tile) {
+    for (Index tile = 0; tile < stage.tiles(); ++tile) {
       const SeenTile seen = all.block.look_at(tile, all.lanes);
       REQUIRE(!seen.keys.empty());
       const auto of_tile = source.tile(sequence, kv, tile, seen.keys, all.scratch);
-      const double* const key_positions = places.key_positions(
+      const double* const key_positions = stage.places.key_positions(
           sequence, seen.first_key(), seen.keys.end - seen.first_key(), all.run_of_positions);
       calls = rows_of_calls = 0;
       all.block.for_strips([&](const Strip& strip) {
@@ -117,21 +103,15 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
         all.scores.finish(all.block, seen, strip);
         for (Index i = 0; i < strip.rows; ++i) {
           const Index r = strip.first + i, query = all.block.query(r), head = all.block.head(r);
-          const auto q = matrix_of(c.q.view(), 0, head);
-          const auto range = places.range(sequence, query);
           for (Index lane = lanes.begin; lane < lanes.end; ++lane) {
             const Index key = seen.first_key() + lane;
             const T score = all.scores.of(strip)[i * tile_keys + lane];
-            if (key < range.begin || key >= range.end) {
+            if (!stage.sees(query, key)) {
               right &= tiers::same(score, -std::numeric_limits<T>::infinity());
               continue;
             }
-            double want = 0;
-            for (Index d = 0; d < dim; ++d) {
-              want += q.values[static_cast<std::size_t>(query * dim + d)] *
-                      k.values[static_cast<std::size_t>(key * dim + d)];
-            }
-            want = 0.5 * want + 0.25 * static_cast<double>(head + 1) *
+            const double want = stage.score(query, head, key) +
+                                0.25 * static_cast<double>(head + 1) *
                                     static_cast<double>(keys - queries + query - key);
             right &= tiers::same(score, static_cast<T>(want));
           }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tiles made of tensors: what some row sees is packed, and nothing else is read.
-#include "attention_case.hpp"
 #include "simd/tiers.hpp"
+#include "stage_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/detail/tensor_source.hpp>
 
@@ -10,6 +10,7 @@
 
 namespace tensor_source_test {
 
+using attention_test::carved;
 using attention_test::Case;
 using posenc::Index;
 using posenc::detail::AttentionSequence;
@@ -34,12 +35,8 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
       for (Index d = 0; d < value_dim; ++d) c.v.view().row(0, j, head)[d] = nan;
     }
     const Source source(c.k.view(), c.v.view());
-    Carver measure(nullptr);
-    (void)source.carve(measure);
-    posenc::detail::Slots workspace;
-    workspace.reserve(1, measure.used());
-    Carver carver(workspace.slot(0));
-    const auto scratch = source.carve(carver);
+    posenc::detail::Slots slots;
+    const auto scratch = carved(slots, [&](Carver& carver) { return source.carve(carver); });
     const AttentionSequence sequence{.number = 0,
                                      .batch = 0,
                                      .first_query = 0,

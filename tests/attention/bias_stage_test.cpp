@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// The stage of biases by itself: a strip's values and a head's tile are the same numbers, and who reads tokens is told
+// which.
+#include "simd/tiers.hpp"
+#include "stage_case.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/detail/bias_stage.hpp>
+#include <posenc/bias/alibi.hpp>
+#include <posenc/concepts.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <vector>
+
+namespace bias_stage_test {
+
+using attention_test::carved;
+using attention_test::StageCase;
+using posenc::Index;
+using posenc::detail::BiasTile;
+using posenc::detail::Carver;
+using posenc::detail::Lanes;
+using posenc::detail::SeenTile;
+using posenc::detail::Strip;
+using posenc::detail::tile_keys;
+
+namespace {
+
+/// Remembers what it was asked for.
+struct OfTokens {
+  std::vector<posenc::TokenTile>* asked;
+
+  template <std::floating_point Real>
+  void add(const posenc::TokenTile& tokens, posenc::MatrixView<Real>) const {
+    asked->push_back(tokens);
+  }
+};
+
+template <class Stage, class Bias>
+struct All {
+  typename Stage::Block block;
+  posenc::detail::BiasStage<typename Stage::Tier, typename Stage::Real, typename Stage::Real, Bias>
+      bias;
+  Lanes* lanes;
+};
+
+template <class Tier, class T>
+struct Of : StageCase<Tier, T> {
+  using Real = T;
+  using StageCase<Tier, T>::StageCase;
+
+  template <class Bias>
+  All<Of, Bias> all(posenc::detail::Slots& slots, const Bias& bias) const {
+    return carved(slots, [&](Carver& c) {
+      return All<Of, Bias>{{this->of_rows, this->rows(), c},
+                           {bias, T{1}, this->rows(), this->queries(), c},
+                           c.take<Lanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
+    });
+  }
+};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][bias_stage]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Stage = Of<typename TestType::Tier, T>;
+  const posenc::Alibi alibi({.heads = 6, .form = posenc::AlibiForm::Causal});
+  std::vector<double> scattered(300);
+  for (std::size_t j = 0; j < scattered.size(); ++j) scattered[j] = static_cast<double>(j * j);
+  for (const bool steady : {true, false}) {
+    const Stage stage({1, 6, 2, 20, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
+    posenc::detail::Slots slots;
+    auto all = stage.all(slots, alibi);
+    all.block.take(stage.sequence(), 1, 0, stage.queries());
+    all.bias.begin(all.block);
+    std::vector<double> memory(static_cast<std::size_t>(tile_keys));
+    for (Index tile = 0; tile < stage.tiles(); ++tile) {
+      const SeenTile seen = all.block.look_at(tile, all.lanes);
+      const Index keys = seen.keys.end - seen.first_key();
+      const double* const positions =
+          steady
+              ? stage.places.key_positions(stage.sequence(), seen.first_key(), keys, memory.data())
+              : scattered.data() + seen.first_key();
+      REQUIRE(all.bias.prepare(all.block, seen, positions) == steady);
+      if (!steady) continue;
+      const auto count = static_cast<std::size_t>(all.block.rows() * tile_keys);
+      std::vector<T> of_strips(count, T{0.5}), of_tile(count, T{0.5});
+      all.block.for_strips([&](const Strip& strip) {
+        all.bias.add_to_strip(all.block, Stage::Block::lanes_of(seen, strip), strip,
+                              of_strips.data() + strip.first * tile_keys);
+      });
+      const Index begin = seen.keys.begin - seen.first_key(), group = stage.group();
+      for (Index r = 0; r < group; ++r) {
+        all.bias.add(all.block, seen.first_key(), {},
+                     BiasTile<T>{r,
+                                 stage.queries(),
+                                 begin,
+                                 keys - begin,
+                                 positions + begin,
+                                 {of_tile.data() + r * tile_keys + begin, stage.queries(),
+                                  keys - begin, group * tile_keys}});
+      }
+      bool right = true;
+      all.block.for_strips([&](const Strip& strip) {
+        const Lanes lanes = Stage::Block::lanes_of(seen, strip);
+        for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
+          for (Index j = lanes.begin; j < lanes.end; ++j) {
+            const auto at = static_cast<std::size_t>(r * tile_keys + j);
+            right &= tiers::same(of_strips[at], of_tile[at]);
+            const bool is_own_key = seen.first_key() + j == 280 + all.block.query(r);
+            right &= !is_own_key || of_tile[at] == T{0.5};
+          }
+        }
+      });
+      INFO(TestType::Tier::name << ", tile " << tile);
+      CHECK(right);
+      CHECK(of_tile[static_cast<std::size_t>(begin)] < T{0.5});
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("a bias of tokens is told which they are", "[attention][bias_stage]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Stage = Of<typename TestType::Tier, T>;
+  static_assert(posenc::TokenBias<OfTokens, T>);
+  const Stage stage({1, 4, 2, 20, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
+  std::vector<posenc::TokenTile> asked;
+  posenc::detail::Slots slots;
+  const OfTokens bias{&asked};
+  auto all = stage.all(slots, bias);
+  all.block.take(stage.sequence(), 1, 3, 7);
+  std::vector<double> positions{250, 251, 252};
+  std::vector<T> scores(static_cast<std::size_t>(all.block.rows() * tile_keys));
+  // The second head, from the block's third query on.
+  all.bias.add(all.block, 128, {},
+               BiasTile<T>{5, 2, 32, 3, positions.data(), {scores.data(), 2, 3, 2 * tile_keys}});
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].batch == 0);
+  CHECK(asked[0].sequence == 0);
+  CHECK(asked[0].head == 3);
+  CHECK(asked[0].first_query == 5);
+  CHECK(asked[0].first_place == 280 + 5);
+  CHECK(asked[0].first_key == 160);
+  CHECK(asked[0].query_positions.size() == 2);
+  CHECK(asked[0].query_positions[0] == 285);
+  CHECK(asked[0].key_positions.data() == positions.data());
+  CHECK(asked[0].key_positions.size() == 3);
+}
+
+}  // namespace bias_stage_test

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// Outputs by themselves: from a block's maxima, sums and weighted values to what the caller gets.
+#include "simd/tiers.hpp"
+#include "stage_case.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/detail/outputs.hpp>
+#include <posenc/attention/detail/softmax.hpp>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace outputs_test {
+
+using attention_test::carved;
+using attention_test::StageCase;
+using posenc::Index;
+using posenc::detail::Carver;
+using posenc::detail::RowSums;
+using posenc::detail::Strip;
+
+TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][outputs]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  using Stage = StageCase<Tier, T>;
+  using Block = typename Stage::Block;
+  constexpr Index heads = 3, queries = 5, dim = 19, padded = 32;
+  constexpr T lowest = -std::numeric_limits<T>::infinity();
+  attention_test::Lse<T> lse(1, heads, queries);
+  const std::vector<T> sinks{T{1}, lowest, T{-2}};
+  for (const bool sinking : {false, true}) {
+    posenc::AttentionOptions<T> options{.causal = posenc::Causal::No};
+    options.lse = lse.view();
+    if (sinking) options.sinks = sinks;
+    Stage stage({1, heads, 1, queries, 4, 4, dim}, options);
+    posenc::detail::Slots slots;
+    struct All {
+      Block block;
+      RowSums<T> sums;
+    };
+    All all = carved(slots, [&](Carver& c) {
+      return All{Block(stage.of_rows, stage.rows(), c), RowSums<T>::carve(c, stage.rows(), padded)};
+    });
+    all.block.take(stage.sequence(), 0, 0, queries);
+    all.sums.clear(stage.rows(), padded);
+    // Powers of two, so that quotients are exact; row 4 has seen no key, and row 5's values are -0.
+    for (Index r = 0; r < stage.rows(); ++r) {
+      if (r == 4) continue;
+      all.sums.highest[r] = static_cast<T>(r % 3 - 1);
+      all.sums.sum[r] = std::ldexp(T{1}, static_cast<int>(r % 4));
+      for (Index d = 0; d < dim; ++d) {
+        all.sums.out[r * padded + d] = r == 5 ? -T{0} : static_cast<T>(r * dim + d);
+      }
+    }
+    const posenc::detail::Outputs<T> outputs{stage.tensors.out.view(), stage.options,
+                                             stage.returned, padded};
+    outputs.template write<Tier>(all.block, Strip{0, 6}, all.sums);
+    outputs.template write<Tier>(all.block, Strip{6, stage.rows() - 6}, all.sums);
+
+    double worst = 0;
+    bool zeros = true;
+    for (Index r = 0; r < stage.rows(); ++r) {
+      const Index query = all.block.query(r), head = all.block.head(r);
+      const double sink = sinking ? static_cast<double>(sinks[static_cast<std::size_t>(head)])
+                                  : -std::numeric_limits<double>::infinity();
+      const auto highest = static_cast<double>(all.sums.highest[r]);
+      const double sum =
+          static_cast<double>(all.sums.sum[r]) + (r == 4 ? 0 : std::exp(sink - highest));
+      const double whole = r == 4 ? sink : highest + std::log(sum);
+      const auto got_lse = static_cast<double>(lse.view()(0, head, query));
+      if (std::isinf(whole)) {
+        CHECK(got_lse == whole);
+      } else {
+        worst = support::worse(worst, std::abs(got_lse - whole));
+      }
+      for (Index d = 0; d < dim; ++d) {
+        const T got = stage.tensors.out.view().row(0, query, head)[d];
+        if (r == 4 || r == 5) {
+          zeros &= tiers::same(got, T{0});
+          continue;
+        }
+        const double want = static_cast<double>(all.sums.out[r * padded + d]) / sum;
+        worst = support::worse(worst, std::abs(static_cast<double>(got) - want) / (1 + want));
+      }
+    }
+    INFO(Tier::name << ", sinks " << sinking);
+    CHECK(zeros);
+    CHECK(worst <= 16 * static_cast<double>(std::numeric_limits<T>::epsilon()));
+  }
+}
+
+}  // namespace outputs_test

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// Blocks of rows by themselves: which queries and heads they are, and what they see of a tile.
+#include "simd/tiers.hpp"
+#include "stage_case.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/detail/row_block.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace row_block_test {
+
+using attention_test::carved;
+using attention_test::Shape;
+using attention_test::StageCase;
+using posenc::Index;
+using posenc::detail::Carver;
+using posenc::detail::KeyRange;
+using posenc::detail::Lanes;
+using posenc::detail::panel_lanes;
+using posenc::detail::SeenTile;
+using posenc::detail::Strip;
+using posenc::detail::tile_keys;
+
+namespace {
+
+/// A mask for 20 queries and 300 keys with holes, of which some take whole panels.
+attention_test::Mask<bool> holes() {
+  attention_test::Mask<bool> keep(1, 1, 20, 300);
+  support::Random random(2);
+  keep.fill([&] { return random.integer(0, 3) != 0; });
+  for (Index i = 0; i < 20; ++i) {
+    for (Index j = 32; j < 96; ++j) keep.values(0, 0, i, j) = i % 5 == 4;
+  }
+  return keep;
+}
+
+template <class Stage>
+std::vector<SeenTile> tiles_of(const Stage& stage, const typename Stage::Block& block,
+                               std::vector<std::vector<Lanes>>& lanes) {
+  std::vector<SeenTile> all;
+  for (Index tile = 0; tile < stage.tiles(); ++tile) {
+    lanes.emplace_back(static_cast<std::size_t>(Stage::Block::strips(block.rows())));
+    all.push_back(block.look_at(tile, lanes.back().data()));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[attention][row_block]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Stage = StageCase<typename TestType::Tier, T>;
+  using Block = typename Stage::Block;
+  const Stage stage({1, 6, 3, 20, 300, 7, 7}, {.causal = posenc::Causal::BottomRight});
+  posenc::detail::Slots slots;
+  Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(2), c); });
+  const Index first = 4, count = 13, group = 2;
+  block.take(stage.sequence(), 1, first, count, 2);
+  REQUIRE(block.rows() == 2 * count * group);
+  REQUIRE(block.rows_of_key_head() == count * group);
+  CHECK(block.first_head() == 2);
+  bool right = true;
+  for (Index r = 0; r < block.rows(); ++r) {
+    const Index of_head = r % (count * group), query = first + of_head / group;
+    const Index head = (1 + r / (count * group)) * group + of_head % group;
+    right &= block.query(r) == query && block.head(r) == head;
+    right &= block.position(r) == static_cast<double>(300 - 20 + query);
+    right &= std::equal(block.packed(r), block.packed(r) + 7, stage.of_rows.q.row(0, query, head));
+  }
+  CHECK(right);
+  CHECK(block.keys().begin == 0);
+  CHECK(block.keys().end == 300 - 20 + first + count);
+
+  // Strips are all rows in their order; none has rows of two key heads.
+  Index next = 0;
+  block.for_strips([&](const Strip& strip) {
+    CHECK(strip.first == next);
+    CHECK((strip.rows > 0 && strip.rows <= Block::strip_rows));
+    CHECK(strip.first / (count * group) == (strip.first + strip.rows - 1) / (count * group));
+    next += strip.rows;
+  });
+  CHECK(next == block.rows());
+}
+
+TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Stage = StageCase<typename TestType::Tier, T>;
+  using Block = typename Stage::Block;
+  auto keep = holes();
+  posenc::AttentionOptions<T> windowed{.causal = posenc::Causal::BottomRight};
+  windowed.window = posenc::sliding_window(100);
+  posenc::AttentionOptions<T> masked{.causal = posenc::Causal::BottomRight};
+  masked.keep = keep.view();
+  for (const auto& options : {windowed, masked, posenc::AttentionOptions<T>{}}) {
+    const Stage stage({1, 3, 1, 20, 300, 4, 4}, options);
+    posenc::detail::Slots slots;
+    Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(), c); });
+    block.take(stage.sequence(), 0, 0, stage.queries());
+    std::vector<std::vector<Lanes>> memory;
+    for (const SeenTile& seen : tiles_of(stage, block, memory)) {
+      bool right = true, all_rows = true;
+      block.for_strips([&](const Strip& strip) {
+        const Lanes lanes = Block::lanes_of(seen, strip);
+        for (Index panel = 0; panel * panel_lanes < tile_keys; ++panel) {
+          bool some = false;
+          for (Index j = panel * panel_lanes; j < (panel + 1) * panel_lanes; ++j) {
+            const Index key = seen.first_key() + j;
+            for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
+              const bool sees = key < stage.keys() && stage.sees(block.query(r), key);
+              all_rows &= sees;
+              some |= sees;
+              right &= !sees || (lanes.begin <= j && j < lanes.end && seen.keys.begin <= key &&
+                                 key < seen.keys.end);
+            }
+          }
+          right &= lanes.panel(panel) == some;
+        }
+      });
+      INFO("tile " << seen.tile);
+      CHECK(right);
+      CHECK(block.all_see(seen.first_key()) == (all_rows && options.keep.data == nullptr));
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[attention][row_block]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Stage = StageCase<typename TestType::Tier, T>;
+  using Block = typename Stage::Block;
+  struct Trial {
+    Shape shape;
+    bool stays;
+  };
+  for (const Trial& trial : {Trial{{1, 3, 3, 9, 100, 8, 8}, true},      // one tile, a key head each
+                             Trial{{1, 3, 3, 9, 200, 8, 8}, false},     // rows are read twice
+                             Trial{{1, 6, 3, 9, 100, 8, 8}, false}}) {  // heads take turns
+    const Stage stage(trial.shape, {.causal = posenc::Causal::No});
+    posenc::detail::Slots slots;
+    Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(), c); });
+    block.take(stage.sequence(), 1, 2, 5, 1, true);
+    const auto& q = stage.of_rows.q;
+    CHECK((block.packed(0) == q.row(0, 2, block.head(0))) == trial.stays);
+    bool right = true;
+    for (Index r = 0; r < block.rows(); ++r) {
+      right &= block.packed(r) == block.packed(0) + r * (q.dim + block.row_padding());
+      right &= std::equal(block.packed(r), block.packed(r) + q.dim,
+                          q.row(0, block.query(r), block.head(r)));
+    }
+    CHECK(right);
+  }
+}
+
+}  // namespace row_block_test
