@@ -65,7 +65,7 @@ struct Model {
 bool is_finite(double x) { return std::isfinite(x); }
 
 /// The tiles of a sequence hold what the model says, each number in the place that kernels read it
-/// from; past the end values are zero and the notes tell of what there is.
+/// from; past the end of a panel's keys values are zero, and the notes tell of what there is.
 template <class S>
 bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model) {
   using namespace posenc::detail;
@@ -75,7 +75,8 @@ bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model)
       const KeyTile<S> tile = tile_of(cache, sequence, h, t);
       bool finite = true;
       right &= tile.value_stride == padded_value_dim(value_dim);
-      for (Index r = 0; r < tile_keys; ++r) {
+      const Index panels = (model.length() - t * tile_keys + panel_lanes - 1) / panel_lanes;
+      for (Index r = 0; r < std::min(panels, tile_panels) * panel_lanes; ++r) {
         const Index j = t * tile_keys + r;
         const bool there = j < model.length();
         for (Index d = 0; d < tile.value_stride; ++d) {
@@ -384,6 +385,54 @@ TEST_CASE("keys are updated in place", "[attention][cache]") {
     const Index key = 384 + i / (heads * dim);
     REQUIRE(after[n] == (changed ? before[n] + static_cast<float>(key) : before[n]));
   }
+}
+
+TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further apart",
+                   "[attention][cache]", float, double, Eigen::half, Eigen::bfloat16) {
+  using S = TestType;
+  constexpr Index tokens = 150, wide = 192, values = 130;
+  KvCache<S> cache(
+      {.sequences = 2, .kv_heads = 3, .head_dim = wide, .value_dim = values, .capacity = 256});
+  const std::size_t numbers = at(2 * 3 * 256 * (wide + 144));
+  CHECK(cache.bytes() >= sizeof(S) * numbers);
+  CHECK(cache.bytes() < sizeof(S) * numbers + 2 * 2 * 3 * 2112 + 200);
+  const auto view = [](std::vector<S>& x, Index dim) {
+    return HeadsView<S>{x.data(), 1, static_cast<Index>(x.size()) / (3 * dim), 3, dim};
+  };
+  // What was there before, and what is beside it.
+  std::vector<S> nan_k(at(256 * 3 * wide), std::numeric_limits<S>::quiet_NaN());
+  std::vector<S> nan_v(at(256 * 3 * values), std::numeric_limits<S>::quiet_NaN());
+  for (const Index sequence : {0, 1}) {
+    cache.append(sequence, view(nan_k, wide), view(nan_v, values));
+  }
+  cache.clear(1);
+  std::vector<S> k(at(tokens * 3 * wide)), v(at(tokens * 3 * values)), got_k(k), got_v(v);
+  support::Random random(11);
+  random.fill_normal(k);
+  random.fill_normal(v);
+  bool begun = true;
+  for (Index j = 0; j < tokens; ++j) {
+    cache.append(1, posenc::slice_seq(view(k, wide), j, 1),
+                 posenc::slice_seq(view(v, values), j, 1));
+    // Kernels read whole panels.
+    for (Index h = 0; h < 3; ++h) {
+      using namespace posenc::detail;
+      const KeyTile<S> tile = tile_of(cache, 1, h, j / tile_keys);
+      begun &= tile.finite;
+      for (Index r = j % tile_keys + 1; r % panel_lanes != 0; ++r) {
+        for (Index d = 0; d < values; ++d) {
+          begun &= to_double(tile.values[r * tile.value_stride + d]) == 0;
+        }
+      }
+    }
+  }
+  CHECK(begun);
+  cache.copy_keys(1, 0, view(got_k, wide), view(got_v, values));
+  CHECK(support::same_bits(got_k.data(), k.data(), static_cast<Index>(k.size())));
+  CHECK(support::same_bits(got_v.data(), v.data(), static_cast<Index>(v.size())));
+  cache.copy_keys(0, 0, view(nan_k, wide), view(nan_v, values));
+  CHECK(std::all_of(nan_k.begin(), nan_k.end(), [](S x) { return std::isnan(to_double(x)); }));
+  CHECK(std::all_of(nan_v.begin(), nan_v.end(), [](S x) { return std::isnan(to_double(x)); }));
 }
 
 TEST_CASE("a cache is a value", "[attention][cache]") {

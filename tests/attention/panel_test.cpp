@@ -104,6 +104,29 @@ TEMPLATE_LIST_TEST_CASE("rows go into lanes and come back", "[attention][cache]"
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("a row alone goes the way of one among many", "[attention][cache]", Ways) {
+  using S = typename TestType::S;
+  using T = typename TestType::T;
+  using Tier = typename TestType::Tier;
+  using Limits = std::numeric_limits<float>;
+  for (const Index dim : {5, 16, 31, 33, 64, 128, 131}) {
+    auto k = random_rows<T>(panel_lanes * dim, 2);
+    std::size_t n = 0;
+    for (const float x : {Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::infinity(),
+                          -Limits::infinity(), Limits::max(), Limits::denorm_min(), -0.0F, 0.0F,
+                          -0x1.8p-130F, 0x1.01p0F, 0x1.03p0F, 0x1.002p0F, 65519.0F, 0x1p-25F}) {
+      for (int i = 0; i < 9; ++i, n += 7) k[n % k.size()] = static_cast<T>(x);
+    }
+    const auto numbers = static_cast<std::size_t>(stored_dim<S>(dim) * panel_lanes);
+    std::vector<S> together(numbers, marker<S>()), alone(numbers, marker<S>());
+    posenc::detail::pack_panel<Tier>(k.data(), dim, 0, panel_lanes, dim, together.data());
+    for (Index r = 0; r < panel_lanes; ++r) {
+      posenc::detail::pack_panel<Tier>(k.data() + r * dim, dim, r, 1, dim, alone.data());
+    }
+    REQUIRE(support::same_bits(alone.data(), together.data(), static_cast<Index>(numbers)));
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("values are padded with zeros", "[attention][cache]", Ways) {
   using S = typename TestType::S;
   using T = typename TestType::T;

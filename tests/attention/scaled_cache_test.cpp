@@ -84,10 +84,18 @@ struct ScaledCache {
   }
 
   void write_keys(Index sequence, Index head, Index first, HeadsView<const float> x) noexcept {
-    for (Index s = 0; s < x.seq; ++s) k.write(row(sequence, head, first + s), x.row(0, s, 0));
+    for (Index h = 0; h < x.heads; ++h) {
+      for (Index s = 0; s < x.seq; ++s) {
+        k.write(row(sequence, head + h, first + s), x.row(0, s, h));
+      }
+    }
   }
   void write_values(Index sequence, Index head, Index first, HeadsView<const float> x) noexcept {
-    for (Index s = 0; s < x.seq; ++s) v.write(row(sequence, head, first + s), x.row(0, s, 0));
+    for (Index h = 0; h < x.heads; ++h) {
+      for (Index s = 0; s < x.seq; ++s) {
+        v.write(row(sequence, head + h, first + s), x.row(0, s, h));
+      }
+    }
   }
 
   void append(std::span<const Index> to, HeadsView<const float> keys,

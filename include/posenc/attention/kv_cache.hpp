@@ -45,7 +45,8 @@ class CachedKeys;
 ///   Threads:  const calls may run at once, and other calls beside them if they are for other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
-///             16]; a key stays where it is, at its number modulo capacity()
+///             16]; a key stays where it is, at its number modulo capacity(). Heads of 64 KiB or more
+///             lie 2112 bytes further apart
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
 ///   Cost:     without a pool all memory is taken, and zeroed, when the cache is made; see bytes()
 template <class S>
@@ -168,9 +169,9 @@ class KvCache {
     detail::for_each_piece(
         device, {{&sequence, 1}, {}, k.seq}, kv_heads(), bytes_of_keys<T>(1),
         [&](Index) { return first; },
-        [&](Index, Index head, Index key, Index s, Index n) {
-          storage_.read_keys(sequence, head, key, detail::rows_of<T>(k, 0, head, s, n));
-          storage_.read_values(sequence, head, key, detail::rows_of<T>(v, 0, head, s, n));
+        [&](Index, Index head, Index heads, Index key, Index s, Index n) {
+          storage_.read_keys(sequence, head, key, detail::rows_of<T>(k, 0, head, heads, s, n));
+          storage_.read_values(sequence, head, key, detail::rows_of<T>(v, 0, head, heads, s, n));
         });
   }
 

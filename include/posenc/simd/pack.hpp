@@ -44,6 +44,8 @@
 //   load_bfloat16(p)  a.store_bfloat16(p)
 //   load_bfloat16_pairs(p, even, odd)         2 width neighbours, both in natural order
 //   store_bfloat16_pairs(p, even, odd)        also of two p one after the other, where that is faster
+//   scatter_bfloat16_pairs(p, stride, a, b)   of 2 width neighbours, a and then b, the pair 2u + 1, 2u to the
+//                                             u-th of p, `stride` pairs apart; where scatter() is
 // and where the processor multiplies bfloat16 by bfloat16 quickly (POSENC_BFLOAT16_PRODUCTS), of packs
 // whose lanes hold two of them each:
 //   load_pairs(p)  broadcast_pair(p)          2 width neighbours; the two at p in every lane

@@ -43,6 +43,20 @@ struct Pack<float, tier::Avx512> {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     _mm512_i32scatter_ps(p, _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride)), v, sizeof(float));
   }
+  /// Pairs of neighbours, those of a and then those of b, the second of each pair first. `stride` in pairs.
+  POSENC_ALWAYS_INLINE static void scatter_bfloat16_pairs(void* p, std::int32_t stride, Pack a,
+                                                          Pack b) noexcept {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i even = _mm512_slli_epi32(lane, 1),
+                  odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+    const __m512i low = detail::rounded_to_bfloat16(a.v), high = detail::rounded_to_bfloat16(b.v);
+    const __m512i second = _mm512_permutex2var_epi32(low, odd, high);
+    const __m512i first = _mm512_permutex2var_epi32(low, even, high);
+    // second >> 16 | (first & high halves)
+    const __m512i pairs = _mm512_ternarylogic_epi32(_mm512_srli_epi32(second, 16), first,
+                                                    detail::high_halves(), 0xf8);
+    _mm512_i32scatter_epi32(p, _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride)), pairs, 4);
+  }
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif

@@ -27,11 +27,11 @@ struct TilePlace {
 };
 
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
-///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile
-///   values [sequences][heads][capacity][padded_value_dim(Dv)]
+///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; heads keys_apart_
+///   values [sequences][heads][capacity][padded_value_dim(Dv)]; heads values_apart_
 /// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
-/// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. In a
-/// tile that was begun, rows of values past the last key are zero, unless blocks_.filled() says more.
+/// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. In the
+/// last key's panel, rows of values past that are zero, unless blocks_.filled() says more.
 template <class Tier, Scalar S>
 class KvStorage {
  public:
@@ -45,17 +45,19 @@ class KvStorage {
         dim_(dim),
         key_size_(stored_dim<S>(dim)),
         value_dim_(value_dim),
-        value_stride_(padded_value_dim(value_dim)) {
+        value_stride_(padded_value_dim(value_dim)),
+        keys_apart_(apart(key_size_, pool != nullptr)),
+        values_apart_(apart(value_stride_, pool != nullptr)) {
     if (pool != nullptr) {
       const auto numbers = static_cast<std::size_t>(keys_of_tile() + values_of_tile());
       blocks_ = KvBlocks(*pool, sequences, capacity / tile_keys,
                          numbers * sizeof(S) + static_cast<std::size_t>(heads));
       return;
     }
-    const Index tiles = sequences * (capacity / tile_keys);
-    keys_ = AlignedVector<S>(at(tiles * keys_of_tile()), static_cast<S>(0.0F));
-    values_ = AlignedVector<S>(at(tiles * values_of_tile()), static_cast<S>(0.0F));
-    special_ = std::vector<char>(at(tiles * heads));
+    const Index all_heads = sequences * heads;
+    keys_ = AlignedVector<S>(at(all_heads * keys_apart_), static_cast<S>(0.0F));
+    values_ = AlignedVector<S>(at(all_heads * values_apart_), static_cast<S>(0.0F));
+    special_ = std::vector<char>(at(all_heads * (capacity / tile_keys)));
   }
 
   Index heads() const noexcept { return heads_; }
@@ -96,38 +98,44 @@ class KvStorage {
   ///   Throws: std::bad_alloc, and nothing has changed then
   void share(Index from, Index to) { blocks_.share(from, to); }
 
-  // What writes or reads does so for one head, so that heads and tiles can be shared out to threads.
+  // What writes or reads does so for some heads, so that heads and tiles can be shared out to threads. Those of a
+  // token go one after the other, first all keys: what is found out for each takes longer than its numbers.
 
-  /// k [1, n, 1, D] becomes keys first .. first + n - 1.
+  /// k [1, n, heads, D] becomes keys first .. first + n - 1 of the heads from `head` on.
   template <class T>
   void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
     for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
-      pack_panel<Tier>(k.row(0, j - first, 0), k.seq_stride, j % panel_lanes, n, dim_,
-                       panel(*this, sequence, head, j));
+      S* const to = panel(*this, sequence, head, j);
+      for (Index h = 0; h < k.heads; ++h) {
+        pack_panel<Tier>(k.row(0, j - first, h), k.seq_stride, j % panel_lanes, n, dim_,
+                         to + h * keys_apart_);
+      }
     });
   }
   template <class T>
   void read_keys(Index sequence, Index head, Index first, HeadsView<T> k) const noexcept {
     for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
-      unpack_panel<Tier>(panel(*this, sequence, head, j), j % panel_lanes, n, dim_,
-                         k.row(0, j - first, 0), k.seq_stride);
+      const S* const from = panel(*this, sequence, head, j);
+      for (Index h = 0; h < k.heads; ++h) {
+        unpack_panel<Tier>(from + h * keys_apart_, j % panel_lanes, n, dim_, k.row(0, j - first, h),
+                           k.seq_stride);
+      }
     });
   }
 
-  /// v [1, n, 1, Dv] becomes values first .. first + n - 1. Writing the first row of a tile begins
-  /// it anew.
+  /// v [1, n, heads, Dv] becomes values first .. first + n - 1 of the heads from `head` on. Writing the first row
+  /// of a tile begins it anew, that of a panel the rows beside that.
   template <class T>
   void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
     for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
-      const TilePlace<S> tile = place(*this, sequence, head, j / tile_keys);
-      const Index row = j % tile_keys;
-      const bool finite = pack_values<Tier>(v.row(0, j - first, 0), v.seq_stride, n, value_dim_,
-                                            tile.values + row * value_stride_, value_stride_);
-      if (row == 0) {
-        *tile.special = !finite;
-        zero_values(tile, n, tile_keys);
-      } else if (!finite) {
-        *tile.special = true;
+      const Index row = j % tile_keys, end = row + n;
+      const Index panel = (end - 1) / panel_lanes * panel_lanes;
+      for (Index h = 0; h < v.heads; ++h) {
+        const TilePlace<S> tile = place(*this, sequence, head + h, j / tile_keys);
+        const bool finite = pack_values<Tier>(v.row(0, j - first, h), v.seq_stride, n, value_dim_,
+                                              tile.values + row * value_stride_, value_stride_);
+        if (row == 0 || !finite) *tile.special = !finite;
+        if (row <= panel) zero_values(tile, end, panel + panel_lanes);
       }
     });
   }
@@ -143,10 +151,12 @@ class KvStorage {
   template <class T>
   void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
     for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
-      const S* const values = place(*this, sequence, head, j / tile_keys).values;
-      for (Index i = 0; i < n; ++i) {
-        convert_row<Tier>(values + (j % tile_keys + i) * value_stride_, value_dim_,
-                          v.row(0, j - first + i, 0));
+      for (Index h = 0; h < v.heads; ++h) {
+        const S* const values = place(*this, sequence, head + h, j / tile_keys).values;
+        for (Index i = 0; i < n; ++i) {
+          convert_row<Tier>(values + (j % tile_keys + i) * value_stride_, value_dim_,
+                            v.row(0, j - first + i, h));
+        }
       }
     });
   }
@@ -166,7 +176,7 @@ class KvStorage {
     for (Index h = 0; h < heads_; ++h) {
       const TilePlace<S> cut = place(*this, sequence, h, tile);
       zero_values(cut, end % tile_keys, last - tile * tile_keys);
-      if (*cut.special != 0) note_special(cut);
+      if (*cut.special != 0) note_special(cut, end % tile_keys);
     }
   }
 
@@ -183,7 +193,7 @@ class KvStorage {
       });
     });
     for (Index tile = to / tile_keys; tile * tile_keys < end - down; ++tile) {
-      note_special(place(*this, sequence, head, tile));
+      note_special(place(*this, sequence, head, tile), end - tile * tile_keys);
     }
   }
 
@@ -223,6 +233,16 @@ class KvStorage {
   template <class Storage>
   using Number = std::conditional_t<std::is_const_v<Storage>, const S, S>;
 
+  /// Numbers between a head's first key or value, `size` numbers each, and the next one's. A token's are written for
+  /// all heads, and where these lie a power of two apart, so do their pages, for which a TLB then has few places: they
+  /// lie half a page further apart, and a line, where that is little beside them.
+  Index apart(Index size, bool on_pool) const noexcept {
+    if (on_pool) return tile_keys * size;
+    constexpr Index bytes = Index{sizeof(S)}, worth = Index{64} * 1024, gap = 2048 + 64;
+    const Index numbers = capacity_ * size;
+    return numbers * bytes >= worth ? numbers + gap / bytes : numbers;
+  }
+
   /// Where a tile of one head lies: the one place that tells a pool from memory of its own.
   template <class Storage>
   static TilePlace<Number<Storage>> place(Storage& storage, Index sequence, Index head,
@@ -235,9 +255,12 @@ class KvStorage {
       return storage.of_head(Place{keys, values, special}, head);
     }
     const Index tiles = storage.capacity_ / tile_keys;
-    const Place all{storage.keys_.data(), storage.values_.data(), storage.special_.data()};
     const Index slot = tile < tiles ? tile : tile % tiles;  // only a ring needs the division
-    return storage.of_head(all, (sequence * storage.heads_ + head) * tiles + slot);
+    const Index nth = sequence * storage.heads_ + head;
+    const Place of_head{storage.keys_.data() + nth * storage.keys_apart_,
+                        storage.values_.data() + nth * storage.values_apart_,
+                        storage.special_.data() + nth * tiles};
+    return storage.of_head(of_head, slot);
   }
   /// The nth of tiles of one head that lie one after the other.
   template <class N>
@@ -263,11 +286,13 @@ class KvStorage {
     std::fill_n(tile.values + first * value_stride_, (last - first) * value_stride_,
                 static_cast<S>(0.0F));
   }
-  void note_special(const TilePlace<S>& tile) noexcept {
-    *tile.special = !all_finite<Tier>(tile.values, tile_keys * value_stride_);
+  /// Of a tile's first `rows` rows, or fewer if it has no more.
+  void note_special(const TilePlace<S>& tile, Index rows) noexcept {
+    *tile.special = !all_finite<Tier>(tile.values, (std::min)(rows, tile_keys) * value_stride_);
   }
 
   Index heads_, capacity_, dim_, key_size_, value_dim_, value_stride_;
+  Index keys_apart_, values_apart_;  ///< of heads, see apart()
   AlignedVector<S> keys_, values_;
   std::vector<char> special_;  ///< of each tile
   KvBlocks blocks_;            ///< in place of these, on a pool

@@ -22,10 +22,10 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Tokens s .. s + n - 1 of one head of batch row b.
+/// Tokens s .. s + n - 1 of some heads of batch row b.
 template <class T>
-HeadsView<T> rows_of(HeadsView<T> x, Index b, Index head, Index s, Index n) noexcept {
-  return {x.row(b, s, head), 1, n, 1, x.dim, 0, x.seq_stride, 0};
+HeadsView<T> rows_of(HeadsView<T> x, Index b, Index head, Index heads, Index s, Index n) noexcept {
+  return {x.row(b, s, head), 1, n, heads, x.dim, 0, x.seq_stride, x.head_stride};
 }
 
 template <Device D, class Work>
@@ -85,9 +85,9 @@ struct TokenRuns {
   Index offset(Index n) const noexcept { return offsets[static_cast<std::size_t>(n)]; }
 };
 
-/// Calls visit(n, head, key, s, count) for pieces of keys that different threads may write: those of one
-/// head in one tile. Run n's tokens, the first of which is key first_key(n), are there from s on, which is
-/// counted in its batch row, as keys `key` and after. `bytes` is the size of one.
+/// Calls visit(n, head, heads, key, s, count) for pieces of keys that different threads may write: those in one
+/// tile of the heads from `head` on. Run n's tokens, the first of which is key first_key(n), are there from s on,
+/// which is counted in its batch row, as keys `key` and after. `bytes` is the size of one head's.
 template <Device D, class FirstKey, class Visit>
 void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double bytes,
                     const FirstKey& first_key, const Visit& visit) {
@@ -102,18 +102,14 @@ void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double 
                           : static_cast<double>(runs.tokens) / static_cast<double>(pieces);
   bytes *= keys;
   parallel_for(device, pieces * heads, bytes, bytes / 4, [&](Index unit, Index end) {
-    // Counted from there on: a token of a head is written in the time of a few divisions.
-    Index head = unit % heads, nth_tile = unit / heads % tiles, n = unit / heads / tiles;
-    for (; unit < end; ++unit) {
-      const Index first = first_key(n), tile = first / tile_keys + nth_tile;
+    while (unit < end) {
+      const Index head = unit % heads, n = unit / heads / tiles;
+      const Index at_once = (std::min)(heads - head, end - unit);
+      const Index first = first_key(n), tile = first / tile_keys + unit / heads % tiles;
       const Index key = (std::max)(first, tile * tile_keys);
       const Index count = (std::min)(first + runs.count(n), (tile + 1) * tile_keys) - key;
-      if (count > 0) visit(n, head, key, runs.first(n) + key - first, count);
-      if (++head < heads) continue;
-      head = 0;
-      if (++nth_tile < tiles) continue;
-      nth_tile = 0;
-      ++n;
+      if (count > 0) visit(n, head, at_once, key, runs.first(n) + key - first, count);
+      unit += at_once;
     }
   });
 }
@@ -142,10 +138,11 @@ void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
                   const FirstKey& first_key) {
   const double bytes = static_cast<double>(k.dim + v.dim) * sizeof(T);
   for_each_piece(device, runs, storage.heads(), bytes, first_key,
-                 [&](Index n, Index head, Index first, Index s, Index count) {
+                 [&](Index n, Index head, Index heads, Index first, Index s, Index count) {
                    const Index sequence = runs.sequence(n), b = runs.row(n);
-                   storage.write_keys(sequence, head, first, rows_of(k, b, head, s, count));
-                   storage.write_values(sequence, head, first, rows_of(v, b, head, s, count));
+                   storage.write_keys(sequence, head, first, rows_of(k, b, head, heads, s, count));
+                   storage.write_values(sequence, head, first,
+                                        rows_of(v, b, head, heads, s, count));
                  });
 }
 
@@ -164,7 +161,7 @@ void rewrite_keys(const D& device, Storage& storage, Index sequence, Index first
     const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
     const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, heads, dim};
     for_each_head(device, heads, bytes(n), [&](Index head) {
-      storage.read_keys(sequence, head, j, rows_of(keys, 0, head, 0, n));
+      storage.read_keys(sequence, head, j, rows_of(keys, 0, head, 1, 0, n));
     });
     change(keys, j);
     j += n;
@@ -172,7 +169,7 @@ void rewrite_keys(const D& device, Storage& storage, Index sequence, Index first
   const Index count = end - first;
   const HeadsView<const Real> changed{buffer.data(), 1, count, heads, dim};
   for_each_head(device, heads, bytes(count), [&](Index head) {
-    storage.write_keys(sequence, head, first + move, rows_of(changed, 0, head, 0, count));
+    storage.write_keys(sequence, head, first + move, rows_of(changed, 0, head, 1, 0, count));
   });
 }
 

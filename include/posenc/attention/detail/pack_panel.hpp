@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 // Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves
 // numbers or rounds them once to nearest even, so tiers give the same bits.
@@ -48,33 +50,59 @@ POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P:
 /// Rows so few that they are scattered one after the other: a token that is appended to a cache is one.
 inline constexpr Index scattered_rows = 2;
 
-/// Calls scatter(values, r, c) for the channels c .. c + P::width - 1 of a few rows, a vector at a time.
-template <class P, class T, class Scatter>
-POSENC_ALWAYS_INLINE void for_vectors_of_rows(const T* in, Index stride, Index rows, Index cols,
-                                              const Scatter& scatter) noexcept {
+/// Calls scatter(from, r, c) for the channels c .. c + Count - 1 of a few rows, which begin at `from`.
+template <Index Count, class T, class Scatter>
+POSENC_ALWAYS_INLINE void for_pieces_of_rows(const T* in, Index stride, Index rows, Index cols,
+                                             const Scatter& scatter) noexcept {
   for (Index r = 0; r < rows; ++r) {
-    for (Index c = 0; c < cols; c += P::width) {
-      const Index at = (std::min)(c, cols - P::width);
-      scatter(load_as<P>(in + r * stride + at), r, at);
+    for (Index c = 0; c < cols; c += Count) {
+      const Index at = (std::min)(c, cols - Count);
+      scatter(in + r * stride + at, r, at);
     }
   }
 }
 
-/// in[r][c] of a few rows to out[c][r].
+/// Puts a few rows into the first lanes of a panel.
 template <class P, class S, class T>
-void scatter_rows(const T* in, Index in_stride, Index rows, Index cols, S* out,
-                  Index out_stride) noexcept {
-  for_vectors_of_rows<P>(in, in_stride, rows, cols, [&](P values, Index r, Index c) {
-    S* const to = out + c * out_stride + r;
-    if constexpr (requires { values.scatter(to, 1); }) {
-      values.scatter(to, static_cast<std::int32_t>(out_stride));
-    } else {
-      // Rounded together: one conversion for each takes longer than its store.
-      S stored[P::width];
-      store_as(values, stored);
-      for (Index i = 0; i < P::width; ++i) to[i * out_stride] = stored[i];
-    }
-  });
+POSENC_ALWAYS_INLINE void scatter_rows(const T* in, Index stride, Index rows, Index cols,
+                                       S* panel) noexcept {
+  for_pieces_of_rows<P::width>(in, stride, rows, cols,
+                               [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
+                                 const P values = load_as<P>(from);
+                                 S* const to = panel + c * panel_lanes + r;
+                                 if constexpr (requires { values.scatter(to, 1); }) {
+                                   values.scatter(to, std::int32_t{panel_lanes});
+                                 } else {
+                                   // Rounded together: one conversion for each takes longer than its store.
+                                   S stored[P::width];
+                                   store_as(values, stored);
+                                   for (Index i = 0; i < P::width; ++i)
+                                     to[i * panel_lanes] = stored[i];
+                                 }
+                               });
+}
+
+/// The same in pairs of channels, see in_pairs, two vectors of them at a time.
+template <class P, class S, class T>
+POSENC_ALWAYS_INLINE void scatter_pairs(const T* in, Index stride, Index rows, Index cols,
+                                        S* panel) noexcept {
+  constexpr Index count = 2 * P::width;
+  for_pieces_of_rows<count>(
+      in, stride, rows, cols, [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
+        const P low = load_as<P>(from), high = load_as<P>(from + P::width);
+        S* const to = panel + c * panel_lanes + 2 * r;
+        if constexpr (requires { P::scatter_bfloat16_pairs(to, 1, low, high); }) {
+          P::scatter_bfloat16_pairs(to, std::int32_t{panel_lanes}, low, high);
+        } else {
+          S stored[std::size_t{count}];
+          store_as(low, stored);
+          store_as(high, stored + P::width);
+          for (Index i = 0; i < count; i += 2) {
+            to[i * panel_lanes] = stored[i + 1];
+            to[i * panel_lanes + 1] = stored[i];
+          }
+        }
+      });
 }
 
 /// Whether scatter_rows() pays: numbers of another type are rounded together, those of the same need an instruction.
@@ -92,7 +120,7 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
   if constexpr (width > 1 && scatters<P, S, T>) {
     // Strides of a panel, not those of a user's tensor, which may be of any size.
     if (out_stride == panel_lanes && rows <= scattered_rows && cols >= width) {
-      return scatter_rows<P>(in, in_stride, rows, cols, out, out_stride);
+      return scatter_rows<P>(in, in_stride, rows, cols, out);
     }
   }
   if constexpr (width > 1) {
@@ -115,18 +143,8 @@ void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs
   constexpr Index width = P::width;
   const Index even_dim = dim / 2 * 2;
   if constexpr (width > 1) {
-    if (count <= scattered_rows && even_dim >= width) {
-      for_vectors_of_rows<P>(rows, stride, count, even_dim, [&](P values, Index r, Index c) {
-        S stored[P::width];
-        store_as(values, stored);
-        for (Index i = 0; i < width; i += 2) {
-          std::uint32_t pair;
-          std::memcpy(&pair, stored + i, sizeof pair);
-          pair = pair << 16 | pair >> 16;
-          std::memcpy(static_cast<void*>(pairs + (c + i) * panel_lanes + 2 * r), &pair,
-                      sizeof pair);
-        }
-      });
+    if (count <= scattered_rows && even_dim >= 2 * width) {
+      scatter_pairs<P>(rows, stride, count, even_dim, pairs);
     } else if (count < width || even_dim < width) {
       using Narrower = typename tier::Narrower<Tier>::Type;
       return rows_to_pairs<Narrower>(rows, stride, count, dim, pairs);
@@ -255,13 +273,14 @@ void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
   }
 }
 
-/// Whether all lanes are zero. (Adding them up takes an intrinsic that g++ 12 warns of.)
+/// Whether all lanes are zero. (Adding lanes up takes an intrinsic that g++ 12 warns of.)
 template <class P>
 POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
-  decltype(sum(a)) lanes[P::width];
-  a.store(lanes);
-  int other = 0;
-  for (const auto lane : lanes) other |= lane == 0 ? 0 : 1;
+  // As whole numbers, of which compilers make vectors: bits but for the sign.
+  using Bits = std::conditional_t<sizeof(sum(a)) == 8, std::uint64_t, std::uint32_t>;
+  Bits lanes[P::width], other = 0;
+  std::memcpy(lanes, &a, sizeof lanes);
+  for (const Bits lane : lanes) other |= lane << 1;
   return other == 0;
 }
 
