@@ -6,6 +6,7 @@
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 
@@ -51,14 +52,22 @@ struct ProductsOfTiles {
     const Real* x = rows + head * Rows * dim;
     P sums[std::size_t{Heads * Rows}];
     for (Index i = 0; i < Heads * Rows; ++i) sums[i] = P::zero();
-    for (Index d = 0; d < dim; ++d) {
+    const auto add = [&](Index d) POSENC_INLINE_LAMBDA {
       for (Index h = 0; h < Heads; ++h) {
         const P key = P::load(from[h] + d * panel_lanes);
         for (Index i = h * Rows; i < (h + 1) * Rows; ++i) {
           sums[i] = mul_add(P::broadcast(x[i * dim + d]), key, sums[i]);
         }
       }
+    };
+    // So many loads that a processor does not take what one of them reads for a stream: of its lines every other one
+    // is wanted, and the rest takes as long to come.
+    constexpr Index at_once = Heads * Rows == chains ? 16 : 1;
+    Index d = 0;
+    for (; d + at_once <= dim; d += at_once) {
+      unrolled<at_once>([&](Index i) POSENC_INLINE_LAMBDA { add(d + i); });
     }
+    for (; d < dim; ++d) add(d);
     Real* const to = out + head * Rows * tile_lanes + lane;
     const P by = P::broadcast(factor);
     for (Index i = 0; i < Heads * Rows; ++i) (sums[i] * by).store(to + i * tile_lanes);
