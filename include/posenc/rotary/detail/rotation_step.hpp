@@ -201,5 +201,23 @@ struct RotationStep {
   }
 };
 
+/// Where half a vector is left behind whole ones, second halves begin in the middle of a cache line: rows of 80 or 112
+/// floats, say. What is stored there is parted: a store to two lines takes up to twice as long, one to two pages
+/// longer.
+template <class Step>
+struct PartedStep : Step {
+  template <class T>
+  POSENC_ALWAYS_INLINE static void store(const typename Step::Channels& y, T* out,
+                                         Index half) noexcept {
+    y.x0[0].store(out);
+    store_halves(y.x1[0], out + half);
+  }
+  template <class T>
+  POSENC_ALWAYS_INLINE static void rotate(const T* in, T* out, Index half,
+                                          const typename Step::Angles& angles) noexcept {
+    store(Step::turned(Step::load(in, half), angles), out, half);
+  }
+};
+
 }  // namespace detail
 POSENC_END

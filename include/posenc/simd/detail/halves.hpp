@@ -75,5 +75,16 @@ concept HasHalves = requires(P a) {
   swap_halves(a);
 };
 
+/// One half after the other.
+template <HasHalves P, class T>
+POSENC_ALWAYS_INLINE void store_halves(P a, T* p) noexcept {
+  low_half(a).store(p);
+  auto high = high_half(a);
+#if defined(__clang__)
+  asm("" : "+v"(high.v));  // or the two become one again
+#endif
+  high.store(p + P::width / 2);
+}
+
 }  // namespace detail
 POSENC_END
