@@ -156,10 +156,9 @@ struct StreamedSums {
       });
     };
     for_parts([](P& part, const Real* at) POSENC_INLINE_LAMBDA { part = P::load(at); });
-    // Rows that are read in one piece are not asked for: prefetchers follow those. Of others, each pass asks for what
-    // it has of a row itself: whole rows, asked for by the first one, are more than a core can wait for at a time.
-    const bool asks = first_row == 0 && Columns * P::width < dim;
-    const Index asked = asks ? ahead.count : 0;
+    // Each pass asks for what it has of a row itself: whole rows, asked for by the first one, are more than a core can
+    // wait for at a time.
+    const Index asked = first_row == 0 ? ahead.count : 0;
     for (Index j = 0; j < keys; ++j) {
       if (j < asked) {
         prefetch(ahead.first + j * stride + channel, Columns * P::width * Index{sizeof(T)});
