@@ -55,7 +55,7 @@ void add_model(const AttentionModel& model, bool long_variants) {
   add_16_bits(prefill + "1024", model, 1024, 1024);
   add_plain(prefill + "4096", model, 4096, 4096, false);  // naive: some 8 seconds a call
   const std::string few = std::string("attention/") + model.name + "/plain_decode_4096/queries_";
-  for (const Index queries : {1, 4, 16}) {
+  for (const Index queries : {1, 2, 4, 16}) {
     add_plain(few + std::to_string(queries), model, queries, 4096, true);
   }
   if (long_variants) bench::add_variants<Tokens>(prefill + "4096", model, 4096, 4096);
