@@ -4,6 +4,7 @@
 #include <posenc/attention/detail/panel.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/transpose.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -291,15 +292,28 @@ template <class Tier, class S, class T>
 bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
                  Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
-  // 0 as long as all are finite, for 0 * inf and 0 * NaN are NaN.
-  P zeros = P::zero();
+  // 0 as long as all are finite, for 0 * inf and 0 * NaN are NaN. Several sums, or each vector waits for the last.
+  P zeros[4] = {P::zero(), P::zero(), P::zero(), P::zero()};
+  const auto check = [&](const S* to, P value, P& sum) POSENC_INLINE_LAMBDA {
+    // What was finite may not be so any more.
+    if constexpr (!std::same_as<S, T>) value = load_as<P>(to);
+    sum = mul_add(value, P::zero(), sum);
+  };
   for (Index j = 0; j < count; ++j) {
     const T* row = v + j * stride;
     if (count > rows_ahead) {
       prefetch(row + rows_ahead * stride, value_dim * Index{sizeof(T)});
     }
     S* to = out + j * out_stride;
-    for (Index d = 0; d < out_stride; d += P::width) {
+    Index d = 0;
+    for (; d + 4 * P::width <= value_dim; d += 4 * P::width) {
+      unrolled<4>([&](Index i) POSENC_INLINE_LAMBDA {
+        const P value = load_as<P>(row + d + i * P::width);
+        store_as(value, to + d + i * P::width);
+        check(to + d + i * P::width, value, zeros[i]);
+      });
+    }
+    for (; d < out_stride; d += P::width) {
       P value = P::zero();
       if (d + P::width <= value_dim) {
         value = load_as<P>(row + d);
@@ -307,12 +321,10 @@ bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
         value = load_partial_as<P>(row + d, value_dim - d);
       }
       store_as(value, to + d);
-      // What was finite may not be so any more.
-      if constexpr (!std::same_as<S, T>) value = load_as<P>(to + d);
-      zeros = mul_add(value, P::zero(), zeros);
+      check(to + d, value, zeros[0]);
     }
   }
-  return all_zero(zeros);
+  return all_zero((zeros[0] + zeros[1]) + (zeros[2] + zeros[3]));
 }
 
 /// Whether all of `count` values, a multiple of 16, are finite.
