@@ -91,6 +91,32 @@ TEMPLATE_LIST_TEST_CASE("a bias sees nothing of what a workspace held before",
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("outputs hold nothing of what a workspace held before",
+                        "[attention][workspace]", attention_test::Scalars) {
+  using T = TestType;
+  // A query sees keys of the first tile, of later ones alone, or none at all.
+  for (const Index window : {Index{5}, Index{200}}) {
+    for (const Index queries : {Index{300}, Index{340}}) {
+      const attention_test::Shape shape{1, 2, 1, queries, 300, 20, 16};
+      AttentionWorkspace workspace;
+      Case<T> bad(shape, 1);
+      for (auto* x : {&bad.q, &bad.v}) {
+        x->for_each([](T& y) { y = static_cast<T>(std::numeric_limits<float>::quiet_NaN()); });
+      }
+      bad.run({.causal = Causal::No, .workspace = &workspace});
+      Case<T> good(shape, 2);
+      posenc::AttentionOptions<T> options{.causal = Causal::BottomRight,
+                                          .window = posenc::sliding_window(window)};
+      good.run(options);
+      auto want = good.out;
+      options.workspace = &workspace;
+      good.run(options);
+      INFO("window " << window << ", " << queries << " queries");
+      CHECK(support::same_bits(good.out.view(), want.view()));
+    }
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][workspace]",
                         attention_test::Scalars) {
   using T = TestType;

@@ -142,4 +142,32 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 0",
+                        "[attention][kernels]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  constexpr Index dim = 80;
+  const auto values = random_numbers<T>(tile_lanes * dim, 3);
+  for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
+    const auto weights = random_numbers<T>(rows * tile_lanes, 4);
+    const auto old_factor = random_numbers<T>(rows, 5), new_factor = random_numbers<T>(rows, 6);
+    const auto sums = [&](const T* old, T before) {
+      std::vector<T> out(static_cast<std::size_t>(rows * dim), before);
+      posenc::detail::for_bundles<Tier>(
+          rows, posenc::detail::WeightedSums<Tier, T, T, Skipped::None>{weights.data(),
+                                                                        values.data(),
+                                                                        dim,
+                                                                        dim,
+                                                                        {0, tile_lanes, 15},
+                                                                        old,
+                                                                        new_factor.data(),
+                                                                        out.data(),
+                                                                        values.data()});
+      return out;
+    };
+    INFO(Tier::name << ": " << rows << " rows");
+    CHECK(sums(nullptr, std::numeric_limits<T>::quiet_NaN()) == sums(old_factor.data(), T{0}));
+  }
+}
+
 }  // namespace kernels_test

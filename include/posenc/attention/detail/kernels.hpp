@@ -200,7 +200,7 @@ void skip_unless_finite(bool finite, const Work& work) {
 }
 
 /// out(r) <- old_factor(r) * out(r) + new_factor(r) * sum over the lanes that count of weights(r, lane)
-/// values(lane).
+/// values(lane). Without old_factor, out holds nothing yet, as if it were 0.
 template <class Tier, class Real, class S, Skipped Weights>
 struct WeightedSums {
   using P = Pack<Real, Tier>;
@@ -209,7 +209,7 @@ struct WeightedSums {
   const S* values;      ///< [tile_lanes, stride]
   Index stride, dim;
   Lanes lanes;
-  const Real* old_factor;  ///< [rows]
+  const Real* old_factor;  ///< [rows], or null
   const Real* new_factor;
   Real* out;       ///< [rows, dim], which is whole vectors
   const S* ahead;  ///< what is read after the values
@@ -271,9 +271,12 @@ struct WeightedSums {
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       const Index row = first_row + r;
       Real* to = out + row * dim + first_channel;
-      const P old = P::broadcast(old_factor[row]), fresh = P::broadcast(new_factor[row]);
+      const bool adds = old_factor != nullptr;
+      const P old = adds ? P::broadcast(old_factor[row]) : P::zero();
+      const P fresh = P::broadcast(new_factor[row]);
       const auto merge = [&](Index c, P sum) POSENC_INLINE_LAMBDA {
-        mul_add(P::load(to + c * P::width), old, sum * fresh).store(to + c * P::width);
+        const P before = adds ? P::load(to + c * P::width) : P::zero();
+        mul_add(before, old, sum * fresh).store(to + c * P::width);
       };
       unrolled<Columns / together>([&](Index i) POSENC_INLINE_LAMBDA {
         const Index c = i * together;

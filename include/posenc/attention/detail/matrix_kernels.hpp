@@ -206,9 +206,12 @@ struct WeightedSums<Tier, float, MatrixNumber<Tiles>, Skipped::None> {
 
   void merge(Index row, Index first_channel, const float* sums) const noexcept {
     float* const to = out + row * dim + first_channel;
-    const P old = P::broadcast(old_factor[row]), fresh = P::broadcast(new_factor[row]);
+    const bool adds = old_factor != nullptr;
+    const P old = adds ? P::broadcast(old_factor[row]) : P::zero();
+    const P fresh = P::broadcast(new_factor[row]);
     for (Index c = 0; c < tile_columns; c += P::width) {
-      mul_add(P::load(to + c), old, P::load(sums + c) * fresh).store(to + c);
+      const P before = adds ? P::load(to + c) : P::zero();
+      mul_add(before, old, P::load(sums + c) * fresh).store(to + c);
     }
   }
 };

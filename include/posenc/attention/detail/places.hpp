@@ -95,6 +95,12 @@ class Places {
     }
     return most;
   }
+  /// Of the sequence that has the most of them stored.
+  Index most_keys() const noexcept {
+    Index most = 0;
+    for (Index n = 0; n < sequences(); ++n) most = (std::max)(most, sequence(n).stored);
+    return most;
+  }
 
   AttentionSequence sequence(Index n) const noexcept {
     AttentionSequence s{};

@@ -54,14 +54,15 @@ class Schedule {
     // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
     if (blocks_ < threads) cut(rows_of_split);
     if constexpr (can_stream) {
-      streams_ = Streamed::serves(places().most_queries(), group(), source_.heads(), most_keys());
+      streams_ =
+          Streamed::serves(places().most_queries(), group(), source_.heads(), places().most_keys());
       if (streams_) join_heads(threads);
     }
   }
 
   void run(Slots& workspace) const {
     const auto threads = static_cast<Index>(device_.numThreads());
-    const Index tiles = (most_keys() + tile_keys - 1) / tile_keys;
+    const Index tiles = (places().most_keys() + tile_keys - 1) / tile_keys;
     const Index parts =
         blocks_ < threads && tiles > 1 ? (std::min)(tiles, rows_of_parts / rows()) : 0;
     Carver measure(nullptr);
@@ -191,14 +192,6 @@ class Schedule {
     return {parts.highest + first, parts.sum + first, parts.out + first * value_dim()};
   }
 
-  Index most_keys() const noexcept {
-    Index most = 0;
-    for (Index n = 0; n < places().sequences(); ++n) {
-      most = (std::max)(most, places().sequence(n).stored);
-    }
-    return most;
-  }
-
   /// Takes the queries of block n.
   void take(Index n, Cursor& cursor, Block& block) const noexcept {
     AttentionSequence s = places().sequence(cursor.sequence);
@@ -221,10 +214,13 @@ class Schedule {
   }
 
   /// Adds what a tile gives to the sums of a block.
-  ///   last: no other follows, so outputs are written, strip by strip while memory has time to take them
+  ///   first: none came before, so they may hold anything
+  ///   last:  no other follows, so outputs are written, strip by strip while memory has time to take them
   void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums,
-                bool last = false) const {
+                bool first, bool last = false) const {
     const SeenTile seen = block.look_at(tile, slot.lanes);
+    if (first) sums.clear_sums(block.rows());
+    if (first && (streams_ || seen.keys.empty())) sums.clear_out({0, block.rows()}, value_dim());
     if (seen.keys.empty()) return last ? write_rows(block, sums) : void();
     KeyTile<Stored> keys{};
     if (!streams_) {
@@ -258,7 +254,9 @@ class Schedule {
           slot.scores.add_bias_of(block, seen, strip);
         }
         slot.scores.finish(block, seen, strip);
-        add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums);
+        add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums, first);
+      } else if (first) {
+        sums.clear_out(strip, value_dim());
       }
       if (last) call_.outputs.template write<Tier>(block, strip, sums);
     });
@@ -310,17 +308,19 @@ class Schedule {
 
   /// From a strip's scores to its outputs.
   void add_strip(const Block& block, const Strip& strip, const Lanes& lanes,
-                 const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums) const {
+                 const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums,
+                 bool first) const {
     alignas(64) Real old_factor[rows_at_once], new_factor[rows_at_once];
     StripSums<Real> of_tile;
     make_weights(block, strip, lanes, !keys.finite, slot, of_tile.highest, of_tile.sum);
     merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
                      sums.sum + strip.first, old_factor, new_factor);
     const auto add_values = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
-      for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
-                                        slot.scores.of(strip), keys.values, keys.value_stride,
-                                        value_dim(), lanes, old_factor, new_factor,
-                                        sums.out + strip.first * value_dim(), keys.next_keys});
+      for_bundles<Tier>(
+          strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
+                          slot.scores.of(strip), keys.values, keys.value_stride, value_dim(), lanes,
+                          first ? nullptr : old_factor, new_factor,
+                          sums.out + strip.first * value_dim(), keys.next_keys});
     };
     skip_unless_finite<Skipped::Negative>(keys.finite, add_values);
   }
@@ -328,12 +328,15 @@ class Schedule {
   void run_block(Index n, Cursor& cursor, Slot& slot) const {
     take(n, cursor, slot.block);
     slot.begin(slot.block, streams_);
-    slot.sums.clear(slot.block.rows(), value_dim());
     const KeyRange keys = slot.block.keys();
-    if (keys.empty()) return write_rows(slot.block, slot.sums);
-    for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
+    if (keys.empty()) {
+      slot.sums.clear(slot.block.rows(), value_dim());
+      return write_rows(slot.block, slot.sums);
+    }
+    const Index first = keys.begin / tile_keys;
+    for (Index tile = first; tile * tile_keys < keys.end; ++tile) {
       const bool last = (tile + 1) * tile_keys >= keys.end;
-      add_tile(slot.block, tile, slot, slot.sums, last && !streams_);
+      add_tile(slot.block, tile, slot, slot.sums, tile == first, last && !streams_);
     }
     if (streams_) write_rows(slot.block, slot.sums);
   }
@@ -355,9 +358,7 @@ class Schedule {
         Slot slot(*this, own);
         slot.begin(shared.block, streams_);
         for (Index i = from; i < to; ++i) {
-          const RowSums<Real> sums = part(of_tiles, i);
-          sums.clear(rows, value_dim());
-          add_tile(shared.block, first + i, slot, sums);
+          add_tile(shared.block, first + i, slot, part(of_tiles, i), true);
         }
       };
       parallel_for(device_, end - first, 0, cycles_of_tile(), run_tiles);

@@ -33,9 +33,16 @@ struct RowSums {
 
   /// No keys yet.
   void clear(Index rows, Index value_dim) const noexcept {
+    clear_sums(rows);
+    clear_out({0, rows}, value_dim);
+  }
+  /// But for `out`, which whoever adds the first keys overwrites.
+  void clear_sums(Index rows) const noexcept {
     std::fill_n(highest, rows + rows_at_once, -std::numeric_limits<Real>::infinity());
     std::fill_n(sum, rows + rows_at_once, Real{0});
-    std::fill_n(out, rows * value_dim, Real{0});
+  }
+  void clear_out(const Strip& rows, Index value_dim) const noexcept {
+    std::fill_n(out + rows.first * value_dim, rows.rows * value_dim, Real{0});
   }
 };
 
