@@ -142,11 +142,18 @@ class RowBlock {
            !setting_.masks.any();
   }
 
+  /// Of the strip that begins with row `of_head` of a key head's rows. What does not fill a strip comes first: along a
+  /// diagonal it sees the fewest keys there, and kernels of few rows are slower.
+  Index rows_of_strip(Index of_head) const noexcept {
+    const Index rest = rows_of_key_head_ % strip_rows;
+    return of_head == 0 && rest != 0 ? rest : strip_rows;
+  }
+
   /// Calls visit(strip) for all rows. A strip's rows share a key head.
   template <class Visit>
   void for_strips(const Visit& visit) const {
     for (Index r = 0, of_head = 0; r < rows_;) {
-      const Strip strip{r, (std::min)(strip_rows, rows_of_key_head_ - of_head)};
+      const Strip strip{r, rows_of_strip(of_head)};
       visit(strip);
       r += strip.rows;
       of_head = of_head + strip.rows == rows_of_key_head_ ? 0 : of_head + strip.rows;

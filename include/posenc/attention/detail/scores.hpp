@@ -122,13 +122,12 @@ class Scores {
     for (Index first = 0, rows = block.rows_of_key_head(); first < block.rows();) {
       Lanes lanes = Block::lanes_of(seen, {first, 0});
       const Index end_of_head = (first / rows + 1) * rows;
-      Index end = first + Block::strip_rows;
+      Index end = first + block.rows_of_strip(first % rows);
       for (; end < end_of_head; end += Block::strip_rows) {
         const Lanes next = Block::lanes_of(seen, {end, 0});
         if (next.panels != lanes.panels) break;
         lanes.end = (std::max)(lanes.end, next.end);
       }
-      end = (std::min)(end, end_of_head);
       if (!lanes.empty()) {
         add_bias(block, seen.first_key(), keys, lanes, key_positions, {first, end - first});
       }

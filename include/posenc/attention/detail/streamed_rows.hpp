@@ -374,8 +374,10 @@ class StreamedRows {
   template <class Block, class Visit>
   static void for_strips_of(const Block& block, Index key_head, const Visit& visit) noexcept {
     const Index begin = key_head * block.rows_of_key_head(), end = begin + block.rows_of_key_head();
-    for (Index r = begin; r < end; r += Block::strip_rows) {
-      visit(Strip{r, (std::min)(Block::strip_rows, end - r)});
+    for (Index r = begin; r < end;) {
+      const Strip strip{r, block.rows_of_strip(r - begin)};
+      visit(strip);
+      r += strip.rows;
     }
   }
 
