@@ -143,10 +143,12 @@ class RowBlock {
   }
 
   /// Of the strip that begins with row `of_head` of a key head's rows. What does not fill a strip comes first: along a
-  /// diagonal it sees the fewest keys there, and kernels of few rows are slower.
+  /// diagonal it sees the fewest keys there, and kernels of few rows are slower. Blocks of a few strips have little of a
+  /// diagonal, and memory to wait for, which the longer strip asks in time.
   Index rows_of_strip(Index of_head) const noexcept {
     const Index rest = rows_of_key_head_ % strip_rows;
-    return of_head == 0 && rest != 0 ? rest : strip_rows;
+    if (rows_of_key_head_ > 4 * strip_rows) return of_head == 0 && rest != 0 ? rest : strip_rows;
+    return (std::min)(strip_rows, rows_of_key_head_ - of_head);
   }
 
   /// Calls visit(strip) for all rows. A strip's rows share a key head.

@@ -123,7 +123,7 @@ class Scores {
       Lanes lanes = Block::lanes_of(seen, {first, 0});
       const Index end_of_head = (first / rows + 1) * rows;
       Index end = first + block.rows_of_strip(first % rows);
-      for (; end < end_of_head; end += Block::strip_rows) {
+      for (; end < end_of_head; end += block.rows_of_strip(end % rows)) {
         const Lanes next = Block::lanes_of(seen, {end, 0});
         if (next.panels != lanes.panels) break;
         lanes.end = (std::max)(lanes.end, next.end);
