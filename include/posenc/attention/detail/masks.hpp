@@ -8,7 +8,6 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -129,16 +128,14 @@ class Masks {
     const bool* cells = mask.row(b, h, row, column);
     // First widened, then compared: compilers make good vectors of either, not of both at once.
     using Flag = std::conditional_t<sizeof(Real) == 8, std::int64_t, std::int32_t>;
-    std::array<Flag, static_cast<std::size_t>(tile_keys)> flags;
+    Flag flags[tile_keys];
     if (mask.key_stride() == 1) {
-      for (Index n = 0; n < count; ++n) flags[static_cast<std::size_t>(n)] = cells[n];
+      for (Index n = 0; n < count; ++n) flags[n] = cells[n];
     } else {
-      for (Index n = 0; n < count; ++n) {
-        flags[static_cast<std::size_t>(n)] = cells[n * mask.key_stride()];
-      }
+      for (Index n = 0; n < count; ++n) flags[n] = cells[n * mask.key_stride()];
     }
     for (Index n = 0; n < count; ++n) {
-      scores[n] = flags[static_cast<std::size_t>(n)] == Flag{Hidden} ? lowest : scores[n];
+      scores[n] = flags[n] == Flag{Hidden} ? lowest : scores[n];
     }
   }
 

@@ -7,8 +7,6 @@
 #include <posenc/simd/pack.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <limits>
 
 // The stage of softmax: from scores to exponentials, and from those of one tile to those of all. It knows
@@ -103,14 +101,14 @@ Real exponentials(const Lanes& lanes, Real highest, Real* scores) noexcept {
 /// The same, but -1 for keys that are not seen.
 template <class Tier, class Real>
 Real marked_exponentials(const Lanes& lanes, Real highest, Real* scores) noexcept {
-  std::array<bool, static_cast<std::size_t>(tile_keys)> hidden{};
+  bool hidden[tile_keys];
   for (Index j = 0; j < tile_keys; ++j) {
-    hidden[static_cast<std::size_t>(j)] =
+    hidden[j] =
         !lanes.panel(j / panel_lanes) || scores[j] == -std::numeric_limits<Real>::infinity();
   }
   const Real total = exponentials<Tier>(lanes, highest, scores);
   for (Index j = 0; j < tile_keys; ++j) {
-    if (hidden[static_cast<std::size_t>(j)]) scores[j] = -1;
+    if (hidden[j]) scores[j] = -1;
   }
   return total;
 }

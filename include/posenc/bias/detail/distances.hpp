@@ -8,7 +8,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -42,18 +41,22 @@ inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_
 
 static_assert(whole_groups(block_queries) + block_keys <= block_distances);
 
-/// 0, 1, 2, ...
-inline constexpr auto whole_numbers = [] {
-  std::array<double, block_distances> result{};
-  for (std::size_t u = 0; u < result.size(); ++u) result[u] = static_cast<double>(u);
-  return result;
-}();
+/// 0, 1, 2, ... Not a std::array, whose operator compilers would evaluate for each.
+struct WholeNumbers {
+  double of[std::size_t{block_distances}] = {};
+
+  constexpr WholeNumbers() noexcept {
+    for (Index u = 0; u < block_distances; ++u) of[u] = static_cast<double>(u);
+  }
+  const double* begin() const noexcept { return of; }
+  const double* end() const noexcept { return of + block_distances; }
+};
+inline constexpr WholeNumbers whole_numbers;
 
 /// Whether what evaluate() gets as `to` is a part of them, and so goes up by one.
 inline bool are_whole_numbers(const double* to) noexcept {
   const std::less<> before;
-  const double* const begin = whole_numbers.data();
-  return !before(to, begin) && before(to, begin + whole_numbers.size());
+  return !before(to, whole_numbers.begin()) && before(to, whole_numbers.end());
 }
 
 /// Whether the first and the last position are those of neighbouring tokens, between which others may lie.
@@ -96,7 +99,7 @@ class NeighbouringKeys {
     if (looked) m = steady() ? leading_run(queries, m) : 1;
     while (m > 1) {
       const double farthest = queries[static_cast<std::size_t>(m - 1)] - keys_.front();
-      evaluate(farthest, whole_numbers.data(), values, whole_groups(m - 1 + whole_groups(n)));
+      evaluate(farthest, whole_numbers.begin(), values, whole_groups(m - 1 + whole_groups(n)));
       if (looked || (steady() && consecutive(queries))) break;
       m = steady() ? leading_run(queries, m) : 1;
       looked = true;
@@ -214,10 +217,10 @@ void write_of_distances(double farthest, std::span<Real> values, const Evaluate&
     const Index n = (std::min)(block_distances, count - first);
     const Index whole = n / distance_group * distance_group;
     Real* const to = values.data() + first;
-    if (whole > 0) evaluate(from, whole_numbers.data(), to, whole);
+    if (whole > 0) evaluate(from, whole_numbers.begin(), to, whole);
     if (whole < n) {
       Real last[distance_group];
-      evaluate(from, whole_numbers.data() + whole, &last[0], distance_group);
+      evaluate(from, whole_numbers.begin() + whole, &last[0], distance_group);
       std::copy_n(last, n - whole, to + whole);
     }
   }

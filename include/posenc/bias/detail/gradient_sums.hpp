@@ -118,7 +118,7 @@ void for_each_sum_of_distances(std::span<const double> queries, std::span<const 
         for (Index k = 0; k < n; ++k) of_row[k] += static_cast<double>(row[k]);
       }
       if (m > 1) {
-        visit(queries[first + static_cast<std::size_t>(m - 1)] - block[0], whole_numbers.data(),
+        visit(queries[first + static_cast<std::size_t>(m - 1)] - block[0], whole_numbers.begin(),
               static_cast<const double*>(sums), count);
       } else {
         visit(queries[first], static_cast<const double*>(lone), static_cast<const double*>(sums),
