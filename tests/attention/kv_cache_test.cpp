@@ -396,8 +396,8 @@ TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further a
   const std::size_t numbers = at(2 * 3 * 256 * (wide + 144));
   CHECK(cache.bytes() >= sizeof(S) * numbers);
   CHECK(cache.bytes() < sizeof(S) * numbers + 2 * 2 * 3 * 2112 + 200);
-  const auto view = [](std::vector<S>& x, Index dim) {
-    return HeadsView<S>{x.data(), 1, static_cast<Index>(x.size()) / (3 * dim), 3, dim};
+  const auto view = [](std::vector<S>& x, Index width) {
+    return HeadsView<S>{x.data(), 1, static_cast<Index>(x.size()) / (3 * width), 3, width};
   };
   // What was there before, and what is beside it.
   std::vector<S> nan_k(at(256 * 3 * wide), std::numeric_limits<S>::quiet_NaN());
