@@ -112,6 +112,7 @@ class FewRows {
       }
     }
     all.tested.begin_tile(all.block);
+    // Tiles that count alike, so that sums are as many as tiles.
     for (Index r = 0; r < all.block.rows(); ++r) {
       *all.tested.highest(r) = 0;
       *all.tested.sum(r) = 1;

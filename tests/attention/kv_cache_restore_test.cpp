@@ -230,4 +230,40 @@ TEST_CASE("a query that sees none of the keys that were restored has probabiliti
   }
 }
 
+TEST_CASE("a copy of a ring without keys has nothing of what was there before its first one",
+          "[kv_cache][restore]") {
+  KvCache<float> cache({.sequences = 2,
+                        .kv_heads = heads,
+                        .head_dim = dim,
+                        .value_dim = value_dim,
+                        .window = 64,
+                        .max_append = 128});
+  auto k = some<float>(128, dim, 1), v = some<float>(128, value_dim, 2);
+  v.view().row(0, 40, 1)[0] = std::numeric_limits<float>::quiet_NaN();
+  cache.append(1, k.view(), v.view());
+  cache.clear(1);
+  cache.append(1, posenc::slice_seq(k.view(), 0, 5), posenc::slice_seq(v.view(), 0, 5));
+  cache.restore(0, 50, posenc::slice_seq(k.view(), 0, 0), posenc::slice_seq(v.view(), 0, 0));
+  cache.copy(0, 1);
+  cache.append(1, posenc::slice_seq(k.view(), 0, 1), posenc::slice_seq(v.view(), 0, 1));
+  REQUIRE(cache.first(1) == 50);
+  // Scores before any mask are asked for of all keys of a tile, whose values are multiplied by 0 then.
+  auto q = some<float>(1, dim, 3), out = some<float>(1, value_dim, 4);
+  const std::vector<Index> start{50};
+  std::vector<float> weights(heads * 51);
+  posenc::AttentionOptions<float> options{.causal = Causal::FromStart};
+  options.query_starts = start;
+  options.window = posenc::sliding_window(1);
+  options.weights = {weights.data(), 1, heads, 1, 51};
+  options.returned = posenc::ReturnedScores::Scaled;
+  attention(q.view(), cache, {1}, out.view(), options);
+  bool same = true;
+  for (Index h = 0; h < heads; ++h) {
+    for (Index d = 0; d < value_dim; ++d) {
+      same &= out.view().row(0, 0, h)[d] == v.view().row(0, 0, h)[d];
+    }
+  }
+  CHECK(same);
+}
+
 }  // namespace kv_cache_restore_test

@@ -414,7 +414,7 @@ TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further a
   for (Index j = 0; j < tokens; ++j) {
     cache.append(1, posenc::slice_seq(view(k, wide), j, 1),
                  posenc::slice_seq(view(v, values), j, 1));
-    // Kernels read whole panels.
+    // Whole panels: whatever reads one finds no NaN of before.
     for (Index h = 0; h < 3; ++h) {
       using namespace posenc::detail;
       const KeyTile<S> tile = tile_of(cache, 1, h, j / tile_keys);

@@ -269,6 +269,23 @@ TEST_CASE("a copied prefix is shared until one side writes", "[attention][cache]
   CHECK(tile_of(cache, 1, 0, 1).keys == tile_of(cache, 2, 0, 1).keys);
 }
 
+TEST_CASE("erasing the end of a sequence leaves a shared tile alone", "[attention][cache][pool]") {
+  const KvBlockPool pool({no_limit});
+  KvCache<float> cache(full_cache(200, 2), pool);
+  append(cache, 0, 60);
+  Heads<float> k(1, 1, heads, dim), v(1, 1, heads, value_dim);
+  k.for_each([](float& x) { x = 0; });
+  v.for_each([](float& x) { x = std::numeric_limits<float>::quiet_NaN(); });
+  cache.append(0, k.view(), v.view());
+  append(cache, 0, 30, 2);
+  cache.copy(0, 1);
+  cache.truncate(1, 40);
+  cache.erase(1, 35, 5, [](auto) {});
+  CHECK(cache.length(1) == 35);
+  // The other one still knows of its NaN, which queries before that key do not see.
+  CHECK(!tile_of(cache, 0, 1, 0).finite);
+}
+
 TEST_CASE("an exhausted pool says so, and nothing has changed",
           "[attention][cache][pool][errors]") {
   KvCache<float> any(full_cache(1), KvBlockPool({no_limit}));

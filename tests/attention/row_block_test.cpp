@@ -53,10 +53,10 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
   using T = typename TestType::Real;
   using Stage = StageCase<typename TestType::Tier, T>;
   using Block = typename Stage::Block;
-  const Stage stage({1, 6, 3, 20, 300, 7, 7}, {.causal = posenc::Causal::BottomRight});
+  const Stage stage({1, 6, 3, 40, 300, 7, 7}, {.causal = posenc::Causal::BottomRight});
   posenc::detail::Slots slots;
   Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(2), c); });
-  const Index first = 4, count = 13, group = 2;
+  const Index count = GENERATE(13, 29), first = 4, group = 2;
   block.take(stage.sequence(), 1, first, count, 2);
   REQUIRE(block.rows() == 2 * count * group);
   REQUIRE(block.rows_of_key_head() == count * group);
@@ -66,19 +66,24 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
     const Index of_head = r % (count * group), query = first + of_head / group;
     const Index head = (1 + r / (count * group)) * group + of_head % group;
     right &= block.query(r) == query && block.head(r) == head;
-    right &= block.position(r) == static_cast<double>(300 - 20 + query);
+    right &= block.position(r) == static_cast<double>(300 - 40 + query);
     right &= std::equal(block.packed(r), block.packed(r) + 7, stage.of_rows.q.row(0, query, head));
   }
   CHECK(right);
   CHECK(block.keys().begin == 0);
-  CHECK(block.keys().end == 300 - 20 + first + count);
+  CHECK(block.keys().end == 300 - 40 + first + count);
 
-  // Strips are all rows in their order; none has rows of two key heads.
+  // Strips are all rows in their order; none has rows of two key heads, and what fills none comes first in a long block.
   Index next = 0;
   block.for_strips([&](const Strip& strip) {
     CHECK(strip.first == next);
     CHECK((strip.rows > 0 && strip.rows <= Block::strip_rows));
     CHECK(strip.first / (count * group) == (strip.first + strip.rows - 1) / (count * group));
+    if (strip.first % (count * group) == 0) {
+      const bool is_long = count * group > 4 * Block::strip_rows;
+      const Index rest = count * group % Block::strip_rows;
+      CHECK(strip.rows == (is_long && rest != 0 ? rest : Block::strip_rows));
+    }
     next += strip.rows;
   });
   CHECK(next == block.rows());

@@ -45,8 +45,8 @@ class CachedKeys;
 ///   Threads:  const calls may run at once, and other calls beside them if they are for other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
-///             16]; a key stays where it is, at its number modulo capacity(). Heads of 64 KiB or more
-///             lie 2112 bytes further apart
+///             16]; a key stays where it is, at its number modulo capacity(). Without a pool, 2112
+///             bytes lie between heads whose keys, or values, take 64 KiB or more
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
 ///   Cost:     without a pool all memory is taken, and zeroed, when the cache is made; see bytes()
 template <class S>
@@ -264,6 +264,8 @@ class KvCache {
                              }
                            });
     }
+    // Before the first key of a ring that begins within a tile, there are zeros.
+    if (range.empty() && !storage_.shares()) storage_.begin_values(to, range.begin);
     ranges_[to] = range;
   }
 

@@ -27,11 +27,13 @@ struct TilePlace {
 };
 
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
-///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; heads keys_apart_
-///   values [sequences][heads][capacity][padded_value_dim(Dv)]; heads values_apart_
+///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; a head's begin keys_apart_ after the
+///          last one's
+///   values [sequences][heads][capacity][padded_value_dim(Dv)], values_apart_
 /// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
 /// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. In the
-/// last key's panel, rows of values past that are zero, unless blocks_.filled() says more.
+/// tile of a ring's first key, rows of values before that are zero or have been keys; in the last key's panel, rows past
+/// that are zero, unless blocks_.filled() says more.
 template <class Tier, Scalar S>
 class KvStorage {
  public:
@@ -123,8 +125,8 @@ class KvStorage {
     });
   }
 
-  /// v [1, n, heads, Dv] becomes values first .. first + n - 1 of the heads from `head` on. Writing the first row
-  /// of a tile begins it anew, that of a panel the rows beside that.
+  /// v [1, n, heads, Dv] becomes values first .. first + n - 1 of the heads from `head` on. The first row of a
+  /// tile begins it anew; with the first row of a panel, those after it become zero.
   template <class T>
   void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
     for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
@@ -182,6 +184,8 @@ class KvStorage {
 
   /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
   void move_values(Index sequence, Index head, Index from, Index end, Index to) noexcept {
+    // Where nothing moves, the tile may be one that others hold, with rows that this sequence forgot.
+    if (from == end) return;
     const Index down = from - to;
     for_pieces(from, end - from, tile_keys, [&](Index j, Index count) {
       const S* const values = place(*this, sequence, head, j / tile_keys).values;
@@ -234,8 +238,8 @@ class KvStorage {
   using Number = std::conditional_t<std::is_const_v<Storage>, const S, S>;
 
   /// Numbers between a head's first key or value, `size` numbers each, and the next one's. A token's are written for
-  /// all heads, and where these lie a power of two apart, so do their pages, for which a TLB then has few places: they
-  /// lie half a page further apart, and a line, where that is little beside them.
+  /// all heads, and where these lie a power of two apart, so do their pages, for which a TLB then has few places:
+  /// between large ones lie half a page and a line.
   Index apart(Index size, bool on_pool) const noexcept {
     if (on_pool) return tile_keys * size;
     constexpr Index bytes = Index{sizeof(S)}, worth = Index{64} * 1024, gap = 2048 + 64;

@@ -214,7 +214,7 @@ class Schedule {
   }
 
   /// Adds what a tile gives to the sums of a block.
-  ///   first: none came before, so they may hold anything
+  ///   first: none came before, so the sums may hold anything
   ///   last:  no other follows, so outputs are written, strip by strip while memory has time to take them
   void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums,
                 bool first, bool last = false) const {
