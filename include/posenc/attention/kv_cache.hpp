@@ -169,9 +169,9 @@ class KvCache {
     detail::for_each_piece(
         device, {{&sequence, 1}, {}, k.seq}, kv_heads(), bytes_of_keys<T>(1),
         [&](Index) { return first; },
-        [&](Index, Index head, Index heads, Index key, Index s, Index n) {
-          storage_.read_keys(sequence, head, key, detail::rows_of<T>(k, 0, head, heads, s, n));
-          storage_.read_values(sequence, head, key, detail::rows_of<T>(v, 0, head, heads, s, n));
+        [&](const detail::TokenPiece& piece) {
+          storage_.read_keys(sequence, piece.head, piece.key, detail::rows_of<T>(k, 0, piece));
+          storage_.read_values(sequence, piece.head, piece.key, detail::rows_of<T>(v, 0, piece));
         });
   }
 

@@ -22,12 +22,6 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Tokens s .. s + n - 1 of some heads of batch row b.
-template <class T>
-HeadsView<T> rows_of(HeadsView<T> x, Index b, Index head, Index heads, Index s, Index n) noexcept {
-  return {x.row(b, s, head), 1, n, heads, x.dim, 0, x.seq_stride, x.head_stride};
-}
-
 template <Device D, class Work>
 void for_each_head(const D& device, Index heads, double bytes, const Work& work) {
   parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index end) {
@@ -85,9 +79,24 @@ struct TokenRuns {
   Index offset(Index n) const noexcept { return offsets[static_cast<std::size_t>(n)]; }
 };
 
-/// Calls visit(n, head, heads, key, s, count) for pieces of keys that different threads may write: those in one
-/// tile of the heads from `head` on. Run n's tokens, the first of which is key first_key(n), are there from s on,
-/// which is counted in its batch row, as keys `key` and after. `bytes` is the size of one head's.
+/// Some tokens of a run, and some heads of them.
+struct TokenPiece {
+  Index run = 0;
+  Index head = 0, heads = 1;   ///< the first head, and how many
+  Index key = 0;               ///< which one the first token becomes
+  Index first = 0, count = 0;  ///< the tokens, counted in their batch row
+};
+
+/// A piece of batch row b.
+template <class T>
+HeadsView<T> rows_of(HeadsView<T> x, Index b, const TokenPiece& piece) noexcept {
+  T* const first = x.row(b, piece.first, piece.head);
+  return {first, 1, piece.count, piece.heads, x.dim, 0, x.seq_stride, x.head_stride};
+}
+
+/// Calls visit(piece) for pieces that different threads may write: those whose keys lie in one tile. Run n's first
+/// token becomes key first_key(n).
+///   bytes: of one head's key
 template <Device D, class FirstKey, class Visit>
 void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double bytes,
                     const FirstKey& first_key, const Visit& visit) {
@@ -108,7 +117,7 @@ void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double 
       const Index first = first_key(n), tile = first / tile_keys + unit / heads % tiles;
       const Index key = (std::max)(first, tile * tile_keys);
       const Index count = (std::min)(first + runs.count(n), (tile + 1) * tile_keys) - key;
-      if (count > 0) visit(n, head, at_once, key, runs.first(n) + key - first, count);
+      if (count > 0) visit(TokenPiece{n, head, at_once, key, runs.first(n) + key - first, count});
       unit += at_once;
     }
   });
@@ -137,13 +146,11 @@ void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
                   const HeadsView<const T>& k, const HeadsView<const T>& v,
                   const FirstKey& first_key) {
   const double bytes = static_cast<double>(k.dim + v.dim) * sizeof(T);
-  for_each_piece(device, runs, storage.heads(), bytes, first_key,
-                 [&](Index n, Index head, Index heads, Index first, Index s, Index count) {
-                   const Index sequence = runs.sequence(n), b = runs.row(n);
-                   storage.write_keys(sequence, head, first, rows_of(k, b, head, heads, s, count));
-                   storage.write_values(sequence, head, first,
-                                        rows_of(v, b, head, heads, s, count));
-                 });
+  for_each_piece(device, runs, storage.heads(), bytes, first_key, [&](const TokenPiece& piece) {
+    const Index sequence = runs.sequence(piece.run), b = runs.row(piece.run);
+    storage.write_keys(sequence, piece.head, piece.key, rows_of(k, b, piece));
+    storage.write_values(sequence, piece.head, piece.key, rows_of(v, b, piece));
+  });
 }
 
 /// Keys first .. end - 1, through change(k, first), to their place or one `move` away, which is lower.
@@ -161,7 +168,7 @@ void rewrite_keys(const D& device, Storage& storage, Index sequence, Index first
     const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
     const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, heads, dim};
     for_each_head(device, heads, bytes(n), [&](Index head) {
-      storage.read_keys(sequence, head, j, rows_of(keys, 0, head, 1, 0, n));
+      storage.read_keys(sequence, head, j, rows_of(keys, 0, {.head = head, .count = n}));
     });
     change(keys, j);
     j += n;
@@ -169,7 +176,8 @@ void rewrite_keys(const D& device, Storage& storage, Index sequence, Index first
   const Index count = end - first;
   const HeadsView<const Real> changed{buffer.data(), 1, count, heads, dim};
   for_each_head(device, heads, bytes(count), [&](Index head) {
-    storage.write_keys(sequence, head, first + move, rows_of(changed, 0, head, 1, 0, count));
+    storage.write_keys(sequence, head, first + move,
+                       rows_of(changed, 0, {.head = head, .count = count}));
   });
 }
 
