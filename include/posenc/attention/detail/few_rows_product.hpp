@@ -194,7 +194,9 @@ class FewRowsProduct {
   void add_pass(Index rows, const T* x, const T* w, Index count, T* sums,
                 const T* next) const noexcept {
     const Index whole = count / P::width * P::width;
-    if (whole > 0) {
+    if constexpr (Outputs == outputs_of_one_row) {
+      if (whole > 0) add<1, Outputs>(x, w, whole, sums, next);
+    } else if (whole > 0) {
       switch (rows) {
         case 1:
           add<1, Outputs>(x, w, whole, sums, next);
