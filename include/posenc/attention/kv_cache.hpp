@@ -264,7 +264,7 @@ class KvCache {
                              }
                            });
     }
-    // Before the first key of a ring that begins within a tile, there are zeros.
+    // No tile was copied, but a ring may begin within one: values before its first key must be zeros.
     if (range.empty() && !storage_.shares()) storage_.begin_values(to, range.begin);
     ranges_[to] = range;
   }

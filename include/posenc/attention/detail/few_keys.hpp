@@ -60,8 +60,8 @@ struct ProductsOfTiles {
         }
       }
     };
-    // So many loads that a processor does not take what one of them reads for a stream: of its lines every other one
-    // is wanted, and the rest takes as long to come.
+    // A processor that takes what a load reads for a stream brings all lines of a panel, where every other one is
+    // wanted, and the others take as long to come. It finds no stream where a loop has so many loads.
     constexpr Index at_once = Heads * Rows == chains ? 16 : 1;
     Index d = 0;
     for (; d + at_once <= dim; d += at_once) {

@@ -200,7 +200,7 @@ void skip_unless_finite(bool finite, const Work& work) {
 }
 
 /// out(r) <- old_factor(r) * out(r) + new_factor(r) * sum over the lanes that count of weights(r, lane)
-/// values(lane). Without old_factor, out holds nothing yet, as if it were 0.
+/// values(lane). Where old_factor is null, out counts as 0, whatever it holds.
 template <class Tier, class Real, class S, Skipped Weights>
 struct WeightedSums {
   using P = Pack<Real, Tier>;

@@ -27,9 +27,8 @@ struct TilePlace {
 };
 
 /// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
-///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; a head's begin keys_apart_ after the
-///          last one's
-///   values [sequences][heads][capacity][padded_value_dim(Dv)], values_apart_
+///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; heads begin keys_apart_ apart
+///   values [sequences][heads][capacity][padded_value_dim(Dv)]; heads begin values_apart_ apart
 /// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
 /// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. In the
 /// tile of a ring's first key, rows of values before that are zero or have been keys; in the last key's panel, rows past
@@ -100,8 +99,8 @@ class KvStorage {
   ///   Throws: std::bad_alloc, and nothing has changed then
   void share(Index from, Index to) { blocks_.share(from, to); }
 
-  // What writes or reads does so for some heads, so that heads and tiles can be shared out to threads. Those of a
-  // token go one after the other, first all keys: what is found out for each takes longer than its numbers.
+  // What writes or reads does so for some heads of some tokens, so that heads and tiles can be shared out to threads.
+  // It takes several heads at once, because finding a place takes longer than writing one head's numbers there.
 
   /// k [1, n, heads, D] becomes keys first .. first + n - 1 of the heads from `head` on.
   template <class T>
@@ -184,7 +183,7 @@ class KvStorage {
 
   /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
   void move_values(Index sequence, Index head, Index from, Index end, Index to) noexcept {
-    // Where nothing moves, the tile may be one that others hold, with rows that this sequence forgot.
+    // Where nothing moves, the tile may be one that others hold, and of which this sequence forgot some keys.
     if (from == end) return;
     const Index down = from - to;
     for_pieces(from, end - from, tile_keys, [&](Index j, Index count) {
@@ -237,9 +236,9 @@ class KvStorage {
   template <class Storage>
   using Number = std::conditional_t<std::is_const_v<Storage>, const S, S>;
 
-  /// Numbers between a head's first key or value, `size` numbers each, and the next one's. A token's are written for
-  /// all heads, and where these lie a power of two apart, so do their pages, for which a TLB then has few places:
-  /// between large ones lie half a page and a line.
+  /// How far apart heads begin whose keys, or values, have `size` numbers each. A token is written to all heads at
+  /// once. If these were a power of two apart, a TLB would have few places for their pages: so half a page and a line
+  /// lie between large ones.
   Index apart(Index size, bool on_pool) const noexcept {
     if (on_pool) return tile_keys * size;
     constexpr Index bytes = Index{sizeof(S)}, worth = Index{64} * 1024, gap = 2048 + 64;

@@ -51,7 +51,8 @@ POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P:
 /// Rows so few that they are scattered one after the other: a token that is appended to a cache is one.
 inline constexpr Index scattered_rows = 2;
 
-/// Calls scatter(from, r, c) for the channels c .. c + Count - 1 of a few rows, which begin at `from`.
+/// Calls scatter(from, r, c) for pieces of a few rows: channels c .. c + Count - 1 of row r, which lie at `from`. The
+/// last piece of a row reaches back over the one before rather than past the end.
 template <Index Count, class T, class Scatter>
 POSENC_ALWAYS_INLINE void for_pieces_of_rows(const T* in, Index stride, Index rows, Index cols,
                                              const Scatter& scatter) noexcept {
@@ -106,7 +107,7 @@ POSENC_ALWAYS_INLINE void scatter_pairs(const T* in, Index stride, Index rows, I
       });
 }
 
-/// Whether scatter_rows() pays: numbers of another type are rounded together, those of the same need an instruction.
+/// Whether scatter_rows() pays: always where it rounds a vector of numbers at once, else if there is an instruction.
 template <class P, class S, class T>
 inline constexpr bool scatters = !std::same_as<S, Compute<T>> || requires(P a, S* p) {
   a.scatter(p, 1);
@@ -277,7 +278,7 @@ void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
 /// Whether all lanes are zero. (Adding lanes up takes an intrinsic that g++ 12 warns of.)
 template <class P>
 POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
-  // As whole numbers, of which compilers make vectors: bits but for the sign.
+  // All bits but the sign, as whole numbers: compilers make vectors of these.
   using Bits = std::conditional_t<sizeof(sum(a)) == 8, std::uint64_t, std::uint32_t>;
   Bits lanes[P::width], other = 0;
   std::memcpy(lanes, &a, sizeof lanes);
@@ -292,7 +293,8 @@ template <class Tier, class S, class T>
 bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
                  Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
-  // 0 as long as all are finite, for 0 * inf and 0 * NaN are NaN. Several sums, or each vector waits for the last.
+  // 0 as long as all are finite, for 0 * inf and 0 * NaN are NaN. Of a single sum each vector would wait for the one
+  // before, so there are four.
   P zeros[4] = {P::zero(), P::zero(), P::zero(), P::zero()};
   const auto check = [&](const S* to, P value, P& sum) POSENC_INLINE_LAMBDA {
     // What was finite may not be so any more.

@@ -142,9 +142,9 @@ class RowBlock {
            !setting_.masks.any();
   }
 
-  /// Of the strip that begins with row `of_head` of a key head's rows. What does not fill a strip comes first: along a
-  /// diagonal it sees the fewest keys there, and kernels of few rows are slower. Blocks of a few strips have little of a
-  /// diagonal, and memory to wait for, which the longer strip asks in time.
+  /// Of the strip that begins with row `of_head` of a key head's rows. Rows that do not fill a strip come first:
+  /// kernels of few rows are slower, and the first rows along a diagonal see the fewest keys. Of a few strips alone
+  /// they come last: a diagonal matters little there, and a whole strip asks for memory earlier.
   Index rows_of_strip(Index of_head) const noexcept {
     const Index rest = rows_of_key_head_ % strip_rows;
     if (rows_of_key_head_ > 4 * strip_rows) return of_head == 0 && rest != 0 ? rest : strip_rows;

@@ -34,7 +34,7 @@ struct RowSums {
     clear_sums(rows);
     clear_out({0, rows}, value_dim);
   }
-  /// But for `out`, which whoever adds the first keys overwrites.
+  /// The same without `out`, which is overwritten when the first keys are added.
   void clear_sums(Index rows) const noexcept {
     std::fill_n(highest, rows + rows_at_once, -std::numeric_limits<Real>::infinity());
     std::fill_n(sum, rows + rows_at_once, Real{0});

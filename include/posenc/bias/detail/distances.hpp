@@ -41,7 +41,7 @@ inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_
 
 static_assert(whole_groups(block_queries) + block_keys <= block_distances);
 
-/// 0, 1, 2, ... Not a std::array, whose operator compilers would evaluate for each.
+/// 0, 1, 2, ... Not a std::array, whose operator[] g++ would evaluate for each number while it compiles.
 struct WholeNumbers {
   double of[std::size_t{block_distances}] = {};
 
