@@ -230,6 +230,27 @@ TEST_CASE("a query that sees none of the keys that were restored has probabiliti
   }
 }
 
+TEST_CASE("scores of keys that a ring has lost are -inf", "[kv_cache][restore]") {
+  KvCache<float> cache(ring(256, 1));
+  auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
+  cache.restore(0, 130, k.view(), v.view());  // from within a tile on
+  auto q = some<float>(1, dim, 3), out = some<float>(1, value_dim, 4);
+  constexpr auto lowest = -std::numeric_limits<float>::infinity();
+  for (const auto stage : {posenc::ReturnedScores::Scaled, posenc::ReturnedScores::Capped}) {
+    std::vector<float> weights(heads * 200, 7.0F);
+    posenc::AttentionOptions<float> options{.causal = Causal::BottomRight};
+    options.window = posenc::sliding_window(10);
+    options.weights = {weights.data(), 1, heads, 1, 200};
+    options.returned = stage;
+    attention(q.view(), cache, {0}, out.view(), options);
+    bool right = true;
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      right &= (weights[j] == lowest) == (j % 200 < 130);
+    }
+    CHECK(right);
+  }
+}
+
 TEST_CASE("a copy of a ring without keys has nothing of what was there before its first one",
           "[kv_cache][restore]") {
   KvCache<float> cache({.sequences = 2,

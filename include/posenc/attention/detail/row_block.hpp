@@ -249,7 +249,10 @@ class RowBlock {
       lanes.begin = (std::min)(lanes.begin, range.begin);
       lanes.end = (std::max)(lanes.end, range.end);
     }
-    if (setting_.ignores_masks) lanes = {0, in_tile(keys_, first_key).end, 0};
+    if (setting_.ignores_masks) {
+      const KeyRange all = in_tile(keys_, first_key);
+      lanes = {all.begin, all.end, 0};
+    }
     for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
       if (setting_.ignores_masks || sees_panel(strip, first_key, n)) lanes.panels |= 1u << n;
     }
