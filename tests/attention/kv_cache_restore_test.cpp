@@ -268,7 +268,7 @@ TEST_CASE("a copy of a ring without keys has nothing of what was there before it
   cache.copy(0, 1);
   cache.append(1, posenc::slice_seq(k.view(), 0, 1), posenc::slice_seq(v.view(), 0, 1));
   REQUIRE(cache.first(1) == 50);
-  // Scores before any mask are asked for of all keys of a tile, whose values are multiplied by 0 then.
+  // Scores before any mask are asked for of hidden keys, too, whose values are multiplied by 0 then.
   auto q = some<float>(1, dim, 3), out = some<float>(1, value_dim, 4);
   const std::vector<Index> start{50};
   std::vector<float> weights(heads * 51);

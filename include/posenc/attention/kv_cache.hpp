@@ -264,8 +264,6 @@ class KvCache {
                              }
                            });
     }
-    // No tile was copied, but a ring may begin within one: values before its first key must be zeros.
-    if (range.empty() && !storage_.shares()) storage_.begin_values(to, range.begin);
     ranges_[to] = range;
   }
 

@@ -30,9 +30,9 @@ struct TilePlace {
 ///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; heads begin keys_apart_ apart
 ///   values [sequences][heads][capacity][padded_value_dim(Dv)]; heads begin values_apart_ apart
 /// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
-/// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. In the
-/// tile of a ring's first key, rows of values before that are zero or have been keys; in the last key's panel, rows past
-/// that are zero, unless blocks_.filled() says more.
+/// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. Nobody
+/// reads rows that are no keys; those of values in the last key's panel are zero all the same, unless
+/// blocks_.filled() says more.
 template <class Tier, Scalar S>
 class KvStorage {
  public:
