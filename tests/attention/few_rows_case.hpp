@@ -28,7 +28,6 @@ class FewRows {
   /// make(carver): the stage
   template <class Make>
   void check(const Make& make) {
-    using posenc::detail::Skipped;
     const Index key_heads = stage.tensors.shape.kv_heads, rows = stage.rows(key_heads);
     const Index padded = posenc::detail::padded_value_dim(stage.tensors.shape.value_dim);
     const auto carve = [&](posenc::detail::Carver& carver) {
@@ -63,7 +62,7 @@ class FewRows {
       });
       INFO("tile " << tile);
       CHECK(right);
-      add_values<Skipped::Negative>(all, seen, score, want);
+      add_values(all, seen, score, want);
     }
     bool right = true;
     for (Index r = 0; r < rows; ++r) {
@@ -86,7 +85,7 @@ class FewRows {
   }
 
   /// Weights in place of scores, of which a negative one hides a value that is NaN.
-  template <posenc::detail::Skipped Weights, class All, class Score>
+  template <class All, class Score>
   void add_values(All& all, const posenc::detail::SeenTile& seen, const Score& score,
                   std::vector<double>& want) {
     const Index padded = posenc::detail::padded_value_dim(stage.tensors.shape.value_dim);
@@ -117,7 +116,8 @@ class FewRows {
       *all.tested.highest(r) = 0;
       *all.tested.sum(r) = 1;
     }
-    all.tested.template add_values<Weights>(all.block, seen, all.scores, all.sums);
+    all.tested.template add_values<posenc::detail::Skipped::Negative>(all.block, seen, all.scores,
+                                                                      all.sums);
   }
 };
 

@@ -65,7 +65,7 @@ struct Model {
 bool is_finite(double x) { return std::isfinite(x); }
 
 /// The tiles of a sequence hold what the model says, each number in the place that kernels read it
-/// from; past the end of a panel's keys values are zero, and the notes tell of what there is.
+/// from; values past the last key are zero in its panel, and the notes tell of what there is.
 template <class S>
 bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model) {
   using namespace posenc::detail;
@@ -414,7 +414,7 @@ TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further a
   for (Index j = 0; j < tokens; ++j) {
     cache.append(1, posenc::slice_seq(view(k, wide), j, 1),
                  posenc::slice_seq(view(v, values), j, 1));
-    // Whole panels: whatever reads one finds no NaN of before.
+    // The rest of the key's panel has no NaN of before.
     for (Index h = 0; h < 3; ++h) {
       using namespace posenc::detail;
       const KeyTile<S> tile = tile_of(cache, 1, h, j / tile_keys);
