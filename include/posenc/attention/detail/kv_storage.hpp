@@ -31,8 +31,8 @@ struct TilePlace {
 ///   values [sequences][heads][capacity][padded_value_dim(Dv)]; heads begin values_apart_ apart
 /// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
 /// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. Nobody
-/// reads rows that are no keys; those of values in the last key's panel are zero all the same, unless
-/// blocks_.filled() says more.
+/// reads rows that are no keys. In the last key's panel those of values are zero all the same, unless
+/// blocks_.filled() says more: tokens are appended no slower to lines that have just been zeroed.
 template <class Tier, Scalar S>
 class KvStorage {
  public:
