@@ -259,6 +259,11 @@ POSENC_NOINLINE void rotate_in_groups(const T* in, T* out, Index pairs, Index he
 
 // Which kernel is called, for a block or for one position, depends on how many pairs there are.
 
+/// Slices of so many pairs have kernels of their own: head_dim 128 and 64, and GPT-NeoX's 24 channels, of which g++ 12
+/// adds an index to each address else, and stores from memory take up to a tenth longer.
+template <Index Pairs>
+inline constexpr bool has_known_addresses = Pairs == 64 || Pairs == 32 || Pairs == 12;
+
 /// Behind steps of `Step`, one of the narrowest kind that has what is left of the pairs.
 template <class Step, class Last, Scalar T, class Before, class... Args>
 POSENC_ALWAYS_INLINE void rotate_with_last(Index pairs, Before before, Args... args) noexcept {
@@ -274,6 +279,12 @@ POSENC_ALWAYS_INLINE void rotate_with_last(Index pairs, Before before, Args... a
       }
     }
     if (left <= Narrower::pairs) return rotate_with_last<Step, Narrower, T>(pairs, before, args...);
+  }
+  constexpr Index whole = static_cast<Index>(Before::size()) * Step::pairs + Last::pairs;
+  if constexpr (sizeof...(Args) == 1 && has_known_addresses<whole>) {
+    if (((args->pairs == whole && args->half == whole) && ...)) {
+      return rotate_in_registers<Step, Last, T, Before, whole>(args...);
+    }
   }
   rotate_in_registers<Step, Last, T, Before>(args...);
 }
@@ -313,25 +324,19 @@ constexpr bool turns_head_after_head(Index pairs) noexcept {
 template <class Pairing, class Tier = tier::Best, Scalar T, class Angles>
 void rotate_heads(const RotationBlock<T, Angles>& block) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
-  // head_dim 128 and 64, with addresses that are known to the compiler.
-  const auto known = [&block]<Index Pairs>(std::integral_constant<Index, Pairs>) {
-    constexpr Index steps = steps_in_registers<Step, Pairs>;
-    if constexpr (steps > 0) {
-      if (block.pairs != Pairs || block.half != Pairs) return false;
-      if constexpr (Step::loads_angles) {
-        if (block.head_after_head) {
-          rotate_head_after_head<Step, Pairs>(block);
-          return true;
-        }
+  if constexpr (Step::loads_angles) {
+    const auto in_order = [&block]<Index Pairs>(std::integral_constant<Index, Pairs>) {
+      if constexpr (turns_head_after_head<Pairing, T, Tier>(Pairs)) {
+        if (block.pairs != Pairs || block.half != Pairs) return false;
+        rotate_head_after_head<Step, Pairs>(block);
+        return true;
       }
-      rotate_in_registers<Step, Step, T, std::make_integer_sequence<Index, steps - 1>, Pairs>(
-          &block);
-      return true;
+      return false;
+    };
+    if (block.head_after_head && (in_order(std::integral_constant<Index, 64>()) ||
+                                  in_order(std::integral_constant<Index, 32>()))) {
+      return;
     }
-    return false;
-  };
-  if (known(std::integral_constant<Index, 64>()) || known(std::integral_constant<Index, 32>())) {
-    return;
   }
   rotate_by<Step, Step::most_in_registers, T>(block.pairs, &block);
 }

@@ -162,7 +162,7 @@ struct RotationStep {
   }
   /// Asks for the pairs of a head, which are soon read.
   POSENC_ALWAYS_INLINE static void prefetch(const T* in, Index half, Index count) noexcept {
-    if constexpr (interleaved) {
+    if (interleaved || half == count) {
       detail::prefetch(in, 2 * count * Index{sizeof(T)});
     } else {
       detail::prefetch(in, count * Index{sizeof(T)});

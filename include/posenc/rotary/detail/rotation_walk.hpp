@@ -168,12 +168,15 @@ void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
   }
 }
 
-/// How many channels ahead of its use x is asked for; 0 where a tensor of so many channels fits into caches, which
-/// are fast enough. From memory, halves of a head are streams that processors' prefetchers lose.
+/// How many channels ahead of its use x is asked for; 0 where a tensor of so many lies in caches that are fast enough.
+/// From memory, halves of a head are streams that processors' prefetchers lose. Slices with gaps between them they lose
+/// sooner, in order from the third cache on: what is asked for goes by whole strides, from slice to slice.
 template <Scalar T>
-constexpr Index channels_ahead(Index channels) noexcept {
-  constexpr Index size = sizeof(T), memory = Index{32} << 20, page = 4096;
-  return channels * size < memory ? 0 : page / size;
+constexpr Index channels_ahead(Index channels, bool gaps, bool in_order, Index stride) noexcept {
+  constexpr Index size = sizeof(T), page = 4096;
+  const Index most = (gaps ? 2 * page : page) / size;
+  if (channels * size < (Index{gaps && in_order ? 4 : 32} << 20)) return 0;
+  return stride > 0 && stride < most ? most - most % stride : most;
 }
 
 /// As the kernel sees it.
@@ -214,11 +217,13 @@ template <class Pairing, Scalar T, class Angles>
 POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s, Index seq,
                                            RotarySlice slice, Index first, Index count,
                                            const Angles& angles) noexcept {
-  const Index ahead = channels_ahead<T>(x.in.batch * x.in.seq * x.in.heads * slice.pairs * 2);
   // Where a head's positions lie together and the heads apart, memory is read in its order if these are all positions
   // and no few of them. Else few heads go side by side, and more where positions are few: each group of heads takes
   // some 5 ns to begin.
   const bool heads_apart = seq > 1 && x.in.heads > 1 && x.in.seq_stride < x.in.head_stride;
+  const Index stride = x.in.heads == 1 || heads_apart ? x.in.seq_stride : x.in.head_stride;
+  const Index ahead = channels_ahead<T>(x.in.batch * x.in.seq * x.in.heads * x.in.dim,
+                                        slice.pairs * 2 < x.in.dim, !heads_apart, stride);
   const bool head_after_head = heads_apart && seq > 3 &&
                                seq * x.in.seq_stride >= x.in.head_stride && ahead == 0 &&
                                count == pairs_together<Pairing>(slice.pairs) &&
