@@ -131,7 +131,7 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
       return transpose_into<Narrower>(in, in_stride, rows, cols, out, out_stride);
     }
   }
-  for_each_square<width>(rows, cols, [&](Index r, Index c) {
+  for_each_square<width>(rows, cols, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
     P square[P::width];
     load_columns(in + r * in_stride + c, in_stride, square);
     for (Index i = 0; i < width; ++i) store_as(square[i], out + (c + i) * out_stride + r);
@@ -151,7 +151,7 @@ void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs
       using Narrower = typename tier::Narrower<Tier>::Type;
       return rows_to_pairs<Narrower>(rows, stride, count, dim, pairs);
     } else {
-      for_each_square<width>(count, even_dim, [&](Index r, Index c) {
+      for_each_square<width>(count, even_dim, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
         P square[P::width];
         load_columns(rows + r * stride + c, stride, square);
         for (Index i = 0; i < width; i += 2) {
