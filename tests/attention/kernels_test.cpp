@@ -62,8 +62,8 @@ TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attenti
         constexpr T untouched = -77;
         std::vector<T> out(static_cast<std::size_t>(rows * tile_lanes), untouched);
         posenc::detail::for_bundles<Tier>(
-            rows, posenc::detail::PanelProducts<Tier, T, T>{x.data(), panels.data(), dim, T{0.5},
-                                                            lanes, out.data(), panels.data()});
+            rows, posenc::detail::PanelProducts<Tier, T, T>{
+                      x.data(), panels.data(), dim, T{0.5}, lanes, out.data(), {panels.data()}});
         bool right = true;
         for (Index r = 0; r < rows; ++r) {
           for (Index lane = 0; lane < tile_lanes; ++lane) {
@@ -92,7 +92,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
                         tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
-  for (const Index dim : {16, 48, 80, 144}) {
+  for (const Index dim : {16, 48, 80, 144, 336}) {
     auto values = random_numbers<T>(tile_lanes * dim, 3);
     for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
       auto weights = random_numbers<T>(rows * tile_lanes, 4);
@@ -112,9 +112,15 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
           auto out = before;
           const auto run = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
             posenc::detail::for_bundles<Tier>(
-                rows, posenc::detail::WeightedSums<Tier, T, T, Weights>{
-                          marked.data(), some.data(), dim, dim, lanes, old_factor.data(),
-                          new_factor.data(), out.data(), some.data()});
+                rows, posenc::detail::WeightedSums<Tier, T, T, Weights>{marked.data(),
+                                                                        some.data(),
+                                                                        dim,
+                                                                        dim,
+                                                                        lanes,
+                                                                        old_factor.data(),
+                                                                        new_factor.data(),
+                                                                        out.data(),
+                                                                        {some.data()}});
           };
           select ? run(std::integral_constant<Skipped, Skipped::Negative>())
                  : run(std::integral_constant<Skipped, Skipped::None>());
@@ -162,7 +168,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 
                                                                         old,
                                                                         new_factor.data(),
                                                                         out.data(),
-                                                                        values.data()});
+                                                                        {values.data()}});
       return out;
     };
     INFO(Tier::name << ": " << rows << " rows");

@@ -291,10 +291,16 @@ class BackwardSchedule {
                       const Slot& slot) const noexcept {
     const auto add = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
       const Index dim = slot.gradients.query_dim();
-      for_bundles<Tier>(strip.rows,
-                        WeightedSums<Tier, Real, Stored, Weights>{
-                            slot.of_scores.of(strip), slot.key_rows, dim, dim, lanes, slot.ones,
-                            slot.ones, slot.gradients.grad_q(strip.first), slot.key_rows});
+      for_bundles<Tier>(
+          strip.rows, WeightedSums<Tier, Real, Stored, Weights>{slot.of_scores.of(strip),
+                                                                slot.key_rows,
+                                                                dim,
+                                                                dim,
+                                                                lanes,
+                                                                slot.ones,
+                                                                slot.ones,
+                                                                slot.gradients.grad_q(strip.first),
+                                                                {slot.key_rows}});
     };
     skip_unless_finite<Skipped::Zero>(finite, add);
   }

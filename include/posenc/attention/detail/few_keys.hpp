@@ -153,11 +153,16 @@ class FewKeys {
       if (lanes.empty()) return;
       const Index head = strip.first / block.rows_of_key_head();
       const KeyTile<Real>& tile = tiles_[head];
-      for_bundles<Tier>(strip.rows,
-                        WeightedSums<Tier, Real, Real, Weights>{
-                            scores.of(strip), tile.values, tile.value_stride, tile.value_stride,
-                            lanes, old_factors_ + strip.first, new_factors_ + strip.first,
-                            sums.out + strip.first * tile.value_stride, after(block, head).values});
+      for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Real, Weights>{
+                                        scores.of(strip),
+                                        tile.values,
+                                        tile.value_stride,
+                                        tile.value_stride,
+                                        lanes,
+                                        old_factors_ + strip.first,
+                                        new_factors_ + strip.first,
+                                        sums.out + strip.first * tile.value_stride,
+                                        {after(block, head).values}});
     });
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/panel.hpp>
+#include <posenc/simd/detail/loaded_once.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/detail/unrolled.hpp>
@@ -30,9 +31,27 @@ constexpr Index kernel_columns(Index rows) noexcept {
   return most >= 8 ? 8 : most >= 4 ? 4 : 2;
 }
 
-/// Few rows are done with a tile before memory has brought the next one, so it asks for it early.
+/// Few rows wait for memory. They read a tile in its order, panel after panel, and ask for what they reach soon: one
+/// stream, which a processor's own prefetchers follow as well.
 template <class Tier, Index Rows>
 inline constexpr bool small_bundle = Rows < kernel_rows<Tier>;
+
+/// What few rows ask for while they read the panels of a tile.
+template <class S>
+struct Ahead {
+  const S* after;  ///< what is read after the tile
+  /// Whether other rows have just read the tile: nothing of it is asked for then.
+  bool brought = false;
+
+  /// At a panel of `size` numbers: the first one that comes 16 KiB later, or a tile later.
+  const S* at(Index panel, const S* first, Index size, const Lanes& lanes) const noexcept {
+    if (brought) return after + panel * size;
+    constexpr Index early = 16384 / Index{sizeof(S)};
+    const Index panels = (lanes.end - 1) / panel_lanes + 1;
+    const Index asked = panel + (std::min)((early - 1) / size + 1, panels);
+    return asked < panels ? first + asked * size : after + (asked - panels) * size;
+  }
+};
 
 /// Cuts `rows` rows into bundles, whose sums a kernel holds in registers at once, and calls
 /// kernel.run<Rows>(first) for each, Rows being 12 (where the registers allow), 6, 4, 2 or 1.
@@ -75,22 +94,24 @@ struct PanelProducts {
   Index dim;
   Real factor;
   Lanes lanes;
-  Real* out;              ///< [rows, tile_lanes]
-  const S* ahead;         ///< what is read after the panels
+  Real* out;  ///< [rows, tile_lanes]
+  Ahead<S> ahead;
   Index row_padding = 0;  ///< numbers between the end of a row and the next one
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
     constexpr Index of_panel = panel_lanes / P::width;
     constexpr Index columns = (std::min)(kernel_columns<Tier>(Rows), Index{4});
-    // A bundle of many rows goes over part of a panel, one of few over several panels.
+    // A bundle of many rows goes over part of a panel, one of few over several panels, for more chains. Where these
+    // would wait for memory, a single panel at a time comes sooner.
+    [[maybe_unused]] const bool waits = Rows * channels < 8 && r == 0 && !ahead.brought;
     constexpr Index panels_at_once = columns > of_panel ? columns / of_panel : 1;
     constexpr Index in_panel = columns > of_panel ? of_panel : columns;
     for (Index n = 0; n < tile_panels; ++n) {
       if (!lanes.panel(n)) continue;
       if constexpr (panels_at_once > 1) {
         constexpr unsigned all = (1u << panels_at_once) - 1;
-        if (n % panels_at_once == 0 && (lanes.panels >> n & all) == all) {
+        if (!waits && n % panels_at_once == 0 && (lanes.panels >> n & all) == all) {
           multiply<Rows, panels_at_once, in_panel>(r, n, 0);
           n += panels_at_once - 1;
           continue;
@@ -122,17 +143,17 @@ struct PanelProducts {
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
     });
-    const S* next = ahead + (k - panels);
+    const S* next = ahead.at(panel, panels, panel_size, lanes) + lane * row_size;
     for (Index d = 0; d < row_size; d += channels) {
       if constexpr (small_bundle<Tier, Rows>) {
-        for (Index n = 0; n < Panels; ++n) {
-          prefetch_far(next + n * panel_size, channels * InPanel * P::width * Index{sizeof(S)});
-        }
-        next += channels * panel_lanes;
+        constexpr Index step = channels * columns * P::width;
+        prefetch(next, step * Index{sizeof(S)});
+        next += step;
       }
       P first[std::size_t{columns}], second[std::size_t{columns}];
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
         load(k + c / InPanel * panel_size + c % InPanel * P::width * channels, first[c], second[c]);
+        if constexpr (Rows > 1 && std::is_same_v<S, Real>) first[c] = loaded_once(first[c]);
       });
       unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
         if constexpr (in_pairs<Q>) {
@@ -211,82 +232,149 @@ struct WeightedSums {
   Lanes lanes;
   const Real* old_factor;  ///< [rows], or null
   const Real* new_factor;
-  Real* out;       ///< [rows, dim], which is whole vectors
-  const S* ahead;  ///< what is read after the values
+  Real* out;  ///< [rows, dim], which is whole vectors
+  Ahead<S> ahead;
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    constexpr Index columns = kernel_columns<Tier>(Rows);
-    Index d = 0;
-    for (; d + columns * P::width <= dim; d += columns * P::width) multiply<Rows, columns>(r, d);
-    if constexpr (columns > 2) {
-      for (; d + 2 * P::width <= dim; d += 2 * P::width) multiply<Rows, 2>(r, d);
+    if constexpr (small_bundle<Tier, Rows>) {
+      for (Index d = 0; d < dim; d += channels_in_order) {
+        multiply_in_order<Rows>(r, d, (std::min)(channels_in_order, dim - d));
+      }
+    } else {
+      for_columns<Rows>(
+          dim, [&]<Index Columns>(Length<Columns>, Index d) { multiply<Rows, Columns>(r, d); });
     }
-    for (; d < dim; d += P::width) multiply<Rows, 1>(r, d);
   }
 
  private:
+  /// Channels that few rows take of a panel before they go on to the next one, the most.
+  static constexpr Index channels_in_order = 256;
+
+  template <Index Columns>
+  using Length = std::integral_constant<Index, Columns>;
+
+  /// Calls visit(Length<Columns>(), d) for the channels from d on that a kernel takes at once, up to `channels`.
+  template <Index Rows, class Visit>
+  POSENC_ALWAYS_INLINE static void for_columns(Index channels, const Visit& visit) noexcept {
+    constexpr Index most = kernel_columns<Tier>(Rows);
+    Index d = 0;
+    for (; d + most * P::width <= channels; d += most * P::width) visit(Length<most>(), d);
+    if constexpr (most > 2) {
+      for (; d + 2 * P::width <= channels; d += 2 * P::width) visit(Length<2>(), d);
+    }
+    for (; d < channels; d += P::width) visit(Length<1>(), d);
+  }
+
+  /// Some channels of all panels.
   template <Index Rows, Index Columns>
-  POSENC_NOINLINE void multiply(Index first_row, Index first_channel) const noexcept {
-    // One row alone waits for its values: two vectors of bfloat16 are loaded as one, the even channels
-    // and the odd ones.
-    constexpr Index together = in_pairs<S> && Rows == 1 && Columns % 2 == 0 ? 2 : 1;
+  POSENC_NOINLINE void multiply(Index first_row, Index channel) const noexcept {
+    P sums[std::size_t{Rows * Columns}];
+    unrolled<Rows * Columns>([&](Index i) POSENC_INLINE_LAMBDA { sums[i] = P::zero(); });
+    for_panels([&](Index n) POSENC_INLINE_LAMBDA {
+      add_panel<Rows, Columns>(n, first_row, channel, nullptr, sums);
+    });
+    merge<Rows, Columns>(first_row, channel, sums);
+  }
+
+  /// Panel after panel, all channels of each.
+  template <Index Rows>
+  POSENC_NOINLINE void multiply_in_order(Index first_row, Index first_channel,
+                                         Index channels) const noexcept {
+    P sums[std::size_t{Rows * channels_in_order / P::width}];
+    const auto sums_of = [&](Index d) { return sums + d / P::width * Rows; };
+    std::fill(sums, sums_of(channels), P::zero());
+    for_panels([&](Index n) {
+      const S* next = ahead.at(n, values, panel_lanes * stride, lanes);
+      for_columns<Rows>(channels, [&]<Index Columns>(Length<Columns>,
+                                                     Index d) POSENC_INLINE_LAMBDA {
+        const Index channel = first_channel + d;
+        add_panel<Rows, Columns>(n, first_row, channel, next + channel * panel_lanes, sums_of(d));
+      });
+    });
+    for_columns<Rows>(channels, [&]<Index Columns>(Length<Columns>, Index d) POSENC_INLINE_LAMBDA {
+      merge<Rows, Columns>(first_row, first_channel + d, sums_of(d));
+    });
+  }
+
+  template <class Visit>
+  POSENC_ALWAYS_INLINE void for_panels(const Visit& visit) const noexcept {
+    for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
+      if (lanes.panel(n)) visit(n);
+    }
+  }
+
+  /// One row alone waits for its values: two vectors of bfloat16 are loaded as one, the even channels and the odd ones.
+  template <Index Rows, Index Columns>
+  static constexpr Index together = in_pairs<S>&& Rows == 1 && Columns % 2 == 0 ? 2 : 1;
+
+  ///   next: what is asked for by few rows
+  ///   all: [Rows][Columns] sums
+  template <Index Rows, Index Columns>
+  POSENC_ALWAYS_INLINE void add_panel(Index panel, Index first_row, Index channel,
+                                      [[maybe_unused]] const S* next, P* all) const noexcept {
+    const Index begin = (std::max)(panel * panel_lanes, lanes.begin);
+    const Index end = (std::min)((panel + 1) * panel_lanes, lanes.end);
+    const Real* w = weights + first_row * tile_lanes + begin;
+    const S* v = values + begin * stride + channel;
     P sums[std::size_t{Rows}][std::size_t{Columns}];
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
+      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = all[r * Columns + c]; });
     });
-    const Index steps = lanes.end - lanes.begin;
-    const S* next = ahead + lanes.begin * stride + first_channel * steps;
-    for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
-      if (!lanes.panel(n)) continue;
-      const Index begin = n * panel_lanes > lanes.begin ? n * panel_lanes : lanes.begin;
-      const Index end = (n + 1) * panel_lanes < lanes.end ? (n + 1) * panel_lanes : lanes.end;
-      const Real* w = weights + first_row * tile_lanes + begin;
-      const S* v = values + begin * stride + first_channel;
-      for (Index j = begin; j < end; ++j) {
-        if constexpr (small_bundle<Tier, Rows>) {
-          prefetch_streams<Columns * P::width * Index{sizeof(S)}>(next, steps);
-          next += cache_line / Index{sizeof(S)};
-        }
-        P value[std::size_t{Columns}];
-        unrolled<Columns / together>([&](Index i) POSENC_INLINE_LAMBDA {
-          const Index c = i * together;
-          if constexpr (together == 2) {
-            P::load_bfloat16_pairs(v + c * P::width, value[c], value[c + 1]);
-          } else {
-            value[c] = load_as<P>(v + c * P::width);
-          }
-        });
-        unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-          if (is_skipped<Weights>(w[r * tile_lanes])) return;
-          const P weight = P::broadcast(w[r * tile_lanes]);
-          unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
-            sums[r][c] = mul_add(weight, value[c], sums[r][c]);
-          });
-        });
-        ++w;
-        v += stride;
+    for (Index j = begin; j < end; ++j) {
+      if constexpr (small_bundle<Tier, Rows>) {
+        prefetch(next, Columns * P::width * Index{sizeof(S)});
+        next += Columns * P::width;
       }
+      P value[std::size_t{Columns}];
+      constexpr Index at_once = together<Rows, Columns>;
+      unrolled<Columns / at_once>([&](Index i) POSENC_INLINE_LAMBDA {
+        const Index c = i * at_once;
+        if constexpr (at_once == 2) {
+          P::load_bfloat16_pairs(v + c * P::width, value[c], value[c + 1]);
+        } else {
+          value[c] = load_as<P>(v + c * P::width);
+          if constexpr (Rows > 1 && std::is_same_v<S, Real>) value[c] = loaded_once(value[c]);
+        }
+      });
+      unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+        if (is_skipped<Weights>(w[r * tile_lanes])) return;
+        const P weight = P::broadcast(w[r * tile_lanes]);
+        unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
+          sums[r][c] = mul_add(weight, value[c], sums[r][c]);
+        });
+      });
+      ++w;
+      v += stride;
     }
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { all[r * Columns + c] = sums[r][c]; });
+    });
+  }
+
+  template <Index Rows, Index Columns>
+  POSENC_ALWAYS_INLINE void merge(Index first_row, Index channel, const P* sums) const noexcept {
+    constexpr Index at_once = together<Rows, Columns>;
+    const bool adds = old_factor != nullptr;
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       const Index row = first_row + r;
-      Real* to = out + row * dim + first_channel;
-      const bool adds = old_factor != nullptr;
+      const P* of_row = sums + r * Columns;
+      Real* to = out + row * dim + channel;
       const P old = adds ? P::broadcast(old_factor[row]) : P::zero();
       const P fresh = P::broadcast(new_factor[row]);
-      const auto merge = [&](Index c, P sum) POSENC_INLINE_LAMBDA {
+      const auto put = [&](Index c, P sum) POSENC_INLINE_LAMBDA {
         const P before = adds ? P::load(to + c * P::width) : P::zero();
         mul_add(before, old, sum * fresh).store(to + c * P::width);
       };
-      unrolled<Columns / together>([&](Index i) POSENC_INLINE_LAMBDA {
-        const Index c = i * together;
-        if constexpr (together == 2) {
+      unrolled<Columns / at_once>([&](Index i) POSENC_INLINE_LAMBDA {
+        const Index c = i * at_once;
+        if constexpr (at_once == 2) {
           P low, high;
-          interleave(sums[r][c], sums[r][c + 1], low, high);
-          merge(c, low);
-          merge(c + 1, high);
+          interleave(of_row[c], of_row[c + 1], low, high);
+          put(c, low);
+          put(c + 1, high);
         } else {
-          merge(c, sums[r][c]);
+          put(c, of_row[c]);
         }
       });
     });

@@ -60,7 +60,7 @@ struct PanelProducts<Tier, float, MatrixNumber<Tiles>, MatrixNumber<Tiles>> {
   float factor;
   Lanes lanes;
   float* out;
-  [[maybe_unused]] const S* ahead;
+  [[maybe_unused]] Ahead<S> ahead;
   [[maybe_unused]] Index row_padding = 0;  ///< always 0: rows of matrix numbers are packed
 
   template <Index Rows>
@@ -129,7 +129,7 @@ struct WeightedSums<Tier, float, MatrixNumber<Tiles>, Skipped::None> {
   const float* old_factor;
   const float* new_factor;
   float* out;
-  [[maybe_unused]] const S* ahead;
+  [[maybe_unused]] Ahead<S> ahead;
 
   template <Index Rows>
   void run(Index first_row) const noexcept {

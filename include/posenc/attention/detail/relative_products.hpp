@@ -80,9 +80,13 @@ class RelativeProducts {
       pack(t, panels, shared ? 0 : first_head_ + g);
       const Index first = g * rows_of_head_, rows = rows_of_head_ * (shared ? heads_ : 1);
       const Lanes lanes{0, tile_lanes, panels};
-      for_bundles<Tier>(rows, PanelProducts<Tier, Real, Row, Row>{
-                                  packed_ + first * row_size(), panels_, bias_.table.dim, factor_,
-                                  lanes, out + first * tile_lanes, panels_});
+      for_bundles<Tier>(rows, PanelProducts<Tier, Real, Row, Row>{packed_ + first * row_size(),
+                                                                  panels_,
+                                                                  bias_.table.dim,
+                                                                  factor_,
+                                                                  lanes,
+                                                                  out + first * tile_lanes,
+                                                                  {panels_}});
     }
   }
 
@@ -153,9 +157,13 @@ class RelativeKeyProducts {
           table_.dim, packed_ + c * row_size, row_size);
     }
     for_bundles<Tier>(to - from + 1, PanelProducts<Tier, Real, S, Row>{
-                                         packed_ + from * row_size, keys, table_.dim, factor_,
+                                         packed_ + from * row_size,
+                                         keys,
+                                         table_.dim,
+                                         factor_,
                                          Lanes{begin, end, panels_of(begin, end - 1)},
-                                         products_ + (slot * tile_lanes + from) * tile_keys, keys});
+                                         products_ + (slot * tile_lanes + from) * tile_keys,
+                                         {keys}});
   }
 
   /// scores [P::width queries, P::width keys] += those of keys `lane` .., where the keys of the first query have

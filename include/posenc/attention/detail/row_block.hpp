@@ -151,6 +151,11 @@ class RowBlock {
     return (std::min)(strip_rows, rows_of_key_head_ - of_head);
   }
 
+  /// Whether a strip's rows are the first ones of their key head.
+  bool begins_key_head(const Strip& strip) const noexcept {
+    return strip.first % rows_of_key_head_ == 0;
+  }
+
   /// Calls visit(strip) for all rows. A strip's rows share a key head.
   template <class Visit>
   void for_strips(const Visit& visit) const {

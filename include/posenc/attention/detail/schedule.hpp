@@ -316,11 +316,16 @@ class Schedule {
     merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
                      sums.sum + strip.first, old_factor, new_factor);
     const auto add_values = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
-      for_bundles<Tier>(
-          strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
-                          slot.scores.of(strip), keys.values, keys.value_stride, value_dim(), lanes,
-                          first ? nullptr : old_factor, new_factor,
-                          sums.out + strip.first * value_dim(), keys.next_keys});
+      for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
+                                        slot.scores.of(strip),
+                                        keys.values,
+                                        keys.value_stride,
+                                        value_dim(),
+                                        lanes,
+                                        first ? nullptr : old_factor,
+                                        new_factor,
+                                        sums.out + strip.first * value_dim(),
+                                        {keys.next_keys, !block.begins_key_head(strip)}});
     };
     skip_unless_finite<Skipped::Negative>(keys.finite, add_values);
   }

@@ -47,8 +47,13 @@ class ScoreGradients {
             Real* slopes) const noexcept {
     using P = Pack<Real, Tier>;
     for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
-                                      rows.packed_grad_out(strip.first), value_panels, value_dim,
-                                      Real{1}, lanes, of(strip), value_panels});
+                                      rows.packed_grad_out(strip.first),
+                                      value_panels,
+                                      value_dim,
+                                      Real{1},
+                                      lanes,
+                                      of(strip),
+                                      {value_panels}});
     for (Index i = 0; i < strip.rows; ++i) {
       make_probabilities(lanes, rows.lse(strip.first + i), strict, scores + i * tile_keys);
     }

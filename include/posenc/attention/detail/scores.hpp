@@ -75,10 +75,15 @@ class Scores {
                 const Strip& strip) const noexcept {
     const Lanes lanes = Block::lanes_of(seen, strip);
     Real* scores = of(strip);
-    for_bundles<Tier>(
-        strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
-                        block.packed(strip.first), keys.keys, block.setting().q.dim, setting_.scale,
-                        lanes, scores, keys.values, block.row_padding()});
+    for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
+                                      block.packed(strip.first),
+                                      keys.keys,
+                                      block.setting().q.dim,
+                                      setting_.scale,
+                                      lanes,
+                                      scores,
+                                      {keys.values, !block.begins_key_head(strip)},
+                                      block.row_padding()});
     finish_products(block, seen, strip);
   }
   /// What scores are multiplied with, where products are made elsewhere.

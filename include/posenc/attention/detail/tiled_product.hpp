@@ -120,10 +120,14 @@ class TiledProduct {
       load_rows(r, loaded, scratch.rows, row_stride());
       for (Index s = 0; s < loaded; s += strip_rows) {
         const Index strip = (std::min)(strip_rows, loaded - s);
-        for_bundles<Tier>(
-            strip, PanelProducts<Tier, T, T>{scratch.rows + s * row_stride(), scratch.columns,
-                                             depth_, T{1}, lanes, scratch.products, scratch.columns,
-                                             row_stride() - depth_});
+        for_bundles<Tier>(strip, PanelProducts<Tier, T, T>{scratch.rows + s * row_stride(),
+                                                           scratch.columns,
+                                                           depth_,
+                                                           T{1},
+                                                           lanes,
+                                                           scratch.products,
+                                                           {scratch.columns},
+                                                           row_stride() - depth_});
         for (Index i = 0; i < strip; ++i) {
           take(r + s + i, lanes.end, scratch.products + i * tile_lanes);
         }
