@@ -163,7 +163,9 @@ class Case {
   /// What is wrong with the rotation out of place or in place, or "".
   std::string wrong() {
     std::string text = wrong_in_order();
-    head_after_head_ = posenc::detail::turns_head_after_head<Pairing, T, Tier>(shape_.pairs);
+    head_after_head_ =
+        posenc::detail::turns_head_after_head<Pairing, T, posenc::detail::AngleRows<C>, Tier>(
+            shape_.pairs);
     if (head_after_head_ && text.empty()) text = wrong_in_order();
     one_position_ = shape_.seq == 1 && shape_.between == 0;
     if (one_position_ && text.empty()) text = wrong_in_order();

@@ -57,8 +57,8 @@ struct RotationBlock {
   Angles angles;  ///< [seq, pairs]
   /// How many channels ahead of its use x is asked for where angles fit into registers; 0: it lies in caches.
   Index ahead = 0;
-  /// These are all positions of heads that lie one after the other, in caches: memory may be read in ascending order,
-  /// where the kernel can (turns_head_after_head).
+  /// These are all positions, at most positions_in_order, of heads that lie one after the other, in caches: memory may
+  /// be read in ascending order, where the kernel can (turns_head_after_head).
   bool head_after_head = false;
 };
 
@@ -205,15 +205,37 @@ inline constexpr Index steps_in_registers =
     Pairs % Step::pairs == 0 && Pairs / Step::pairs <= Step::most_in_registers ? Pairs / Step::pairs
                                                                                : 0;
 
+/// The most positions of a block whose heads are turned one after the other.
+inline constexpr Index positions_in_order = 16;
+
+/// Angles of so many pairs in the pair order of P, written to `to` [seq, 2, Pairs].
+template <class P, Index Pairs, class C>
+AngleRows<C> in_pair_order(const AngleRows<C>& angles, Index seq, C* to) noexcept {
+  AngleRows<C> rows = angles;
+  for (Index s = 0; s < seq; ++s) {
+    const AngleRows<C> row = rows.next();
+    for (Index i = 0; i < Pairs; i += P::width) {
+      pair_order(P::load(row.cos + i)).store(to + 2 * s * Pairs + i);
+      pair_order(P::load(row.sin + i)).store(to + (2 * s + 1) * Pairs + i);
+    }
+  }
+  return {to, to + Pairs, 2 * Pairs};
+}
+
 /// One head after the other: from the second cache, memory in ascending order comes in three quarters of the time of
 /// any other. cos and sin are loaded with every row, from the first.
 template <class Step, Index Known, Scalar T, class Angles>
 void rotate_head_after_head(const RotationBlock<T, Angles>& block) noexcept {
+  constexpr std::size_t room = Step::in_pair_order ? 2 * Known * positions_in_order : 1;
+  [[maybe_unused]] alignas(64) std::array<Compute<T>, room> ordered;
   // Copies, as above.
   const T* in = block.in;
   T* out = block.out;
-  const Angles first = block.angles;
+  Angles first = block.angles;
   const Index seq = block.seq;
+  if constexpr (Step::in_pair_order) {
+    first = in_pair_order<typename Step::P, Known>(first, seq, &ordered[0]);
+  }
   const Index in_stride = block.in_seq_stride, out_stride = block.out_seq_stride;
   const Index to_next_in = block.in_head_stride - seq * in_stride;
   const Index to_next_out = block.out_head_stride - seq * out_stride;
@@ -312,23 +334,30 @@ POSENC_ALWAYS_INLINE void rotate_by(Index pairs, Args... args) noexcept {
   }
 }
 
-/// Whether heads of so many pairs can be turned one after the other.
-template <class Pairing, Scalar T, class Tier = tier::Best>
+/// What turns heads one after the other, with angles that are loaded for each.
+template <class Pairing, Scalar T, class Tier>
+using StepInOrder = RotationStep<Pairing, T, Tier, RotationStep<Pairing, T, Tier>::interleaved>;
+
+/// Whether heads of so many pairs can be turned one after the other. Angles that are not in memory have no other order.
+template <class Pairing, Scalar T, class Angles, class Tier = tier::Best>
 constexpr bool turns_head_after_head(Index pairs) noexcept {
-  using Step = RotationStep<Pairing, T, Tier>;
-  return Step::loads_angles && ((pairs == 64 && steps_in_registers<Step, 64> > 0) ||
-                                (pairs == 32 && steps_in_registers<Step, 32> > 0));
+  using Step = StepInOrder<Pairing, T, Tier>;
+  constexpr bool in_memory = std::same_as<Angles, AngleRows<Compute<T>>>;
+  return Step::loads_angles && (in_memory || !Step::in_pair_order) &&
+         ((pairs == 64 && steps_in_registers<Step, 64> > 0) ||
+          (pairs == 32 && steps_in_registers<Step, 32> > 0));
 }
 
 /// Turns every pair of the block by its position's angle. block.in may be block.out.
 template <class Pairing, class Tier = tier::Best, Scalar T, class Angles>
 void rotate_heads(const RotationBlock<T, Angles>& block) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
-  if constexpr (Step::loads_angles) {
+  using InOrder = StepInOrder<Pairing, T, Tier>;
+  if constexpr (InOrder::loads_angles) {
     const auto in_order = [&block]<Index Pairs>(std::integral_constant<Index, Pairs>) {
-      if constexpr (turns_head_after_head<Pairing, T, Tier>(Pairs)) {
+      if constexpr (turns_head_after_head<Pairing, T, Angles, Tier>(Pairs)) {
         if (block.pairs != Pairs || block.half != Pairs) return false;
-        rotate_head_after_head<Step, Pairs>(block);
+        rotate_head_after_head<InOrder, Pairs>(block);
         return true;
       }
       return false;

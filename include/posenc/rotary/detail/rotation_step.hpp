@@ -62,21 +62,29 @@ struct FoldedStep {
 ///
 ///   y0 = c x0 - s x1,   y1 = c x1 + s x0
 ///
-/// The product with s is rounded, the one with c fused: the same bits on every tier with fma.
-template <class Pairing, Scalar T, class Tier>
+/// The product with s is rounded, the one with c fused: the same bits on every tier with fma. Split: neighbours are
+/// parted into one vector of first and one of second channels, which takes half as many loads of angles, for kernels
+/// that load them with every head; else bfloat16, which is parted anyway, has two of each where one branch is enough
+/// for both.
+template <class Pairing, Scalar T, class Tier, bool Split = false>
 struct RotationStep {
   using C = Compute<T>;
   using P = Pack<C, Tier>;
-  using Narrower = RotationStep<Pairing, T, typename tier::Narrower<Tier>::Type>;
   static constexpr bool interleaved = std::same_as<Pairing, Interleaved>;
+  /// bfloat16 is widened and narrowed most cheaply as even and odd channels.
+  static constexpr bool even_odd = storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;
+  static constexpr bool twice_interleaved = interleaved && even_odd && stores_twice<P> && !Split;
+  using Narrower =
+      std::conditional_t<twice_interleaved, RotationStep<Pairing, T, Tier, true>,
+                         RotationStep<Pairing, T, typename tier::Narrower<Tier>::Type, Split>>;
   /// Behind steps of 512 bits; behind those of 256 it takes longer than one of 128.
   static constexpr bool folds = !interleaved && sizeof(P) == 64 && FoldedStep<T, Tier>::exists;
   using NarrowerLast = std::conditional_t<folds, FoldedStep<T, Tier>, Narrower>;
-  /// bfloat16 is widened and narrowed most cheaply as even and odd channels.
-  static constexpr bool even_odd = storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;
   /// A vector of neighbouring channels is turned as it lies, each beside its partner.
-  static constexpr bool in_place = interleaved && !even_odd && P::width > 1;
-  static constexpr std::size_t packs = even_odd && !interleaved ? 2 : 1;
+  static constexpr bool in_place = !Split && interleaved && !even_odd && P::width > 1;
+  /// Whether angles are loaded in the tier's pair order.
+  static constexpr bool in_pair_order = Split && !even_odd && P::width > 1;
+  static constexpr std::size_t packs = twice_interleaved || (even_odd && !interleaved) ? 2 : 1;
   static constexpr Index pairs = in_place ? P::width / 2 : static_cast<Index>(packs) * P::width;
   static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
   static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
@@ -105,6 +113,7 @@ struct RotationStep {
     } else if constexpr (packs == 2) {
       const CosSinOf<P> low = row.template lanes<Tier>(i);
       const CosSinOf<P> high = row.template lanes<Tier>(i + P::width);
+      if constexpr (interleaved) return {{low.cos, high.cos}, {low.sin, high.sin}};
       return {even_and_odd(low.cos, high.cos), even_and_odd(low.sin, high.sin)};
     } else {
       const CosSinOf<P> a = row.template lanes<Tier>(i);
@@ -117,9 +126,12 @@ struct RotationStep {
     if constexpr (in_place) {
       x.x0[0] = loaded_once(load_as<P>(in));
     } else if constexpr (interleaved && even_odd) {
-      P::load_bfloat16_pairs(in, x.x0[0], x.x1[0]);
+      for (std::size_t k = 0; k < packs; ++k) {
+        P::load_bfloat16_pairs(in + static_cast<Index>(k) * 2 * P::width, x.x0[k], x.x1[k]);
+      }
     } else if constexpr (interleaved) {
-      split_pairs(load_as<P>(in), load_as<P>(in + P::width), x.x0[0], x.x1[0]);
+      split_pairs(loaded_once(load_as<P>(in)), loaded_once(load_as<P>(in + P::width)), x.x0[0],
+                  x.x1[0]);
     } else {
       x.x0 = load_half_of(in);
       x.x1 = load_half_of(in + half);
@@ -143,7 +155,11 @@ struct RotationStep {
     if constexpr (in_place) {
       store_as(y.x0[0], out);
     } else if constexpr (interleaved && even_odd) {
-      P::store_bfloat16_pairs(out, y.x0[0], y.x1[0]);
+      if constexpr (packs == 2) {
+        P::store_bfloat16_pairs(out, y.x0[0], y.x1[0], out + 2 * P::width, y.x0[1], y.x1[1]);
+      } else {
+        P::store_bfloat16_pairs(out, y.x0[0], y.x1[0]);
+      }
     } else if constexpr (interleaved) {
       P low, high;
       join_pairs(y.x0[0], y.x1[0], low, high);

@@ -227,7 +227,7 @@ POSENC_ALWAYS_INLINE void rotate_positions(const Rotated<T>& x, Index b, Index s
   const bool head_after_head = heads_apart && seq > 3 &&
                                seq * x.in.seq_stride >= x.in.head_stride && ahead == 0 &&
                                count == pairs_together<Pairing>(slice.pairs) &&
-                               turns_head_after_head<KernelPairing<Pairing>, T>(count);
+                               turns_head_after_head<KernelPairing<Pairing>, T, Angles>(count);
   const Index together = heads_apart && !head_after_head
                              ? (std::min)((std::max)(Index{2}, 32 / seq), x.in.heads)
                              : x.in.heads;
@@ -276,7 +276,7 @@ POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const Rotated<T>>
   using C = Compute<T>;
   // Positions at a time: enough that a head's rows are long where heads lie apart ([B, H, S, D]), and
   // few enough that their angles stay in the first cache.
-  constexpr Index chunk = 128, block = 16;
+  constexpr Index chunk = 128, block = positions_in_order;
   constexpr auto room = static_cast<std::size_t>(block * chunk);
   const HeadsView<const T>& shape = tensors[0].in;
   const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
