@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Compiles without generating code: every public header where posenc is never run, for Windows with its macros in force
-# (mingw) and with libc++, the library of macOS; what AMX makes of a call; and with clang++ benches and examples, of which
-# the rest of CI builds most with g++ alone. tests/portability/run.sh; what is not installed is skipped by name.
+# (mingw) and with libc++, the library of macOS; and with clang++ benches and examples, of which the rest of CI builds
+# most with g++ alone. tests/portability/run.sh; what is not installed is skipped by name.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -15,22 +15,18 @@ json="$(mktemp --directory)"
 trap 'rm -rf "$json"' EXIT
 [[ -d /usr/include/nlohmann ]] && ln -s /usr/include/nlohmann "$json/nlohmann" && flags+=(-isystem "$json")
 
-# [source=<file>] compile <name> <compiler and flags>...
+# compile <name> <compiler and flags>...
 compile() {
-  local name="$1" source="${source:-all_headers.cpp}"
+  local name="$1"
   shift
   command -v "$1" >/dev/null || { echo "-- $name: skipped, there is no $1"; return 0; }
   echo "-- $name"
-  "$@" "${flags[@]}" "$here/$source"
+  "$@" "${flags[@]}" "$here/all_headers.cpp"
 }
 
 compile "Windows (mingw)" x86_64-w64-mingw32-g++-posix -Werror -Wno-unknown-pragmas
 compile "Windows (mingw), AVX-512" x86_64-w64-mingw32-g++-posix -march=x86-64-v4
 compile "libc++" clang++ -stdlib=libc++ -Werror
-if [[ "$(uname -sm)" == "Linux x86_64" ]]; then
-  source=amx.cpp compile "AMX" g++ -march=sapphirerapids
-  source=amx.cpp compile "AMX" clang++ -march=sapphirerapids -Werror
-fi
 
 # jointly <compiler and flags>... -- <sources of examples/>...: as one unit, which is what the test command makes of them too.
 jointly() {

@@ -3,7 +3,6 @@
 
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/detail/attend.hpp>
-#include <posenc/attention/detail/matrix_kernels.hpp>
 #include <posenc/attention/kv_cache.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
@@ -21,11 +20,10 @@ POSENC_BEGIN
 namespace detail {
 
 /// Keys and values of a cache, whose tiles are read as they lie there.
-///   Read: S, or what kernels take the same bytes for
-template <Scalar S, class Read>
+template <Scalar S>
 class CachedKeys {
  public:
-  using Stored = Read;
+  using Stored = S;
   struct Scratch {};
 
   CachedKeys(const KvCache<S>& cache, std::span<const Index> sequences)
@@ -36,9 +34,9 @@ class CachedKeys {
 
   StoredKeys stored() const noexcept { return {cache_.ranges_.all(), sequences_}; }
 
-  KeyTile<Read> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
-                     const Scratch&) const noexcept {
-    KeyTile<Read> found = stored_tile(s.key_row, head, tile);
+  KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
+                  const Scratch&) const noexcept {
+    KeyTile<S> found = stored_tile(s.key_row, head, tile);
     if ((tile + 1) * tile_keys < s.stored) {
       found.next_keys = stored_tile(s.key_row, head, tile + 1).keys;
     } else if (head + 1 < heads()) {
@@ -50,17 +48,8 @@ class CachedKeys {
   }
 
   /// Keys tile * 128 .. tile * 128 + 127 of a head of the nth sequence.
-  KeyTile<Read> stored_tile(Index n, Index head, Index tile) const noexcept {
-    const KeyTile<S> found =
-        cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
-    if constexpr (std::is_same_v<Read, S>) {
-      return found;
-    } else {
-      // Kernels load and store bytes, so that it does not matter whose they are.
-      const auto as_read = [](const S* p) { return reinterpret_cast<const Read*>(p); };
-      return {as_read(found.keys), as_read(found.values), found.value_stride, found.finite,
-              as_read(found.next_keys)};
-    }
+  KeyTile<S> stored_tile(Index n, Index head, Index tile) const noexcept {
+    return cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
   }
 
  private:
@@ -111,11 +100,8 @@ void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache
                      const AttentionOptions<T>& options, const Bias& bias,
                      const BesideOptions& beside = {}) {
   const Index longest = check_cache<T>(beside.function, q, cache, sequences, out, options);
-  const auto attend_in = [&]<class Read>(std::type_identity<Read>) {
-    attend<Tier>(device, q, CachedKeys<S, Read>(cache, sequences), longest, cache.value_dim(), out,
-                 options, bias, beside);
-  };
-  with_products<T, S, S>(beside.function, options.products, attend_in);
+  attend<Tier>(device, q, CachedKeys<S>(cache, sequences), longest, cache.value_dim(), out, options,
+               bias, beside);
 }
 
 template <class Q, class S, class T>

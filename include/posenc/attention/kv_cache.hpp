@@ -30,7 +30,7 @@ POSENC_BEGIN
 namespace detail {
 template <Scalar S>
 class RevocableAppend;
-template <Scalar S, class Read = S>
+template <Scalar S>
 class CachedKeys;
 }  // namespace detail
 

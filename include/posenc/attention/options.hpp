@@ -58,17 +58,6 @@ enum class ReturnedScores {
   Masked   ///< after bias and masks; -inf where masked
 };
 
-/// How queries are multiplied with keys, and probabilities with values.
-enum class Products {
-  Exact,  ///< in Compute<T>, in the order that makes a query's bits its own
-  /// q, k and v in bfloat16 on the matrix registers of AMX: another order, and probabilities are rounded to
-  /// bfloat16. Off by at most 2^-8 sum p |v| more than Exact, and in scores by 2^-126 sum (1 + |q| + |k|),
-  /// as denormals are zero; the sums of probabilities are not rounded. Needs flags and a processor with
-  /// AMX_BF16, and Linux, whose permission is asked for once; else, or for other types, a ConfigError.
-  /// attention_backward() is exact all the same.
-  AmxBfloat16
-};
-
 /// Dropout of attention probabilities, kept ones scaled by 1 / (1 - probability). Whether a
 /// probability is dropped is a pure function of the seed, batch row, head, query position and key
 /// position, so it does not depend on how the work was batched.
@@ -133,7 +122,6 @@ struct AttentionOptions {
   TemperatureOf temperature_of = TemperatureOf::Unspecified;  ///< required with temperature
   std::span<const Real> sinks = {};  ///< [H]: exp(sinks[h]) joins the softmax's denominator
   Dropout dropout = {};
-  Products products = Products::Exact;
   /// Positions that bias, dropout and Causal::ByPosition see. Keys default to 0 .. Sk - 1, queries
   /// to the place that the causal alignment gives them; packed sequences count on through the row, so
   /// where more than distances matters (Fire), give Positions::packed.

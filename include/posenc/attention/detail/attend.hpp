@@ -5,7 +5,6 @@
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
-#include <posenc/attention/detail/matrix_kernels.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/schedule.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
@@ -93,10 +92,7 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q, const Heads
                        const BesideOptions& beside = {}) {
   check_tensors<T>(beside.function, q, k, v);
   check_out(beside.function, q, out, v.dim);
-  const auto attend_in = [&]<class S>(std::type_identity<S>) {
-    attend<Tier>(device, q, TensorKeys<Tier, T, S>(k, v), k.seq, v.dim, out, options, bias, beside);
-  };
-  with_products<T, T, PackedRow<Tier, T, T>>(beside.function, options.products, attend_in);
+  attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, beside);
 }
 
 }  // namespace detail

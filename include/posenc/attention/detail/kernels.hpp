@@ -73,14 +73,9 @@ inline constexpr bool pair_products = in_pairs<T>&& in_pairs<S>&& requires(Pack<
   add_pair_products(p, p, p);
 };
 
-/// Whether S is multiplied on matrix tiles, see matrix_kernels.hpp.
-template <class S>
-inline constexpr bool is_matrix_number = false;
-
 /// What rows of T become before they meet panels of S.
 template <class Tier, class T, class S>
-using PackedRow = std::conditional_t<is_matrix_number<S>, S,
-                                     std::conditional_t<pair_products<Tier, T, S>, T, Compute<T>>>;
+using PackedRow = std::conditional_t<pair_products<Tier, T, S>, T, Compute<T>>;
 
 /// out(r, lane) <- factor * row(r) . lane, for the panels that count. Lanes up to the last one that counts
 /// are written, and whole vectors.

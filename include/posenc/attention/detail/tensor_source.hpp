@@ -46,11 +46,10 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
 
 /// Keys and values that lie in the user's tensors: each tile is packed before it is used, unless a few
 /// queries read it as it lies, see streamed_rows.hpp.
-///   S: what they are packed in
-template <class Tier, Scalar T, class S = PackedRow<Tier, T, T>>
+template <class Tier, Scalar T>
 class TensorKeys {
  public:
-  using Stored = S;
+  using Stored = PackedRow<Tier, T, T>;
 
   struct Scratch {
     Stored* keys;
