@@ -80,7 +80,7 @@ template <HasHalves P, class T>
 POSENC_ALWAYS_INLINE void store_halves(P a, T* p) noexcept {
   low_half(a).store(p);
   auto high = high_half(a);
-#if defined(__clang__)
+#if defined(__clang__) && (defined(__x86_64__) || defined(__i386__))
   asm("" : "+v"(high.v));  // or the two become one again
 #endif
   high.store(p + P::width / 2);

@@ -10,7 +10,8 @@ namespace detail {
 /// third slower for it.
 template <class P>
 POSENC_ALWAYS_INLINE P loaded_once(P a) noexcept {
-#if defined(__GNUC__) && !defined(__clang__) && (POSENC_HAS_SSE2 || POSENC_HAS_AVX2)
+#if defined(__GNUC__) && !defined(__clang__) && POSENC_HAS_SSE2 && \
+    (defined(__x86_64__) || defined(__i386__))
   if constexpr (P::width > 1) asm("" : "+v"(a.v));
 #endif
   return a;
