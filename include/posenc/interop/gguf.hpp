@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -308,9 +307,11 @@ inline ModelSettings read_gguf(std::span<const std::byte> bytes, const GgufOptio
   return read_gguf(GgufFile::from_bytes(bytes), options);
 }
 
+#if POSENC_HAS_FILESYSTEM
 /// The same from a file, of which only the header is read.
 inline ModelSettings read_gguf(const std::filesystem::path& path, const GgufOptions& options = {}) {
   return read_gguf(GgufFile::from_path(path), options);
 }
+#endif
 
 POSENC_END

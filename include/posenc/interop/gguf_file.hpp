@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -40,11 +39,13 @@ class GgufFile {
     return GgufFile(source);
   }
 
+#if POSENC_HAS_FILESYSTEM
   /// Reads the header alone, and the rotary tensors: a model of any size.
   static GgufFile from_path(const std::filesystem::path& path) {
     detail::FileBytes source(path);
     return GgufFile(source);
   }
+#endif
 
   /// From anything that has size(), and read(at, n, out) as detail::SpanBytes has it.
   template <class Bytes>

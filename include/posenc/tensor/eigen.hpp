@@ -3,15 +3,19 @@
 
 #include <posenc/tensor/adapt.hpp>
 
-POSENC_UNDEFINED_OPERANDS_BEGIN
-#include <unsupported/Eigen/CXX11/Tensor>
-POSENC_UNDEFINED_OPERANDS_END
-
 #include <cstddef>
 #include <type_traits>
 
 // Eigen::Tensor, TensorFixedSize and TensorMap as arguments of bshd(), bsd(), ..., or of dhsb(), dsb(), ...
 // where they are column-major. This is the only header of posenc that includes Eigen's Tensor module.
+//
+// That module includes <thread>, with which libc++ 14 to 19 end the compilation where they were built without threads, as
+// for WebAssembly. There this header is empty, unless -D_LIBCPP_THREAD has left out what <thread> contains.
+#if !defined(_LIBCPP_HAS_NO_THREADS) || defined(_LIBCPP_THREAD)
+POSENC_UNDEFINED_OPERANDS_BEGIN
+#include <unsupported/Eigen/CXX11/Tensor>
+POSENC_UNDEFINED_OPERANDS_END
+
 POSENC_BEGIN
 
 namespace detail {
@@ -57,3 +61,4 @@ struct TensorTraits<Eigen::TensorMap<Tensor, Options, MakePointer>>
                                 static_cast<int>(Tensor::Layout) == Eigen::RowMajor, false> {};
 
 POSENC_END
+#endif

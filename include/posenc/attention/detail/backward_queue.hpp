@@ -3,11 +3,11 @@
 
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/mutex.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <limits>
-#include <mutex>
 #include <vector>
 
 POSENC_BEGIN
@@ -87,7 +87,7 @@ class BackwardQueue {
   ///   describe: sequence number -> AttentionSequence; blocks_of: its blocks, at least 1
   template <class Describe, class BlocksOf>
   Task take(Head* last, const Describe& describe, const BlocksOf& blocks_of) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
       if (!setting_.in_order && last != nullptr && has_more(*last)) return deal(*last);
       if (setting_.in_order) {
@@ -125,12 +125,12 @@ class BackwardQueue {
     Head& head = *task.head;
     done_with(task, all - 1);
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       if (++head.finished < head.blocks) return;
     }
     close(head);
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       head.at_work = false;
       ++closed_;
     }
@@ -183,7 +183,7 @@ class BackwardQueue {
   Setting setting_;
   std::vector<Head> at_work_;
   std::vector<Milestone> tiles_done_;  ///< [heads at work][blocks + 1]
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<Index> closed_ = 0;  ///< heads; changes under the mutex
   Index next_head_ = 0, dealt_ = 0;
 };

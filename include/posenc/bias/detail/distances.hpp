@@ -120,7 +120,7 @@ void evaluate_row(double query, std::span<const double> keys, const Evaluate& ev
   if (whole > 0) evaluate(query, keys.data(), values, whole);
   if (whole < n) {
     double last[distance_group] = {};
-    std::copy(keys.begin() + whole, keys.end(), last);
+    std::copy(keys.data() + whole, keys.data() + n, last);
     evaluate(query, &last[0], values + whole, distance_group);
   }
 }

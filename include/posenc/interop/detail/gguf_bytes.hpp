@@ -9,11 +9,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <type_traits>
+
+// libc++ built without files, as for WebAssembly, ends the compilation where <filesystem> is included. Its macro has two
+// names, one of either sense.
+#if defined(_LIBCPP_HAS_NO_FILESYSTEM_LIBRARY) || \
+    (defined(_LIBCPP_HAS_FILESYSTEM) && !_LIBCPP_HAS_FILESYSTEM)
+#define POSENC_HAS_FILESYSTEM 0
+#else
+#define POSENC_HAS_FILESYSTEM 1
+#include <filesystem>
+#include <fstream>
+#endif
 
 POSENC_BEGIN
 namespace detail {
@@ -35,6 +44,7 @@ class SpanBytes {
   std::span<const std::byte> bytes_;
 };
 
+#if POSENC_HAS_FILESYSTEM
 /// The bytes of a GGUF file on disk, of which only what is asked for is read: models are larger
 /// than memory.
 class FileBytes {
@@ -68,6 +78,7 @@ class FileBytes {
   std::uint64_t size_ = 0;
   std::uint64_t position_ = 0;
 };
+#endif
 
 /// Steps through little-endian values; whatever would leave the bytes is an error.
 template <class Bytes>
