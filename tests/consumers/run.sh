@@ -35,15 +35,6 @@ cmake --install "$work/install" --prefix "$work/before" >/dev/null
 mv "$work/before" "$work/prefix"
 consume find_package find_package -D CMAKE_PREFIX_PATH="$work/prefix"
 
-# What posenc instantiates gives no warning where it is optimised.
-if "${CXX:-c++}" --version | grep -q 'Free Software' && [[ "$(uname -m)" == x86_64 ]]; then
-  echo "-- warnings of -O2 -march=skylake-avx512"
-  # Eigen's headers are no system headers here, so that what posenc makes of them is heard; what they say of themselves is not ours.
-  "${CXX:-c++}" -std=c++20 -O2 -march=skylake-avx512 -Wall -Wextra -I "$source_dir/include" -I "${eigen#-I}" \
-    -Wno-unused-variable -c "$here/warnings/instances.cpp" -o "$work/instances.o" 2>"$work/log"
-  if [[ -s "$work/log" ]]; then cat "$work/log"; exit 1; fi
-fi
-
 echo "-- pkg-config"
 read -ra flags <<<"$(PKG_CONFIG_PATH="$work/prefix/share/pkgconfig" pkg-config --cflags posenc)"
 [[ " ${flags[*]} " == *" -isystem "* ]] || { echo "Eigen is no system path in ${flags[*]}" >&2; exit 1; }

@@ -28,15 +28,18 @@ namespace detail {
 template <bool Add, class Tier = tier::Best, Scalar T, std::size_t N, class Value>
 POSENC_ALWAYS_INLINE void store_rows(T* const (&out)[N], const Value* in, Index count) noexcept {
   using P = Pack<Compute<T>, Tier>;
-  Index i = 0;
-  for (; i + P::width <= count; i += P::width) {
+  // g++ 12 cannot derive rest < width from the loop's end: it then compiles a full load of the tail, and
+  // warns (-Warray-bounds) that it reads past an array.
+  const Index rest = count % P::width, full = count - rest;
+  for (Index i = 0; i < full; i += P::width) {
     const P value = load_as<P>(in + i);
     for (T* const row : out) store_as(Add ? load_as<P>(row + i) + value : value, row + i);
   }
-  if (const Index rest = count - i; rest > 0) {
-    const P value = load_partial_as<P>(in + i, rest);
+  if (rest > 0) {
+    const P value = load_partial_as<P>(in + full, rest);
     for (T* const row : out) {
-      store_partial_as(Add ? load_partial_as<P>(row + i, rest) + value : value, row + i, rest);
+      store_partial_as(Add ? load_partial_as<P>(row + full, rest) + value : value, row + full,
+                       rest);
     }
   }
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// core/, simd/ and concepts.hpp.
+#include <posenc/concepts.hpp>
+#include <posenc/core/build_info.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/double_double.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/core/version.hpp>
+#include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/exp.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/simd/pack_avx2.hpp>
+#include <posenc/simd/pack_avx512.hpp>
+#include <posenc/simd/pack_neon.hpp>
+#include <posenc/simd/pack_scalar.hpp>
+#include <posenc/simd/pack_sse2.hpp>
+#include <posenc/simd/tanh.hpp>
+#include <posenc/simd/tier.hpp>
+#include <posenc/simd/transpose.hpp>
+#include <posenc/simd/twice.hpp>
+
+#include <ostream>
+
+using posenc::Index;
+
+/// Arithmetic of one pack type over a row whose length is no multiple of the width.
+template <class T, class Tier>
+void compute(const T (&in)[37], T (&out)[37]) {
+  using P = posenc::Pack<T, Tier>;
+  using Two = posenc::Twice<P>;
+  const auto value = [](P x) { return mul_add(exp(x), tanh(x), larger(x, -x) / (x * x)); };
+  Index i = 0;
+  for (; i + P::width <= 37; i += P::width) value(P::load(in + i)).store(out + i);
+  if (i < 37) value(P::load_partial(in + i, 37 - i)).store_partial(out + i, 37 - i);
+  (Two::load(in) * Two::broadcast(T{2}) + Two::load(out)).store(out);
+  P square[P::width];
+  for (Index row = 0; row < P::width; ++row) square[row] = P::broadcast(in[row]);
+  posenc::transpose(square);
+  out[36] += sum(square[0]) + maximum(posenc::exp_nonpositive(-square[P::width - 1]));
+}
+
+template <class... Tiers>
+void compute_on(posenc::tier::List<Tiers...>, const float (&f)[37], float (&to_f)[37],
+                const double (&d)[37], double (&to_d)[37]) {
+  const auto on = [&]<class Tier>(Tier) {
+    if constexpr (posenc::tier::allowed<Tier>) {
+      compute<float, Tier>(f, to_f);
+      compute<double, Tier>(d, to_d);
+    }
+  };
+  (on(Tiers()), ...);
+}
+
+void use_core(std::ostream& out, const float (&f)[37], float (&to_f)[37], const double (&d)[37],
+              double (&to_d)[37]) {
+  compute_on(posenc::tier::All(), f, to_f, d, to_d);
+  const posenc::CosSin angle = posenc::cos_sin(d[0], {0.6, 1e-17});
+  const posenc::DoubleDouble power =
+      posenc::DoubleDouble{angle.cos} * posenc::DoubleDouble{angle.sin};
+  try {
+    const posenc::ListView<Index> list{1, 2, 3};
+    if (power.hi > 1) throw posenc::ShapeError("shape");
+    out << posenc::build_info() << list.size() << POSENC_VERSION_MAJOR;
+  } catch (const posenc::ShapeError& error) {
+    out << error.what();
+  }
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Compiles typical calls of every public header with optimisation, as a user's build does: posenc's headers are no system
+# headers, and a warning is an error.
+#
+#   tests/warnings/run.sh             a sample: each source with g++ -O2 without -march, and in one other combination
+#   tests/warnings/run.sh --full      each source with g++ and clang++, -O2 and -O3, and four settings of -march
+#   tests/warnings/run.sh --headers   compiles nothing, but checks that each public header is included by a source
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source_dir="$(cd "$here/../.." && pwd)"
+
+missing="$(comm -23 \
+  <(cd "$source_dir/include" && find posenc -name '*.hpp' -not -path '*/detail/*' | sort) \
+  <(sed -n 's/^#include <\(posenc\/.*\)>$/\1/p' "$here"/*.cpp | sort -u))"
+if [[ -n "$missing" ]]; then
+  echo "no source in tests/warnings includes these public headers: add them, with a typical call of each:" >&2
+  echo "$missing" >&2
+  exit 1
+fi
+
+read -r eigen <<<"$(pkg-config --cflags-only-I eigen3 2>/dev/null || echo -I/usr/include/eigen3)"
+export source_dir eigen
+
+# compile <source> <compiler> <flags>...
+compile() {
+  local source="$1" log
+  shift
+  # Eigen's headers are no system headers either, so that a warning about what posenc instantiates of them is not lost. What
+  # Eigen 3.4 says of itself is left out: variables unused for AVX-512, and its thread pool's captures of *this.
+  log="$("$@" -std=c++20 -Wall -Wextra -Werror -Wno-unused-variable -Wno-deprecated -I "$source_dir/include" "$eigen" \
+    -c "$source_dir/tests/warnings/$source" -o /dev/null 2>&1)" && return 0
+  printf -- '-- %s %s\n%s\n' "$*" "$source" "$log"
+  return 1
+}
+export -f compile
+
+compilers=()
+for compiler in g++ clang++; do
+  if command -v "$compiler" >/dev/null; then compilers+=("$compiler"); else echo "-- skipped, there is no $compiler"; fi
+done
+flags=("" -march=native)
+[[ "$(uname -m)" == x86_64 ]] && flags=("" -march=x86-64-v2 -march=x86-64-v3 -march=native)
+# Those that take longest come first, so that no processor waits for the last.
+sources=(module.cpp attention.cpp cache.cpp rotary.cpp interop.cpp threads.cpp)
+for path in "$here"/*.cpp; do
+  [[ " ${sources[*]} " == *" ${path##*/} "* ]] || sources+=("${path##*/}")
+done
+
+all() {
+  local compiler level flag
+  for compiler in "${compilers[@]}"; do
+    for flag in "${flags[@]}"; do
+      for level in -O2 -O3; do
+        for source in "${sources[@]}"; do echo "$source $compiler $level $flag"; done
+      done
+    done
+  done
+}
+
+# The other combination of each source is the next one of a list, so that together they cover all of it. The readers of
+# files take long and have no loops over tensors, so they are compiled once.
+sample() {
+  local others=() compiler flag n=0
+  for flag in "${flags[@]}"; do
+    for compiler in "${compilers[@]}"; do
+      others+=("$compiler -O$((2 + (n + n / 2 + 1) % 2)) $flag")
+      n=$((n + 1))
+    done
+  done
+  for n in "${!sources[@]}"; do
+    echo "${sources[n]} ${compilers[0]} -O2"
+    [[ "${sources[n]}" == interop.cpp ]] || echo "${sources[n]} ${others[n % ${#others[@]}]}"
+  done
+}
+
+case "${1:-}" in
+  --headers) exit 0 ;;
+  --full) list=all ;;
+  "") list=sample ;;
+  *) echo "tests/warnings/run.sh: unknown argument '$1'; use --full, --headers or nothing" >&2; exit 2 ;;
+esac
+"$list" | xargs -P "${JOBS:-2}" -d '\n' -n 1 bash -c 'compile $0'
+echo "-- $("$list" | wc -l) compilations without a warning"

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// tensor/: positions, views of Eigen's types, grids.
+#include <posenc/tensor/adapt.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/diffusion_positions.hpp>
+#include <posenc/tensor/dinov3_grid.hpp>
+#include <posenc/tensor/eigen.hpp>
+#include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/prompt_positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <Eigen/Core>
+
+#include <array>
+#include <vector>
+
+using posenc::Index;
+using posenc::Positions;
+
+template <posenc::Scalar T>
+T read_views() {
+  Eigen::Tensor<T, 4, Eigen::RowMajor> tensor(2, 3, 4, 8);
+  Eigen::Tensor<T, 4> mirrored(8, 4, 3, 2);
+  Eigen::TensorFixedSize<T, Eigen::Sizes<3, 8>, Eigen::RowMajor> fixed;
+  Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> matrix(6, 8);
+  matrix.setZero(), tensor.setZero(), mirrored.setZero(), fixed.setZero();
+  const auto heads = posenc::slice_heads(posenc::slice_seq(posenc::bshd(tensor), 1, 2), 1, 2);
+  const auto of_matrix = posenc::split_heads(posenc::sd(matrix), 2);
+  const auto features = posenc::slice_features(posenc::bshd(tensor), 2, 4);
+  return heads.row(1, 1, 1)[7] + posenc::dhsb(mirrored).row(1, 2, 3)[7] +
+         posenc::sd(fixed).row(0, 2)[7] + of_matrix.row(0, 5, 1)[3] + features.row(1, 2, 3)[3];
+}
+
+double sum_of(const std::vector<Positions>& all) {
+  double sum = 0;
+  for (const Positions& positions : all) {
+    for (Index s = 0; s < positions.count(); ++s) sum += positions.at(0, s);
+    sum += positions.max_magnitude();
+  }
+  return sum;
+}
+
+double use_tensor() {
+  const std::array<bool, 8> keep{true, true, false, true, true, true, true, false};
+  const posenc::VideoGrid video{.frames = 2, .rows = 3, .cols = 4, .frame_step = 0.8},
+      picture{.rows = 2, .cols = 3};
+  const auto prompt =
+      posenc::prompt_positions({{.text = 5}, {.rows = 4, .cols = 2, .merge = 2}, {.text = 2}});
+  return static_cast<double>(read_views<float>() + static_cast<float>(read_views<double>()) +
+                             static_cast<float>(read_views<Eigen::bfloat16>())) +
+         sum_of({Positions::range(3, 5),
+                 Positions::starts({1, 2}, 4),
+                 Positions::ids({4, 2, 0}),
+                 Positions::ids(2, {4, 2, 0, 1}),
+                 Positions::real({0.5, -1}),
+                 Positions::packed({0, 2, 5}, {7, 9}),
+                 Positions::grid(2, 3),
+                 Positions::from_padding_mask({keep.data(), 2, 4}),
+                 Positions::axes({Positions::range(0, 3), Positions::range(4, 3)}),
+                 posenc::merge_block_grid({.frames = 1, .rows = 4, .cols = 6, .merge = 2}),
+                 posenc::xy_grid(2, 3),
+                 posenc::llama4_grid(2, 2),
+                 posenc::pixel_grid({3, 2}),
+                 posenc::with_zero_axis(posenc::xy_grid(2, 3)),
+                 posenc::dinov3_grid({.rows = 3, .cols = 2, .prefix_tokens = 1},
+                                     posenc::PatchNormalization::Min, {.shift = 0.5}),
+                 posenc::video_grid(video),
+                 posenc::flux_positions(3, picture),
+                 posenc::flux2_positions(3, {picture, picture}),
+                 posenc::hunyuan_video_positions(video, 3),
+                 posenc::cogvideox_positions(3, video, {.rows = 30, .cols = 45}),
+                 posenc::qwen_image_positions(3, {video, picture}),
+                 posenc::z_image_positions(video, 3),
+                 posenc::lumina2_positions(3, picture),
+                 posenc::chatglm_positions({.context_length = 4, .mask_position = 2}, 0, 5),
+                 prompt.decode(0, 2)});
+}
