@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds posenc with Eigen 5 as CMake finds it: a sample of the tests (tensors, threads, rotation, the module), and a consumer
-# of the installed package.
+# Builds posenc with Eigen 5 as CMake finds it: a sample of the tests (tensors, threads, rotation, the module, attention's
+# bits), and a consumer of the installed package.
 #
 #   tests/eigen5/run.sh <directory to build in>
 #
@@ -18,12 +18,12 @@ trap 'rm -rf "$work"' EXIT
 
 quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }; }
 
-# install_sources <Eigen's sources>: its headers and its CMake package, into $work/eigen. Eigen would register its build folder
-# in the user's package registry, where every project finds it.
+# install_sources <Eigen's sources>: its headers and its CMake package, into a folder that stays, so that nothing is rebuilt.
+# Eigen would register its build folder in the user's package registry, where every project finds it.
 install_sources() {
   quietly cmake -S "$1" -B "$work/eigen-build" -D CMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON -D EIGEN_BUILD_TESTING=OFF -D BUILD_TESTING=OFF -D EIGEN_BUILD_DOC=OFF \
     -D EIGEN_BUILD_DEMOS=OFF -D EIGEN_BUILD_BLAS=OFF -D EIGEN_BUILD_LAPACK=OFF
-  quietly cmake --install "$work/eigen-build" --prefix "$work/eigen"
+  quietly cmake --install "$work/eigen-build" --prefix "$build/eigen5-installed"
 }
 
 # find_package <cmake argument>...: sets eigen5_dir to the folder of the CMake package, or to nothing.
@@ -48,7 +48,7 @@ if [[ -z "$folder" ]]; then
 else
   if [[ -f "$folder/Eigen/Core" && -f "$folder/CMakeLists.txt" ]]; then
     install_sources "$folder"
-    folder="$work/eigen"
+    folder="$build/eigen5-installed"
   fi
   find_package -D CMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF -D CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF \
     -D CMAKE_PREFIX_PATH="$folder"
@@ -56,13 +56,16 @@ else
 fi
 echo "-- Eigen 5 in $eigen5_dir"
 
-tests=(tensor threads)
+tests=(test_tensor test_threads)
+[[ "$(uname -m)" == x86_64 ]] && tests+=(attention_bits_avx2)
 quietly cmake --preset test -S "$source_dir" -B "$build/eigen5" -D Eigen3_DIR="$eigen5_dir" -D POSENC_BUILD_EXAMPLES=OFF
-cmake --build "$build/eigen5" --target "${tests[@]/#/test_}"
-for test in "${tests[@]}"; do
-  "$build/eigen5/tests/test_$test" 2>"$work/build_info" || { cat "$work/build_info" >&2; exit 1; }
-done
-grep 'Eigen 5' "$work/build_info" || { echo "the tests ran with another Eigen:" >&2; cat "$work/build_info" >&2; exit 1; }
+cmake --build "$build/eigen5" --target "${tests[@]}"
+"$build/eigen5/tests/test_tensor"
+"$build/eigen5/tests/test_threads" 2>&1 | tee "$work/output"
+grep --quiet 'Eigen 5' "$work/output" || { echo "the tests were compiled with another Eigen" >&2; exit 1; }
+if [[ "$(uname -m)" == x86_64 ]]; then
+  "$build/eigen5/tests/attention_bits_avx2" "$source_dir/tests/attention/bits/record" || [[ $? == 77 ]]  # 77: no AVX2
+fi
 
 echo "-- find_package(posenc), with Eigen 5"
 quietly cmake -S "$source_dir" -B "$work/posenc" -G Ninja -D Eigen3_DIR="$eigen5_dir" \
