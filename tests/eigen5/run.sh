@@ -21,14 +21,14 @@ quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }; }
 # install_sources <Eigen's sources>: its headers and its CMake package, into a folder that stays, so that nothing is rebuilt.
 # Eigen would register its build folder in the user's package registry, where every project finds it.
 install_sources() {
-  quietly cmake -S "$1" -B "$work/eigen-build" -D CMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON -D EIGEN_BUILD_TESTING=OFF -D BUILD_TESTING=OFF -D EIGEN_BUILD_DOC=OFF \
-    -D EIGEN_BUILD_DEMOS=OFF -D EIGEN_BUILD_BLAS=OFF -D EIGEN_BUILD_LAPACK=OFF
+  quietly cmake -S "$1" -B "$work/eigen-build" -G Ninja -D CMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON -D EIGEN_BUILD_TESTING=OFF \
+    -D BUILD_TESTING=OFF -D EIGEN_BUILD_DOC=OFF -D EIGEN_BUILD_DEMOS=OFF -D EIGEN_BUILD_BLAS=OFF -D EIGEN_BUILD_LAPACK=OFF
   quietly cmake --install "$work/eigen-build" --prefix "$build/eigen5-installed"
 }
 
 # find_package <cmake argument>...: sets eigen5_dir to the folder of the CMake package, or to nothing.
 find_package() {
-  quietly cmake -S "$here" -B "$work/find" -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF "$@"
+  quietly cmake -S "$here" -B "$work/find" -G Ninja -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF "$@"
   eigen5_dir="$(<"$work/find/eigen5_dir.txt")"
 }
 
@@ -50,8 +50,7 @@ else
     install_sources "$folder"
     folder="$build/eigen5-installed"
   fi
-  find_package -D CMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF -D CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF \
-    -D CMAKE_PREFIX_PATH="$folder"
+  find_package -D EIGEN5_PREFIX="$folder"
   [[ -n "$eigen5_dir" ]] || { echo "$folder holds no Eigen 5" >&2; exit 1; }
 fi
 echo "-- Eigen 5 in $eigen5_dir"
