@@ -14,7 +14,7 @@ if(NOT TARGET Eigen3::Eigen)
     message(NOTICE "posenc: Eigen is not installed, so it is downloaded now. Without network, install it "
             "(Debian: libeigen3-dev; Fedora: eigen3-devel; brew, vcpkg, conda: eigen), or name a copy of its sources "
             "with -D FETCHCONTENT_SOURCE_DIR_EIGEN=<folder>, or where it is installed with -D Eigen3_DIR=<folder "
-            "of Eigen3Config.cmake>.")
+            "of Eigen3Config.cmake>, or use posenc::core alone, which needs no Eigen: -D POSENC_WITH_EIGEN=OFF.")
   endif()
   include(FetchContent)
   FetchContent_Declare(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Headers, CMake package and pkg-config file. Nothing depends on the architecture, and the tree may be moved.
+# Headers, CMake package and pkg-config files. Nothing depends on the architecture, and the tree may be moved.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -7,8 +7,12 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_DATADIR}/cmake/posenc")
 set(pkgconfig_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 
-install(TARGETS posenc EXPORT posencTargets FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
+install(TARGETS posenc_core EXPORT posencCoreTargets FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT posencCoreTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
+if(POSENC_WITH_EIGEN)
+  install(TARGETS posenc EXPORT posencTargets)
+  install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
+endif()
 
 configure_package_config_file(
   cmake/posencConfig.cmake.in "${PROJECT_BINARY_DIR}/posencConfig.cmake"
@@ -22,17 +26,22 @@ install(FILES "${PROJECT_BINARY_DIR}/posencConfig.cmake" "${PROJECT_BINARY_DIR}/
 file(RELATIVE_PATH prefix_from_pc "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 file(RELATIVE_PATH include_from_prefix "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
-# Eigen's headers are somebody else's, and -isystem says so; MSVC and downloaded copies have no such path.
-set(pc_requires "Requires: eigen3 >= 3.4")
-set(pc_eigen "")
-if(Eigen3_DIR AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
-  get_target_property(eigen_directories Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
-  if(IS_DIRECTORY "${eigen_directories}")
-    set(pc_requires "# Eigen ${Eigen3_VERSION}, at --define-variable=eigen_includedir=<folder> if it moves")
-    set(pc_eigen " -isystem \${eigen_includedir}")
+configure_file(cmake/posenc-core.pc.in "${PROJECT_BINARY_DIR}/posenc-core.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/posenc-core.pc" DESTINATION "${pkgconfig_dir}")
+
+if(POSENC_WITH_EIGEN)
+  # Eigen's headers are somebody else's, and -isystem says so; MSVC and downloaded copies have no such path.
+  set(pc_requires "Requires: eigen3 >= 3.4")
+  set(pc_eigen "")
+  if(Eigen3_DIR AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    get_target_property(eigen_directories Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
+    if(IS_DIRECTORY "${eigen_directories}")
+      set(pc_requires "# Eigen ${Eigen3_VERSION}, at --define-variable=eigen_includedir=<folder> if it moves")
+      set(pc_eigen " -isystem \${eigen_includedir}")
+    endif()
   endif()
+  configure_file(cmake/posenc.pc.in "${PROJECT_BINARY_DIR}/posenc.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/posenc.pc" DESTINATION "${pkgconfig_dir}")
 endif()
-configure_file(cmake/posenc.pc.in "${PROJECT_BINARY_DIR}/posenc.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/posenc.pc" DESTINATION "${pkgconfig_dir}")
 
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

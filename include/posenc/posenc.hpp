@@ -1,64 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Everything but interop/: readers and presets are included where they are used. Includes only.
-#include <posenc/additive/binary.hpp>
-#include <posenc/additive/grid_resize.hpp>
-#include <posenc/additive/integer.hpp>
-#include <posenc/additive/learned.hpp>
-#include <posenc/additive/sinusoidal.hpp>
-#include <posenc/additive/sinusoidal_2d.hpp>
-#include <posenc/attention/attention.hpp>
-#include <posenc/attention/attention_backward.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/cosine.hpp>
+// All headers except interop/: readers and presets are included where they are used. Includes only.
+#include <posenc/without_eigen.hpp>
+
+#if !__has_include(<Eigen/Core>)
+#error "posenc/posenc.hpp needs Eigen 3.4 or 5; without Eigen, include <posenc/without_eigen.hpp>"
+#endif
+
 #include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/gradients.hpp>
-#include <posenc/attention/kv_block_pool.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/merge.hpp>
 #include <posenc/attention/multi_head_attention.hpp>
-#include <posenc/attention/relative_bias.hpp>
-#include <posenc/bias/alibi.hpp>
-#include <posenc/bias/fire.hpp>
-#include <posenc/bias/fire_parameters.hpp>
-#include <posenc/bias/forget_gates.hpp>
-#include <posenc/bias/forget_gradient.hpp>
-#include <posenc/bias/forgetting.hpp>
-#include <posenc/bias/kerple.hpp>
-#include <posenc/bias/log_cpb.hpp>
-#include <posenc/bias/t5.hpp>
-#include <posenc/bias/table_gradient.hpp>
-#include <posenc/bias/window.hpp>
-#include <posenc/concepts.hpp>
 #include <posenc/core/build_info.hpp>
-#include <posenc/core/error.hpp>
-#include <posenc/core/version.hpp>
-#include <posenc/frequency/angle_policy.hpp>
-#include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/hf_float32.hpp>
-#include <posenc/frequency/oscillator.hpp>
-#include <posenc/frequency/rotary_rule.hpp>
-#include <posenc/rotary/any_rope.hpp>
-#include <posenc/rotary/chatglm_rope.hpp>
-#include <posenc/rotary/diffusion_axes.hpp>
-#include <posenc/rotary/frequency_gradient.hpp>
-#include <posenc/rotary/mixed_rope.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
-#include <posenc/rotary/pair_axes.hpp>
-#include <posenc/rotary/pairing.hpp>
-#include <posenc/rotary/permute.hpp>
-#include <posenc/rotary/rerotate.hpp>
-#include <posenc/rotary/rope.hpp>
-#include <posenc/rotary/rotation_table.hpp>
-#include <posenc/rotary/vision_axes.hpp>
-#include <posenc/rotary/xpos.hpp>
-#include <posenc/tensor/adapt.hpp>
-#include <posenc/tensor/diffusion_positions.hpp>
-#include <posenc/tensor/dinov3_grid.hpp>
 #include <posenc/tensor/eigen.hpp>
-#include <posenc/tensor/grid_positions.hpp>
-#include <posenc/tensor/positions.hpp>
-#include <posenc/tensor/prompt_positions.hpp>
-#include <posenc/tensor/scalar.hpp>
-#include <posenc/tensor/view.hpp>

@@ -13,6 +13,7 @@ set(levels
     "concepts.hpp frequency"
     "additive rotary bias attention"
     "interop"
+    "without_eigen.hpp"
     "posenc.hpp")
 
 set(open_details core simd tensor)
@@ -76,7 +77,7 @@ foreach(header IN LISTS headers)
       violation("${header}" "includes <${path}>, which only interop may do")
     endif()
 
-    if(room STREQUAL "posenc.hpp")
+    if(room MATCHES "^(posenc|without_eigen)\\.hpp$")
       list(APPEND in_umbrella "${path}")
     elseif(path MATCHES "^nlohmann/")
       list(APPEND optional "posenc/${header}")
@@ -86,6 +87,6 @@ endforeach()
 
 foreach(header IN LISTS optional)
   if(header IN_LIST in_umbrella)
-    violation("posenc.hpp" "includes <${header}>, which needs an optional dependency")
+    violation("posenc.hpp, without_eigen.hpp" "includes <${header}>, which needs an optional dependency")
   endif()
 endforeach()

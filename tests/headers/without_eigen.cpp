@@ -1,35 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Compiled where there is no Eigen: all but the module, build_info and the adapter of Eigen::Tensor.
-#include <posenc/additive/binary.hpp>
-#include <posenc/additive/grid_resize.hpp>
-#include <posenc/additive/integer.hpp>
-#include <posenc/additive/learned.hpp>
-#include <posenc/additive/sinusoidal.hpp>
-#include <posenc/additive/sinusoidal_2d.hpp>
-#include <posenc/attention/attention.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/cosine.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/merge.hpp>
-#include <posenc/bias/alibi.hpp>
-#include <posenc/bias/fire.hpp>
-#include <posenc/bias/kerple.hpp>
-#include <posenc/bias/log_cpb.hpp>
-#include <posenc/bias/t5.hpp>
-#include <posenc/bias/window.hpp>
+// Compiled where there is no Eigen: posenc/without_eigen.hpp, and what of interop/ needs no nlohmann-json.
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/presets.hpp>
-#include <posenc/rotary/any_rope.hpp>
-#include <posenc/rotary/diffusion_axes.hpp>
-#include <posenc/rotary/frequency_gradient.hpp>
-#include <posenc/rotary/mixed_rope.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
-#include <posenc/rotary/permute.hpp>
-#include <posenc/rotary/vision_axes.hpp>
-#include <posenc/rotary/xpos.hpp>
-#include <posenc/tensor/diffusion_positions.hpp>
-#include <posenc/tensor/dinov3_grid.hpp>
-#include <posenc/tensor/prompt_positions.hpp>
+#include <posenc/without_eigen.hpp>
 
 #include <vector>
 

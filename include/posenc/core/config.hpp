@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+// Every header of posenc includes this one before anything else. With an older standard g++ would report thousands
+// of errors. Only a missing file stops both g++ and clang++, so the compiler is sent to one.
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) <= 201703L
+#error "posenc needs C++20: compile with -std=c++20 (MSVC: /std:c++20)"
+#define POSENC_DETAIL_STOP <posenc needs C++20>
+#include POSENC_DETAIL_STOP
+#endif
+
 #include <posenc/core/detail/instruction_sets.hpp>
 #include <posenc/core/version.hpp>
 
