@@ -2,7 +2,8 @@
 # The include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
 #
 # A header includes its own room and rooms of a lower level, never a higher one and never a neighbour on its level. What a
-# room keeps in its folder detail/ is for that room alone, but for the three on which all others stand.
+# room keeps in its folder detail/ is for that room alone, but for the three on which all others stand. The first header
+# that is read is core/config.hpp.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -53,6 +54,14 @@ foreach(header IN LISTS headers)
   endif()
 
   file(STRINGS "${INCLUDE_DIR}/posenc/${header}" includes REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+
+  # The first include, or the first include of that, and so on, is core/config.hpp, which stops a compiler without C++20.
+  if(NOT header MATCHES "^core/(config|version|detail/instruction_sets)\\.hpp$"
+     AND NOT includes MATCHES "^#include <posenc/"
+     OR includes MATCHES "^#include <posenc/core/(version|detail/instruction_sets)\\.hpp>" AND NOT header STREQUAL "core/config.hpp")
+    violation("${header}" "must include core/config.hpp, or a header that does, before any other")
+  endif()
+
   foreach(include IN LISTS includes)
     string(REGEX REPLACE "^[^<\"]*([<\"])([^>\"]*).*" "\\1;\\2" include "${include}")
     list(GET include 0 delimiter)
