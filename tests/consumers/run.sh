@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds and runs a program against posenc in each of the ways into a project:
+# Builds and runs programs against posenc in each of the ways that README.md shows, by its own lines, word for word:
 # tests/consumers/run.sh <directory to build in>
 set -euo pipefail
 
@@ -9,37 +9,130 @@ source_dir="$(cd "$here/../.." && pwd)"
 mkdir -p "$1"
 work="$(mktemp --directory "$(cd "$1" && pwd)/consumers.XXXXXX")"
 trap 'rm -rf "$work"' EXIT
+compiler="${CXX:-c++}"
 
-# consume <name> <project> [<cmake argument>...]
-consume() {
-  local name="$1" project="$2"
-  shift 2
-  echo "-- $name"
-  cmake -S "$here/$project" -B "$work/$name" -G Ninja "$@" >"$work/log" || { cat "$work/log"; return 1; }
-  cmake --build "$work/$name" >"$work/log" || { cat "$work/log"; return 1; }
-  "$work/$name/app"
+# What install-deps.sh installs, which has no make, and a home of its own.
+mkdir "$work/bin" "$work/no_ninja" "$work/home"
+for program in bash sh cmake "$compiler" gcc git as ld sed grep; do
+  ln -sf "$(command -v "$program")" "$work/bin/"
+done
+cp -P "$work/bin/"* "$work/no_ninja/"
+if command -v make >/dev/null; then ln -s "$(command -v make)" "$work/no_ninja/"; fi
+ln -s "$(command -v ninja)" "$(command -v pkg-config)" "$work/bin/"
+bare() { env -i PATH="$work/bin" HOME="$work/home" ${CXX:+CXX="$CXX"} "$@"; }
+
+# The fenced blocks of README.md, a file each. block prints the only one of a language that holds a text.
+mkdir "$work/readme"
+awk -v out="$work/readme" '
+  /^```/ { if (inside) { close(file) } else { file = out "/" ++n "." substr($0, 4) } inside = !inside; next }
+  inside { print > file }' "$source_dir/README.md"
+block() {
+  local found
+  found="$(grep --files-with-matches --fixed-strings -e "$2" "$work/readme/"*".$1")" && [[ "$found" != *$'\n'* ]] ||
+    { echo "README.md must show exactly one block of $1 with '$2'" >&2; return 1; }
+  cat "$found"
 }
 
-consume add_subdirectory add_subdirectory -D POSENC_SOURCE_DIR="$source_dir"
-consume fetch_content fetch_content -D POSENC_SOURCE_DIR="$source_dir"
+# run_block <folder> <text>: runs the block of sh with this text in the folder.
+run_block() {
+  local lines
+  lines="$(block sh "$2")"
+  (cd "$1" && bare bash -euo pipefail -c "$lines") >"$work/log" 2>&1 || { echo "$lines"; cat "$work/log"; return 1; } >&2
+}
+
+# A copy of what git would commit: the repository that README's lines install, add or fetch.
+mkdir "$work/posenc"
+git -C "$source_dir" ls-files -z --cached --others --exclude-standard |
+  (cd "$source_dir" && while IFS= read -r -d '' file; do if [[ -e "$file" ]]; then printf '%s\0' "$file"; fi; done) |
+  tar --directory "$source_dir" --null --files-from - --create | tar --directory "$work/posenc" --extract
+git -C "$work/posenc" init --quiet --initial-branch main
+git -C "$work/posenc" add --all
+git -C "$work/posenc" -c user.name=posenc -c user.email=posenc@localhost commit --quiet --message copy
+
+# project <name> <program's folder> <line for CMakeLists.txt>...
+project() {
+  local name="$1" program="$2"
+  shift 2
+  mkdir -p "$work/$name/third_party"
+  cp "$here/$program/"*.cpp "$work/$name/"
+  ln -s "$work/posenc" "$work/$name/third_party/posenc"
+  {
+    printf 'cmake_minimum_required(VERSION 3.23)\nproject(app LANGUAGES CXX)\n'
+    printf 'file(GLOB sources CONFIGURE_DEPENDS *.cpp)\nadd_executable(app ${sources})\n'
+    printf '%s\n' "$@"
+    printf 'include("%s/check_target.cmake")\n' "$here"
+  } >"$work/$name/CMakeLists.txt"
+}
+
+# consume <name>: builds the project by README's line and runs it.
+consume() {
+  echo "-- $1"
+  run_block "$work/$1" '&& cmake --build build'
+  "$work/$1/build/app"
+}
+
+link="$(block cmake 'target_link_libraries(app PRIVATE posenc::posenc)')"
+link_core='target_link_libraries(app PRIVATE posenc::core)'
+no_eigen='set(CMAKE_DISABLE_FIND_PACKAGE_Eigen3 ON)
+set(FETCHCONTENT_FULLY_DISCONNECTED ON)'
+
+# An installed tree must still work after it was moved.
+echo "-- installation"
+run_block "$work/posenc" 'cmake --install'
+mkdir "$work/moved"
+mv "$work/home/.local" "$work/moved/"
+rmdir "$work/home"
+mv "$work/moved" "$work/home"
+project find_package app "$(block cmake 'find_package(posenc 0.2 REQUIRED)')" "$link"
+consume find_package
+project find_package_core without_eigen "$no_eigen" "$(block cmake 'COMPONENTS core')"
+consume find_package_core
+
+project add_subdirectory app "$(block cmake 'add_subdirectory(')" "$link"
+consume add_subdirectory
+project add_subdirectory_core without_eigen "$no_eigen" 'set(POSENC_WITH_EIGEN OFF)' "$(block cmake 'add_subdirectory(')" "$link_core"
+consume add_subdirectory_core
+fetch="$(block cmake FetchContent_MakeAvailable)"
+[[ "$fetch" == *'<url of this repository>'* ]] || { echo "README.md: no <url of this repository>" >&2; exit 1; }
+project fetch_content app "${fetch/<url of this repository>/"file://$work/posenc"}" "$link"
+consume fetch_content
 
 # Eigen by download instead of by package: FETCHCONTENT_SOURCE_DIR_EIGEN stands in for the network.
 read -r eigen <<<"$(pkg-config --cflags-only-I eigen3)"
-consume fetched_eigen fetch_content -D POSENC_SOURCE_DIR="$source_dir" \
-  -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON -D FETCHCONTENT_SOURCE_DIR_EIGEN="${eigen#-I}"
+project fetched_eigen app 'set(CMAKE_DISABLE_FIND_PACKAGE_Eigen3 ON)' "set(FETCHCONTENT_SOURCE_DIR_EIGEN \"${eigen#-I}\")" \
+  "$(block cmake 'add_subdirectory(')" "$link"
+consume fetched_eigen
 
-# An installed tree must still work after it was moved.
-cmake -S "$source_dir" -B "$work/install" -G Ninja \
-  -D POSENC_BUILD_TESTS=OFF -D POSENC_BUILD_BENCH=OFF -D POSENC_BUILD_EXAMPLES=OFF >/dev/null
-cmake --install "$work/install" --prefix "$work/before" >/dev/null
-mv "$work/before" "$work/prefix"
-consume find_package find_package -D CMAKE_PREFIX_PATH="$work/prefix"
+# One unit, as README's lines without CMake name one.
+echo "-- without CMake"
+cat "$here"/app/*.cpp >"$work/posenc/app.cpp"
+run_block "$work/posenc" '-I include $(pkg-config'
+"$work/posenc/a.out"
 
 echo "-- pkg-config"
-read -ra flags <<<"$(PKG_CONFIG_PATH="$work/prefix/share/pkgconfig" pkg-config --cflags posenc)"
-[[ " ${flags[*]} " == *" -isystem "* ]] || { echo "Eigen is no system path in ${flags[*]}" >&2; exit 1; }
-"${CXX:-c++}" -std=c++20 "${flags[@]}" "$here"/app/*.cpp -o "$work/app"
+mkdir "$work/pkg-config"
+cp "$work/posenc/app.cpp" "$work/pkg-config/"
+run_block "$work/pkg-config" 'pkg-config --cflags posenc)'
+"$work/pkg-config/a.out"
+flags="$(PKG_CONFIG_PATH="$work/home/.local/share/pkgconfig" pkg-config --cflags posenc)"
+[[ " $flags " == *" -isystem "* ]] || { echo "Eigen is no system path in $flags" >&2; exit 1; }
+
+# An installation where there is no Eigen.
+cmake -S "$work/posenc" -B "$work/core" -G Ninja -D POSENC_WITH_EIGEN=OFF -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON \
+  -D FETCHCONTENT_FULLY_DISCONNECTED=ON >/dev/null
+cmake --install "$work/core" --prefix "$work/core_only" >/dev/null
+echo "-- pkg-config without Eigen"
+read -ra flags <<<"$(PKG_CONFIG_PATH="$work/core_only/share/pkgconfig" pkg-config --cflags posenc-core)"
+[[ "${#flags[@]}" == 1 ]] || { echo "posenc-core.pc has more than one flag: ${flags[*]}" >&2; exit 1; }
+"$compiler" -std=c++20 "${flags[@]}" "$here/without_eigen/main.cpp" -o "$work/app"
 "$work/app"
+
+echo "-- posenc_inspect"
+run_block "$work/posenc" '--target posenc_inspect'
+grep --quiet 'Llama3Scaling: base 500000' "$work/log" || { cat "$work/log"; exit 1; }
+block text 'Llama3Scaling: base 500000' | while IFS= read -r line; do
+  grep --quiet --line-regexp --fixed-strings -e "$line" "$work/log" || { echo "posenc_inspect does not say: $line" >&2; exit 1; }
+done
 
 # What is missing is named, with what to do, before anything else is said.
 says() {
@@ -49,12 +142,15 @@ says() {
   "$@" >"$work/log" 2>&1 && { echo "$name: no error" >&2; return 1; }
   grep --quiet "$expected" "$work/log" || { cat "$work/log"; return 1; }
 }
-mkdir "$work/bin"
-for program in bash cmake c++ gcc git ld as sed grep make; do
-  ln -s "$(command -v "$program")" "$work/bin/"
-done
 says "no ninja" "presets build with Ninja, which is not installed" \
-  env PATH="$work/bin" cmake -S "$source_dir" -B "$work/no-ninja" -G Ninja
+  env PATH="$work/no_ninja" cmake -S "$source_dir" -B "$work/no-ninja" -G Ninja
 says "no Eigen, no network" "posenc: Eigen is not installed.*Without network, install it" \
   env GIT_ALLOW_PROTOCOL=file cmake -S "$source_dir" -B "$work/no-eigen" -G Ninja \
   -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON -D POSENC_BUILD_TESTS=OFF -D POSENC_BUILD_BENCH=OFF -D POSENC_BUILD_EXAMPLES=OFF
+says "no Eigen for an installed posenc::posenc" "which was not found. *posenc::core" \
+  cmake -S "$work/find_package" -B "$work/no-eigen-found" -G Ninja -D CMAKE_PREFIX_PATH="$work/home/.local" \
+  -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON
+says "posenc::posenc was not installed" "posenc::posenc is not installed" \
+  cmake -S "$work/find_package" -B "$work/core-found" -G Ninja -D CMAKE_PREFIX_PATH="$work/core_only"
+says "tests without Eigen" "tests, benchmarks and examples need Eigen" \
+  cmake -S "$work/posenc" -B "$work/core-tests" -G Ninja -D POSENC_WITH_EIGEN=OFF -D POSENC_BUILD_TESTS=ON

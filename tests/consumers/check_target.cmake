@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
-# What every consumer does once it has posenc::posenc, and what posenc must not have done to it.
+# What holds in every consumer once it has posenc, and what posenc must not have done to it.
 
-foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS LINK_OPTIONS)
-  get_target_property(leaked posenc::posenc INTERFACE_${property})
-  if(leaked)
-    message(FATAL_ERROR "posenc::posenc hands its consumers ${property} ${leaked}")
-  endif()
+foreach(target posenc::posenc posenc::core)
+  foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS LINK_OPTIONS)
+    if(TARGET ${target})
+      get_target_property(leaked ${target} INTERFACE_${property})
+      if(leaked)
+        message(FATAL_ERROR "${target} hands its consumers ${property} ${leaked}")
+      endif()
+    endif()
+  endforeach()
 endforeach()
 foreach(variable CMAKE_BUILD_TYPE CMAKE_CXX_FLAGS CMAKE_CXX_STANDARD BUILD_TESTING)
   if(NOT "${${variable}}" STREQUAL "")
@@ -18,7 +22,12 @@ foreach(target posenc_dev posenc_tests tour bench)
   endif()
 endforeach()
 
-add_executable(app "${CMAKE_CURRENT_LIST_DIR}/main.cpp" "${CMAKE_CURRENT_LIST_DIR}/other.cpp")
-target_link_libraries(app PRIVATE posenc::posenc)
+if(posenc_DIR)
+  find_package(posenc 99.0 QUIET)
+  if(posenc_FOUND)
+    message(FATAL_ERROR "asked for posenc 99.0, got ${posenc_VERSION}")
+  endif()
+endif()
+
 # Eigen's headers do not stand these: they pass only where posenc hands Eigen on as a system include.
 target_compile_options(app PRIVATE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror)
