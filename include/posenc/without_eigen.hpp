@@ -57,6 +57,9 @@
 #include <posenc/rotary/rotation_table.hpp>
 #include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
+#include <posenc/simd/bfloat16.hpp>
+#include <posenc/simd/half.hpp>
+#include <posenc/simd/storage_format.hpp>
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/diffusion_positions.hpp>
 #include <posenc/tensor/dinov3_grid.hpp>

@@ -7,7 +7,30 @@ struct Volume {
 struct Sheet {
   float* values;
 };
+/// bfloat16, but posenc does not know.
+struct Brain16 {
+  unsigned short bits = 0;
+  Brain16() = default;
+  explicit Brain16(float) {}
+  explicit operator float() const { return 0; }
+};
+/// The same, known.
+struct Known16 : Brain16 {
+  using Brain16::Brain16;
+};
+/// A format without conversions.
+struct Mute16 {
+  unsigned short bits;
+};
 }  // namespace user
+template <>
+struct posenc::StorageFormatOf<user::Known16> {
+  static constexpr auto value = posenc::StorageFormat::Bfloat16;
+};
+template <>
+struct posenc::StorageFormatOf<user::Mute16> {
+  static constexpr auto value = posenc::StorageFormat::Bfloat16;
+};
 template <>
 struct posenc::TensorTraits<user::Volume> {
   static constexpr std::size_t rank = 3;
@@ -35,6 +58,8 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   (void)posenc::sd(Eigen::Map<RowMatrix>(pointer, 2, 3)), (void)posenc::bhqk(mask);
   (void)posenc::sd(sheet), (void)posenc::table_view(columns.transpose()), (void)volume;
   (void)posenc::bshd(Eigen::TensorMap<Row<float, 4>>(pointer, 1, 2, 3, 4)), (void)integers;
+  (void)posenc::HeadsView<user::Known16>{}, (void)posenc::HeadsView<const posenc::Half>{};
+  (void)posenc::EmbeddingsView<posenc::Bfloat16>{}, (void)posenc::HeadsView<Eigen::half>{};
 #elif CASE == 1
   // error: posenc::bshd takes row-major tensors ... this one is column-major: write dhsb for x(d, h, s, b)
   (void)posenc::bshd(column4);
@@ -126,5 +151,26 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   // error: posenc: elements of a tensor must be float, double or a 16-bit
   const posenc::EmbeddingsView<unsigned char> bytes{};
   (void)bytes;
+#elif CASE == 31
+  // error: posenc: elements of a tensor ... read 16-bit integers as posenc::Bfloat16 or posenc::Half
+  (void)posenc::HeadsView<const std::uint16_t>{};
+#elif CASE == 32
+  // error: posenc: elements of a tensor ... read 16-bit integers as posenc::Bfloat16 or posenc::Half
+  const posenc::KvCache<std::int16_t> cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+#elif CASE == 33
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float of known format. Say the format of this class by a specialisation of posenc::StorageFormatOf
+  (void)posenc::HeadsView<user::Brain16>{};
+#elif CASE == 34
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float of known format. Say the format of this class by a specialisation of posenc::StorageFormatOf
+  const posenc::KvCache<user::Brain16> cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+#elif CASE == 35
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float: posenc::Half, posenc::Bfloat16
+  (void)posenc::EmbeddingsView<user::Mute16>{};
+#elif CASE == 36
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float: posenc::Half, posenc::Bfloat16
+  (void)posenc::HeadsView<long double>{};
+#elif CASE == 37
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float. An integer
+  const posenc::Learned learned(posenc::MatrixView<const std::uint16_t>{});
 #endif
 }

@@ -2,6 +2,7 @@
 // half and bfloat16: every value read, and floats of all kinds written, against the definition.
 #include "float16_case.hpp"
 #include "support/guarded.hpp"
+#include "support/user_float16.hpp"
 #include <posenc/simd/detail/storage.hpp>
 
 #include <Eigen/Core>
@@ -86,9 +87,9 @@ const std::vector<Sample>& samples() {
 
 }  // namespace
 
-TEST_CASE("the reference of 16-bit floats agrees with Eigen", "[simd][float16]") {
-  const auto check = [](const auto& eigen, reference::Format16 format, const auto& from_bits) {
-    using T = std::decay_t<decltype(eigen)>;
+TEST_CASE("the reference of 16-bit floats, Eigen, and Half and Bfloat16 agree", "[simd][float16]") {
+  const auto check = [](const auto& number, reference::Format16 format, const auto& from_bits) {
+    using T = std::decay_t<decltype(number)>;
     bool read = true, written = true;
     for (unsigned bits = 0; bits < 0x10000; ++bits) {
       const auto b = static_cast<std::uint16_t>(bits);
@@ -107,6 +108,10 @@ TEST_CASE("the reference of 16-bit floats agrees with Eigen", "[simd][float16]")
         [](std::uint16_t b) { return std::bit_cast<Eigen::half>(b); });
   check(Eigen::bfloat16(), reference::bfloat16,
         [](std::uint16_t b) { return std::bit_cast<Eigen::bfloat16>(b); });
+  check(posenc::Half(), reference::ieee_half,
+        [](std::uint16_t b) { return posenc::Half::from_bits(b); });
+  check(posenc::Bfloat16(), reference::bfloat16,
+        [](std::uint16_t b) { return posenc::Bfloat16::from_bits(b); });
 }
 
 TEMPLATE_LIST_TEST_CASE("16-bit floats: every value is read exactly", "[simd][float16]",
@@ -197,17 +202,6 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: touch their bytes alone, at any address"
 
 namespace {
 
-/// A 16-bit float that the packs do not know: its digits are neither half's nor bfloat16's.
-struct Own16 {
-  std::uint16_t bits = 0;
-
-  Own16() = default;
-  explicit Own16(float x) : bits(reference::encode(reference::bfloat16, static_cast<double>(x))) {}
-  explicit operator float() const {
-    return static_cast<float>(reference::decode(reference::bfloat16, bits));
-  }
-};
-
 template <class P, class T>
 void check_partial() {
   for (Index n = 0; n <= P::width; ++n) {
@@ -233,16 +227,14 @@ void check_partial() {
 TEMPLATE_LIST_TEST_CASE("16-bit floats: the first few, and types of the user's own",
                         "[simd][float16]", tiers::FloatPacks) {
   using P = typename TestType::P;
-  using posenc::detail::storage_format;
-  using posenc::detail::StorageFormat;
   INFO(TestType::Tier::name);
-  STATIC_REQUIRE(storage_format<Eigen::half> == StorageFormat::Half);
-  STATIC_REQUIRE(storage_format<Eigen::bfloat16> == StorageFormat::Bfloat16);
-  STATIC_REQUIRE(storage_format<Own16> == StorageFormat::Other);
-  STATIC_REQUIRE(storage_format<float> == StorageFormat::Own);
   check_partial<P, Eigen::half>();
   check_partial<P, Eigen::bfloat16>();
-  check_partial<P, Own16>();
+  check_partial<P, posenc::Half>();
+  check_partial<P, posenc::Bfloat16>();
+  check_partial<P, support::UserHalf>();
+  check_partial<P, support::UserBfloat16>();
+  check_partial<P, support::UserFloat16>();
   check_partial<P, float>();
 }
 

@@ -44,7 +44,7 @@ POSENC_BEGIN
 ///   Cost:   one pass over x. No allocation
 template <class T>
 class Learned {
-  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+  static_assert(detail::CheckScalar<T>::value);
 
  public:
   explicit Learned(MatrixView<const T> table, const LearnedConfig& config = {})

@@ -51,7 +51,7 @@ class CachedKeys;
 ///   Cost:     without a pool all memory is taken, and zeroed, when the cache is made; see bytes()
 template <class S>
 class KvCache {
-  static_assert(detail::is_scalar<S>, POSENC_DETAIL_SCALAR_RULE);
+  static_assert(detail::CheckScalar<S>::value);
 
  public:
   using Real = Compute<S>;

@@ -83,7 +83,7 @@ struct RelativeIndex {
 ///             two tiles of the table more than its queries span
 template <class T>
 struct RelativeBias {
-  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+  static_assert(detail::CheckScalar<T>::value);
 
   HeadsView<const T> table = {};
   RelativeIndex index = {};

@@ -153,7 +153,7 @@ class T5Buckets {
 ///   Source:   as T5Buckets
 template <class T>
 class T5Bias {
-  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+  static_assert(detail::CheckScalar<T>::value);
 
  public:
   ///   Throws: ConfigError; ShapeError where the table has not `buckets` rows

@@ -117,7 +117,7 @@ class WindowIndex {
 ///   Source:   as WindowIndex; BEiT: arXiv 2106.08254
 template <class T>
 class WindowBias {
-  static_assert(detail::is_scalar<T>, POSENC_DETAIL_SCALAR_RULE);
+  static_assert(detail::CheckScalar<T>::value);
 
  public:
   ///   Throws: ConfigError; ShapeError where the table has other rows; std::bad_alloc

@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_bytes.hpp>
-#include <posenc/simd/detail/float16.hpp>
+#include <posenc/simd/half.hpp>
 
 #include <bit>
 #include <cmath>
@@ -350,9 +350,9 @@ class GgufFile {
       std::vector<double> values;
       values.reserve(static_cast<std::size_t>(tensor.elements));
       for (std::uint64_t i = 0; i < tensor.elements; ++i) {
-        const float value =
-            is_half ? detail::half_to_float(cursor.template number<std::uint16_t>("a tensor"))
-                    : cursor.template number<float>("a tensor");
+        const float value = is_half
+                                ? Half::from_bits(cursor.template number<std::uint16_t>("a tensor"))
+                                : cursor.template number<float>("a tensor");
         values.push_back(static_cast<double>(value));
       }
       tensors_.emplace(tensor.name, std::move(values));

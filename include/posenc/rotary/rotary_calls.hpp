@@ -188,17 +188,20 @@ template <class T, class Real>
 concept FitsTable = CheckTable<T, Real>::value;
 
 template <class Real>
+inline constexpr bool is_table_real = std::is_same_v<Real, float> || std::is_same_v<Real, double>;
+
+template <class Real>
 struct CheckTableReal {
   static_assert(
-      std::is_floating_point_v<Real>,
+      is_table_real<Real>,
       "posenc: a RotationTable holds float, for tensors of float and 16-bit types, or double: "
       "rope.table<float>(positions)");
   static constexpr bool value = true;
-  using Type = std::conditional_t<std::is_floating_point_v<Real>, Real, float>;
+  using Type = std::conditional_t<is_table_real<Real>, Real, float>;
 };
 
 template <class Real>
-concept TableReal = CheckTableReal<Real>::value && std::floating_point<Real>;
+concept TableReal = CheckTableReal<Real>::value && is_table_real<Real>;
 
 }  // namespace detail
 

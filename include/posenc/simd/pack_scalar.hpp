@@ -2,8 +2,9 @@
 #pragma once
 
 #include <posenc/core/double_double.hpp>
-#include <posenc/simd/detail/float16.hpp>
+#include <posenc/simd/bfloat16.hpp>
 #include <posenc/simd/detail/unfused.hpp>
+#include <posenc/simd/half.hpp>
 #include <posenc/simd/tier.hpp>
 
 #include <bit>
@@ -77,26 +78,26 @@ struct Pack<T, tier::Scalar> {
   friend T maximum(Pack a) noexcept { return a.v; }
 
   static Pack load_half(const void* p) noexcept requires std::same_as<T, float> {
-    return {detail::half_to_float(read(p, 0))};
+    return {Half::from_bits(read(p, 0))};
   }
   void store_half(void* p) const noexcept requires std::same_as<T, float> {
-    write(p, 0, detail::float_to_half(v));
+    write(p, 0, Half(v).bits());
   }
   static Pack load_bfloat16(const void* p) noexcept requires std::same_as<T, float> {
-    return {detail::bfloat16_to_float(read(p, 0))};
+    return {Bfloat16::from_bits(read(p, 0))};
   }
   void store_bfloat16(void* p) const noexcept requires std::same_as<T, float> {
-    write(p, 0, detail::float_to_bfloat16(v));
+    write(p, 0, Bfloat16(v).bits());
   }
   static void load_bfloat16_pairs(const void* p, Pack& even,
                                   Pack& odd) noexcept requires std::same_as<T, float> {
-    even = {detail::bfloat16_to_float(read(p, 0))};
-    odd = {detail::bfloat16_to_float(read(p, 1))};
+    even = {Bfloat16::from_bits(read(p, 0))};
+    odd = {Bfloat16::from_bits(read(p, 1))};
   }
   static void store_bfloat16_pairs(void* p, Pack even,
                                    Pack odd) noexcept requires std::same_as<T, float> {
-    write(p, 0, detail::float_to_bfloat16(even.v));
-    write(p, 1, detail::float_to_bfloat16(odd.v));
+    write(p, 0, Bfloat16(even.v).bits());
+    write(p, 1, Bfloat16(odd.v).bits());
   }
 
   void store_rounded(float* p) const noexcept requires std::same_as<T, double> {

@@ -41,7 +41,7 @@ constexpr Index dense_stride(std::initializer_list<Index> inner) noexcept {
 /// Per-head vectors [B, S, H, D]: queries, keys or values.
 template <class T>
 struct HeadsView {
-  static_assert(detail::is_scalar<std::remove_const_t<T>>, POSENC_DETAIL_SCALAR_RULE);
+  static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
 
   T* data = nullptr;
   Index batch = 0, seq = 0, heads = 0, dim = 0;
@@ -63,7 +63,7 @@ struct HeadsView {
 /// Token vectors [B, S, D]: embeddings or hidden states.
 template <class T>
 struct EmbeddingsView {
-  static_assert(detail::is_scalar<std::remove_const_t<T>>, POSENC_DETAIL_SCALAR_RULE);
+  static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
 
   T* data = nullptr;
   Index batch = 0, seq = 0, dim = 0;

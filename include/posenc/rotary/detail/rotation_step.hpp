@@ -35,7 +35,7 @@ struct FoldedStep {
   using NarrowTier = typename tier::Narrower<Tier>::Type;
   using Narrow = Pack<C, NarrowTier>;
   using NarrowerLast = FoldedStep<T, NarrowTier>;
-  static constexpr bool exists = storage_format<T> == StorageFormat::Own && HasHalves<P>;
+  static constexpr bool exists = storage_format<T> == StorageFormat::Native && HasHalves<P>;
   static constexpr Index pairs = exists ? P::width / 2 : 1;  ///< 1 ends a search for a narrower one
 
   using Angles = CosSinOf<P>;

@@ -2,31 +2,17 @@
 #pragma once
 
 #include <posenc/simd/pack.hpp>
-
-#include <concepts>
-#include <limits>
+#include <posenc/simd/storage_format.hpp>
 
 // Loads and stores between packs and what tensors store: the pack's own type, half, bfloat16, or
 // another 16-bit float of the user's, which goes one value at a time.
 POSENC_BEGIN
 namespace detail {
 
-enum class StorageFormat { Own, Half, Bfloat16, Other };
-
-/// Known by its digits and range, so that Eigen's, the compiler's and a user's types are all found.
-template <class T>
-inline constexpr StorageFormat storage_format =
-    std::floating_point<T> ? StorageFormat::Own
-    : std::numeric_limits<T>::digits == 11 && std::numeric_limits<T>::max_exponent == 16
-        ? StorageFormat::Half
-    : std::numeric_limits<T>::digits == 8 && std::numeric_limits<T>::max_exponent == 128
-        ? StorageFormat::Bfloat16
-        : StorageFormat::Other;
-
 template <class P, class T>
 POSENC_ALWAYS_INLINE P load_as(const T* p) noexcept {
   constexpr StorageFormat format = storage_format<T>;
-  if constexpr (format == StorageFormat::Own) {
+  if constexpr (format == StorageFormat::Native) {
     return P::load(p);
   } else if constexpr (format == StorageFormat::Half) {
     return P::load_half(p);
@@ -42,7 +28,7 @@ POSENC_ALWAYS_INLINE P load_as(const T* p) noexcept {
 template <class P, class T>
 POSENC_ALWAYS_INLINE void store_as(P value, T* p) noexcept {
   constexpr StorageFormat format = storage_format<T>;
-  if constexpr (format == StorageFormat::Own) {
+  if constexpr (format == StorageFormat::Native) {
     if constexpr (requires { value.store(p); }) {
       value.store(p);
     } else {
@@ -62,7 +48,7 @@ POSENC_ALWAYS_INLINE void store_as(P value, T* p) noexcept {
 /// The first n values, 0 <= n <= width; the other lanes are zero, their memory is not touched.
 template <class P, class T>
 POSENC_ALWAYS_INLINE P load_partial_as(const T* p, Index n) noexcept {
-  if constexpr (storage_format<T> == StorageFormat::Own) {
+  if constexpr (storage_format<T> == StorageFormat::Native) {
     return P::load_partial(p, n);
   } else {
     T lanes[P::width] = {};
@@ -73,7 +59,7 @@ POSENC_ALWAYS_INLINE P load_partial_as(const T* p, Index n) noexcept {
 
 template <class P, class T>
 POSENC_ALWAYS_INLINE void store_partial_as(P value, T* p, Index n) noexcept {
-  if constexpr (storage_format<T> == StorageFormat::Own) {
+  if constexpr (storage_format<T> == StorageFormat::Native) {
     if constexpr (requires { value.store_partial(p, n); }) {
       value.store_partial(p, n);
     } else {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+POSENC_STABLE_BEGIN
+
+/// A bfloat16 number: the upper 16 bits of a float. It stores; arithmetic on it is arithmetic of floats. Its
+/// memory is that of std::uint16_t.
+///   Accuracy: a float is rounded to nearest even, denormals are kept, a NaN stays a NaN and becomes quiet
+struct Bfloat16 {
+  /// Uninitialised, as a float is; Bfloat16{} is zero.
+  Bfloat16() = default;
+
+  POSENC_ALWAYS_INLINE constexpr explicit Bfloat16(float value) noexcept
+      : bits_(rounded_bits(value)) {}
+
+  POSENC_ALWAYS_INLINE constexpr operator float() const noexcept {  // NOLINT: exact
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16);
+  }
+
+  POSENC_ALWAYS_INLINE constexpr static Bfloat16 from_bits(std::uint16_t bits) noexcept {
+    Bfloat16 number{};
+    number.bits_ = bits;
+    return number;
+  }
+  POSENC_ALWAYS_INLINE constexpr std::uint16_t bits() const noexcept { return bits_; }
+
+ private:
+  POSENC_ALWAYS_INLINE constexpr static std::uint16_t rounded_bits(float value) noexcept {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    // A NaN is made quiet, since its payload may lie in the bits that are dropped.
+    const std::uint32_t rounded =
+        is_nan ? (bits >> 16) | 0x40u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return static_cast<std::uint16_t>(rounded);
+  }
+
+  std::uint16_t bits_;
+};
+
+static_assert(std::is_trivially_copyable_v<Bfloat16>);
+
+POSENC_STABLE_END

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// Which types are stored how, and the conversions of Half and Bfloat16 beside what float16_test compares.
+#include "float16_case.hpp"
+#include "support/user_float16.hpp"
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <Eigen/Core>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace storage_format_test {
+
+using posenc::Bfloat16;
+using posenc::Half;
+using posenc::Scalar;
+using posenc::StorageFormat;
+using posenc::detail::storage_format;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// A class that could be an element but for one thing.
+template <int lacks>
+struct Almost16 {
+  std::uint16_t bits = 0;
+
+  Almost16() = default;
+  explicit Almost16(float x) requires(lacks != 1) : bits(Half(x).bits()) {}
+  explicit operator float() const requires(lacks != 2) { return Half::from_bits(bits); }
+};
+
+struct CopiedByHand {
+  std::uint16_t bits = 0;
+
+  CopiedByHand() = default;
+  CopiedByHand(const CopiedByHand& other) : bits(other.bits) {}
+  explicit CopiedByHand(float x) : bits(Half(x).bits()) {}
+  explicit operator float() const { return Half::from_bits(bits); }
+};
+
+}  // namespace
+}  // namespace storage_format_test
+
+template <int lacks>
+struct posenc::StorageFormatOf<storage_format_test::Almost16<lacks>>
+    : std::integral_constant<posenc::StorageFormat, posenc::StorageFormat::Half> {};
+template <>
+struct posenc::StorageFormatOf<storage_format_test::CopiedByHand>
+    : std::integral_constant<posenc::StorageFormat, posenc::StorageFormat::Half> {};
+template <>
+struct posenc::StorageFormatOf<unsigned short>
+    : std::integral_constant<posenc::StorageFormat, posenc::StorageFormat::Half> {};
+
+namespace storage_format_test {
+
+// What decides between loads of vectors and of values.
+static_assert(storage_format<float> == StorageFormat::Native);
+static_assert(storage_format<double> == StorageFormat::Native);
+static_assert(storage_format<Half> == StorageFormat::Half);
+static_assert(storage_format<Bfloat16> == StorageFormat::Bfloat16);
+static_assert(storage_format<Eigen::half> == StorageFormat::Half);
+static_assert(storage_format<Eigen::bfloat16> == StorageFormat::Bfloat16);
+static_assert(storage_format<support::UserHalf> == StorageFormat::Half);
+static_assert(storage_format<support::UserBfloat16> == StorageFormat::Bfloat16);
+static_assert(storage_format<support::UserFloat16> == StorageFormat::Custom16);
+#if defined(__FLT16_MANT_DIG__) && defined(__x86_64__)
+static_assert(storage_format<_Float16> == StorageFormat::Half && Scalar<_Float16>);
+#endif
+#if defined(__BFLT16_MANT_DIG__)
+static_assert(storage_format<__bf16> == StorageFormat::Bfloat16 && Scalar<__bf16>);
+#endif
+
+static_assert(Scalar<float> && Scalar<double> && Scalar<Half> && Scalar<Bfloat16>);
+static_assert(Scalar<Eigen::half> && Scalar<Eigen::bfloat16>);
+static_assert(Scalar<support::UserHalf> && Scalar<support::UserFloat16>);
+static_assert(!Scalar<support::NamelessFloat16>);
+static_assert(!Scalar<std::uint16_t> && !Scalar<std::int16_t> && !Scalar<bool> && !Scalar<int>);
+static_assert(!Scalar<long double> && !Scalar<void> && !Scalar<float*>);
+static_assert(Scalar<Almost16<0>>);
+static_assert(!Scalar<CopiedByHand>, "vectors copy memory");
+static_assert(!Scalar<Almost16<1>> && !Scalar<Almost16<2>>, "single values are converted");
+
+static_assert(std::is_trivial_v<Half> && sizeof(Half) == 2 && alignof(Half) == 2);
+static_assert(std::is_trivial_v<Bfloat16> && sizeof(Bfloat16) == 2 && alignof(Bfloat16) == 2);
+static_assert(std::is_convertible_v<Half, float> && !std::is_convertible_v<float, Half>);
+static_assert(std::is_convertible_v<Bfloat16, float> && !std::is_convertible_v<float, Bfloat16>);
+
+// To nearest even, at compile time.
+static_assert(Half(1.0F).bits() == 0x3c00 && Half(-2.5F) == -2.5F && Half{} == 0.0F);
+static_assert(Half(1.0F + 0x1p-11F).bits() == 0x3c00 && Half(1.0F + 0x3p-11F).bits() == 0x3c02);
+static_assert(Half(65519.0F).bits() == 0x7bff && Half(65520.0F) == infinity);
+static_assert(Half(0x1p-24F).bits() == 1 && Half(0x1p-25F).bits() == 0 && Half(0x1.8p-25F) > 0.0F);
+static_assert(Half::from_bits(0x8001) == -0x1p-24F && Half::from_bits(0xfc00) == -infinity);
+static_assert(Bfloat16(1.0F).bits() == 0x3f80 && Bfloat16(-2.5F) == -2.5F && Bfloat16{} == 0.0F);
+static_assert(Bfloat16(1.0F + 0x1p-8F).bits() == 0x3f80 &&
+              Bfloat16(1.0F + 0x3p-8F).bits() == 0x3f82);
+static_assert(Bfloat16(0x1.fefffep127F).bits() == 0x7f7f && Bfloat16(0x1.ffp127F) == infinity);
+static_assert(Bfloat16(0x1p-133F).bits() == 1 && Bfloat16(0x1p-134F).bits() == 0);
+static_assert(Bfloat16::from_bits(0x8001) == -0x1p-133F);
+
+TEST_CASE("Half and Bfloat16: arithmetic is that of floats", "[simd][float16]") {
+  const Half a(1.5F), b(0.25F);
+  static_assert(std::is_same_v<decltype(a * b), float>);
+  CHECK(a * b + 1 == 1.375F);
+  CHECK(Bfloat16(3.0F) / Bfloat16(2.0F) == 1.5F);
+  CHECK(Half(-0.0F) == Half(0.0F));
+  CHECK(Half(NAN) != Half(NAN));
+}
+
+TEST_CASE("Half and Bfloat16: a NaN stays a NaN of its sign and becomes quiet", "[simd][float16]") {
+  for (int bit = 0; bit < 23; ++bit) {
+    for (const std::uint32_t sign : {0U, 0x80000000U}) {
+      const auto nan = std::bit_cast<float>(sign | 0x7f800000U | (1U << bit));
+      const auto wanted = static_cast<std::uint16_t>(sign >> 16);
+      CHECK((Half(nan).bits() & 0xfe00) == (wanted | 0x7e00));
+      CHECK((Bfloat16(nan).bits() & 0xffc0) == (wanted | 0x7fc0));
+    }
+  }
+  for (unsigned bits = 0; bits < 0x10000; ++bits) {
+    const auto b = static_cast<std::uint16_t>(bits);
+    if (std::isnan(static_cast<float>(Half::from_bits(b)))) continue;
+    if (Half(Half::from_bits(b)).bits() != b) FAIL("half " << bits << " is changed");
+    const float number = Bfloat16::from_bits(b);
+    if (!std::isnan(number) && Bfloat16(number).bits() != b) FAIL("bfloat16 " << bits);
+  }
+}
+
+}  // namespace storage_format_test
