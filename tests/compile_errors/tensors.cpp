@@ -53,6 +53,7 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   (void)posenc::hsd(row3), (void)posenc::bsd(row3), (void)posenc::sd(rows);
   (void)posenc::dhsb(column4), (void)posenc::dshb(column4), (void)posenc::dhs(column3);
   (void)posenc::dsh(column3), (void)posenc::dsb(column3), (void)posenc::ds(columns);
+  (void)posenc::head_sd(rows), (void)posenc::head_ds(columns);
   (void)posenc::sd(rows.topRows(3)), (void)posenc::ds(columns.leftCols(3));
   (void)posenc::sd(columns.transpose()), (void)posenc::ds(constant), (void)posenc::ds(vector);
   (void)posenc::sd(Eigen::Map<RowMatrix>(pointer, 2, 3)), (void)posenc::bhqk(mask);
@@ -61,40 +62,40 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   (void)posenc::HeadsView<user::Known16>{}, (void)posenc::HeadsView<const posenc::Half>{};
   (void)posenc::EmbeddingsView<posenc::Bfloat16>{}, (void)posenc::HeadsView<Eigen::half>{};
 #elif CASE == 1
-  // error: posenc::bshd takes row-major tensors ... this one is column-major: write dhsb for x(d, h, s, b)
+  // error: posenc::bshd takes row-major tensors x(b, s, h, d) ... this one is column-major ... If it is indexed x(d, h, s, b), write dhsb(x). If it is indexed x(b, s, h, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::bshd(column4);
 #elif CASE == 2
-  // error: posenc::bhsd takes row-major tensors ... this one is column-major: write dshb
+  // error: posenc::bhsd takes row-major tensors x(b, h, s, d) ... this one is column-major ... If it is indexed x(d, s, h, b), write dshb(x). If it is indexed x(b, h, s, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::bhsd(column4);
 #elif CASE == 3
-  // error: posenc::shd takes row-major tensors ... this one is column-major: write dhs
+  // error: posenc::shd takes row-major tensors x(s, h, d) ... this one is column-major ... If it is indexed x(d, h, s), write dhs(x). If it is indexed x(s, h, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::shd(column3);
 #elif CASE == 4
-  // error: posenc::hsd takes row-major tensors ... this one is column-major: write dsh
+  // error: posenc::hsd takes row-major tensors x(h, s, d) ... this one is column-major ... If it is indexed x(d, s, h), write dsh(x). If it is indexed x(h, s, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::hsd(column3);
 #elif CASE == 5
-  // error: posenc::bsd takes row-major tensors ... this one is column-major: write dsb
+  // error: posenc::bsd takes row-major tensors x(b, s, d) ... this one is column-major ... If it is indexed x(d, s, b), write dsb(x). If it is indexed x(b, s, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::bsd(column3);
 #elif CASE == 6
-  // error: posenc::sd takes row-major tensors ... write ds for x(d, s)
+  // error: posenc::sd takes row-major tensors x(s, d) ... this one is column-major ... If it is indexed x(d, s), write ds(x). If it is indexed x(s, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::sd(columns);
 #elif CASE == 7
-  // error: posenc::dhsb takes column-major tensors ... this one is row-major: write bshd
+  // error: posenc::dhsb takes column-major tensors x(d, h, s, b) ... this one is row-major ... If it is indexed x(b, s, h, d), write bshd(x). If it is indexed x(d, h, s, b), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::dhsb(row4);
 #elif CASE == 8
-  // error: posenc::dshb takes column-major tensors ... this one is row-major: write bhsd
+  // error: posenc::dshb takes column-major tensors x(d, s, h, b) ... this one is row-major ... If it is indexed x(b, h, s, d), write bhsd(x). If it is indexed x(d, s, h, b), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::dshb(row4);
 #elif CASE == 9
-  // error: posenc::dhs takes column-major tensors ... this one is row-major: write shd
+  // error: posenc::dhs takes column-major tensors x(d, h, s) ... this one is row-major ... If it is indexed x(s, h, d), write shd(x). If it is indexed x(d, h, s), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::dhs(row3);
 #elif CASE == 10
-  // error: posenc::dsh takes column-major tensors ... this one is row-major: write hsd
+  // error: posenc::dsh takes column-major tensors x(d, s, h) ... this one is row-major ... If it is indexed x(h, s, d), write hsd(x). If it is indexed x(d, s, h), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::dsh(row3);
 #elif CASE == 11
-  // error: posenc::dsb takes column-major tensors ... this one is row-major: write bsd
+  // error: posenc::dsb takes column-major tensors x(d, s, b) ... this one is row-major ... If it is indexed x(b, s, d), write bsd(x). If it is indexed x(d, s, b), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::dsb(row3);
 #elif CASE == 12
-  // error: posenc::ds takes column-major tensors ... this one is row-major: write sd
+  // error: posenc::ds takes column-major tensors x(d, s) ... this one is row-major ... If it is indexed x(s, d), write sd(x). If it is indexed x(d, s), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::ds(rows);
 #elif CASE == 13
   // error: posenc::table_view takes row-major tensors only
@@ -172,5 +173,14 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
 #elif CASE == 37
   // error: posenc: elements of a tensor must be float, double or a 16-bit float. An integer
   const posenc::Learned learned(posenc::MatrixView<const std::uint16_t>{});
+#elif CASE == 38
+  // error: posenc::head_sd takes row-major tensors x(s, d) ... If it is indexed x(d, s), write head_ds(x). If it is indexed x(s, d), its features are not contiguous
+  (void)posenc::head_sd(columns);
+#elif CASE == 39
+  // error: posenc::head_ds takes column-major tensors x(d, s) ... If it is indexed x(s, d), write head_sd(x). If it is indexed x(d, s), its features are not contiguous
+  (void)posenc::head_ds(rows);
+#elif CASE == 40
+  // error: posenc: a view of this temporary would outlive it
+  (void)posenc::head_sd(RowMatrix(2, 3));
 #endif
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Eigen's dense matrices, maps and blocks, and a tensor type of the user's own.
 #include "support/catch.hpp"
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/rope.hpp>
 #include <posenc/tensor/adapt.hpp>
 
 #include <Eigen/Core>
@@ -228,6 +230,39 @@ TEST_CASE("a user's own view type is read as a temporary, in its own order", "[a
   std::vector<float> memory(24);
   CHECK(posenc::dsb(user::Span3{memory.data(), 4, 3, 2}).extents() == Extents3{2, 3, 4});
   CHECK(posenc::dhs(user::Span3{memory.data(), 4, 3, 2}).row(0, 1, 2) == memory.data() + 20);
+}
+
+TEST_CASE("head_sd and head_ds read one head of one sequence", "[tensor]") {
+  float memory[4 * 6] = {};
+  // Rows and columns of 6 numbers, of which 5 are features.
+  const Eigen::Map<RowMatrix, 0, Eigen::OuterStride<>> rows(memory, 4, 5, Eigen::OuterStride<>(6));
+  const Eigen::Map<ColMatrix, 0, Eigen::OuterStride<>> columns(memory, 5, 4,
+                                                               Eigen::OuterStride<>(6));
+  for (const auto& view : {posenc::head_sd(rows), posenc::head_ds(columns)}) {
+    STATIC_REQUIRE(std::is_same_v<decltype(view), const posenc::HeadsView<const float>&>);
+    CHECK(view.extents() == std::array<Index, 4>{1, 4, 1, 5});
+    CHECK(view.row(0, 3, 0) == memory + 18);
+  }
+  RowMatrix writable(4, 5);
+  STATIC_REQUIRE(std::is_same_v<decltype(posenc::head_sd(writable)), posenc::HeadsView<float>>);
+  ColMatrix token_per_column(5, 4);
+  STATIC_REQUIRE(
+      std::is_same_v<decltype(posenc::head_ds(token_per_column)), posenc::HeadsView<float>>);
+}
+
+TEST_CASE("a matrix that is one head is rotated as the tensor with one head is", "[tensor]") {
+  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
+  const auto positions = posenc::Positions::range(5, 8);
+  RowMatrix rows = RowMatrix::Random(8, 8);  // square, so that no extent tells the axes apart
+  ColMatrix columns = rows.transpose();
+  RowMatrix tensor = rows;
+  rope.rotate(posenc::head_sd(rows), positions);
+  rope.rotate(posenc::head_ds(columns), positions);
+  rope.rotate(
+      posenc::HeadsView<float>{.data = tensor.data(), .batch = 1, .seq = 8, .heads = 1, .dim = 8},
+      positions);
+  CHECK(rows == tensor);
+  CHECK(columns == tensor.transpose());
 }
 
 }  // namespace adapt_test

@@ -15,7 +15,10 @@
 //   row-major     bshd  bhsd  shd  hsd  bsd  sd     x(b, s, h, d) ...
 //   column-major  dhsb  dshb  dhs  dsh  dsb  ds     x(d, h, s, b) ...: the same memory in mirror writing
 //
-// Those of the other storage order do not compile, and the message names the right ones. Tables, masks
+// A matrix that is one head, for rotation and attention, is head_sd or head_ds. Letters of the other storage
+// order do not compile. What is right then depends on how the tensor is indexed: Eigen's default, a
+// column-major x(s, d), is neither sd nor ds, because a token's features are not contiguous. On a square
+// matrix no check of extents finds that, so the letters must be the tensor's own. Tables, masks
 // and scores (table_view, bhqk, hqk, qk, bk, bhq) are row-major. A row vector is row-major and a column
 // vector column-major, as Eigen has it: sd(row) and ds(column) are both one token.
 //
@@ -142,7 +145,7 @@ auto describe([[maybe_unused]] const char* function, [[maybe_unused]] X& x) {
   static_assert(
       found != Misfit::Rank,
       "posenc: the tensor's rank is not the number of letters: bshd and dhsb take a rank-4 "
-      "tensor, bsd and dsb a rank-3 one, sd, ds and table_view a matrix.");
+      "tensor, bsd and dsb a rank-3 one, sd, ds, head_sd, head_ds and table_view a matrix.");
   if constexpr (found == Misfit::None || found == Misfit::Storage) {
     using Traits = TensorTraits<std::remove_cvref_t<Given>>;
     const auto t = Traits::describe(x);
@@ -203,16 +206,19 @@ ScoresView<T> scores_view(const Strided<T, Rank>& tensor, int batch, int heads, 
 template <class X>
 auto bshd(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
-                "posenc::bshd takes row-major tensors x(b, s, h, d), but this one is column-major: "
-                "write dhsb for x(d, h, s, b)");
+                "posenc::bshd takes row-major tensors x(b, s, h, d), but this one is column-major. "
+                "If it is indexed x(d, h, s, b), write dhsb(x). If it is indexed x(b, s, h, d), "
+                "its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 4>("bshd", x), 0, 1, 2);
 }
 /// Heads from a column-major x(d, h, s, b).
 template <class X>
 auto dhsb(X&& x) {
-  static_assert(detail::fits_column_major<X, 4>,
-                "posenc::dhsb takes column-major tensors x(d, h, s, b), but this one is row-major: "
-                "write bshd for x(b, s, h, d)");
+  static_assert(
+      detail::fits_column_major<X, 4>,
+      "posenc::dhsb takes column-major tensors x(d, h, s, b), but this one is row-major. If it is "
+      "indexed x(b, s, h, d), write bshd(x). If it is indexed x(d, h, s, b), its features are not "
+      "contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
   return detail::heads_view(detail::describe<X, 4>("dhsb", x), 0, 1, 2);
 }
 
@@ -220,16 +226,19 @@ auto dhsb(X&& x) {
 template <class X>
 auto bhsd(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
-                "posenc::bhsd takes row-major tensors x(b, h, s, d), but this one is column-major: "
-                "write dshb for x(d, s, h, b)");
+                "posenc::bhsd takes row-major tensors x(b, h, s, d), but this one is column-major. "
+                "If it is indexed x(d, s, h, b), write dshb(x). If it is indexed x(b, h, s, d), "
+                "its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 4>("bhsd", x), 0, 2, 1);
 }
 /// Heads from a column-major x(d, s, h, b).
 template <class X>
 auto dshb(X&& x) {
-  static_assert(detail::fits_column_major<X, 4>,
-                "posenc::dshb takes column-major tensors x(d, s, h, b), but this one is row-major: "
-                "write bhsd for x(b, h, s, d)");
+  static_assert(
+      detail::fits_column_major<X, 4>,
+      "posenc::dshb takes column-major tensors x(d, s, h, b), but this one is row-major. If it is "
+      "indexed x(b, h, s, d), write bhsd(x). If it is indexed x(d, s, h, b), its features are not "
+      "contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
   return detail::heads_view(detail::describe<X, 4>("dshb", x), 0, 2, 1);
 }
 
@@ -237,16 +246,18 @@ auto dshb(X&& x) {
 template <class X>
 auto shd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
-                "posenc::shd takes row-major tensors x(s, h, d), but this one is column-major: "
-                "write dhs for x(d, h, s)");
+                "posenc::shd takes row-major tensors x(s, h, d), but this one is column-major. If "
+                "it is indexed x(d, h, s), write dhs(x). If it is indexed x(s, h, d), its features "
+                "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 3>("shd", x), -1, 0, 1);
 }
 /// Heads of one sequence from a column-major x(d, h, s); B = 1.
 template <class X>
 auto dhs(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
-                "posenc::dhs takes column-major tensors x(d, h, s), but this one is row-major: "
-                "write shd for x(s, h, d)");
+                "posenc::dhs takes column-major tensors x(d, h, s), but this one is row-major. If "
+                "it is indexed x(s, h, d), write shd(x). If it is indexed x(d, h, s), its features "
+                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
   return detail::heads_view(detail::describe<X, 3>("dhs", x), -1, 0, 1);
 }
 
@@ -254,50 +265,77 @@ auto dhs(X&& x) {
 template <class X>
 auto hsd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
-                "posenc::hsd takes row-major tensors x(h, s, d), but this one is column-major: "
-                "write dsh for x(d, s, h)");
+                "posenc::hsd takes row-major tensors x(h, s, d), but this one is column-major. If "
+                "it is indexed x(d, s, h), write dsh(x). If it is indexed x(h, s, d), its features "
+                "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 3>("hsd", x), -1, 1, 0);
 }
 /// Heads of one sequence from a column-major x(d, s, h); B = 1.
 template <class X>
 auto dsh(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
-                "posenc::dsh takes column-major tensors x(d, s, h), but this one is row-major: "
-                "write hsd for x(h, s, d)");
+                "posenc::dsh takes column-major tensors x(d, s, h), but this one is row-major. If "
+                "it is indexed x(h, s, d), write hsd(x). If it is indexed x(d, s, h), its features "
+                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
   return detail::heads_view(detail::describe<X, 3>("dsh", x), -1, 1, 0);
+}
+
+/// The one head of one sequence from a row-major x(s, d), a token per row; B = H = 1.
+template <class X>
+auto head_sd(X&& x) {
+  static_assert(
+      detail::fits_row_major<X, 2>,
+      "posenc::head_sd takes row-major tensors x(s, d), but this one is column-major, as column "
+      "vectors are too. If it is indexed x(d, s), write head_ds(x). If it is indexed x(s, d), its "
+      "features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  return detail::heads_view(detail::describe<X, 2>("head_sd", x), -1, 0, -1);
+}
+/// The one head of one sequence from a column-major x(d, s), a token per column; B = H = 1.
+template <class X>
+auto head_ds(X&& x) {
+  static_assert(detail::fits_column_major<X, 2>,
+                "posenc::head_ds takes column-major tensors x(d, s), but this one is row-major. If "
+                "it is indexed x(s, d), write head_sd(x). If it is indexed x(d, s), its features "
+                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  return detail::heads_view(detail::describe<X, 2>("head_ds", x), -1, 0, -1);
 }
 
 /// Embeddings from a row-major x(b, s, d).
 template <class X>
 auto bsd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
-                "posenc::bsd takes row-major tensors x(b, s, d), but this one is column-major: "
-                "write dsb for x(d, s, b)");
+                "posenc::bsd takes row-major tensors x(b, s, d), but this one is column-major. If "
+                "it is indexed x(d, s, b), write dsb(x). If it is indexed x(b, s, d), its features "
+                "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::embeddings_view(detail::describe<X, 3>("bsd", x), 0, 1);
 }
 /// Embeddings from a column-major x(d, s, b).
 template <class X>
 auto dsb(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
-                "posenc::dsb takes column-major tensors x(d, s, b), but this one is row-major: "
-                "write bsd for x(b, s, d)");
+                "posenc::dsb takes column-major tensors x(d, s, b), but this one is row-major. If "
+                "it is indexed x(b, s, d), write bsd(x). If it is indexed x(d, s, b), its features "
+                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
   return detail::embeddings_view(detail::describe<X, 3>("dsb", x), 0, 1);
 }
 
 /// Embeddings of one sequence from a row-major x(s, d), a token per row; B = 1.
 template <class X>
 auto sd(X&& x) {
-  static_assert(detail::fits_row_major<X, 2>,
-                "posenc::sd takes row-major tensors x(s, d), but this one is column-major, "
-                "as column vectors are too: write ds for x(d, s)");
+  static_assert(
+      detail::fits_row_major<X, 2>,
+      "posenc::sd takes row-major tensors x(s, d), but this one is column-major, as column vectors "
+      "are too. If it is indexed x(d, s), write ds(x). If it is indexed x(s, d), its features are "
+      "not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::embeddings_view(detail::describe<X, 2>("sd", x), -1, 0);
 }
 /// Embeddings of one sequence from a column-major x(d, s), a token a column; B = 1.
 template <class X>
 auto ds(X&& x) {
   static_assert(detail::fits_column_major<X, 2>,
-                "posenc::ds takes column-major tensors x(d, s), but this one is row-major: write "
-                "sd for x(s, d)");
+                "posenc::ds takes column-major tensors x(d, s), but this one is row-major. If it "
+                "is indexed x(s, d), write sd(x). If it is indexed x(d, s), its features are not "
+                "contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
   return detail::embeddings_view(detail::describe<X, 2>("ds", x), -1, 0);
 }
 
