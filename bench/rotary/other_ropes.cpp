@@ -6,6 +6,7 @@
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
+#include <posenc/tensor/grid_positions.hpp>
 
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ void mixed_case(benchmark::State& state, Index side, Index heads, Index dim) {
   for (Index h = 0; h < heads; ++h) angles.push_back(0.37 * static_cast<double>(h));
   const posenc::MixedRope<Pairing> mixed(posenc::rope_vit_mixed_inv_freq(dim, 10, angles),
                                          {.heads = heads, .rotary_dim = dim});
-  const auto positions = posenc::Positions::grid(side, side);
+  const auto positions = posenc::xy_grid(side, side);
   bench::Comparison(state, [&] {
     mixed.rotate(view, positions);
   }).beside("vs_rope", [&] {

@@ -78,7 +78,8 @@ class RotaryLaws {
         axes.push_back(
             Positions::ids({start + 3 * axis + (difference == 0 ? 0 : difference - axis)}));
       }
-      return axes.size() == 1 ? axes[0] : Positions::axes(axes);
+      return axes.size() == 1 ? axes[0]
+                              : Positions::axes(axes).with_kind(posenc::PositionKind::Unspecified);
     };
     const auto score = [&](Index start, Index difference, double& scale) {
       Heads<T> rq = q, rk = k;
@@ -157,7 +158,8 @@ class RotaryLaws {
     for (Index axis = 0; axis < domain.axes; ++axis) {
       axes.push_back(Positions::starts({far - 37 * axis, 5 * axis - 7}, 3));
     }
-    return axes.size() == 1 ? axes[0] : Positions::axes(axes);
+    return axes.size() == 1 ? axes[0]
+                            : Positions::axes(axes).with_kind(posenc::PositionKind::Unspecified);
   }
 
   static double value(const Heads<T>& x, Index i) { return static_cast<double>(x.data()[i]); }

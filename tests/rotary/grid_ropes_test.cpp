@@ -7,10 +7,12 @@
 #include "support/throws.hpp"
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/diffusion_axes.hpp>
+#include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/vision_axes.hpp>
 #include <posenc/tensor/diffusion_positions.hpp>
 #include <posenc/tensor/dinov3_grid.hpp>
+#include <posenc/tensor/grid_positions.hpp>
 
 #include <algorithm>
 #include <array>
@@ -274,6 +276,69 @@ TEST_CASE("encodings on grids that cannot be are rejected", "[rope][grids][error
   CHECK(error([] {
           posenc::axial({16, 8}, 1);
         }) == "posenc::axial: base must be given, finite and greater than 1, but is 1");
+}
+
+TEST_CASE("positions of a kind that a rope cannot mean are rejected", "[rope][grids][errors]") {
+  const posenc::VisionRope settings{.head_dim = 64, .base = 100};
+  const auto cells = Positions::grid(2, 3), xy = posenc::xy_grid(2, 3);
+  const auto patches = posenc::dinov3_grid({.rows = 2, .cols = 3}, PatchNormalization::Separate);
+  const auto pixels = posenc::pixel_grid({2, 3});
+  const auto ids = Positions::axes({Positions::range(0, 6), Positions::range(0, 6)});
+  const auto real =
+      Positions::axes({Positions::real({0, 0, 0, 1, 1, 1}), Positions::real({-1, 0, 1, -1, 0, 1})});
+  struct Case {
+    AxialFrequencies axial;
+    std::vector<const Positions*> fit;
+  };
+  const std::vector<Case> cases{
+      {posenc::dinov3({.head_dim = 64, .base = 100}), {&patches}},
+      {posenc::qwen2_vl_vision(settings), {&cells, &ids}},
+      {posenc::pixtral_vision(settings), {&cells, &ids}},
+      {posenc::lumina_next({.head_dim = 64}), {&cells, &ids}},
+      {posenc::llama4_vision(settings), {&xy, &ids}},
+      {posenc::rope_vit_axial(settings), {&xy, &ids}},
+      {posenc::axial({32, 32}, 100), {&cells, &xy, &patches, &pixels, &ids}}};
+  for (std::size_t n = 0; n < cases.size(); ++n) {
+    const posenc::Rope<posenc::HalfRotate> rope(cases[n].axial);
+    for (const Positions* positions : {&cells, &xy, &patches, &pixels, &ids, &real}) {
+      const auto& fit = cases[n].fit;
+      const bool fits =
+          positions == &real || std::find(fit.begin(), fit.end(), positions) != fit.end();
+      CAPTURE(n, static_cast<int>(positions->kind()));
+      Heads<float> x(1, 6, 1, 64);
+      std::vector<double> gradient = rope.zero_frequency_gradient();
+      if (fits) {
+        CHECK_NOTHROW(rope.rotate(x.view(), *positions));
+        CHECK_NOTHROW(rope.table<float>(*positions));
+        continue;
+      }
+      CHECK_THROWS_AS(rope.rotate(x.view(), *positions), posenc::PositionError);
+      CHECK_THROWS_AS(rope.table<float>(*positions), posenc::PositionError);
+      CHECK_THROWS_AS(posenc::rerotate(x.view(), rope, real, rope, *positions),
+                      posenc::PositionError);
+      CHECK_THROWS_AS(
+          posenc::accumulate_frequency_gradient(posenc::detail::CallingThread(), rope, x.view(),
+                                                x.view(), *positions, gradient),
+          posenc::PositionError);
+    }
+  }
+  const posenc::Rope<posenc::HalfRotate> dinov3(cases[0].axial);
+  Heads<float> x(1, 6, 1, 64);
+  CHECK(support::message_of<posenc::PositionError>([&] { dinov3.rotate(x.view(), cells); }) ==
+        "posenc::Rope::rotate: positions must be centres of patches, as made by dinov3_grid(), but "
+        "are rows and columns of cells. (Coordinates of your own are Positions::real)");
+  CHECK_NOTHROW(dinov3.rotate(x.view(), cells.with_kind(posenc::PositionKind::PatchCentres)));
+}
+
+TEST_CASE("positions with an axis more are of the same kind", "[rope][grids]") {
+  CHECK(with_zero_axis(Positions::grid(2, 3)).kind() == posenc::PositionKind::RowsColumns);
+  CHECK(posenc::merge_block_grid({.rows = 2, .cols = 2, .merge = 2}).kind() ==
+        posenc::PositionKind::RowsColumns);
+  CHECK(posenc::llama4_grid(2, 3).kind() == posenc::PositionKind::ColumnsRows);
+  CHECK(posenc::video_grid({.rows = 2, .cols = 3, .frame_step = 0.5}).kind() ==
+        posenc::PositionKind::Tokens);
+  CHECK(Positions::axes({Positions::range(0, 2), Positions::real({0, 1})}).kind() ==
+        posenc::PositionKind::Unspecified);
 }
 
 }  // namespace grid_ropes_test

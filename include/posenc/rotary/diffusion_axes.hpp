@@ -54,35 +54,47 @@ inline std::vector<Index> video_dims(const char* function, Index head_dim) {
 
 /// Flux 1: head_dim 128; axes unused, row, column (flux_positions).
 ///   Source: transformer_flux.py
-inline AxialFrequencies flux() { return axial({16, 56, 56}, 10000); }
+inline AxialFrequencies flux() {
+  return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
+}
 
 /// Flux 2: head_dim 128; axes time, row, column, token of text (flux2_positions).
 ///   Source: transformer_flux2.py
-inline AxialFrequencies flux2() { return axial({32, 32, 32, 32}, 2000); }
+inline AxialFrequencies flux2() {
+  return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32, 32}, 2000));
+}
 
 /// Wan: axes frame, row, column (video_grid); 44, 42 and 42 channels of 128. Text enters by cross
 /// attention, which turns nothing.
 ///   Throws: ConfigError
 ///   Source: transformer_wan.py
 inline AxialFrequencies wan(Index head_dim) {
-  return axial(detail::video_dims("wan", head_dim), 10000);
+  return detail::for_kind(PositionKind::Tokens, axial(detail::video_dims("wan", head_dim), 10000));
 }
 
 /// HunyuanVideo: head_dim 128; axes frame, row, column (hunyuan_video_positions).
 ///   Source: transformer_hunyuan_video.py
-inline AxialFrequencies hunyuan_video() { return axial({16, 56, 56}, 256); }
+inline AxialFrequencies hunyuan_video() {
+  return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 256));
+}
 
 /// Qwen-Image: head_dim 128; axes picture, row, column (qwen_image_positions).
 ///   Source: transformer_qwenimage.py
-inline AxialFrequencies qwen_image() { return axial({16, 56, 56}, 10000); }
+inline AxialFrequencies qwen_image() {
+  return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
+}
 
 /// Z-Image: head_dim 128; axes token of the caption or frame, row, column (z_image_positions).
 ///   Source: transformer_z_image.py
-inline AxialFrequencies z_image() { return axial({32, 48, 48}, 256); }
+inline AxialFrequencies z_image() {
+  return detail::for_kind(PositionKind::Tokens, axial({32, 48, 48}, 256));
+}
 
 /// Lumina 2: head_dim 96; axes token of the caption, row, column (lumina2_positions).
 ///   Source: transformer_lumina2.py
-inline AxialFrequencies lumina2() { return axial({32, 32, 32}, 10000); }
+inline AxialFrequencies lumina2() {
+  return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
+}
 
 /// Lumina Next: axes row and column (Positions::grid), whose pairs take turns: h, w, h, w, ....
 /// ntk_factor multiplies the base as it is.
@@ -106,7 +118,8 @@ inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
       axis_of_pair.push_back(number);
     }
   }
-  return {Frequencies(std::move(inv_freq)), PairAxes(2, std::move(axis_of_pair))};
+  return {Frequencies(std::move(inv_freq)),
+          PairAxes(2, std::move(axis_of_pair)).with_kind(PositionKind::RowsColumns)};
 }
 
 /// CogVideoX with rotation (5B): axes frame, row, column, of a quarter and twice three eighths of the
@@ -119,7 +132,8 @@ inline AxialFrequencies cogvideox(Index head_dim) {
   if (head_dim % 16 != 0) {
     detail::fail<ConfigError>(function, "head_dim must be divisible by 16 but is ", head_dim);
   }
-  return axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000);
+  return detail::for_kind(PositionKind::Tokens,
+                          axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000));
 }
 
 /// Cosmos: half pairing over the whole head; axes frame, row, column (video_grid, with a frame_step of
@@ -142,7 +156,7 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
         exp(log(detail::Wide(scale)) * (detail::Wide(dim) / (dim - 2))) * 10000.0;
     return Frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
   };
-  return axial({of_axis(0), of_axis(1), of_axis(2)});
+  return detail::for_kind(PositionKind::Tokens, axial({of_axis(0), of_axis(1), of_axis(2)}));
 }
 
 POSENC_END

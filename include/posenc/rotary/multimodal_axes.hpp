@@ -32,7 +32,7 @@ inline PairAxes mrope_chunked(ListView<Index> sections) {
     detail::fail<ConfigError>("mrope_chunked", "there must be 3 or 4 sections but they are ",
                               sections);
   }
-  return PairAxes::sections(sections);
+  return PairAxes::sections(sections).with_kind(PositionKind::Tokens);
 }
 
 /// Interleaved M-RoPE of Qwen3-VL: t, h, w, t, h, w, ... as long as an axis has pairs left; the
@@ -65,7 +65,7 @@ inline PairAxes mrope_interleaved(ListView<Index> sections, MropeTail tail) {
     detail::fail<ConfigError>(function, "height and width must fit into every third pair but the ",
                               "sections are ", sections);
   }
-  return PairAxes(fourth ? 4 : 3, std::move(axis_of_pair));
+  return PairAxes(fourth ? 4 : 3, std::move(axis_of_pair)).with_kind(PositionKind::Tokens);
 }
 
 /// ERNIE-4.5-VL: h and w in turn, then t. Sections [h, w, t], 22, 22, 20; but the axes of the
@@ -85,7 +85,7 @@ inline PairAxes ernie_axes(ListView<Index> sections) {
     axis_of_pair.push_back(2);
   }
   for (Index i = 0; i < sections[2]; ++i) axis_of_pair.push_back(0);
-  return PairAxes(3, std::move(axis_of_pair));
+  return PairAxes(3, std::move(axis_of_pair)).with_kind(PositionKind::Tokens);
 }
 
 /// Hunyuan's xdrope: four chunks on the axes p, w, h, t, where p is the plain index of the token;
@@ -96,7 +96,7 @@ inline PairAxes xdrope_axes(ListView<Index> sections) {
   if (sections.size() != 4) {
     detail::fail<ConfigError>("xdrope_axes", "there must be 4 sections but they are ", sections);
   }
-  return PairAxes::sections(sections);
+  return PairAxes::sections(sections).with_kind(PositionKind::Tokens);
 }
 
 POSENC_END

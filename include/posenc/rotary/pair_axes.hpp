@@ -6,6 +6,7 @@
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
+#include <posenc/tensor/position_kind.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -75,6 +76,15 @@ class PairAxes {
     return PairAxes(axis_count, std::vector<Index>(static_cast<std::size_t>(pairs), axis));
   }
 
+  /// The same table for positions of one kind alone; a rope rejects those of others by a PositionError.
+  PairAxes with_kind(PositionKind kind) const {
+    PairAxes axes = *this;
+    axes.kind_ = kind;
+    return axes;
+  }
+  /// The kind of positions that the axes are; Unspecified takes all of them.
+  PositionKind kind() const noexcept { return kind_; }
+
   Index axis_count() const noexcept { return axis_count_; }
   /// Number of pairs; 0 where the table is that of plain rope, which fits any number.
   Index pairs() const noexcept { return static_cast<Index>(axis_of_pair_.size()); }
@@ -101,11 +111,13 @@ class PairAxes {
     }
   }
 
+  /// True if every pair reads the same axis in both, whatever their kinds.
   friend bool operator==(const PairAxes& a, const PairAxes& b) noexcept {
     return a.axis_count_ == b.axis_count_ && a.axis_of_pair_ == b.axis_of_pair_;
   }
 
  private:
+  PositionKind kind_ = PositionKind::Unspecified;
   Index axis_count_ = 1;
   std::vector<Index> axis_of_pair_;
   std::vector<Index> run_ends_;  ///< of the stretches of pairs on the same axis
@@ -119,6 +131,11 @@ struct AxialFrequencies {
 };
 
 namespace detail {
+
+/// The same frequencies for positions of one kind alone.
+inline AxialFrequencies for_kind(PositionKind kind, const AxialFrequencies& axial) {
+  return {axial.frequencies, axial.axes.with_kind(kind)};
+}
 
 /// A table of axes is that of plain rope, or made for exactly these pairs.
 inline void check_pair_axes(const char* function, const PairAxes& axes, Index pairs) {

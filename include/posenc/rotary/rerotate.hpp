@@ -149,6 +149,7 @@ void rerotate(const D& device, HeadsView<T> k, const Rope<Pairing>& from,
   detail::check_rerotation(function, from, k);
   const auto check = [&](const Rope<Pairing>& rope, const Positions& positions) {
     detail::check_positions(function, positions, k.batch, k.seq, rope.axis_count(), k.extents());
+    detail::check_kind(function, positions, rope.axes().kind());
     detail::check_reach(function, rope.oscillator(), positions);
   };
   check(from, from_positions);

@@ -39,7 +39,7 @@ POSENC_BEGIN
 ///             if it is not given
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50, with the
-///             farthest position of all axes. Nothing is written then
+///             farthest position of all axes, or for positions of a kind that axes() does not mean. Nothing is written then
 ///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
 ///             (inverse() without fma, where m is not 1: 3)
 ///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
@@ -96,6 +96,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
       const D& device, const Positions& positions) const {
     constexpr auto function = "Rope::table";
     detail::check_axes(function, positions, axes_.axis_count());
+    detail::check_kind(function, positions, axes_.kind());
     detail::check_reach(function, oscillator_, positions);
     RotationTable<Pairing, Real> table(function, positions.batch(), positions.count(), slice_,
                                        frequencies_.attention_factor());
@@ -149,6 +150,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
                               x.in.extents());
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
+    detail::check_kind(function, positions, axes_.kind());
     detail::check_reach(function, oscillator_, positions);
     using C = Compute<T>;
     const detail::Direction direction = detail::direction_of(call);
@@ -193,6 +195,7 @@ void accumulate_frequency_gradient(const D& device, const Rope<Pairing>& rope,
   detail::check_frequency_gradient<Element>(
       "accumulate_frequency_gradient", y, grad_y, slice, positions, rope.axis_count(),
       static_cast<std::size_t>(slice.pairs), grad_inv_freq.size());
+  detail::check_kind("accumulate_frequency_gradient", positions, rope.axes().kind());
   detail::for_each_angle_gradient<Pairing, Element>(
       device, y, grad_y, slice, [&](Index b, Index s, Index, Index i, double gradient) {
         double& sum = grad_inv_freq[static_cast<std::size_t>(i)];

@@ -15,7 +15,8 @@
 #include <vector>
 
 // Rotary encodings of pictures: each axis has its own group of neighbouring pairs, and the index of
-// the frequencies begins anew in it. tensor/grid_positions.hpp makes the positions.
+// the frequencies begins anew in it. tensor/grid_positions.hpp makes the positions. A rope of these
+// frequencies rejects positions of another kind (PositionKind), such as cells where patch centres are meant.
 POSENC_STABLE_BEGIN
 
 /// Settings of the two-dimensional encodings that ship.
@@ -126,12 +127,12 @@ inline Frequencies frequencies(const PixelFrequencies& rule) {
 namespace detail {
 
 /// base^(-2j / (head_dim / 2)) for each of two axes.
-inline AxialFrequencies two_axes(const char* name, const VisionRope& settings) {
+inline AxialFrequencies two_axes(const char* name, const VisionRope& settings, PositionKind kind) {
   check_head_of_two_halves(name, settings.head_dim);
   check_base(name, settings.base);
   const Frequencies axis =
       evaluate(Unscaled{.rotary_dim = settings.head_dim / 2, .base = settings.base});
-  return axial({axis, axis});
+  return for_kind(kind, axial({axis, axis}));
 }
 
 }  // namespace detail
@@ -140,7 +141,7 @@ inline AxialFrequencies two_axes(const char* name, const VisionRope& settings) {
 /// patches in merge blocks (merge_block_grid).
 ///   Throws: ConfigError
 inline AxialFrequencies qwen2_vl_vision(const VisionRope& settings) {
-  return detail::two_axes("qwen2_vl_vision", settings);
+  return detail::two_axes("qwen2_vl_vision", settings, PositionKind::RowsColumns);
 }
 
 /// Vision tower of Llama 4: axes x, y, interleaved pairing, positions from 1 and 0 for the class
@@ -148,7 +149,7 @@ inline AxialFrequencies qwen2_vl_vision(const VisionRope& settings) {
 ///   Throws: ConfigError
 ///   Source: torchtune and Hugging Face
 inline AxialFrequencies llama4_vision(const VisionRope& settings) {
-  return detail::two_axes("llama4_vision", settings);
+  return detail::two_axes("llama4_vision", settings, PositionKind::ColumnsRows);
 }
 
 /// Vision tower of Pixtral (Mistral 3, Devstral): axes y, x, half pairing over the whole head. Of
@@ -162,14 +163,15 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
   const auto all = detail::power_law(settings.base, settings.head_dim, settings.head_dim / 2);
   std::array<std::vector<DoubleDouble>, 2> of_axis;
   for (std::size_t i = 0; i < all.size(); ++i) of_axis[i % 2].push_back(all[i]);
-  return axial({Frequencies(std::move(of_axis[0])), Frequencies(std::move(of_axis[1]))});
+  return detail::for_kind(PositionKind::RowsColumns, axial({Frequencies(std::move(of_axis[0])),
+                                                            Frequencies(std::move(of_axis[1]))}));
 }
 
 /// RoPE-ViT axial: axes x, y, interleaved pairing, base 100. Its mixed form is MixedRope.
 ///   Throws: ConfigError
 ///   Source: naver-ai's rope-vit; its paper, arXiv 2403.13298, lets x and y alternate instead
 inline AxialFrequencies rope_vit_axial(const VisionRope& settings) {
-  return detail::two_axes("rope_vit_axial", settings);
+  return detail::two_axes("rope_vit_axial", settings, PositionKind::ColumnsRows);
 }
 
 namespace detail {
@@ -221,7 +223,7 @@ inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
     }
   }
   const Frequencies axis(detail::rounded(inv_freq));
-  return axial({axis, axis});
+  return detail::for_kind(PositionKind::PatchCentres, axial({axis, axis}));
 }
 
 /// ggml's VISION mode: four axes of positions of which pair i reads the one whose section holds i,
@@ -251,7 +253,8 @@ inline AxialFrequencies ggml_vision(const VisionRope& settings, ListView<Index> 
     detail::fail<ConfigError>(name, "the sections must cover head_dim / 2 = ", pairs,
                               " pairs but are ", sections);
   }
-  return {Frequencies(std::move(inv_freq)), PairAxes::sections(used)};
+  return {Frequencies(std::move(inv_freq)),
+          PairAxes::sections(used).with_kind(PositionKind::RowsColumns)};
 }
 
 POSENC_END

@@ -102,8 +102,10 @@ class TokenPositions {
   Positions positions() const {
     const Positions first = Positions::real(axes_[0]), second = Positions::real(axes_[1]),
                     third = Positions::real(axes_[2]);
-    if (count_ == 3) return Positions::axes({first, second, third});
-    return Positions::axes({first, second, third, Positions::real(axes_[3])});
+    Positions tokens = count_ == 3
+                           ? Positions::axes({first, second, third})
+                           : Positions::axes({first, second, third, Positions::real(axes_[3])});
+    return std::move(tokens).with_kind(PositionKind::Tokens);
   }
 
  private:

@@ -128,7 +128,8 @@ inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normaliz
       x.push_back(along(1, col));
     }
   }
-  return Positions::axes({Positions::real(y), Positions::real(x)});
+  return Positions::axes({Positions::real(y), Positions::real(x)})
+      .with_kind(PositionKind::PatchCentres);
 }
 
 POSENC_END

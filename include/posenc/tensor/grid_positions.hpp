@@ -75,7 +75,8 @@ inline Positions merge_block_grid(const PatchGrid& grid) {
       }
     }
   }
-  return Positions::axes({Positions::ids(rows), Positions::ids(cols)});
+  return Positions::axes({Positions::ids(rows), Positions::ids(cols)})
+      .with_kind(PositionKind::RowsColumns);
 }
 
 /// Columns and rows (axis 0 is x, axis 1 is y) of a grid in row-major order, from 0: RoPE-ViT.
@@ -87,7 +88,8 @@ inline Positions xy_grid(Index rows, Index cols) {
     x.push_back(cell % cols);
     y.push_back(cell / cols);
   }
-  return Positions::axes({Positions::ids(x), Positions::ids(y)});
+  return Positions::axes({Positions::ids(x), Positions::ids(y)})
+      .with_kind(PositionKind::ColumnsRows);
 }
 
 /// As xy_grid but counted from 1, with the class token last, at 0 on both axes, which no rope
@@ -102,7 +104,8 @@ inline Positions llama4_grid(Index rows, Index cols) {
   }
   x.push_back(0);
   y.push_back(0);
-  return Positions::axes({Positions::ids(x), Positions::ids(y)});
+  return Positions::axes({Positions::ids(x), Positions::ids(y)})
+      .with_kind(PositionKind::ColumnsRows);
 }
 
 /// A grid of any number of axes in row-major order whose cells lie evenly between -1 and 1 on each
@@ -116,6 +119,7 @@ inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = 
                              "one axis, but there are ", offsets.size(), " for the axes ", extents);
   }
   Positions p(function, Positions::Form::Table, 1, cells, static_cast<Index>(extents.size()));
+  p.kind_ = PositionKind::Pixels;
   Index inner = cells;
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
     const Index extent = extents[axis];
@@ -134,6 +138,7 @@ inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = 
 inline Positions with_zero_axis(const Positions& positions) {
   Positions p("with_zero_axis", Positions::Form::Table, positions.batch(), positions.count(),
               positions.axis_count() + 1);
+  p.kind_ = positions.kind();
   for (Index axis = 0; axis <= positions.axis_count(); ++axis) {
     for (Index b = 0; b < positions.batch(); ++b) {
       for (Index s = 0; s < positions.count(); ++s) {

@@ -7,6 +7,7 @@
 #include <posenc/core/detail/refusal.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/tensor/position_kind.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <utility>
 #include <vector>
 
 POSENC_BEGIN
@@ -83,10 +85,11 @@ class Positions {
   template <class Ids>
   requires(!are_indices<Ids>) static Positions starts(const Ids&, Index) { return refused<Ids>(); }
 
-  /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates.
+  /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates, of Unspecified kind.
   static Positions real(Index batch, ListView<double> positions) {
     constexpr auto function = "Positions::real";
     Positions p = table(function, batch, static_cast<Index>(positions.size()));
+    p.kind_ = PositionKind::Unspecified;
     for (const double position : positions) p.push_finite(function, position);
     return p;
   }
@@ -144,6 +147,7 @@ class Positions {
       detail::fail<ShapeError>(function, "a grid of ", rows, " x ", cols, " has too many cells");
     }
     Positions p(function, Form::Table, 1, *cells, 2);
+    p.kind_ = PositionKind::RowsColumns;
     for (Index row = 0; row < rows; ++row) {
       for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(row));
     }
@@ -153,13 +157,16 @@ class Positions {
     return p;
   }
 
-  /// Several axes, each with the same batch and count: (t, h, w) ids, rows and columns.
+  /// Several axes, each with the same batch and count: (t, h, w) ids, rows and columns. Of the kind that all
+  /// axes have, else Unspecified.
   static Positions axes(ListView<Positions> axes) {
     constexpr auto function = "Positions::axes";
     if (axes.empty()) detail::fail<ShapeError>(function, "there must be at least one axis");
     Positions p(function, Form::Table, axes[0].batch_, axes[0].count_,
                 static_cast<Index>(axes.size()));
+    p.kind_ = axes[0].kind_;
     for (const Positions& axis : axes) {
+      if (axis.kind_ != p.kind_) p.kind_ = PositionKind::Unspecified;
       if (axis.axes_ != 1 || axis.batch_ != p.batch_ || axis.count_ != p.count_) {
         detail::fail<ShapeError>(function, "every axis must be [", p.batch_, ", ", p.count(),
                                  "] but one is [", axis.batch_, ", ", axis.count(), "]");
@@ -175,6 +182,15 @@ class Positions {
   Index batch() const noexcept { return batch_; }
   /// Number of tokens S.
   Index count() const noexcept { return count_; }
+  /// These positions as coordinates of another kind; their values stay.
+  Positions with_kind(PositionKind kind) && {
+    kind_ = kind;
+    return std::move(*this);
+  }
+  Positions with_kind(PositionKind kind) const& { return Positions(*this).with_kind(kind); }
+
+  /// The coordinates that the positions are: Tokens, unless the function that made them says otherwise.
+  PositionKind kind() const noexcept { return kind_; }
   /// Number of axes.
   Index axis_count() const noexcept { return axes_; }
   /// Largest |position|; 0 where there are none.
@@ -308,6 +324,7 @@ class Positions {
   Index batch_;
   detail::Count count_;
   Index axes_;
+  PositionKind kind_ = PositionKind::Tokens;
   double values_begin_ = 0;
   double max_magnitude_ = 0;
   bool integral_ = true;
@@ -320,6 +337,15 @@ inline void check_axes(const char* function, const Positions& positions, Index a
   if (positions.axis_count() != axes) {
     fail<ShapeError>(function, "positions must have ", axes, axes == 1 ? " axis" : " axes",
                      " but have ", positions.axis_count());
+  }
+}
+
+/// Positions must be coordinates of the kind that an encoding is made for.
+inline void check_kind(const char* function, const Positions& positions, PositionKind wanted) {
+  if (!kinds_fit(wanted, positions.kind())) {
+    fail<PositionError>(function, "positions must be ", name_of(wanted), ", as made by ",
+                        makers_of(wanted), ", but are ", name_of(positions.kind()),
+                        ". (Coordinates of your own are Positions::real)");
   }
 }
 

@@ -29,7 +29,7 @@ inline void hf_put_on_dinov3_grid(const JsonKeys& config, RotarySettings& settin
                       "channels divisible by 4, and no scaling, but ", dim, " channels of ",
                       settings.head_dim, " turn");
   }
-  settings.axes = PairAxes::sections({dim / 4, dim / 4});
+  settings.axes = PairAxes::sections({dim / 4, dim / 4}).with_kind(PositionKind::PatchCentres);
   settings.index_per_axis = true;
 }
 
