@@ -7,14 +7,17 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/core/version.hpp>
+#include <posenc/simd/bfloat16.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/exp.hpp>
+#include <posenc/simd/half.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/pack_avx2.hpp>
 #include <posenc/simd/pack_avx512.hpp>
 #include <posenc/simd/pack_neon.hpp>
 #include <posenc/simd/pack_scalar.hpp>
 #include <posenc/simd/pack_sse2.hpp>
+#include <posenc/simd/storage_format.hpp>
 #include <posenc/simd/tanh.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/simd/transpose.hpp>
@@ -58,6 +61,10 @@ void use_core(std::ostream& out, const float (&f)[37], float (&to_f)[37], const 
   const posenc::CosSin angle = posenc::cos_sin(d[0], {0.6, 1e-17});
   const posenc::DoubleDouble power =
       posenc::DoubleDouble{angle.cos} * posenc::DoubleDouble{angle.sin};
+  const posenc::Half half(f[1]);
+  const posenc::Bfloat16 bfloat16(f[2]);
+  static_assert(posenc::StorageFormatOf<posenc::Half>::value == posenc::StorageFormat::Half);
+  to_f[35] = half * bfloat16;
   try {
     const posenc::ListView<Index> list{1, 2, 3};
     if (power.hi > 1) throw posenc::ShapeError("shape");

@@ -6,10 +6,12 @@
 #include <posenc/tensor/dinov3_grid.hpp>
 #include <posenc/tensor/eigen.hpp>
 #include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/position_kind.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/prompt_positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
+#include <posenc/without_eigen.hpp>
 
 #include <Eigen/Core>
 
