@@ -34,6 +34,7 @@ std::vector<Model> models() {
           {"flux2", inter, {32, 32, 32, 32}, {2000, 2000, 2000, 2000}},
           {"wan_2_1", inter, {44, 42, 42}, usual},
           {"hunyuan_video", inter, {16, 56, 56}, small},
+          {"hunyuan_image_2_1", inter, {64, 64}, {256, 256}},
           {"qwen_image", inter, {16, 56, 56}, usual},
           {"z_image", inter, {32, 48, 48}, small},
           {"lumina2", inter, {32, 32, 32}, usual},

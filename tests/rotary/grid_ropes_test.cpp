@@ -63,6 +63,7 @@ std::vector<Model> models() {
           {"flux2", inter, posenc::flux2()},
           {"wan", inter, posenc::wan(128)},
           {"hunyuan_video", inter, posenc::hunyuan_video()},
+          {"hunyuan_image", inter, posenc::hunyuan_image()},
           {"qwen_image", inter, posenc::qwen_image()},
           {"z_image", inter, posenc::z_image()},
           {"lumina2", inter, posenc::lumina2()},
@@ -104,6 +105,7 @@ TEST_CASE("frequencies of models on grids by hand", "[rope][grids]") {
   CHECK(blocks(posenc::flux2()) == std::vector<Index>{16, 16, 16, 16});
   CHECK(blocks(posenc::wan(128)) == std::vector<Index>{22, 21, 21});
   CHECK(blocks(posenc::hunyuan_video()) == std::vector<Index>{8, 28, 28});
+  CHECK(blocks(posenc::hunyuan_image()) == std::vector<Index>{32, 32});
   CHECK(blocks(posenc::qwen_image()) == std::vector<Index>{8, 28, 28});
   CHECK(blocks(posenc::z_image()) == std::vector<Index>{16, 24, 24});
   CHECK(blocks(posenc::lumina2()) == std::vector<Index>{16, 16, 16});

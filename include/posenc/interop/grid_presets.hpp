@@ -40,6 +40,8 @@ inline const std::vector<GridPreset>& on_grids() {
       {"wan_2_1", "transformer_wan.py", "video_grid", AnyRope(Interleaved, wan(128))},
       {"hunyuan_video", "transformer_hunyuan_video.py", "hunyuan_video_positions",
        AnyRope(Interleaved, hunyuan_video())},
+      {"hunyuan_image_2_1", "transformer_hunyuanimage.py", "Positions::grid",
+       AnyRope(Interleaved, hunyuan_image())},
       {"qwen_image", "transformer_qwenimage.py", "qwen_image_positions",
        AnyRope(Interleaved, qwen_image())},
       {"z_image", "transformer_z_image.py", "z_image_positions", AnyRope(Interleaved, z_image())},

@@ -78,6 +78,10 @@ inline AxialFrequencies hunyuan_video() {
   return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 256));
 }
 
+/// HunyuanImage 2.1: head_dim 128; axes row, column (Positions::grid). Text after the picture is not turned.
+///   Source: transformer_hunyuanimage.py (0711907)
+inline AxialFrequencies hunyuan_image() { return axial({64, 64}, 256); }
+
 /// Qwen-Image: head_dim 128; axes picture, row, column (qwen_image_positions).
 ///   Source: transformer_qwenimage.py
 inline AxialFrequencies qwen_image() {
