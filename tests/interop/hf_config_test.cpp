@@ -222,6 +222,7 @@ TEST_CASE("one dict a type of layer", "[interop]") {
 
   // Types of layers that no version of transformers knows yet are kept by name.
   auto own = config("qwen3");
+  own["num_hidden_layers"] = 2;
   own["layer_types"] = {"near", "far"};
   own["rope_parameters"] = {{"near", {{"rope_theta", 100}}}, {"far", {{"rope_theta", 200}}}};
   const auto model = read_hf_config(own);
@@ -247,14 +248,16 @@ TEST_CASE("models whose layers differ", "[interop]") {
   CHECK(rotary_of_layer(cohere, 3) == nullptr);
   CHECK(rotary_of_layer(cohere, 2) == &rotary(cohere));
 
-  const json llama4 = with(config("llama4_text"), {{"no_rope_layers", {1, 1, 1, 0}}});
+  const json llama4 =
+      with(config("llama4_text"), {{"num_hidden_layers", 4}, {"no_rope_layers", {1, 1, 1, 0}}});
   CHECK(read_hf_config(llama4).layers_without_rotary == std::vector<Index>{3});
   CHECK(read_hf_config(config("llama4_text")).layers_without_rotary ==
         std::vector<Index>{3, 7, 11});
 
   const json exaone =
-      with(config("exaone4"),
-           {{"sliding_window", 4096}, {"layer_types", {"sliding_attention", "full_attention"}}});
+      with(config("exaone4"), {{"num_hidden_layers", 2},
+                               {"sliding_window", 4096},
+                               {"layer_types", {"sliding_attention", "full_attention"}}});
   CHECK(rotary_of_layer(read_hf_config(exaone), 1) == nullptr);
   CHECK(rotary_of_layer(read_hf_config(config("exaone4")), 1) != nullptr);
 }

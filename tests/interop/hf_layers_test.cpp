@@ -92,7 +92,7 @@ TEST_CASE("layers that attend to images, convolutions and the like turn nothing"
         std::vector<Index>{0, 1, 3, 4, 6, 7, 9, 11});
   CHECK(base_of(without(config("lfm2", {{"full_attn_idxs", {2}}, {"theta", 5000}}), {"rope_theta"}),
                 2) == 5000);
-  json types = config("lfm2");
+  json types = config("lfm2", {{"num_hidden_layers", 2}});
   types["layer_types"] = {"conv", "full_attention"};
   CHECK(rotary_of_layer(read_hf_config(types), 0) == nullptr);
   CHECK(rotary_of_layer(read_hf_config(types), 1) != nullptr);
@@ -103,7 +103,7 @@ TEST_CASE("EXAONE 4 turns in local layers alone, if there are any", "[interop]")
   CHECK(still(config("exaone4", {{"sliding_window", nullptr}})).empty());
   CHECK(still(config("exaone4", {{"sliding_window_pattern", 2}})) ==
         std::vector<Index>{1, 3, 5, 7, 9, 11});
-  json letters = config("exaone4", {{"sliding_window_pattern", "LG"}});
+  json letters = config("exaone4", {{"num_hidden_layers", 3}, {"sliding_window_pattern", "LG"}});
   refuse(letters, "the configuration must have layer_types");
   letters["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
   CHECK(read_hf_config(letters).layer_types.size() == 3);  // the last may be global anyway
@@ -127,7 +127,7 @@ TEST_CASE("global layers are the last of their period", "[interop]") {
 }
 
 TEST_CASE("types of layers that a model does not have are refused", "[interop]") {
-  json odd = config("llama");
+  json odd = config("llama", {{"num_hidden_layers", 2}});
   odd["layer_types"] = {"full_attention", "linear_attention"};
   refuse(odd,
          "'layer_types' in the configuration has the type 'linear_attention', which is unknown in "

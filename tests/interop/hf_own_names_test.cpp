@@ -257,7 +257,8 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   CHECK(rotary_dim(rotary(sparse)) == 64);
 
   const auto mellum =
-      read_hf_config(config("mellum", {{"layer_types", {"full_attention", "sliding_attention"}}}));
+      read_hf_config(config("mellum", {{"num_hidden_layers", 2},
+                                       {"layer_types", {"full_attention", "sliding_attention"}}}));
   CHECK(std::get<Unscaled>(rotary_of_layer(mellum, 0)->rule).base == 500000);
   CHECK(std::get<Unscaled>(rotary_of_layer(mellum, 1)->rule).base == 10000);
   CHECK(attention_of_layer(mellum, 1).window == LayerWindow{WindowKind::Sliding, 1024});

@@ -39,7 +39,7 @@ TEST_CASE("keys of published files that change nothing", "[interop]") {
         {"qk_rope_head_dim", 64}},
        {{"index_topk_pattern", "FFSS"}, {"index_topk", 2048}, {"indexer_types", {"full"}}}},
       {"lfm2",
-       {{"layer_types", {"conv", "full_attention"}}},
+       {{"num_hidden_layers", 2}, {"layer_types", {"conv", "full_attention"}}},
        {{"block_mlp_init_scale", 1.0}, {"block_out_init_scale", 1.0}, {"num_heads", 32}}},
       {"llama",
        base,

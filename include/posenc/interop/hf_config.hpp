@@ -40,6 +40,7 @@ class HfReader : HfRotary {
     read_widths();
     read_layers();
     hf_read_layer_types(config_, type_.family, model_);
+    hf_check_lengths_of_lists(config_, model_);
     read_scores();
     HfAttention(config_, type_, is_known_, model_).read(head_dim_);
     config_.refuse_unread([this](std::string_view key, const nlohmann::json& value) {

@@ -9,12 +9,43 @@
 #include <posenc/interop/model_settings.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 POSENC_BEGIN
 namespace detail {
+
+/// Lists with an entry for each layer.
+inline constexpr auto hf_lists_of_layers = std::to_array<const char*>(
+    {"layer_types", "layers_block_type", "hybrid_layer_pattern", "no_rope_layers"});
+
+/// Types whose lists go on for layers that predict further tokens.
+inline constexpr auto hf_types_with_longer_lists =
+    std::to_array<std::string_view>({"deepseek_v4", "step3p5"});
+
+/// The list that is as good as none where it is empty.
+inline constexpr std::string_view hf_list_that_may_be_empty = "no_rope_layers";
+
+/// Refuses a list that has entries for another number of layers than the model has.
+inline void hf_check_lengths_of_lists(const JsonKeys& config, const ModelSettings& model) {
+  const auto layers = hf_layer_count(config);
+  const bool may_be_longer =
+      std::find(hf_types_with_longer_lists.begin(), hf_types_with_longer_lists.end(),
+                model.model_type) != hf_types_with_longer_lists.end();
+  for (const char* key : hf_lists_of_layers) {
+    const nlohmann::json* list = layers ? config.peek(key) : nullptr;
+    if (list == nullptr || !list->is_array()) continue;
+    if (list->empty() && key == hf_list_that_may_be_empty) continue;
+    const auto size = static_cast<Index>(list->size());
+    if (may_be_longer ? size < *layers : size != *layers) {
+      config.refuse(key, "has " + std::to_string(size) + " entries for " + std::to_string(*layers) +
+                             " layers");
+    }
+  }
+}
 
 /// What the type of model implies for its layers.
 inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSettings& model) {

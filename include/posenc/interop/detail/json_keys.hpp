@@ -40,6 +40,12 @@ class JsonKeys {
     return at == object_.end() || at->is_null() ? nullptr : &*at;
   }
 
+  /// Like find(), but the key does not count as read.
+  const nlohmann::json* peek(const std::string& key) const {
+    const auto at = object_.find(key);
+    return at == object_.end() || at->is_null() ? nullptr : &*at;
+  }
+
   /// Whether the key is there, be it null.
   bool has(const std::string& key) const { return object_.contains(key); }
 
