@@ -54,9 +54,10 @@ TEST_CASE("model_type tells the pairing", "[interop]") {
   for (const char* name : {"llama", "mistral", "qwen2", "gemma", "phi", "gpt_neox", "glm4_moe"}) {
     CHECK(pairing(config(name)) == PairingKind::HalfRotate);
   }
-  for (const char* name : {"cohere", "glm", "glm4", "ernie4_5"}) {
+  for (const char* name : {"glm", "glm4", "ernie4_5"}) {
     CHECK(pairing(config(name)) == PairingKind::Interleaved);
   }
+  CHECK(pairing(with(config("cohere"), {{"rope_theta", 10000}})) == PairingKind::Interleaved);
   CHECK(rotary(read_hf_config(config("x"), {.pairing = PairingKind::Interleaved})).pairing ==
         PairingKind::Interleaved);
   CHECK(rotary(read_hf_config(config(), {.pairing = PairingKind::Interleaved})).pairing ==

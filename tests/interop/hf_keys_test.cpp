@@ -184,6 +184,13 @@ TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
          "'use_mla" + in + "must be true in a model of this type");
   refuse(deepseek("deepseek_v2", {{"rope_interleave", false}}),
          "'rope_interleave" + in + "is read by no class of this type");
+  // Its class puts qk_rope_head_dim into head_dim, whatever the file has there.
+  const json glm = {{"head_dim", 192}, {"rope_interleave", true}, {"rope_theta", 1000000}};
+  CHECK(rotary(read_hf_config(deepseek("glm_moe_dsa", glm))).head_dim == 192);
+  CHECK(rotary_dim(rotary(read_hf_config(deepseek("glm_moe_dsa", glm)))) == 64);
+  json odd = glm;
+  odd["head_dim"] = 77;
+  CHECK(rotary(read_hf_config(deepseek("glm_moe_dsa", odd))).rotary_offset == 128);
   refuse(deepseek("glm_moe_dsa", json::object()), "the configuration must have rope_interleave");
   refuse(deepseek("glm_moe_dsa", {{"rope_interleave", false}}),
          "'rope_interleave" + in + "must be true in this model");

@@ -54,7 +54,7 @@ TEST_CASE("keys of published files that change nothing", "[interop]") {
         {"rope_traditional", false},
         {"sliding_window_size", -1},
         {"softmax_dtype", "float32"}}},
-      {"cohere", base, {{"rope_traditional", true}}},
+      {"cohere", {{"rope_theta", 10000}}, {{"rope_traditional", true}}},
       {"mimo_v2_flash", json::object(), {{"attention_projection_layout", "fused_qkv"}}},
       {"minimax_m2",
        {{"rope_theta", 5000000.0}, {"rotary_dim", 64}},
@@ -100,8 +100,9 @@ TEST_CASE("keys that sound alike and change something", "[interop]") {
     INFO(key);
     CHECK_THROWS_AS(read_hf_config(config("llama", {{key, value}})), posenc::ConfigError);
   }
-  CHECK_THROWS_AS(read_hf_config(config("cohere", {{"rope_traditional", false}})),
-                  posenc::ConfigError);
+  CHECK_THROWS_AS(
+      read_hf_config(config("cohere", {{"rope_theta", 10000}, {"rope_traditional", false}})),
+      posenc::ConfigError);
 }
 
 TEST_CASE("false is as good as null where a dict or a size may stand", "[interop]") {

@@ -223,7 +223,8 @@ class HfWidths {
     rotary_width_ = turned;
     hf_only_neutral(config_, "qk_head_dim", config_.integer("qk_head_dim"), head_dim_);
     const auto head_dim = config_.integer("head_dim");
-    if (head_dim && *head_dim != turned && *head_dim != head_dim_) {
+    const bool is_read = !hf_is_overwritten(model_.model_type, "head_dim");
+    if (head_dim && is_read && *head_dim != turned && *head_dim != head_dim_) {
       config_.refuse("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
     }
     if (top_partial_ && *top_partial_ != 1) {

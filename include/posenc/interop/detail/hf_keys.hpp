@@ -217,6 +217,21 @@ inline bool hf_may_ignore_in_unknown(std::string_view key, const nlohmann::json&
          (starts_with_one_of(parts, key) || !contains_one_of(hf_words_of_several_axes, key));
 }
 
+/// A key whose value the class of a type overwrites, whatever the file says.
+struct HfOverwrittenKey {
+  std::string_view type, key;
+};
+
+inline constexpr auto hf_overwritten_keys = std::to_array<HfOverwrittenKey>({
+    {"glm_moe_dsa", "head_dim"},  // with qk_rope_head_dim
+});
+
+inline bool hf_is_overwritten(std::string_view type, std::string_view key) {
+  return std::any_of(
+      hf_overwritten_keys.begin(), hf_overwritten_keys.end(),
+      [&](const HfOverwrittenKey& one) { return one.type == type && one.key == key; });
+}
+
 /// Keys that the reader of a plain rotary model understands.
 inline constexpr auto hf_plain_keys = std::to_array<std::string_view>(
     {"attention_head_dim", "head_dim", "kv_channels", "layer_types", "max_window_layers",

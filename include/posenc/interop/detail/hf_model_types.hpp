@@ -98,7 +98,7 @@ inline constexpr std::array hf_model_types = [] {
       {"chatglm", inter, ChatGlm},
       {"codegen", inter, GptJ},
       {"codeshell", half},
-      {"cohere", inter},
+      {"cohere", inter, Plain, 0},
       {"cohere2", inter, Cohere2},
       {"cohere2_moe", inter, Cohere2Moe, 10000, 1, 128},
       {"csm", half, Plain, 500000},
