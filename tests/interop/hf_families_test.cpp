@@ -216,22 +216,33 @@ TEST_CASE("hybrids", "[interop]") {
   CHECK(base_of(olmo, 3) == 500000);
 }
 
-TEST_CASE("Mistral 4 has latent keys and a temperature, and no magnitude in its scale",
+TEST_CASE("Mistral 4 has latent keys and a temperature; its magnitude is read in two ways",
           "[interop]") {
-  const json file = config("mistral4", {{"qk_nope_head_dim", 64},
-                                        {"qk_rope_head_dim", 64},
-                                        {"v_head_dim", 128},
-                                        {"rope_parameters",
-                                         {{"type", "yarn"},
-                                          {"rope_theta", 10000.0},
-                                          {"factor", 128.0},
-                                          {"original_max_position_embeddings", 8192},
-                                          {"max_position_embeddings", 1048576},
-                                          {"mscale", 1.0},
-                                          {"mscale_all_dim", 1.0},
-                                          {"llama_4_scaling_beta", 0.1},
-                                          {"partial_rotary_factor", 0.5}}}});
+  const json published = config("mistral4", {{"qk_nope_head_dim", 64},
+                                             {"qk_rope_head_dim", 64},
+                                             {"v_head_dim", 128},
+                                             {"rope_parameters",
+                                              {{"type", "yarn"},
+                                               {"rope_theta", 10000.0},
+                                               {"factor", 128.0},
+                                               {"original_max_position_embeddings", 8192},
+                                               {"max_position_embeddings", 1048576},
+                                               {"mscale", 1.0},
+                                               {"mscale_all_dim", 1.0},
+                                               {"llama_4_scaling_beta", 0.1},
+                                               {"partial_rotary_factor", 0.5}}}});
+  refuse(
+      published,
+      "'mscale_all_dim' in rope_parameters multiplies the scale of scores by (0.1 "
+      "mscale_all_dim ln(factor) + 1)^2 in newer releases of transformers and by 1 in older "
+      "ones, as Mistral's own files do where apply_scale is false; for the latter, remove mscale "
+      "and mscale_all_dim and set attention_factor to 1");
+  json file = published;
+  file["rope_parameters"].erase("mscale");
+  file["rope_parameters"].erase("mscale_all_dim");
+  file["rope_parameters"]["attention_factor"] = 1.0;
   const auto model = read_hf_config(file);
+  CHECK(frequencies(rotary(model), 1).attention_factor() == 1);
   CHECK(rotary(model).rotary_offset == 64);
   CHECK(rotary_dim(rotary(model)) == 64);
   CHECK(rotary(model).pairing == PairingKind::Interleaved);

@@ -89,6 +89,24 @@ inline void hf_refuse_mimo_scaling(const JsonKeys& config, const nlohmann::json&
                 "dict for each type of layer");
 }
 
+/// Mistral 4: newer releases of transformers multiply the scale of scores by the square of the magnitude
+/// that mscale_all_dim tells, as DeepSeek-V3's class does; those that came with the model did not, and
+/// Mistral's converter writes 1 for weights without a magnitude (apply_scale is false), 0 for those with one.
+///   Source: huggingface/transformers, mistral4/modular_mistral4.py (0207579) and what became of it;
+///           SGLang, compute_mla_mscale_scaling()
+inline void hf_refuse_mistral4_magnitude(const JsonKeys& rope) {
+  constexpr auto key = "mscale_all_dim";
+  const double mscale = rope.real(key).value_or(0), factor = rope.real("factor").value_or(1);
+  const bool is_plain = hf_rope_type(rope, {}) == "default";
+  const double magnitude = yarn_mscale(factor, mscale);
+  if (is_plain || mscale == 0 || magnitude == 1) return;
+  rope.refuse(
+      key,
+      "multiplies the scale of scores by (0.1 mscale_all_dim ln(factor) + 1)^2 in newer releases "
+      "of transformers and by 1 in older ones, as Mistral's own files do where apply_scale is "
+      "false; for the latter, remove mscale and mscale_all_dim and set attention_factor to 1");
+}
+
 /// What the class has where the file says nothing of scaling.
 inline nlohmann::json hf_class_rope(const JsonKeys& config, HfFamily family,
                                     const std::string& type) {

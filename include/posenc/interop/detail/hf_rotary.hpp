@@ -264,6 +264,7 @@ class HfRotary : protected HfWidths {
     const auto own_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
     auto own_partial = keys.real("partial_rotary_factor");
     if (is_mistral4) {
+      hf_refuse_mistral4_magnitude(keys);
       keys.find("max_position_embeddings");  // once more
       own_partial = share_of_latent_head(keys, own_partial);
     }
