@@ -80,6 +80,8 @@ const char* name_of(posenc::LayerKind kind) {
       return "Chunked";
     case posenc::LayerKind::Compressed:
       return "Compressed";
+    case posenc::LayerKind::Sparse:
+      return "Sparse";
     case posenc::LayerKind::Cross:
       return "Cross";
     case posenc::LayerKind::Linear:

@@ -152,6 +152,10 @@ TEST_CASE("what options cannot express is refused by name", "[interop]") {
   refuse(other, "layer 0 has no softmax attention");
   other.attention[0].kind = LayerKind::Compressed;
   refuse(other, "layer 0 has keys that stand for several tokens each, which no option expresses");
+  other.attention[0].kind = LayerKind::Sparse;
+  refuse(other,
+         "layer 0 attends to keys that an indexer chooses, which no option expresses; for texts no "
+         "longer than what it chooses, make the layer's kind Global");
   other = model();
   other.attention[0].output_turns_back = true;
   refuse(other, "layer 0 undoes the rotation of its output, which no option expresses");

@@ -3,6 +3,7 @@
 #include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/gguf.hpp>
+#include <posenc/rotary/multimodal_axes.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -236,6 +237,30 @@ TEST_CASE("GGUF: a list of the layers that turn, and one of those with a window"
       ConfigError,
       Message(
           "posenc::read_gguf: llama.attention.rope_pattern is not known for this architecture"));
+}
+
+// Source: llama.cpp, src/models/qwen4exp.cpp (001d906)
+TEST_CASE("GGUF: an indexer chooses keys", "[interop]") {
+  const std::vector<std::int32_t> sections{11, 11, 10, 0};
+  auto qwen = with_heads("qwen4exp", 8);
+  qwen.array<std::int32_t>("qwen4exp.rope.dimension_sections", GgufWriter::Int32, sections)
+      .integer("qwen4exp.rope.dimension_count", 64)
+      .integer("qwen4exp.attention.key_length", 256)
+      .integer("qwen4exp.attention.indexer.head_count", 4)
+      .integer("qwen4exp.attention.indexer.key_length", 128)
+      .integer("qwen4exp.attention.indexer.top_k", 2048)
+      .array<std::int32_t>("qwen4exp.attention.compress_ratios", GgufWriter::Int32,
+                           std::vector<std::int32_t>{0, 0, 0, 4, 0, 0, 0, 4})
+      .real("qwen4exp.rope.freq_base", 10000000);
+  const auto model = read_gguf(qwen.bytes());
+  CHECK(rotary(model).pairing == posenc::PairingKind::HalfRotate);
+  CHECK(rotary(model).axes ==
+        posenc::mrope_interleaved({11, 11, 10, 0}, posenc::MropeTail::Fourth));
+  CHECK(attention_of_layer(model, 2).kind == LayerKind::Linear);
+  CHECK(rotary_of_layer(model, 2) == nullptr);
+  CHECK(attention_of_layer(model, 3).kind == LayerKind::Sparse);
+  CHECK(layer(with_heads("llama").integer("llama.attention.indexer.top_k", 2048)).kind ==
+        LayerKind::Global);
 }
 
 TEST_CASE("GGUF: CogVLM turns by the base 10000, whatever the file says", "[interop]") {

@@ -352,8 +352,9 @@ TEST_CASE("MiniMax-M3 names the second model's type", "[interop]") {
   const auto m3 = read_hf_config(json{{"model_type", "minimax_m3_vl"}, {"text_config", text}});
   CHECK(m3.model_type == "minimax_m3_vl_text");
   REQUIRE(m3.attention.size() == 4);
-  CHECK(m3.attention[1].window == LayerWindow{});
-  CHECK(m3.attention[2].window == std::nullopt);
+  CHECK(m3.attention[1].kind == posenc::LayerKind::Global);
+  CHECK(m3.attention[2].kind == posenc::LayerKind::Sparse);
+  CHECK(m3.attention[2].window == LayerWindow{});
 }
 
 TEST_CASE("files that name another's type", "[interop]") {

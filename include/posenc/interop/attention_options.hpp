@@ -42,6 +42,12 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
     fail<ConfigError>(function, "layer ", layer,
                       " has keys that stand for several tokens each, which no option expresses");
   }
+  if (kind == LayerKind::Sparse) {
+    fail<ConfigError>(
+        function, "layer ", layer,
+        " attends to keys that an indexer chooses, which no option expresses; for texts "
+        "no longer than what it chooses, make the layer's kind Global");
+  }
   if (attention.output_turns_back) {
     fail<ConfigError>(function, "layer ", layer,
                       " undoes the rotation of its output, which no option expresses");
@@ -59,8 +65,8 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
 /// encoding: for it, set softmax_scale_multiplier back to 1.
 ///   Aliasing: `sinks`, [heads] of the layer's weights, is kept by reference
 ///   Throws:   ConfigError for a layer that there is not, or whose attention or head_dim is not known;
-///             for what attention() has no option for: chunks, compressed keys, an output that is
-///             turned back; for linear layers; and for sinks that are missing, too many, or not the
+///             for what attention() has no option for: chunks, compressed keys, keys that an
+///             indexer chooses, an output that is turned back; for linear layers; and for sinks that are missing, too many, or not the
 ///             layer's
 template <Scalar T>
 AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,

@@ -115,7 +115,7 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
     inner = detail::JsonKeys(*text, part).text("model_type");
     detail::refuse_rotary_keys_beside(keys, config, *text, part);
   }
-  if (inner && !inner->empty()) {
+  if (inner && !inner->empty() && !detail::hf_fixes_text_type(model_type)) {
     model_type = inner;
   } else if (model_type) {
     model_type =

@@ -13,12 +13,13 @@ POSENC_BEGIN
 /// How a layer lets tokens see each other. Whether it turns queries and keys is told by
 /// rotary_of_layer().
 enum class LayerKind {
-  Global,       ///< attention to every key that the causal rule shows
-  Sliding,      ///< attention to a window around the query
-  Chunked,      ///< attention within chunks of the sequence
-  Compressed,   ///< attention to a window, and to keys that stand for several tokens each
-  Cross,        ///< attention to another sequence: a picture, an encoder's output
-  Linear,       ///< linear attention or a state space: no softmax
+  Global,      ///< attention to every key that the causal rule shows
+  Sliding,     ///< attention to a window around the query
+  Chunked,     ///< attention within chunks of the sequence
+  Compressed,  ///< attention to a window, and to keys that stand for several tokens each
+  Sparse,  ///< attention to some keys of all that the causal rule shows, which an indexer chooses
+  Cross,   ///< attention to another sequence: a picture, an encoder's output
+  Linear,  ///< linear attention or a state space: no softmax
   Convolution,  ///< tokens meet in a convolution alone
   None          ///< tokens do not meet
 };

@@ -68,6 +68,7 @@ struct GgufArchitecture {
   Index local_period = 0;  ///< every local_period-th layer is global where the file does not tell
   double local_base = 0;   ///< where the file does not tell; 0: the base of the global layers
   bool first_is_global = false;  ///< of each period, or else the last
+  bool has_indexer = false;      ///< which chooses the keys of layers with a softmax
 };
 
 /// From llama.cpp's llama_model_rope_type() and the loaders of its models; that of deepseek2-ocr, whose
@@ -102,7 +103,7 @@ inline constexpr std::array gguf_architectures = [] {
       {"deepseek", Normal},
       {"deepseek2", Normal, DeepSeek, Scores::MistralLarge3},
       {"deepseek2-ocr", Neox},
-      {"deepseek32", Normal, DeepSeek},
+      {"deepseek32", Normal, DeepSeek, Usual, Without::None, 0, 0, false, true},
       {"dots1", Neox},
       {"dream", Neox},
       {"ernie4_5", Normal},
@@ -119,7 +120,7 @@ inline constexpr std::array gguf_architectures = [] {
       {"gemma3", Neox, LocalUnscaled, Scores::Gemma3, Without::None, 6, 10000},
       {"gemma3n", Neox, LocalUnscaled, One, Without::None, 5, 10000},
       {"gemma4", Neox, LocalUnscaled, One, Without::None, 6, 10000},
-      {"glm-dsa", Normal, DeepSeek},
+      {"glm-dsa", Normal, DeepSeek, Usual, Without::None, 0, 0, false, true},
       {"glm4", NormalOrMrope},
       {"glm4moe", NeoxOrMrope},
       {"gpt-oss", Neox, GptOss, Usual, Without::None, 2},
@@ -178,6 +179,7 @@ inline constexpr std::array gguf_architectures = [] {
       {"qwen3next", Neox, Plain, Usual, LinearLayers},
       {"qwen3vl", Imrope},
       {"qwen3vlmoe", Imrope},
+      {"qwen4exp", Imrope, Plain, Usual, LinearLayers, 0, 0, false, true},
       {"rnd1", Neox},
       {"seed_oss", Neox},
       {"smallthinker", Neox, Plain, Usual, Without::FirstOfFour, 4, 0, true},

@@ -118,7 +118,7 @@ class GgufAttention {
     }
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
-      layer.kind = kind_with(*layer.window);
+      layer.kind = architecture_.has_indexer ? LayerKind::Sparse : kind_with(*layer.window);
     }
     return layer;
   }

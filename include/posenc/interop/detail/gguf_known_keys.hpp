@@ -33,7 +33,7 @@ inline constexpr std::array gguf_ignorable_attention_keys = std::to_array<std::s
     {"value_scale", "layer_norm_epsilon", "layer_norm_rms_epsilon", "group_norm_epsilon",
      "group_norm_groups", "q_lora_rank", "kv_lora_rank", "decay_lora_rank", "iclr_lora_rank",
      "value_residual_mix_lora_rank", "gate_lora_rank", "clamp_kqv", "shared_kv_layers", "causal",
-     "chunk_size", "indexer.head_count", "indexer.key_length", "indexer.top_k"});
+     "chunk_size", "compress_ratios", "indexer.head_count", "indexer.key_length", "indexer.top_k"});
 
 /// Keys elsewhere that have such a name, but are read or of no concern.
 inline constexpr std::array gguf_harmless_keys = std::to_array<std::string_view>(

@@ -310,6 +310,8 @@ class HfAttention {
       layer.kind = LayerKind::Cross;
     } else if (type == compressed_attention) {
       layer.kind = LayerKind::Compressed;
+    } else if (is_sparse(type)) {
+      layer.kind = LayerKind::Sparse;
     } else if (layer.window) {
       layer.kind = kind_with(*layer.window);
     }
@@ -321,11 +323,16 @@ class HfAttention {
     return counts[number];
   }
 
+  /// Layers are of the type full_attention where no list tells.
+  bool is_sparse(std::string_view type) const {
+    return !defaults_.sparse.empty() && defaults_.sparse == (type.empty() ? full_attention : type);
+  }
+
   std::optional<LayerWindow> window_of(Index number, std::string_view type) const {
     if (!window_) return std::nullopt;
     if (type.empty()) return has_window() && sees_window(number) ? *window_ : LayerWindow{};
     if (type == full_attention || type == "attention" || type == "self_attention" ||
-        type == "cross_attention") {
+        type == "cross_attention" || type == unscaled_attention || is_sparse(type)) {
       return LayerWindow{};
     }
     if (type != sliding_attention && type != "chunked_attention" && type != compressed_attention) {

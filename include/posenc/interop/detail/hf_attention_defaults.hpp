@@ -36,11 +36,13 @@ struct HfAttentionDefaults {
   HfWindows windows = HfWindows::None;
   Index window = 0;  ///< its size; 0 for no window
   bool sinks = false;
+  std::string_view sparse = {};  ///< the type of layers whose keys an indexer chooses
 };
 
 inline constexpr std::array hf_attention_defaults = [] {
   using enum HfWindows;
   constexpr Index same = as_many_as_heads, unknown = unknown_kv_heads;
+  constexpr auto full = "full_attention";
   return std::to_array<HfAttentionDefaults>({
       {"afmoe", same, ByType, 1024},
       {"apertus", same},
@@ -62,6 +64,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"cwm", 8, ByType, 8192},
       {"dbrx", 1},
       {"deepseek_ocr2_text", same},
+      {"deepseek_v32", unknown, None, 0, false, full},
       {"deepseek_v4", 1, Every, 128, true},
       {"dinov3_vit", same},
       {"dots1", 32, AfterFirst, 4096},
@@ -93,6 +96,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"glm4_moe", 8},
       {"glm4v_moe", 8},
       {"glm4v_moe_text", 8},
+      {"glm_moe_dsa", unknown, None, 0, false, full},
       {"glm_ocr_text", 8},
       {"gpt_neox", same},
       {"gpt_neox_japanese", same},
@@ -133,7 +137,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"mimo", 32, AfterFirstSwitched, 4096},
       {"mimo_v2_flash", 4, ByType, 128},
       {"minicpm", same},
-      {"minimax_m3_vl_text", 4},
+      {"minimax_m3_vl_text", 4, None, 0, false, "minimax_m3_sparse"},
       {"ministral", 8, ByType, 4096},
       {"ministral3", 8, Every},
       {"mistral", 8, Every, 4096},
@@ -145,6 +149,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"modernbert", same, BothSides, 128},
       {"modernbert-decoder", same, HalfOfLocal, 128},
       {"molmo", same},
+      {"molmo2_text", 8},
       {"moshi", same, Every, 3000},
       {"nemotron", same},
       {"neobert", same},
@@ -178,6 +183,7 @@ inline constexpr std::array hf_attention_defaults = [] {
       {"qwen3_moe", 4, EverySwitched, 4096},
       {"qwen3_next", 2},
       {"qwen3_vl_text", 32},
+      {"qwen4_exp_text", 2, None, 0, false, full},
       {"roformer", same},
       {"seed_oss", 8},
       {"skywork", same},

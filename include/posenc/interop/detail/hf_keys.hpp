@@ -69,6 +69,7 @@ inline constexpr auto hf_harmless_keys =
                                      "attention_out_multiplier",
                                      "attention_projection_layout",
                                      "attention_value_scale",
+                                     "attention_output_gate",
                                      "attn_output_gate",
                                      "block_type",
                                      "cross_attention_hidden_size",

@@ -18,6 +18,7 @@ namespace detail {
 inline constexpr auto full_attention = "full_attention";
 inline constexpr auto sliding_attention = "sliding_attention";
 inline constexpr auto compressed_attention = "compressed";
+inline constexpr auto unscaled_attention = "unscaled_attention";
 inline constexpr auto no_attention = "no_attention";
 
 /// Layers that a configuration may have; it bounds what a made-up number can allocate.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_attention_defaults.hpp>
 #include <posenc/interop/detail/hf_layer_patterns.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_own_layers.hpp>
@@ -169,12 +170,9 @@ inline void hf_read_layer_types(const JsonKeys& config, HfFamily family, ModelSe
         }
         model.layer_types = std::move(types);
       } else {
-        if (model.model_type == "minimax_m3_vl_text") {
-          config.find("sparse_attention_config");  // which keys are hidden
-          std::replace(types.begin(), types.end(), std::string("minimax_m3_sparse"),
-                       std::string(full_attention));
-        }
-        // Windows apart, these are alike.
+        // Windows and chosen keys apart, these are alike.
+        const std::string sparse(find_hf_attention_defaults(model.model_type).sparse);
+        std::replace(types.begin(), types.end(), sparse, std::string(full_attention));
         hf_check_layer_types(config, types,
                              {full_attention, sliding_attention, "chunked_attention"});
       }

@@ -27,6 +27,8 @@ inline constexpr std::array hf_refused_types = [] {
   constexpr auto sinusoidal = "a table of sines and cosines";
   constexpr auto between = "linear layers between those of attention";
   constexpr auto both = "an encoder, and a decoder that attends to it";
+  constexpr auto fourier =
+      "Fourier series (FoPE): sums of sines and cosines, with coefficients in its weights";
   constexpr auto convolved = "positions that a convolution of the frames makes";
   return std::to_array<HfRefusedType>({
       {"albert", false, learned},
@@ -106,9 +108,12 @@ inline constexpr std::array hf_refused_types = [] {
       {"imagegpt", false, learned},
       {"inkling_mm_model", false, relative},
       {"inkling_text", false, relative},
+      {"intern_s1_pro", true, fourier},
+      {"interns1_pro", true, fourier},
+      {"interns1_pro_text", true, fourier},
       {"jais", false, alibi},
       {"jamba", false, "state spaces, and attention without positions"},
-      {"kimi_linear", false, "attention without positions (mla_use_nope) between linear layers"},
+      {"kimi_linear", false, "attention without positions between linear layers"},
       {"kosmos-2", false, sinusoidal},
       {"kosmos-2.5", false, sinusoidal},
       {"layoutlm", false, learned},
@@ -205,6 +210,8 @@ inline constexpr std::array hf_refused_types = [] {
       {"vilt", false, learned},
       {"vision-encoder-decoder", true, both},
       {"visual_bert", false, learned},
+      {"vjepa2", true,
+       "pairs of neighbours whose two channels turn by different angles, which is no rotation"},
       {"vit", false, learned},
       {"vit_mae", false, sinusoidal},
       {"vit_msn", false, learned},

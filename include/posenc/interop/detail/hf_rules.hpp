@@ -285,10 +285,26 @@ inline constexpr auto hf_rule_types =
                                {"dynamic-yarn", hf_dynamic_yarn},
                                {"ntk", hf_ntk}});
 
+/// Keys of dicts that make no rotation of the rule.
+inline constexpr auto hf_keys_of_fourier_series =
+    std::to_array<const char*>({"fope_init_factor", "fope_sep_head", "num_inv_freq"});
+
+inline void hf_refuse_fourier_series(const JsonKeys& keys) {
+  for (const char* key : hf_keys_of_fourier_series) {
+    if (keys.peek(key) != nullptr) {
+      keys.refuse(
+          key,
+          "asks for Fourier series (FoPE): sums of sines and cosines, with coefficients in the "
+          "weights, which are no rotation");
+    }
+  }
+}
+
 /// The rule that the dict names. Whoever calls this has read the keys that are not the rule's own.
 ///   Throws: ConfigError for an unknown type, and for every key that the type does not have.
 inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
   const std::string name = hf_rope_type(keys, context);
+  hf_refuse_fourier_series(keys);
   const auto type = std::find_if(hf_rule_types.begin(), hf_rule_types.end(),
                                  [&name](const HfRuleType& known) { return known.name == name; });
   if (type == hf_rule_types.end()) {

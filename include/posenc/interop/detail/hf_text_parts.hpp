@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,7 @@ struct HfTextModel {
   std::string_view name;  ///< model_type of the whole
   std::string_view text;  ///< model_type of its text model
   bool is_flat = false;   ///< files without a part are those of the text model, with keys added
+  bool is_fixed = false;  ///< the class makes this of its part, whatever type the part names
 };
 
 inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
@@ -33,7 +35,8 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"llava", "llama", true},
     {"llava_onevision", "qwen2"},
     {"llava_qwen2", "qwen2", true},
-    {"minimax_m3_vl", "minimax_m3_vl_text"},
+    {"minimax_m3", "minimax_m3_vl_text", true},
+    {"minimax_m3_vl", "minimax_m3_vl_text", true, true},
     {"minicpmo 2.6", "qwen2", true},
     {"minicpmo 4.5", "qwen3", true},
     {"minicpmv 2.0", "minicpm", true},
@@ -41,9 +44,11 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"minicpmv 2.6", "qwen2", true},
     {"minicpmv 4.0", "llama", true},
     {"minicpmv 4.5", "qwen3", true},
+    {"molmo2", "molmo2_text"},
     {"paddleocr_vl", "paddleocr_vl_text", true},
     {"paligemma", "gemma"},
     {"phi4mm", "phi4_multimodal", true},
+    {"qwen4_exp", "qwen4_exp_text", true},
     {"step3p7", "step3p5"},
 });
 
@@ -91,12 +96,23 @@ inline std::string hf_type_with_version(const JsonKeys& keys, const std::string&
   return whole + ' ' + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10);
 }
 
+/// The entry of a model_type, or nullptr.
+inline const HfTextModel* find_hf_text_model(std::string_view whole) {
+  const auto at = std::find_if(hf_text_models.begin(), hf_text_models.end(),
+                               [whole](const HfTextModel& model) { return model.name == whole; });
+  return at == hf_text_models.end() ? nullptr : &*at;
+}
+
 /// The type of the text model of a model of this type.
 inline std::string hf_text_type(const std::string& whole, bool is_flat) {
-  const auto at = std::find_if(hf_text_models.begin(), hf_text_models.end(),
-                               [&whole](const HfTextModel& model) { return model.name == whole; });
-  if (at == hf_text_models.end() || (is_flat && !at->is_flat)) return whole;
-  return std::string(at->text);
+  const HfTextModel* model = find_hf_text_model(whole);
+  return model == nullptr || (is_flat && !model->is_flat) ? whole : std::string(model->text);
+}
+
+/// Whether a model of this type has a text model of one type, whatever the part names.
+inline bool hf_fixes_text_type(const std::optional<std::string>& whole) {
+  const HfTextModel* model = whole ? find_hf_text_model(*whole) : nullptr;
+  return model != nullptr && model->is_fixed;
 }
 
 /// A part with the sizes that its class has in place of those that it leaves out.

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/hf_own_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
 #include <nlohmann/json.hpp>
@@ -62,16 +63,6 @@ inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
     {"smallthinker", "sliding_window_size", "sliding_window"},
 });
 
-/// Gives a key its usual name too, under which no other value may stand.
-inline void hf_set_usual(nlohmann::json& config, const JsonKeys& own, const std::string& key,
-                         const std::string& usual, const nlohmann::json& value) {
-  const auto at = config.find(usual);
-  if (at != config.end() && !at->is_null() && *at != value) {
-    own.refuse(key, "contradicts " + usual);
-  }
-  config[usual] = value;
-}
-
 /// DBRX keeps the attention's settings in a part of their own.
 inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config) {
   constexpr auto part = "attn_config";
@@ -85,23 +76,6 @@ inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config)
   }
   if (const auto base = keys.real("rope_theta")) {
     hf_set_usual(config, keys, "rope_theta", "rope_theta", *base);
-  }
-  keys.refuse_unread(hf_may_ignore);
-}
-
-/// InternLM's first models of 20B have a dict of their own.
-inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) {
-  constexpr auto part = "rotary";
-  const nlohmann::json* own = whole.find(part);
-  if (own == nullptr || !own->is_object()) return;
-  config.erase(part);
-  const JsonKeys keys(*own, part);
-  if (const auto base = keys.real("base")) hf_set_usual(config, keys, "base", "rope_theta", *base);
-  const auto type = keys.text("type").value_or("origin");
-  if (type != "origin" && type != "dynamic") keys.refuse("type", "has a value that is unknown");
-  const double factor = keys.real("scaling_factor").value_or(1);
-  if (type == "dynamic") {
-    hf_set_usual(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
   }
   keys.refuse_unread(hf_may_ignore);
 }
@@ -129,6 +103,7 @@ inline nlohmann::json hf_types_of_marks(const std::vector<Index>& marks, const c
 inline void hf_set_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto part = "sparse_attention_config";
   const nlohmann::json* own = keys.find(part);
+  config.erase(part);  // the rest of it tells how keys are chosen
   if (own == nullptr || keys.find("layer_types") != nullptr) return;
   const auto sparse = JsonKeys(*own, part).integers("sparse_attention_freq");
   if (sparse) config["layer_types"] = hf_types_of_marks(*sparse, "minimax_m3_sparse");
@@ -152,24 +127,6 @@ inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
   for (const char* key : {"attention_type", "do_random_scale", "float32_attention", "rope_impl"}) {
     config.erase(key);
   }
-}
-
-/// TeleChat's base is stretched for texts of the length that it was trained with; beyond that it grows with the
-/// text, which is not read.
-///   Source: Tele-AI's modeling_telechat.py, RotaryEmbedding, for texts up to training_seqlen
-inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
-  const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
-  if (trained) config["max_position_embeddings"] = *trained;
-  if (trained && !base) {
-    keys.refuse("training_seqlen",
-                "needs base_seqlen, which releases of the class have a number for");
-  }
-  if (!base || !trained || *trained <= *base || *base < 1) return;
-  if (keys.find("rope_scaling") != nullptr) keys.refuse("rope_scaling", "contradicts base_seqlen");
-  Index steps = 0;  // ceil(log2(trained / base))
-  while (steps < 32 && (*base << steps) < *trained) ++steps;
-  const auto alpha = static_cast<double>((Index{1} << (steps + 1)) - 1);
-  config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
 }
 
 /// Types of layers under the names that this reader knows. Releases of transformers name them differently.
@@ -199,6 +156,15 @@ inline void hf_set_indexed_types(const JsonKeys& keys, nlohmann::json& config) {
   hf_rename_layer_types(
       keys, config,
       {{"indexed_attention", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
+}
+
+/// Some of Qwen4-Exp's layers have an embedding of their own, which changes no attention.
+///   Source: huggingface/transformers, qwen4_exp/configuration_qwen4_exp.py (075d0ae) and
+///           modular_qwen4_exp.py (01377e7)
+inline void hf_set_qwen4_types(const JsonKeys& keys, nlohmann::json& config) {
+  hf_rename_layer_types(
+      keys, config,
+      {{"hybrid_indexed", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
 }
 
 /// Bamba tells its layers of attention by index or by type.
@@ -316,12 +282,16 @@ inline constexpr auto hf_own_forms = std::to_array<HfOwnForm>({
     {"falcon_h1", &hf_drop_falcon_h1_types},
     {"glm_moe_dsa", &hf_set_indexed_types},
     {"granitemoehybrid", &hf_set_granite_hybrid_types},
+    {"hunyuan_vl", &hf_set_xdrope_section},
+    {"hunyuan_vl_text", &hf_set_xdrope_section},
     {"internlm", &hf_set_internlm_rule},
     {"jetmoe", &hf_set_jetmoe_heads},
     {"longcat_flash", &hf_set_longcat_layers},
     {"longcat_flash_ngram", &hf_set_longcat_layers},
     {"minimax_m3_vl_text", &hf_set_sparse_layers},
     {"molmo", &hf_drop_molmo_keys},
+    {"molmo2_text", &hf_set_molmo2_scaling},
+    {"qwen4_exp_text", &hf_set_qwen4_types},
     {"smallthinker", &hf_set_window_layers},
     {"telechat", &hf_set_telechat_rule},
     {"telechat2", &hf_set_telechat_rule},

@@ -51,6 +51,7 @@ inline constexpr std::array hf_vision_types = [] {
       {"qwen3_omni_moe_vision_encoder", Qwen3Vl, 27, 1152, 16, 16},
       {"qwen3_vl", Qwen3Vl, 27, 1152, 16, 16},
       {"qwen3_vl_moe", Qwen3Vl, 27, 1152, 16, 16},
+      {"qwen4_exp", Qwen3Vl, 27, 1152, 16, 16},
       {"siglip2_vision_model", Siglip2, 12, 768, 12, 16},
       {"siglip_vision_model", Table, 12, 768, 12, 16, 224},
   });
