@@ -44,13 +44,49 @@ expect(2 "one FILE, not" "${llama}" "${llama}")
 expect(2 "standard input can be read once" - --compare - INPUT "${llama}")
 expect(1 "absent.json: cannot open this file" "${SCRATCH}/absent.json")
 expect(1 "absent.json: cannot open this file" "${llama}" --compare "${SCRATCH}/absent.json")
-expect(1 "empty: this folder has no config.json" "${SCRATCH}/empty")
-expect(1 "not JSON.*line 1, column 1" "${PROGRAM}")
+expect(1 "empty: this folder has no config.json; a GGUF file in it must be named itself" "${SCRATCH}/empty")
+expect(1 "it is a program, neither a config.json nor a GGUF file" "${PROGRAM}")
+file(WRITE "${SCRATCH}/blank.json" "")
+expect(1 "blank.json: it is empty" "${SCRATCH}/blank.json")
+expect(1 "standard input: it is empty" - INPUT "${SCRATCH}/blank.json")
+file(WRITE "${SCRATCH}/blank.json" " \n")
+expect(1 "blank.json: it is blank" "${SCRATCH}/blank.json")
+file(WRITE "${SCRATCH}/notes.gguf" "notes on a model")
+expect(1 "notes.gguf: it is a text, neither a config.json nor a GGUF file: it begins with no {" "${SCRATCH}/notes.gguf")
+file(WRITE "${SCRATCH}/pointer.gguf" "version https://git-lfs.github.com/spec/v1\n")
+expect(1 "it is a pointer of Git LFS, not the file" "${SCRATCH}/pointer.gguf")
+file(WRITE "${SCRATCH}/page.json" "<!doctype html>")
+expect(1 "it is a page of HTML or XML" "${SCRATCH}/page.json")
+find_program(POSENC_PRINTF printf)
+# bytes(<name> <escapes of printf>): a file that cmake cannot write, since it has a zero in it or no text.
+function(bytes name escapes)
+  execute_process(COMMAND "${POSENC_PRINTF}" "${escapes}" OUTPUT_FILE "${SCRATCH}/${name}")
+endfunction()
+if(POSENC_PRINTF)
+  bytes(random.gguf "\\007\\221\\000\\377")
+  expect(1 "random.gguf: it is no text, and neither a config.json nor a GGUF file: its first byte is 0x07"
+         "${SCRATCH}/random.gguf")
+  bytes(model.safetensors "\\020\\000\\000\\000\\000\\000\\000\\000{}")
+  expect(1 "model.safetensors: it is a safetensors file, neither a config.json nor a GGUF file; its model has"
+         "${SCRATCH}/model.safetensors")
+  bytes(model.bin "PK\\003\\004")
+  expect(1 "model.bin: it is a zip archive, as PyTorch's" "${SCRATCH}/model.bin")
+  bytes(model.pt "\\200\\002}")
+  expect(1 "model.pt: it is a pickle" "${SCRATCH}/model.pt")
+endif()
 file(WRITE "${SCRATCH}/short.gguf" "GGUF")
 expect(1 "short.gguf: .*the file ends within the version" "${SCRATCH}/short.gguf")
 expect(1 "standard input: .*the file ends within the version" - INPUT "${SCRATCH}/short.gguf")
 file(WRITE "${SCRATCH}/broken.json" "{\n  \"model_type\": \"llama\",\n}")
 expect(1 "broken.json: .*not JSON.*line 3, column 1" "${SCRATCH}/broken.json")
+
+# Advice of the library names the switches of the program.
+file(WRITE "${SCRATCH}/unknown.json" "{\"model_type\": \"unheard_of\", \"head_dim\": 64, \"rope_theta\": 10000}")
+expect(1 "name the pairing of its channels with --pairing to read it" "${SCRATCH}/unknown.json")
+expect(0 "HalfRotate" "${SCRATCH}/unknown.json" --pairing half)
+expect(2 "--attn-factor needs relative or final, not both" "${llama}" --attn-factor both)
+file(WRITE "${SCRATCH}/dynamic.json" "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}")
+expect(0 "shown for length +4,096; --length N for another" "${SCRATCH}/dynamic.json")
 
 # Every member of the settings that a file can change is seen by --compare: each line is a change of the first file.
 set(yarn [["rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096]])
@@ -91,6 +127,11 @@ differs("query_temperature +LogFloor, scale 0.1[^|]*  .  LogFloor, scale 0.2"
 file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"head_dim\": 64}")
 differs("layer_types +[^|]*  .  [^|]* from entry"
         "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"head_dim\": 64, \"sliding_window_pattern\": 4}")
+
+# Words that are not those of files are explained.
+file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"qwen2\", \"head_dim\": 128}")
+differs("axes of positions +1  .  0 [^\n]*\n.*In these words:\n  axes of positions +which number of a token's position"
+        "{\"model_type\": \"qwen2_vl\", \"head_dim\": 128, \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}}")
 
 # The attention of layers: sorts of layers in the report, and each member in the comparison.
 set(gemma "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"num_attention_heads\": 8, \"hidden_size\": 2048")

@@ -62,7 +62,9 @@ std::string report(const posenc::RotarySettings& settings, Index length) {
   const auto found = frequencies(settings, length);
   const auto loss = first_lossy_position(found, 1e-2);
   std::string text = line("rule", describe(settings.rule));
-  if (depends_on_length(settings)) text += line("shown for length", grouped(length));
+  if (depends_on_length(settings)) {
+    text += line("shown for length", grouped(length) + "; --length N for another");
+  }
   text += line("pairing", shown_of(settings, "pairing"));
   text += line("channels of a head", channels_of(settings));
   text += line("axes of positions", settings.chatglm_halves ? "2" : axes_of(settings));
@@ -160,7 +162,34 @@ std::string title_of(const std::string& layer_type) {
   return layer_type.empty() ? "all rotary layers" : "layers of the type " + layer_type;
 }
 
+/// A word of reports and comparisons, and its meaning.
+struct Word {
+  std::string_view word, meaning;
+};
+
+constexpr Word words[] = {
+    {"axes of positions",
+     "which number of a token's position each pair turns by, pair by pair: 0 is the first (the "
+     "time, "
+     "of M-RoPE), 1 the row, 2 the column; 1 alone is the plain index of the token"},
+    {"crossing",
+     "what YaRN's ramp is where its ends cross, which those of usual settings do not: a step, as "
+     "ggml "
+     "has it, or a ramp that goes backwards, as Hugging Face has it"},
+    {"from entry", "the first entry of a list that differs, counted from 0"},
+    {"index_per_axis", "whether the frequencies begin anew for each axis of positions"},
+};
+
 }  // namespace
+
+std::string explanations(std::string_view comparison) {
+  std::string text;
+  for (const auto& [word, meaning] : words) {
+    if (comparison.find(word) == std::string_view::npos) continue;
+    text += line(std::string(word), std::string(meaning));
+  }
+  return text.empty() ? "" : "\nIn these words:\n" + text;
+}
 
 std::string describe(const posenc::RotaryRule& rule) {
   std::string text = name_of(rule);

@@ -33,4 +33,7 @@ std::string list_of_presets();
 std::string comparison(const posenc::ModelSettings& a, const posenc::ModelSettings& b,
                        Index length);
 
+/// What the words of a comparison mean that are not those of files; empty if there are none.
+std::string explanations(std::string_view comparison);
+
 }  // namespace inspect

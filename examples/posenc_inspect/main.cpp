@@ -3,6 +3,7 @@
 #include "../tour/error.hpp"
 #include "../tour/gnuplot.hpp"
 #include "describe.hpp"
+#include "file_kind.hpp"
 #include "picture.hpp"
 #include <posenc/core/build_info.hpp>
 #include <posenc/interop/gguf.hpp>
@@ -32,6 +33,7 @@ standard input.
   --compare OTHER    show every setting that differs
   --length N         the length of the sequence, for rules that depend on it
   --pairing KIND     interleaved or half, for models that posenc does not know
+  --attn-factor KIND relative or final: what a GGUF file's attn_factor is, where it cannot be told
   --picture FOLDER   draw the wavelengths with gnuplot into FOLDER
   --presets          list the models whose settings posenc has, and what they were checked against
   --help             this text
@@ -45,6 +47,7 @@ struct Options {
   bool help = false, presets = false;
   std::optional<posenc::Index> length;
   std::optional<posenc::PairingKind> pairing;
+  posenc::GgufAttentionFactor attn_factor = posenc::GgufAttentionFactor::Unspecified;
 };
 
 posenc::Index length_from(const std::string& text) {
@@ -60,6 +63,12 @@ posenc::PairingKind pairing_from(const std::string& text) {
   if (text == "interleaved") return posenc::PairingKind::Interleaved;
   if (text == "half") return posenc::PairingKind::HalfRotate;
   throw tour::UsageError("--pairing needs interleaved or half, not " + text);
+}
+
+posenc::GgufAttentionFactor attn_factor_from(const std::string& text) {
+  if (text == "relative") return posenc::GgufAttentionFactor::Relative;
+  if (text == "final") return posenc::GgufAttentionFactor::Final;
+  throw tour::UsageError("--attn-factor needs relative or final, not " + text);
 }
 
 Options parse(const std::vector<std::string>& arguments) {
@@ -81,7 +90,8 @@ Options parse(const std::vector<std::string>& arguments) {
       continue;
     }
     const bool is_known = argument == "--compare" || argument == "--length" ||
-                          argument == "--pairing" || argument == "--picture";
+                          argument == "--pairing" || argument == "--picture" ||
+                          argument == "--attn-factor";
     if (!is_known) throw tour::UsageError("unknown option " + argument);
     if (i + 1 == arguments.size() || arguments[i + 1].empty()) {
       throw tour::UsageError(argument + " needs a value");
@@ -90,6 +100,7 @@ Options parse(const std::vector<std::string>& arguments) {
     if (argument == "--compare") options.other = value;
     if (argument == "--length") options.length = length_from(value);
     if (argument == "--pairing") options.pairing = pairing_from(value);
+    if (argument == "--attn-factor") options.attn_factor = attn_factor_from(value);
     if (argument == "--picture") options.pictures = value;
   }
   if (options.file.empty()) throw tour::UsageError("no FILE is given");
@@ -117,9 +128,19 @@ std::string content_of(std::istream& in, const std::string& name) {
   return content;
 }
 
+posenc::GgufOptions gguf_options(const Options& options) {
+  return {.pairing = options.pairing, .attn_factor = options.attn_factor};
+}
+
+void check_kind(std::string_view begin) {
+  const std::string why = inspect::why_not_a_configuration(begin.substr(0, inspect::bytes_of_kind));
+  if (!why.empty()) throw tour::FileError(why);
+}
+
 posenc::ModelSettings read_content(const std::string& content, const Options& options) {
+  check_kind(content);
   if (content.rfind(gguf_magic, 0) == 0) {
-    return posenc::read_gguf(std::as_bytes(std::span(content)), {.pairing = options.pairing});
+    return posenc::read_gguf(std::as_bytes(std::span(content)), gguf_options(options));
   }
   return posenc::read_hf_config(content, {.pairing = options.pairing});
 }
@@ -132,26 +153,47 @@ posenc::ModelSettings read_named(const std::string& name, const Options& options
   if (std::filesystem::is_directory(path, error)) {
     path /= "config.json";
     if (!std::filesystem::exists(path, error)) {
-      throw tour::FileError("this folder has no config.json");
+      throw tour::FileError(
+          "this folder has no config.json; a GGUF file in it must be named itself");
     }
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) throw tour::FileError("cannot open this file");
-  char magic[gguf_magic.size()] = {};
-  file.read(magic, sizeof magic);
-  if (std::string_view(magic, sizeof magic) == gguf_magic &&
-      std::filesystem::is_regular_file(path, error)) {
-    return posenc::read_gguf(path, {.pairing = options.pairing});  // its header alone
+  std::string begin(inspect::bytes_of_kind, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(file.gcount()));
+  check_kind(begin);  // before a checkpoint is read as a whole
+  if (begin.rfind(gguf_magic, 0) == 0 && std::filesystem::is_regular_file(path, error)) {
+    return posenc::read_gguf(path, gguf_options(options));  // its header alone
   }
-  const std::string begin(magic, static_cast<std::size_t>(file.gcount()));
   return read_content(begin + content_of(file, "it"), options);
+}
+
+/// Advice of the library, and the switch of this program that follows it.
+struct Advice {
+  std::string_view library, here;
+};
+
+constexpr Advice advices[] = {
+    {"name the pairing of its channels in the options",
+     "name the pairing of its channels with --pairing"},
+    {"say which in the options", "say which with --attn-factor"},
+};
+
+std::string with_own_switches(std::string message) {
+  for (const auto& [library, here] : advices) {
+    const auto at = message.find(library);
+    if (at != std::string::npos) message.replace(at, library.size(), here);
+  }
+  return message;
 }
 
 posenc::ModelSettings read(const std::string& name, const Options& options) {
   try {
     return read_named(name, options);
   } catch (const std::exception& error) {
-    throw tour::FileError((name == "-" ? "standard input" : name) + ": " + error.what());
+    throw tour::FileError((name == "-" ? "standard input" : name) + ": " +
+                          with_own_switches(error.what()));
   }
 }
 
@@ -187,7 +229,8 @@ int run(const Options& options) {
     std::cout << "All settings are the same.\n";
     return EXIT_SUCCESS;
   }
-  std::cout << "They differ, first | second:\n" << differences;
+  std::cout << "They differ, first | second:\n"
+            << differences << inspect::explanations(differences);
   return 3;
 }
 
