@@ -95,6 +95,9 @@ inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 /// another, sqrt(hidden_size / kv_lora_rank) of the latent that keys and values are made of, after its norm:
 /// it reaches values and the channels of keys that do not turn, no scale can say it, and it is in no
 /// setting. Who computes that latent multiplies it, or the weights of the norm (kv_a_layernorm), once.
+///
+/// An indexer, which chooses the keys of layers of LayerKind::Sparse, turns queries and keys of its own. How
+/// it pairs them is in no setting (indexer_rope_interleave is not read).
 ///   Throws: ConfigError that names the key for an unknown model_type without options.pairing, an
 ///           unknown rope type, a key of a rope dict that its type does not have, a key beside it
 ///           that may change positions or scores, keys that contradict each other, a model without
