@@ -168,3 +168,11 @@ if(EXISTS /dev/full)
     message(SEND_ERROR "posenc_inspect --presets > /dev/full: status ${result}, not 1, or other errors:\n${errors}")
   endif()
 endif()
+
+# A picture names its model in a title, and its key stands below the plot, where no line is.
+set(pictures "${SCRATCH}/pictures")
+expect(0 "llama-3.1-8b-wavelengths" "${llama}" --picture "${pictures}")
+file(READ "${pictures}/llama-3.1-8b-wavelengths.gp" script)
+if(NOT script MATCHES "set title \"Wavelengths of RoPE's pairs: llama\"" OR NOT script MATCHES "set key below")
+  message(SEND_ERROR "The picture has no title, or its key is in the plot:\n${script}")
+endif()

@@ -67,6 +67,7 @@ tour::Figure wavelength_figure(const posenc::ModelSettings& model, const std::st
   }
 
   tour::Figure figure{.name = name, .title = "Wavelengths of " + model.model_type};
+  const std::string title = "Wavelengths of RoPE's pairs: " + quoted(model.model_type);
   std::string plots;
   for (const Series& series : all) {
     const std::string key = cat("series", figure.blocks.size());
@@ -81,7 +82,8 @@ tour::Figure wavelength_figure(const posenc::ModelSettings& model, const std::st
   }
   // The key stands below the picture: inside it would cover some line of some model.
   figure.height = 430 + 22 * static_cast<int>(all.size() + 1);
-  figure.commands = cat("set xlabel 'pair'\nset ylabel 'wavelength in tokens'\nset logscale y\n",
+  figure.commands = cat("set title \"", title, "\" noenhanced\n",
+                        "set xlabel 'pair'\nset ylabel 'wavelength in tokens'\nset logscale y\n",
                         "set format y '10^{%L}'\nset offsets 0, 0, graph 0.03, 0\n",
                         "set key below vertical maxcols 1 Left reverse\n", plots, '\n');
   return figure;
