@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A prompt at once, then a token at a time from a cache: the bits of one pass over everything.
 #include "chapters.hpp"
+#include "kernels.hpp"
 #include "numbers.hpp"
 #include "random.hpp"
 #include "stopwatch.hpp"
@@ -168,7 +169,7 @@ Figure picture(const Eigen::MatrixXd& times, const Eigen::MatrixXd& memory) {
                 .width = 960,
                 .height = 430,
                 .blocks = {{"times", times}, {"memory", memory}}};
-  figure.commands = R"(set multiplot layout 1,2 margins 0.085,0.97,0.15,0.9 spacing 0.1,0
+  figure.commands = R"(set multiplot layout 1,2 margins 0.085,0.97,0.15,0.88 spacing 0.1,0
 set grid lc '#dddddd'
 set key top left reverse Left
 set title 'attention of one more token (measured here)'
@@ -216,8 +217,12 @@ void show(Tour& tour) {
       grouped(length), " random tokens, ", query_heads, " query heads, ", kv_heads,
       " heads of keys and values, ", dim, " channels each, turned by RoPE: a prompt of ", prompt,
       " and then ", length - prompt, " tokens one at a time. A model with a window of ", window,
-      " tokens needs no more than a ring, which forgets old keys by itself; it takes the prompt ",
-      chunk, " tokens at a time."));
+      " tokens needs no more than a ring, in which new keys overwrite keys that no later window "
+      "reaches. It takes the prompt ",
+      chunk,
+      " tokens at a time. A ring overwrites whole tiles of 128 keys, so that at the end it still "
+      "has "
+      "more keys than the window; the second column lists them."));
   report.table(
       {"From a cache, and in one pass over tensors that hold every key and value, rounded as "
        "the cache rounds them. Errors are shares of the output, against unrounded keys and "
@@ -258,7 +263,7 @@ void show(Tour& tour) {
           fixed(times(4, 2) / times(4, 1), 0), " times as long. Right: the price is memory, ",
           grouped(std::llround(memory(7, 1))), " KiB for ", grouped(length), " tokens in float, ",
           fixed(memory(7, 2), 0), " in 16 bits. A ring keeps its ", fixed(memory(7, 3), 0),
-          " KiB however long the text becomes."));
+          " KiB however long the text becomes. ", kernels_that_run()));
 }
 
 }  // namespace tour::cached_decoding

@@ -2,6 +2,7 @@
 // One table: where each encoding enters, and what it costs and gives.
 #include "chapters.hpp"
 #include "encode.hpp"
+#include "kernels.hpp"
 #include "numbers.hpp"
 #include "stopwatch.hpp"
 #include <posenc/posenc.hpp>
@@ -87,7 +88,7 @@ Row rope() {
   Matrix turned = Matrix::Ones(seq, dim);
   encoding.rotate(posenc::split_heads(posenc::sd(turned), 1), trained());
   return {"RoPE",
-          "q, k turned",
+          "q, k rotated",
           "0",
           verdict([&] { run(untrained()); }, ", slow pairs reach new angles"),
           fixed(similarity_around_64(turned), 2),
@@ -117,17 +118,14 @@ Row alibi() {
 
 void show(Tour& tour) {
   tour.report.paragraph(cat(
-      "Similarity says how alike two positions 64 apart look to attention, where a position and "
-      "itself make 1: the mean over distances 48 to 80, for RoPE that of a query and a key of "
-      "ones; "
-      "for ALiBi the factor on a weight at distance 64. The cost is measured here and now: one "
-      "thread, "
-      "float32, ",
+      "Similarity says how alike two positions 64 apart look to attention; it is 1 for a position "
+      "and itself. The number is the mean over distances 48 to 80: of the codes' products, for "
+      "RoPE of the score of a query and a key of ones; for ALiBi it is the factor on a weight at "
+      "distance 64. The cost is measured during this run: one thread, float32, ",
       seq, " tokens, model width ", width, ", ", layer_heads, " heads of ", dim,
-      ", in nanoseconds a token, the fastest of 15 runs. RoPE's holds cos and sin, queries and "
-      "keys; ALiBi's grows with "
-      "the number of keys, here ",
-      seq, " a head."));
+      ", in nanoseconds a token, the fastest of 15 runs. RoPE's time includes cos and sin, queries "
+      "and keys; ALiBi's grows with the number of keys, here ",
+      seq, " a head. ", kernels_that_run()));
   tour.report.table({"Price and similarity",
                      {"encoding", "where it enters", "trained parameters",
                       "past the trained length", "similarity at distance 64", "ns a token"},

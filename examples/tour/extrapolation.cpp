@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Trained on 64 tokens, run on 128: who works, and who refuses.
+// Layers made for 64 tokens, run on 128: which run, which refuse, and what is new to them.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "layer.hpp"
@@ -90,8 +90,8 @@ Scheme resized_scheme() {
 
 void show(Tour& tour) {
   const auto positions = posenc::Positions::range(0, sample_length);
-  Table table{"Run on 128 tokens of the text after training on 64",
-              {"encoding", "on 128 tokens", "what lies within the trained range",
+  Table table{"Run on 128 tokens of the text, twice the length that the layers are made for",
+              {"encoding", "on 128 tokens", "what stays in the range of the first 64",
                "last query's weight on keys 64 or more back"},
               {}};
   const auto add = [&](const Scheme& scheme, const std::string& range) {
@@ -107,18 +107,18 @@ void show(Tour& tour) {
 
   Report& report = tour.report;
   report.paragraph(
-      "Running is not the same as working: no layer here is trained, so the table shows what a "
-      "trained one would meet. Half of the keys are 64 or more positions from the last query. "
-      "Projections are plain, as in the section on attention patterns, so that the weights show "
-      "the "
-      "encoding.");
+      "No layer here is trained. Positions 0 to 63 stand for the trained length, and the table "
+      "shows what positions 64 to 127 would bring a trained layer that it never met. Half of the "
+      "keys are 64 or more positions from the last query. Projections are plain, as in the section "
+      "on attention patterns, so that the weights show the encoding.");
   report.table(table);
   report.paragraph("The learned table has no row 64, and says so before it writes anything:");
   report.verbatim(refusal());
   report.paragraph(
-      "Sinusoidal and RoPE run, but their slow channels take values that no training text had; "
+      "Sinusoidal and RoPE run, but their slow channels take values that no text of 64 tokens has; "
       "scaling RoPE (above) is the cure. ALiBi's biases are new as well, but a larger distance "
-      "only makes a key fade more. Without any encoding nothing is new and nothing is known.");
+      "only makes a key fade more: the next section has what that means for trained models. "
+      "Without any encoding no value is new, because no value depends on the position.");
 }
 
 }  // namespace tour::extrapolation

@@ -44,7 +44,7 @@ Figure grid_picture(const Eigen::MatrixXd& raster, const Eigen::MatrixXd& axial)
   const double lowest = std::floor(10 * std::min(raster.minCoeff(), axial.minCoeff())) / 10;
   figure.commands = magnitude_palette() + cat("set cbrange [", lowest, ":1]\n") +
                     R"(set multiplot layout 1,2 margins 0.07,0.86,0.15,0.83 spacing 0.07,0 \
-  title 'RoPE: score of the middle cell (circle) with every cell; all channels 1, 64 of them'
+  title 'RoPE, 64 channels, all 1: score of the middle cell (circle) with every cell'
 unset key
 set xrange [-0.5:14.5]
 set yrange [14.5:-0.5]
@@ -55,12 +55,12 @@ set xlabel 'column'
 set ylabel 'row'
 set object 1 circle at 7,7 size 0.3 front fs empty border lc '#000000'
 unset colorbox
-set title 'one axis: cells counted row by row' offset 0,-0.4
+set title 'one axis, base 10,000: cells counted row by row' offset 0,-0.4
 plot data index 'raster' matrix with image
 set colorbox user origin 0.885,0.15 size 0.018,0.68
 set cblabel 'score / score of the cell with itself'
 unset ylabel
-set title 'two axes: row and column' offset 0,-0.4
+set title 'two axes, base 100: row and column' offset 0,-0.4
 plot data index 'axial' matrix with image
 unset multiplot
 )";
@@ -80,7 +80,7 @@ set lmargin at screen 0.17
 set rmargin at screen 0.86
 set tmargin at screen 0.93
 set bmargin at screen 0.72
-set title 'The axis that turns each of 64 pairs' offset 0,-0.4
+set title 'The axis that rotates each of 64 pairs' offset 0,-0.4
 set xrange [-0.5:63.5]
 set yrange [1.5:-0.5]
 set xtics 8
@@ -98,7 +98,7 @@ set lmargin at screen 0.17
 set rmargin at screen 0.86
 set tmargin at screen 0.53
 set bmargin at screen 0.12
-set title 'Positions of a prompt: 4 tokens of text, a picture of 3 x 4 patches, 4 tokens of text'
+set title 'Positions of 4 tokens of text, 3 x 4 patches, 4 tokens of text (t, h, w drawn side by side)'
 set xrange [-0.6:19.6]
 set yrange [-0.8:12]
 set xtics 1
@@ -160,14 +160,19 @@ void show(Tour& tour) {
   tour.report.paragraph(
       "The patches of an image can be counted row by row, but then the cell below is as far away "
       "as the row is long. With two axes one half of the pairs is turned by the row, the other by "
-      "the column, each half with frequencies of its own: here RoPE-ViT's, base 100.");
+      "the column, each half with frequencies of its own. Here the one axis has base 10,000, as "
+      "language models have it, and the two axes base 100, as RoPE-ViT has it for grids, which are "
+      "short.");
   tour.report.picture(
       grid_picture(raster, axial),
       cat("With one axis the cell to the right scores ", fixed(raster(centre, centre + 1), 2),
           " and the one below, though as near, ", fixed(raster(centre + 1, centre), 2),
           ". With two axes it is ", fixed(axial(centre, centre + 1), 2), " and ",
           fixed(axial(centre + 1, centre), 2),
-          ". Only the difference of rows and that of columns count: moved by 2 rows and 3 columns, "
+          ". The bright cross on the right is the row and the column of the middle cell. A cell of "
+          "the same row differs in the column alone, so the half of the pairs that the row rotates "
+          "gives its full share at any distance; in the same column it is the other half. Only the "
+          "differences of rows and of columns count: moved by 2 rows and 3 columns, "
           "the scores differ by at most ",
           scientific(moved), "."));
   tour.report.paragraph(
@@ -207,7 +212,10 @@ void show_mrope(Tour& tour) {
       cat("Above: Qwen2-VL gives the fastest 16 pairs to time, 24 to rows and 24 to columns; "
           "Qwen3-VL lets them take turns (",
           turned[0], ", ", turned[1], ", ", turned[2],
-          "), so that each axis has fast and slow pairs. Below: the text before the picture ends "
+          "), so that each axis has fast and slow pairs. Below: the three positions of a token are "
+          "drawn "
+          "side by side, t left and w right, so that equal ones stay visible. The text before the "
+          "picture ends "
           "at position ",
           rows(last_of_text, 0), "; the picture's patches stand at t = ", rows(4, 0),
           ", h = ", rows(4, 1), " to ", rows(after - 1, 1), " and w = ", rows(4, 2), " to ",

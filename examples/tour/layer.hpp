@@ -14,8 +14,8 @@
 namespace tour {
 
 /// Random projections as at the start of training, or plain ones that let a pattern show what the
-/// encoding does: the identity, plus a constant that queries and keys share. Trained ones share
-/// such a part; it is what RoPE turns into a preference for near keys.
+/// encoding does: the identity, plus a constant that queries and keys share, which is what RoPE
+/// turns into a preference for near keys.
 enum class Projections { Random, Plain };
 
 /// How the layer runs.

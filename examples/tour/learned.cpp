@@ -95,6 +95,7 @@ Figure picture(const Matrix& table, const Matrix& large) {
   const double size =
       std::max(largest_size(figure.blocks[0].rows), largest_size(figure.blocks[2].rows));
   figure.commands = signed_palette() + symmetric_colours(size) + R"(set multiplot
+set style textbox opaque noborder fc '#ffffff'
 unset key
 unset colorbox
 set bmargin at screen 0.17
@@ -106,9 +107,11 @@ set xlabel 'channel'
 set ylabel 'row of the table (grid cell)'
 set xrange [-0.5:63.5]
 set yrange [195.5:-0.5]
-set arrow 1 from 5,-0.5 to 5,195.5 nohead front lw 1 lc '#000000' dt 2
+set object 1 rectangle from 4,-0.5 to 6,195.5 front lw 2 fs empty border lc '#000000'
+set label 1 'channel 5' at 8,10 left front boxed tc '#000000'
 plot data index 'table' matrix with image
-unset arrow 1
+unset object 1
+unset label 1
 set lmargin at screen 0.385
 set rmargin at screen 0.62
 set title 'channel 5 on its 14 x 14 grid'
@@ -146,8 +149,8 @@ void show(Tour& tour) {
       "values are known between the cells too, so that the resize can be checked.");
   tour.report.picture(
       picture(table, bicubic),
-      cat("Left: the table as it is stored; the dashed line marks the channel that the other two "
-          "pictures show. The same hills stand in the middle and on the right, on ",
+      cat("Left: the table as it is stored; the black frame is around the channel that the "
+          "other two pictures show. The same hills stand in the middle and on the right, on ",
           large_side * large_side, " cells made from ", small_side * small_side,
           ". The bicubic resize is off by ", percent(relative_error(bicubic, truth), 1),
           " of the values' size, the bilinear one by ", percent(relative_error(bilinear, truth), 1),

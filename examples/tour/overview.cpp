@@ -109,7 +109,7 @@ Table shapes(const Sample& sample) {
            {"`alibi.add(head, q_pos, k_pos, tile)`",
             "scores of a head [S, S] = " + shape(tile.extents()), "tile, in place"},
            {"`window.add(head, q_pos, k_pos, tile)`, windows of 8 x 16",
-            "table [15 31, H] = " + shape(posenc::table_view(of_windows).extents()),
+            "table [15 * 31, H] = " + shape(posenc::table_view(of_windows).extents()),
             "scores of a head, in place"},
            {"`attention(q, k, v, out, options, shaw)`",
             "table [1, distances, 1, d] = " + shape(shaw.table.extents()),

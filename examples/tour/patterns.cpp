@@ -27,14 +27,15 @@ struct Repeat {
 };
 
 bool is_word(const std::string& token) {
-  return std::any_of(token.begin(), token.end(), [](char c) {
+  return std::all_of(token.begin(), token.end(), [](char c) {
     return static_cast<unsigned char>(c) >= 0x80 ||
            std::isalpha(static_cast<unsigned char>(c)) != 0;
   });
 }
 
-/// The only equal tokens, if they are words and far apart; else of distance 0.
+/// The only equal tokens, if all tokens are words and these are far apart; else of distance 0.
 Repeat only_repeat(const Words& tokens) {
+  if (!std::all_of(tokens.begin(), tokens.end(), is_word)) return {};
   std::vector<Repeat> found;
   for (Index i = 0; i < shown; ++i) {
     for (Index j = i + 1; j < shown; ++j) {
@@ -43,8 +44,7 @@ Repeat only_repeat(const Words& tokens) {
       }
     }
   }
-  const bool fits = found.size() == 1 && found[0].distance() >= far &&
-                    is_word(tokens[static_cast<std::size_t>(found[0].first)]);
+  const bool fits = found.size() == 1 && found[0].distance() >= far;
   return fits ? found[0] : Repeat{};
 }
 
@@ -195,18 +195,21 @@ void show(Tour& tour) {
   report.paragraph(cat(
       "Each row is a query and shows how it spreads its attention over the keys. The layer is "
       "not trained: its projections are the identity plus a constant part that all queries and "
-      "keys share, as trained ones do. So a token attends to itself and to the same word "
-      "elsewhere, and whatever else is seen comes from the encoding. Embeddings are scaled by ",
+      "keys share. So a token attends to itself and to the same word elsewhere, and whatever else "
+      "is seen comes from the encoding. RoPE needs the constant part: it can only make fade what a "
+      "query and a key have in common. Embeddings are scaled by ",
       strength,
       " and freed of what they have in common with the constant part, so that positions are not "
       "drowned. The learned table is random, as before training, and of the same size. ",
       reading.start >= 0
           ? cat("It reads tokens ", reading.start, " to ", reading.start + shown - 1,
-                " of the text, the first ", shown,
-                " in a row in which one word stands twice, far apart, and no other token does.")
-          : cat("It reads a sentence of its own, as no ", shown,
-                " tokens in a row at the start of the text have a word twice, far apart, and "
-                "no other token.")));
+                " of the text: the first ", shown,
+                " words in a row, without punctuation, of which exactly one stands twice, far "
+                "apart.")
+          : cat("It reads a sentence of the tour's own, because the start of the text has no ",
+                shown,
+                " words in a row, without punctuation, of which exactly one stands twice, far "
+                "apart.")));
   report.table(table);
   report.picture(
       figure,

@@ -265,13 +265,16 @@ void show(Tour& tour) {
       "and all cells differ.");
   report.table(table);
   report.paragraph(
-      "None of these holds past the trained length by itself. With "
-      "sinusoidal codes, RoPE and ALiBi a distance means the same further on, but a longer text "
-      "has "
-      "longer distances, and most channels then take values that training never showed: the "
-      "sections on longer texts show how scaling brings RoPE's back. ALiBi's biases are all new "
-      "too, but a far key only fades. Integer codes fail 3 and 4 because their size has no bound; "
-      "divided by the length they would have one, but a code would then change with the length.");
+      "No encoding has all six. With sinusoidal codes, RoPE and ALiBi a distance means the same "
+      "further on (3). But a longer text has longer distances, and most channels then take values "
+      "that no text of the trained length has (4): the sections on longer texts show how scaling "
+      "brings RoPE's back.");
+  report.paragraph(
+      "Property 4 is about values, not about what a model makes of them. ALiBi's biases are new "
+      "past the trained length too, so it says no; but a larger distance only makes a key fade "
+      "more, and trained models with ALiBi hold on texts up to 8 times as long (\"Trained models "
+      "on longer texts\"). Integer codes fail 3 and 4 because their size has no bound; divided by "
+      "the length they would have one, but a code would then change with the length.");
 }
 
 }  // namespace tour::properties

@@ -212,7 +212,7 @@ set ytics ('0' 0, '1' 1, '2' 2, '4' 3, '8' 4, '16' 5, '32' 6, '64' 7, '128' 8, '
 
 void show_rotation_arrows(Tour& tour) {
   constexpr Index rotary_dim = 32, steps = 8;
-  const std::array<Index, 3> pairs{0, 2, 6};
+  const std::array<Index, 3> pairs{0, 2, 4};
   Matrix x = Matrix::Zero(steps, rotary_dim);
   // excerpt: rope_arrows
   for (const Index pair : pairs) x.col(2 * pair).setOnes();  // the arrow (1, 0) in each plane
@@ -256,9 +256,9 @@ set cbrange [0:7]
 set cbtics 1
 set object 1 circle at 0,0 size 1 fs empty border lc '#bbbbbb'
 unset colorbox
-set style arrow 1 head filled size 0.13,18 lw 2 lc palette
+set style arrow 1 head filled size 0.1,18 lw 1.6 lc palette
 do for [n = 0:2] {
-  pair = int(word('0 2 6', n + 1))
+  pair = int(word('0 2 4', n + 1))
   set title sprintf('pair %d', pair)
   set xlabel sprintf('channel %d', 2 * pair)
   set ylabel sprintf('channel %d', 2 * pair + 1)
@@ -270,7 +270,7 @@ unset multiplot
   tour.report.picture(
       figure, cat("The colour is the position. One step turns pair 0 by ",
                   fixed(w[0] * 360 / turn, 1), " degrees, pair 2 by ", fixed(w[2] * 360 / turn, 1),
-                  " and pair 6 by ", fixed(w[6] * 360 / turn, 1),
+                  " and pair 4 by ", fixed(w[4] * 360 / turn, 1),
                   ", always the same way. The angle between two neighbouring "
                   "arrows differs from w_i by at most ",
                   scientific(worst), " radians."));

@@ -80,10 +80,10 @@ Figure picture(const std::vector<Panel>& all) {
                 .title = "Similarity of each two of 128 positions under five encodings",
                 .width = 960,
                 .height = 740};
-  figure.commands = signed_palette() + R"(set multiplot title \
+  figure.commands = magnitude_palette() + R"(set multiplot title \
   'How alike two positions of 1 .. 128 look to attention (a position and itself: 1)'
 unset key
-set cbrange [-1:1]
+set cbrange [-0.4:1]
 set xrange [0.5:128.5]
 set yrange [128.5:0.5]
 set xtics 32

@@ -26,7 +26,7 @@ Figure heatmaps(const Matrix& integer, const Matrix& binary) {
                 .height = 560,
                 .blocks = {{"integer", integer.cast<double>()}, {"binary", binary.cast<double>()}}};
   figure.commands =
-      magnitude_palette() + R"(set multiplot layout 1,2 margins 0.1,0.9,0.13,0.92 spacing 0.24,0
+      magnitude_palette() + R"(set multiplot layout 1,2 margins 0.09,0.89,0.13,0.9 spacing 0.26,0
 unset key
 set xlabel 'channel'
 set ylabel 'position'
@@ -36,12 +36,12 @@ set ytics 16
 set cbrange [0:127]
 set cbtics 16
 set cblabel 'value added'
-set title 'integer: the position in every channel'
+set title 'integer: the position itself'
 plot data index 'integer' matrix with image
 set cbrange [0:1]
 set cbtics ('0' 0.25, '1' 0.75) scale 0
 set palette defined (0 '#440154', 1 '#440154', 1 '#fde725', 2 '#fde725')
-set title 'binary: bit k of the position in channel k'
+set title 'binary: bit k in channel k'
 plot data index 'binary' matrix with image
 unset multiplot
 )";

@@ -124,9 +124,11 @@ set xtics offset 0,-0.3
 set cbtics (0, 16, 32, 48, 64, 80, 96, 112, 127)
 set cbrange [0:127]
 set colorbox user origin 0.875,0.36 size 0.02,0.46
-splot data index 'path' using 1:2:3:4 with lines lc palette lw 2, \
-  '' index 'path' using 1:2:3:4 every 64 with points pt 7 ps 0.6 lc palette, \
-  '' index 'path' using 1:2:3:(sprintf('%d', $4)) every 128 with labels offset 1.2,0.9 tc '#000000'
+# Points in place of a line, because gnuplot 6 gives a line one colour; numbers stand outside the curve.
+splot data index 'path' using 1:2:3:4 with points pt 7 ps 0.25 lc palette, \
+  '' index 'path' using 1:2:3:4 every 128 with points pt 7 ps 0.8 lc palette, \
+  '' index 'path' using (1.17 * $1):(1.17 * $2):(1.17 * $3):(sprintf('%d', $4)) every 128::128::768 with labels tc '#000000', \
+  '' index 'path' using 1:2:3:(sprintf('%d', $4)) every 896 with labels left offset 0.9,0 tc '#000000'
 )";
   return figure;
 }
@@ -202,9 +204,10 @@ void show_on_grid(Tour& tour) {
   tour.report.picture(
       grid_channels(panels),
       cat("Upper row: the first half of the channels gives vertical stripes, which change with "
-          "the column (by up to ",
-          fixed(static_cast<double>(by_col), 2), ") and not with the row (by ", by_row,
-          "). Lower row: the second half the other way round. Channels 8 and 24 are cosines, the "
+          "the column and not with the row: one column further, the vector of these ",
+          channels / 2, " channels moves by at most ", fixed(static_cast<double>(by_col), 2),
+          " (length of the difference), one row further by ", by_row,
+          ". Lower row: the second half the other way round. Channels 8 and 24 are cosines, the "
           "others shown are sines."));
 }
 
@@ -238,9 +241,8 @@ void show_path_of_positions(Tour& tour) {
       "finds the three directions in which the points spread most.");
   tour.report.picture(
       path(points),
-      cat("The line runs from position 0 to 127, a point at every eighth position and the number "
-          "at "
-          "every sixteenth. The three directions hold ",
+      cat("The path runs from position 0 to 127, with a large point and its number at every "
+          "sixteenth position; the colour is the position. The three directions hold ",
           percent(share),
           " of the variance: the rest, fast channels above all, is not to be seen. In all 128 "
           "dimensions every step from one position to the next has the same length, ",
