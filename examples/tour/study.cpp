@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What the study of trained models found, where it was run.
+// Results of the study of trained models: of a run in this folder, or of the recorded one.
 #include "chapters.hpp"
 #include "files.hpp"
 #include "numbers.hpp"
+#include "recorded_study.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tour::study {
@@ -23,12 +24,13 @@ struct Score {
   std::string method, scaling, further, seed, length, bits;
 };
 
-std::vector<Score> read_scores() {
-  std::istringstream lines(read_file(results_file));
+/// Lines that begin with # are comments.
+std::vector<Score> read_scores(const std::string& text) {
+  std::istringstream lines(text);
   std::vector<Score> scores;
-  std::string line;
-  std::getline(lines, line);  // the names of the columns
-  while (std::getline(lines, line)) {
+  bool named = false;  // the columns, in the first line that is no comment
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#') || !std::exchange(named, true)) continue;
     std::istringstream cells(line);
     Score score;
     for (std::string* cell :
@@ -38,6 +40,14 @@ std::vector<Score> read_scores() {
     scores.push_back(score);
   }
   return scores;
+}
+
+/// The comment in the first line, which names date, commit and machine.
+std::string origin(const std::string& text) { return text.substr(2, text.find('\n') - 2); }
+
+std::string name_of(const Score& score) {
+  return cat(score.method, score.scaling.empty() ? "" : ", " + score.scaling,
+             score.further == "yes" ? ", trained further" : "");
 }
 
 /// Means over seeds, a method a row, a length a column.
@@ -52,8 +62,8 @@ Table table_of(const std::vector<Score>& scores) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const Score& score : scores) {
-    if (score.method == "unigram" || score.further == "yes") continue;
-    const std::string name = score.method + (score.scaling.empty() ? "" : ", " + score.scaling);
+    if (score.method == "unigram") continue;
+    const std::string name = name_of(score);
     note(methods, name);
     note(lengths, score.length);
     Mean& mean = means[name][score.length];
@@ -67,7 +77,7 @@ Table table_of(const std::vector<Score>& scores) {
     std::vector<std::string> row = {method};
     for (const std::string& length : lengths) {
       const Mean& mean = means[method][length];
-      row.push_back(mean.count == 0 ? "refused" : fixed(mean.sum / mean.count, 3));
+      row.push_back(mean.count == 0 ? "refused" : fixed(mean.sum / mean.count, 2));
     }
     table.rows.push_back(row);
   }
@@ -79,19 +89,24 @@ Table table_of(const std::vector<Score>& scores) {
 void show(Tour& tour) {
   Report& report = tour.report;
   report.paragraph(
-      "What a trained model makes of places that it never saw takes training to see. "
-      "`examples/train_short_test_long` trains a small language model for each encoding on short "
-      "texts and asks it about texts up to 8 times as long.");
+      "How a model does at positions that it never saw shows only after training. "
+      "`examples/train_short_test_long` trains a small language model for each encoding on texts "
+      "of 64 bytes and asks it about texts up to 8 times as long. Fewer bits per byte are better; "
+      "a row that rises from left to right does not carry over to longer texts.");
   std::error_code error;
-  if (!std::filesystem::exists(results_file, error)) {
-    report.paragraph(cat("It was not run here: there is no `", results_file,
-                         "`. Run `train_short_test_long` in this folder, then the tour again."));
-    return;
-  }
+  const bool own = std::filesystem::exists(results_file, error);
+  const std::string text = own ? read_file(results_file) : recorded_study;
   report.paragraph(
-      cat("Its results, from `", results_file,
-          "`; `build/study/report.html` has the pictures, and says how large the models are."));
-  report.table(table_of(read_scores()));
+      own ? cat("These results are from `", results_file,
+                "`; `build/study/report.html` has the pictures, and says how large the models are.")
+          : cat("These results were ", origin(text),
+                ". This run of the tour did not compute them, because training takes some minutes. "
+                "Run `train_short_test_long` in this folder, then the tour again, to see those of "
+                "this machine."));
+  report.table(table_of(read_scores(text)));
+  report.paragraph(
+      "\"Refused\" is the learned table's PositionError. \"Trained further\" is RoPE after some "
+      "more steps on long texts under the rule that scales it.");
 }
 
 }  // namespace tour::study

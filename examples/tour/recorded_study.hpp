@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+namespace tour {
+
+/// Text of examples/train_short_test_long/recorded.csv: a comment with date, commit and machine, then the columns of a
+/// results.csv. Defined in a source that CMake writes.
+extern const char* const recorded_study;
+
+}  // namespace tour
