@@ -92,7 +92,8 @@ class KvBlocks {
       const auto held = static_cast<std::size_t>((std::min)(tiles.end, slots_));
       if (blocks.size() < held) blocks.resize(held);
       for (Index tile = tiles.begin; tile < tiles.end; ++tile) {
-        if (!is_own(blocks[slot(tile)])) ++needed;
+        if (is_own(blocks[slot(tile)])) continue;
+        if (needs_block(n, slot(tile), written)) ++needed;
       }
     }
     if (needed == 0) return;
@@ -119,11 +120,8 @@ class KvBlocks {
   /// Gives back the blocks of all tiles but those of these keys.
   void keep_only(Index sequence, const KeyRange& keys) noexcept {
     auto& blocks = table(sequence).blocks;
-    const KeyRange tiles = tiles_of(keys);
     for (std::size_t n = 0; n < blocks.size(); ++n) {
-      const auto after_first = static_cast<Index>(n) - tiles.begin % slots_;
-      const Index nth = after_first < 0 ? after_first + slots_ : after_first;
-      if (nth < tiles.end - tiles.begin) continue;
+      if (writes(keys, n)) continue;
       drop(blocks[n]);
       blocks[n] = nullptr;
     }
@@ -153,6 +151,29 @@ class KvBlocks {
     std::vector<KvBlock*> blocks;  ///< as many as were ever needed; nullptr where there is none
     Index filled = 0;
   };
+
+  /// True if sequence n of a call needs a new block in a slot. The last holder of a shared block keeps it: a
+  /// sequence whose block is held by sequences before it in the call alone, each of which gets a new one.
+  template <class Written>
+  bool needs_block(Index n, std::size_t slot, const Written& written) const noexcept {
+    const auto block_of = [&](Index m) -> const KvBlock* {
+      const auto& blocks = table(written(m).sequence).blocks;
+      return slot < blocks.size() ? blocks[slot] : nullptr;
+    };
+    const KvBlock* const block = block_of(n);
+    if (block == nullptr) return true;
+    Index others = block->holders.load(std::memory_order_acquire) - 1;
+    for (Index m = 0; m < n && others > 0; ++m) {
+      if (block_of(m) == block && writes(written(m).keys, slot)) --others;
+    }
+    return others > 0;
+  }
+  /// True if some tile of these keys lies in a slot.
+  bool writes(const KeyRange& keys, std::size_t slot) const noexcept {
+    const KeyRange tiles = tiles_of(keys);
+    const Index from_first = static_cast<Index>(slot) - tiles.begin % slots_;
+    return (from_first < 0 ? from_first + slots_ : from_first) < tiles.end - tiles.begin;
+  }
 
   const Table& table(Index sequence) const noexcept {
     return tables_[static_cast<std::size_t>(sequence)];
