@@ -4,10 +4,12 @@
 #include <posenc/attention/detail/kv_ranges.hpp>
 #include <posenc/attention/detail/kv_storage.hpp>
 #include <posenc/attention/detail/kv_tokens.hpp>
+#include <posenc/attention/detail/kv_writes.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/kv_cache_config.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/refusal.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
@@ -42,6 +44,8 @@ class CachedKeys;
 ///             and what needs more of it may throw MemoryLimitError, or std::bad_alloc, before anything is
 ///             written. Copies of a sequence or of the cache share blocks until one of them writes there;
 ///             truncate() and clear() always succeed, and return blocks as the destructor does
+///   Device:   it writes where no sequence holds keys. The calling thread writes what replaces keys, after
+///             the device has succeeded, so a device that throws leaves caches as they were
 ///   Threads:  const calls may run at once, and other calls beside them if they are for other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
@@ -181,6 +185,7 @@ class KvCache {
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
   ///   Throws: ShapeError, before anything is written; also unless `first` is 0 where the cache is no
   ///           ring, and where the keys are more than a sequence can hold
+  ///   Pool:   blocks that the sequence held go back last; clear() before gives them back first
   ///   Cost:   one pass over k and v. No allocation without a pool
   template <class T>
   void restore(Index sequence, Index first, HeadsView<T> k,
@@ -208,11 +213,13 @@ class KvCache {
                                " are more than a sequence holds, whose oldest key would be ",
                                ranges_.limits().oldest(end));
     }
-    prepare(function, {sequence, {first, end}, {}});
-    // Without keys a sequence has no memory on a pool.
-    if (first < end || !storage_.shares()) storage_.begin_values(sequence, first);
-    detail::write_tokens(device, storage_, {{&sequence, 1}, {}, k.seq}, HeadsView<const Element>(k),
-                         v, [&](Index) { return first; });
+    const auto written = [&](Index) {
+      return detail::WrittenKeys{sequence, {first, end}, ranges_[sequence], false};
+    };
+    const detail::TokenRuns runs{{&sequence, 1}, {}, k.seq};
+    detail::TokenWrites(function, storage_, runs, written)
+        .run(device, HeadsView<const Element>(k), v);
+    storage_.forget_filled(sequence);
     hold(sequence, {first, end});
   }
 
@@ -256,13 +263,20 @@ class KvCache {
     if (storage_.shares()) {
       storage_.share(from, to);
     } else {
-      detail::parallel_for(device, (tiles.end - tiles.begin) * kv_heads(), bytes, bytes / 16,
-                           [&](Index unit, Index end) {
-                             for (; unit < end; ++unit) {
-                               storage_.copy_tile(from, to, unit % kv_heads(),
-                                                  tiles.begin + unit / kv_heads());
-                             }
-                           });
+      // What overwrites keys comes after all that can fail.
+      const detail::WrittenKeys written{to, range, ranges_[to], false};
+      const auto copy_tiles = [&](const auto& on, bool overwriting) {
+        const Index units = (tiles.end - tiles.begin) * kv_heads();
+        detail::parallel_for(on, units, bytes, bytes / 16, [&](Index unit, Index end) {
+          for (; unit < end; ++unit) {
+            const Index tile = tiles.begin + unit / kv_heads();
+            if (storage_.overwrites(written, tile) != overwriting) continue;
+            storage_.copy_tile(from, to, unit % kv_heads(), tile);
+          }
+        });
+      };
+      copy_tiles(device, false);
+      copy_tiles(detail::CallingThread(), true);
     }
     ranges_[to] = range;
   }
@@ -274,7 +288,7 @@ class KvCache {
   /// copy_keys(), rotate, and restore() what is left.
   ///   Throws:   ShapeError unless the keys are there, ConfigError in a ring, std::bad_alloc, what
   ///             rotate throws; before anything is written
-  ///   Device:   it moves the keys; rotate is called on the calling thread and can be given it too
+  ///   Device:   it reads the keys; rotate is called on the calling thread and can be given it too
   ///   Accuracy: moved keys are rounded to S once more
   ///   Cost:     two passes over what moves, and memory for its keys in Compute<S>
   template <class Rotate>
@@ -292,12 +306,13 @@ class KvCache {
     ranges_.check_keys(function, sequence, first, count);
     if (count == 0) return;
     const detail::KeyRange range = ranges_[sequence];
-    prepare(function, {sequence, {first, range.end - count}, range});
-    detail::rewrite_keys(device, storage_, sequence, first + count, range.end, -count,
-                         [&](HeadsView<Real> keys, Index) { rotate(keys); });
-    detail::for_each_head(
-        device, kv_heads(), bytes_of_keys<S>(range.end - first - count),
-        [&](Index head) { storage_.move_values(sequence, head, first + count, range.end, first); });
+    const auto keys = detail::changed_keys(device, storage_, sequence, first + count, range.end,
+                                           [&](HeadsView<Real> piece, Index) { rotate(piece); });
+    take_memory(function, {sequence, {first, range.end - count}, range, true});
+    write_changed(keys, sequence, first, range.end - first - count);
+    for (Index head = 0; head < kv_heads(); ++head) {
+      storage_.move_values(sequence, head, first + count, range.end, first);
+    }
     storage_.cut_values(sequence, range.end - count, range.end);
     hold(sequence, {range.begin, range.end - count});
   }
@@ -318,8 +333,10 @@ class KvCache {
     constexpr auto function = "KvCache::update_keys";
     ranges_.check_sequence(function, sequence);
     const detail::KeyRange range = ranges_[sequence];
-    prepare(function, {sequence, range, range});
-    detail::rewrite_keys(device, storage_, sequence, range.begin, range.end, 0, update);
+    const auto keys =
+        detail::changed_keys(device, storage_, sequence, range.begin, range.end, update);
+    take_memory(function, {sequence, range, range, true});
+    write_changed(keys, sequence, range.begin, range.end - range.begin);
   }
 
  private:
@@ -345,17 +362,12 @@ class KvCache {
   template <class T, Device D>
   void append_checked(const D& device, const detail::TokenRuns& runs, HeadsView<const T> k,
                       HeadsView<const T> v) {
-    storage_.prepare("KvCache::append", runs.size(), [&](Index n) {
+    const auto written = [&](Index n) {
       const detail::KeyRange& held = ranges_[runs.sequence(n)];
-      return detail::WrittenKeys{runs.sequence(n), {held.end, held.end + runs.count(n)}, held};
-    });
-    for (Index n = 0; n < runs.size(); ++n) {
-      const Index end = ranges_[runs.sequence(n)].end;
-      // What truncate() could not remove from memory that was shared.
-      if (runs.count(n) > 0) storage_.cut_values(runs.sequence(n), end, end);
-    }
-    detail::write_tokens(device, storage_, runs, k, v,
-                         [&](Index n) { return ranges_[runs.sequence(n)].end; });
+      return detail::WrittenKeys{
+          runs.sequence(n), {held.end, held.end + runs.count(n)}, held, true};
+    };
+    detail::TokenWrites("KvCache::append", storage_, runs, written).run(device, k, v);
     for (Index n = 0; n < runs.size(); ++n) {
       ranges_[runs.sequence(n)] = ranges_.after(runs.sequence(n), runs.count(n));
     }
@@ -367,8 +379,18 @@ class KvCache {
     append_checked<T>(device, runs, k, v);
   }
 
-  void prepare(const char* function, const detail::WrittenKeys& written) {
-    storage_.prepare(function, 1, [&](Index) { return written; });
+  void take_memory(const char* function, const detail::WrittenKeys& keys) {
+    const auto written = [&](Index) { return keys; };
+    detail::SpareBlocks spare = storage_.prepare(function, 1, written);
+    storage_.replace_shared(spare, 1, written);
+  }
+  /// Writes changed_keys(), which become `count` keys from `first` on.
+  void write_changed(const detail::AlignedVector<Real>& keys, Index sequence, Index first,
+                     Index count) noexcept {
+    storage_.write_keys(
+        sequence, 0, first,
+        HeadsView<const Real>{
+            .data = keys.data(), .batch = 1, .seq = count, .heads = kv_heads(), .dim = head_dim()});
   }
   /// A sequence has these keys from now on, and memory for no others.
   void hold(Index sequence, const detail::KeyRange& keys) noexcept {

@@ -95,7 +95,7 @@ class SpareBlocks {
   ///   Throws: MemoryLimitError, std::bad_alloc, and none is taken then
   SpareBlocks(const char* function, BlockAccount& account, Index count, std::size_t bytes)
       : SpareBlocks(account, bytes) {
-    account_.book(function, count, bytes);
+    account_->book(function, count, bytes);
     booked_ = count;
     // From here on the destructor gives back what was taken.
     for (Index n = 0; n < count; ++n) {
@@ -105,12 +105,20 @@ class SpareBlocks {
       first_ = block;
     }
   }
-  SpareBlocks(const SpareBlocks&) = delete;
-  SpareBlocks& operator=(const SpareBlocks&) = delete;
+  /// No blocks.
+  SpareBlocks() = default;
+  SpareBlocks(SpareBlocks&& other) noexcept
+      : account_(other.account_),
+        bytes_(other.bytes_),
+        booked_(std::exchange(other.booked_, 0)),
+        first_(std::exchange(other.first_, nullptr)) {}
+  SpareBlocks& operator=(SpareBlocks&&) = delete;
   ~SpareBlocks() {
-    account_.strike(booked_, bytes_);
+    if (booked_ > 0) account_->strike(booked_, bytes_);
     while (first_ != nullptr) destroy(pop());
   }
+
+  bool empty() const noexcept { return first_ == nullptr; }
 
   /// One of them, which is the caller's then.
   KvBlock* pop() noexcept {
@@ -127,10 +135,10 @@ class SpareBlocks {
 
  private:
   SpareBlocks(BlockAccount& account, std::size_t bytes) noexcept
-      : account_(account), bytes_(bytes) {}
+      : account_(&account), bytes_(bytes) {}
 
-  BlockAccount& account_;
-  std::size_t bytes_;
+  BlockAccount* account_ = nullptr;
+  std::size_t bytes_ = 0;
   Index booked_ = 0;  ///< of the account, for those that are here
   KvBlock* first_ = nullptr;
 };

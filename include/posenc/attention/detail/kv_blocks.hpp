@@ -16,17 +16,27 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys of a sequence that are about to be written, and those that it holds, which must outlast it where
-/// they lie in the same tiles.
+/// Keys of a sequence that are about to be written.
 struct WrittenKeys {
   Index sequence;
-  KeyRange keys, held;
+  KeyRange keys;
+  KeyRange old;    ///< keys that the sequence holds
+  bool keeps_old;  ///< true if those must outlast the call where they lie in the same tiles
+
+  KeyRange kept() const noexcept { return keeps_old ? old : KeyRange{}; }
 };
 
 /// The tiles in which keys lie: none for no keys.
 inline KeyRange tiles_of(const KeyRange& keys) noexcept {
   if (keys.empty()) return {};
   return {keys.begin / tile_keys, (keys.end + tile_keys - 1) / tile_keys};
+}
+
+/// True if a tile lies in the memory of one of these keys' tiles, where a sequence has memory for `slots` tiles.
+inline bool meets(const KeyRange& keys, Index tile, Index slots) noexcept {
+  const KeyRange tiles = tiles_of(keys);
+  const Index from_first = tile % slots - tiles.begin % slots;
+  return (from_first < 0 ? from_first + slots : from_first) < tiles.end - tiles.begin;
 }
 
 /// Which block holds a tile of a sequence, for caches on a KvBlockPool. Sequences, and copies of a cache,
@@ -79,49 +89,60 @@ class KvBlocks {
     return table(sequence).blocks[slot(tile)]->data();
   }
 
-  /// Gives the sequences of written(0) .. written(count - 1), no two the same, blocks of their own for what
-  /// they will write: new ones are zero.
+  /// Gives the sequences of written(0) .. written(count - 1), no two the same, blocks of zeros where they have none.
+  /// Returns those that replace_shared() puts in place of shared ones.
   ///   Throws: MemoryLimitError in the name of `function`, std::bad_alloc, and nothing has changed then
   template <class Written>
-  void prepare(const char* function, Index count, const Written& written) {
+  [[nodiscard]] SpareBlocks prepare(const char* function, Index count, const Written& written) {
     Index needed = 0;
     for (Index n = 0; n < count; ++n) {
       const WrittenKeys of_sequence = written(n);
-      auto& blocks = table(of_sequence.sequence).blocks;
-      const KeyRange tiles = tiles_of(of_sequence.keys);
+      Table& entry = table(of_sequence.sequence);
+      const KeyRange tiles = tiles_of(of_sequence.keys), kept = tiles_of(of_sequence.kept());
       const auto held = static_cast<std::size_t>((std::min)(tiles.end, slots_));
-      if (blocks.size() < held) blocks.resize(held);
+      if (entry.blocks.size() < held) entry.blocks.resize(held);
+      entry.shares_kept = false;
       for (Index tile = tiles.begin; tile < tiles.end; ++tile) {
-        if (is_own(blocks[slot(tile)])) continue;
+        if (is_own(entry.blocks[slot(tile)])) continue;
+        entry.shares_kept = entry.shares_kept || (tile >= kept.begin && tile < kept.end);
         if (needs_block(n, slot(tile), written)) ++needed;
       }
     }
-    if (needed == 0) return;
+    if (needed == 0) return {};
     SpareBlocks spare(function, *account_, needed, bytes_of_block());
-    for (Index n = 0; n < count; ++n) {
-      const WrittenKeys of_sequence = written(n);
-      const KeyRange tiles = tiles_of(of_sequence.keys), held = tiles_of(of_sequence.held);
-      for (Index tile = tiles.begin; tile < tiles.end; ++tile) {
-        KvBlock*& block = table(of_sequence.sequence).blocks[slot(tile)];
-        // Another holder may have gone since they were counted; a spare block goes back then.
-        if (is_own(block)) continue;
-        KvBlock* const fresh = spare.pop();
-        if (block != nullptr && tile >= held.begin && tile < held.end) {
-          std::memcpy(fresh->data(), block->data(), bytes_);
-        } else {
-          std::memset(fresh->data(), 0, bytes_);
-        }
-        drop(block);
-        block = fresh;
-      }
-    }
+    for_written(count, written, [&](KvBlock*& block, bool) {
+      if (block != nullptr) return;
+      block = spare.pop();
+      std::memset(block->data(), 0, bytes_);
+    });
+    return spare;
   }
+  /// Gives these sequences blocks of their own in place of those that they share: copies where keys are kept, else
+  /// zeros.
+  template <class Written>
+  void replace_shared(SpareBlocks& spare, Index count, const Written& written) noexcept {
+    if (spare.empty()) return;
+    for_written(count, written, [&](KvBlock*& block, bool is_kept) {
+      // Another holder may have gone since they were counted; a spare block goes back then.
+      if (is_own(block)) return;
+      KvBlock* const fresh = spare.pop();
+      if (is_kept) {
+        std::memcpy(fresh->data(), block->data(), bytes_);
+      } else {
+        std::memset(fresh->data(), 0, bytes_);
+      }
+      drop(block);
+      block = fresh;
+    });
+  }
+  /// True if keys of a sequence were kept in blocks that it shared when prepare() saw it.
+  bool shares_kept(Index sequence) const noexcept { return table(sequence).shares_kept; }
 
   /// Gives back the blocks of all tiles but those of these keys.
   void keep_only(Index sequence, const KeyRange& keys) noexcept {
     auto& blocks = table(sequence).blocks;
     for (std::size_t n = 0; n < blocks.size(); ++n) {
-      if (writes(keys, n)) continue;
+      if (meets(keys, static_cast<Index>(n), slots_)) continue;
       drop(blocks[n]);
       blocks[n] = nullptr;
     }
@@ -150,6 +171,7 @@ class KvBlocks {
   struct Table {
     std::vector<KvBlock*> blocks;  ///< as many as were ever needed; nullptr where there is none
     Index filled = 0;
+    bool shares_kept = false;
   };
 
   /// True if sequence n of a call needs a new block in a slot. The last holder of a shared block keeps it: a
@@ -164,15 +186,22 @@ class KvBlocks {
     if (block == nullptr) return true;
     Index others = block->holders.load(std::memory_order_acquire) - 1;
     for (Index m = 0; m < n && others > 0; ++m) {
-      if (block_of(m) == block && writes(written(m).keys, slot)) --others;
+      if (block_of(m) == block && meets(written(m).keys, static_cast<Index>(slot), slots_))
+        --others;
     }
     return others > 0;
   }
-  /// True if some tile of these keys lies in a slot.
-  bool writes(const KeyRange& keys, std::size_t slot) const noexcept {
-    const KeyRange tiles = tiles_of(keys);
-    const Index from_first = static_cast<Index>(slot) - tiles.begin % slots_;
-    return (from_first < 0 ? from_first + slots_ : from_first) < tiles.end - tiles.begin;
+  /// Calls visit(block, is_kept) for the tiles that a call writes.
+  template <class Written, class Visit>
+  void for_written(Index count, const Written& written, const Visit& visit) noexcept {
+    for (Index n = 0; n < count; ++n) {
+      const WrittenKeys of_sequence = written(n);
+      const KeyRange tiles = tiles_of(of_sequence.keys), kept = tiles_of(of_sequence.kept());
+      for (Index tile = tiles.begin; tile < tiles.end; ++tile) {
+        visit(table(of_sequence.sequence).blocks[slot(tile)],
+              tile >= kept.begin && tile < kept.end);
+      }
+    }
   }
 
   const Table& table(Index sequence) const noexcept {

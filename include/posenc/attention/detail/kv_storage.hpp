@@ -84,11 +84,24 @@ class KvStorage {
 
   // Which memory a sequence has: on a pool this changes, otherwise all of it is there.
 
-  /// Before sequences write what written(0) .. written(count - 1) says, see KvBlocks.
+  /// Takes the memory that sequences need to write written(0) .. written(count - 1), see KvBlocks.
   ///   Throws: MemoryLimitError, std::bad_alloc, and nothing has changed then
   template <class Written>
-  void prepare(const char* function, Index count, const Written& written) {
-    if (blocks_.used()) blocks_.prepare(function, count, written);
+  [[nodiscard]] SpareBlocks prepare(const char* function, Index count, const Written& written) {
+    if (blocks_.used()) return blocks_.prepare(function, count, written);
+    return {};
+  }
+  template <class Written>
+  void replace_shared(SpareBlocks& spare, Index count, const Written& written) noexcept {
+    blocks_.replace_shared(spare, count, written);
+  }
+  /// True if writing to a tile changes keys that the sequence holds, or is possible only after replace_shared().
+  bool overwrites(const WrittenKeys& written, Index tile) const noexcept {
+    const KeyRange kept = tiles_of(written.kept());
+    if (tile >= kept.begin && tile < kept.end) {
+      return blocks_.used() && blocks_.shares_kept(written.sequence);
+    }
+    return meets(written.old, tile, capacity_ / tile_keys);
   }
   /// Only these keys are needed from now on.
   void keep_only(Index sequence, const KeyRange& keys) noexcept {
@@ -147,6 +160,9 @@ class KvStorage {
       zero_values(tile, 0, tile_keys);
       *tile.special = false;
     }
+  }
+  /// Forgets that cut_values() left values of a shared tile.
+  void forget_filled(Index sequence) noexcept {
     if (blocks_.used()) blocks_.set_filled(sequence, 0);
   }
   template <class T>

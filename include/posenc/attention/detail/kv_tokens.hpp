@@ -140,45 +140,48 @@ void check_tokens(const char* function, const Storage& storage, Index batch, con
   }
 }
 
-/// Tokens of k [B, n, Hkv, D] and v become keys first_key(n) .. of the sequence that run n continues.
-template <Device D, class Storage, class T, class FirstKey>
+/// Tokens of k [B, n, Hkv, D] and v become keys first_key(n) .. of the sequence that run n continues: those in tiles
+/// for which selects(run, tile) holds.
+template <Device D, class Storage, class T, class FirstKey, class Selects>
 void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
                   const HeadsView<const T>& k, const HeadsView<const T>& v,
-                  const FirstKey& first_key) {
+                  const FirstKey& first_key, const Selects& selects) {
   const double bytes = static_cast<double>(k.dim + v.dim) * sizeof(T);
   for_each_piece(device, runs, storage.heads(), bytes, first_key, [&](const TokenPiece& piece) {
+    if (!selects(piece.run, piece.key / tile_keys)) return;
     const Index sequence = runs.sequence(piece.run), b = runs.row(piece.run);
     storage.write_keys(sequence, piece.head, piece.key, rows_of(k, b, piece));
     storage.write_values(sequence, piece.head, piece.key, rows_of(v, b, piece));
   });
 }
+/// All of the tokens.
+template <Device D, class Storage, class T, class FirstKey>
+void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
+                  const HeadsView<const T>& k, const HeadsView<const T>& v,
+                  const FirstKey& first_key) {
+  write_tokens(device, storage, runs, k, v, first_key, [](Index, Index) { return true; });
+}
 
-/// Keys first .. end - 1, through change(k, first), to their place or one `move` away, which is lower.
-/// Nothing is written before the last change was made.
+/// Keys first .. end - 1 of a sequence, [end - first, Hkv, D], after change(k, first) was called on pieces of them.
 template <Device D, class Storage, class Change>
-void rewrite_keys(const D& device, Storage& storage, Index sequence, Index first, Index end,
-                  Index move, Change&& change) {
+AlignedVector<typename Storage::Real> changed_keys(const D& device, const Storage& storage,
+                                                   Index sequence, Index first, Index end,
+                                                   Change&& change) {
   using Real = typename Storage::Real;
   // Panels that are whole are faster, so pieces end where they do.
   constexpr Index piece = tile_keys;
   const Index heads = storage.heads(), dim = storage.dim(), row = heads * dim;
   AlignedVector<Real> buffer(static_cast<std::size_t>((end - first) * row));
-  const auto bytes = [&](Index count) { return static_cast<double>(count * dim) * sizeof(Real); };
   for (Index j = first; j < end;) {
     const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
     const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, heads, dim};
-    for_each_head(device, heads, bytes(n), [&](Index head) {
+    for_each_head(device, heads, static_cast<double>(n * dim) * sizeof(Real), [&](Index head) {
       storage.read_keys(sequence, head, j, rows_of(keys, 0, {.head = head, .count = n}));
     });
     change(keys, j);
     j += n;
   }
-  const Index count = end - first;
-  const HeadsView<const Real> changed{buffer.data(), 1, count, heads, dim};
-  for_each_head(device, heads, bytes(count), [&](Index head) {
-    storage.write_keys(sequence, head, first + move,
-                       rows_of(changed, 0, {.head = head, .count = count}));
-  });
+  return buffer;
 }
 
 }  // namespace detail

@@ -7,6 +7,12 @@
 POSENC_BEGIN
 namespace detail {
 
+/// True if a device shares work out to threads, for which it may need memory.
+template <class D>
+inline constexpr bool has_threads = requires(const D& device, void (*work)(Index, Index)) {
+  device.parallelFor(Index{0}, {0.0, 0.0, 0.0}, work);
+};
+
 /// Calls work(first, last) for parts of [0, count) that cover it, on the threads of a device where it
 /// has any: Eigen::ThreadPoolDevice. Eigen::DefaultDevice and CallingThread do it in one part.
 /// bytes and cycles are the cost of one unit, from which Eigen chooses the size of the parts.
