@@ -45,7 +45,8 @@ struct Ahead {
 
   /// At a panel of `size` numbers: the first one that comes 16 KiB later, or a tile later.
   const S* at(Index panel, const S* first, Index size, const Lanes& lanes) const noexcept {
-    if (brought) return after + panel * size;
+    // Panels of heads without channels have no numbers.
+    if (brought || size == 0) return after + panel * size;
     constexpr Index early = 16384 / Index{sizeof(S)};
     const Index panels = (lanes.end - 1) / panel_lanes + 1;
     const Index asked = panel + (std::min)((early - 1) / size + 1, panels);
