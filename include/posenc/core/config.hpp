@@ -48,8 +48,10 @@
 #define POSENC_LEVEL generic
 #endif
 
+// On RISC-V, POWER and z/Architecture it belongs to the instructions of double.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || defined(_M_ARM64) || \
-    (defined(_MSC_VER) && defined(__AVX2__))
+    (defined(_MSC_VER) && defined(__AVX2__)) || defined(__riscv_float_abi_double) ||               \
+    defined(__powerpc64__) || defined(__s390x__)
 #define POSENC_HAS_FMA 1
 #else
 #define POSENC_HAS_FMA 0

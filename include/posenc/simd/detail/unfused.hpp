@@ -18,6 +18,8 @@ POSENC_ALWAYS_INLINE T unfused(T x) noexcept {
   asm("" : "+v"(x));  // NOLINT(hicpp-no-assembler): any vector register
 #elif defined(__aarch64__)
   asm("" : "+w"(x));  // NOLINT(hicpp-no-assembler)
+#elif defined(__riscv)
+  asm("" : "+f"(x));  // NOLINT(hicpp-no-assembler)
 #else
   asm("" : "+m"(x));  // NOLINT(hicpp-no-assembler)
 #endif
