@@ -4,7 +4,7 @@
 #
 #   cmake/install-deps.sh            everything that README's commands need
 #   cmake/install-deps.sh tour|test|bench   only what that command needs
-#   cmake/install-deps.sh ci         everything, clang's compiler and tools, and a cross compiler with qemu
+#   cmake/install-deps.sh ci         everything, clang's compiler and tools, cross compilers with qemu, and node
 #   cmake/install-deps.sh peers      what bench needs, and the libraries that POSENC_BENCH_PEERS measures beside posenc
 set -euo pipefail
 
@@ -20,7 +20,8 @@ tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
 cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
-tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix)
+tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
+  g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
@@ -40,6 +41,9 @@ is_present() {
     gnuplot-nox) command -v gnuplot >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
     g++-aarch64-linux-gnu) command -v aarch64-linux-gnu-g++ >/dev/null ;;
+    g++-riscv64-linux-gnu) command -v riscv64-linux-gnu-g++ >/dev/null ;;
+    lld) command -v wasm-ld >/dev/null ;;
+    nodejs) command -v node >/dev/null ;;
     g++-mingw-w64-x86-64-posix) command -v x86_64-w64-mingw32-g++-posix >/dev/null ;;
     openmpi-bin) command -v mpirun >/dev/null ;;
     qemu-user) command -v qemu-aarch64 >/dev/null ;;
