@@ -119,7 +119,7 @@ flags="$(PKG_CONFIG_PATH="$work/home/.local/share/pkgconfig" pkg-config --cflags
 
 # An installation where there is no Eigen.
 cmake -S "$work/posenc" -B "$work/core" -G Ninja -D POSENC_WITH_EIGEN=OFF -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON \
-  -D FETCHCONTENT_FULLY_DISCONNECTED=ON >/dev/null
+  -D FETCHCONTENT_FULLY_DISCONNECTED=ON --no-warn-unused-cli >/dev/null
 cmake --install "$work/core" --prefix "$work/core_only" >/dev/null
 echo "-- pkg-config without Eigen"
 read -ra flags <<<"$(PKG_CONFIG_PATH="$work/core_only/share/pkgconfig" pkg-config --cflags posenc-core)"
