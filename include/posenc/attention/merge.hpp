@@ -48,6 +48,7 @@ void merge(const D& device, HeadsView<T> out_a, LseView<Compute<std::remove_cons
   }
   detail::check_output(function, "out_a", out_a);
   detail::check_output(function, "lse_a", lse_a);
+  if (out_a.batch == 0 || out_a.seq == 0 || out_a.heads == 0) return;
   constexpr Real lowest = -std::numeric_limits<Real>::infinity();
   const auto join = [&](Index b, Index i, Index h) {
     const Real of_a = lse_a(b, h, i), of_b = lse_b(b, h, i);

@@ -75,7 +75,7 @@ void check_backward(const char* function, const BackwardTensors<T>& x,
 /// Gradients of keys or values that no query head reads, which no schedule comes by.
 template <Scalar T>
 void write_zeros(const HeadsView<T>& gradient) noexcept {
-  if (gradient.data == nullptr) return;
+  if (gradient.data == nullptr || gradient.empty()) return;
   for (Index b = 0; b < gradient.batch; ++b) {
     for (Index j = 0; j < gradient.seq; ++j) {
       for (Index h = 0; h < gradient.heads; ++h) {
@@ -135,11 +135,12 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   if (options.temperature) places.require_query_positions("temperature");
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive, places.sequences(),
                              x.k.heads);
-  if (x.q.heads == 0) {
+  const bool has_rows = x.q.seq != 0 || mask.given();
+  if (!has_rows || x.q.heads == 0) {
     write_zeros(x.gradients.k);
     write_zeros(x.gradients.v);
   }
-  if (x.q.batch == 0 || x.q.heads == 0) return;
+  if (x.q.batch == 0 || !has_rows || x.q.heads == 0) return;
   const ReturnedWeights<T> returned(options, {});
   const typename Run::Call call{
       {x.q, places, masks, x.q.heads / x.k.heads,

@@ -334,7 +334,7 @@ class Places {
 
   /// Keys that a ring has lost must lie outside every query's window.
   void check_ring() const {
-    if (packed_keys()) return;
+    if (!keys_.in_cache()) return;
     for (Index n = 0; n < sequences(); ++n) {
       const AttentionSequence s = sequence(n);
       if (s.begin == 0 || s.queries == 0) continue;

@@ -279,6 +279,11 @@ POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const Rotated<T>>
   constexpr Index chunk = 128, block = positions_in_order;
   constexpr auto room = static_cast<std::size_t>(block * chunk);
   const HeadsView<const T>& shape = tensors[0].in;
+  // Tensors differ in heads alone; nothing is done at once, however long the other axes are.
+  if (std::all_of(tensors.begin(), tensors.end(),
+                  [](const Rotated<T>& x) { return x.in.empty(); })) {
+    return;
+  }
   const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
   // Splitting batch rows too computes shared angles again, which pays for short sequences alone.
   const auto threads = static_cast<Index>(device.numThreads());

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// A view with an axis of 0 is done at once, however long its other axes are: ctest's time limit guards that.
+#include "support/catch.hpp"
+#include <posenc/additive/learned.hpp>
+#include <posenc/additive/sinusoidal.hpp>
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/attention_backward.hpp>
+#include <posenc/attention/merge.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <array>
+#include <vector>
+
+namespace empty_views_test {
+
+using posenc::Causal;
+using posenc::EmbeddingsView;
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::Positions;
+
+namespace {
+
+/// A call either returns or throws one of posenc's errors.
+template <class Call>
+void make(const Call& call) {
+  try {
+    call();
+  } catch (const posenc::ShapeError&) {
+  } catch (const posenc::ConfigError&) {
+  } catch (const posenc::PositionError&) {
+  }
+}
+
+/// Calls visit(extents) for all extents of which one is 0, and each other is small or `huge`.
+template <std::size_t Axes, class Visit>
+void for_empty(const std::array<Index, Axes>& small, const Visit& visit) {
+  for (const Index huge : {Index{1} << 31, Index{1} << 40, Index{1} << 62}) {
+    for (std::size_t zero = 0; zero < Axes; ++zero) {
+      for (unsigned which = 0; which < 1U << Axes; ++which) {
+        std::array<Index, Axes> extents = small;
+        for (std::size_t axis = 0; axis < Axes; ++axis) {
+          if ((which >> axis & 1) != 0) extents[axis] = huge;
+        }
+        extents[zero] = 0;
+        visit(extents);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("empty queries beside huge extents are attended to at once", "[hostile]") {
+  float number = 0;
+  // batch, queries, heads, dim; keys as many or 5
+  for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+    const HeadsView<float> q{
+        .data = &number, .batch = n[0], .seq = n[1], .heads = n[2], .dim = n[3]};
+    // Without heads, or without queries and batch rows, there is nothing to do; without channels there is.
+    if (n[0] != 0 && n[1] != 0 && n[2] != 0) return;
+    INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+    posenc::AttentionOptions<float> options{.causal = Causal::No};
+    options.lse = {&number, n[0], n[2], n[1]};
+    make([&] { posenc::attention<float>(q, q, q, q, {.causal = Causal::BottomRight}); });
+    make([&] { posenc::attention_backward<float>(q, q, q, q, q, {q, q, q}, options); });
+    make([&] { posenc::merge(q, options.lse, q, options.lse); });
+  });
+}
+
+TEST_CASE("empty tensors beside huge extents are rotated at once", "[hostile]") {
+  float number = 0;
+  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
+  for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+    const HeadsView<float> x{
+        .data = &number, .batch = n[0], .seq = n[1], .heads = n[2], .dim = n[3]};
+    INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+    make([&] { rope.rotate(x, Positions::range(0, n[1])); });
+  });
+}
+
+TEST_CASE("empty embeddings beside huge extents are added to at once", "[hostile]") {
+  float number = 0;
+  const std::vector<float> rows(80);
+  const posenc::Sinusoidal sinusoidal(
+      {.model_dim = 8, .layout = posenc::SinusoidalLayout::Concatenated});
+  const posenc::Learned<float> learned(posenc::MatrixView<const float>{rows.data(), 10, 8});
+  for_empty<3>({1, 3, 8}, [&](const std::array<Index, 3>& n) {
+    const EmbeddingsView<float> x{&number, n[0], n[1], n[2]};
+    INFO(n[0] << ", " << n[1] << ", " << n[2]);
+    make([&] { sinusoidal.add_to(x, Positions::range(0, n[1])); });
+    make([&] { learned.add_to(x, Positions::range(0, n[1])); });
+  });
+}
+
+}  // namespace empty_views_test
