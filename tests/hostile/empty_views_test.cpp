@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A view with an axis of 0 is done at once, however long its other axes are: ctest's time limit guards that.
+#include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/merge.hpp>
-#include <posenc/core/error.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
 
@@ -15,43 +15,13 @@
 
 namespace empty_views_test {
 
+using empty_extents::for_empty;
+using empty_extents::make;
 using posenc::Causal;
 using posenc::EmbeddingsView;
 using posenc::HeadsView;
 using posenc::Index;
 using posenc::Positions;
-
-namespace {
-
-/// A call either returns or throws one of posenc's errors.
-template <class Call>
-void make(const Call& call) {
-  try {
-    call();
-  } catch (const posenc::ShapeError&) {
-  } catch (const posenc::ConfigError&) {
-  } catch (const posenc::PositionError&) {
-  }
-}
-
-/// Calls visit(extents) for all extents of which one is 0, and each other is small or `huge`.
-template <std::size_t Axes, class Visit>
-void for_empty(const std::array<Index, Axes>& small, const Visit& visit) {
-  for (const Index huge : {Index{1} << 31, Index{1} << 40, Index{1} << 62}) {
-    for (std::size_t zero = 0; zero < Axes; ++zero) {
-      for (unsigned which = 0; which < 1U << Axes; ++which) {
-        std::array<Index, Axes> extents = small;
-        for (std::size_t axis = 0; axis < Axes; ++axis) {
-          if ((which >> axis & 1) != 0) extents[axis] = huge;
-        }
-        extents[zero] = 0;
-        visit(extents);
-      }
-    }
-  }
-}
-
-}  // namespace
 
 TEST_CASE("empty queries beside huge extents are attended to at once", "[hostile]") {
   float number = 0;

@@ -59,6 +59,11 @@ POSENC_BEGIN
 
 namespace detail {
 
+/// How many a checked grid has.
+inline Index patches_of(const VideoGrid& grid) noexcept {
+  return product_or(0, {grid.frames, grid.rows, grid.cols});
+}
+
 /// The positions of a sequence on its way: one list per axis.
 class TokenPositions {
  public:
@@ -88,7 +93,7 @@ class TokenPositions {
 
   /// The patches of a grid whose first one stands there.
   void grid(const VideoGrid& grid, double t = 0, Index first_row = 0, Index first_col = 0) {
-    if (grid.frames * grid.rows * grid.cols == 0) return;
+    if (patches_of(grid) == 0) return;
     for (Index frame = 0; frame < grid.frames; ++frame) {
       const double time = mul_add(static_cast<double>(frame), grid.frame_step, t);
       for (Index row = first_row; row < first_row + grid.rows; ++row) {
@@ -159,7 +164,7 @@ inline Positions cogvideox_positions(Index text, const VideoGrid& video,
                              base.rows, " and ", base.cols);
   }
   for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
-  if (video.frames * video.rows * video.cols == 0) return tokens.positions();
+  if (detail::patches_of(video) == 0) return tokens.positions();
   const auto high = static_cast<double>(video.rows), wide = static_cast<double>(video.cols);
   const auto base_high = static_cast<double>(base.rows), base_wide = static_cast<double>(base.cols);
   // nearbyint as Python's round: ties go to the even number.
@@ -250,7 +255,7 @@ inline Positions z_image_positions(const VideoGrid& grid, Index caption) {
   detail::TokenPositions tokens("z_image_positions", 3, caption, {grid});
   const Index padded = caption + padding_of(caption);
   tokens.grid(grid, static_cast<double>(padded + 1));
-  for (Index i = padding_of(grid.frames * grid.rows * grid.cols); i > 0; --i) tokens.token(0, 0, 0);
+  for (Index i = padding_of(detail::patches_of(grid)); i > 0; --i) tokens.token(0, 0, 0);
   for (Index i = 1; i <= padded; ++i) tokens.token(static_cast<double>(i), 0, 0);
   return tokens.positions();
 }

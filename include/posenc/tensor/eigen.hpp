@@ -38,7 +38,7 @@ struct EigenTensorTraits {
     for (std::size_t axis = rank; axis-- > 0;) {
       t.extents[axis] = x.dimensions()[static_cast<At>(RowMajor ? axis : rank - 1 - axis)];
       t.strides[axis] = stride;
-      stride *= t.extents[axis];
+      stride = dense_stride({stride, t.extents[axis]});
     }
     return t;
   }

@@ -140,7 +140,7 @@ inline Positions with_zero_axis(const Positions& positions) {
               positions.axis_count() + 1);
   p.kind_ = positions.kind();
   for (Index axis = 0; axis <= positions.axis_count(); ++axis) {
-    for (Index b = 0; b < positions.batch(); ++b) {
+    for (Index b = 0; positions.count() != 0 && b < positions.batch(); ++b) {
       for (Index s = 0; s < positions.count(); ++s) {
         p.push(axis < positions.axis_count() ? positions.at(b, s, axis) : 0.0);
       }

@@ -125,6 +125,7 @@ class Positions {
     constexpr auto function = "Positions::from_padding_mask";
     detail::check_extents(function, "keep", keep);
     Positions p(function, Form::Table, keep.rows, keep.cols, 1);
+    if (keep.empty()) return p;
     for (Index b = 0; b < keep.rows; ++b) {
       Index next = 0;
       for (Index s = 0; s < keep.cols; ++s) {
@@ -148,6 +149,7 @@ class Positions {
     }
     Positions p(function, Form::Table, 1, *cells, 2);
     p.kind_ = PositionKind::RowsColumns;
+    if (*cells == 0) return p;
     for (Index row = 0; row < rows; ++row) {
       for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(row));
     }
@@ -171,7 +173,7 @@ class Positions {
         detail::fail<ShapeError>(function, "every axis must be [", p.batch_, ", ", p.count(),
                                  "] but one is [", axis.batch_, ", ", axis.count(), "]");
       }
-      for (Index b = 0; b < p.batch_; ++b) {
+      for (Index b = 0; p.count_ != 0 && b < p.batch_; ++b) {
         for (Index s = 0; s < p.count_; ++s) p.push(axis.at(b, s));
       }
     }
@@ -358,6 +360,21 @@ void check_positions(const char* function, const Positions& positions, Index bat
     fail<ShapeError>(function, "positions [", positions.batch(), ", ", positions.count(),
                      "] must match batch and sequence of x, which is ",
                      std::span<const Index>(extents));
+  }
+}
+
+/// Calls visit(position) for positions on the first axis, among which are the least and the greatest of each batch
+/// row: of those that follow each other, the two ends.
+template <class Visit>
+void for_extreme_positions(const Positions& positions, const Visit& visit) {
+  const Index count = positions.count();
+  for (Index b = 0; count != 0 && b < positions.batch(); ++b) {
+    const std::span<const double> kept = positions.kept(b);
+    for (const double position : kept) visit(position);
+    if (kept.empty()) {
+      visit(positions.at(b, 0));
+      visit(positions.at(b, count - 1));
+    }
   }
 }
 

@@ -107,7 +107,7 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
 /// Tokens of a checked part.
 inline Index tokens_of(const PromptPart& part) noexcept {
   if (!is_picture(part)) return part.text + part.padding;  // one of them is 0
-  return part.frames * (part.rows / part.merge) * (part.cols / part.merge);
+  return product_or(0, {part.frames, part.rows / part.merge, part.cols / part.merge});
 }
 
 /// The ids of one row, appended; returns where the next text would start.

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Extents of which one at least is 0, however long the others are, and calls that are made with them.
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+
+#include <array>
+#include <cstddef>
+
+namespace empty_extents {
+
+using posenc::Index;
+
+constexpr std::array huge{Index{1} << 31, Index{1} << 40, Index{1} << 62};
+
+/// A call either returns or throws one of posenc's errors.
+template <class Call>
+void make(const Call& call) {
+  try {
+    call();
+  } catch (const posenc::ShapeError&) {
+  } catch (const posenc::ConfigError&) {
+  } catch (const posenc::PositionError&) {
+  }
+}
+
+/// Calls visit(extents) for all extents of which one is 0, and each other is small or huge.
+template <std::size_t Axes, class Visit>
+void for_empty(const std::array<Index, Axes>& small, const Visit& visit) {
+  for (const Index extent : huge) {
+    for (std::size_t zero = 0; zero < Axes; ++zero) {
+      for (unsigned which = 0; which < 1U << Axes; ++which) {
+        std::array<Index, Axes> extents = small;
+        for (std::size_t axis = 0; axis < Axes; ++axis) {
+          if ((which >> axis & 1) != 0) extents[axis] = extent;
+        }
+        extents[zero] = 0;
+        visit(extents);
+      }
+    }
+  }
+}
+
+/// The same where any axes are 0 and all others have one extent, from 0 to 64.
+template <std::size_t Axes, class Visit>
+void for_zeros(const Visit& visit) {
+  for (Index count = 0; count <= 64; ++count) {
+    for (unsigned zeros = 1; zeros < 1U << Axes; ++zeros) {
+      std::array<Index, Axes> extents{};
+      for (std::size_t axis = 0; axis < Axes; ++axis) {
+        extents[axis] = (zeros >> axis & 1) != 0 ? 0 : count;
+      }
+      visit(extents);
+    }
+  }
+}
+
+/// Both.
+template <std::size_t Axes, class Visit>
+void for_all_empty(const std::array<Index, Axes>& small, const Visit& visit) {
+  for_empty<Axes>(small, visit);
+  for_zeros<Axes>(visit);
+}
+
+}  // namespace empty_extents

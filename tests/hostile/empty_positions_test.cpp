@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Positions of no tokens are made at once, however long the other axes are: ctest's time limit guards that.
+#include "hostile/empty_extents.hpp"
+#include "support/catch.hpp"
+#include <posenc/tensor/diffusion_positions.hpp>
+#include <posenc/tensor/dinov3_grid.hpp>
+#include <posenc/tensor/eigen.hpp>
+#include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/prompt_positions.hpp>
+
+#include <array>
+#include <vector>
+
+namespace empty_positions_test {
+
+using empty_extents::for_all_empty;
+using empty_extents::make;
+using posenc::Index;
+using posenc::Positions;
+
+TEST_CASE("grids without cells are made at once", "[hostile]") {
+  for_all_empty<2>({4, 6}, [](const std::array<Index, 2>& n) {
+    INFO(n[0] << ", " << n[1]);
+    CHECK(Positions::grid(n[0], n[1]).count() == 0);
+    CHECK(posenc::xy_grid(n[0], n[1]).count() == 0);
+    CHECK(posenc::llama4_grid(n[0], n[1]).count() == 1);
+    for (const auto normalization :
+         {posenc::PatchNormalization::Separate, posenc::PatchNormalization::Max,
+          posenc::PatchNormalization::Min}) {
+      CHECK(posenc::dinov3_grid({.rows = n[0], .cols = n[1]}, normalization).count() == 0);
+      CHECK(posenc::dinov3_grid({.rows = n[0], .cols = n[1], .prefix_tokens = 3}, normalization)
+                .count() == 3);
+    }
+  });
+}
+
+TEST_CASE("pictures and videos without patches are made at once", "[hostile]") {
+  for_all_empty<3>({2, 4, 6}, [](const std::array<Index, 3>& n) {
+    INFO(n[0] << ", " << n[1] << ", " << n[2]);
+    const posenc::VideoGrid grid{.frames = n[0], .rows = n[1], .cols = n[2]};
+    CHECK(posenc::pixel_grid(n).count() == 0);
+    for (const Index merge : {Index{1}, Index{2}, Index{1} << 31}) {
+      make([&] { (void)posenc::merge_block_grid({n[0], n[1], n[2], merge}); });
+      for (const Index text : {Index{0}, Index{2}}) {
+        make([&] {
+          (void)posenc::prompt_positions(
+              {{.text = text}, {.rows = n[1], .cols = n[2], .frames = n[0], .merge = merge}});
+        });
+      }
+    }
+    CHECK(posenc::video_grid(grid).count() == 0);
+    for (const Index text : {Index{0}, Index{2}}) {
+      CHECK(posenc::flux_positions(text, grid).count() == text);
+      CHECK(posenc::cogvideox_positions(text, grid).count() == text);
+      CHECK(posenc::hunyuan_video_positions(grid, text).count() == text);
+      make([&] { (void)posenc::flux2_positions(text, {grid}); });
+      for (const auto origin : {posenc::GridOrigin::Centre, posenc::GridOrigin::Corner}) {
+        make([&] { (void)posenc::qwen_image_positions(text, {grid}, {.origin = origin}); });
+        make([&] {
+          (void)posenc::qwen_image_positions(text, {grid, grid},
+                                             {.origin = origin, .layered = true});
+        });
+      }
+      make([&] { (void)posenc::z_image_positions(grid, text); });
+      make([&] { (void)posenc::lumina2_positions(text, grid); });
+    }
+  });
+}
+
+TEST_CASE("positions of no tokens are made at once", "[hostile]") {
+  for_all_empty<2>({1, 3}, [](const std::array<Index, 2>& n) {
+    INFO(n[0] << ", " << n[1]);
+    make([&] { (void)Positions::from_padding_mask({nullptr, n[0], n[1]}); });
+    make([&] { (void)Positions::starts(std::vector<Index>{}, n[1]); });
+    make([&] { (void)Positions::starts(std::vector<Index>{0, n[0]}, n[1]); });
+    make([&] { (void)Positions::range(n[0], n[1]); });
+    make([&] { (void)Positions::range(-n[0], n[1]); });
+    make([&] { (void)Positions::packed({0, n[0] == 0 ? n[0] : 0}, {n[1]}); });
+    make([&] { (void)posenc::chatglm_positions({n[0], n[1]}, n[0], 0); });
+    make([&] { (void)posenc::PromptPositions{Positions::range(0, 0), {}}.decode(n[0], n[1]); });
+    make([&] { (void)posenc::PromptPositions{Positions::range(0, 0), {n[0]}}.decode(n[0], 0); });
+    const Positions none = Positions::ids(n[0], std::vector<Index>{});
+    CHECK(none.count() == 0);
+    CHECK(Positions::axes({none, none}).count() == 0);
+    CHECK(posenc::with_zero_axis(Positions::real(n[0], std::vector<double>{})).count() == 0);
+  });
+}
+
+TEST_CASE("views of empty Eigen tensors have strides", "[hostile]") {
+  for_all_empty<4>({1, 3, 1, 8}, [](const std::array<Index, 4>& n) {
+    const Eigen::TensorMap<Eigen::Tensor<float, 4, Eigen::RowMajor>> x(nullptr, n[0], n[1], n[2],
+                                                                       n[3]);
+    CHECK(posenc::bshd(x).empty());
+  });
+}
+
+}  // namespace empty_positions_test
