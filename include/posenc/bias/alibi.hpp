@@ -256,6 +256,7 @@ class Alibi {
       detail::fail<ShapeError>(function, "gradient must have a value for each of the ", heads(),
                                " slopes but has ", gradient.size());
     }
+    if (grad.empty()) return;
     const bool symmetric = form_ == AlibiForm::Symmetric;
     const auto subtract = [symmetric](double* sum, double from, const double* to,
                                       const double* grads, Index count) {

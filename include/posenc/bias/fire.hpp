@@ -154,6 +154,7 @@ class Fire {
       detail::fail<ShapeError>(function, "gradient must have the shape of the parameters, width ",
                                width(), " and ", heads(), " heads");
     }
+    if (grad.empty()) return;
     const auto add_rows = [&](double* sums, Index first, Index count) {
       const auto queries =
           query_positions.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));

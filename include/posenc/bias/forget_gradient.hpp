@@ -184,6 +184,7 @@ class ForgetGradient {
   /// From the last token to the first: grad(b, t, h) = of_token(b, t, h, the gradient of its log gate).
   template <class T, class OfToken>
   void write(Index first, const EmbeddingsView<T>& grad, const OfToken& of_token) const {
+    if (grad.empty()) return;
     for (Index b = 0; b < grad.batch; ++b) {
       const auto n = static_cast<std::size_t>(first + b);
       for (Index h = 0; h < heads_; ++h) {

@@ -6,6 +6,7 @@
 #include <posenc/bias/forget_gradient.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -65,7 +67,9 @@ class ForgettingBias {
       }
     };
     check_tokens("the keys", span.first_key, span.end_key);
-    check_tokens("the queries", span.first_place, span.first_place + span.queries);
+    check_tokens("the queries", span.first_place,
+                 detail::sum_of(span.first_place, span.queries)
+                     .value_or((std::numeric_limits<Index>::max)()));
   }
 
   /// tile(i, j) += F(query i) - F(key j).

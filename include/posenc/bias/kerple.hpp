@@ -138,6 +138,7 @@ class Kerple {
       detail::fail<ShapeError>(function, "gradient must have r1 and r2 for each of the ", heads(),
                                " heads but has ", gradient.r1.size(), " and ", gradient.r2.size());
     }
+    if (grad.empty()) return;
     const auto at = static_cast<std::size_t>(head);
     const double r1 = config_.r1[at], r2 = config_.r2[at];
     const bool logarithmic = config_.form == KerpleForm::Logarithmic;

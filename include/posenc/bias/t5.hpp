@@ -208,6 +208,7 @@ class T5Bias {
                        key_positions, grad);
     const auto table = detail::gradient_view(grad_table);
     detail::check_table_gradient(function, table, table_.extents());
+    if (grad.empty()) return;
     const auto add_values = [&](double* sums, double from, const double* to, const double* grads,
                                 Index count) {
       for (Index u = 0; u < count; ++u) sums[buckets_.bucket(to[u] - from)] += grads[u];

@@ -152,6 +152,7 @@ class WindowBias {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("WindowBias::add", {head, heads(), "the table's ", " columns"},
                        query_positions, key_positions, tile);
+    if (tile.empty()) return;
     constexpr Index most = 256;
     Run runs[most];
     Real values[most + detail::distance_group];  // a run is written in whole packs
@@ -194,6 +195,7 @@ class WindowBias {
                        key_positions, grad);
     const auto table = detail::gradient_view(grad_table);
     detail::check_table_gradient(function, table, {index_.table_rows(), heads_});
+    if (grad.empty()) return;
     detail::FewNumbers<Index> keys(key_positions.size());
     std::transform(key_positions.begin(), key_positions.end(), keys.data(),
                    [this](double key) { return index_.place(key); });
@@ -288,6 +290,7 @@ void window_table_of_maxvit(MatrixView<const std::type_identity_t<T>> maxvit, Ma
                              maxvit.extents(), " and ", table.extents());
   }
   detail::check_overlap<T>(function, maxvit, table);
+  if (table.empty()) return;
   for (Index cell = 0; cell < table.rows; ++cell) {
     for (Index head = 0; head < table.cols; ++head) {
       table.row(cell)[head] = maxvit.row(head)[table.rows - 1 - cell];

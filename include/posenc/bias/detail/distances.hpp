@@ -136,6 +136,7 @@ void for_each_block_of_distances(std::span<const double> queries, std::span<cons
                                  const Evaluate& evaluate, const Use& use) {
   alignas(64) Value values[static_cast<std::size_t>(block_distances)];
   const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
+  if (rows == 0) return;
   for (Index j = 0; j < columns; j += block_keys) {
     const Index n = (std::min)(block_keys, columns - j);
     const auto block = keys.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
