@@ -135,6 +135,8 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     detail::check_reach(function, oscillator_, positions);
 
     const HeadsView<const T>& x = tensors[0].in;
+    if (x.empty())
+      return;  // nor have the others elements: they differ in dim alone, which holds the slice
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? x.batch : 1;  // that one set of angles serves
     const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(T);

@@ -69,15 +69,12 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     check_tables(function, cos, sin);
     detail::check_axes(function, positions, 1);
     detail::check_integral(function, positions);
-    for (Index b = 0; b < positions.batch(); ++b) {
-      for (Index s = 0; s < positions.count(); ++s) {
-        const double p = positions.at(b, s);
-        if (p < 0 || p >= static_cast<double>(cos.rows)) {
-          detail::fail<PositionError>(function, "positions must lie within the ", cos.rows,
-                                      " rows of the cache but one is ", p);
-        }
+    detail::for_extreme_positions(positions, [&](double p) {
+      if (p < 0 || p >= static_cast<double>(cos.rows)) {
+        detail::fail<PositionError>(function, "positions must lie within the ", cos.rows,
+                                    " rows of the cache but one is ", p);
       }
-    }
+    });
     RotationTable table(function, positions.batch(), positions.count(), {rotary_offset, cos.cols},
                         attention_factor);
     table.fill(device, [&](Index b, Index s, Index count, Real* c, Real* n) {
@@ -115,17 +112,21 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
                 double attention_factor)
       : batch_(batch), seq_(seq), slice_(slice), attention_factor_(attention_factor) {
     detail::check_slice_and_factor(function, slice, attention_factor);
-    if (!detail::product_of({batch, seq, slice.pairs, Index{sizeof(Real)}})) {
+    const auto size = detail::product_of({batch, seq, slice.pairs});
+    // Of a row by itself too, as that is a stride even where there are no rows.
+    if (!size || !detail::product_of({*size, Index{sizeof(Real)}}) ||
+        !detail::product_of({seq, slice.pairs})) {
       detail::fail<ShapeError>(function, "no memory holds a table of [", batch, ", ", seq, ", ",
                                slice.pairs, "] numbers");
     }
-    cos_.resize(static_cast<std::size_t>(batch * seq * slice.pairs));
+    cos_.resize(static_cast<std::size_t>(*size));
     sin_.resize(cos_.size());
   }
 
   /// rows(b, s, count, cos, sin) writes [count, pairs] of each for positions s .. s + count - 1.
   template <Device D, class WriteRows>
   void fill(const D& device, const WriteRows& rows) {
+    if (cos_.empty()) return;
     const double bytes = static_cast<double>(slice_.pairs * Index{2 * sizeof(Real)});
     detail::parallel_for(device, batch_ * seq_, bytes, 2 * bytes, [&](Index unit, Index unit_end) {
       while (unit < unit_end) {

@@ -274,16 +274,12 @@ class XPos {
     if (slice_.pairs == 0) return;
     // zeta_0 is the smallest, so the first pair has the largest exponents.
     const double farthest = largest_exponent<T>() / std::abs(log2_zeta_hi_.front());
-    for (Index b = 0; b < positions.batch(); ++b) {
-      for (Index s = 0; s < positions.count(); ++s) {
-        const double distance = std::abs(positions.at(b, s) - config_.centre);
-        if (!(distance <= farthest)) {
-          detail::fail<PositionError>(function, "positions must lie within ", farthest,
-                                      " of the centre ", config_.centre, ", but one is ",
-                                      positions.at(b, s));
-        }
+    detail::for_extreme_positions(positions, [&](double position) {
+      if (!(std::abs(position - config_.centre) <= farthest)) {
+        detail::fail<PositionError>(function, "positions must lie within ", farthest,
+                                    " of the centre ", config_.centre, ", but one is ", position);
       }
-    }
+    });
   }
 
   /// m cos and m sin, scaled, of one position.

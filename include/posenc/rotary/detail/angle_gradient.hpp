@@ -22,6 +22,7 @@ namespace detail {
 template <class Pairing, Scalar T, Device D, class Visit>
 void for_each_angle_gradient(const D& device, HeadsView<const T> y, HeadsView<const T> grad_y,
                              RotarySlice slice, const Visit& visit) {
+  if (y.empty() || slice.pairs == 0) return;
   const auto number = [](T x) { return static_cast<double>(static_cast<Compute<T>>(x)); };
   // So many pairs go together that threads do not write to the same cache line.
   constexpr Index group = 8;

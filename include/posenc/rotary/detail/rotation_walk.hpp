@@ -47,9 +47,10 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
   if (slice.offset < 0) {
     fail<ConfigError>(function, "rotary_offset must not be negative but is ", slice.offset);
   }
-  if (!sum_of(slice.offset, 2 * slice.pairs)) {
-    fail<ConfigError>(function, "no head holds ", 2 * slice.pairs, " rotary channels behind ",
-                      slice.offset, " others");
+  const auto channels = product_of({2, slice.pairs});
+  if (!channels || !sum_of(slice.offset, *channels)) {
+    fail<ConfigError>(function, "no head holds ", slice.pairs, " rotary pairs behind ",
+                      slice.offset, " other channels");
   }
   if (!std::isfinite(attention_factor) || attention_factor <= 0) {
     fail<ConfigError>(function, "attention_factor must be positive and finite but is ",
@@ -156,6 +157,7 @@ constexpr Index pairs_together(Index pairs) noexcept {
 template <Scalar T>
 void pass_through(const Rotated<T>& x, Index b, Index rows, Index s, Index seq,
                   RotarySlice slice) noexcept {
+  if (x.in.empty()) return;
   for (Index row = b; row < b + rows; ++row) {
     for (Index i = s; i < s + seq; ++i) {
       for (Index h = 0; h < x.in.heads; ++h) {
