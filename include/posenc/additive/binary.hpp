@@ -111,20 +111,17 @@ class BinaryEncoding {
   void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
     detail::check_embeddings(function, x, config_.model_dim, positions);
     detail::check_integral(function, positions);
-    for (Index b = 0; b < positions.batch(); ++b) {
-      for (Index s = 0; s < positions.count(); ++s) {
-        const double position = positions.at(b, s);
-        if (position < 0) {
-          detail::fail<PositionError>(function, "positions must not be negative but one is ",
-                                      position);
-        }
-        const Index width = Bits(position).width();
-        if (config_.overflow == BinaryOverflow::Reject && width > config_.model_dim) {
-          detail::fail<PositionError>(function, "position ", position, " needs ", width,
-                                      " bits, but model_dim is ", config_.model_dim);
-        }
+    detail::for_extreme_positions(positions, [&](double position) {
+      if (position < 0) {
+        detail::fail<PositionError>(function, "positions must not be negative but one is ",
+                                    position);
       }
-    }
+      const Index width = Bits(position).width();
+      if (config_.overflow == BinaryOverflow::Reject && width > config_.model_dim) {
+        detail::fail<PositionError>(function, "position ", position, " needs ", width,
+                                    " bits, but model_dim is ", config_.model_dim);
+      }
+    });
   }
 
   BinaryEncodingConfig config_;

@@ -49,11 +49,11 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// A checked resize: one set of weights per axis.
+/// A checked resize.
 struct GridResize {
   Index prefix, suffix;
   GridShape source, target;
-  ResizeWeights rows, cols;
+  ResizeAxis rows, cols;
 };
 
 inline const char* name_of(ResizeCoordinates coordinates) noexcept {
@@ -135,11 +135,9 @@ GridResize make_grid_resize(const char* function, const GridResizeConfig& config
   if (geometric && source.rows == target.rows && source.cols == target.cols) {
     rows.coordinates = cols.coordinates = ResizeCoordinates::AlignCorners;
   }
-  // Before there are weights for as many cells as the settings say.
   check_grid_table(function, source_name, source_table, *others, source);
   check_grid_table(function, target_name, target_table, *others, target);
-  return {config.prefix_tokens, config.suffix_tokens, source, target,
-          ResizeWeights(rows),  ResizeWeights(cols)};
+  return {config.prefix_tokens, config.suffix_tokens, source, target, rows, cols};
 }
 
 /// Checks the two tables of a resize against each other; `in` is read and `out` written.
@@ -217,7 +215,9 @@ void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> tabl
   const detail::GridResize resize =
       detail::make_grid_resize(function, config, "table", table, "out", out);
   detail::check_grid_tables<T>(function, table, out);
+  if (out.empty()) return;  // without weights for as many cells as the settings say
 
+  const detail::ResizeWeights row_weights(resize.rows), col_weights(resize.cols);
   const Index source_cols = resize.source.cols;
   std::vector<double> memory(static_cast<std::size_t>((source_cols + 1) * table.cols));
   detail::copy_others<T>(table, out, resize);
@@ -226,7 +226,7 @@ void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> tabl
     double* const cell = line.row(source_cols);
     for (Index r = 0; r < resize.target.rows; ++r) {
       for (Index x = 0; x < source_cols; ++x) std::fill_n(line.row(x), dim, 0.0);
-      const detail::ResizeTaps row = resize.rows[r];
+      const detail::ResizeTaps row = row_weights[r];
       for (std::size_t t = 0; t < row.weights.size(); ++t) {
         const Index y = resize.prefix + (row.first + static_cast<Index>(t)) * source_cols;
         for (Index x = 0; x < source_cols; ++x) {
@@ -235,7 +235,7 @@ void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> tabl
       }
       for (Index c = 0; c < resize.target.cols; ++c) {
         std::fill_n(cell, dim, 0.0);
-        const detail::ResizeTaps col = resize.cols[c];
+        const detail::ResizeTaps col = col_weights[c];
         for (std::size_t t = 0; t < col.weights.size(); ++t) {
           detail::accumulate_weighted(col.weights[t], line.row(col.first + static_cast<Index>(t)),
                                       cell, dim);
@@ -266,7 +266,9 @@ void resize_grid_adjoint(const D& device, MatrixView<const std::type_identity_t<
   const detail::GridResize resize =
       detail::make_grid_resize(function, config, "grad_table", grad_table, "grad_out", grad_out);
   detail::check_grid_tables<T>(function, grad_out, grad_table);
+  if (grad_table.empty()) return;
 
+  const detail::ResizeWeights row_weights(resize.rows), col_weights(resize.cols);
   const Index source_cols = resize.source.cols, cells = resize.source.rows * source_cols;
   std::vector<double> memory(static_cast<std::size_t>((cells + source_cols) * grad_out.cols));
   detail::copy_others<T>(grad_out, grad_table, resize);
@@ -276,14 +278,14 @@ void resize_grid_adjoint(const D& device, MatrixView<const std::type_identity_t<
     for (Index r = 0; r < resize.target.rows; ++r) {
       for (Index x = 0; x < source_cols; ++x) std::fill_n(line.row(x), dim, 0.0);
       for (Index c = 0; c < resize.target.cols; ++c) {
-        const detail::ResizeTaps col = resize.cols[c];
+        const detail::ResizeTaps col = col_weights[c];
         const Index cell = resize.prefix + r * resize.target.cols + c;
         for (std::size_t t = 0; t < col.weights.size(); ++t) {
           detail::accumulate_weighted(col.weights[t], grad_out.row(cell) + column,
                                       line.row(col.first + static_cast<Index>(t)), dim);
         }
       }
-      const detail::ResizeTaps row = resize.rows[r];
+      const detail::ResizeTaps row = row_weights[r];
       for (std::size_t t = 0; t < row.weights.size(); ++t) {
         const Index y = (row.first + static_cast<Index>(t)) * source_cols;
         for (Index x = 0; x < source_cols; ++x) {

@@ -70,7 +70,7 @@ class Learned {
   void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
     check("Learned::add_to", x, positions);
     const auto table_row = [&](Index b, Index s, Index) {
-      return table_.row(row_of(positions, b, s));
+      return table_.row(row_of(positions.at(b, s)));
     };
     detail::visit_all_rows(
         device, x, positions.batch() == 1, [&] { return table_row; },
@@ -113,12 +113,13 @@ class Learned {
     }
     detail::check_output(function, "grad_table", grad_table);
     check(function, grad, positions);
+    if (grad.empty()) return;
     const double tokens = static_cast<double>(grad.batch) * static_cast<double>(grad.seq);
     detail::parallel_for_columns(device, grad.dim, tokens * (sizeof(T) + 2 * sizeof(Gradient)),
                                  tokens / 2, [&](Index first, Index count) {
                                    for (Index b = 0; b < grad.batch; ++b) {
                                      for (Index s = 0; s < grad.seq; ++s) {
-                                       const Index row = row_of(positions, b, s);
+                                       const Index row = row_of(positions.at(b, s));
                                        if (config_.padding_row == row) continue;
                                        detail::accumulate(grad_table.row(row) + first,
                                                           grad.row(b, s) + first, count);
@@ -132,30 +133,27 @@ class Learned {
   Index model_dim() const noexcept { return table_.cols; }
 
  private:
-  Index row_of(const Positions& positions, Index b, Index s) const noexcept {
-    return static_cast<Index>(positions.at(b, s)) + config_.row_offset;
+  Index row_of(double position) const noexcept {
+    return static_cast<Index>(position) + config_.row_offset;
   }
 
   template <class X>
   void check(const char* function, const X& x, const Positions& positions) const {
     detail::check_embeddings(function, x, table_.cols, positions);
     detail::check_integral(function, positions);
-    for (Index b = 0; b < positions.batch(); ++b) {
-      for (Index s = 0; s < positions.count(); ++s) {
-        const double position = positions.at(b, s);
-        // A real position may be one that no integer holds.
-        if (!(std::abs(position) < 0x1p62)) {
-          detail::fail<PositionError>(function, "position ", position,
-                                      " reads no row, for the table has ", table_.rows, " rows");
-        }
-        const Index row = row_of(positions, b, s);
-        if (row < 0 || row >= table_.rows) {
-          detail::fail<PositionError>(function, "position ", position, " reads row ", row,
-                                      " (row_offset ", config_.row_offset, "), but the table has ",
-                                      table_.rows, " rows");
-        }
+    detail::for_extreme_positions(positions, [&](double position) {
+      // A real position may be one that no integer holds.
+      if (!(std::abs(position) < 0x1p62)) {
+        detail::fail<PositionError>(function, "position ", position,
+                                    " reads no row, for the table has ", table_.rows, " rows");
       }
-    }
+      const Index row = row_of(position);
+      if (row < 0 || row >= table_.rows) {
+        detail::fail<PositionError>(function, "position ", position, " reads row ", row,
+                                    " (row_offset ", config_.row_offset, "), but the table has ",
+                                    table_.rows, " rows");
+      }
+    });
   }
 
   MatrixView<const T> table_;

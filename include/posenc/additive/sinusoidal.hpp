@@ -179,6 +179,7 @@ class Sinusoidal {
   requires Scalar<std::remove_const_t<T>>
   double scale_gradient(const D& device, EmbeddingsView<T> grad, const Positions& positions) const {
     check<const T>("Sinusoidal::scale_gradient", grad, positions);
+    if (grad.empty()) return 0;
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? grad.batch : 1;  // of grad that share a row of P
     const detail::PartsOfSum parts(shared ? grad.seq : grad.batch * grad.seq);
@@ -200,13 +201,11 @@ class Sinusoidal {
       }
       return sum;
     };
-    if (parts.size() > 0) {
-      const double bytes =
-          static_cast<double>(rows * grad.dim) * sizeof(T) * static_cast<double>(parts.begin(1));
-      detail::parallel_for(device, parts.size(), bytes, bytes, [&](Index part, Index end) {
-        for (; part < end; ++part) sums[part] = sum_of_part(part);
-      });
-    }
+    const double bytes =
+        static_cast<double>(rows * grad.dim) * sizeof(T) * static_cast<double>(parts.begin(1));
+    detail::parallel_for(device, parts.size(), bytes, bytes, [&](Index part, Index end) {
+      for (; part < end; ++part) sums[part] = sum_of_part(part);
+    });
     double sum = 0;
     for (Index part = 0; part < parts.size(); ++part) sum += sums[part];
     return sum;
