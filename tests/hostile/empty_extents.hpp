@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <new>
 
 namespace empty_extents {
 
@@ -14,7 +15,7 @@ using posenc::Index;
 
 constexpr std::array huge{Index{1} << 31, Index{1} << 40, Index{1} << 62};
 
-/// A call either returns or throws one of posenc's errors.
+/// Makes a call, which either returns, throws one of posenc's errors, or finds no memory.
 template <class Call>
 void make(const Call& call) {
   try {
@@ -22,6 +23,7 @@ void make(const Call& call) {
   } catch (const posenc::ShapeError&) {
   } catch (const posenc::ConfigError&) {
   } catch (const posenc::PositionError&) {
+  } catch (const std::bad_alloc&) {
   }
 }
 

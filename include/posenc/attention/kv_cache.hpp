@@ -341,8 +341,7 @@ class KvCache {
 
  private:
   friend class detail::RevocableAppend<S>;
-  template <Scalar, class>
-  friend class detail::CachedKeys;
+  friend class detail::CachedKeys<S>;
 
   KvCache(const KvCacheConfig& config, const KvBlockPool* pool)
       : ranges_(config),

@@ -54,14 +54,14 @@ struct ForwardPass {
 
   /// When attention has written to options.lse.
   void end() {
-    if (options.lse.data != lse.data) {
+    if (options.lse.data != lse.data && lse.queries != 0) {
       for (Index b = 0; b < lse.batch; ++b) {
         for (Index h = 0; h < lse.heads; ++h) {
           for (Index i = 0; i < lse.queries; ++i) lse(b, h, i) = options.lse(b, h, i);
         }
       }
-      options.lse = lse;
     }
+    options.lse = lse;
     options.weights = {};
     is_whole = true;
   }
@@ -94,6 +94,7 @@ struct ForwardPass {
     return a.data == b.data && a.extents() == b.extents() && strides_of(a) == strides_of(b);
   }
   static void copy(const EmbeddingsView<const T>& from, const EmbeddingsView<T>& to) noexcept {
+    if (to.empty()) return;
     for (Index b = 0; b < to.batch; ++b) {
       for (Index s = 0; s < to.seq; ++s) std::copy_n(from.row(b, s), to.dim, to.row(b, s));
     }

@@ -168,6 +168,7 @@ void add_to_heads(HeadsView<const std::type_identity_t<T>> x,
                              x.extents());
   }
   detail::check_output(function, "out", out);
+  if (out.empty()) return;
   for (Index b = 0; b < x.batch; ++b) {
     for (Index s = 0; s < x.seq; ++s) {
       for (Index h = 0; h < x.heads; ++h) {
@@ -198,6 +199,7 @@ void add_heads_gradient(HeadsView<const T> grad, HeadsView<Compute<T>> gradient)
                              grad.heads, ", ", grad.dim, "]");
   }
   detail::check_output(function, "gradient", gradient);
+  if (grad.empty()) return;
   for (Index h = 0; h < grad.heads; ++h) {
     for (Index d = 0; d < grad.dim; ++d) {
       double sum = 0;

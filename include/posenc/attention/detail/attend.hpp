@@ -47,6 +47,12 @@ AttentionWorkspace& workspace_of(const AttentionOptions<T>& options, const Besid
   return beside.workspace != nullptr ? *beside.workspace : own;
 }
 
+/// True if a view has memory and no axis of 0.
+template <class T>
+bool has_cells(const ScoresView<T>& x) noexcept {
+  return x.data != nullptr && x.batch != 0 && x.heads != 0 && x.queries != 0 && x.keys != 0;
+}
+
 /// What attention() over tensors and over a cache have in common, once q, out and the keys fit.
 ///   source: hands out tiles, see tensor_source.hpp; key_count: of its longest batch row
 template <class Tier, Device D, Scalar T, class Bias, class Source>
@@ -60,7 +66,11 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
       "posenc/concepts.hpp");
   using Run = Schedule<Tier, D, T, Bias, Source>;
   const char* const function = beside.function;
-  const AttentionShape shape{q.batch, q.heads, q.seq, key_count};
+  const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
+  const bool has_results =
+      value_dim != 0 || options.lse.data != nullptr || has_cells(options.weights);
+  const AttentionShape shape{q.batch, q.heads, q.seq, key_count,
+                             !has_rows || (q.dim == 0 && !has_results)};
   const double scale = checked_scale<T>(function, options, beside.scale_multiplier, q.dim);
   check_options<T>(function, options, shape);
   check_returned<T>(function, options, shape);
@@ -71,8 +81,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   const bool drops = options.dropout.probability > 0;
   if (drops) places.require_query_positions("dropout");
   if (options.temperature) places.require_query_positions("temperature");
-  if (q.batch == 0 || q.seq == 0 || q.heads == 0) return;
-  if (value_dim == 0 && options.lse.data == nullptr && options.weights.data == nullptr) return;
+  if (!has_rows || !has_results) return;
   const ReturnedWeights<T> returned(options, options.weights);
   const typename Run::Call call{{q, places, masks, q.heads / source.heads(),
                                  Run::ScoresOfCall::has_bias || drops || options.temperature,

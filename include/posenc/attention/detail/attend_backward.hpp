@@ -72,7 +72,7 @@ void check_backward(const char* function, const BackwardTensors<T>& x,
   }
 }
 
-/// Gradients of keys or values that no query head reads, which no schedule comes by.
+/// Fills a gradient that no block of queries contributes to.
 template <Scalar T>
 void write_zeros(const HeadsView<T>& gradient) noexcept {
   if (gradient.data == nullptr || gradient.empty()) return;
@@ -120,7 +120,10 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
   const char* const function = beside.function;
   check_backward(function, x, options);
-  const AttentionShape shape{x.q.batch, x.q.heads, x.q.seq, x.k.seq};
+  // Without rows, or without channels of either kind, all gradients are zeros.
+  const bool is_zero =
+      x.q.batch == 0 || x.q.seq == 0 || x.q.heads == 0 || (x.q.dim == 0 && x.v.dim == 0);
+  const AttentionShape shape{x.q.batch, x.q.heads, x.q.seq, x.k.seq, is_zero};
   const double scale = checked_scale<T>(function, options, beside.scale_multiplier, x.q.dim);
   check_options<T>(function, options, shape);
   const Places<T> places(function, options, shape, StoredKeys(x.k.seq),
@@ -135,12 +138,14 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   if (options.temperature) places.require_query_positions("temperature");
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive, places.sequences(),
                              x.k.heads);
-  const bool has_rows = x.q.seq != 0 || mask.given();
-  if (!has_rows || x.q.heads == 0) {
+  if (is_zero) {
     write_zeros(x.gradients.k);
     write_zeros(x.gradients.v);
+    if constexpr (Run::ParametersOfCall::of_tables && Run::ParametersOfCall::given) {
+      write_zeros(bias_gradient.queries);
+    }
+    return;
   }
-  if (x.q.batch == 0 || !has_rows || x.q.heads == 0) return;
   const ReturnedWeights<T> returned(options, {});
   const typename Run::Call call{
       {x.q, places, masks, x.q.heads / x.k.heads,

@@ -10,6 +10,7 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
+#include <algorithm>
 #include <type_traits>
 
 POSENC_BEGIN
@@ -35,10 +36,12 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const P
   if constexpr (std::is_same_v<Bias, NoBias>) return;
   places.require_query_positions("a bias");
   if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
-    check_relative_bias<T>(function, bias, places, masks, q);
+    check_relative_bias<T>(function, bias, places, masks, shape, q);
   }
   if constexpr (requires { bias.check(function, TokenSpan{}); }) {
-    for (Index n = 0; n < places.sequences(); ++n) {
+    // Batch rows without scores are alike, and there may be any number of them.
+    const Index step = shape.has_scores() ? 1 : (std::max)(places.sequences() - 1, Index{1});
+    for (Index n = 0; n < places.sequences(); n += step) {
       const AttentionSequence s = places.sequence(n);
       bias.check(function, TokenSpan{s.batch, s.number, shape.heads, s.first_query, s.queries,
                                      s.place, places.has_places(), s.begin, s.end});

@@ -8,6 +8,7 @@
 #include <posenc/attention/detail/tiled_product.hpp>
 #include <posenc/attention/linear_parameters.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/tier.hpp>
@@ -63,6 +64,9 @@ class LinearBackward {
       fail<ShapeError>(function, "grad_out ", grad_out.extents(), " must be [", x.batch, ", ",
                        x.seq, ", ", out(), "]");
     }
+    if (!product_of({x.batch, x.seq})) {
+      fail<ShapeError>(function, "the tokens of x ", x.extents(), " are more than can be counted");
+    }
     if (grad_x.data != nullptr && grad_x.extents() != x.extents()) {
       fail<ShapeError>(function, "grad_x ", grad_x.extents(), " must have the shape of x, ",
                        x.extents());
@@ -78,7 +82,7 @@ class LinearBackward {
 
   template <Device D>
   void run(const D& device, Slots& memory) const {
-    if (x_.batch == 0 || x_.seq == 0) return;
+    if (x_.empty() && grad_out_.empty()) return;
     const bool learns = !is_left_out(gradient_) && in() > 0 && out() > 0;
     const bool multiplies = grad_x_.data != nullptr;
     if (x_.batch <= FewRows::most_rows && x_.seq <= FewRows::most_rows / x_.batch) {
@@ -109,7 +113,7 @@ class LinearBackward {
   /// Whether tokens of all batch rows are equally far apart.
   template <class E>
   static bool are_dense(const EmbeddingsView<E>& x) noexcept {
-    return x.batch <= 1 || x.seq <= 1 || x.batch_stride == x.seq * x.seq_stride;
+    return x.empty() || x.batch <= 1 || x.seq <= 1 || x.batch_stride == x.seq * x.seq_stride;
   }
   template <class E>
   static EmbeddingsView<E> in_one_row(const EmbeddingsView<E>& x) noexcept {

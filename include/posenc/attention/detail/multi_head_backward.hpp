@@ -223,6 +223,7 @@ class MultiHeadBackward {
       return;
     }
     go_back(projection, from, tokens(grad), summand_, gradient);
+    if (summand_.empty()) return;
     for (Index b = 0; b < summand_.batch; ++b) {
       for (Index s = 0; s < summand_.seq; ++s) {
         const T* part = summand_.row(b, s);

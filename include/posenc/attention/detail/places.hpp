@@ -22,6 +22,13 @@ namespace detail {
 /// Extents of one attention call.
 struct AttentionShape {
   Index batch, heads, queries, keys;
+  /// True if no number is read and none written. Rows of such a call have no memory, so there may be any
+  /// number of them, and no check may visit them one by one.
+  bool is_empty = false;
+
+  bool has_scores() const noexcept {
+    return !is_empty && batch != 0 && heads != 0 && queries != 0 && keys != 0;
+  }
 };
 
 /// Queries and keys that see each other: a batch row, or one of the sequences packed into it. Places
@@ -256,6 +263,8 @@ class Places {
 
   bool do_positions_ascend() const noexcept {
     const Positions& keys = *given_.keys;
+    // Positions that are not kept one by one follow each other, and there may be any number of rows of none.
+    if (keys.count() == 0 || keys.batch() == 0 || keys.kept(0).empty()) return true;
     for (Index b = 0; b < keys.batch(); ++b) {
       auto next_start = options_.cu_seqlens_k.begin();
       const auto end = options_.cu_seqlens_k.end();

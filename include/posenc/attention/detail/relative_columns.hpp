@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 
 POSENC_BEGIN
 namespace detail {
@@ -111,7 +113,8 @@ void check_reach(const char* function, const RelativeColumns& columns, const Pla
 /// Everything that a relative bias must be, before anything is written.
 template <Scalar T>
 void check_relative_bias(const char* function, const RelativeBias<T>& bias, const Places<T>& places,
-                         const Masks<T>& masks, const HeadsView<const T>& q) {
+                         const Masks<T>& masks, const AttentionShape& shape,
+                         const HeadsView<const T>& q) {
   const RelativeIndex& index = bias.index;
   if (index.order != RelativeOrder::KeyMinusQuery && index.order != RelativeOrder::QueryMinusKey) {
     fail<ConfigError>(function,
@@ -147,6 +150,12 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
   check_table("RelativeBias::table", bias.table, x.dim);
   check_table("RelativeBias::key_table", bias.key_table, q.dim);
   if (rows < 1) fail<ShapeError>(function, "a relative table must have at least one row");
+  // Columns are kept as 32-bit numbers.
+  constexpr Index most_rows = (std::numeric_limits<std::int32_t>::max)();
+  if (rows > most_rows) {
+    fail<ShapeError>(function, "a relative table must have at most ", most_rows, " rows but has ",
+                     rows);
+  }
   constexpr Index limit = Index{1} << 52;
   if (index.first < -limit || index.first > limit ||
       static_cast<Index>(index.rows.size()) > limit) {
@@ -159,7 +168,7 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
                        " rows but one is ", row);
     }
   }
-  if (index.beyond == BeyondTable::Refused) {
+  if (index.beyond == BeyondTable::Refused && shape.has_scores()) {
     check_reach(function, RelativeColumns(index, rows), places, masks, q.heads);
   }
 }

@@ -69,7 +69,7 @@ class RelativeTable {
 
   /// to += the gradient, of the heads from first_head on.
   void add_to(const HeadsView<Real>& to, Index first_head) const noexcept {
-    if (to.data == nullptr) return;
+    if (to.data == nullptr || to.empty()) return;
     for (Index g = 0; g < heads_; ++g) {
       for (Index c = 0; c < columns_.count(); ++c) {
         const Real* const from = grad(g, 0) + c * dim_;

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+// Calls of the attention room whose tensors have no elements are done at once, however long other axes are:
+// ctest's time limit guards that.
+#include "hostile/empty_extents.hpp"
+#include "support/catch.hpp"
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/attention_backward.hpp>
+#include <posenc/attention/cached_attention.hpp>
+#include <posenc/attention/cosine.hpp>
+#include <posenc/attention/fixed_order_linear.hpp>
+#include <posenc/attention/kv_cache.hpp>
+#include <posenc/attention/linear.hpp>
+#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/attention/relative_bias.hpp>
+#include <posenc/bias/alibi.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <array>
+#include <vector>
+
+namespace empty_attention_test {
+
+using empty_extents::for_empty;
+using empty_extents::make;
+using posenc::AttentionOptions;
+using posenc::Causal;
+using posenc::EmbeddingsView;
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::Positions;
+
+namespace {
+
+constexpr Index huge = Index{1} << 40;
+
+HeadsView<float> heads_of(float* data, const std::array<Index, 4>& n) {
+  return {.data = data, .batch = n[0], .seq = n[1], .heads = n[2], .dim = n[3]};
+}
+
+/// True if each query has neither elements nor a row in the log-sum-exps.
+bool has_no_rows(const std::array<Index, 4>& n) { return n[0] == 0 || n[1] == 0 || n[2] == 0; }
+
+posenc::RelativeBias<float> relative_bias(HeadsView<const float> table, posenc::BeyondTable beyond,
+                                          Index first = 0) {
+  return {
+      .table = table,
+      .index = {.order = posenc::RelativeOrder::QueryMinusKey, .first = first, .beyond = beyond},
+      .scale = posenc::RelativeScale::Scaled};
+}
+
+}  // namespace
+
+TEST_CASE("empty queries have gradients of masks at once", "[hostile]") {
+  float number = 0;
+  std::array<float, 3> mask{1, 2, 3}, sums{};
+  for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+    if (!has_no_rows(n)) return;
+    INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+    const auto q = heads_of(&number, n), k = heads_of(&number, {n[0], n[1], n[2], n[3]});
+    AttentionOptions<float> options{.causal = Causal::No};
+    options.additive = {mask.data(), 1, 1, 1, 1};
+    options.lse = {&number, n[0], n[2], n[1]};
+    posenc::AttentionGradients<float> gradients{q, k, k};
+    gradients.additive = {sums.data(), 1, 1, 1, 1};
+    make([&] { posenc::attention_backward<float>(q, k, k, q, q, gradients, options); });
+  });
+  REQUIRE(sums == std::array<float, 3>{});
+}
+
+TEST_CASE("empty calls by position are done at once", "[hostile]") {
+  float number = 0;
+  for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+    if (!has_no_rows(n)) return;
+    INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+    const auto q = heads_of(&number, n);
+    make([&] {
+      AttentionOptions<float> options{.causal = Causal::ByPosition};
+      options.query_positions = options.key_positions = Positions::range(0, n[1]);
+      posenc::attention<float>(q, q, q, q, options);
+    });
+    make([&] {
+      AttentionOptions<float> options{.causal = Causal::ByPosition};
+      options.query_positions = options.key_positions = Positions::ids(n[0], {});
+      posenc::attention<float>(q, q, q, q, options);
+    });
+  });
+}
+
+TEST_CASE("keys without channels, however many, have nothing to do", "[hostile]") {
+  float number = 0;
+  std::array<float, 3> lse{};
+  const auto q = heads_of(&number, {1, 3, 1, 0}), k = heads_of(&number, {1, huge, 1, 0});
+  AttentionOptions<float> options{.causal = Causal::No};
+  const auto run = [&] {
+    posenc::attention<float>(q, k, k, q, options);
+    posenc::attention<float>(k, q, q, k, options);
+  };
+  run();
+  options.causal = Causal::ByPosition;
+  options.query_positions = Positions::range(0, 3);
+  options.key_positions = Positions::range(0, huge);
+  posenc::attention<float>(q, k, k, q, options);
+  options.lse = {lse.data(), 1, 1, 3};
+  posenc::attention_backward<float>(q, k, k, q, q, {q, k, k}, options);
+  AttentionOptions<float> returning{.causal = Causal::No};
+  returning.weights = {&number, huge, 1, 3, 0};
+  const auto rows = heads_of(&number, {huge, 3, 1, 0}), none = heads_of(&number, {huge, 0, 1, 0});
+  posenc::attention<float>(rows, none, none, rows, returning);
+}
+
+TEST_CASE("relative biases of empty calls are done at once", "[hostile]") {
+  float number = 0;
+  std::array<float, 40> rows{};
+  for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+    if (!has_no_rows(n)) return;
+    INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+    const auto q = heads_of(&number, n);
+    AttentionOptions<float> options{.causal = Causal::BottomRight};
+    options.lse = {&number, n[0], n[2], n[1]};
+    for (const auto beyond : {posenc::BeyondTable::Refused, posenc::BeyondTable::Nearest}) {
+      const auto table = heads_of(rows.data(), {1, 5, 1, n[3] > 8 ? 0 : n[3]});
+      const auto bias = relative_bias(table, beyond);
+      posenc::RelativeGradient<float> gradient{.table = table};
+      make([&] { posenc::attention<float>(q, q, q, q, options, bias); });
+      make([&] {
+        posenc::attention_backward<float>(q, q, q, q, q, {q, q, q}, options, bias, gradient);
+      });
+    }
+  });
+}
+
+TEST_CASE("relative tables without channels may say any number of rows", "[hostile]") {
+  std::array<float, 3> numbers{}, lse{};
+  const auto q = heads_of(numbers.data(), {1, 3, 1, 0});
+  for (const Index rows : {Index{1} << 31, Index{1} << 40, Index{1} << 62, ~(Index{1} << 63)}) {
+    for (const Index first : {-(Index{1} << 52), Index{0}, Index{1} << 52}) {
+      for (const auto order :
+           {posenc::RelativeOrder::KeyMinusQuery, posenc::RelativeOrder::QueryMinusKey}) {
+        const auto table = heads_of(numbers.data(), {1, rows, 1, 0});
+        auto bias = relative_bias(table, posenc::BeyondTable::Nearest, first);
+        bias.index.order = order;
+        AttentionOptions<float> options{.causal = Causal::No};
+        options.lse = {lse.data(), 1, 1, 3};
+        // Far apart, so that the columns between them are many.
+        options.query_positions = Positions::ids({0, 1, 2});
+        options.key_positions = Positions::ids({-huge, 0, huge});
+        make([&] { posenc::attention<float>(q, q, q, q, options, bias); });
+        posenc::RelativeGradient<float> gradient{.table = table};
+        make([&] {
+          posenc::attention_backward<float>(q, q, q, q, q, {q, q, q}, options, bias, gradient);
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("a relative bias is not looked for among keys without channels", "[hostile]") {
+  float number = 0;
+  const auto q = heads_of(&number, {1, 3, 1, 0}), k = heads_of(&number, {1, huge, 1, 0});
+  const auto table = heads_of(&number, {1, 5, 1, 0});
+  const auto bias = relative_bias(table, posenc::BeyondTable::Refused);
+  AttentionOptions<float> options{.causal = Causal::BottomRight};
+  make([&] { posenc::attention<float>(q, k, k, q, options, bias); });
+  make([&] { posenc::attention<float>(k, q, q, k, options, bias); });
+}
+
+TEST_CASE("projected tokens that are none are done at once", "[hostile]") {
+  float number = 0;
+  for_empty<2>({1, 3}, [&](const std::array<Index, 2>& n) {
+    for (const Index in : {0, 4}) {
+      for (const Index out : {0, 4}) {
+        INFO(n[0] << ", " << n[1] << ", " << in << " to " << out);
+        const auto run = [&]<class Layer>(Layer layer) {
+          const EmbeddingsView<float> x{&number, n[0], n[1], in}, y{&number, n[0], n[1], out};
+          posenc::LinearParameters<float> gradient(in, out, true);
+          make([&] { layer.apply(x, y); });
+          make([&] { layer.backward(x, y, x, gradient); });
+        };
+        run(posenc::Linear<float>(in, out, true));
+        run(posenc::FixedOrderLinear<float>(in, out, true));
+      }
+    }
+  });
+}
+
+TEST_CASE("layers of nothing take any number of tokens", "[hostile]") {
+  float number = 0;
+  for (const Index batch : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
+    for (const Index seq : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
+      for (const Index stride : {Index{0}, huge}) {
+        INFO(batch << ", " << seq << ", stride " << stride);
+        const EmbeddingsView<float> x{&number, batch, seq, 0, seq == 1 ? 0 : stride, stride};
+        const posenc::Linear<float> layer(0, 0, true);
+        posenc::LinearParameters<float> gradient(0, 0, true);
+        make([&] { layer.apply(x, x); });
+        make([&] { layer.backward(x, x, x, gradient); });
+        make([&] { posenc::FixedOrderLinear<float>(0, 0, true).apply(x, x); });
+      }
+    }
+  }
+}
+
+TEST_CASE("modules are done with empty batches at once", "[hostile]") {
+  float number = 0;
+  const auto run = [&](const auto& module) {
+    auto gradients = module.zero_gradients();
+    for_empty<2>({1, 3}, [&](const std::array<Index, 2>& n) {
+      for (const auto causal : {Causal::BottomRight, Causal::ByPosition}) {
+        INFO(n[0] << ", " << n[1]);
+        const EmbeddingsView<float> x{&number, n[0], n[1], 8};
+        AttentionOptions<float> options{.causal = causal};
+        posenc::MultiHeadTape<float> tape;
+        make([&] { module.forward(x, Positions::range(0, n[1]), x, options); });
+        make([&] {
+          const Positions at = Positions::range(0, n[1]);
+          module.forward(x, at, x, x, at, x, options);
+        });
+        make([&] {
+          const Positions at = Positions::range(0, n[1]);
+          module.forward(x, at, x, x, at, x, tape, options);
+          module.backward(tape, x, x, x, x, gradients);
+        });
+        make([&] {
+          options.lse = {&number, n[0], 2, n[1]};
+          module.forward(x, Positions::range(0, n[1]), x, tape, options);
+          module.backward(tape, x, x, gradients);
+        });
+      }
+    });
+  };
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  using Linear = posenc::FixedOrderLinear<float>;
+  run(posenc::MultiHeadAttention<float>({.model_dim = 8, .heads = 2}));
+  run(posenc::MultiHeadAttention<float, Rope, posenc::Alibi, Linear>(
+      {.model_dim = 8, .heads = 2}, Rope(posenc::Unscaled{.rotary_dim = 4, .base = 10000}),
+      posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Symmetric})));
+}
+
+TEST_CASE("caches are done with empty tensors at once", "[hostile]") {
+  float number = 0;
+  const posenc::MultiHeadAttention<float> module({.model_dim = 8, .heads = 1});
+  for (const Index window : {0, 16}) {
+    posenc::KvCache<float> cache({.sequences = 2,
+                                  .kv_heads = 1,
+                                  .head_dim = 8,
+                                  .capacity = window == 0 ? 100 : 0,
+                                  .window = window});
+    const std::vector<Index> none, one{0}, offset{0}, offsets{0, 0};
+    for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+      INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+      const auto x = heads_of(&number, n);
+      for (const auto& named : {none, one}) {
+        make([&] { cache.append(named, x, x); });
+        make([&] { cache.append(named, named.empty() ? offset : offsets, x, x); });
+        for (const auto causal : {Causal::BottomRight, Causal::ByPosition, Causal::TopLeft}) {
+          AttentionOptions<float> options{.causal = causal};
+          make([&] {
+            options.key_positions = Positions::range(0, 0);
+            options.query_positions = Positions::range(0, n[1]);
+            posenc::attention<float>(x, cache, named, x, options);
+          });
+          options.key_positions = options.query_positions = {};
+          make([&] { posenc::attention<float>(x, cache, named, x, options); });
+          options.cu_seqlens_q = named.empty() ? offset : offsets;
+          make([&] { posenc::attention<float>(x, cache, named, x, options); });
+        }
+      }
+      make([&] { cache.copy_keys(0, 0, x, x); });
+      for (const Index first : {Index{0}, huge, Index{1} << 52, Index{1} << 62}) {
+        make([&] { cache.restore(0, first, x, x); });
+        make([&] { cache.copy(0, 1); });
+        make([&] { cache.update_keys(0, [](auto&&...) {}); });
+        make([&] { cache.erase(0, first, 0, [](auto&&...) {}); });
+        make([&] { cache.truncate(0, first); });
+      }
+      cache.clear(0);
+    });
+    for_empty<2>({1, 3}, [&](const std::array<Index, 2>& n) {
+      const EmbeddingsView<float> x{&number, n[0], n[1], 8};
+      for (const auto& named : {none, one}) {
+        AttentionOptions<float> options{.causal = Causal::BottomRight};
+        make([&] { module.forward(x, Positions::range(0, n[1]), cache, named, x, options); });
+        options.cu_seqlens_q = named.empty() ? offset : offsets;
+        make([&] { module.forward(x, Positions::range(0, n[1]), cache, named, x, options); });
+      }
+    });
+  }
+}
+
+TEST_CASE("empty heads are normalised and added to at once", "[hostile]") {
+  float number = 0;
+  std::array<float, 24> sums{};
+  const std::array<double, 1> logits{1.0};
+  for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+    INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+    const auto x = heads_of(&number, n);
+    // A bias has no batch and no tokens, so it has numbers where x may have none.
+    const bool fits = n[2] <= 1 && n[3] <= 8;
+    const auto bias =
+        heads_of(sums.data(), {1, 1, n[2], n[2] == 0 || n[3] == 0 || fits ? n[3] : 0});
+    make([&] { posenc::cosine_queries(x, logits); });
+    make([&] { posenc::cosine_queries_backward<float>(x, logits, x); });
+    make([&] { posenc::cosine_keys(x); });
+    make([&] { posenc::cosine_keys_backward<float>(x, x); });
+    make([&] { posenc::add_to_heads<float>(x, bias, x); });
+    make([&] { posenc::add_heads_gradient<float>(x, bias); });
+  });
+}
+
+}  // namespace empty_attention_test
