@@ -146,7 +146,7 @@ void show(Tour& tour) {
   const Rope one_axis(posenc::Unscaled{.rotary_dim = grid_dim, .base = 10000});
   const Rope two_axes(posenc::rope_vit_axial({.head_dim = grid_dim, .base = 100}));
   const auto counted = posenc::Positions::range(0, side * side);
-  const auto cells = posenc::Positions::grid(side, side);
+  const auto cells = posenc::xy_grid(side, side);
   // end of excerpt
   const Eigen::MatrixXd raster = scores_on_grid(one_axis, counted, centre, centre);
   const Eigen::MatrixXd axial = scores_on_grid(two_axes, cells, centre, centre);
