@@ -7,6 +7,7 @@
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/merge.hpp>
+#include <posenc/attention/relative_bias.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
 
@@ -62,6 +63,21 @@ TEST_CASE("empty embeddings beside huge extents are added to at once", "[hostile
     INFO(n[0] << ", " << n[1] << ", " << n[2]);
     make([&] { sinusoidal.add_to(x, Positions::range(0, n[1])); });
     make([&] { learned.add_to(x, Positions::range(0, n[1])); });
+  });
+}
+
+TEST_CASE("biases of heads are added to empty tensors at once", "[hostile]") {
+  float number = 0;
+  std::vector<float> numbers(8);
+  for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
+    const HeadsView<float> x{
+        .data = &number, .batch = n[0], .seq = n[1], .heads = n[2], .dim = n[3]};
+    const HeadsView<float> bias{
+        .data = numbers.data(), .batch = 1, .seq = 1, .heads = n[2], .dim = n[3]};
+    if (!bias.empty() && (n[2] > 1 || n[3] > 8)) return;  // numbers that have to be there
+    INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
+    make([&] { posenc::add_to_heads<float>(x, bias, x); });
+    make([&] { posenc::add_heads_gradient<float>(x, bias); });
   });
 }
 
