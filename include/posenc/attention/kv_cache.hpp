@@ -263,7 +263,7 @@ class KvCache {
     if (storage_.shares()) {
       storage_.share(from, to);
     } else {
-      // What overwrites keys comes after all that can fail.
+      // Keys are overwritten after everything that can fail.
       const detail::WrittenKeys written{to, range, ranges_[to], false};
       const auto copy_tiles = [&](const auto& on, bool overwriting) {
         const Index units = (tiles.end - tiles.begin) * kv_heads();

@@ -113,7 +113,7 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
       : batch_(batch), seq_(seq), slice_(slice), attention_factor_(attention_factor) {
     detail::check_slice_and_factor(function, slice, attention_factor);
     const auto size = detail::product_of({batch, seq, slice.pairs});
-    // Of a row by itself too, as that is a stride even where there are no rows.
+    // One batch row is checked by itself, because its size is a stride even without rows.
     if (!size || !detail::product_of({*size, Index{sizeof(Real)}}) ||
         !detail::product_of({seq, slice.pairs})) {
       detail::fail<ShapeError>(function, "no memory holds a table of [", batch, ", ", seq, ", ",

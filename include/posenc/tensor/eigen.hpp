@@ -9,8 +9,8 @@
 // Eigen::Tensor, TensorFixedSize and TensorMap as arguments of bshd(), bsd(), ..., or of dhsb(), dsb(), ...
 // where they are column-major. This is the only header of posenc that includes Eigen's Tensor module.
 //
-// That module includes <thread>, with which libc++ 14 to 19 end the compilation where they were built without threads, as
-// for WebAssembly. There this header is empty, unless -D_LIBCPP_THREAD has left out what <thread> contains.
+// Eigen's Tensor module includes <thread>, with which libc++ 14 to 19 end the compilation where they were built without
+// threads, as for WebAssembly. There this header is empty, unless -D_LIBCPP_THREAD has left out what <thread> contains.
 #if !defined(_LIBCPP_HAS_NO_THREADS) || defined(_LIBCPP_THREAD)
 POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <unsupported/Eigen/CXX11/Tensor>

@@ -90,7 +90,7 @@ class TokenWrites {
       const WrittenKeys keys = written_(n);
       if (!begins(keys) || !selects(keys)) continue;
       if (keys.keeps_old) {
-        // What truncate() could not remove from memory that was shared.
+        // Keys that truncate() could not remove from shared memory.
         storage_.cut_values(keys.sequence, keys.old.end, keys.old.end);
       } else {
         storage_.begin_values(keys.sequence, keys.keys.begin);

@@ -109,7 +109,7 @@ inline std::string hf_text_type(const std::string& whole, bool is_flat) {
   return model == nullptr || (is_flat && !model->is_flat) ? whole : std::string(model->text);
 }
 
-/// Whether a model of this type has a text model of one type, whatever the part names.
+/// True if a model of this type has a text model of one type, whatever the part names.
 inline bool hf_fixes_text_type(const std::optional<std::string>& whole) {
   const HfTextModel* model = whole ? find_hf_text_model(*whole) : nullptr;
   return model != nullptr && model->is_fixed;
