@@ -32,11 +32,11 @@ inline KeyRange tiles_of(const KeyRange& keys) noexcept {
   return {keys.begin / tile_keys, (keys.end + tile_keys - 1) / tile_keys};
 }
 
-/// True if a tile lies in the memory of one of these keys' tiles, where a sequence has memory for `slots` tiles.
-inline bool meets(const KeyRange& keys, Index tile, Index slots) noexcept {
+/// True if a tile lies in the memory of one of these keys' tiles, where a sequence has memory for so many tiles.
+inline bool meets(const KeyRange& keys, Index tile, Index capacity) noexcept {
   const KeyRange tiles = tiles_of(keys);
-  const Index from_first = tile % slots - tiles.begin % slots;
-  return (from_first < 0 ? from_first + slots : from_first) < tiles.end - tiles.begin;
+  const Index from_first = tile % capacity - tiles.begin % capacity;
+  return (from_first < 0 ? from_first + capacity : from_first) < tiles.end - tiles.begin;
 }
 
 /// Which block holds a tile of a sequence, for caches on a KvBlockPool. Sequences, and copies of a cache,
