@@ -2,7 +2,6 @@
 #pragma once
 
 #include <posenc/attention/detail/block_rows.hpp>
-#include <posenc/attention/detail/few_keys.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/outputs.hpp>
@@ -54,8 +53,7 @@ class Schedule {
     // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
     if (blocks_ < threads) cut(rows_of_split);
     if constexpr (can_stream) {
-      streams_ =
-          Streamed::serves(places().most_queries(), group(), source_.heads(), places().most_keys());
+      streams_ = Streamed::serves(places().most_queries(), group());
       if (streams_) join_heads(threads);
     }
   }
@@ -93,20 +91,11 @@ class Schedule {
   }
 
  private:
-  /// How a few queries read tiles of several heads as the source has them. A RelativeBias multiplies packed keys.
-  static constexpr auto choose_streamed() {
-    constexpr bool can = std::is_same_v<Stored, Real> && !std::is_same_v<Bias, RelativeBias<T>>;
-    if constexpr (can && StreamedSource<Source>) {
-      return std::type_identity<StreamedRows<Tier, T>>();
-    } else if constexpr (can && StoredSource<Source>) {
-      return std::type_identity<FewKeys<Tier, T, Source>>();
-    } else {
-      return std::type_identity<NotStreamed>();
-    }
-  }
+  /// True if few queries may read keys and values unpacked. A RelativeBias multiplies packed keys.
+  static constexpr bool can_stream = std::is_same_v<Stored, Real> && StreamedSource<Source> &&
+                                     !std::is_same_v<Bias, RelativeBias<T>>;
   using OfSource = typename Source::Scratch;
-  using Streamed = typename decltype(choose_streamed())::type;
-  static constexpr bool can_stream = !std::is_same_v<Streamed, NotStreamed>;
+  using Streamed = std::conditional_t<can_stream, StreamedRows<Tier, T>, NotStreamed>;
 
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
@@ -281,17 +270,16 @@ class Schedule {
       slot.scores.add_bias(block, seen, {}, key_positions);
     }
     bool hides = false;
-    const bool finite = slot.streamed.finite(block);
     for_seeing([&](const Strip& strip, const Lanes& lanes) {
       slot.scores.finish(block, seen, strip);
-      hides = hides || (!finite && hides_any(lanes, strip.rows, slot.scores.of(strip)));
+      hides = hides || hides_any(lanes, strip.rows, slot.scores.of(strip));
     });
     slot.streamed.begin_tile(block);
     for_seeing([&](const Strip& strip, const Lanes& lanes) {
       make_weights(block, strip, lanes, hides, slot, slot.streamed.highest(strip.first),
                    slot.streamed.sum(strip.first));
     });
-    // Unless values are finite, those of hidden keys are left out at once.
+    // Values that hidden keys have may be NaN: that shows when they are read.
     skip_unless_finite<Skipped::Negative>(
         !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
           slot.streamed.template add_values<Weights>(block, seen, slot.scores, sums);

@@ -202,7 +202,7 @@ class StreamedRows {
 
   /// Whether calls are served here: for more rows of a key head, a copy that their kernels read at their own pace is
   /// worth its time.
-  static constexpr bool serves(Index queries, Index group, Index, Index) noexcept {
+  static constexpr bool serves(Index queries, Index group) noexcept {
     return queries * group <= 16;
   }
 
@@ -228,12 +228,6 @@ class StreamedRows {
   /// Of the tile at hand, at a row.
   Real* highest(Index r) const noexcept { return tile_.highest + r; }
   Real* sum(Index r) const noexcept { return tile_.sum + r; }
-
-  /// Whether all values of the tile at hand are known to be finite: that shows when they are read.
-  template <class Block>
-  static bool finite(const Block&) noexcept {
-    return false;
-  }
 
   /// scores.of(strip) <- scale * q k for what strips see of a tile.
   template <class Block, class Scores>
