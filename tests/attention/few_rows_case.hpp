@@ -46,7 +46,6 @@ class FewRows {
     posenc::detail::Slots slots;
     auto all = carved(slots, carve);
     all.block.take(stage.sequence(), 0, 0, stage.queries(), key_heads);
-    all.tested.begin(all.block);
     all.sums.clear(rows, padded);
     std::vector<double> want(static_cast<std::size_t>(rows * padded));
     for (Index tile = 0; tile < stage.tiles(); ++tile) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products and sums of few queries by themselves, from keys and values where tensors have them: some keys of a head at
-// a time, or heads side by side.
+// Products and sums of few queries by themselves, from keys and values where tensors have them.
 #include "few_rows_case.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
@@ -24,8 +23,8 @@ TEMPLATE_LIST_TEST_CASE("products and sums of few queries, from rows of tensors"
   using Source = posenc::detail::TensorKeys<Tier, T>;
   using Streamed = posenc::detail::StreamedRows<Tier, T>;
   const std::vector<Shape> shapes{
-      {1, 16, 16, 1, 150, 40, 40},  // a query per head: heads side by side
-      {1, 8, 8, 1, 3, 33, 20},      // the first few keys
+      {1, 16, 16, 1, 150, 40, 40},                             // a query per head
+      {1, 8, 8, 1, 3, 33, 20},                                 // the first few keys
       {1, 8, 4, 2, 5, 19, 7},      {1, 3, 3, 1, 131, 17, 33},  // heads that fill no vector
       {1, 12, 3, 4, 140, 24, 17},  {1, 2, 1, 5, 37, 5, 1},
   };
@@ -35,9 +34,8 @@ TEMPLATE_LIST_TEST_CASE("products and sums of few queries, from rows of tensors"
       const Source source(few.stage.tensors.k.view(), few.stage.tensors.v.view());
       INFO(Tier::name << ", " << layout.name << ", keys " << shape.keys << ", heads "
                       << shape.heads);
-      few.check([&](Carver& carver) {
-        return Streamed(source, few.stage.rows(shape.kv_heads), shape.kv_heads, carver);
-      });
+      few.check(
+          [&](Carver& carver) { return Streamed(source, few.stage.rows(shape.kv_heads), carver); });
     }
   }
 }

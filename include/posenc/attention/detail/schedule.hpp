@@ -108,16 +108,7 @@ class Schedule {
           dropout(schedule.call_.dropout, carver),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_source(schedule.streams_ ? OfSource{} : schedule.source_.carve(carver)),
-          streamed(schedule.source_, schedule.streams_ ? schedule.rows() : 0,
-                   schedule.heads_per_block_, carver) {}
-
-    /// Before the first tile of a block.
-    void begin(const Block& of_block, bool streams) noexcept {
-      scores.begin(of_block);
-      if constexpr (can_stream) {
-        if (streams) streamed.begin(of_block);
-      }
-    }
+          streamed(schedule.source_, schedule.streams_ ? schedule.rows() : 0, carver) {}
 
     Block block;
     RowSums<Real> sums;
@@ -320,7 +311,7 @@ class Schedule {
 
   void run_block(Index n, Cursor& cursor, Slot& slot) const {
     take(n, cursor, slot.block);
-    slot.begin(slot.block, streams_);
+    slot.scores.begin(slot.block);
     const KeyRange keys = slot.block.keys();
     if (keys.empty()) {
       slot.sums.clear(slot.block.rows(), value_dim());
@@ -349,7 +340,7 @@ class Schedule {
       const auto run_tiles = [&](Index from, Index to) {
         Carver own(workspace.slot(slot_index(device_)));
         Slot slot(*this, own);
-        slot.begin(shared.block, streams_);
+        slot.scores.begin(shared.block);
         for (Index i = from; i < to; ++i) {
           add_tile(shared.block, first + i, slot, part(of_tiles, i), true);
         }

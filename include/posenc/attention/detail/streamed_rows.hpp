@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/heads_at_once.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/places.hpp>
@@ -190,11 +189,11 @@ concept StreamedSource = requires(const Source& source) {
 /// In place of StreamedRows where there are none.
 struct NotStreamed {
   template <class Source>
-  NotStreamed(const Source&, Index, Index, Carver&) noexcept {}
+  NotStreamed(const Source&, Index, Carver&) noexcept {}
 };
 
-/// What a thread keeps to take a tile from rows: the maximum, sum and values of the tile at hand for each row
-/// of a block, and queries as HeadsAtOnce wants them.
+/// State of a thread that reads tiles from rows: the maximum, sum and values of the current tile for each row of a
+/// block.
 template <class Tier, Scalar T>
 class StreamedRows {
  public:
@@ -206,19 +205,12 @@ class StreamedRows {
     return queries * group <= 16;
   }
 
-  /// For blocks of up to `rows` rows, which are of `key_heads` key heads, or of those that are left of all.
+  /// For blocks of up to `rows` rows.
   template <StreamedSource Source>
-  StreamedRows(const Source& source, Index rows, Index key_heads, Carver& carver) noexcept
+  StreamedRows(const Source& source, Index rows, Carver& carver) noexcept
       : k_(source.keys()),
         v_(source.values()),
-        heads_(source.keys(), rows, key_heads, carver),
         tile_(RowSums<Real>::carve(carver, rows, sum_dim())) {}
-
-  /// Before the first tile of a block.
-  template <class Block>
-  void begin(const Block& block) noexcept {
-    heads_.begin(block);
-  }
 
   /// A tile at hand of which no row has seen anything yet.
   template <class Block>
@@ -232,7 +224,6 @@ class StreamedRows {
   /// scores.of(strip) <- scale * q k for what strips see of a tile.
   template <class Block, class Scores>
   void multiply(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
-    if (heads_.serves()) return heads_.multiply(block, seen, scores);
     for_pieces(keys_at_once, block, seen, [&](Index key_head, Index first, const KeyRange& keys) {
       const T* const from = row(k_, block, block.key_head() + key_head, seen.first_key() + first);
       const RowsAhead<T> ahead = rows_ahead(keys_at_once, k_, block, seen, key_head, first);
@@ -383,7 +374,6 @@ class StreamedRows {
   }
 
   const HeadsView<const T>&k_, &v_;
-  HeadsAtOnce<Tier, T> heads_;
   RowSums<Real> tile_;
 };
 
