@@ -18,6 +18,7 @@ using posenc::detail::Carver;
 using posenc::detail::KeyRange;
 using posenc::detail::Lanes;
 using posenc::detail::panel_lanes;
+using posenc::detail::RowsInPlace;
 using posenc::detail::SeenTile;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
@@ -137,15 +138,17 @@ TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[atten
   using Block = typename Stage::Block;
   struct Trial {
     Shape shape;
+    Index queries, kv_heads;
     bool stays;
   };
-  for (const Trial& trial : {Trial{{1, 3, 3, 9, 100, 8, 8}, true},      // one tile, a key head each
-                             Trial{{1, 3, 3, 9, 200, 8, 8}, false},     // rows are read twice
-                             Trial{{1, 6, 3, 9, 100, 8, 8}, false}}) {  // heads take turns
+  for (const Trial& trial : {Trial{{1, 3, 3, 9, 100, 8, 8}, 5, 1, true},   // one tile, a head each
+                             Trial{{1, 3, 3, 9, 200, 8, 8}, 5, 1, false},  // rows are read twice
+                             Trial{{1, 6, 3, 9, 100, 8, 8}, 5, 1, false},  // heads take turns
+                             Trial{{1, 6, 3, 9, 200, 8, 8}, 1, 2, true}}) {  // heads of one query
     const Stage stage(trial.shape, {.causal = posenc::Causal::No});
     posenc::detail::Slots slots;
     Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(), c); });
-    block.take(stage.sequence(), 1, 2, 5, 1, true);
+    block.take(stage.sequence(), 1, 2, trial.queries, trial.kv_heads, RowsInPlace::Padded);
     const auto& q = stage.of_rows.q;
     CHECK((block.packed(0) == q.row(0, 2, block.head(0))) == trial.stays);
     bool right = true;

@@ -20,7 +20,8 @@
 //   row_block.hpp           a block of rows, which share a key head, and what they see of a tile
 //   scores.hpp              a strip of rows, a tile -> scores: scale, temperature, soft cap, bias, masks
 //   softmax.hpp             scores -> exponentials, dropout, sums; sums of tiles merged
-//   kernels.hpp             the products of both, over panel.hpp
+//   packed_tiles.hpp        the products of both, strip by strip, by kernels.hpp over panel.hpp
+//   unpacked_tiles.hpp      the same of few queries, with tensors as they lie
 //   outputs.hpp             sums -> outputs, log-sum-exps, returned weights (returned_scores.hpp)
 //   schedule.hpp            blocks and tiles, in order, on threads
 //

@@ -5,9 +5,11 @@
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/packed_tiles.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/schedule.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
+#include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
@@ -53,6 +55,15 @@ bool has_cells(const ScoresView<T>& x) noexcept {
   return x.data != nullptr && x.batch != 0 && x.heads != 0 && x.queries != 0 && x.keys != 0;
 }
 
+/// True if few queries may read a source's keys and values unpacked. A RelativeBias multiplies packed keys.
+template <class Source, class T, class Bias>
+inline constexpr bool may_read_unpacked =
+    std::is_same_v<typename Source::Stored, Compute<T>> && !std::is_same_v<Bias, RelativeBias<T>> &&
+    requires(const Source& source) {
+  source.keys();
+  source.values();
+};
+
 /// What attention() over tensors and over a cache have in common, once q, out and the keys fit.
 ///   source: hands out tiles, see tensor_source.hpp; key_count: of its longest batch row
 template <class Tier, Device D, Scalar T, class Bias, class Source>
@@ -64,7 +75,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
       "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile), or "
       "add(tokens, tile), or be a RelativeBias of q's type; see ScoreBias and TokenBias in "
       "posenc/concepts.hpp");
-  using Run = Schedule<Tier, D, T, Bias, Source>;
+  constexpr bool has_bias = !std::is_same_v<Bias, NoBias>;
   const char* const function = beside.function;
   const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
   const bool has_results =
@@ -83,14 +94,25 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   if (options.temperature) places.require_query_positions("temperature");
   if (!has_rows || !has_results) return;
   const ReturnedWeights<T> returned(options, options.weights);
-  const typename Run::Call call{{q, places, masks, q.heads / source.heads(),
-                                 Run::ScoresOfCall::has_bias || drops || options.temperature,
-                                 options.temperature, returned.ignore_masks()},
-                                {options, bias, returned, static_cast<Compute<T>>(scale)},
-                                {out, options, returned, padded_value_dim(value_dim)},
-                                options.dropout};
+  const Index group = q.heads / source.heads();
   AttentionWorkspace own;
-  Run(device, call, source).run(slots_of(workspace_of(options, beside, own)));
+  const auto run = [&](const auto& reader) {
+    using Run = Schedule<Tier, D, T, Bias, std::remove_cvref_t<decltype(reader)>>;
+    const typename Run::Call call{
+        {q, places, masks, group, has_bias || drops || options.temperature, options.temperature,
+         returned.ignore_masks()},
+        {options, bias, returned, static_cast<Compute<T>>(scale)},
+        {out, options, returned, padded_value_dim(value_dim)},
+        options.dropout};
+    Run(device, call, reader).run(slots_of(workspace_of(options, beside, own)));
+  };
+  if constexpr (may_read_unpacked<Source, T, Bias>) {
+    using Unpacked = UnpackedTiles<Tier, T>;
+    if (Unpacked::is_eligible(places.most_queries(), group)) {
+      return run(Unpacked(source.keys(), source.values()));
+    }
+  }
+  run(PackedTiles<Tier, T, Source>(source));
 }
 
 /// attention() over tensors, on a tier of the caller's choice.

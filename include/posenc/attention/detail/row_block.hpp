@@ -29,6 +29,13 @@ struct SeenTile {
   Index first_key() const noexcept { return tile * tile_keys; }
 };
 
+/// Rows of a block that need not be packed.
+enum class RowsInPlace {
+  No,
+  Dense,  ///< those of one query, if its heads lie as packed rows do
+  Padded  ///< also those of one head, row_padding() apart, if all keys are in one tile: to pack what is read once takes longer
+};
+
 /// Some queries of a sequence, for all heads that share a key head: rows that go through attention
 /// together. Row r is query first + r / group, head r % group of the key head's, so that rows that see
 /// nearly the same keys are neighbours. Rows of several key heads, where a block has them, follow each
@@ -62,10 +69,9 @@ class RowBlock {
         temperatures_(setting.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
   /// Takes `count` queries of a sequence from `first` on, and key heads from `key_head` on.
-  ///   in_place: rows may stay in the tensor, row_padding() apart. They do so where kernels can read them there, which
-  ///             are those of one head, and all keys are in one tile: to pack what is read once takes longer.
+  ///   in_place: which rows may stay in the tensor, where kernels can read them there
   void take(const AttentionSequence& sequence, Index key_head, Index first, Index count,
-            Index key_heads = 1, bool in_place = false) noexcept {
+            Index key_heads = 1, RowsInPlace in_place = RowsInPlace::No) noexcept {
     sequence_ = sequence;
     key_head_ = key_head;
     first_ = first;
@@ -73,8 +79,13 @@ class RowBlock {
     rows_ = key_heads * rows_of_key_head_;
     keys_ = {sequence.end, sequence.begin};
     all_see_ = {sequence.begin, sequence.end};
-    in_place_ = in_place && kernels_read_tensor() && setting_.group == 1 && key_heads == 1 &&
-                sequence.stored <= tile_keys;
+    const HeadsView<const T>& q = setting_.q;
+    const bool packed_in_tensor = rows_ == 1 || (count == 1 && q.head_stride == q.dim);
+    const bool of_one_head = setting_.group == 1 && key_heads == 1;
+    in_place_ = in_place != RowsInPlace::No && kernels_read_tensor() &&
+                (packed_in_tensor ||
+                 (in_place == RowsInPlace::Padded && of_one_head && sequence.stored <= tile_keys));
+    row_padding_ = in_place_ && !packed_in_tensor ? q.seq_stride - q.dim : 0;
     name_rows(count, key_heads);
     for (Index r = 0; r < rows_; ++r) {
       if (!in_place_) {
@@ -127,10 +138,7 @@ class RowBlock {
     return packed_ + r * row_size();
   }
   /// Numbers between the end of a row, as packed() gives them, and the next one.
-  Index row_padding() const noexcept {
-    // The stride of a single row may be anything.
-    return in_place_ && rows_ > 1 ? setting_.q.seq_stride - setting_.q.dim : 0;
-  }
+  Index row_padding() const noexcept { return row_padding_; }
 
   /// Keys that some row sees, counted from the sequence's first; empty where there are none.
   KeyRange keys() const noexcept { return keys_; }
@@ -167,11 +175,16 @@ class RowBlock {
     }
   }
 
-  /// Calls visit(rows) for all rows at once where they are those of a single query and no mask tells its heads apart,
-  /// else for each strip. All may be more than a strip has, and of several key heads: for stages that go row by row.
+  /// True if all rows see the same keys: those of a single query, whose heads no mask tells apart.
+  bool has_uniform_visibility() const noexcept {
+    return rows_of_key_head_ == setting_.group && !setting_.masks.any();
+  }
+
+  /// Calls visit(rows) for all rows at once if has_uniform_visibility(), else for each strip. All may be more than a
+  /// strip has, and of several key heads: for stages that go row by row.
   template <class Visit>
-  void for_alike(const Visit& visit) const {
-    if (!alike()) return for_strips(visit);
+  void for_uniform_rows(const Visit& visit) const {
+    if (!has_uniform_visibility()) return for_strips(visit);
     visit(Strip{0, rows_});
   }
 
@@ -196,7 +209,7 @@ class RowBlock {
       return {tile, {first_key, first_key + tile_keys}, of_strips};
     }
     KeyRange seen{tile_keys, 0};
-    const bool found_once = alike();
+    const bool found_once = has_uniform_visibility();
     Lanes lanes;
     for_strips([&](const Strip& strip) {
       if (strip.first == 0 || !found_once) lanes = lanes_of(strip, first_key);
@@ -218,10 +231,6 @@ class RowBlock {
 
  private:
   Index query_in_block(Index r) const noexcept { return queries_[r]; }
-  /// Of a single query only masks show one head what they hide from another.
-  bool alike() const noexcept {
-    return rows_of_key_head_ == setting_.group && !setting_.masks.any();
-  }
   /// Notes each row's query and head, for whoever asks row by row: divisions take longer.
   void name_rows(Index count, Index key_heads) const noexcept {
     Index r = 0;
@@ -300,6 +309,7 @@ class RowBlock {
   AttentionSequence sequence_{};
   Index key_head_ = 0, first_ = 0, rows_ = 0, rows_of_key_head_ = 1;
   KeyRange keys_{}, all_see_{};
+  Index row_padding_ = 0;
   bool in_place_ = false;
 };
 

@@ -11,7 +11,6 @@
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/softmax.hpp>
-#include <posenc/attention/detail/streamed_rows.hpp>
 #include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -29,11 +28,12 @@ namespace detail {
 /// The stage of the schedule: one call of attention(), cut into blocks of queries; and where there are
 /// fewer of them than threads, into tiles of keys. It puts the other stages in order, and they know
 /// nothing of it.
-template <class Tier, Device D, Scalar T, class Bias, class Source>
+///   Reader: PackedTiles or UnpackedTiles
+template <class Tier, Device D, Scalar T, class Bias, class Reader>
 class Schedule {
  public:
   using Real = Compute<T>;
-  using Stored = typename Source::Stored;
+  using Stored = typename Reader::Stored;
   using Block = RowBlock<Tier, T, Stored>;
   using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
 
@@ -45,17 +45,14 @@ class Schedule {
     const Dropout& dropout;
   };
 
-  Schedule(const D& device, const Call& call, const Source& source)
-      : device_(device), call_(call), source_(source) {
+  Schedule(const D& device, const Call& call, const Reader& reader)
+      : device_(device), call_(call), reader_(reader) {
     const auto threads = static_cast<Index>(device.numThreads());
     cut(rows_of_long_block);
     if (ScoresOfCall::has_bias || blocks_ < 4 * threads) cut(rows_of_block);
     // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
     if (blocks_ < threads) cut(rows_of_split);
-    if constexpr (can_stream) {
-      streams_ = Streamed::serves(places().most_queries(), group());
-      if (streams_) join_heads(threads);
-    }
+    if constexpr (Reader::is_unpacked) join_heads(threads);
   }
 
   void run(Slots& workspace) const {
@@ -91,24 +88,17 @@ class Schedule {
   }
 
  private:
-  /// True if few queries may read keys and values unpacked. A RelativeBias multiplies packed keys.
-  static constexpr bool can_stream = std::is_same_v<Stored, Real> && StreamedSource<Source> &&
-                                     !std::is_same_v<Bias, RelativeBias<T>>;
-  using OfSource = typename Source::Scratch;
-  using Streamed = std::conditional_t<can_stream, StreamedRows<Tier, T>, NotStreamed>;
-
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
     Slot(const Schedule& schedule, Carver& carver) noexcept
         : block(schedule.call_.rows, schedule.rows(), carver),
           sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
           scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver,
-                 schedule.streams_),
+                 Reader::is_unpacked),
           run_of_positions(carver.take<double>(tile_keys)),
           dropout(schedule.call_.dropout, carver),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
-          of_source(schedule.streams_ ? OfSource{} : schedule.source_.carve(carver)),
-          streamed(schedule.source_, schedule.streams_ ? schedule.rows() : 0, carver) {}
+          of_reader(schedule.reader_.carve(carver, schedule.rows())) {}
 
     Block block;
     RowSums<Real> sums;
@@ -116,8 +106,7 @@ class Schedule {
     double* run_of_positions;  ///< memory for those of a tile's keys
     TileDropout dropout;
     Lanes* lanes;  ///< of each strip
-    OfSource of_source;
-    POSENC_NO_UNIQUE_ADDRESS Streamed streamed;
+    POSENC_NO_UNIQUE_ADDRESS typename Reader::Scratch of_reader;
   };
 
   /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost: one AVX-512 vector of floats.
@@ -140,7 +129,7 @@ class Schedule {
     if (blocks_ == 0) return;
     heads_per_block_ =
         (std::clamp)(rows_of_block / rows(), Index{1}, (std::max)(blocks_ / threads, Index{1}));
-    heads_per_block_ = (std::min)(heads_per_block_, source_.heads());
+    heads_per_block_ = (std::min)(heads_per_block_, reader_.heads());
     count_blocks();
   }
   void count_blocks() noexcept {
@@ -151,7 +140,7 @@ class Schedule {
   }
   /// Key heads, as many as a block has at a time.
   Index head_blocks() const noexcept {
-    return (source_.heads() + heads_per_block_ - 1) / heads_per_block_;
+    return (reader_.heads() + heads_per_block_ - 1) / heads_per_block_;
   }
   Index blocks_of_head(const AttentionSequence& s) const noexcept {
     return (s.queries + per_block_ - 1) / per_block_;
@@ -189,124 +178,90 @@ class Schedule {
     const Index first = n % of_head * per_block_;
     const Index head = n / of_head * heads_per_block_;
     block.take(s, head, first, (std::min)(per_block_, s.queries - first),
-               (std::min)(heads_per_block_, source_.heads() - head), !streams_);
+               (std::min)(heads_per_block_, reader_.heads() - head), Reader::rows_in_place);
     call_.scores.returned.hide(block);
   }
 
   /// Adds what a tile gives to the sums of a block.
   ///   first: none came before, so the sums may hold anything
-  ///   last:  no other follows, so outputs are written, strip by strip while memory has time to take them
+  ///   last:  no other follows, so outputs are written, batch by batch while memory has time to take them
   void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums,
                 bool first, bool last = false) const {
     const SeenTile seen = block.look_at(tile, slot.lanes);
     if (first) sums.clear_sums(block.rows());
-    if (first && (streams_ || seen.keys.empty())) sums.clear_out({0, block.rows()}, value_dim());
-    if (seen.keys.empty()) return last ? write_rows(block, sums) : void();
-    KeyTile<Stored> keys{};
-    if (!streams_) {
-      keys = source_.tile(block.sequence(), block.key_head(), tile, seen.keys, slot.of_source);
+    if (seen.keys.empty()) {
+      if (first) sums.clear_out({0, block.rows()}, value_dim());
+      if (last) write_rows(block, sums);
+      return;
     }
-    // Those of queries are read by a temperature, too.
-    const double* key_positions = nullptr;
-    if (ScoresOfCall::has_bias || slot.dropout.drops()) {
-      const Index count = seen.keys.end - seen.first_key();
-      key_positions =
-          places().key_positions(block.sequence(), seen.first_key(), count, slot.run_of_positions);
-      if (slot.dropout.drops()) slot.dropout.begin(key_positions, count);
-    }
-    if constexpr (can_stream) {
-      if (streams_) return add_streamed(block, seen, key_positions, slot, sums);
-    }
-    const auto sees = [&](const Strip& strip) { return !Block::lanes_of(seen, strip).empty(); };
-    const bool strip_by_strip = slot.scores.prepare_bias(block, seen, key_positions);
+    const KeyTile<Stored> keys = reader_.tile(block, seen, slot.of_reader);
+    const double* const key_positions = prepare_positions(block, seen, slot);
+    const bool bias_by_batch = prepare_bias(block, seen, key_positions, slot);
     if constexpr (ScoresOfCall::has_bias) {
-      if (!strip_by_strip) {
-        block.for_strips([&](const Strip& strip) {
-          if (sees(strip)) slot.scores.multiply(block, seen, keys, strip);
+      if (!bias_by_batch) {
+        reader_.for_batches(block, seen, [&](const Strip& batch, bool sees) {
+          if (sees) reader_.multiply(block, seen, keys, batch, slot.scores);
         });
         slot.scores.add_bias(block, seen, keys, key_positions);
       }
     }
-    block.for_strips([&](const Strip& strip) {
-      if (sees(strip)) {
-        if (strip_by_strip) {
-          slot.scores.multiply(block, seen, keys, strip);
-          slot.scores.add_bias_of(block, seen, strip);
+    reader_.for_batches(block, seen, [&](const Strip& batch, bool sees) {
+      if (sees) {
+        if (bias_by_batch) {
+          reader_.multiply(block, seen, keys, batch, slot.scores);
+          slot.scores.add_bias_of(block, seen, batch);
         }
-        slot.scores.finish(block, seen, strip);
-        add_strip(block, strip, Block::lanes_of(seen, strip), keys, slot, sums, first);
+        add_batch(block, seen, keys, batch, slot, sums, first);
       } else if (first) {
-        sums.clear_out(strip, value_dim());
+        sums.clear_out(batch, value_dim());
       }
-      if (last) call_.outputs.template write<Tier>(block, strip, sums);
+      if (last) call_.outputs.template write<Tier>(block, batch, sums);
     });
   }
   void write_rows(const Block& block, const RowSums<Real>& sums) const {
     call_.outputs.template write<Tier>(block, {0, block.rows()}, sums);
   }
 
-  /// The same from the rows of the source, for all strips at a time.
-  void add_streamed(const Block& block, const SeenTile& seen, const double* key_positions,
-                    const Slot& slot, const RowSums<Real>& sums) const {
-    const auto for_seeing = [&](const auto& work) {
-      block.for_alike([&](const Strip& strip) {
-        const Lanes lanes = Block::lanes_of(seen, strip);
-        if (!lanes.empty()) work(strip, lanes);
-      });
-    };
-    slot.streamed.multiply(block, seen, slot.scores);
-    for_seeing(
-        [&](const Strip& strip, const Lanes&) { slot.scores.finish_products(block, seen, strip); });
-    if constexpr (ScoresOfCall::has_bias) {
-      slot.scores.add_bias(block, seen, {}, key_positions);
+  /// Returns positions of the tile's keys, where a bias or dropout reads them. A temperature reads those of queries.
+  const double* prepare_positions(const Block& block, const SeenTile& seen,
+                                  const Slot& slot) const noexcept {
+    if (!ScoresOfCall::has_bias && !slot.dropout.drops()) return nullptr;
+    const Index count = seen.keys.end - seen.first_key();
+    const double* const positions =
+        places().key_positions(block.sequence(), seen.first_key(), count, slot.run_of_positions);
+    if (slot.dropout.drops()) slot.dropout.begin(positions, count);
+    return positions;
+  }
+  /// True if each batch may be finished before the next one is multiplied.
+  static bool prepare_bias(const Block& block, const SeenTile& seen, const double* key_positions,
+                           const Slot& slot) noexcept {
+    if constexpr (Reader::is_unpacked) {
+      return !ScoresOfCall::has_bias;
+    } else {
+      return slot.scores.prepare_bias(block, seen, key_positions);
     }
-    bool hides = false;
-    for_seeing([&](const Strip& strip, const Lanes& lanes) {
-      slot.scores.finish(block, seen, strip);
-      hides = hides || hides_any(lanes, strip.rows, slot.scores.of(strip));
-    });
-    slot.streamed.begin_tile(block);
-    for_seeing([&](const Strip& strip, const Lanes& lanes) {
-      make_weights(block, strip, lanes, hides, slot, slot.streamed.highest(strip.first),
-                   slot.streamed.sum(strip.first));
-    });
-    // Values that hidden keys have may be NaN: that shows when they are read.
-    skip_unless_finite<Skipped::Negative>(
-        !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
-          slot.streamed.template add_values<Weights>(block, seen, slot.scores, sums);
-        });
   }
 
-  /// From a strip's scores to weights, and their maxima and sums.
-  void make_weights(const Block& block, const Strip& strip, const Lanes& lanes, bool marks,
-                    const Slot& slot, Real* highest, Real* sum) const {
-    Real* const weights = slot.scores.of(strip);
-    exponentials_of_strip<Tier>(lanes, strip.rows, marks, weights, highest, sum);
-    if (slot.dropout.drops()) slot.dropout.apply(block, strip, lanes, weights);
-  }
-
-  /// From a strip's scores to its outputs.
-  void add_strip(const Block& block, const Strip& strip, const Lanes& lanes,
-                 const KeyTile<Stored>& keys, const Slot& slot, const RowSums<Real>& sums,
+  /// From a batch's products, with their bias, to its outputs.
+  void add_batch(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
+                 const Strip& batch, const Slot& slot, const RowSums<Real>& sums,
                  bool first) const {
-    alignas(64) Real old_factor[rows_at_once], new_factor[rows_at_once];
-    StripSums<Real> of_tile;
-    make_weights(block, strip, lanes, !keys.finite, slot, of_tile.highest, of_tile.sum);
-    merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
-                     sums.sum + strip.first, old_factor, new_factor);
-    const auto add_values = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
-      for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
-                                        slot.scores.of(strip),
-                                        keys.values,
-                                        keys.value_stride,
-                                        value_dim(),
-                                        lanes,
-                                        first ? nullptr : old_factor,
-                                        new_factor,
-                                        sums.out + strip.first * value_dim(),
-                                        {keys.next_keys, !block.begins_key_head(strip)}});
-    };
-    skip_unless_finite<Skipped::Negative>(keys.finite, add_values);
+    bool hides = !keys.finite;
+    reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const Lanes& lanes) {
+      slot.scores.finish(block, seen, strip);
+      if constexpr (Reader::is_unpacked) {
+        hides = hides || hides_any(lanes, strip.rows, slot.scores.of(strip));
+      }
+    });
+    auto of_tile = reader_.stats(batch, sums, first, slot.of_reader);
+    reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const Lanes& lanes) {
+      const Index r = strip.first - batch.first;
+      Real* const weights = slot.scores.of(strip);
+      exponentials_of_strip<Tier>(lanes, strip.rows, hides, weights, of_tile.highest + r,
+                                  of_tile.sum + r);
+      if (slot.dropout.drops()) slot.dropout.apply(block, strip, lanes, weights);
+    });
+    reader_.add_values(block, seen, keys, batch, slot.scores, hides, of_tile, sums, first);
   }
 
   void run_block(Index n, Cursor& cursor, Slot& slot) const {
@@ -320,9 +275,8 @@ class Schedule {
     const Index first = keys.begin / tile_keys;
     for (Index tile = first; tile * tile_keys < keys.end; ++tile) {
       const bool last = (tile + 1) * tile_keys >= keys.end;
-      add_tile(slot.block, tile, slot, slot.sums, tile == first, last && !streams_);
+      add_tile(slot.block, tile, slot, slot.sums, tile == first, last);
     }
-    if (streams_) write_rows(slot.block, slot.sums);
   }
 
   /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as
@@ -361,7 +315,7 @@ class Schedule {
       const Index tiles = (s.stored - s.begin + tile_keys - 1) / tile_keys;
       row_tiles += static_cast<double>(s.queries * group()) * static_cast<double>(tiles);
     }
-    const auto heads = static_cast<double>(source_.heads());
+    const auto heads = static_cast<double>(reader_.heads());
     return row_tiles * heads / static_cast<double>(rows()) * cycles_of_tile();
   }
   /// Of one tile for one block, about.
@@ -372,9 +326,8 @@ class Schedule {
 
   const D& device_;
   const Call& call_;
-  const Source& source_;
+  const Reader& reader_;
   Index per_block_ = 0, heads_per_block_ = 1, blocks_ = 0;
-  bool streams_ = false;
 };
 
 }  // namespace detail

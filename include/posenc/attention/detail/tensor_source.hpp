@@ -45,7 +45,7 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
 }
 
 /// Keys and values that lie in the user's tensors: each tile is packed before it is used, unless a few
-/// queries read it as it lies, see streamed_rows.hpp.
+/// queries read it unpacked, see unpacked_tiles.hpp.
 template <class Tier, Scalar T>
 class TensorKeys {
  public:

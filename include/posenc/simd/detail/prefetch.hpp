@@ -33,10 +33,5 @@ POSENC_ALWAYS_INLINE void prefetch_to_write(const void* p, Index bytes) noexcept
   prefetch_lines<1, 3>(p, bytes);
 }
 
-/// Asks for `bytes` from p on, which are read after some ten thousand cycles: for the second cache.
-POSENC_ALWAYS_INLINE void prefetch_far(const void* p, Index bytes) noexcept {
-  prefetch_lines<0, 1>(p, bytes);
-}
-
 }  // namespace detail
 POSENC_END

@@ -1,56 +1,73 @@
 // SPDX-License-Identifier: MIT
-#pragma once
-
+// Products and sums of few queries by themselves, from keys and values where tensors have them.
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/detail/kernels.hpp>
+#include "support/heads.hpp"
 #include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tile.hpp>
+#include <posenc/attention/detail/unpacked_tiles.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
-namespace attention_test {
+namespace unpacked_tiles_test {
 
-/// A stage that multiplies a block's few queries, of all key heads, with keys and values that it reads itself: checked
-/// for products with every key, and for sums of values with weights, of which some are those of hidden keys.
+using attention_test::carved;
+using attention_test::Shape;
+using attention_test::StageCase;
+using posenc::Index;
+using posenc::detail::Carver;
+using posenc::detail::Lanes;
+using posenc::detail::padded_value_dim;
+using posenc::detail::RowSums;
+using posenc::detail::SeenTile;
+using posenc::detail::Slots;
+using posenc::detail::Strip;
+using posenc::detail::UnpackedTiles;
+
+namespace {
+
+/// A block's few queries, of all KV heads: checked for products with every key, and for sums of values with weights, of
+/// which some are those of masked keys.
 template <class Tier, class T>
 class FewRows {
  public:
   using Stage = StageCase<Tier, T>;
   using Block = typename Stage::Block;
+  using Reader = UnpackedTiles<Tier, T>;
   Stage stage;
 
   explicit FewRows(const Shape& shape, support::Layout layout = {})
       : stage(shape, {.causal = posenc::Causal::No}, {}, layout) {}
 
-  /// make(carver): the stage
-  template <class Make>
-  void check(const Make& make) {
+  void check() {
+    const posenc::HeadsView<const T> k = stage.tensors.k.view(), v = stage.tensors.v.view();
+    const Reader reader(k, v);
     const Index key_heads = stage.tensors.shape.kv_heads, rows = stage.rows(key_heads);
-    const Index padded = posenc::detail::padded_value_dim(stage.tensors.shape.value_dim);
-    const auto carve = [&](posenc::detail::Carver& carver) {
+    const Index padded = padded_value_dim(stage.tensors.shape.value_dim);
+    const auto carve = [&](Carver& carver) {
       struct All {
         Block block;
         typename Stage::Scores scores;
-        posenc::detail::RowSums<T> sums;
-        posenc::detail::Lanes* lanes;
-        decltype(make(carver)) tested;
+        RowSums<T> sums;
+        Lanes* lanes;
+        typename Reader::Scratch scratch;
       };
       return All{Block(stage.of_rows, rows, carver),
                  typename Stage::Scores(stage.of_scores, rows, stage.queries(), carver, true),
-                 posenc::detail::RowSums<T>::carve(carver, rows, padded),
-                 carver.take<posenc::detail::Lanes>(Block::strips(rows)), make(carver)};
+                 RowSums<T>::carve(carver, rows, padded), carver.take<Lanes>(Block::strips(rows)),
+                 reader.carve(carver, rows)};
     };
-    posenc::detail::Slots slots;
+    Slots slots;
     auto all = carved(slots, carve);
     all.block.take(stage.sequence(), 0, 0, stage.queries(), key_heads);
-    all.sums.clear(rows, padded);
     std::vector<double> want(static_cast<std::size_t>(rows * padded));
     for (Index tile = 0; tile < stage.tiles(); ++tile) {
       const auto seen = all.block.look_at(tile, all.lanes);
-      all.tested.multiply(all.block, seen, all.scores);
+      reader.multiply(all.block, seen, {}, {0, rows}, all.scores);
       bool right = true;
       const auto score = [&](Index r, Index key) -> T& {
         return all.scores.of({r, 1})[key - seen.first_key()];
@@ -61,7 +78,7 @@ class FewRows {
       });
       INFO("tile " << tile);
       CHECK(right);
-      add_values(all, seen, score, want);
+      add_values(reader, all, seen, score, tile == 0, want);
     }
     bool right = true;
     for (Index r = 0; r < rows; ++r) {
@@ -76,8 +93,7 @@ class FewRows {
 
  private:
   template <class Visit>
-  static void for_scores(const Block& block, const posenc::detail::SeenTile& seen,
-                         const Visit& visit) {
+  static void for_scores(const Block& block, const SeenTile& seen, const Visit& visit) {
     for (Index r = 0; r < block.rows(); ++r) {
       for (Index key = seen.keys.begin; key < seen.keys.end; ++key) visit(r, key);
     }
@@ -85,9 +101,9 @@ class FewRows {
 
   /// Weights in place of scores, of which a negative one hides a value that is NaN.
   template <class All, class Score>
-  void add_values(All& all, const posenc::detail::SeenTile& seen, const Score& score,
-                  std::vector<double>& want) {
-    const Index padded = posenc::detail::padded_value_dim(stage.tensors.shape.value_dim);
+  void add_values(const Reader& reader, All& all, const SeenTile& seen, const Score& score,
+                  bool first, std::vector<double>& want) {
+    const Index padded = padded_value_dim(stage.tensors.shape.value_dim);
     const auto v = stage.tensors.v.view();
     const Index hidden = seen.keys.begin + (seen.keys.end - seen.keys.begin) / 2;
     const bool hides = seen.keys.end - seen.keys.begin > 1;
@@ -109,15 +125,35 @@ class FewRows {
         v.row(0, hidden, h)[v.dim - 1] = std::numeric_limits<T>::quiet_NaN();
       }
     }
-    all.tested.begin_tile(all.block);
+    const Strip batch{0, all.block.rows()};
+    const auto of_tile = reader.stats(batch, all.sums, first, all.scratch);
     // Tiles that count alike, so that sums are as many as tiles.
-    for (Index r = 0; r < all.block.rows(); ++r) {
-      *all.tested.highest(r) = 0;
-      *all.tested.sum(r) = 1;
-    }
-    all.tested.template add_values<posenc::detail::Skipped::Negative>(all.block, seen, all.scores,
-                                                                      all.sums);
+    std::fill_n(of_tile.highest, all.block.rows(), T{0});
+    std::fill_n(of_tile.sum, all.block.rows(), T{1});
+    reader.add_values(all.block, seen, {}, batch, all.scores, true, of_tile, all.sums, first);
   }
 };
 
-}  // namespace attention_test
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("products and sums of few queries, from rows of tensors",
+                        "[attention][unpacked_tiles]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  const std::vector<Shape> shapes{
+      {1, 16, 16, 1, 150, 40, 40},                             // a query per head
+      {1, 8, 8, 1, 3, 33, 20},                                 // the first few keys
+      {1, 8, 4, 2, 5, 19, 7},      {1, 3, 3, 1, 131, 17, 33},  // heads that fill no vector
+      {1, 12, 3, 4, 140, 24, 17},  {1, 2, 1, 5, 37, 5, 1},
+  };
+  for (const Shape& shape : shapes) {
+    for (const auto& layout : support::layouts()) {
+      FewRows<Tier, T> few(shape, layout);
+      INFO(Tier::name << ", " << layout.name << ", keys " << shape.keys << ", heads "
+                      << shape.heads);
+      few.check();
+    }
+  }
+}
+
+}  // namespace unpacked_tiles_test
