@@ -52,7 +52,7 @@ struct Of : StageCase<Tier, T> {
   template <class Bias>
   All<Of, Bias> all(posenc::detail::Slots& slots, const Bias& bias) const {
     return carved(slots, [&](Carver& c) {
-      return All<Of, Bias>{{this->of_rows, this->rows(), c},
+      return All<Of, Bias>{{this->plan, this->rows(), c},
                            {bias, T{1}, this->rows(), this->queries(), c},
                            c.take<Lanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
     });
@@ -79,9 +79,9 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
       const SeenTile seen = all.block.look_at(tile, all.lanes);
       const Index keys = seen.keys.end - seen.first_key();
       const double* const positions =
-          steady
-              ? stage.places.key_positions(stage.sequence(), seen.first_key(), keys, memory.data())
-              : scattered.data() + seen.first_key();
+          steady ? stage.plan.places.key_positions(stage.sequence(), seen.first_key(), keys,
+                                                   memory.data())
+                 : scattered.data() + seen.first_key();
       REQUIRE(all.bias.prepare(all.block, seen, positions) == steady);
       if (!steady) continue;
       const auto count = static_cast<std::size_t>(all.block.rows() * tile_keys);

@@ -40,7 +40,7 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
       RowSums<T> sums;
     };
     All all = carved(slots, [&](Carver& c) {
-      return All{Block(stage.of_rows, stage.rows(), c), RowSums<T>::carve(c, stage.rows(), padded)};
+      return All{Block(stage.plan, stage.rows(), c), RowSums<T>::carve(c, stage.rows(), padded)};
     });
     all.block.take(stage.sequence(), 0, 0, queries);
     all.sums.clear(stage.rows(), padded);
@@ -53,8 +53,7 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
         all.sums.out[r * padded + d] = r == 5 ? -T{0} : static_cast<T>(r * dim + d);
       }
     }
-    const posenc::detail::Outputs<T> outputs{stage.tensors.out.view(), stage.options,
-                                             stage.returned, padded};
+    const posenc::detail::Outputs<T> outputs{stage.plan, stage.tensors.out.view(), padded};
     outputs.template write<Tier>(all.block, Strip{0, 6}, all.sums);
     outputs.template write<Tier>(all.block, Strip{6, stage.rows() - 6}, all.sums);
 

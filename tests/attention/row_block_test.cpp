@@ -56,7 +56,7 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
   using Block = typename Stage::Block;
   const Stage stage({1, 6, 3, 40, 300, 7, 7}, {.causal = posenc::Causal::BottomRight});
   posenc::detail::Slots slots;
-  Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(2), c); });
+  Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(2), c); });
   const Index count = GENERATE(13, 29), first = 4, group = 2;
   block.take(stage.sequence(), 1, first, count, 2);
   REQUIRE(block.rows() == 2 * count * group);
@@ -68,7 +68,7 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
     const Index head = (1 + r / (count * group)) * group + of_head % group;
     right &= block.query(r) == query && block.head(r) == head;
     right &= block.position(r) == static_cast<double>(300 - 40 + query);
-    right &= std::equal(block.packed(r), block.packed(r) + 7, stage.of_rows.q.row(0, query, head));
+    right &= std::equal(block.packed(r), block.packed(r) + 7, stage.plan.q.row(0, query, head));
   }
   CHECK(right);
   CHECK(block.keys().begin == 0);
@@ -99,10 +99,11 @@ TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]",
   windowed.window = posenc::sliding_window(100);
   posenc::AttentionOptions<T> masked{.causal = posenc::Causal::BottomRight};
   masked.keep = keep.view();
-  for (const auto& options : {windowed, masked, posenc::AttentionOptions<T>{}}) {
+  for (const auto& options :
+       {windowed, masked, posenc::AttentionOptions<T>{.causal = posenc::Causal::TopLeft}}) {
     const Stage stage({1, 3, 1, 20, 300, 4, 4}, options);
     posenc::detail::Slots slots;
-    Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(), c); });
+    Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(), c); });
     block.take(stage.sequence(), 0, 0, stage.queries());
     std::vector<std::vector<Lanes>> memory;
     for (const SeenTile& seen : tiles_of(stage, block, memory)) {
@@ -147,9 +148,9 @@ TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[atten
                              Trial{{1, 6, 3, 9, 200, 8, 8}, 1, 2, true}}) {  // heads of one query
     const Stage stage(trial.shape, {.causal = posenc::Causal::No});
     posenc::detail::Slots slots;
-    Block block = carved(slots, [&](Carver& c) { return Block(stage.of_rows, stage.rows(), c); });
+    Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(), c); });
     block.take(stage.sequence(), 1, 2, trial.queries, trial.kv_heads, RowsInPlace::Padded);
-    const auto& q = stage.of_rows.q;
+    const auto& q = stage.plan.q;
     CHECK((block.packed(0) == q.row(0, 2, block.head(0))) == trial.stays);
     bool right = true;
     for (Index r = 0; r < block.rows(); ++r) {

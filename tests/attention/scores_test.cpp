@@ -72,9 +72,10 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
   };
   posenc::detail::Slots slots;
   All all = carved(slots, [&](Carver& c) {
-    return All{Block(stage.of_rows, stage.rows(), c),
-               typename Stage::Scores(stage.of_scores, stage.rows(), queries, c), source.carve(c),
-               c.take<Lanes>(Block::strips(stage.rows())), c.take<double>(tile_keys)};
+    return All{Block(stage.plan, stage.rows(), c),
+               typename Stage::Scores(stage.plan, stage.call_bias, stage.rows(), queries, c),
+               source.carve(c), c.take<Lanes>(Block::strips(stage.rows())),
+               c.take<double>(tile_keys)};
   });
 
   const AttentionSequence sequence = stage.sequence();
@@ -84,7 +85,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
       const SeenTile seen = all.block.look_at(tile, all.lanes);
       REQUIRE(!seen.keys.empty());
       const auto of_tile = source.tile(sequence, kv, tile, seen.keys, all.scratch);
-      const double* const key_positions = stage.places.key_positions(
+      const double* const key_positions = stage.plan.places.key_positions(
           sequence, seen.first_key(), seen.keys.end - seen.first_key(), all.run_of_positions);
       calls = rows_of_calls = 0;
       all.block.for_strips([&](const Strip& strip) {

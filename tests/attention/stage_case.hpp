@@ -2,9 +2,8 @@
 #pragma once
 
 #include "attention_case.hpp"
-#include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/slots.hpp>
@@ -32,21 +31,25 @@ class StageCase {
 
   Case<T> tensors;
   const posenc::AttentionOptions<T> options;
-  const posenc::detail::Places<T> places;
-  const posenc::detail::Masks<T> masks;
-  const posenc::detail::ReturnedWeights<T> returned;
-  const typename Block::Setting of_rows;
-  const typename Scores::Setting of_scores;
+  const Bias& call_bias;
+  const posenc::detail::BesideOptions beside{.function = "stage"};
+  posenc::detail::AttentionPlan<T> plan;
 
   StageCase(const Shape& shape, const posenc::AttentionOptions<T>& call, const Bias& bias = {},
             support::Layout layout = {})
       : tensors(shape, 3, layout),
-        options(call),
-        places("stage", options, extents(shape), posenc::detail::StoredKeys(shape.keys), {}),
-        masks("stage", options, extents(shape), places),
-        returned(options, options.weights),
-        of_rows{tensors.q.view(), places, masks, group(), true, options.temperature, false},
-        of_scores{options, bias, returned, T{0.5}} {
+        options(with_scale(call)),
+        call_bias(bias),
+        plan({.q = tensors.q.view(),
+              .kv_heads = shape.kv_heads,
+              .keys = shape.keys,
+              .stored_keys = posenc::detail::StoredKeys(shape.keys),
+              .is_empty = false,
+              .is_backward = false,
+              .options = options,
+              .beside = beside},
+             call_bias) {
+    plan.uses_positions = true;
     support::Random random(5);
     tensors.v.for_each([&](T& value) {
       value = static_cast<T>(0.25 * static_cast<double>(random.integer(-9, 9)));
@@ -60,14 +63,14 @@ class StageCase {
   Index keys() const { return tensors.shape.keys; }
   /// Of all queries and `key_heads` key heads.
   Index rows(Index key_heads = 1) const { return queries() * group() * key_heads; }
-  posenc::detail::AttentionSequence sequence() const { return places.sequence(0); }
+  posenc::detail::AttentionSequence sequence() const { return plan.places.sequence(0); }
   Index tiles() const {
     return (keys() + posenc::detail::tile_keys - 1) / posenc::detail::tile_keys;
   }
 
   /// Keys that a query sees, key by key: of one batch row, in a mask that all heads share.
   bool sees(Index query, Index key) const {
-    const auto range = places.range(sequence(), query);
+    const auto range = plan.places.range(sequence(), query);
     return range.begin <= key && key < range.end &&
            (options.keep.data == nullptr || options.keep(0, 0, query, key));
   }
@@ -84,8 +87,9 @@ class StageCase {
   }
 
  private:
-  static posenc::detail::AttentionShape extents(const Shape& shape) {
-    return {shape.batch, shape.heads, shape.queries, shape.keys};
+  static posenc::AttentionOptions<T> with_scale(posenc::AttentionOptions<T> options) {
+    options.scale = 0.5;
+    return options;
   }
 };
 

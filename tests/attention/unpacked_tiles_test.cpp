@@ -56,10 +56,11 @@ class FewRows {
         Lanes* lanes;
         typename Reader::Scratch scratch;
       };
-      return All{Block(stage.of_rows, rows, carver),
-                 typename Stage::Scores(stage.of_scores, rows, stage.queries(), carver, true),
-                 RowSums<T>::carve(carver, rows, padded), carver.take<Lanes>(Block::strips(rows)),
-                 reader.carve(carver, rows)};
+      return All{
+          Block(stage.plan, rows, carver),
+          typename Stage::Scores(stage.plan, stage.call_bias, rows, stage.queries(), carver, true),
+          RowSums<T>::carve(carver, rows, padded), carver.take<Lanes>(Block::strips(rows)),
+          reader.carve(carver, rows)};
     };
     Slots slots;
     auto all = carved(slots, carve);

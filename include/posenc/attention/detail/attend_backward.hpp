@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/backward_schedule.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
-#include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/relative_gradients.hpp>
-#include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/workspace.hpp>
@@ -123,21 +121,20 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   // Without rows, or without channels of either kind, all gradients are zeros.
   const bool is_zero =
       x.q.batch == 0 || x.q.seq == 0 || x.q.heads == 0 || (x.q.dim == 0 && x.v.dim == 0);
-  const AttentionShape shape{x.q.batch, x.q.heads, x.q.seq, x.k.seq, is_zero};
-  const double scale = checked_scale<T>(function, options, beside.scale_multiplier, x.q.dim);
-  check_options<T>(function, options, shape);
-  const Places<T> places(function, options, shape, StoredKeys(x.k.seq),
-                         positions_of(options, beside.positions));
-  const Masks<T> masks(function, options, shape, places);
-  check_bias<T>(function, bias, places, masks, shape, x.q);
+  const AttentionPlan<T> plan({.q = x.q,
+                               .kv_heads = x.k.heads,
+                               .keys = x.k.seq,
+                               .stored_keys = StoredKeys(x.k.seq),
+                               .is_empty = is_zero,
+                               .is_backward = true,
+                               .options = options,
+                               .beside = beside},
+                              bias);
   if constexpr (Run::ParametersOfCall::of_tables && Run::ParametersOfCall::given) {
     check_relative_gradient<T>(function, bias, bias_gradient);
   }
-  const bool drops = options.dropout.probability > 0;
-  if (drops) places.require_query_positions("dropout");
-  if (options.temperature) places.require_query_positions("temperature");
-  const MaskGradient<T> mask(function, x.gradients.additive, options.additive, places.sequences(),
-                             x.k.heads);
+  const MaskGradient<T> mask(function, x.gradients.additive, options.additive,
+                             plan.places.sequences(), x.k.heads);
   if (is_zero) {
     write_zeros(x.gradients.k);
     write_zeros(x.gradients.v);
@@ -146,18 +143,19 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
     }
     return;
   }
-  const ReturnedWeights<T> returned(options, {});
-  const typename Run::Call call{
-      {x.q, places, masks, x.q.heads / x.k.heads,
-       Run::ScoresOfCall::has_bias || drops || options.temperature, options.temperature, false},
-      {options, bias, returned, static_cast<Compute<T>>(scale), true},
-      {x.q, x.out, x.grad_out, options.lse, static_cast<Compute<T>>(scale)},
-      x.k,
-      x.v,
-      x.gradients.q,
-      x.gradients.k,
-      x.gradients.v,
-      mask};
+  const typename Run::Call call{.plan = plan,
+                                .bias = bias,
+                                .gradient_rows = {.q = x.q,
+                                                  .out = x.out,
+                                                  .grad_out = x.grad_out,
+                                                  .lse = options.lse,
+                                                  .scale = plan.scale},
+                                .k = x.k,
+                                .v = x.v,
+                                .grad_q = x.gradients.q,
+                                .grad_k = x.gradients.k,
+                                .grad_v = x.gradients.v,
+                                .mask = mask};
   typename Run::ParametersOfCall parameters(function, bias, bias_gradient, slot_count(device));
   AttentionWorkspace own;
   Run(device, call, parameters).run(slots_of(workspace_of(options, beside, own)));

@@ -41,8 +41,8 @@ class BackwardSchedule {
 
   /// What all parts of the call share.
   struct Call {
-    typename Block::Setting rows;
-    typename ScoresOfCall::Setting scores;
+    const AttentionPlan<T>& plan;
+    const Bias& bias;
     typename GradientRows<Tier, T, Stored>::Setting gradient_rows;
     HeadsView<const T> k, v;
     HeadsView<T> grad_q, grad_k, grad_v;
@@ -101,13 +101,12 @@ class BackwardSchedule {
 
   /// Of a RelativeBias, where there is one.
   struct NoRelativeBias {
-    NoRelativeBias(const typename ScoresOfCall::Setting&, const LearnedTables&, Index, Index,
-                   Carver&) noexcept {}
+    NoRelativeBias(const Call&, const LearnedTables&, Index, Index, Carver&) noexcept {}
   };
   struct SomeRelativeBias : RelativeGradients<Tier, T, Stored> {
-    SomeRelativeBias(const typename ScoresOfCall::Setting& setting, const LearnedTables& learned,
-                     Index rows, Index queries, Carver& carver) noexcept
-        : RelativeGradients<Tier, T, Stored>(setting.bias, learned, setting.scale, rows, queries,
+    SomeRelativeBias(const Call& call, const LearnedTables& learned, Index rows, Index queries,
+                     Carver& carver) noexcept
+        : RelativeGradients<Tier, T, Stored>(call.bias, learned, call.plan.scale, rows, queries,
                                              carver) {}
   };
   using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
@@ -115,17 +114,18 @@ class BackwardSchedule {
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
     Slot(const BackwardSchedule& schedule, Carver& carver) noexcept
-        : block(schedule.call_.rows, schedule.rows(), carver),
+        : block(schedule.call_.plan, schedule.rows(), carver),
           gradients(schedule.call_.gradient_rows, schedule.rows(), carver),
-          scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver),
-          of_scores(schedule.call_.scores.options, schedule.rows(), carver),
+          scores(schedule.call_.plan, schedule.call_.bias, schedule.rows(), schedule.per_block_,
+                 carver),
+          of_scores(schedule.call_.plan.options, schedule.rows(), carver),
           keys(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.k.dim))),
           values(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.v.dim))),
           key_rows(carver.take<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
           run_of_positions(carver.take<double>(tile_keys)),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_masks(carver.take<Real>(schedule.rows())),
-          relative(schedule.call_.scores, schedule.parameters_.learned_tables(), schedule.rows(),
+          relative(schedule.call_, schedule.parameters_.learned_tables(), schedule.rows(),
                    schedule.per_block_, carver) {
       std::fill(std::begin(ones), std::end(ones), Real{1});
     }
@@ -152,8 +152,8 @@ class BackwardSchedule {
   /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost.
   static constexpr double products_per_cycle = 16;
 
-  Index group() const noexcept { return call_.rows.group; }
-  const Places<T>& places() const noexcept { return call_.rows.places; }
+  Index group() const noexcept { return call_.plan.group; }
+  const Places<T>& places() const noexcept { return call_.plan.places; }
   Index rows() const noexcept { return per_block_ * group(); }
   /// At least one: keys without queries have gradients, too.
   Index blocks_of(Index queries) const noexcept {

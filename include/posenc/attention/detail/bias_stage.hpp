@@ -48,7 +48,7 @@ class BiasStage {
 
   void begin(const Block& block) noexcept {
     if constexpr (of_distances) {
-      const Index group = block.setting().group;
+      const Index group = block.plan().group;
       steady_ =
           bands_ != nullptr && block.rows() > group && block.rows() == block.rows_of_key_head() &&
           consecutive<Tier>({block.positions(), static_cast<std::size_t>(block.rows() / group)});
@@ -62,7 +62,7 @@ class BiasStage {
     const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     const std::span keys(key_positions + begin, static_cast<std::size_t>(end - begin));
     if (!steady_ || !consecutive<Tier>(keys)) return false;
-    const Index group = block.setting().group, queries = block.rows() / group;
+    const Index group = block.plan().group, queries = block.rows() / group;
     // Whole panels, for vectors go beyond the last lane.
     const Index first = begin / panel_lanes * panel_lanes;
     const Index last = (end + panel_lanes - 1) / panel_lanes * panel_lanes;
@@ -80,7 +80,7 @@ class BiasStage {
   void add_to_strip(const Block& block, const Lanes& lanes, const Strip& strip,
                     Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
-    const Index queries = block.rows() / block.setting().group;
+    const Index queries = block.rows() / block.plan().group;
     for (Index i = 0; i < strip.rows; ++i) {
       const Index r = strip.first + i;
       Real* const row = scores + i * tile_keys;

@@ -16,6 +16,8 @@ namespace detail {
 inline constexpr Index rows_of_block = 288, rows_of_long_block = 576;
 /// Rows of a block whose tiles are shared out: four strips of the widest tier.
 inline constexpr Index rows_of_split = 48;
+/// Rows of a KV head that read keys and values unpacked, at most: for more, packing a tile is worth its time.
+inline constexpr Index max_unpacked_rows = 16;
 /// Rows of all tiles that are kept at once: with 128 channels, 2 MiB of floats.
 inline constexpr Index rows_of_parts = 4096;
 

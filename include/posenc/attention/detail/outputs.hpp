@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
-#include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/softmax.hpp>
-#include <posenc/attention/options.hpp>
 #include <posenc/core/double_double.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/pack.hpp>
@@ -24,9 +23,8 @@ template <Scalar T>
 struct Outputs {
   using Real = Compute<T>;
 
+  const AttentionPlan<T>& plan;
   HeadsView<T> out;
-  const AttentionOptions<T>& options;
-  const ReturnedWeights<T>& returned;
   Index value_dim;  ///< padded
 
   /// Divides a block's rows by their sums, and writes outputs, log-sum-exps and probabilities.
@@ -47,11 +45,11 @@ struct Outputs {
       Index d = 0;
       for (; d + P::width <= out.dim; d += P::width) store_as(value(d), to + d);
       if (d < out.dim) store_partial_as(value(d), to + d, out.dim - d);
-      if (options.lse.data != nullptr) {
-        options.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
+      if (plan.options.lse.data != nullptr) {
+        plan.options.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
             whole.sum == 0 ? lowest : whole.highest + std::log(whole.sum);
       }
-      returned.normalise(block, r, whole.highest, whole.sum);
+      plan.returned.normalise(block, r, whole.highest, whole.sum);
     }
   }
 
@@ -65,8 +63,8 @@ struct Outputs {
   };
 
   Whole with_sink(Index head, Real highest, Real sum) const noexcept {
-    if (options.sinks.empty()) return {highest, sum, 1};
-    const Real sink = options.sinks[static_cast<std::size_t>(head)];
+    if (plan.options.sinks.empty()) return {highest, sum, 1};
+    const Real sink = plan.options.sinks[static_cast<std::size_t>(head)];
     const Real top = sink > highest ? sink : highest;
     const Real factor = highest == lowest ? 0 : std::exp(highest - top);
     return {top, mul_add(sum, factor, sink == lowest ? Real{0} : std::exp(sink - top)), factor};

@@ -28,7 +28,6 @@ class PackedTiles {
 
   explicit PackedTiles(const Source& source) noexcept : source_(source) {}
 
-  Index heads() const noexcept { return source_.heads(); }
   Scratch carve(Carver& carver, Index) const noexcept { return source_.carve(carver); }
 
   template <class Block>

@@ -123,7 +123,7 @@ class RelativeGradients {
   RelativeGradients& operator=(const RelativeGradients&) = delete;
 
   void begin(const Block& block) noexcept {
-    group_ = block.setting().group;
+    group_ = block.plan().group;
     rows_of_head_ = block.rows() / group_;
     first_head_ = block.first_head();
     table_.clear();
@@ -131,7 +131,7 @@ class RelativeGradients {
     std::fill_n(ones_, (std::max)(rows_of_head_, tile_lanes) + rows_at_once, Real{1});
     if (!is_given(bias_.table)) return;
     finite_ = true;
-    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.setting().q;
+    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.plan().q;
     for (Index r = 0; r < block.rows(); ++r) {
       const Index i = block.sequence().first_query + block.query(r);
       finite_ &= pack_values<Tier>(x.row(block.sequence().batch, i, block.head(r)), 0, 1, x.dim,

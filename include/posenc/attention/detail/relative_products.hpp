@@ -52,8 +52,8 @@ class RelativeProducts {
   /// Takes the rows of a block; nothing is made of them yet.
   template <class Block>
   void begin(const Block& block) noexcept {
-    const Index group = block.setting().group;
-    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.setting().q;
+    const Index group = block.plan().group;
+    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.plan().q;
     rows_of_head_ = block.rows() / group;
     heads_ = group;
     first_head_ = block.first_head();

@@ -171,7 +171,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   /// Of a tile's first query, from where those of the others follow; nullptr where the table is of keys alone.
   const Real* products_of(const Block& block, const BiasTile<Real>& tile) const noexcept {
     if (!is_given(bias_.table)) return nullptr;
-    const Index group = block.setting().group;
+    const Index group = block.plan().group;
     return products_.of(tile.first_row % group, tile.first_row / group);
   }
   static const Real* of_row(const Real* products, Index i) noexcept {

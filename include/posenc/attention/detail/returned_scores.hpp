@@ -2,7 +2,8 @@
 #pragma once
 
 #include <posenc/attention/detail/panel.hpp>
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/simd/exp.hpp>
@@ -68,7 +69,7 @@ class ReturnedWeights {
       }
       p = exp_nonpositive(One{p - highest}).v / sum;
       if (options_.dropout.probability > 0) {
-        const double key = block.setting().places.key_position(s, j - s.first_key);
+        const double key = block.plan().places.key_position(s, j - s.first_key);
         p *= static_cast<Real>(
             dropout_factor(options_.dropout, s.batch, block.head(r), block.position(r), key));
       }

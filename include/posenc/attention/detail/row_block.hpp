@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/pack_panel.hpp>
@@ -13,8 +14,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
-#include <numeric>
 #include <type_traits>
 
 POSENC_BEGIN
@@ -47,26 +46,15 @@ class RowBlock {
   using Row = PackedRow<Tier, T, S>;
   static constexpr Index strip_rows = kernel_rows<Tier>;
 
-  /// What the blocks of a call have in common.
-  struct Setting {
-    HeadsView<const T> q;
-    const Places<T>& places;
-    const Masks<T>& masks;
-    Index group;     ///< query heads per key head
-    bool positions;  ///< whether anything reads the queries' positions
-    const std::function<double(double)>& temperature;
-    bool ignores_masks;  ///< whether scores are wanted that no mask hides
-  };
-
   /// A block of up to `rows` rows, in memory that lasts as long as the carver's.
-  RowBlock(const Setting& setting, Index rows, Carver& carver) noexcept
-      : setting_(setting),
+  RowBlock(const AttentionPlan<T>& plan, Index rows, Carver& carver) noexcept
+      : plan_(plan),
         packed_(carver.take<Row>(rows * row_size())),
         ranges_(carver.take<KeyRange>(rows)),
         queries_(carver.take<Index>(rows)),
         heads_(carver.take<Index>(rows)),
         positions_(carver.take<double>(rows)),
-        temperatures_(setting.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
+        temperatures_(plan.options.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
   /// Takes `count` queries of a sequence from `first` on, and key heads from `key_head` on.
   ///   in_place: which rows may stay in the tensor, where kernels can read them there
@@ -75,13 +63,13 @@ class RowBlock {
     sequence_ = sequence;
     key_head_ = key_head;
     first_ = first;
-    rows_of_key_head_ = count * setting_.group;
+    rows_of_key_head_ = count * plan_.group;
     rows_ = key_heads * rows_of_key_head_;
     keys_ = {sequence.end, sequence.begin};
     all_see_ = {sequence.begin, sequence.end};
-    const HeadsView<const T>& q = setting_.q;
+    const HeadsView<const T>& q = plan_.q;
     const bool packed_in_tensor = rows_ == 1 || (count == 1 && q.head_stride == q.dim);
-    const bool of_one_head = setting_.group == 1 && key_heads == 1;
+    const bool of_one_head = plan_.group == 1 && key_heads == 1;
     in_place_ = in_place != RowsInPlace::No && kernels_read_tensor() &&
                 (packed_in_tensor ||
                  (in_place == RowsInPlace::Padded && of_one_head && sequence.stored <= tile_keys));
@@ -89,38 +77,37 @@ class RowBlock {
     name_rows(count, key_heads);
     for (Index r = 0; r < rows_; ++r) {
       if (!in_place_) {
-        prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)),
-                 setting_.q.dim * Index{sizeof(T)});
-        pack_row<Tier>(channels(r), setting_.q.dim, packed_ + r * row_size(), row_size());
+        prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), plan_.q.dim * Index{sizeof(T)});
+        pack_row<Tier>(channels(r), plan_.q.dim, packed_ + r * row_size(), row_size());
       }
       if (r > 0 && queries_[r] == queries_[r - 1]) {
         ranges_[r] = ranges_[r - 1];
         continue;
       }
-      ranges_[r] = setting_.places.range(sequence, query(r));
+      ranges_[r] = plan_.places.range(sequence, query(r));
       all_see_.begin = (std::max)(all_see_.begin, ranges_[r].begin);
       all_see_.end = (std::min)(all_see_.end, ranges_[r].end);
       if (ranges_[r].empty()) continue;
       keys_.begin = (std::min)(keys_.begin, ranges_[r].begin);
       keys_.end = (std::max)(keys_.end, ranges_[r].end);
     }
-    if (setting_.positions) {
+    if (plan_.uses_positions) {
       for (Index n = 0; n < count; ++n) {
-        positions_[n] = setting_.places.query_position(sequence, first + n);
+        positions_[n] = plan_.places.query_position(sequence, first + n);
       }
       for (Index n = 0; temperatures_ != nullptr && n < count; ++n) {
-        temperatures_[n] = static_cast<Compute<T>>(setting_.temperature(positions_[n]));
+        temperatures_[n] = static_cast<Compute<T>>(plan_.options.temperature(positions_[n]));
       }
     }
-    if (setting_.ignores_masks) keys_ = {sequence.begin, sequence.stored};
+    if (plan_.keeps_masked_scores) keys_ = {sequence.begin, sequence.stored};
   }
 
-  const Setting& setting() const noexcept { return setting_; }
+  const AttentionPlan<T>& plan() const noexcept { return plan_; }
   const AttentionSequence& sequence() const noexcept { return sequence_; }
   /// The first one.
   Index key_head() const noexcept { return key_head_; }
   /// The query head that comes first; a block without rows has one, too.
-  Index first_head() const noexcept { return key_head_ * setting_.group; }
+  Index first_head() const noexcept { return key_head_ * plan_.group; }
   Index rows() const noexcept { return rows_; }
   Index rows_of_key_head() const noexcept { return rows_of_key_head_; }
   /// Of row r, counted from the sequence's first.
@@ -147,7 +134,7 @@ class RowBlock {
   /// by row.
   bool all_see(Index first_key) const noexcept {
     return all_see_.begin <= first_key && first_key + tile_keys <= all_see_.end &&
-           !setting_.masks.any();
+           !plan_.masks.any();
   }
 
   /// Of the strip that begins with row `of_head` of a key head's rows. Rows that do not fill a strip come first:
@@ -177,7 +164,7 @@ class RowBlock {
 
   /// True if all rows see the same keys: those of a single query, whose heads no mask tells apart.
   bool has_uniform_visibility() const noexcept {
-    return rows_of_key_head_ == setting_.group && !setting_.masks.any();
+    return rows_of_key_head_ == plan_.group && !plan_.masks.any();
   }
 
   /// Calls visit(rows) for all rows at once if has_uniform_visibility(), else for each strip. All may be more than a
@@ -188,13 +175,6 @@ class RowBlock {
     visit(Strip{0, rows_});
   }
 
-  /// Queries of a block, `most` of them at most, so that blocks are alike and of whole strips: a last block
-  /// of a few rows would pack as many tiles as any other.
-  static Index even_share(Index queries, Index most, Index group) noexcept {
-    const Index blocks = (queries - 1) / most + 1, share = (queries - 1) / blocks + 1;
-    const Index strip = strip_rows / std::gcd(strip_rows, group);
-    return (std::min)(most, (share + strip - 1) / strip * strip);
-  }
   /// The most strips that a block of `rows` rows has, for a key head may have one row alone.
   static constexpr Index strips(Index rows) noexcept { return rows; }
 
@@ -235,9 +215,9 @@ class RowBlock {
   void name_rows(Index count, Index key_heads) const noexcept {
     Index r = 0;
     for (Index h = 0; h < key_heads; ++h) {
-      const Index first_head = (key_head_ + h) * setting_.group;
+      const Index first_head = (key_head_ + h) * plan_.group;
       for (Index n = 0; n < count; ++n) {
-        for (Index g = 0; g < setting_.group; ++g, ++r) {
+        for (Index g = 0; g < plan_.group; ++g, ++r) {
           queries_[r] = n;
           heads_[r] = first_head + g;
         }
@@ -246,12 +226,12 @@ class RowBlock {
   }
   /// Whether kernels can read the tensor's rows: they hold what packed ones do, in their order.
   bool kernels_read_tensor() const noexcept {
-    return std::is_same_v<Row, T> && !in_pairs<Row> && row_size() == setting_.q.dim;
+    return std::is_same_v<Row, T> && !in_pairs<Row> && row_size() == plan_.q.dim;
   }
   /// Channels of a packed row.
-  Index row_size() const noexcept { return stored_dim<S>(setting_.q.dim); }
+  Index row_size() const noexcept { return stored_dim<S>(plan_.q.dim); }
   const T* channels(Index r) const noexcept {
-    return setting_.q.row(sequence_.batch, sequence_.first_query + query(r), head(r));
+    return plan_.q.row(sequence_.batch, sequence_.first_query + query(r), head(r));
   }
 
   /// What the rows of a strip see of a tile.
@@ -263,12 +243,12 @@ class RowBlock {
       lanes.begin = (std::min)(lanes.begin, range.begin);
       lanes.end = (std::max)(lanes.end, range.end);
     }
-    if (setting_.ignores_masks) {
+    if (plan_.keeps_masked_scores) {
       const KeyRange all = in_tile(keys_, first_key);
       lanes = {all.begin, all.end, 0};
     }
     for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
-      if (setting_.ignores_masks || sees_panel(strip, first_key, n)) lanes.panels |= 1u << n;
+      if (plan_.keeps_masked_scores || sees_panel(strip, first_key, n)) lanes.panels |= 1u << n;
     }
     if (!lanes.empty()) {
       const auto first = static_cast<Index>(std::countr_zero(lanes.panels));
@@ -281,13 +261,13 @@ class RowBlock {
 
   /// Whether the masks show a strip anything of a panel.
   bool sees_panel(const Strip& strip, Index first_key, Index panel) const noexcept {
-    if (!setting_.masks.any()) return true;
+    if (!plan_.masks.any()) return true;
     for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
       const KeyRange range = range_in_tile(r, first_key);
       const Index begin = (std::max)(range.begin, panel * panel_lanes);
       const Index end = (std::min)(range.end, (panel + 1) * panel_lanes);
       if (begin < end &&
-          setting_.masks.show_any(sequence_, head(r), query(r), first_key + begin, end - begin)) {
+          plan_.masks.show_any(sequence_, head(r), query(r), first_key + begin, end - begin)) {
         return true;
       }
     }
@@ -299,7 +279,7 @@ class RowBlock {
             (std::clamp)(range.end - first_key, Index{0}, tile_keys)};
   }
 
-  const Setting& setting_;
+  const AttentionPlan<T>& plan_;
   Row* packed_;
   KeyRange* ranges_;
   Index* queries_;  ///< of each row, counted from the block's first

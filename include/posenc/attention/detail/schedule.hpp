@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/block_rows.hpp>
+#include <posenc/attention/detail/attention_plan.hpp>
+#include <posenc/attention/detail/forward_strategy.hpp>
 #include <posenc/attention/detail/kernels.hpp>
-#include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/outputs.hpp>
 #include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/slots.hpp>
@@ -37,53 +36,42 @@ class Schedule {
   using Block = RowBlock<Tier, T, Stored>;
   using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
 
-  /// What all parts of the call share.
-  struct Call {
-    typename Block::Setting rows;
-    typename ScoresOfCall::Setting scores;
-    Outputs<T> outputs;
-    const Dropout& dropout;
-  };
-
-  Schedule(const D& device, const Call& call, const Reader& reader)
-      : device_(device), call_(call), reader_(reader) {
-    const auto threads = static_cast<Index>(device.numThreads());
-    cut(rows_of_long_block);
-    if (ScoresOfCall::has_bias || blocks_ < 4 * threads) cut(rows_of_block);
-    // Few blocks: smaller ones may do for all threads, and bound what a split over keys has to keep.
-    if (blocks_ < threads) cut(rows_of_split);
-    if constexpr (Reader::is_unpacked) join_heads(threads);
-  }
+  Schedule(const D& device, const AttentionPlan<T>& plan, const ForwardStrategy& strategy,
+           const Bias& bias, const Outputs<T>& outputs, const Reader& reader)
+      : device_(device),
+        plan_(plan),
+        strategy_(strategy),
+        bias_(bias),
+        outputs_(outputs),
+        reader_(reader) {}
 
   void run(Slots& workspace) const {
     const auto threads = static_cast<Index>(device_.numThreads());
-    const Index tiles = (places().most_keys() + tile_keys - 1) / tile_keys;
-    const Index parts =
-        blocks_ < threads && tiles > 1 ? (std::min)(tiles, rows_of_parts / rows()) : 0;
+    const Index blocks = strategy_.blocks, parts = strategy_.split_tiles;
     Carver measure(nullptr);
     (void)Slot(*this, measure);
     const std::size_t of_slot = measure.used();
     (void)parts_of(measure, parts);
     workspace.reserve(slot_count(device_), of_slot, measure.used());
-    if (parts > 1) {
+    if (parts > 0) {
       Cursor cursor;
-      for (Index n = 0; n < blocks_; ++n) run_split(n, cursor, parts, workspace);
+      for (Index n = 0; n < blocks; ++n) run_split(n, cursor, parts, workspace);
       return;
     }
     // Blocks differ in what they cost, so each thread takes another one when it is done with one. Half of the
     // threads begin at the end: of a batch of single tokens and a prompt, one reads memory while another
     // multiplies, where all at one kind would wait for the same.
-    std::atomic<Index> comers{0}, taken{0}, front{0}, back{blocks_};
+    std::atomic<Index> comers{0}, taken{0}, front{0}, back{blocks};
     const auto run_blocks = [&](Index, Index) {
       Carver carver(workspace.slot(slot_index(device_)));
       Slot slot(*this, carver);
       Cursor cursor;
       const bool from_back = comers.fetch_add(1) % 2 == 1;
-      while (taken.fetch_add(1) < blocks_) {
+      while (taken.fetch_add(1) < blocks) {
         run_block(from_back ? back.fetch_sub(1) - 1 : front.fetch_add(1), cursor, slot);
       }
     };
-    const Index workers = (std::max)(Index{1}, (std::min)(threads, blocks_));
+    const Index workers = (std::max)(Index{1}, (std::min)(threads, blocks));
     parallel_for(device_, workers, 0, cycles() / static_cast<double>(workers), run_blocks);
   }
 
@@ -91,12 +79,12 @@ class Schedule {
   /// What a thread keeps in its slot of the workspace.
   struct Slot {
     Slot(const Schedule& schedule, Carver& carver) noexcept
-        : block(schedule.call_.rows, schedule.rows(), carver),
+        : block(schedule.plan_, schedule.rows(), carver),
           sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
-          scores(schedule.call_.scores, schedule.rows(), schedule.per_block_, carver,
-                 Reader::is_unpacked),
+          scores(schedule.plan_, schedule.bias_, schedule.rows(),
+                 schedule.strategy_.queries_per_block, carver, Reader::is_unpacked),
           run_of_positions(carver.take<double>(tile_keys)),
-          dropout(schedule.call_.dropout, carver),
+          dropout(schedule.plan_.options.dropout, carver),
           lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
           of_reader(schedule.reader_.carve(carver, schedule.rows())) {}
 
@@ -112,39 +100,10 @@ class Schedule {
   /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost: one AVX-512 vector of floats.
   static constexpr double products_per_cycle = 16;
 
-  Index value_dim() const noexcept { return call_.outputs.value_dim; }
-  Index group() const noexcept { return call_.rows.group; }
-  const Places<T>& places() const noexcept { return call_.rows.places; }
-  Index rows() const noexcept { return per_block_ * group() * heads_per_block_; }
-
-  /// Makes blocks of about `rows`.
-  void cut(Index rows) noexcept {
-    const Index queries = (std::max)(places().most_queries(), Index{1});
-    const Index most = (std::clamp)(rows / group(), Index{1}, queries);
-    per_block_ = Block::even_share(queries, most, group());
-    count_blocks();
-  }
-  /// Makes blocks of as many key heads as leave one for each thread.
-  void join_heads(Index threads) noexcept {
-    if (blocks_ == 0) return;
-    heads_per_block_ =
-        (std::clamp)(rows_of_block / rows(), Index{1}, (std::max)(blocks_ / threads, Index{1}));
-    heads_per_block_ = (std::min)(heads_per_block_, reader_.heads());
-    count_blocks();
-  }
-  void count_blocks() noexcept {
-    blocks_ = 0;
-    for (Index n = 0; n < places().sequences(); ++n) {
-      blocks_ += head_blocks() * blocks_of_head(places().sequence(n));
-    }
-  }
-  /// Key heads, as many as a block has at a time.
-  Index head_blocks() const noexcept {
-    return (reader_.heads() + heads_per_block_ - 1) / heads_per_block_;
-  }
-  Index blocks_of_head(const AttentionSequence& s) const noexcept {
-    return (s.queries + per_block_ - 1) / per_block_;
-  }
+  Index value_dim() const noexcept { return outputs_.value_dim; }
+  Index group() const noexcept { return plan_.group; }
+  const Places<T>& places() const noexcept { return plan_.places; }
+  Index rows() const noexcept { return strategy_.rows_per_block; }
 
   /// The sequence of the block that was looked for last: a thread's next one is not far from it.
   struct Cursor {
@@ -164,7 +123,7 @@ class Schedule {
   /// Takes the queries of block n.
   void take(Index n, Cursor& cursor, Block& block) const noexcept {
     AttentionSequence s = places().sequence(cursor.sequence);
-    const auto blocks = [&] { return head_blocks() * blocks_of_head(s); };
+    const auto blocks = [&] { return strategy_.blocks_of(s); };
     while (n < cursor.first_block) {
       s = places().sequence(--cursor.sequence);
       cursor.first_block -= blocks();
@@ -173,13 +132,13 @@ class Schedule {
       cursor.first_block += blocks();
       s = places().sequence(++cursor.sequence);
     }
-    const Index of_head = blocks_of_head(s);
+    const Index of_head = strategy_.query_blocks(s);
     n -= cursor.first_block;
-    const Index first = n % of_head * per_block_;
-    const Index head = n / of_head * heads_per_block_;
-    block.take(s, head, first, (std::min)(per_block_, s.queries - first),
-               (std::min)(heads_per_block_, reader_.heads() - head), Reader::rows_in_place);
-    call_.scores.returned.hide(block);
+    const Index queries = strategy_.queries_per_block, heads = strategy_.kv_heads_per_block;
+    const Index first = n % of_head * queries, head = n / of_head * heads;
+    block.take(s, head, first, (std::min)(queries, s.queries - first),
+               (std::min)(heads, plan_.kv_heads - head), Reader::rows_in_place);
+    plan_.returned.hide(block);
   }
 
   /// Adds what a tile gives to the sums of a block.
@@ -215,11 +174,11 @@ class Schedule {
       } else if (first) {
         sums.clear_out(batch, value_dim());
       }
-      if (last) call_.outputs.template write<Tier>(block, batch, sums);
+      if (last) outputs_.template write<Tier>(block, batch, sums);
     });
   }
   void write_rows(const Block& block, const RowSums<Real>& sums) const {
-    call_.outputs.template write<Tier>(block, {0, block.rows()}, sums);
+    outputs_.template write<Tier>(block, {0, block.rows()}, sums);
   }
 
   /// Returns positions of the tile's keys, where a bias or dropout reads them. A temperature reads those of queries.
@@ -315,19 +274,21 @@ class Schedule {
       const Index tiles = (s.stored - s.begin + tile_keys - 1) / tile_keys;
       row_tiles += static_cast<double>(s.queries * group()) * static_cast<double>(tiles);
     }
-    const auto heads = static_cast<double>(reader_.heads());
+    const auto heads = static_cast<double>(plan_.kv_heads);
     return row_tiles * heads / static_cast<double>(rows()) * cycles_of_tile();
   }
   /// Of one tile for one block, about.
   double cycles_of_tile() const noexcept {
-    return static_cast<double>(rows() * tile_keys * (call_.rows.q.dim + value_dim())) /
+    return static_cast<double>(rows() * tile_keys * (plan_.q.dim + value_dim())) /
            products_per_cycle;
   }
 
   const D& device_;
-  const Call& call_;
+  const AttentionPlan<T>& plan_;
+  const ForwardStrategy& strategy_;
+  const Bias& bias_;
+  const Outputs<T>& outputs_;
   const Reader& reader_;
-  Index per_block_ = 0, heads_per_block_ = 1, blocks_ = 0;
 };
 
 }  // namespace detail

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/bias_stage.hpp>
 #include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/relative_stage.hpp>
-#include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/slots.hpp>
 #include <posenc/attention/detail/tile.hpp>
@@ -36,27 +36,17 @@ class Scores {
   /// depends on keys alone.
   static constexpr bool has_bias = !std::is_same_v<Bias, NoBias>;
 
-  /// What all scores of a call have in common.
-  struct Setting {
-    const AttentionOptions<T>& options;
-    const Bias& bias;
-    const ReturnedWeights<T>& returned;
-    Real scale;
-    bool for_gradients = false;  ///< scores of all rows are kept, and the slopes of a soft cap
-  };
-
   /// For blocks of up to `rows` rows, which are of `queries` queries.
   ///   keeps_all: scores of all rows are kept
-  Scores(const Setting& setting, Index rows, Index queries, Carver& carver,
+  Scores(const AttentionPlan<T>& plan, const Bias& bias, Index rows, Index queries, Carver& carver,
          bool keeps_all = false) noexcept
-      : setting_(setting),
-        keeps_all_(has_bias || setting.for_gradients || keeps_all),
+      : plan_(plan),
+        keeps_all_(has_bias || plan.is_backward || keeps_all),
         scores_(carver.take<Real>((keeps_all_ ? rows : Block::strip_rows) * tile_keys)),
-        slopes_(setting.for_gradients && setting.options.softcap != 0
-                    ? carver.take<Real>(rows * tile_keys)
-                    : nullptr),
-        bias_(setting.bias, setting.scale, rows,
-              is_relative || !(setting.for_gradients || keeps_all) ? queries : 0, carver) {}
+        slopes_(plan.is_backward && plan.options.softcap != 0 ? carver.take<Real>(rows * tile_keys)
+                                                              : nullptr),
+        bias_(bias, plan.scale, rows, is_relative || !(plan.is_backward || keeps_all) ? queries : 0,
+              carver) {}
 
   /// Before the first tile of a block.
   void begin(const Block& block) noexcept { bias_.begin(block); }
@@ -78,8 +68,8 @@ class Scores {
     for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
                                       block.packed(strip.first),
                                       keys.keys,
-                                      block.setting().q.dim,
-                                      setting_.scale,
+                                      block.plan().q.dim,
+                                      plan_.scale,
                                       lanes,
                                       scores,
                                       {keys.values, !block.begins_key_head(strip)},
@@ -87,7 +77,7 @@ class Scores {
     finish_products(block, seen, strip);
   }
   /// What scores are multiplied with, where products are made elsewhere.
-  Real scale() const noexcept { return setting_.scale; }
+  Real scale() const noexcept { return plan_.scale; }
   /// What multiply() does after its products.
   void finish_products(const Block& block, const SeenTile& seen,
                        const Strip& strip) const noexcept {
@@ -95,7 +85,7 @@ class Scores {
     Real* scores = of(strip);
     give(ReturnedScores::Scaled, block, seen, strip);
     temper(TemperatureOf::ScaledScores, block, lanes, strip, scores);
-    if (setting_.options.softcap_order == SoftcapOrder::BeforeBias) {
+    if (plan_.options.softcap_order == SoftcapOrder::BeforeBias) {
       cap(lanes, strip, scores);
       temper(TemperatureOf::CappedScores, block, lanes, strip, scores);
     }
@@ -146,7 +136,7 @@ class Scores {
     const Lanes lanes = Block::lanes_of(seen, strip);
     Real* scores = of(strip);
     temper(TemperatureOf::BiasedScores, block, lanes, strip, scores);
-    if (setting_.options.softcap_order == SoftcapOrder::AfterBias) {
+    if (plan_.options.softcap_order == SoftcapOrder::AfterBias) {
       cap(lanes, strip, scores);
       temper(TemperatureOf::CappedScores, block, lanes, strip, scores);
     }
@@ -164,7 +154,7 @@ class Scores {
   /// Back through what finish() does before its masks: to the gradient of scores with their bias.
   void unfinish(const Block& block, const Lanes& lanes, const Strip& strip,
                 Real* grad) const noexcept {
-    if (setting_.options.softcap_order == SoftcapOrder::AfterBias) uncap(block, lanes, strip, grad);
+    if (plan_.options.softcap_order == SoftcapOrder::AfterBias) uncap(block, lanes, strip, grad);
     temper(TemperatureOf::BiasedScores, block, lanes, strip, grad);
   }
 
@@ -173,7 +163,7 @@ class Scores {
   template <class Gradient>
   void add_bias_gradient(const Block& block, const SeenTile& seen, const double* key_positions,
                          const Real* grad, Gradient& gradient) const {
-    const Index group = block.setting().group;
+    const Index group = block.plan().group;
     const Index begin = seen.keys.begin - seen.first_key(), keys = seen.keys.end - seen.keys.begin;
     for (Index i = 0; i < (std::min)(block.rows(), group); ++i) {
       const Index queries = block.rows() / group;
@@ -187,7 +177,7 @@ class Scores {
   /// Back through what multiply() does after its products.
   void unmultiply(const Block& block, const Lanes& lanes, const Strip& strip,
                   Real* grad) const noexcept {
-    if (setting_.options.softcap_order == SoftcapOrder::BeforeBias) {
+    if (plan_.options.softcap_order == SoftcapOrder::BeforeBias) {
       uncap(block, lanes, strip, grad);
     }
     temper(TemperatureOf::ScaledScores, block, lanes, strip, grad);
@@ -201,7 +191,7 @@ class Scores {
   /// To rows that see the same lanes, head by head: a head's rows are `group` rows apart.
   void add_bias(const Block& block, Index first_key, const KeyTile<S>& tile, const Lanes& lanes,
                 const double* key_positions, const Strip& rows) const {
-    const Index group = block.setting().group;
+    const Index group = block.plan().group;
     const Index begin = lanes.begin / panel_lanes * panel_lanes, keys = lanes.end - begin;
     for (Index i = 0; i < (std::min)(rows.rows, group); ++i) {
       const Index r = rows.first + i, queries = (rows.rows - i + group - 1) / group;
@@ -213,13 +203,13 @@ class Scores {
 
   void give(ReturnedScores stage, const Block& block, const SeenTile& seen,
             const Strip& strip) const noexcept {
-    setting_.returned.give(stage, block, seen.first_key(), strip, Block::lanes_of(seen, strip),
-                           of(strip));
+    plan_.returned.give(stage, block, seen.first_key(), strip, Block::lanes_of(seen, strip),
+                        of(strip));
   }
 
   void cap(const Lanes& lanes, const Strip& strip, Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
-    const auto limit = static_cast<Real>(setting_.options.softcap);
+    const auto limit = static_cast<Real>(plan_.options.softcap);
     const P cap = P::broadcast(limit), inverse = P::broadcast(1 / limit);
     for (Index i = 0; i < strip.rows; ++i) {
       for_vectors<P>(lanes, scores + i * tile_keys, [&](Real* p) {
@@ -247,7 +237,7 @@ class Scores {
   /// Multiplies by the rows' temperatures, where that is what they are of.
   void temper(TemperatureOf stage, const Block& block, const Lanes& lanes, const Strip& strip,
               Real* scores) const noexcept {
-    if (setting_.options.temperature_of != stage) return;
+    if (plan_.options.temperature_of != stage) return;
     using P = Pack<Real, Tier>;
     for (Index i = 0; i < strip.rows; ++i) {
       const P factor = P::broadcast(block.temperature(strip.first + i));
@@ -263,7 +253,7 @@ class Scores {
     const Index begin = lanes.begin / panel_lanes * panel_lanes;
     const Index end = (lanes.end + panel_lanes - 1) / panel_lanes * panel_lanes;
     const Index seen_end = (std::max)(range.begin, range.end);
-    const Masks<T>& masks = block.setting().masks;
+    const Masks<T>& masks = block.plan().masks;
     if (masks.any() && range.begin < seen_end) {
       masks.apply(block.sequence(), block.head(r), block.query(r), first_key + range.begin,
                   seen_end - range.begin, scores + range.begin);
@@ -273,7 +263,7 @@ class Scores {
     if (seen_end < end) std::fill(scores + (std::max)(seen_end, begin), scores + end, lowest);
   }
 
-  const Setting& setting_;
+  const AttentionPlan<T>& plan_;
   bool keeps_all_;
   Real* scores_;
   Real* slopes_;

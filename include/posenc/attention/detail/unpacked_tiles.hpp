@@ -208,14 +208,7 @@ class UnpackedTiles {
   static constexpr bool is_unpacked = true;
   static constexpr RowsInPlace rows_in_place = RowsInPlace::Dense;
 
-  /// True if few enough rows share a KV head: for more, packing a tile is worth its time.
-  static constexpr bool is_eligible(Index queries, Index group) noexcept {
-    return queries * group <= 16;
-  }
-
   UnpackedTiles(const HeadsView<const T>& k, const HeadsView<const T>& v) noexcept : k_(k), v_(v) {}
-
-  Index heads() const noexcept { return k_.heads; }
 
   /// State of a thread: softmax state of the current tile, for blocks of up to `rows` rows.
   struct Scratch {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/check_bias.hpp>
+#include <posenc/attention/detail/check_call.hpp>
+#include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/returned_scores.hpp>
+#include <posenc/attention/options.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/concepts.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <optional>
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// What a caller inside of posenc adds to the options that its user gave, without a copy of them.
+struct BesideOptions {
+  const char* function = "attention";  ///< in whose name exceptions are thrown
+  double scale_multiplier = 1;
+  GivenPositions positions = {};
+  AttentionWorkspace* workspace = nullptr;  ///< unless the options have one
+};
+
+/// Positions of the options, where they have some, else those beside them.
+template <Scalar T>
+GivenPositions positions_of(const AttentionOptions<T>& options, const GivenPositions& beside) {
+  const auto given = [](const std::optional<Positions>& in_options, const Positions* other) {
+    return in_options ? &*in_options : other;
+  };
+  return {given(options.query_positions, beside.queries),
+          given(options.key_positions, beside.keys)};
+}
+
+/// The options' workspace, else the one beside them, else `own`.
+template <Scalar T>
+AttentionWorkspace& workspace_of(const AttentionOptions<T>& options, const BesideOptions& beside,
+                                 AttentionWorkspace& own) noexcept {
+  if (options.workspace != nullptr) return *options.workspace;
+  return beside.workspace != nullptr ? *beside.workspace : own;
+}
+
+/// A call whose tensors fit each other, before its options are checked.
+template <Scalar T>
+struct AttentionCall {
+  HeadsView<const T> q;
+  Index kv_heads;
+  Index keys;  ///< of the longest batch row
+  StoredKeys stored_keys;
+  bool is_empty;  ///< no number is read and none written
+  bool is_backward;
+  const AttentionOptions<T>& options;
+  const BesideOptions& beside;
+};
+
+/// What attention() and its backward do in a call: geometry and settings, checked and computed once, before anything is
+/// written. Stages read it.
+template <Scalar T>
+struct AttentionPlan {
+  using Real = Compute<T>;
+
+  const char* function;  ///< in whose name exceptions are thrown
+  const AttentionOptions<T>& options;
+  HeadsView<const T> q;
+  AttentionShape shape;
+  Index kv_heads;
+  Index group;       ///< query heads per KV head
+  bool is_backward;  ///< scores of all rows are kept, and the slopes of a soft cap
+  Real scale;        ///< factor of q k
+  Places<T> places;
+  Masks<T> masks;
+  ReturnedWeights<T> returned;
+  bool keeps_masked_scores;  ///< returned scores include those of masked keys
+  bool has_bias;
+  bool drops;           ///< probabilities may be dropped
+  bool uses_positions;  ///< a bias, dropout or a temperature reads positions of queries
+
+  ///   Throws: ShapeError, ConfigError, PositionError
+  template <class Bias>
+  AttentionPlan(const AttentionCall<T>& call, const Bias& bias)
+      : function(call.beside.function),
+        options(call.options),
+        q(call.q),
+        shape{.batch = q.batch,
+              .heads = q.heads,
+              .queries = q.seq,
+              .keys = call.keys,
+              .is_empty = call.is_empty},
+        kv_heads(call.kv_heads),
+        group(kv_heads == 0 ? 1 : q.heads / kv_heads),
+        is_backward(call.is_backward),
+        scale(checked_settings(call.beside.scale_multiplier)),
+        places(function, options, shape, call.stored_keys,
+               positions_of(options, call.beside.positions)),
+        masks(function, options, shape, places),
+        returned(options, is_backward ? ScoresView<Real>{} : options.weights),
+        keeps_masked_scores(returned.ignore_masks()),
+        has_bias(!std::is_same_v<Bias, NoBias>),
+        drops(options.dropout.probability > 0),
+        uses_positions(has_bias || drops || options.temperature) {
+    check_bias<T>(function, bias, places, masks, shape, q);
+    if (drops) places.require_query_positions("dropout");
+    if (options.temperature) places.require_query_positions("temperature");
+  }
+  AttentionPlan(const AttentionPlan&) = delete;
+  AttentionPlan& operator=(const AttentionPlan&) = delete;
+
+ private:
+  /// Returns the scale after checks of all settings but those of places and masks.
+  Real checked_settings(double scale_multiplier) const {
+    const double factor = checked_scale<T>(function, options, scale_multiplier, q.dim);
+    check_options<T>(function, options, shape);
+    if (!is_backward) check_returned<T>(function, options, shape);
+    return static_cast<Real>(factor);
+  }
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/attention_plan.hpp>
+#include <posenc/attention/detail/block_rows.hpp>
+#include <posenc/attention/detail/kernels.hpp>
+#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/tile.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+POSENC_BEGIN
+namespace detail {
+
+/// How a forward call is computed: from packed or unpacked tiles, and in which blocks of rows.
+struct ForwardStrategy {
+  bool reads_unpacked = false;
+  Index queries_per_block = 1;
+  Index kv_heads_per_block = 1;
+  Index kv_head_blocks = 0;  ///< blocks of KV heads
+  Index rows_per_block = 0;
+  Index blocks = 0;
+  Index split_tiles =
+      0;  ///< tiles of a block that threads compute at a time (split-K), or 0 if a thread has all
+
+  Index query_blocks(const AttentionSequence& s) const noexcept {
+    return (s.queries + queries_per_block - 1) / queries_per_block;
+  }
+  Index blocks_of(const AttentionSequence& s) const noexcept {
+    return kv_head_blocks * query_blocks(s);
+  }
+};
+
+/// Returns the queries of a block, `most` at most, so that blocks are balanced and of whole strips: a last block of a
+/// few rows would pack as many tiles as any other.
+template <class Tier>
+constexpr Index balanced_block_queries(Index queries, Index most, Index group) noexcept {
+  const Index blocks = (queries - 1) / most + 1, share = (queries - 1) / blocks + 1;
+  const Index strip = kernel_rows<Tier> / std::gcd(kernel_rows<Tier>, group);
+  return (std::min)(most, (share + strip - 1) / strip * strip);
+}
+
+/// Returns the strategy of a call on so many threads.
+///   can_read_unpacked: the source has unpacked keys and values, and nothing reads packed ones
+template <class Tier, Scalar T>
+ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpacked,
+                                Index threads) noexcept {
+  const Places<T>& places = plan.places;
+  const Index queries = (std::max)(places.most_queries(), Index{1});
+  ForwardStrategy chosen;
+  chosen.reads_unpacked = can_read_unpacked && queries * plan.group <= max_unpacked_rows;
+  const auto count_blocks = [&] {
+    chosen.rows_per_block = chosen.queries_per_block * plan.group * chosen.kv_heads_per_block;
+    chosen.kv_head_blocks =
+        (plan.kv_heads + chosen.kv_heads_per_block - 1) / chosen.kv_heads_per_block;
+    chosen.blocks = 0;
+    for (Index n = 0; n < places.sequences(); ++n) {
+      chosen.blocks += chosen.blocks_of(places.sequence(n));
+    }
+  };
+  const auto set_block_rows = [&](Index rows) {
+    const Index most = (std::clamp)(rows / plan.group, Index{1}, queries);
+    chosen.queries_per_block = balanced_block_queries<Tier>(queries, most, plan.group);
+    count_blocks();
+  };
+  set_block_rows(rows_of_long_block);
+  if (plan.has_bias || chosen.blocks < 4 * threads) set_block_rows(rows_of_block);
+  // Few blocks: smaller ones may do for all threads, and bound what split-K has to keep.
+  if (chosen.blocks < threads) set_block_rows(rows_of_split);
+  if (chosen.reads_unpacked && chosen.blocks > 0) {
+    // As many KV heads as leave a block for each thread.
+    const Index most = (std::max)(chosen.blocks / threads, Index{1});
+    chosen.kv_heads_per_block = (std::min)(
+        plan.kv_heads, (std::clamp)(rows_of_block / chosen.rows_per_block, Index{1}, most));
+    count_blocks();
+  }
+  if (chosen.blocks < threads) {
+    const Index tiles = (places.most_keys() + tile_keys - 1) / tile_keys;
+    const Index kept = (std::min)(tiles, rows_of_parts / chosen.rows_per_block);
+    chosen.split_tiles = kept > 1 ? kept : 0;
+  }
+  return chosen;
+}
+
+}  // namespace detail
+POSENC_END
