@@ -25,7 +25,7 @@ constexpr Index query_heads = 8, kv_heads = 2, dim = 64;
 template <class T>
 using Heads = Eigen::Tensor<T, 4, Eigen::RowMajor>;  // [1, length, heads, dim]
 
-/// Queries and keys are turned by RoPE already.
+/// Queries and keys are rotated by RoPE already.
 struct Tokens {
   Heads<float> q, k, v;
 };
@@ -215,7 +215,7 @@ void show(Tour& tour) {
       "`posenc::KvCache` keeps the keys and values, so that each token's own are computed once. "
       "Here are ",
       grouped(length), " random tokens, ", query_heads, " query heads, ", kv_heads,
-      " heads of keys and values, ", dim, " channels each, turned by RoPE: a prompt of ", prompt,
+      " heads of keys and values, ", dim, " channels each, rotated by RoPE: a prompt of ", prompt,
       " and then ", length - prompt, " tokens one at a time. A model with a window of ", window,
       " tokens needs no more than a ring, in which new keys overwrite keys that no later window "
       "reaches. It takes the prompt ",

@@ -71,7 +71,7 @@ unset multiplot
 Figure mrope_picture(const Eigen::MatrixXd& axes, const Eigen::MatrixXd& positions) {
   Figure figure{
       .name = "mrope",
-      .title = "Axis that turns each pair of M-RoPE, and the three positions of each token",
+      .title = "Axis that rotates each pair of M-RoPE, and the three positions of each token",
       .width = 960,
       .height = 520,
       .blocks = {{"axes", axes}, {"positions", positions}}};
@@ -117,7 +117,7 @@ unset multiplot
   return figure;
 }
 
-/// What turns the pairs of models of pictures and videos.
+/// What rotates the pairs of models of pictures and videos.
 Table models_on_grids() {
   Table table{"Models whose tokens stand on grids",
               {"model", "pairs of each axis", "pairing", "positions"},
@@ -159,7 +159,7 @@ void show(Tour& tour) {
           .maxCoeff();
   tour.report.paragraph(
       "The patches of an image can be counted row by row, but then the cell below is as far away "
-      "as the row is long. With two axes one half of the pairs is turned by the row, the other by "
+      "as the row is long. With two axes one half of the pairs is rotated by the row, the other by "
       "the column, each half with frequencies of its own. Here the one axis has base 10,000, as "
       "language models have it, and the two axes base 100, as RoPE-ViT has it for grids, which are "
       "short.");
@@ -177,7 +177,7 @@ void show(Tour& tour) {
           scientific(moved), "."));
   tour.report.paragraph(
       "Vision towers and the transformers that make pictures and videos differ in which pairs an "
-      "axis turns, in frequencies, and in how they count: from patch centres, from the middle, "
+      "axis rotates, in frequencies, and in how they count: from patch centres, from the middle, "
       "from behind a caption.");
   tour.report.table(models_on_grids());
 }
@@ -204,7 +204,7 @@ void show_mrope(Tour& tour) {
   Report& report = tour.report;
   report.paragraph(
       "A model that reads text and pictures gives every token three positions: time t, row h and "
-      "column w. Each pair of channels is turned by one of them. On text all three are the same, "
+      "column w. Each pair of channels is rotated by one of them. On text all three are the same, "
       "so that there M-RoPE is plain RoPE; a picture stands at one time, and its patches differ in "
       "row and column.");
   report.picture(

@@ -39,7 +39,7 @@ std::vector<Chapter> chapters() {
         {"Sinusoidal on a grid", sinusoidal::show_on_grid},
         {"The path of the positions", sinusoidal::show_path_of_positions},
         {"A learned table and its resize", learned::show}}},
-      {"Queries and keys turned: RoPE",
+      {"Queries and keys rotated: RoPE",
        {{"RoPE: cos and sin", rope::show_tables},
         {"RoPE: its spectrum", rope::show_spectrum},
         {"RoPE: curves by dimension", rope::show_curves},

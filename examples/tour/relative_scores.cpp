@@ -144,8 +144,8 @@ void show(Tour& tour) {
   const Eigen::VectorXd typical = typical_score(tour.sample);
 
   tour.report.paragraph(
-      "A query at position m, turned by m w_i, and a key at n, turned by n w_i, stand at the "
-      "angle (m - n) w_i to each other: turning both by the same amount changes nothing.");
+      "A query at position m, rotated by m w_i, and a key at n, rotated by n w_i, stand at the "
+      "angle (m - n) w_i to each other: rotating both by the same amount changes nothing.");
   tour.report.picture(
       picture(curves, far, random),
       cat("Left: equal vectors of ones. The score falls with the distance, though not evenly: with "

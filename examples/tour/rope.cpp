@@ -68,11 +68,11 @@ unset multiplot
   const double worst = (cos.array().square() + sin.array().square() - 1).abs().maxCoeff();
   tour.report.paragraph(
       "RoPE takes the channels of a query or key two by two. Pair i is a point in a plane, and at "
-      "position p it is turned by the angle p w_i, w_i = base^(-2i / rotary_dim). These are the "
+      "position p it is rotated by the angle p w_i, w_i = base^(-2i / rotary_dim). These are the "
       "cosines and sines, which `rope.table(positions)` makes once for all layers.");
   tour.report.picture(
       figure,
-      cat("Fast pairs on the left flicker; the last pair turns by only ",
+      cat("Fast pairs on the left flicker; the last pair rotates by only ",
           fixed(std::asin(sin(127, 31)) * 360 / turn, 1),
           " degrees in 127 positions. Each entry is a pure rotation: cos^2 + sin^2 differs from 1 "
           "by at most ",
@@ -185,7 +185,7 @@ void show_rotated_vector(Tour& tour) {
                 .blocks = {{"vector", x.cast<double>()}}};
   figure.commands =
       signed_palette() +
-      R"(set title 'One query of 32 channels, turned to ten positions; base 10000, interleaved'
+      R"(set title 'One query of 32 channels, rotated to ten positions; base 10000, interleaved'
 unset key
 set xlabel 'channel (pair i is channels 2i and 2i + 1)'
 set ylabel 'position'
@@ -206,7 +206,7 @@ set ytics ('0' 0, '1' 1, '2' 2, '4' 3, '8' 4, '16' 5, '32' 6, '64' 7, '128' 8, '
       figure,
       cat("From position 0 to 1 the first 8 channels change by ", change(0),
           " of their length, the last 8 by ", change(24),
-          ". The vector turns but does not grow: over all rows its length differs by at most ",
+          ". The vector rotates but does not grow: over all rows its length differs by at most ",
           scientific(drift), " of itself."));
 }
 
@@ -238,7 +238,7 @@ void show_rotation_arrows(Tour& tour) {
   }
 
   Figure figure{.name = "rope_arrows",
-                .title = "The arrow (1, 0) turned to positions 0 to 7, in three planes",
+                .title = "The arrow (1, 0) rotated to positions 0 to 7, in three planes",
                 .width = 960,
                 .height = 400,
                 .blocks = {{"arrows", arrows}}};
@@ -268,7 +268,7 @@ do for [n = 0:2] {
 unset multiplot
 )";
   tour.report.picture(
-      figure, cat("The colour is the position. One step turns pair 0 by ",
+      figure, cat("The colour is the position. One step rotates pair 0 by ",
                   fixed(w[0] * 360 / turn, 1), " degrees, pair 2 by ", fixed(w[2] * 360 / turn, 1),
                   " and pair 4 by ", fixed(w[4] * 360 / turn, 1),
                   ", always the same way. The angle between two neighbouring "

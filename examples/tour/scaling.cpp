@@ -178,7 +178,7 @@ void show_angles_past_training(Tour& tour) {
   Table table{cat("What a model trained on ", grouped(trained), " positions meets at ",
                   grouped(extended), ", of ", rotary_dim / 2, " pairs"),
               {"scaling", "pairs that reach angles never seen", "pairs as trained",
-               "neighbours: fastest pair turns by, per step"},
+               "neighbours: fastest pair rotates by, per step"},
               {}};
   for (const Rule& rule : all) {
     table.rows.push_back({rule.name, cat(untrained_pairs(all[0], rule)),

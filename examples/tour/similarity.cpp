@@ -126,7 +126,7 @@ void show(Tour& tour) {
   Report& report = tour.report;
   report.paragraph(
       "For codes that are added: the cosine of the angle between two of them. For RoPE: that "
-      "between equal queries and keys after they were turned. For ALiBi: the factor on a weight. "
+      "between equal queries and keys after they were rotated. For ALiBi: the factor on a weight. "
       "Positions begin at 1, as the binary code of 0 has no direction.");
   report.table(table);
   report.picture(picture(all),
