@@ -64,6 +64,12 @@ TEST_CASE("pictures and videos without patches are made at once", "[hostile]") {
       }
       make([&] { (void)posenc::z_image_positions(grid, text); });
       make([&] { (void)posenc::lumina2_positions(text, grid); });
+      make([&] { (void)posenc::ideogram4_positions(text, grid); });
+      CHECK(posenc::cosmos3_positions(text, {grid, grid}).count() == text);
+      CHECK(posenc::minimax_h3_positions(text, grid).count() == text);
+      for (const Index audio : {Index{1}, Index{1} << 40, Index{1} << 62}) {
+        make([&] { (void)posenc::minimax_h3_positions(text, grid, {.audio = audio}); });
+      }
     }
   });
 }

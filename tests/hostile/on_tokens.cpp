@@ -88,7 +88,7 @@ constexpr std::array calls{
                                          .cols = draw.number(2),
                                          .frame_step = draw.below(2) == 0 ? 0.8 : 1e300};
            const posenc::VideoGrid picture{.rows = draw.number(2), .cols = draw.number(3)};
-           switch (draw.below(7)) {
+           switch (draw.below(9)) {
              case 0:
                return (void)posenc::video_grid(video);
              case 1:
@@ -102,6 +102,14 @@ constexpr std::array calls{
                                                         {.rows = draw.number(30), .cols = 45});
              case 5:
                return (void)posenc::qwen_image_positions(draw.number(2), {video, picture});
+             case 6:
+               (void)posenc::ideogram4_positions(draw.number(2), picture);
+               return (void)posenc::cosmos3_positions(draw.number(2), {video, picture});
+             case 7:
+               return (void)posenc::minimax_h3_positions(
+                   draw.number(2),
+                   {.frames = draw.number(2), .rows = draw.number(3), .cols = draw.number(2)},
+                   {.audio = draw.number(2), .first_frame = draw.below(2) == 0});
              default:
                (void)posenc::z_image_positions(video, draw.number(2));
                return (void)posenc::lumina2_positions(draw.number(2), picture);

@@ -40,13 +40,14 @@ std::vector<Model> models() {
           {"lumina2", inter, {32, 32, 32}, usual},
           {"cogvideox_5b", inter, {16, 24, 24}, usual},
           {"cogvideox_1_5_5b", inter, {16, 24, 24}, usual},
-          {"cosmos_1_7b", half, {44, 42, 42}, {10000 * std::pow(2.0L, 44.0L / 42), 10000, 10000}}};
+          {"cosmos_1_7b", half, {44, 42, 42}, {10000 * std::pow(2.0L, 44.0L / 42), 10000, 10000}},
+          {"minimax_h3", half, {32, 32, 32}, usual}};
 }
 
 }  // namespace
 
 TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
-  REQUIRE(posenc::presets::on_grids().size() == models().size() + 2);  // two are below
+  REQUIRE(posenc::presets::on_grids().size() == models().size() + 4);  // four are below
   for (const Model& model : models()) {
     INFO(model.name);
     const auto& rope = posenc::presets::on_grid(model.name);
@@ -108,6 +109,45 @@ TEST_CASE("Lumina Next's axes take turns", "[interop][grids]") {
   double worst = 0;
   for (std::size_t d = 0; d < y.size(); ++d) worst = std::max(worst, std::abs(y[d] - right[d]));
   CHECK(worst < 1e-14);
+}
+
+TEST_CASE("axes of Cosmos 3 and Ideogram 4 alternate", "[interop][grids]") {
+  struct Alternating {
+    const char* name;
+    int dim;
+  };
+  const reference::Ids ids{15003.5, 6, 9};
+  const auto at = Positions::axes(
+      {Positions::real({ids[0]}), Positions::real({ids[1]}), Positions::real({ids[2]})});
+  for (const Alternating& model : {Alternating{"cosmos_3", 128}, Alternating{"ideogram_4", 256}}) {
+    INFO(model.name);
+    const auto& rope = posenc::presets::on_grid(model.name);
+    REQUIRE(rope.rotary_dim() == model.dim);
+    std::vector<double> x;
+    std::vector<long double> w;
+    for (int d = 0; d < model.dim; ++d) x.push_back(std::cos(static_cast<double>(d)));
+    for (int d = 0; d < model.dim; d += 2) {
+      w.push_back(1 / std::pow(5e6L, static_cast<long double>(d) / model.dim));
+    }
+    std::vector<double> y = x;
+    const auto dim = static_cast<Index>(model.dim);
+    rope.rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, dim, dim, dim, dim}, at);
+    // Both files give the sections 24, 20, 20, of which their code reads those of rows and columns.
+    const auto right = reference::rotate_by(x, reference::interleaved_hf(ids, {24, 20, 20}, w),
+                                            {reference::Pairing::HalfRotate});
+    double worst = 0;
+    for (std::size_t d = 0; d < y.size(); ++d) worst = std::max(worst, std::abs(y[d] - right[d]));
+    CHECK(worst < 1e-14);
+  }
+}
+
+TEST_CASE("MiniMax-H3 rotates three quarters of a head", "[interop][grids]") {
+  const auto& rope = posenc::presets::on_grid("minimax_h3");
+  std::vector<double> x(128, 1.0);
+  rope.rotate(posenc::HeadsView<double>{x.data(), 1, 1, 1, 128, 128, 128, 128},
+              Positions::axes({Positions::ids({1}), Positions::ids({2}), Positions::ids({3})}));
+  CHECK(std::count(x.begin() + 96, x.end(), 1.0) == 32);
+  CHECK(std::count(x.begin(), x.begin() + 96, 1.0) == 0);
 }
 
 TEST_CASE("presets on grids are known by name", "[interop][grids][errors]") {

@@ -183,6 +183,64 @@ inline std::vector<Ids> lumina2(std::int64_t caption, const Size& size) {
   return ids;
 }
 
+/// Ideogram 4: text on three axes, then a grid to which an offset is added.
+inline std::vector<Ids> ideogram4(std::int64_t text, const Size& size) {
+  std::vector<Ids> ids;
+  for (const double at : arange(0, static_cast<double>(text))) ids.push_back({at, at, at});
+  auto image = meshgrid({{0}, arange(0, extent(size, 1)), arange(0, extent(size, 2))});
+  for (Ids& id : image) {
+    for (double& at : id) at += 65536;
+  }
+  return joined(ids, image);
+}
+
+/// Cosmos 3: a video whose VAE makes one frame of `compression`.
+inline std::vector<Ids> cosmos3_video(double offset, const Size& size, double fps,
+                                      double compression) {
+  std::vector<double> times;
+  for (const double frame : arange(0, extent(size, 0))) {
+    const double per_second = fps / compression, usual = 24 / compression;
+    times.push_back((size[0] > 1 ? frame / per_second * usual : frame) + offset);
+  }
+  return meshgrid({times, arange(0, extent(size, 1)), arange(0, extent(size, 2))});
+}
+
+/// numpy's linspace without its end.
+inline std::vector<double> open_linspace(double first, double last, std::int64_t count) {
+  std::vector<double> values;
+  const double step = (last - first) / static_cast<double>(count);
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i) * step + first);
+  return values;
+}
+
+/// MiniMax-H3 with a patch of 2 x 2 latents: spans of frames are summed one after the other.
+inline std::vector<Ids> minimax_h3(std::int64_t text, const Size& size, std::int64_t audio,
+                                   bool first, bool last) {
+  const double high = 2 * extent(size, 1), wide = 2 * extent(size, 2);
+  const auto spatial = [&](double dim, std::int64_t count) {
+    const double ratio = dim / std::sqrt(high * wide), left = (1.0 - ratio) / 2.0;
+    auto values = open_linspace(left, left + ratio, count);
+    for (double& value : values) value *= 32;
+    return values;
+  };
+  const auto rows = spatial(high, size[1]), cols = spatial(wide, size[2]);
+  const std::vector<double> frames_per_latent{1, 4, 4, 4, 4};
+  const auto start = static_cast<double>(text);
+  std::vector<double> times;
+  double end = 0;
+  for (std::int64_t frame = 0; frame < size[0]; ++frame) {
+    times.push_back(start + end);
+    end += 5.0 / 3.0 * frames_per_latent[static_cast<std::size_t>(frame % 5)];
+  }
+  auto ids = meshgrid({arange(0, start), {0}, {0}});
+  if (first) ids = joined(ids, meshgrid({{start}, rows, cols}));
+  if (last) ids = joined(ids, meshgrid({{start + end - 5.0 / 3.0}, rows, cols}));
+  const auto sound = arange(start, start + static_cast<double>(audio));
+  ids = joined(ids, meshgrid({sound, {0}, {cols.front()}}));
+  ids = joined(ids, meshgrid({sound, {0}, {cols.back()}}));
+  return joined(ids, meshgrid({times, rows, cols}));
+}
+
 // DINOv3.
 
 /// Coordinates (y, x) of patches: halves of pixels, divided, and stretched from [0, 1] to [-1, 1].

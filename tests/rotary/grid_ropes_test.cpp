@@ -69,7 +69,10 @@ std::vector<Model> models() {
           {"lumina2", inter, posenc::lumina2()},
           {"lumina_next", inter, posenc::lumina_next({.head_dim = 72})},
           {"cogvideox", inter, posenc::cogvideox(64)},
-          {"cosmos", half, posenc::cosmos({.head_dim = 128})}};
+          {"cosmos", half, posenc::cosmos({.head_dim = 128})},
+          {"cosmos3", half, posenc::cosmos3()},
+          {"ideogram4", half, posenc::ideogram4()},
+          {"minimax_h3", half, posenc::minimax_h3()}};
 }
 
 /// One token on so many axes, moved along one of them.
@@ -110,6 +113,10 @@ TEST_CASE("frequencies of models on grids by hand", "[rope][grids]") {
   CHECK(blocks(posenc::z_image()) == std::vector<Index>{16, 24, 24});
   CHECK(blocks(posenc::lumina2()) == std::vector<Index>{16, 16, 16});
   CHECK(blocks(posenc::cogvideox(64)) == std::vector<Index>{8, 12, 12});
+  CHECK(blocks(posenc::minimax_h3()) == std::vector<Index>{16, 16, 16});
+  CHECK(inv_freq(posenc::minimax_h3())[16 + 1] == near(0.562341325190));
+  CHECK(inv_freq(posenc::cosmos3())[1] == near(0.7858299804));
+  CHECK(inv_freq(posenc::ideogram4())[2] == near(0.7858299804));
   // The base of time is 20671.15566 for 44 channels and scale 2.
   CHECK(inv_freq(posenc::cosmos({.head_dim = 128}))[1] == near(std::pow(20671.15566, -2.0 / 44)));
   CHECK(inv_freq(posenc::cosmos({.head_dim = 128, .scale = {1, 1, 1}})) ==

@@ -41,6 +41,18 @@ std::vector<double> axis_of(const Positions& positions, Index axis) {
 
 using Row = std::vector<double>;
 
+double worst_difference(const std::vector<Ids>& found, const std::vector<Ids>& expected) {
+  REQUIRE(found.size() == expected.size());
+  double worst = 0;
+  for (std::size_t s = 0; s < found.size(); ++s) {
+    REQUIRE(found[s].size() == expected[s].size());
+    for (std::size_t axis = 0; axis < found[s].size(); ++axis) {
+      worst = std::max(worst, std::abs(found[s][axis] - expected[s][axis]));
+    }
+  }
+  return worst;
+}
+
 }  // namespace
 
 TEST_CASE("videos count frames, rows and columns", "[positions][diffusion]") {
@@ -77,14 +89,7 @@ TEST_CASE("CogVideoX stretches a video over the grid of its training", "[positio
     const auto found = ids_of(posenc::cogvideox_positions(
         2, {.frames = size[0], .rows = size[1], .cols = size[2]}, {.rows = 30, .cols = 45}));
     const auto expected = reference::cogvideox(2, size, 30, 45);
-    REQUIRE(found.size() == expected.size());
-    double worst = 0;
-    for (std::size_t s = 0; s < found.size(); ++s) {
-      for (std::size_t axis = 0; axis < 3; ++axis) {
-        worst = std::max(worst, std::abs(found[s][axis] - expected[s][axis]));
-      }
-    }
-    CHECK(worst < 1e-13);
+    CHECK(worst_difference(found, expected) < 1e-13);
   }
   CHECK(posenc::cogvideox_positions(3, {.rows = 0, .cols = 4}).count() == 3);
 }
@@ -156,6 +161,76 @@ TEST_CASE("captions of Z-Image and Lumina 2 count in time", "[positions][diffusi
         reference::lumina2(11, {1, 4, 6}));
 }
 
+TEST_CASE("pictures of Ideogram 4 begin at 65536", "[positions][diffusion]") {
+  CHECK(ids_of(posenc::ideogram4_positions(2, {.rows = 1, .cols = 2})) ==
+        std::vector<Ids>{{0, 0, 0}, {1, 1, 1}, {65536, 65536, 65536}, {65536, 65536, 65537}});
+  CHECK(ids_of(posenc::ideogram4_positions(5, {.rows = 3, .cols = 4})) ==
+        reference::ideogram4(5, {1, 3, 4}));
+  CHECK(posenc::ideogram4_positions(0, {.rows = 3, .cols = 4}).count() == 12);
+}
+
+TEST_CASE("videos of Cosmos 3 begin 15000 after the text", "[positions][diffusion]") {
+  // A video at 16 frames a second beside 25 latents a second of sound.
+  const auto video =
+      posenc::cosmos3_positions(2, {{.frames = 2, .rows = 1, .cols = 2, .frame_step = 24.0 / 16},
+                                    {.frames = 3, .rows = 1, .cols = 1, .frame_step = 24.0 / 25}});
+  CHECK(axis_of(video, 0) == Row{0, 1, 15002, 15002, 15003.5, 15003.5, 15002, 15002.96, 15003.92});
+  CHECK(axis_of(video, 1) == Row{0, 1, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(axis_of(video, 2) == Row{0, 1, 0, 1, 0, 1, 0, 0, 0});
+  for (const Index frames : {1, 5}) {
+    std::vector<Ids> expected;
+    for (const double at : {0, 1, 2}) expected.push_back({at, at, at});
+    expected = reference::joined(expected, reference::cosmos3_video(15003, {frames, 3, 4}, 30, 4));
+    expected = reference::joined(expected, reference::cosmos3_video(15003, {7, 1, 1}, 25, 1));
+    const auto found = ids_of(posenc::cosmos3_positions(
+        3, {{.frames = frames, .rows = 3, .cols = 4, .frame_step = 24.0 / 30},
+            {.frames = 7, .rows = 1, .cols = 1, .frame_step = 24.0 / 25}}));
+    CHECK(worst_difference(found, expected) < 1e-11);
+  }
+}
+
+TEST_CASE("MiniMax-H3 stretches pictures to an area of 32 x 32", "[positions][diffusion]") {
+  const auto video = posenc::minimax_h3_positions(2, {.frames = 7, .rows = 1, .cols = 4});
+  const auto times = axis_of(video, 0), cols = axis_of(video, 2);
+  const Row units{0, 1, 5, 9, 13, 17, 18};
+  for (std::size_t frame = 0; frame < units.size(); ++frame) {
+    CHECK(times[2 + 4 * frame] == Approx(2 + units[frame] * 5 / 3).epsilon(1e-15));
+  }
+  CHECK(Row(cols.begin(), cols.begin() + 6) == Row{0, 0, -16, 0, 16, 32});
+  CHECK(axis_of(video, 1)[2] == 8);
+
+  const auto all =
+      posenc::minimax_h3_positions(1, {.frames = 2, .rows = 1, .cols = 1},
+                                   {.audio = 2, .first_frame = true, .last_frame = true});
+  const double end = 1 + 20.0 / 3;
+  CHECK(ids_of(all) == std::vector<Ids>{{0, 0, 0},
+                                        {1, 0, 0},
+                                        {end, 0, 0},
+                                        {1, 0, 0},
+                                        {2, 0, 0},
+                                        {1, 0, 0},
+                                        {2, 0, 0},
+                                        {1, 0, 0},
+                                        {1 + 5.0 / 3, 0, 0}});
+  CHECK(posenc::minimax_h3_positions(3, {.rows = 0, .cols = 4}).count() == 3);
+}
+
+TEST_CASE("MiniMax-H3 counts as the model's own code does", "[positions][diffusion]") {
+  for (const Size& size : {Size{1, 6, 9}, Size{7, 9, 6}, Size{33, 1, 5}, Size{12, 3, 3}}) {
+    for (const bool first : {false, true}) {
+      for (const bool last : {false, true}) {
+        for (const Index audio : {0, 9}) {
+          const auto found = ids_of(posenc::minimax_h3_positions(
+              5, {.frames = size[0], .rows = size[1], .cols = size[2]},
+              {.audio = audio, .first_frame = first, .last_frame = last}));
+          const auto expected = reference::minimax_h3(5, size, audio, first, last);
+          CHECK(worst_difference(found, expected) < 1e-13 * std::max(32.0, found.back()[0]));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][errors]") {
   const auto error = [](const auto& call) { return message_of<posenc::ShapeError>(call); };
   CHECK(error([] { posenc::video_grid({.frames = -1, .rows = 2, .cols = 2}); }) ==
@@ -184,6 +259,22 @@ TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][error
         "posenc::qwen_image_positions: text must not be negative but is -1");
   CHECK(error([] { posenc::z_image_positions({.rows = -2, .cols = 2}, 1); }) ==
         "posenc::z_image_positions: extents must not be negative but are [1, -2, 2]");
+  CHECK(error([] { posenc::ideogram4_positions(1, {.frames = 2, .rows = 2, .cols = 2}); }) ==
+        "posenc::ideogram4_positions: a picture must have 1 frame but one has 2");
+  CHECK(error([] { posenc::ideogram4_positions(-1, {.rows = 2, .cols = 2}); }) ==
+        "posenc::ideogram4_positions: text must not be negative but is -1");
+  CHECK(error([] { posenc::cosmos3_positions(1, {{.frames = -1, .rows = 2, .cols = 2}}); }) ==
+        "posenc::cosmos3_positions: extents must not be negative but are [-1, 2, 2]");
+  CHECK(error([] { posenc::minimax_h3_positions(1, {.rows = 2, .cols = 2, .frame_step = 2}); }) ==
+        "posenc::minimax_h3_positions: frames are not evenly spaced, so frame_step must be 1 but "
+        "is 2");
+  CHECK(error([] { posenc::minimax_h3_positions(1, {.rows = 2, .cols = 2}, {.audio = -1}); }) ==
+        "posenc::minimax_h3_positions: audio must not be negative but is -1");
+  CHECK(error([] { posenc::minimax_h3_positions(1, {.rows = 2, .cols = 0}, {.audio = 1}); }) ==
+        "posenc::minimax_h3_positions: the soundtrack takes its columns from the video, which has "
+        "no patches, but has 1 latents");
+  CHECK(error([] { posenc::minimax_h3_positions(1, {.rows = -2, .cols = 2}); }) ==
+        "posenc::minimax_h3_positions: extents must not be negative but are [1, -2, 2]");
 }
 
 }  // namespace diffusion_positions_test

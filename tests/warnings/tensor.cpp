@@ -76,6 +76,9 @@ double use_tensor() {
                  posenc::qwen_image_positions(3, {video, picture}),
                  posenc::z_image_positions(video, 3),
                  posenc::lumina2_positions(3, picture),
+                 posenc::ideogram4_positions(3, picture),
+                 posenc::cosmos3_positions(3, {video, picture}),
+                 posenc::minimax_h3_positions(3, picture, {.audio = 2, .last_frame = true}),
                  posenc::chatglm_positions({.context_length = 4, .mask_position = 2}, 0, 5),
                  prompt.decode(0, 2)});
 }

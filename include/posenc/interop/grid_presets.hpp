@@ -53,7 +53,12 @@ inline const std::vector<GridPreset>& on_grids() {
       {"cogvideox_1_5_5b", "pipeline_cogvideox.py", "flux_positions",
        AnyRope(Interleaved, cogvideox(64))},
       {"cosmos_1_7b", "transformer_cosmos.py", "video_grid",
-       AnyRope(HalfRotate, cosmos({.head_dim = 128}))}};
+       AnyRope(HalfRotate, cosmos({.head_dim = 128}))},
+      {"cosmos_3", "transformer_cosmos3.py", "cosmos3_positions", AnyRope(HalfRotate, cosmos3())},
+      {"ideogram_4", "transformer_ideogram4.py", "ideogram4_positions",
+       AnyRope(HalfRotate, ideogram4())},
+      {"minimax_h3", "transformer_minimax_h3.py", "minimax_h3_positions",
+       AnyRope(HalfRotate, minimax_h3())}};
   return table;
 }
 

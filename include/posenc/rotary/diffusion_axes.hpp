@@ -3,6 +3,8 @@
 
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/vision_axes.hpp>
 
@@ -14,8 +16,9 @@
 #include <vector>
 
 // Rotary encodings of diffusion transformers: axes in blocks of channels, each with frequencies of its
-// own. Interleaved pairing but for Cosmos. tensor/diffusion_positions.hpp makes the positions. The
-// projects' tables end at some position; these do not. LTX has no place here: its frequencies differ from
+// own; in Ideogram 4 and Cosmos 3 axes alternate, and the index of the frequencies runs through all of them.
+// Interleaved pairing, except where a function says half. tensor/diffusion_positions.hpp makes the positions.
+// The projects' tables end at some position; these do not. LTX is not among them: its frequencies differ from
 // head to head.
 //   Source: huggingface/diffusers (58eb52c), src/diffusers/models/transformers; each function names its
 //           file there
@@ -161,6 +164,29 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
     return Frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
   };
   return detail::for_kind(PositionKind::Tokens, axial({of_axis(0), of_axis(1), of_axis(2)}));
+}
+
+/// Cosmos 3: head_dim 128, half pairing; axes frame, row, column (cosmos3_positions), which alternate as in
+/// mrope_interleaved: 24, 20 and 20 pairs.
+///   Source: transformer_cosmos3.py, the defaults of its class
+inline AxialFrequencies cosmos3() {
+  return {detail::evaluate(Unscaled{.rotary_dim = 128, .base = 5e6}),
+          mrope_interleaved({24, 20, 20}, MropeTail::Time)};
+}
+
+/// Ideogram 4: head_dim 256, half pairing; axes frame, row, column (ideogram4_positions), which alternate as
+/// in mrope_interleaved: 88, 20 and 20 pairs. Its "mrope_section" of 24, 20, 20 counts half of the pairs; all
+/// that rows and columns leave over are the frame's.
+///   Source: transformer_ideogram4.py
+inline AxialFrequencies ideogram4() {
+  return {detail::evaluate(Unscaled{.rotary_dim = 256, .base = 5e6}),
+          mrope_interleaved({88, 20, 20}, MropeTail::Time)};
+}
+
+/// MiniMax-H3: half pairing over the first 96 of 128 channels; axes time, row, column (minimax_h3_positions).
+///   Source: transformer_minimax_h3.py
+inline AxialFrequencies minimax_h3() {
+  return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
 }
 
 POSENC_END

@@ -49,9 +49,17 @@ struct QwenImageLayout {
   bool layered = false;
 };
 
+/// Settings of MiniMax-H3's positions.
+struct MiniMaxH3Layout {
+  Index audio = 0;           ///< latents of each of the soundtrack's two channels
+  bool first_frame = false;  ///< a key frame for the beginning of the video
+  bool last_frame = false;   ///< a key frame for its end
+};
+
 static_assert(std::is_trivially_copyable_v<VideoGrid>);
 static_assert(std::is_trivially_copyable_v<CogVideoXBase>);
 static_assert(std::is_trivially_copyable_v<QwenImageLayout>);
+static_assert(std::is_trivially_copyable_v<MiniMaxH3Layout>);
 
 POSENC_STABLE_END
 
@@ -269,6 +277,102 @@ inline Positions lumina2_positions(Index caption, const VideoGrid& picture) {
   detail::TokenPositions tokens(function, 3, caption, {picture});
   for (Index i = 0; i < caption; ++i) tokens.token(static_cast<double>(i), 0, 0);
   tokens.grid(picture, static_cast<double>(caption));
+  return tokens.positions();
+}
+
+/// Text (i, i, i), then patches (65536, 65536 + row, 65536 + column). Guidance without a prompt has the
+/// patches alone.
+///   Throws: ShapeError, also for several frames
+///   Source: pipelines/ideogram4/pipeline_ideogram4.py
+inline Positions ideogram4_positions(Index text, const VideoGrid& picture) {
+  constexpr auto function = "ideogram4_positions";
+  detail::check_pictures(function, {picture});
+  detail::TokenPositions tokens(function, 3, text, {picture});
+  for (Index i = 0; i < text; ++i) {
+    const auto p = static_cast<double>(i);
+    tokens.token(p, p, p);
+  }
+  constexpr Index first = 65536;
+  tokens.grid(picture, static_cast<double>(first), first, first);
+  return tokens.positions();
+}
+
+/// Text (i, i, i), then videos, each starting 15000 after the n tokens of text: (n + 15000 + time, row,
+/// column). frame_step is 24 / fps, for a picture anything. A soundtrack is a video of 1 row and 1 column with
+/// a frame_step of 24 / (latents per second). Actions are not included.
+///   Throws:   ShapeError
+///   Accuracy: times are computed in double; the project rounds those of videos to float32
+///   Source:   pipelines/cosmos/pipeline_cosmos3_omni.py
+inline Positions cosmos3_positions(Index text, ListView<VideoGrid> videos) {
+  detail::TokenPositions tokens("cosmos3_positions", 3, text, videos);
+  for (Index i = 0; i < text; ++i) {
+    const auto p = static_cast<double>(i);
+    tokens.token(p, p, p);
+  }
+  constexpr Index margin = 15000;
+  for (const VideoGrid& video : videos) tokens.grid(video, static_cast<double>(text + margin));
+  return tokens.positions();
+}
+
+/// Text (i, 0, 0), key frames, the soundtrack channel by channel, then the video. After n tokens of text, frame
+/// f is at time n + 5 u / 3 with u = 0, 1, 5, 9, 13, 17, 18, 22, ..., which grows by 1, 4, 4, 4, 4 in turn. A
+/// first key frame is at n, a last one at n + 5 (u - 1) / 3 with the u of the frame after the last. Row r of R
+/// is at 16 + 16 sqrt(R / C) (2 r - R) / R, column c of C likewise. Latent i of the soundtrack is at
+/// (n + i, 0, x) with x of the first column for one channel and of the last for the other. References of the
+/// task ref2va are not included.
+///   Throws:   ShapeError, also for a frame_step other than 1, and a soundtrack without patches
+///   Accuracy: equals the project's positions within 1e-13 of the greatest
+///   Source:   modular_pipelines/minimax_h3/before_denoise.py
+inline Positions minimax_h3_positions(Index text, const VideoGrid& video,
+                                      const MiniMaxH3Layout& layout = {}) {
+  constexpr auto function = "minimax_h3_positions";
+  if (video.frame_step != 1) {
+    detail::fail<ShapeError>(function,
+                             "frames are not evenly spaced, so frame_step must be 1 but is ",
+                             video.frame_step);
+  }
+  if (layout.audio < 0) {
+    detail::fail<ShapeError>(function, "audio must not be negative but is ", layout.audio);
+  }
+  const VideoGrid key_frames{.frames = Index{layout.first_frame} + Index{layout.last_frame},
+                             .rows = video.rows,
+                             .cols = video.cols};
+  const VideoGrid soundtrack{.frames = 2, .rows = 1, .cols = layout.audio};
+  detail::TokenPositions tokens(function, 3, text, {video, key_frames, soundtrack});
+  const bool is_empty = detail::patches_of(video) == 0;
+  if (layout.audio != 0 && is_empty) {
+    detail::fail<ShapeError>(function,
+                             "the soundtrack takes its columns from the video, which has no ",
+                             "patches, but has ", layout.audio, " latents");
+  }
+  for (Index i = 0; i < text; ++i) tokens.token(static_cast<double>(i), 0, 0);
+  if (is_empty) return tokens.positions();
+  const auto start = static_cast<double>(text);
+  const auto along = [](Index extent, Index other, Index k) {
+    const auto n = static_cast<double>(extent);
+    const double ratio = std::sqrt(n / static_cast<double>(other));
+    return 16 + 16 * ratio * static_cast<double>(2 * k - extent) / n;
+  };
+  const auto row = [&](Index k) { return along(video.rows, video.cols, k); };
+  const auto col = [&](Index k) { return along(video.cols, video.rows, k); };
+  const auto time = [start](Index units) { return start + 5 * static_cast<double>(units) / 3; };
+  const auto units_before = [](Index frame) {
+    const Index rest = frame % 5;
+    return 17 * (frame / 5) + (rest == 0 ? 0 : 4 * rest - 3);
+  };
+  const auto add_frame = [&](double at) {
+    for (Index r = 0; r < video.rows; ++r) {
+      for (Index c = 0; c < video.cols; ++c) tokens.token(at, row(r), col(c));
+    }
+  };
+  if (layout.first_frame) add_frame(start);
+  if (layout.last_frame) add_frame(time(units_before(video.frames) - 1));
+  for (const Index at : {Index{0}, video.cols - 1}) {
+    for (Index i = 0; i < layout.audio; ++i) {
+      tokens.token(start + static_cast<double>(i), 0, col(at));
+    }
+  }
+  for (Index frame = 0; frame < video.frames; ++frame) add_frame(time(units_before(frame)));
   return tokens.positions();
 }
 
