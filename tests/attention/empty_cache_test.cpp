@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Caches, biases and modules where extents are 0, with any number of rows beside them.
+#include "attention/empty_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include <posenc/attention/attention.hpp>
@@ -18,6 +19,8 @@
 
 namespace empty_cache_test {
 
+using empty_case::extent;
+using empty_case::fill;
 using posenc::AttentionOptions;
 using posenc::Causal;
 using posenc::EmbeddingsView;
@@ -27,10 +30,6 @@ using posenc::Positions;
 using support::Heads;
 
 namespace {
-
-void fill(Heads<float>& x, float value) {
-  x.for_each([=](float& number) { number = value; });
-}
 
 bool all_are(Heads<float>& x, float value) {
   bool same = true;
@@ -154,11 +153,9 @@ TEST_CASE("biases meet any extent of 0", "[attention]") {
   // batch, queries, keys, heads, kv_heads, dim, value_dim, width of the relative queries
   for (unsigned zeros = 0; zeros < 256; ++zeros) {
     for (const Index rows : {0, 1, 2, 12, 25, 33, 64}) {
-      const auto extent = [&](unsigned n, Index whole) {
-        return (zeros >> n & 1) != 0 ? 0 : whole;
-      };
-      const Index b = extent(0, 2), sq = extent(1, rows), sk = extent(2, 33), h = extent(3, 4),
-                  hkv = extent(4, 2), d = extent(5, 5), dv = extent(6, 3), w = extent(7, 2);
+      const Index b = extent(zeros, 0, 2), sq = extent(zeros, 1, rows), sk = extent(zeros, 2, 33),
+                  h = extent(zeros, 3, 4), hkv = extent(zeros, 4, 2), d = extent(zeros, 5, 5),
+                  dv = extent(zeros, 6, 3), w = extent(zeros, 7, 2);
       INFO("zeros " << zeros << ", rows " << rows);
       Heads<float> q(b, sq, h, d), k(b, sk, hkv, d), v(b, sk, hkv, dv), out(b, sq, h, dv);
       Heads<float> x(b, sq, h, w), grad_x(b, sq, h, w), grad(b, sq, h, dv), grad_q(b, sq, h, d),

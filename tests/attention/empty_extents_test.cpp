@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Any extent may be 0, with any number of rows beside it: results are what sums over nothing make of them.
+#include "attention/empty_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include <posenc/attention/attention.hpp>
@@ -13,6 +14,8 @@
 
 namespace empty_extents_test {
 
+using empty_case::extent;
+using empty_case::fill;
 using posenc::AttentionOptions;
 using posenc::Causal;
 using posenc::EmbeddingsView;
@@ -22,10 +25,6 @@ using support::Heads;
 namespace {
 
 constexpr std::array<Index, 8> key_counts{0, 1, 5, 31, 32, 64, 129, 200};
-
-void fill(Heads<float>& x, float value) {
-  x.for_each([=](float& number) { number = value; });
-}
 
 /// Values 1, 2, 3, ... by key, whose mean is plain.
 void count_up(Heads<float>& v) {
@@ -76,11 +75,9 @@ TEST_CASE("attention takes any extent of 0", "[attention]") {
   // batch, queries, keys, heads, kv_heads, dim, value_dim
   for (unsigned zeros = 1; zeros < 128; ++zeros) {
     for (const Index rows : {1, 2, 12, 25, 40, 64}) {
-      const auto extent = [&](unsigned n, Index whole) {
-        return (zeros >> n & 1) != 0 ? 0 : whole;
-      };
-      const Index b = extent(0, 2), sq = extent(1, rows), sk = extent(2, 33), h = extent(3, 4),
-                  hkv = extent(4, 2), d = extent(5, 5), dv = extent(6, 3);
+      const Index b = extent(zeros, 0, 2), sq = extent(zeros, 1, rows), sk = extent(zeros, 2, 33),
+                  h = extent(zeros, 3, 4), hkv = extent(zeros, 4, 2), d = extent(zeros, 5, 5),
+                  dv = extent(zeros, 6, 3);
       INFO("zeros " << zeros << ", rows " << rows);
       Heads<float> q(b, sq, h, d), k(b, sk, hkv, d), v(b, sk, hkv, dv), out(b, sq, h, dv);
       Heads<float> grad(b, sq, h, dv), grad_q(b, sq, h, d), grad_k(b, sk, hkv, d),

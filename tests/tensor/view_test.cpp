@@ -116,6 +116,13 @@ TEST_CASE("a view is empty where any extent is 0", "[view]") {
   CHECK_FALSE(heads.empty());
   heads.seq = 0;
   CHECK(heads.empty());
+  for (const auto extent : {&ScoresView<float>::batch, &ScoresView<float>::heads,
+                            &ScoresView<float>::queries, &ScoresView<float>::keys}) {
+    ScoresView<float> scores{memory.data(), 2, 3, 4, 5};
+    CHECK_FALSE(scores.empty());
+    scores.*extent = 0;
+    CHECK(scores.empty());
+  }
 }
 
 TEST_CASE("slices are the same memory with fewer elements", "[view]") {

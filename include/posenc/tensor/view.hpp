@@ -105,6 +105,7 @@ struct ScoresView {
   T& operator()(Index b, Index h, Index i, Index j) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride + j * key_stride];
   }
+  bool empty() const noexcept { return batch == 0 || heads == 0 || queries == 0 || keys == 0; }
   std::array<Index, 4> extents() const noexcept { return {batch, heads, queries, keys}; }
   operator ScoresView<const T>() const noexcept {
     return {data, batch, heads, queries, keys, batch_stride, head_stride, query_stride, key_stride};

@@ -21,12 +21,6 @@
 POSENC_BEGIN
 namespace detail {
 
-/// True if a view has memory and no axis of 0.
-template <class T>
-bool has_cells(const ScoresView<T>& x) noexcept {
-  return x.data != nullptr && x.batch != 0 && x.heads != 0 && x.queries != 0 && x.keys != 0;
-}
-
 /// True if few queries may read a source's keys and values unpacked. A RelativeBias multiplies packed keys.
 template <class Source, class T, class Bias>
 inline constexpr bool may_read_unpacked =
@@ -48,8 +42,8 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
       "add(tokens, tile), or be a RelativeBias of q's type; see ScoreBias and TokenBias in "
       "posenc/concepts.hpp");
   const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
-  const bool has_results =
-      value_dim != 0 || options.lse.data != nullptr || has_cells(options.weights);
+  const bool returns_weights = options.weights.data != nullptr && !options.weights.empty();
+  const bool has_results = value_dim != 0 || options.lse.data != nullptr || returns_weights;
   const AttentionPlan<T> plan({.q = q,
                                .kv_heads = source.heads(),
                                .keys = key_count,
