@@ -19,7 +19,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What a caller inside of posenc adds to the options that its user gave, without a copy of them.
+/// Settings that a caller inside of posenc adds to the options that its user gave, without a copy of them.
 struct BesideOptions {
   const char* function = "attention";  ///< in whose name exceptions are thrown
   double scale_multiplier = 1;
@@ -58,8 +58,8 @@ struct AttentionCall {
   const BesideOptions& beside;
 };
 
-/// What attention() and its backward do in a call: geometry and settings, checked and computed once, before anything is
-/// written. Stages read it.
+/// Geometry and settings of a call of attention() or its backward, checked and computed once, before anything is written.
+/// Stages read it.
 template <Scalar T>
 struct AttentionPlan {
   using Real = Compute<T>;

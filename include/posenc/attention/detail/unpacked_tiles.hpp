@@ -327,7 +327,7 @@ class UnpackedTiles {
                                       .factor = scores.scale(),
                                       .out = scores.of(strip) + first + n,
                                       .ahead = {}};
-                     if (is_first(block, strip)) {
+                     if (block.begins_key_head(strip)) {
                        for (Index h = 0; h < heads; ++h) {
                          kernel.ahead[h] = ahead[h].part(n, width, k_.seq_stride);
                        }
@@ -364,7 +364,7 @@ class UnpackedTiles {
                 .dim = v_.dim,
                 .sums = of_tile.out + strip.first * sum_dim(),
                 .sum_dim = sum_dim(),
-                .ahead = is_first(block, strip) ? ahead : PrefetchRows<T>{}});
+                .ahead = block.begins_key_head(strip) ? ahead : PrefetchRows<T>{}});
       });
     });
   }
@@ -414,12 +414,6 @@ class UnpackedTiles {
         h += heads;
       }
     }
-  }
-
-  /// True if a strip is the first of its KV head.
-  template <class Block>
-  static bool is_first(const Block& block, const Strip& strip) noexcept {
-    return strip.first % block.rows_of_key_head() == 0;
   }
 
   /// Returns the rows of the piece that is prefetch_pieces after this one, if the tile has it.
