@@ -2,7 +2,7 @@
 // The rotation kernel without the call around it: the heads of one position of Llama-3-8B, which is
 // where checks and loops of the public call weigh most.
 #include "cases.hpp"
-#include <posenc/rotary/detail/rotation_kernel.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
 
 namespace {
 
@@ -15,7 +15,7 @@ void kernel_case(benchmark::State& state) {
   bench::Comparison(state,
                     [&] {
                       T* x = bench::opaque(setup.x.data());
-                      posenc::detail::rotate_token_heads<Pairing>(
+                      posenc::detail::token_kernel<Pairing, T>(pairs)(
                           x, x, pairs, Llama3::heads, setup.angles.cos.data(),
                           setup.angles.sin.data(), dim, dim);
                     })

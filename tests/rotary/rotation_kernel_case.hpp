@@ -5,7 +5,7 @@
 #include "simd/tiers.hpp"
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
-#include <posenc/rotary/detail/rotation_kernel.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
 
 #include <Eigen/Core>
 
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-/// The rotation kernel against the formula, for one type on every tier.
+/// The rotation kernels against the formula, for one type on every tier.
 namespace rotation_kernel_test {
 
 using posenc::Compute;
@@ -162,18 +162,14 @@ class Case {
 
   /// What is wrong with the rotation out of place or in place, or "".
   std::string wrong() {
-    std::string text = wrong_in_order();
-    head_after_head_ =
-        posenc::detail::turns_head_after_head<Pairing, T, posenc::detail::AngleRows<C>, Tier>(
-            shape_.pairs);
-    if (head_after_head_ && text.empty()) text = wrong_in_order();
+    std::string text = wrong_by_one_kernel();
     one_position_ = shape_.seq == 1 && shape_.between == 0;
-    if (one_position_ && text.empty()) text = wrong_in_order();
+    if (one_position_ && text.empty()) text = wrong_by_one_kernel();
     return text;
   }
 
  private:
-  std::string wrong_in_order() {
+  std::string wrong_by_one_kernel() {
     Tensor<Pairing, T> in_place(shape_, front_);
     in_.for_each([&](Index s, Index h, Index i) {
       for (const Index k : {0, 1}) in_place.channel(s, h, i, k) = in_.channel(s, h, i, k);
@@ -211,12 +207,12 @@ class Case {
 
   void rotate(Tensor<Pairing, T>& in, Tensor<Pairing, T>& out) {
     if (one_position_) {
-      posenc::detail::rotate_token_heads<Pairing, Tier>(in.row(0, 0), out.row(0, 0), shape_.pairs,
-                                                        shape_.heads, angles_.cos(), angles_.sin(),
-                                                        in.head_stride(), out.head_stride());
+      const auto rotate_token = posenc::detail::token_kernel<Pairing, T, Tier>(shape_.pairs);
+      rotate_token(in.row(0, 0), out.row(0, 0), shape_.pairs, shape_.heads, angles_.cos(),
+                   angles_.sin(), in.head_stride(), out.head_stride());
       return;
     }
-    const posenc::detail::RotationBlock<T> block{
+    posenc::detail::block_kernel<Pairing, T, Tier>(shape_.pairs)({
         .in = in.row(0, 0),
         .out = out.row(0, 0),
         .in_seq_stride = in.seq_stride(),
@@ -225,11 +221,10 @@ class Case {
         .out_head_stride = out.head_stride(),
         .seq = shape_.seq,
         .heads = shape_.heads,
-        .half = in.half(),
+        .pair_stride = in.half(),
         .pairs = shape_.pairs,
         .angles = {angles_.cos(), angles_.sin(), angles_.stride()},
-        .head_after_head = head_after_head_};
-    posenc::detail::rotate_heads<Pairing, Tier>(block);
+    });
   }
 
   C cos(Index s, Index i) { return angles_.cos()[s * angles_.stride() + i]; }
@@ -263,7 +258,7 @@ class Case {
   support::Random random_;
   Shape shape_;
   bool front_;
-  bool head_after_head_ = false, one_position_ = false;
+  bool one_position_ = false;
   Angles<C> angles_;
   Tensor<Pairing, T> in_, out_;
 };
@@ -301,7 +296,6 @@ void check_pairing() {
       }
     }
   }
-  check<Pairing, Tier, T>({.pairs = 0, .seq = 2, .heads = 2, .before = 1, .after = 1}, true, false);
 }
 
 template <class Tier, class T>

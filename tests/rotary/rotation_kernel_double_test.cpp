@@ -3,7 +3,7 @@
 
 namespace rotation_kernel_double_test {
 
-TEMPLATE_LIST_TEST_CASE("rotate_heads of double on every tier", "[simd][rotate_heads]",
+TEMPLATE_LIST_TEST_CASE("rotation kernels of double on every tier", "[simd][rotation_kernels]",
                         tiers::All) {
   rotation_kernel_test::check_all<TestType, double>();
 }

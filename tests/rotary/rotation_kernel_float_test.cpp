@@ -3,7 +3,8 @@
 
 namespace rotation_kernel_float_test {
 
-TEMPLATE_LIST_TEST_CASE("rotate_heads of float on every tier", "[simd][rotate_heads]", tiers::All) {
+TEMPLATE_LIST_TEST_CASE("rotation kernels of float on every tier", "[simd][rotation_kernels]",
+                        tiers::All) {
   rotation_kernel_test::check_all<TestType, float>();
 }
 

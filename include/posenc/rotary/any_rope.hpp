@@ -80,7 +80,7 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
 
   template <detail::Written T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::Rotated<T>, Count>& tensors) const {
+             const std::array<detail::RotationOperand<T>, Count>& tensors) const {
     visit([&](const auto& table) {
       TableCalls<AnyRotationTable, Real>::template apply_to<T, Count>(table, call, device, tensors);
     });
@@ -189,7 +189,7 @@ class AnyRope : public RotaryCalls<AnyRope> {
 
   template <detail::Written T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::Rotated<T>, Count>& tensors,
+             const std::array<detail::RotationOperand<T>, Count>& tensors,
              const Positions& positions) const {
     visit([&](const auto& rope) {
       RotaryCalls<AnyRope>::apply_to<T, Count>(rope, call, device, tensors, positions);

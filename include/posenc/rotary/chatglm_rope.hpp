@@ -5,7 +5,7 @@
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rope.hpp>
@@ -25,7 +25,7 @@
 POSENC_BEGIN
 
 template <std::floating_point Real>
-using ChatGlmRotationTable = RotationTable<detail::HalfRotateTwice, Real>;
+using ChatGlmRotationTable = RotationTable<detail::HalfRotatePerHalf, Real>;
 
 /// ChatGLM-6B's rotary encoding in two dimensions: each half of the head is a rope of its own with
 /// half pairing, the first half turned by the position id (axis 0), the second by the block id
@@ -37,7 +37,7 @@ using ChatGlmRotationTable = RotationTable<detail::HalfRotateTwice, Real>;
 ///   Source: THUDM's modeling_chatglm.py, position_encoding_2d. Gemma 4's vision tower does the same with
 ///           base 100, columns and rows (xy_grid): huggingface/transformers, gemma4/modular_gemma4.py
 ///           (033b1a8)
-class ChatGlmRope : public Rope<detail::HalfRotateTwice> {
+class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
  public:
   /// From the frequencies of one half; those of the checkpoint are rounded to half precision.
   explicit ChatGlmRope(const Frequencies& half, AnglePolicy policy = AnglePolicy::Exact)

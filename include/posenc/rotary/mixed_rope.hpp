@@ -8,8 +8,10 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/detail/angle_gradient.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/mixed_angles.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
+#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
@@ -119,11 +121,11 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
   template <detail::Written T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::Rotated<T>, Count>& tensors,
+             const std::array<detail::RotationOperand<T>, Count>& tensors,
              const Positions& positions) const {
     const char* const function = detail::name_of(names, call);
-    for (const detail::Rotated<T>& x : tensors) {
-      detail::check_rotation<T>(function, x.in, x.out, slice_);
+    for (const detail::RotationOperand<T>& x : tensors) {
+      detail::check_rotation<T>(function, x, slice_);
       if (x.in.heads != config_.heads) {
         detail::fail<ShapeError>(function, "there are frequencies for ", config_.heads,
                                  " heads; x is ", x.in.extents());
@@ -137,6 +139,8 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     const HeadsView<const T>& x = tensors[0].in;
     if (x.empty())
       return;  // nor have the others elements: they differ in dim alone, which holds the slice
+    const auto plans = plan_heads<T>(tensors);
+    const detail::Direction direction = detail::direction_of(call);
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? x.batch : 1;  // that one set of angles serves
     const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(T);
@@ -147,75 +151,70 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
           while (unit < unit_end) {
             const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
             const Index seq = angles.take(positions, b, s, (std::min)(x.seq, s + unit_end - unit));
-            rotate_tokens<T>(call, tensors, angles, b, rows, s, seq);
+            rotate_tokens<T>(plans, direction, angles, b, rows, s, seq);
+            for (const detail::RotationOperand<T>& operand : tensors) {
+              if (operand.in.data != operand.out.data)
+                detail::copy_unrotated(operand, b, rows, s, seq, slice_);
+            }
             unit += seq;
           }
         });
   }
 
+  /// Plans each tensor as one of a single head, because every head has angles of its own.
+  template <detail::Written T, std::size_t Count>
+  std::array<detail::RotationPlan<T>, Count> plan_heads(
+      std::array<detail::RotationOperand<T>, Count> tensors) const noexcept {
+    for (detail::RotationOperand<T>& x : tensors) x.in.heads = x.out.heads = 1;
+    return detail::plan_rotations<T>(tensors, slice_);
+  }
+
   /// Rotates the tokens that `angles` has taken, in batch rows [b, b + rows).
   template <detail::Written T, std::size_t Count>
-  void rotate_tokens(detail::RotaryCall call, const std::array<detail::Rotated<T>, Count>& tensors,
-                     detail::MixedAngles& angles, Index b, Index rows, Index s,
-                     Index seq) const noexcept {
+  void rotate_tokens(const std::array<detail::RotationPlan<T>, Count>& plans,
+                     detail::Direction direction, detail::MixedAngles& angles, Index b, Index rows,
+                     Index s, Index seq) const noexcept {
     using C = Compute<T>;
     constexpr auto room = static_cast<std::size_t>(block * detail::MixedAngles::most_pairs);
     alignas(64) C cos[room], sin[room];
-    const detail::Direction direction = detail::direction_of(call);
     for (Index head = 0; head < config_.heads; ++head) {
       for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
         const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
+        const auto rotate = detail::block_kernel<detail::KernelPairing<Pairing>, T>(count);
         angles.fill(oscillator_, first, count, [&](Index axis, Index pair) {
           return (axis * config_.heads + head) * slice_.pairs + pair;
         });
-        if (Count == 1 && rows == 1) {  // angles that serve once need no memory
-          rotate_head(
-              tensors[0], b, s, seq, head, first, count,
-              detail::MixedAngles::Rows<C>(angles, count, direction != detail::Direction::Forward));
-          continue;
-        }
-        prefetch_heads<T>(tensors, b, rows, s, (std::min)(block, seq), head);
+        prefetch_heads<T>(plans, b, rows, s, (std::min)(block, seq), head);
         for (Index token = 0; token < seq; token += block) {
           const Index tokens = (std::min)(block, seq - token);
-          prefetch_heads<T>(tensors, b, rows, s + token + block,
+          prefetch_heads<T>(plans, b, rows, s + token + block,
                             (std::min)(block, seq - token - block), head);
           angles.write(token, tokens, count, cos, sin);
-          detail::AngleRows<C> turns{cos, sin, count};
+          detail::CosSinRows<C> block_angles{cos, sin, count};
           if (direction != detail::Direction::Forward) {
-            turns = detail::turned(turns, direction, 1.0, tokens, count, cos, sin);
+            block_angles =
+                detail::apply_direction(block_angles, direction, 1.0, tokens, count, cos, sin);
           }
-          for (const detail::Rotated<T>& x : tensors) {
+          for (const detail::RotationPlan<T>& plan : plans) {
             for (Index row = b; row < b + rows; ++row) {
-              rotate_head(x, row, s + token, tokens, head, first, count, turns);
+              rotate(detail::rotation_block<Pairing>(plan, row, s + token, tokens, head, 1, first,
+                                                     count, block_angles));
             }
           }
         }
       }
     }
-    for (const detail::Rotated<T>& x : tensors) {
-      if (x.in.data != x.out.data) detail::pass_through(x, b, rows, s, seq, slice_);
-    }
   }
 
-  template <detail::Written T, class Angles>
-  void rotate_head(const detail::Rotated<T>& x, Index b, Index s, Index tokens, Index head,
-                   Index first, Index count, const Angles& turns) const noexcept {
-    detail::Rotated<T> of_head = x;
-    of_head.in.data += head * x.in.head_stride;
-    of_head.out.data += head * x.out.head_stride;
-    of_head.in.heads = of_head.out.heads = 1;
-    detail::rotate_positions<Pairing>(of_head, b, s, tokens, slice_, first, count, turns);
-  }
-
-  /// Rows of one head lie apart: they are asked for while angles of the tokens before them are made.
+  /// Prefetches rows of one head, which lie apart, while angles of the tokens before them are computed.
   template <detail::Written T>
-  void prefetch_heads(std::span<const detail::Rotated<T>> tensors, Index b, Index rows, Index s,
+  void prefetch_heads(std::span<const detail::RotationPlan<T>> plans, Index b, Index rows, Index s,
                       Index tokens, Index head) const noexcept {
     const auto bytes = static_cast<Index>(sizeof(T)) * 2 * slice_.pairs;
-    for (const detail::Rotated<T>& x : tensors) {
+    for (const detail::RotationPlan<T>& plan : plans) {
       for (Index row = b; row < b + rows; ++row) {
         for (Index token = s; token < s + tokens; ++token) {
-          detail::prefetch_to_write(x.out.row(row, token, head) + slice_.offset, bytes);
+          detail::prefetch_to_write(plan.operand.out.row(row, token, head) + slice_.offset, bytes);
         }
       }
     }

@@ -4,7 +4,9 @@
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
+#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/tensor/device.hpp>
@@ -23,7 +25,7 @@ namespace detail {
 
 template <class Pairing, detail::Written T>
 void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView<T> k) {
-  check_rotation<T>(function, k, k, {rope.rotary_offset(), rope.rotary_dim() / 2});
+  check_rotation<T>(function, {k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
 /// Rotates one tensor in place by angles(b, s, first, count, cos, sin), m cos and m sin of one position.
@@ -31,14 +33,14 @@ template <class Pairing, Device D, detail::Written T, class Angles>
 void rotate_by(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
                const Angles& angles) {
   using C = Compute<T>;
-  const Rotated<T> tensor{k, k};
+  const auto plan = plan_rotation<T>({k, k}, slice);
   rotate_tensors<Pairing, D, T>(
-      device, std::span<const Rotated<T>>(&tensor, 1), slice, Direction::Forward, 1.0, shared,
+      device, std::span(&plan, 1), Direction::Forward, 1.0, shared,
       [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
         for (Index i = 0; i < seq; ++i) {
           angles(b, s + i, first, count, cos + i * count, sin + i * count);
         }
-        return AngleRows<C>{cos, sin, count};
+        return CosSinRows<C>{cos, sin, count};
       });
 }
 
@@ -59,16 +61,15 @@ void shift(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Pos
 template <Device D, class Pairing, detail::Written T>
 void shift_all(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delta) {
   using C = Compute<T>;
-  const Rotated<T> tensor{k, k};
-  rotate_tensors<Pairing, D, T>(
-      device, std::span<const Rotated<T>>(&tensor, 1),
-      {rope.rotary_offset(), rope.rotary_dim() / 2}, Direction::Forward, 1.0, true,
-      [&](Index, Index, Index, Index first, Index count, C* cos, C* sin) {
-        axial_row(
-            rope.oscillator(), rope.axes(), [&](Index axis) { return delta.at(0, 0, axis); }, first,
-            count, 1.0, cos, sin);
-        return AngleRows<C>{cos, sin, 0};
-      });
+  const auto plan = plan_rotation<T>({k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
+  rotate_tensors<Pairing, D, T>(device, std::span(&plan, 1), Direction::Forward, 1.0, true,
+                                [&](Index, Index, Index, Index first, Index count, C* cos, C* sin) {
+                                  axial_row(
+                                      rope.oscillator(), rope.axes(),
+                                      [&](Index axis) { return delta.at(0, 0, axis); }, first,
+                                      count, 1.0, cos, sin);
+                                  return CosSinRows<C>{cos, sin, 0};
+                                });
 }
 
 /// cos and sin of to_position * w' - from_position * w for one pair.

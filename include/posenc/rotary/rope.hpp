@@ -5,7 +5,9 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/detail/angle_gradient.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
+#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
@@ -141,11 +143,11 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
 
   template <Scalar T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::Rotated<T>, Count>& tensors,
+             const std::array<detail::RotationOperand<T>, Count>& tensors,
              const Positions& positions) const {
     const char* const function = detail::name_of(names, call);
-    for (const detail::Rotated<T>& x : tensors) {
-      detail::check_rotation<T>(function, x.in, x.out, slice_);
+    for (const detail::RotationOperand<T>& x : tensors) {
+      detail::check_rotation<T>(function, x, slice_);
       detail::check_positions(function, positions, x.in.batch, x.in.seq, axes_.axis_count(),
                               x.in.extents());
       detail::check_same_tokens(function, tensors[0].in, x.in);
@@ -165,11 +167,12 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
       detail::rotate_token<Pairing, T>(tensors, slice_, &cos[0], &sin[0]);
       return;
     }
+    const auto plans = detail::plan_rotations<T>(tensors, slice_);
     detail::rotate_tensors<Pairing, D, T>(
-        device, tensors, slice_, direction, frequencies_.attention_factor(), positions.batch() == 1,
+        device, plans, direction, frequencies_.attention_factor(), positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
           fill(positions, b, s, seq, first, count, cos, sin);
-          return detail::AngleRows<C>{cos, sin, count};
+          return detail::CosSinRows<C>{cos, sin, count};
         });
   }
 

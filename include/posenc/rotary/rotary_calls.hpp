@@ -2,7 +2,8 @@
 #pragma once
 
 #include <posenc/core/detail/refusal.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -13,6 +14,10 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+
+#define POSENC_DETAIL_ROTATION_RULE                                                             \
+  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
+  "like), all of one element type, positions a posenc::Positions; an Eigen device may come first"
 
 // The calls that rotary encodings and their tables have in common, written once.
 POSENC_BEGIN
@@ -35,7 +40,7 @@ constexpr const char* name_of(const RotaryCallNames& names, RotaryCall call) noe
 
 /// The calls of an encoding that treats queries and keys alike, each with a device and without. Self
 /// has one function that does them all,
-///   apply(call, device, tensors, positions), tensors an array of Rotated.
+///   apply(call, device, tensors, positions), tensors an array of RotationOperand.
 template <class Self>
 class RotaryCalls {
  public:
@@ -163,7 +168,7 @@ class RotaryCalls {
   /// apply() of this encoding or of one that it holds.
   template <detail::Written T, std::size_t Count, class Encoding, Device D>
   static void apply_to(const Encoding& encoding, detail::RotaryCall call, const D& device,
-                       const std::array<detail::Rotated<T>, Count>& tensors,
+                       const std::array<detail::RotationOperand<T>, Count>& tensors,
                        const Positions& positions) {
     encoding.template apply<T, Count>(call, device, tensors, positions);
   }
@@ -277,7 +282,7 @@ class TableCalls {
   /// apply() of this table or of one that it holds.
   template <detail::Written T, std::size_t Count, class Table, Device D>
   static void apply_to(const Table& table, detail::RotaryCall call, const D& device,
-                       const std::array<detail::Rotated<T>, Count>& tensors) {
+                       const std::array<detail::RotationOperand<T>, Count>& tensors) {
     table.template apply<T, Count>(call, device, tensors);
   }
 

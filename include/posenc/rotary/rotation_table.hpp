@@ -4,7 +4,9 @@
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/count.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
+#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -151,10 +153,10 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
 
   template <Scalar T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::Rotated<T>, Count>& tensors) const {
+             const std::array<detail::RotationOperand<T>, Count>& tensors) const {
     const char* const function = detail::name_of(names, call);
-    for (const detail::Rotated<T>& x : tensors) {
-      detail::check_rotation<T>(function, x.in, x.out, slice_);
+    for (const detail::RotationOperand<T>& x : tensors) {
+      detail::check_rotation<T>(function, x, slice_);
       if (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch)) {
         detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq(),
                                  "] must match batch and sequence of x, which is ", x.in.extents());
@@ -167,12 +169,13 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
       detail::rotate_token<Pairing, T>(tensors, slice_, cos_.data(), sin_.data());
       return;
     }
+    const auto plans = detail::plan_rotations<T>(tensors, slice_);
     detail::rotate_tensors<Pairing, D, T>(
-        device, tensors, slice_, direction, attention_factor_, batch_ == 1,
+        device, plans, direction, attention_factor_, batch_ == 1,
         [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
           const Index row = batch_ == 1 ? 0 : b;
-          return detail::AngleRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,
-                                         slice_.pairs};
+          return detail::CosSinRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,
+                                          slice_.pairs};
         });
   }
 

@@ -6,7 +6,9 @@
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/oscillator.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
+#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/detail/storage.hpp>
@@ -301,20 +303,21 @@ class XPos {
 
   template <detail::Written T, Device D>
   void apply(const char* function, const D& device, detail::Direction direction,
-             const detail::Rotated<T>& x, const Positions& positions, double sign) const {
-    detail::check_rotation<T>(function, x.in, x.out, slice_);
+             const detail::RotationOperand<T>& x, const Positions& positions, double sign) const {
+    detail::check_rotation<T>(function, x, slice_);
     detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
     detail::check_reach(function, oscillator_, positions);
     if (sign != 0) check_range<T>(function, positions);
     using Real = Compute<T>;
+    const auto plan = detail::plan_rotation<T>(x, slice_);
     detail::rotate_tensors<Pairing, D, T>(
-        device, std::span<const detail::Rotated<T>>(&x, 1), slice_, direction,
-        frequencies_.attention_factor(), positions.batch() == 1,
+        device, std::span(&plan, 1), direction, frequencies_.attention_factor(),
+        positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, Real* cos, Real* sin) {
           for (Index i = 0; i < seq; ++i) {
             fill(positions.at(b, s + i), sign, first, count, cos + i * count, sin + i * count);
           }
-          return detail::AngleRows<Real>{cos, sin, count};
+          return detail::CosSinRows<Real>{cos, sin, count};
         });
   }
 

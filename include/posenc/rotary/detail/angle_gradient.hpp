@@ -3,7 +3,7 @@
 
 #include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/rotary/detail/rotation_walk.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>

@@ -121,86 +121,12 @@ class MixedAngles {
     }
   }
 
-  /// Angles of one token after the other, as the rotation kernel asks for them, where they serve one head of
-  /// one tensor: sums go from register to register, so that those of a token overlap the cache misses of
-  /// the one before.
-  template <std::floating_point Real>
-  class Rows {
-   public:
-    Rows(MixedAngles& angles, Index pairs, bool transposed) noexcept
-        : angles_(&angles), pairs_(pairs), two_(angles.axes_ == 2), transposed_(transposed) {}
-
-    POSENC_ALWAYS_INLINE Rows next() noexcept {
-      Rows row = *this;
-      if (two_) {
-        row.a_ = angles_->row(0, token_);
-        row.b_ = angles_->row(1, token_);
-      } else {
-        row.a_ = angles_->write_sums(token_, pairs_);
-      }
-      ++token_;
-      return row;
-    }
-
-    template <class Tier>
-    POSENC_ALWAYS_INLINE CosSinOf<Pack<Real, Tier>> lanes(Index i) const noexcept {
-      using P = Pack<Real, Tier>;
-      using D = Pack<double, Tier>;
-      const CosSinOf<D> low = sum<D>(i);
-      if constexpr (std::same_as<P, D>) {
-        return low;
-      } else if constexpr (P::width == 1) {
-        return {P::broadcast(static_cast<Real>(low.cos.v)),
-                P::broadcast(static_cast<Real>(low.sin.v))};
-      } else {
-        const CosSinOf<D> high = sum<D>(i + D::width);
-        return {rounded(low.cos, high.cos), rounded(low.sin, high.sin)};
-      }
-    }
-    template <class Tier>
-    POSENC_ALWAYS_INLINE CosSinOf<Pack<Real, Tier>> doubled(Index i) const noexcept {
-      using P = Pack<Real, Tier>;
-      using Narrow = typename tier::Narrower<Tier>::Type;
-      using D = Pack<double, std::conditional_t<std::same_as<Real, double>, Narrow, Tier>>;
-      static_assert(2 * D::width == P::width);
-      const CosSinOf<D> once = sum<D>(i);
-      Real cos[D::width], sin[D::width];  // compilers know what they have just stored
-      store_as(once.cos, cos);
-      store_as(once.sin, sin);
-      return {P::load_doubled(cos), P::load_doubled(sin)};
-    }
-
-   private:
-    template <class P>
-    POSENC_ALWAYS_INLINE CosSinOf<P> sum(Index i) const noexcept {
-      P cos = P::load(angles_->cos_ + a_ + i), sin = P::load(angles_->sin_ + a_ + i);
-      if (two_) {
-        const P cos_b = P::load(angles_->cos_ + b_ + i), sin_b = P::load(angles_->sin_ + b_ + i);
-        const P cos_a = cos;
-        cos = cos_of_sum(cos_a, sin, cos_b, sin_b);
-        sin = sin_of_sum(cos_a, sin, cos_b, sin_b);
-      }
-      if (transposed_) sin = -sin;
-      return {cos, sin};
-    }
-
-    MixedAngles* angles_;
-    Index pairs_, token_ = 0, a_ = 0, b_ = 0;
-    bool two_, transposed_;
-  };
-
  private:
   static constexpr Index room = 4096, most_slots = 512, most_tokens = 256, places = 2048;
   static_assert(room / most_pairs >= most_axes && most_tokens <= 65536);
 
   Index row(Index axis, Index token) const noexcept {
     return slot_of_[axis * tokens_ + token] * pairs_;
-  }
-
-  /// A token's angles at what is returned.
-  POSENC_NOINLINE Index write_sums(Index token, Index count) noexcept {
-    write(token, 1, count, cos_ + room, sin_ + room);
-    return room;
   }
 
   bool take_token(const Positions& positions, Index b, Index s, Index token) noexcept {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/frequency/frequencies.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <cmath>
+
+// The tensors of a rotation, and what is checked of them before anything is written.
+POSENC_BEGIN
+namespace detail {
+
+/// The channels of a head that are rotated: [offset, end()).
+struct RotarySlice {
+  Index offset = 0;
+  Index pairs = 0;
+
+  Index end() const noexcept { return offset + 2 * pairs; }
+};
+
+/// One tensor of a call: the view that is read and the view that is written.
+template <Scalar T>
+struct RotationOperand {
+  HeadsView<const T> in;
+  HeadsView<T> out;
+};
+
+inline void check_slice_and_factor(const char* function, RotarySlice slice,
+                                   double attention_factor) {
+  if (slice.offset < 0) {
+    fail<ConfigError>(function, "rotary_offset must not be negative but is ", slice.offset);
+  }
+  const auto channels = product_of({2, slice.pairs});
+  if (!channels || !sum_of(slice.offset, *channels)) {
+    fail<ConfigError>(function, "no head holds ", slice.pairs, " rotary pairs behind ",
+                      slice.offset, " other channels");
+  }
+  if (!std::isfinite(attention_factor) || attention_factor <= 0) {
+    fail<ConfigError>(function, "attention_factor must be positive and finite but is ",
+                      attention_factor);
+  }
+  check_attention_factor(function, attention_factor);
+}
+
+template <class T>
+void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice slice) {
+  if (slice.end() > x.dim) {
+    fail<ShapeError>(function, "head_dim (", x.dim, ") must hold the rotary channels [",
+                     slice.offset, ", ", slice.end(), "); x is ", x.extents());
+  }
+}
+
+/// Checks any operand in full. check_rotation() calls it if its few comparisons do not suffice.
+template <Scalar T>
+void check_views(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
+                 RotarySlice slice) {
+  check_extents(function, "x", in);
+  if (in.extents() != out.extents()) {
+    fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
+                     " must have the same shape");
+  }
+  if (in.data != out.data) check_extents(function, "out", out);
+  check_slice_fits(function, in, slice);
+  check_output(function, "x", out);
+  check_overlap<T>(function, in, out);
+}
+
+/// Checks one operand of any rotation. Operands in place with nested strides, the common kind, need a few
+/// comparisons alone, because rotating the heads of one token takes less time than check_views().
+template <Scalar T>
+POSENC_ALWAYS_INLINE void check_rotation(const char* function, const RotationOperand<T>& x,
+                                         RotarySlice slice) {
+  const HeadsView<const T>& in = x.in;
+  const HeadsView<T>& out = x.out;
+  const bool in_place = in.data == out.data && in.batch == out.batch && in.seq == out.seq &&
+                        in.heads == out.heads && in.dim == out.dim &&
+                        in.batch_stride == out.batch_stride && in.seq_stride == out.seq_stride &&
+                        in.head_stride == out.head_stride;
+  if (!in_place || slice.end() > out.dim || !nests(out)) [[unlikely]] {
+    check_views<T>(function, in, out, slice);
+  }
+}
+
+inline void check_same_tokens(const char* function, const auto& first, const auto& other) {
+  if (first.batch != other.batch || first.seq != other.seq) {
+    fail<ShapeError>(function, "all tensors must have the same batch and sequence, but one is ",
+                     first.extents(), " and another ", other.extents());
+  }
+}
+
+}  // namespace detail
+POSENC_END

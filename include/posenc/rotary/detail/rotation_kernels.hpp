@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/rotary/pairing.hpp>
+#include <posenc/simd/detail/loaded_once.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+// The rotation kernels. They are bound by one load and one store of x: cos and sin of a position stay in registers
+// over all heads if they fit (ResidentAngles), and are loaded once for four heads if they do not (GroupedHeads).
+//
+// If the number of pairs is no multiple of a step's, the last step is the narrowest that has the remaining pairs, and
+// ends with the last pair. It may share pairs with the step before it: it loads them before that one stores, and stores
+// the same bits. So memory is read in ascending order, which takes a Zen 5 a third less time out of its caches.
+POSENC_BEGIN
+namespace detail {
+
+/// True if two vectors of bfloat16 are stored faster by one call than one after the other.
+template <class P>
+inline constexpr bool has_paired_store = requires(void* p, P a) {
+  P::store_bfloat16_pairs(p, a, a, p, a, a);
+};
+
+/// The pairs that one set of vectors holds: how they are loaded, rotated and stored.
+///
+///   y0 = c x0 - s x1,   y1 = c x1 + s x0
+///
+/// The product with s is rounded, the one with c fused: the same bits on every tier with fma. SingleStore: interleaved
+/// bfloat16 has one set of vectors even if the tier stores two faster.
+template <class Pairing, Scalar T, class Tier, bool SingleStore = false>
+struct RotationStep {
+  using Element = T;
+  using C = Compute<T>;
+  using P = Pack<C, Tier>;
+  static constexpr bool interleaved = std::same_as<Pairing, Interleaved>;
+  /// bfloat16 is widened and narrowed most cheaply as even and odd channels.
+  static constexpr bool even_odd = storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;
+  static constexpr bool uses_paired_store =
+      interleaved && even_odd && has_paired_store<P> && !SingleStore;
+  using Narrower =
+      std::conditional_t<uses_paired_store, RotationStep<Pairing, T, Tier, true>,
+                         RotationStep<Pairing, T, typename tier::Narrower<Tier>::Type>>;
+  /// A vector of interleaved channels is rotated as it lies, each channel beside its partner.
+  static constexpr bool swaps_adjacent = interleaved && !even_odd && P::width > 1;
+  static constexpr std::size_t packs = uses_paired_store || (even_odd && !interleaved) ? 2 : 1;
+  static constexpr Index pairs =
+      swaps_adjacent ? P::width / 2 : static_cast<Index>(packs) * P::width;
+  static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
+  static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
+  static constexpr Index registers = Tier::registers;
+  /// The most steps whose angles leave half of the registers for channels, a quarter if it swaps adjacent ones.
+  static constexpr Index max_resident_steps = (swaps_adjacent ? 3 : 2) * registers / 4 / vectors;
+
+  using Packs = std::array<P, packs>;
+  struct Angles {
+    Packs cos, sin;
+  };
+  struct Channels {
+    Packs x0;  ///< first channels of the pairs; all channels if it swaps adjacent ones
+    std::array<P, swaps_adjacent ? 0 : packs> x1;
+  };
+
+  /// Returns cos and sin of pairs i .. i + pairs - 1 in the lanes of their channels.
+  POSENC_ALWAYS_INLINE static Angles angles(const C* cos, const C* sin, Index i) noexcept {
+    if constexpr (swaps_adjacent) {
+      return {{P::load_doubled(cos + i)},
+              {P::load_doubled(sin + i) ^ P::load(first_channel_sign.data())}};
+    } else if constexpr (packs == 2) {
+      const P cos_low = P::load(cos + i), cos_high = P::load(cos + i + P::width);
+      const P sin_low = P::load(sin + i), sin_high = P::load(sin + i + P::width);
+      if constexpr (interleaved) return {{cos_low, cos_high}, {sin_low, sin_high}};
+      return {split_even_odd(cos_low, cos_high), split_even_odd(sin_low, sin_high)};
+    } else {
+      return {{loaded_once(P::load(cos + i))}, {loaded_once(P::load(sin + i))}};
+    }
+  }
+  /// Loads the channels of the pairs from `in` on, the first channel of the first one.
+  POSENC_ALWAYS_INLINE static Channels load(const T* in, Index pair_stride) noexcept {
+    Channels x;
+    if constexpr (swaps_adjacent) {
+      x.x0[0] = loaded_once(load_as<P>(in));
+    } else if constexpr (interleaved && even_odd) {
+      for (std::size_t k = 0; k < packs; ++k) {
+        P::load_bfloat16_pairs(in + static_cast<Index>(k) * 2 * P::width, x.x0[k], x.x1[k]);
+      }
+    } else if constexpr (interleaved) {
+      split_pairs(loaded_once(load_as<P>(in)), loaded_once(load_as<P>(in + P::width)), x.x0[0],
+                  x.x1[0]);
+    } else {
+      x.x0 = load_channels(in);
+      x.x1 = load_channels(in + pair_stride);
+    }
+    return x;
+  }
+  POSENC_ALWAYS_INLINE static Channels rotated(const Channels& x, const Angles& angles) noexcept {
+    Channels y;
+    for (std::size_t k = 0; k < x.x0.size(); ++k) {
+      const P c = angles.cos[k], s = angles.sin[k];
+      if constexpr (swaps_adjacent) {
+        y.x0[k] = mul_add(c, x.x0[k], s * swap_pairs(x.x0[k]));
+      } else {
+        y.x0[k] = mul_sub(c, x.x0[k], s * x.x1[k]);
+        y.x1[k] = mul_add(c, x.x1[k], s * x.x0[k]);
+      }
+    }
+    return y;
+  }
+  POSENC_ALWAYS_INLINE static void store(const Channels& y, T* out, Index pair_stride) noexcept {
+    if constexpr (swaps_adjacent) {
+      store_as(y.x0[0], out);
+    } else if constexpr (interleaved && even_odd) {
+      if constexpr (packs == 2) {
+        P::store_bfloat16_pairs(out, y.x0[0], y.x1[0], out + 2 * P::width, y.x0[1], y.x1[1]);
+      } else {
+        P::store_bfloat16_pairs(out, y.x0[0], y.x1[0]);
+      }
+    } else if constexpr (interleaved) {
+      P low, high;
+      join_pairs(y.x0[0], y.x1[0], low, high);
+      store_as(low, out);
+      store_as(high, out + P::width);
+    } else if constexpr (even_odd && has_paired_store<P>) {
+      P::store_bfloat16_pairs(out, y.x0[0], y.x0[1], out + pair_stride, y.x1[0], y.x1[1]);
+    } else {
+      store_channels(y.x0, out);
+      store_channels(y.x1, out + pair_stride);
+    }
+  }
+  /// Prefetches `Count` pairs: a constant, for which the compiler writes as many prefetches as there are lines.
+  template <Index Count>
+  POSENC_ALWAYS_INLINE static void prefetch(const T* in, Index pair_stride) noexcept {
+    constexpr Index bytes = Count * Index{sizeof(T)};
+    if constexpr (interleaved) {
+      detail::prefetch(in, 2 * bytes);
+    } else {
+      detail::prefetch(in, bytes);
+      detail::prefetch(in + pair_stride, bytes);
+    }
+  }
+
+ private:
+  /// A pair's first channel gets -s x1.
+  alignas(64) static constexpr auto first_channel_sign = [] {
+    std::array<C, P::width> signs = {};
+    for (std::size_t i = 0; i < signs.size(); i += 2) signs[i] = C(-0.0);
+    return signs;
+  }();
+
+  POSENC_ALWAYS_INLINE static Packs split_even_odd(P low, P high) noexcept {
+    Packs a;
+    split_pairs(low, high, a[0], a[1]);
+    return {natural_order(a[0]), natural_order(a[1])};
+  }
+  POSENC_ALWAYS_INLINE static Packs load_channels(const T* p) noexcept {
+    Packs x;
+    if constexpr (even_odd) {
+      P::load_bfloat16_pairs(p, x[0], x[1]);
+    } else {
+      x[0] = loaded_once(load_as<P>(p));
+    }
+    return x;
+  }
+  POSENC_ALWAYS_INLINE static void store_channels(const Packs& x, T* p) noexcept {
+    if constexpr (even_odd) {
+      P::store_bfloat16_pairs(p, x[0], x[1]);
+    } else {
+      store_as(x[0], p);
+    }
+  }
+};
+
+/// m cos and m sin of some pairs at consecutive positions.
+template <class C>
+struct CosSinRows {
+  const C* cos;
+  const C* sin;
+  Index stride;  ///< from position to position
+};
+
+/// Some heads at some consecutive positions of a tensor, and the angles of those positions.
+template <Scalar T>
+struct RotationBlock {
+  const T* in;  ///< the first channel of the first pair
+  T* out;       ///< may be `in`
+  Index in_seq_stride, in_head_stride, out_seq_stride, out_head_stride;
+  Index seq, heads;
+  Index pair_stride;              ///< HalfRotate: from a pair's first channel to its second
+  Index pairs;                    ///< to be rotated
+  CosSinRows<Compute<T>> angles;  ///< [seq, pairs]
+  Index prefetch_distance = 0;    ///< in channels; 0: no prefetch
+};
+
+/// Kernel that keeps cos and sin of one position in registers over all heads. They take FullSteps times Step and
+/// one Tail, the last step.
+template <class Step, class Tail, Index FullSteps>
+struct ResidentAngles {
+  using T = typename Step::Element;
+  using C = Compute<T>;
+
+  POSENC_NOINLINE static void rotate(const RotationBlock<T>& block) noexcept {
+    // Copies, which no store to x can alias: a value that is loaded again after a store may wait for it. Members are copied
+    // one by one, because a copy of the struct would wait for the stores that have just filled it.
+    const T* in = block.in;
+    T* out = block.out;
+    const C *cos = block.angles.cos, *sin = block.angles.sin;
+    const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
+    const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
+    const Index to_next_in = block.in_seq_stride - heads * in_stride;
+    const Index to_next_out = block.out_seq_stride - heads * out_stride;
+    const Index to_next_angles = block.angles.stride, prefetch_distance = block.prefetch_distance;
+    for (Index s = block.seq; s > 0; --s) {
+      rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride, pair_stride,
+                      prefetch_distance);
+      in += to_next_in;
+      out += to_next_out;
+      cos += to_next_angles;
+      sin += to_next_angles;
+    }
+  }
+
+  /// Rotates the heads of one position with all pairs of the slice. Its arguments come in registers: those of a block
+  /// would be stored first, which adds a fifth to a token's time.
+  POSENC_NOINLINE static void rotate_token(const T* in, T* out, Index pairs, Index heads,
+                                           const C* cos, const C* sin, Index in_stride,
+                                           Index out_stride) noexcept {
+    rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride, pairs, 0);
+  }
+
+ private:
+  template <Index... N>
+  POSENC_ALWAYS_INLINE static std::array<typename Step::Angles, sizeof...(N)> full_step_angles(
+      [[maybe_unused]] const C* cos, [[maybe_unused]] const C* sin,
+      std::integer_sequence<Index, N...>) noexcept {
+    return {Step::angles(cos, sin, N * Step::pairs)...};
+  }
+
+  /// Moves `in` and `out` to one head stride after the last head.
+  POSENC_ALWAYS_INLINE static void rotate_position(const T*& in, T*& out, Index pairs, Index heads,
+                                                   const C* cos, const C* sin, Index in_stride,
+                                                   Index out_stride, Index pair_stride,
+                                                   Index prefetch_distance) noexcept {
+    const Index tail = pairs - Tail::pairs;
+    const Index tail_at = tail * (Step::channels / Step::pairs);
+    [[maybe_unused]] const auto angles =
+        full_step_angles(cos, sin, std::make_integer_sequence<Index, FullSteps>());
+    // An array, because g++ 12 keeps a struct in memory.
+    const std::array<typename Tail::Angles, 1> tail_angles = {Tail::angles(cos, sin, tail)};
+    for (Index h = heads; h > 0; --h) {
+      // Unlikely moves it out of the loop: heads in caches, which prefetch nothing, would jump over its instructions,
+      // which takes up to 5 % of their time.
+      if (prefetch_distance > 0) [[unlikely]] {
+        Step::template prefetch<FullSteps * Step::pairs + Tail::pairs>(in + prefetch_distance,
+                                                                       pair_stride);
+      }
+      if constexpr (FullSteps > 0) {
+        unrolled<FullSteps - 1>([&](Index n) POSENC_INLINE_LAMBDA {
+          const Index at = n * Step::channels;
+          const auto x = Step::load(in + at, pair_stride);
+          Step::store(Step::rotated(x, angles[static_cast<std::size_t>(n)]), out + at, pair_stride);
+        });
+        constexpr Index at = (FullSteps - 1) * Step::channels;
+        const auto x = Step::load(in + at, pair_stride);
+        const auto y = Tail::load(in + tail_at, pair_stride);
+        Step::store(Step::rotated(x, angles.back()), out + at, pair_stride);
+        Tail::store(Tail::rotated(y, tail_angles[0]), out + tail_at, pair_stride);
+      } else {
+        const auto y = Tail::load(in + tail_at, pair_stride);
+        Tail::store(Tail::rotated(y, tail_angles[0]), out + tail_at, pair_stride);
+      }
+      in += in_stride;
+      out += out_stride;
+    }
+  }
+};
+
+/// Kernel that loads cos and sin once for a group of four heads: for any number of pairs, but no fewer than a step has.
+template <class Step>
+struct GroupedHeads {
+  using T = typename Step::Element;
+  using C = Compute<T>;
+
+  POSENC_NOINLINE static void rotate(const RotationBlock<T>& block) noexcept {
+    constexpr Index group = 4;
+    // Copies, as in ResidentAngles.
+    const T* in = block.in;
+    T* out = block.out;
+    const C *cos = block.angles.cos, *sin = block.angles.sin;
+    const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
+    const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
+    const Index to_next_in = block.in_seq_stride - heads * in_stride;
+    const Index to_next_out = block.out_seq_stride - heads * out_stride;
+    const Index to_next_angles = block.angles.stride;
+    for (Index s = block.seq; s > 0; --s) {
+      Index h = 0;
+      for (; h + group <= heads; h += group) {
+        rotate_group<group>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
+        in += group * in_stride;
+        out += group * out_stride;
+      }
+      for (; h < heads; ++h) {
+        rotate_group<1>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
+        in += in_stride;
+        out += out_stride;
+      }
+      in += to_next_in;
+      out += to_next_out;
+      cos += to_next_angles;
+      sin += to_next_angles;
+    }
+  }
+
+  POSENC_NOINLINE static void rotate_token(const T* in, T* out, Index pairs, Index heads,
+                                           const C* cos, const C* sin, Index in_stride,
+                                           Index out_stride) noexcept {
+    rotate({.in = in,
+            .out = out,
+            .in_seq_stride = 0,
+            .in_head_stride = in_stride,
+            .out_seq_stride = 0,
+            .out_head_stride = out_stride,
+            .seq = 1,
+            .heads = heads,
+            .pair_stride = pairs,
+            .pairs = pairs,
+            .angles = {cos, sin, 0}});
+  }
+
+ private:
+  template <Index Heads>
+  POSENC_ALWAYS_INLINE static void rotate_group(const T* in, T* out, Index pairs, const C* cos,
+                                                const C* sin, Index in_stride, Index out_stride,
+                                                Index pair_stride) noexcept {
+    const Index tail = pairs - Step::pairs;
+    const Index tail_at = tail * (Step::channels / Step::pairs);
+    Index i = 0, at = 0;
+    const auto rotate_step = [&](const typename Step::Angles& angles) POSENC_INLINE_LAMBDA {
+      unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
+        const auto x = Step::load(in + h * in_stride + at, pair_stride);
+        Step::store(Step::rotated(x, angles), out + h * out_stride + at, pair_stride);
+      });
+    };
+    for (; i + Step::pairs <= tail; i += Step::pairs, at += Step::channels) {
+      rotate_step(Step::angles(cos, sin, i));
+    }
+    const auto tail_angles = Step::angles(cos, sin, tail);
+    if (i == tail) return rotate_step(tail_angles);
+    const auto angles = Step::angles(cos, sin, i);
+    unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
+      const T* from = in + h * in_stride;
+      T* to = out + h * out_stride;
+      const auto y = Step::load(from + tail_at, pair_stride);
+      const auto x = Step::load(from + at, pair_stride);
+      Step::store(Step::rotated(x, angles), to + at, pair_stride);
+      Step::store(Step::rotated(y, tail_angles), to + tail_at, pair_stride);
+    });
+  }
+};
+
+/// Calls choose.operator()<Kernel>() with FullSteps full steps and the narrowest tail that has the remaining pairs.
+template <class Step, class Tail, Index FullSteps, class Choose>
+auto with_tail(Index pairs, const Choose& choose) noexcept {
+  using Narrower = typename Tail::Narrower;
+  if constexpr (Narrower::pairs > 1) {
+    if (pairs - FullSteps * Step::pairs <= Narrower::pairs) {
+      return with_tail<Step, Narrower, FullSteps>(pairs, choose);
+    }
+  }
+  return choose.template operator()<ResidentAngles<Step, Tail, FullSteps>>();
+}
+
+/// The same with as many full steps as leave some pairs for the tail; or GroupedHeads if registers do not hold so many.
+template <class Step, class Choose, Index... FullSteps>
+auto with_step_count(Index pairs, const Choose& choose,
+                     std::integer_sequence<Index, FullSteps...>) noexcept {
+  auto chosen = choose.template operator()<GroupedHeads<Step>>();
+  const Index full_steps = (pairs - 1) / Step::pairs;
+  (void)((full_steps == FullSteps &&
+          (chosen = with_tail<Step, Step, FullSteps>(pairs, choose), true)) ||
+         ...);
+  return chosen;
+}
+
+/// The same for any number of pairs above 0: by steps of this tier, or of narrower ones if there are fewer pairs than a
+/// step has.
+template <class Step, Index MaxSteps, class Choose>
+auto with_kernel(Index pairs, const Choose& choose) noexcept {
+  if constexpr (Step::pairs == 1) {
+    return choose.template operator()<GroupedHeads<Step>>();
+  } else {
+    if (pairs < Step::pairs) return with_kernel<typename Step::Narrower, 2>(pairs, choose);
+    return with_step_count<Step>(pairs, choose, std::make_integer_sequence<Index, MaxSteps>());
+  }
+}
+
+template <Scalar T>
+using BlockKernel = void (*)(const RotationBlock<T>& block) noexcept;
+
+/// Returns the kernel that rotates blocks of so many pairs, above 0.
+template <class Pairing, Scalar T, class Tier = tier::Best>
+BlockKernel<T> block_kernel(Index pairs) noexcept {
+  using Step = RotationStep<Pairing, T, Tier>;
+  return with_kernel<Step, Step::max_resident_steps>(
+      pairs, []<class Kernel>() -> BlockKernel<T> { return &Kernel::rotate; });
+}
+
+template <Scalar T>
+using TokenKernel = void (*)(const T* in, T* out, Index pairs, Index heads, const Compute<T>* cos,
+                             const Compute<T>* sin, Index in_stride, Index out_stride) noexcept;
+
+/// Returns the kernel that rotates the heads of one position with so many pairs, above 0, which are all of the slice.
+template <class Pairing, Scalar T, class Tier = tier::Best>
+TokenKernel<T> token_kernel(Index pairs) noexcept {
+  using Step = RotationStep<Pairing, T, Tier>;
+  return with_kernel<Step, Step::max_resident_steps>(
+      pairs, []<class Kernel>() -> TokenKernel<T> { return &Kernel::rotate_token; });
+}
+
+}  // namespace detail
+POSENC_END

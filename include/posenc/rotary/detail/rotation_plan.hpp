@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/double_double.hpp>
+#include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotation_kernels.hpp>
+#include <posenc/rotary/pairing.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+// How every rotation goes over its tensors. A plan per tensor fixes the order of heads and positions and the prefetch.
+// rotate_tensors() then goes over blocks of positions: it has their angles computed, and calls a kernel for all heads.
+POSENC_BEGIN
+namespace detail {
+
+/// With m the attention factor and R the rotation: m R, its transpose m R^T, or its inverse R^T /
+/// m.
+enum class Direction { Forward, Adjoint, Inverse };
+
+/// Half pairing within each half of the channels: ChatGLM's.
+struct HalfRotatePerHalf {
+  static constexpr const char* name = "half, twice";
+  static constexpr Index first(Index pair, Index pairs) noexcept {
+    return pair < pairs / 2 ? pair : pair + pairs / 2;
+  }
+  static constexpr Index second(Index pair, Index pairs) noexcept {
+    return first(pair, pairs) + pairs / 2;
+  }
+};
+
+/// The pairing that the kernels see.
+template <class Pairing>
+using KernelPairing =
+    std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
+
+/// Returns the number of pairs that one call of a kernel can rotate: their channels are consecutive, too.
+template <class Pairing>
+constexpr Index pairs_per_call(Index pairs) noexcept {
+  return std::same_as<Pairing, HalfRotatePerHalf> ? pairs / 2 : pairs;
+}
+
+/// Calls visit(first, count) for chunks of the pairs, of at most max_count each.
+template <class Pairing, class Visit>
+POSENC_ALWAYS_INLINE void for_pair_chunks(Index pairs, Index max_count, const Visit& visit) {
+  const Index per_call = pairs_per_call<Pairing>(pairs);
+  for (Index first = 0, count = 0; first < pairs; first += count) {
+    count = (std::min)(max_count, (first < per_call ? per_call : pairs) - first);
+    visit(first, count);
+  }
+}
+
+/// Makes m cos and m sin of `seq` positions into the factors of the direction, adjoint or inverse, which it writes to
+/// cos and sin [seq, count]; `rows` may lie there.
+template <class C>
+CosSinRows<C> apply_direction(const CosSinRows<C>& rows, Direction direction,
+                              double attention_factor, Index seq, Index count, C* cos,
+                              C* sin) noexcept {
+  if (direction == Direction::Inverse && attention_factor != 1) {
+    // One rounding, and no overflow where 1 / m^2 is beyond floats.
+    const DoubleDouble scale = DoubleDouble(1.0) / two_product(attention_factor, attention_factor);
+    for (Index i = 0; i < seq; ++i) {
+      for (Index k = 0; k < count; ++k) {
+        const auto c = static_cast<double>(rows.cos[i * rows.stride + k]);
+        const auto s = static_cast<double>(rows.sin[i * rows.stride + k]);
+        cos[i * count + k] = static_cast<C>((scale * c).hi);
+        sin[i * count + k] = static_cast<C>(-(scale * s).hi);
+      }
+    }
+    return {cos, sin, count};
+  }
+  for (Index i = 0; i < seq; ++i) {
+    for (Index k = 0; k < count; ++k) {
+      cos[i * count + k] = rows.cos[i * rows.stride + k];
+      sin[i * count + k] = -rows.sin[i * rows.stride + k];
+    }
+  }
+  return {cos, sin, count};
+}
+
+/// Copies the channels outside the slice, which the rotation leaves alone.
+template <Scalar T>
+void copy_unrotated(const RotationOperand<T>& x, Index b, Index rows, Index s, Index seq,
+                    RotarySlice slice) noexcept {
+  if (x.in.empty()) return;
+  for (Index row = b; row < b + rows; ++row) {
+    for (Index i = s; i < s + seq; ++i) {
+      for (Index h = 0; h < x.in.heads; ++h) {
+        const T* in = x.in.row(row, i, h);
+        T* out = x.out.row(row, i, h);
+        std::copy(in, in + slice.offset, out);
+        std::copy(in + slice.end(), in + x.in.dim, out + slice.end());
+      }
+    }
+  }
+}
+
+/// Returns how many channels before its use x is prefetched; 0 if a tensor of so many lies in caches that are fast
+/// enough. From memory, halves of a head are streams that hardware prefetchers lose. They lose slices with gaps between
+/// them sooner, in ascending order from L3 on: that distance is full strides, from slice to slice.
+template <Scalar T>
+constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_ascending,
+                                      Index stride) noexcept {
+  constexpr Index size = sizeof(T), page = 4096;
+  const Index most = (has_gaps ? 2 * page : page) / size;
+  if (channels * size < (Index{has_gaps && is_ascending ? 4 : 32} << 20)) return 0;
+  return stride > 0 && stride < most ? most - most % stride : most;
+}
+
+/// How a tensor is rotated.
+template <Scalar T>
+struct RotationPlan {
+  RotationOperand<T> operand;
+  RotarySlice slice;
+  Index heads_per_pass = 1;     ///< heads that go side by side over the positions of a block
+  Index prefetch_distance = 0;  ///< in channels; 0: no prefetch
+};
+
+template <Scalar T>
+RotationPlan<T> plan_rotation(const RotationOperand<T>& operand, RotarySlice slice) noexcept {
+  const HeadsView<const T>& x = operand.in;
+  if (x.empty()) return {operand, slice};
+  // [B, H, S, D]: a head's positions lie together and the heads apart. Few heads go side by side there, and more if
+  // positions are few: each group of heads takes some 5 ns to begin.
+  const bool heads_apart = x.seq > 1 && x.heads > 1 && x.seq_stride < x.head_stride;
+  const Index stride = x.heads == 1 || heads_apart ? x.seq_stride : x.head_stride;
+  return {operand, slice, heads_apart ? (std::max)(Index{2}, 64 / x.seq) : x.heads,
+          prefetch_distance_for<T>(x.batch * x.seq * x.heads * x.dim, slice.pairs * 2 < x.dim,
+                                   !heads_apart, stride)};
+}
+
+template <Scalar T, std::size_t Count>
+std::array<RotationPlan<T>, Count> plan_rotations(
+    const std::array<RotationOperand<T>, Count>& operands, RotarySlice slice) noexcept {
+  std::array<RotationPlan<T>, Count> plans;
+  for (std::size_t i = 0; i < Count; ++i) plans[i] = plan_rotation<T>(operands[i], slice);
+  return plans;
+}
+
+/// Returns heads [h, h + heads) at positions [s, s + seq) of batch row b, with pairs first .. first + count - 1, as a
+/// kernel takes them.
+template <class Pairing, Scalar T>
+POSENC_ALWAYS_INLINE RotationBlock<T> rotation_block(
+    const RotationPlan<T>& plan, Index b, Index s, Index seq, Index h, Index heads, Index first,
+    Index count, const CosSinRows<Compute<T>>& angles) noexcept {
+  const auto& [in, out] = plan.operand;
+  const Index at = plan.slice.offset + Pairing::first(first, plan.slice.pairs);
+  // Kernels step once behind the last row, and the stride of an axis with one element may be anything.
+  const auto kernel_stride = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
+  return {.in = in.row(b, s, h) + at,
+          .out = out.row(b, s, h) + at,
+          .in_seq_stride = kernel_stride(seq, in.seq_stride),
+          .in_head_stride = kernel_stride(heads, in.head_stride),
+          .out_seq_stride = kernel_stride(seq, out.seq_stride),
+          .out_head_stride = kernel_stride(heads, out.head_stride),
+          .seq = seq,
+          .heads = heads,
+          .pair_stride = pairs_per_call<Pairing>(plan.slice.pairs),
+          .pairs = count,
+          .angles = angles,
+          .prefetch_distance = plan.prefetch_distance};
+}
+
+/// Rotates the only token of tensors by m cos and m sin of all pairs. A plan would take longer than the rotation, which
+/// decoding does in every layer.
+template <class Pairing, Scalar T, std::size_t Count>
+POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Count>& operands,
+                                       RotarySlice slice, const Compute<T>* cos,
+                                       const Compute<T>* sin) noexcept {
+  for_pair_chunks<Pairing>(slice.pairs, slice.pairs, [&](Index first, Index count) {
+    const TokenKernel<T> rotate = token_kernel<KernelPairing<Pairing>, T>(count);
+    const Index at = slice.offset + Pairing::first(first, slice.pairs);
+    for (const auto& [in, out] : operands) {
+      const bool has_heads = in.heads > 1;  // the stride of one may be anything
+      rotate(in.data + at, out.data + at, count, in.heads, cos + first, sin + first,
+             has_heads ? in.head_stride : 0, has_heads ? out.head_stride : 0);
+    }
+  });
+  for (const RotationOperand<T>& x : operands) {
+    if (x.in.data != x.out.data) copy_unrotated(x, 0, 1, 0, 1, slice);
+  }
+}
+
+/// Rotates tensors of the same batch, sequence and slice by the same angles. angles(b, s, seq, first, count, cos, sin)
+/// returns m cos and m sin as CosSinRows, of its own or written to cos and sin [seq, count]. It is called before the
+/// kernels, once for all heads and tensors, and once for all batch rows if `shares_angles` says that they agree.
+template <class Pairing, Device D, Scalar T, class Angles>
+POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPlan<T>> plans,
+                                    Direction direction, double attention_factor,
+                                    bool shares_angles, const Angles& angles) {
+  using C = Compute<T>;
+  // Few enough positions and pairs at a time that their angles stay in L1.
+  constexpr Index max_pairs = 128, max_positions = 16;
+  constexpr auto capacity = static_cast<std::size_t>(max_positions * max_pairs);
+  // Tensors differ in heads alone. Empty ones return at once, however long the other axes are.
+  if (std::all_of(plans.begin(), plans.end(),
+                  [](const RotationPlan<T>& plan) { return plan.operand.in.empty(); })) {
+    return;
+  }
+  const HeadsView<const T>& shape = plans[0].operand.in;
+  const RotarySlice slice = plans[0].slice;
+  const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
+  // Splitting batch rows too computes shared angles again, which pays for short sequences alone.
+  const auto threads = static_cast<Index>(device.numThreads());
+  const bool share =
+      shares_angles && (threads == 1 || shape.batch == 1 || shape.seq >= max_positions * threads);
+  const Index rows = share ? shape.batch : 1;  // that one set of angles serves
+  parallel_for(
+      device, share ? shape.seq : shape.batch * shape.seq, bytes * static_cast<double>(rows),
+      bytes / 16, [&](Index unit, Index unit_end) {
+        alignas(64) C cos[capacity], sin[capacity];
+        while (unit < unit_end) {
+          const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
+          const Index seq = (std::min)({max_positions, unit_end - unit, shape.seq - s});
+          for_pair_chunks<Pairing>(slice.pairs, max_pairs, [&](Index first, Index count) {
+            const BlockKernel<T> rotate = block_kernel<KernelPairing<Pairing>, T>(count);
+            CosSinRows<C> block_angles = angles(b, s, seq, first, count, cos, sin);
+            if (direction != Direction::Forward) {
+              block_angles =
+                  apply_direction(block_angles, direction, attention_factor, seq, count, cos, sin);
+            }
+            for (const RotationPlan<T>& plan : plans) {
+              const Index heads = plan.operand.in.heads;
+              for (Index row = b; row < b + rows; ++row) {
+                for (Index h = 0; h < heads; h += plan.heads_per_pass) {
+                  rotate(rotation_block<Pairing>(plan, row, s, seq, h,
+                                                 (std::min)(plan.heads_per_pass, heads - h), first,
+                                                 count, block_angles));
+                }
+              }
+            }
+          });
+          for (const RotationPlan<T>& plan : plans) {
+            if (plan.operand.in.data != plan.operand.out.data) {
+              copy_unrotated(plan.operand, b, rows, s, seq, slice);
+            }
+          }
+          unit += seq;
+        }
+      });
+}
+
+}  // namespace detail
+POSENC_END
