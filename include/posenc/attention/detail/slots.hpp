@@ -8,19 +8,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
 POSENC_BEGIN
 namespace detail {
 
-/// Memory of which each thread has a slot of its own, kept from call to call.
+/// Memory of which each thread has a slot of its own, kept from call to call. It is one block: glibc returns the last
+/// ones of several to the system at the end of each call, and their pages take longer to come back than a short prompt.
 class Slots {
  public:
-  std::size_t bytes() const noexcept {
-    std::size_t sum = 0;
-    for (const auto& slot : slots_) sum += slot.capacity();
-    return sum;
-  }
+  std::size_t bytes() const noexcept { return memory_.size(); }
 
   /// At least so many bytes for each of `count` slots, or more for the first; what they hold is nobody's.
   ///   Throws: ShapeError for a negative number of slots, std::bad_alloc
@@ -28,26 +24,35 @@ class Slots {
     if (count < 0) {
       fail<ShapeError>("Slots::reserve", "slots must not be negative but are ", count);
     }
+    if (count == 0) return;
     // More than a vector can hold would be a std::length_error.
     constexpr std::size_t most = static_cast<std::size_t>(-1) / 4;
-    if ((std::max)(bytes, bytes_of_first) > most || static_cast<std::size_t>(count) > most / 64) {
-      throw_bad_alloc();
-    }
-    if (slots_.size() < static_cast<std::size_t>(count)) {  // all anew, whatever they were
-      slots_ = std::vector<AlignedVector<std::byte>>(static_cast<std::size_t>(count));
-    }
-    for (auto& slot : slots_) {
-      const bool first = &slot == &slots_.front();
-      const std::size_t needed = first ? (std::max)(bytes, bytes_of_first) : bytes;
-      if (slot.size() < needed) slot = AlignedVector<std::byte>(needed);
-    }
+    if ((std::max)(bytes, bytes_of_first) > most) throw_bad_alloc();
+    const std::size_t first = whole_lines((std::max)({bytes_of_first, bytes, first_}));
+    const std::size_t other = whole_lines((std::max)(bytes, other_));
+    const std::size_t others = (std::max)(static_cast<std::size_t>(count) - 1, others_);
+    if (first == first_ && other == other_ && others == others_) return;
+    if (others > 0 && other > (most - first) / others) throw_bad_alloc();
+    memory_ = AlignedVector<std::byte>(first + others * other);
+    first_ = first;
+    other_ = other;
+    others_ = others;
   }
 
   /// A thread's memory, at the start of a cache line.
-  std::byte* slot(Index thread) noexcept { return slots_[static_cast<std::size_t>(thread)].data(); }
+  std::byte* slot(Index thread) noexcept {
+    return memory_.data() +
+           (thread == 0 ? 0 : first_ + static_cast<std::size_t>(thread - 1) * other_);
+  }
 
  private:
-  std::vector<AlignedVector<std::byte>> slots_;
+  static constexpr std::size_t whole_lines(std::size_t bytes) noexcept {
+    return (bytes + 63) / 64 * 64;
+  }
+
+  AlignedVector<std::byte> memory_;
+  std::size_t first_ = 0, other_ = 0,
+              others_ = 0;  ///< bytes of the first slot, of each other one, and their number
 };
 
 /// Cuts arrays out of a slot, each at the start of a cache line; without a slot it adds up their size, or
