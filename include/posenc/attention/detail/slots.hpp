@@ -51,8 +51,9 @@ class Slots {
   }
 
   AlignedVector<std::byte> memory_;
-  std::size_t first_ = 0, other_ = 0,
-              others_ = 0;  ///< bytes of the first slot, of each other one, and their number
+  std::size_t first_ = 0;   ///< bytes of the first slot
+  std::size_t other_ = 0;   ///< bytes of each other slot
+  std::size_t others_ = 0;  ///< slots besides the first
 };
 
 /// Cuts arrays out of a slot, each at the start of a cache line; without a slot it adds up their size, or

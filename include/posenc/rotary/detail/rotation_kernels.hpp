@@ -199,6 +199,27 @@ struct RotationBlock {
   Index prefetch_distance = 0;    ///< in channels; 0: no prefetch
 };
 
+/// Calls rotate(in, out, cos, sin) for the positions of a block; rotate moves `in` and `out` behind the last head.
+template <Scalar T, class Rotate>
+POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<T>& block,
+                                            const Rotate& rotate) noexcept {
+  // Copies, which no store to x can alias: a value that is loaded again after a store may wait for it. Members are copied
+  // one by one, because a copy of the struct would wait for the stores that have just filled it.
+  const T* in = block.in;
+  T* out = block.out;
+  const Compute<T>*cos = block.angles.cos, *sin = block.angles.sin;
+  const Index to_next_in = block.in_seq_stride - block.heads * block.in_head_stride;
+  const Index to_next_out = block.out_seq_stride - block.heads * block.out_head_stride;
+  const Index to_next_angles = block.angles.stride;
+  for (Index s = block.seq; s > 0; --s) {
+    rotate(in, out, cos, sin);
+    in += to_next_in;
+    out += to_next_out;
+    cos += to_next_angles;
+    sin += to_next_angles;
+  }
+}
+
 /// Kernel that keeps cos and sin of one position in registers over all heads. They take FullSteps times Step and
 /// one Tail, the last step.
 template <class Step, class Tail, Index FullSteps>
@@ -207,24 +228,14 @@ struct ResidentAngles {
   using C = Compute<T>;
 
   POSENC_NOINLINE static void rotate(const RotationBlock<T>& block) noexcept {
-    // Copies, which no store to x can alias: a value that is loaded again after a store may wait for it. Members are copied
-    // one by one, because a copy of the struct would wait for the stores that have just filled it.
-    const T* in = block.in;
-    T* out = block.out;
-    const C *cos = block.angles.cos, *sin = block.angles.sin;
     const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
     const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
-    const Index to_next_in = block.in_seq_stride - heads * in_stride;
-    const Index to_next_out = block.out_seq_stride - heads * out_stride;
-    const Index to_next_angles = block.angles.stride, prefetch_distance = block.prefetch_distance;
-    for (Index s = block.seq; s > 0; --s) {
-      rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride, pair_stride,
-                      prefetch_distance);
-      in += to_next_in;
-      out += to_next_out;
-      cos += to_next_angles;
-      sin += to_next_angles;
-    }
+    const Index prefetch_distance = block.prefetch_distance;
+    for_each_position(block,
+                      [=](const T*& in, T*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
+                        rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride,
+                                        pair_stride, prefetch_distance);
+                      });
   }
 
   /// Rotates the heads of one position with all pairs of the slice. Its arguments come in registers: those of a block
@@ -290,32 +301,22 @@ struct GroupedHeads {
 
   POSENC_NOINLINE static void rotate(const RotationBlock<T>& block) noexcept {
     constexpr Index group = 4;
-    // Copies, as in ResidentAngles.
-    const T* in = block.in;
-    T* out = block.out;
-    const C *cos = block.angles.cos, *sin = block.angles.sin;
     const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
     const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
-    const Index to_next_in = block.in_seq_stride - heads * in_stride;
-    const Index to_next_out = block.out_seq_stride - heads * out_stride;
-    const Index to_next_angles = block.angles.stride;
-    for (Index s = block.seq; s > 0; --s) {
-      Index h = 0;
-      for (; h + group <= heads; h += group) {
-        rotate_group<group>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
-        in += group * in_stride;
-        out += group * out_stride;
-      }
-      for (; h < heads; ++h) {
-        rotate_group<1>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
-        in += in_stride;
-        out += out_stride;
-      }
-      in += to_next_in;
-      out += to_next_out;
-      cos += to_next_angles;
-      sin += to_next_angles;
-    }
+    for_each_position(
+        block, [=](const T*& in, T*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
+          Index h = 0;
+          for (; h + group <= heads; h += group) {
+            rotate_group<group>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
+            in += group * in_stride;
+            out += group * out_stride;
+          }
+          for (; h < heads; ++h) {
+            rotate_group<1>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
+            in += in_stride;
+            out += out_stride;
+          }
+        });
   }
 
   POSENC_NOINLINE static void rotate_token(const T* in, T* out, Index pairs, Index heads,
