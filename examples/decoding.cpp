@@ -37,7 +37,8 @@ template <class S>
 void step(const Rope& rope, posenc::KvCache<S>& cache, Tokens tokens, Index first, Index count,
           Heads& out) {
   const auto part = [&](auto& x) { return posenc::slice_seq(posenc::bshd(x), first, count); };
-  rope.rotate_all(posenc::Positions::range(cache.length(0), count), part(tokens.q), part(tokens.k));
+  rope.rotate_all({part(tokens.q), part(tokens.k)},
+                  posenc::Positions::range(cache.length(0), count));
   cache.append(0, part(tokens.k), part(tokens.v));
   posenc::attention(part(tokens.q), cache, sequence, part(out),
                     {.causal = posenc::Causal::BottomRight});

@@ -62,7 +62,7 @@ class Layer {
     Matrix v = project(stream, values_);
     if (rope_) {
       const auto positions = posenc::Positions::range(cache_.length(0), stream.rows());
-      rope_->rotate_all(positions, view(q, heads_), view(k, kv_heads_));
+      rope_->rotate_all({view(q, heads_), view(k, kv_heads_)}, positions);
     }
     cache_.append(0, view(k, kv_heads_), view(v, kv_heads_));
     auto options = posenc::attention_options<float>(model_, number_, sinks_);

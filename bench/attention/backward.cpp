@@ -33,9 +33,9 @@ struct Gradients : bench::Tokens {
   template <class Device>
   void go_back(const Device& device, const bench::Options& all) {
     posenc::attention_backward(
-        device, bshd(q), bshd(k), bshd(v), bshd(out), bshd(grad_out),
+        bshd(q), bshd(k), bshd(v), bshd(out), bshd(grad_out),
         posenc::AttentionGradients<float>{.q = bshd(grad_q), .k = bshd(grad_k), .v = bshd(grad_v)},
-        all);
+        all, {}, {}, device);
   }
 
   Tensor4 grad_out, grad_q, grad_k, grad_v;

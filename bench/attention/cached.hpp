@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cases.hpp"
-#include <posenc/attention/cached_attention.hpp>
+#include <posenc/kv/cached_attention.hpp>
 
 #include <array>
 #include <span>

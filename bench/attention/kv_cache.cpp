@@ -54,9 +54,9 @@ void threads_case(benchmark::State& state, const AttentionModel& model, Index ke
   bench::threads_case(
       state, tokens, [&] { tokens.attend(options); },
       [&](const Eigen::ThreadPoolDevice& device) {
-        posenc::attention(device, posenc::bshd(tokens.q), tokens.cache,
+        posenc::attention(posenc::bshd(tokens.q), tokens.cache,
                           std::span<const Index>(tokens.sequence), posenc::bshd(tokens.out),
-                          options);
+                          options, {}, device);
       });
 }
 

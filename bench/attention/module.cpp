@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The multi-head module beside its parts.
 #include "cases.hpp"
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 
 namespace {
@@ -28,7 +28,7 @@ class Parts {
     merged(q_).noalias() = x * weight_of(module_.query_projection).transpose();
     merged(k_).noalias() = x * weight_of(module_.key_projection).transpose();
     merged(v_).noalias() = x * weight_of(module_.value_projection).transpose();
-    module_.rotary().rotate_all(positions, posenc::bshd(q_), posenc::bshd(k_));
+    module_.rotary().rotate_all({posenc::bshd(q_), posenc::bshd(k_)}, positions);
     posenc::attention(posenc::bshd(q_), posenc::bshd(k_), posenc::bshd(v_), posenc::bshd(y_),
                       options);
     out.noalias() = merged(y_) * weight_of(module_.output_projection).transpose();

@@ -49,8 +49,9 @@ struct Batch {
   template <class D>
   void together(const D& device) {
     posenc::attention(
-        device, posenc::bshd(q), cache, names, posenc::bshd(out),
-        {.causal = posenc::Causal::BottomRight, .cu_seqlens_q = offsets, .workspace = &workspace});
+        posenc::bshd(q), cache, names, posenc::bshd(out),
+        {.causal = posenc::Causal::BottomRight, .cu_seqlens_q = offsets, .workspace = &workspace},
+        {}, device);
   }
   void one_by_one() {
     for (Index n = 0; n < sequences(); ++n) {

@@ -14,8 +14,8 @@ void prefill_case(benchmark::State& state, const AttentionModel& model, Index se
   bench::threads_case(
       state, tokens, [&] { tokens.attend(options); },
       [&](const Eigen::ThreadPoolDevice& device) {
-        posenc::attention(device, posenc::bshd(tokens.q), posenc::bshd(tokens.k),
-                          posenc::bshd(tokens.v), posenc::bshd(tokens.out), options);
+        posenc::attention(posenc::bshd(tokens.q), posenc::bshd(tokens.k), posenc::bshd(tokens.v),
+                          posenc::bshd(tokens.out), options, {}, device);
       });
 }
 

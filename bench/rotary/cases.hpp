@@ -111,7 +111,10 @@ template <class Model, class Pairing>
 void queries_and_keys_case(benchmark::State& state, Index seq) {
   Setup<Model, Pairing> q(seq, Model::heads), k(seq, Model::kv_heads);
   const auto q_view = q.view(), k_view = k.view();
-  Comparison(state, [&] { q.rope.rotate_all(q.positions, q_view, k_view); })
+  Comparison(state,
+             [&] {
+               q.rope.rotate_all({q_view, k_view}, q.positions);
+             })
       .beside("vs_limit", one_after_the_other(q.limit(), k.limit()))
       .faster_than("vs_plain", [&] { plain_rotate_on_the_fly<Pairing>(q.angles, q_view, k_view); })
       .measure(q.bytes() + k.bytes());

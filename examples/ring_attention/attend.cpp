@@ -10,8 +10,9 @@ namespace ring {
 void attend_to_block(const Threads& threads, posenc::HeadsView<const float> q,
                      const KeysAndValues& kv, Index place, Outputs& outputs) {
   posenc::attention(
-      threads, q, kv.keys(), kv.values(), posenc::bshd(outputs.out),
-      {.causal = posenc::Causal::FromStart, .query_starts = {&place, 1}, .lse = outputs.lse()});
+      q, kv.keys(), kv.values(), posenc::bshd(outputs.out),
+      {.causal = posenc::Causal::FromStart, .query_starts = {&place, 1}, .lse = outputs.lse()}, {},
+      threads);
 }
 
 Spent attend_around_ring(const Ring& ring, posenc::HeadsView<const float> q,
@@ -27,8 +28,8 @@ Spent attend_around_ring(const Ring& ring, posenc::HeadsView<const float> q,
     const auto attended = Clock::now();
     spent.attending += attended - begin;
     if (step == 0) return;
-    posenc::merge(ring.threads, posenc::bshd(outputs.out), outputs.lse(),
-                  posenc::bshd(std::as_const(part.out)), part.lse());
+    posenc::merge(posenc::bshd(outputs.out), outputs.lse(), posenc::bshd(std::as_const(part.out)),
+                  part.lse(), ring.threads);
     spent.joining += Clock::now() - attended;
   };
 

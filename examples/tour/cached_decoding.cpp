@@ -40,8 +40,8 @@ Heads<float> random_heads(Index count, std::uint64_t seed) {
 Tokens make_tokens() {
   Tokens tokens{random_heads(query_heads, 1), random_heads(kv_heads, 2), random_heads(kv_heads, 3)};
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
-  rope.rotate_all(posenc::Positions::range(0, length), posenc::bshd(tokens.q),
-                  posenc::bshd(tokens.k));
+  rope.rotate_all({posenc::bshd(tokens.q), posenc::bshd(tokens.k)},
+                  posenc::Positions::range(0, length));
   return tokens;
 }
 

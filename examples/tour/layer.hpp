@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sample.hpp"
-#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/eigen.hpp>
 

@@ -6,8 +6,8 @@
 #include "model.hpp"
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
-#include <posenc/attention/linear.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/nn/linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>

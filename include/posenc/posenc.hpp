@@ -8,7 +8,7 @@
 #error "posenc/posenc.hpp needs Eigen 3.4 or 5; without Eigen, include <posenc/without_eigen.hpp>"
 #endif
 
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/core/build_info.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/eigen.hpp>

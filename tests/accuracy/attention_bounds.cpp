@@ -2,8 +2,8 @@
 // What attention(), merge() and Linear promise.
 #include "accuracy/bound.hpp"
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/linear.hpp>
 #include <posenc/attention/merge.hpp>
+#include <posenc/nn/linear.hpp>
 #include <posenc/tensor/eigen.hpp>
 
 namespace accuracy {

@@ -60,16 +60,16 @@ TEST_CASE("additive encodings give the same bits on every device", "[additive][t
     support::check_same_on_all_devices([&](const auto&... device) {
       auto x = random_values(batch * seq * dim, 2);
       auto y = x;
-      learned.add_to(device..., view(x), p);
-      sinusoidal.add_to(device..., view(x), p);
-      grid.add_to(device..., view(x), Positions::axes(std::vector{p, p}));
-      binary.add_to(device..., view(x), p);
-      integer.add_to(device..., view(x), p);
-      sinusoidal.write_to(device..., view(y), p);
+      learned.add_to(view(x), p, device...);
+      sinusoidal.add_to(view(x), p, device...);
+      grid.add_to(view(x), Positions::axes(std::vector{p, p}), device...);
+      binary.add_to(view(x), p, device...);
+      integer.add_to(view(x), p, device...);
+      sinusoidal.write_to(view(y), p, device...);
       Bytes bytes;
       bytes.add(x);
       bytes.add(y);
-      grid.write_to(device..., view(y), Positions::axes(std::vector{p, p}));
+      grid.write_to(view(y), Positions::axes(std::vector{p, p}), device...);
       bytes.add(y);
       return bytes;
     });
@@ -87,14 +87,14 @@ TEST_CASE("gradients of additive encodings are summed alike on every device",
     const auto p = places(rows);
     support::check_same_on_all_devices([&](const auto&... device) {
       auto sums = random_values(31 * dim, 3);
-      learned.add_gradient(device..., view(grad), p, MatrixView<float>{sums.data(), 31, dim, dim});
+      learned.add_gradient(view(grad), p, MatrixView<float>{sums.data(), 31, dim, dim}, device...);
       Bytes bytes;
       bytes.add(sums);
       return bytes;
     });
     support::check_same_on_all_devices([&](const auto&... device) {
       Bytes bytes;
-      bytes.add(std::vector{sinusoidal.scale_gradient(device..., view(grad), p)});
+      bytes.add(std::vector{sinusoidal.scale_gradient(view(grad), p, device...)});
       return bytes;
     });
   }
@@ -114,8 +114,8 @@ TEST_CASE("grids are resized alike on every device", "[grid_resize][threads]") {
     const auto of = [](std::vector<float>& x) {
       return MatrixView<float>{x.data(), static_cast<Index>(x.size()) / dim, dim, dim};
     };
-    posenc::resize_grid(device..., of(table), of(resized), config);
-    posenc::resize_grid_adjoint(device..., of(grad), of(back), config);
+    posenc::resize_grid(of(table), of(resized), config, device...);
+    posenc::resize_grid_adjoint(of(grad), of(back), config, device...);
     Bytes bytes;
     bytes.add(resized);
     bytes.add(back);

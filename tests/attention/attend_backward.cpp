@@ -13,12 +13,13 @@ template <posenc::Scalar T>
 void attend_and_back(const support::AnyDevice& device, const BackwardTensors<T>& x,
                      const posenc::AttentionOptions<T>& options, const LearnedBiasCall& bias) {
   if (bias.bias == nullptr) {
-    posenc::attention(device, x.q, x.k, x.v, x.out, options);
-    posenc::attention_backward(device, x.q, x.k, x.v, x.out, x.grad_out, x.gradients, options);
+    posenc::attention(x.q, x.k, x.v, x.out, options, {}, device);
+    posenc::attention_backward(x.q, x.k, x.v, x.out, x.grad_out, x.gradients, options, {}, {},
+                               device);
   } else {
-    posenc::attention(device, x.q, x.k, x.v, x.out, options, *bias.bias);
-    posenc::attention_backward(device, x.q, x.k, x.v, x.out, x.grad_out, x.gradients, options,
-                               *bias.bias, *bias.gradient);
+    posenc::attention(x.q, x.k, x.v, x.out, options, *bias.bias, device);
+    posenc::attention_backward(x.q, x.k, x.v, x.out, x.grad_out, x.gradients, options, *bias.bias,
+                               *bias.gradient, device);
   }
 }
 

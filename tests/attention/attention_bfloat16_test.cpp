@@ -3,7 +3,7 @@
 // bits of floats but where numbers or sums are below 2^-126, and the bound that is stated for those.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/cached_attention.hpp>
+#include <posenc/kv/cached_attention.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What is silently wrong if mistaken has no default: the causal alignment; and the softmax scale can be
 // taken from where a model says it.
-#include "module_case.hpp"
+#include "nn/module_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <limits>

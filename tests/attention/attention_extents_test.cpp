@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Extents, counts and settings that no sane caller has: refused before there is arithmetic with them.
 #include "support/catch.hpp"
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/linear.hpp>
 #include <posenc/attention/merge.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/attention/workspace.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 
 #include <array>
 #include <limits>

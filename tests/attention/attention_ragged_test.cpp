@@ -3,9 +3,9 @@
 #include "ragged_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>

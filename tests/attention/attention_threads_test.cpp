@@ -7,9 +7,9 @@
 #include "support/cutter.hpp"
 #include "support/devices.hpp"
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/cosine.hpp>
-#include <posenc/attention/kv_cache.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
 
 #include <unsupported/Eigen/CXX11/Tensor>
 
@@ -54,10 +54,10 @@ template <class T, class Device>
 void run(const Device& device, RandomCall<T>& call) {
   auto& c = call.c;
   if (call.bias) {
-    posenc::attention(device, c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options,
-                      *call.bias);
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options, *call.bias,
+                      device);
   } else {
-    posenc::attention(device, c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options);
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options, {}, device);
   }
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("attention over a cache gives the same bits on every device", "[attent
     INFO(queries << " queries");
     for_each_device([&](const auto& device) {
       Heads<float> out(sequences, queries, heads, dim);
-      posenc::attention(device, q.view(), cache, rows, out.view(), options);
+      posenc::attention(q.view(), cache, rows, out.view(), options, {}, device);
       CHECK(support::same_bits(out.view(), want.view()));
     });
   }
@@ -149,11 +149,11 @@ TEST_CASE("calls at the same time share inputs and a pool", "[attention][threads
       options.workspace = &workspace;
       for (int round = 0; round < 3; ++round) {
         if (call.bias) {
-          posenc::attention(device, call.c.q.view(), call.c.k.view(), call.c.v.view(),
-                            outs[n].view(), options, *call.bias);
+          posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), outs[n].view(),
+                            options, *call.bias, device);
         } else {
-          posenc::attention(device, call.c.q.view(), call.c.k.view(), call.c.v.view(),
-                            outs[n].view(), options);
+          posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), outs[n].view(),
+                            options, {}, device);
         }
       }
     });
@@ -171,9 +171,9 @@ TEST_CASE("queries and keys of cosine attention are the same on every device", "
   const std::vector<double> logit_scale{1, 2, 5};
   support::check_same_on_all_devices([&](const auto&... device) {
     auto q = x, k = x;
-    posenc::cosine_queries(device..., posenc::HeadsView<float>{q.data(), 2, 70, 3, 16},
-                           logit_scale);
-    posenc::cosine_keys(device..., posenc::HeadsView<float>{k.data(), 2, 70, 3, 16});
+    posenc::cosine_queries(posenc::HeadsView<float>{q.data(), 2, 70, 3, 16}, logit_scale,
+                           device...);
+    posenc::cosine_keys(posenc::HeadsView<float>{k.data(), 2, 70, 3, 16}, device...);
     support::Bytes bytes;
     bytes.add(q);
     bytes.add(k);
@@ -216,7 +216,7 @@ TEST_CASE("a ragged append leaves the same bits on every device", "[kv_cache][ra
   want.append(sequences, cu_seqlens, k.view(), v.view());
   for_each_device([&](const auto& device) {
     posenc::KvCache<float> cache(kv_cache_test::full_cache(600, 3));
-    cache.append(device, sequences, cu_seqlens, k.view(), v.view());
+    cache.append(sequences, cu_seqlens, k.view(), v.view(), device);
     for (Index sequence = 0; sequence < 3; ++sequence) {
       CHECK(kv_cache_test::all_of(cache, sequence) == kv_cache_test::all_of(want, sequence));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The workspace: its size, and that calls which are given one allocate nothing.
-#include "decode_case.hpp"
+#include "kv/decode_case.hpp"
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/workspace.hpp>

@@ -5,9 +5,9 @@
 #include "support/heads.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/linear.hpp>
 #include <posenc/attention/merge.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/linear.hpp>
 
 #include <array>
 #include <vector>

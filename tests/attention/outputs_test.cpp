@@ -4,7 +4,7 @@
 #include "stage_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/detail/outputs.hpp>
-#include <posenc/attention/detail/softmax.hpp>
+#include <posenc/kernels/softmax.hpp>
 
 #include <cmath>
 #include <limits>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "kv_cache_case.hpp"
+#include "kv/kv_cache_case.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/kv_block_pool.hpp>
-#include <posenc/attention/kv_cache.hpp>
 #include <posenc/bias/alibi.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_block_pool.hpp>
+#include <posenc/kv/kv_cache.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -166,10 +166,11 @@ class Call {
     const auto rows = posenc::slice_seq(q.view(), begin, count);
     const auto results = posenc::slice_seq(out.view(), begin, count);
     if (variant.alibi) {
-      posenc::attention(device..., rows, cache, named, results, options,
-                        posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}));
+      posenc::attention(rows, cache, named, results, options,
+                        posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}),
+                        device...);
     } else {
-      posenc::attention(device..., rows, cache, named, results, options);
+      posenc::attention(rows, cache, named, results, options, {}, device...);
     }
     // Of keys that others have and this sequence has not, its own call says nothing.
     const bool scores = variant.returned != posenc::ReturnedScores::Probabilities;

@@ -101,15 +101,15 @@ class Call {
 
   template <class Device>
   void run(const Device& device) {
-    posenc::attention(device, q.view(), k.view(), v.view(), out_view(), options(), bias());
+    posenc::attention(q.view(), k.view(), v.view(), out_view(), options(), bias(), device);
     back(device, gradient());
   }
   template <class Device>
   void back(const Device& device, posenc::RelativeGradient<T> of_bias) {
     posenc::attention_backward(
-        device, q.view(), k.view(), v.view(), out.view(), of_out.view(),
+        q.view(), k.view(), v.view(), out.view(), of_out.view(),
         posenc::AttentionGradients<T>{.q = q.grad(), .k = k.grad(), .v = v.grad()}, options(),
-        bias(), of_bias);
+        bias(), of_bias, device);
   }
   double loss() {
     posenc::attention(q.view(), k.view(), v.view(), out_view(), options(), bias());

@@ -8,9 +8,9 @@
 #include "support/sampled.hpp"
 #include "support/throws.hpp"
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/relative_bias.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
 
 #include <Eigen/Core>
 

@@ -6,8 +6,8 @@
 #include "support/heads.hpp"
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/linear.hpp>
 #include <posenc/attention/relative_bias.hpp>
+#include <posenc/nn/linear.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>

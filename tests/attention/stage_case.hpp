@@ -6,7 +6,7 @@
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
-#include <posenc/attention/detail/slots.hpp>
+#include <posenc/kernels/slots.hpp>
 
 // What stands below a stage, without a schedule, so that a test can ask the stage by itself.
 namespace attention_test {

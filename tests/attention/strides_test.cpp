@@ -2,12 +2,12 @@
 // What attention and its neighbours write may not share memory with itself; what they read may repeat.
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/linear.hpp>
 #include <posenc/attention/merge.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>

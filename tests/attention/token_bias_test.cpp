@@ -6,9 +6,9 @@
 #include "support/catch.hpp"
 #include "support/sampled.hpp"
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/attention/relative_bias.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 
 #include <cstdint>
 #include <vector>

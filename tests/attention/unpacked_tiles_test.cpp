@@ -4,9 +4,9 @@
 #include "stage_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
-#include <posenc/attention/detail/softmax.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/detail/unpacked_tiles.hpp>
+#include <posenc/kernels/softmax.hpp>
+#include <posenc/kernels/tile.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -57,14 +57,14 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
       auto of_table = table, of_rows = rows;
       Bytes bytes;
       for (Index head = 0; head < heads; ++head) {
-        alibi.add_gradient(device..., head, q, k, grad, slopes);
-        logarithm.add_gradient(device..., head, q, k, grad, l);
-        power.add_gradient(device..., head, q, k, grad, p);
-        fire.add_gradient(device..., head, q, k, grad, sums);
-        t5.add_gradient(device..., head, q, k, grad,
-                        MatrixView<float>{of_table.data(), 32, heads, heads});
-        window.add_gradient(device..., head, whole, k_whole, grad,
-                            MatrixView<float>{of_rows.data(), 15 * 9, heads});
+        alibi.add_gradient(head, q, k, grad, slopes, device...);
+        logarithm.add_gradient(head, q, k, grad, l, device...);
+        power.add_gradient(head, q, k, grad, p, device...);
+        fire.add_gradient(head, q, k, grad, sums, device...);
+        t5.add_gradient(head, q, k, grad, MatrixView<float>{of_table.data(), 32, heads, heads},
+                        device...);
+        window.add_gradient(head, whole, k_whole, grad,
+                            MatrixView<float>{of_rows.data(), 15 * 9, heads}, device...);
       }
       for (const auto* of : {&slopes, &l.r1, &l.r2, &p.r1, &p.r2, &sums.hidden_weight,
                              &sums.hidden_bias, &sums.output_weight, &sums.output_bias}) {

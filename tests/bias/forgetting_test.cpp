@@ -6,9 +6,9 @@
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/kv_cache.hpp>
 #include <posenc/bias/forgetting.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
 
 #include <cmath>
 #include <limits>

@@ -37,24 +37,25 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // compiles
   attention(bshd(q), bshd(constant), bshd(q), bshd(out));
   attention(bshd(q), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No});
-  attention(device, bshd(constant), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No},
-            alibi);
+  attention(bshd(constant), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No}, alibi,
+            device);
   attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No});
-  attention(device, bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No});
+  attention(bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No}, {}, device);
   cache.append(0, bshd(q), bshd(constant));
   cache.append(sequences, bshd(halves), bshd(halves));
   cache.append({0, 1}, {0, 2, 3}, bshd(q), bshd(constant));
-  cache.append(device, sequences, sequences, bshd(constant), bshd(q));
-  cache.append(device, 1, bshd(q), bshd(q));
+  cache.append(sequences, sequences, bshd(constant), bshd(q), device);
+  cache.append(1, bshd(q), bshd(q), device);
   module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No});
-  module.forward(device, bsd(x), positions, bsd(y), {.causal = Causal::No});
-  module.forward(device, bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No});
+  module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No}, nullptr, device);
+  module.forward(bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No}, nullptr,
+                 device);
   module.forward(bsd(x), positions, bsd(x), bsd(constant3), positions, bsd(y));
   module.forward(bsd(x), positions, bsd(y), tape, {.causal = Causal::No});
-  module.backward(device, tape, bsd(constant3), bsd(x), gradients);
+  module.backward(tape, bsd(constant3), bsd(x), gradients, nullptr, device);
   module.backward(tape, bsd(y), bsd(x), bsd(x), {}, gradients);
   sinusoidal.add_to(bsd(x), positions);
-  sinusoidal.write_to(device, bsd(wide), positions);
+  sinusoidal.write_to(bsd(wide), positions, device);
   learned.add_to(bsd(x), positions);
   alibi.add(0, places, places, posenc::table_view(rows));
 #elif CASE == 1
@@ -62,8 +63,8 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention(bshd(q), bshd(doubles), bshd(q), bshd(out), {.causal = Causal::No});
 #elif CASE == 2
   // error: posenc::attention: q, k, v and out must have elements of one type
-  attention(device, bshd(q), bshd(doubles), bshd(doubles), bshd(out), {.causal = Causal::No},
-            alibi);
+  attention(bshd(q), bshd(doubles), bshd(doubles), bshd(out), {.causal = Causal::No}, alibi,
+            device);
 #elif CASE == 3
   // error: posenc::attention: q, k, v and out must have elements of one type
   attention(bshd(halves), bshd(q), bshd(q), bshd(out));
@@ -105,7 +106,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   module.forward(bsd(x), positions, bsd(constant3), {.causal = Causal::No});
 #elif CASE == 16
   // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
-  module.forward(device, bsd(wide), positions, bsd(wide), {.causal = Causal::No});
+  module.forward(bsd(wide), positions, bsd(wide), {.causal = Causal::No}, nullptr, device);
 #elif CASE == 17
   // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
   module.forward(bsd(x), positions, wide_cache, sequences, bsd(y), {.causal = Causal::No});
@@ -164,7 +165,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   cache.append(sequences, ints, bshd(q), bshd(q));
 #elif CASE == 35
   // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
-  cache.append(device, ints, bshd(q), bshd(q));
+  cache.append(ints, bshd(q), bshd(q), device);
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

@@ -23,12 +23,12 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
 #if CASE == 0
   // compiles
   rope.rotate(view, positions);
-  rope.rotate(device, view, positions);
-  rope.rotate_all(positions, view, posenc::bshd(k));
+  rope.rotate(view, positions, device);
+  rope.rotate_all({view, posenc::bshd(k)}, positions);
   rope.rotate_into(fixed, view, positions);
   rope.rotate_into(view, view, positions);
-  rope.rotate_into(device, fixed, posenc::bshd(k), positions);
-  table.rotate_all(view, posenc::bshd(k));
+  rope.rotate_into(fixed, posenc::bshd(k), positions, device);
+  table.rotate_all({view, posenc::bshd(k)});
   shift_keys(posenc::bshd(k), rope, {-1});
   xpos.rotate_queries_into(fixed, view, positions);
   const Rope<HalfRotate> long_rope(posenc::frequencies(dynamic, 4096));
@@ -42,10 +42,10 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   rope.rotate(fixed, positions);
 #elif CASE == 2
   // error: posenc: this tensor is written to, so it must not be const
-  rope.rotate(device, fixed, positions);
+  rope.rotate(fixed, positions, device);
 #elif CASE == 3
   // error: posenc: this tensor is written to, so it must not be const
-  rope.rotate_all(positions, fixed, fixed);
+  rope.rotate_all({fixed, fixed}, positions);
 #elif CASE == 4
   // error: posenc: this tensor is written to, so it must not be const
   rope.rotate_into(view, fixed, positions);
@@ -111,7 +111,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   rope.rotate(view, ints);
 #elif CASE == 25
   // error: posenc: rotations take (x, positions)
-  rope.rotate_all(positions, view, posenc::bshd(doubles));
+  rope.rotate_all({view, posenc::bshd(doubles)}, positions);
 #elif CASE == 26
   // error: posenc: rotations take (x, positions)
   rope.rotate_into(posenc::bshd(doubles), view, positions);

@@ -2,8 +2,8 @@
 # The include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
 #
 # A header includes its own room and rooms of a lower level, never a higher one and never a neighbour on its level. What a
-# room keeps in its folder detail/ is for that room alone, but for the three on which all others stand. The first header
-# that is read is core/config.hpp.
+# room keeps in its folder detail/ is for that room alone, but for the three on which all others stand, and for the rooms
+# that are named below. The first header that is read is core/config.hpp.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -11,13 +11,20 @@ set(levels
     "core"
     "simd"
     "tensor"
-    "concepts.hpp frequency"
+    "concepts.hpp frequency kernels"
     "additive rotary bias attention"
+    "kv"
+    "nn"
     "interop"
     "without_eigen.hpp"
     "posenc.hpp")
 
 set(open_details core simd tensor)
+# What further rooms a room opens its detail/ to.
+set(detail_of_attention_is_open_to kv nn)
+set(detail_of_kv_is_open_to nn)
+# Rooms that no user opens: all of it is in namespace detail, and it lies in no folder of that name.
+set(rooms_without_users kernels)
 
 set(level 0)
 foreach(rooms IN LISTS levels)
@@ -48,7 +55,7 @@ foreach(header IN LISTS headers)
   # Between the first BEGIN and the last END of a header that nobody calls is one namespace detail.
   file(READ "${INCLUDE_DIR}/posenc/${header}" text)
   string(REGEX MATCHALL "POSENC_[A-Z_]*BEGIN\nnamespace detail {\n|POSENC_[A-Z_]*BEGIN\n|}  // namespace detail\n" parts "${text}")
-  if(NOT header MATCHES "/detail/" AND text MATCHES "}  // namespace detail\nPOSENC_[A-Z_]*END\n$"
+  if(NOT header MATCHES "/detail/" AND NOT room IN_LIST rooms_without_users AND text MATCHES "}  // namespace detail\nPOSENC_[A-Z_]*END\n$"
      AND parts MATCHES "^POSENC_[A-Z_]*BEGIN\nnamespace detail {\n;}  // namespace detail\n$")
     violation("${header}" "defines nothing that users call; move it to ${room}/detail/")
   endif()
@@ -73,7 +80,8 @@ foreach(header IN LISTS headers)
         violation("${header}" "includes <${path}>, and '${other}' is no room of the house")
       elseif(NOT other STREQUAL room AND NOT level_of_${other} LESS level_of_${room})
         violation("${header}" "includes <${path}>, but '${room}' may only include rooms below its level")
-      elseif(path MATCHES "/detail/" AND NOT other STREQUAL room AND NOT other IN_LIST open_details)
+      elseif(path MATCHES "/detail/" AND NOT other STREQUAL room AND NOT other IN_LIST open_details
+             AND NOT room IN_LIST detail_of_${other}_is_open_to)
         violation("${header}" "includes <${path}>, but '${other}' keeps its detail/ to itself")
       endif()
     elseif(delimiter STREQUAL "\"")

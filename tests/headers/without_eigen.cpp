@@ -31,7 +31,7 @@ float decode(std::vector<float>& q, std::vector<float>& k, std::vector<float>& v
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Unscaled{.rotary_dim = head_dim, .base = 10000});
   const Index slot[] = {0};
-  rope.rotate_all(Positions::range(past, 1), view(q), view(k));
+  rope.rotate_all({view(q), view(k)}, Positions::range(past, 1));
   cache.append(0, view(k), view(v));
   posenc::attention<float>(view(q), cache, slot, view(out), {.causal = posenc::Causal::BottomRight},
                            posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));

@@ -5,15 +5,15 @@
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
-#include <posenc/attention/cached_attention.hpp>
 #include <posenc/attention/cosine.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/linear.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <array>

@@ -78,7 +78,7 @@ void rotate(const Rope& rope, HeadsView<float> x, const Positions& p) {
   HeadsView<float> out = x;
   out.data = &other;
   make([&] { rope.rotate(x, p); });
-  make([&] { rope.rotate_all(p, x, x); });
+  make([&] { rope.rotate_all({x, x}, p); });
   make([&] { rope.template rotate_into<float>(x, out, p); });
   make([&] { rope.adjoint(x, p); });
   make([&] { rope.inverse(x, p); });
@@ -131,8 +131,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
     const auto check = [&](const auto& of) {
       std::vector<double> gradient = of.zero_frequency_gradient();
       make([&] {
-        posenc::accumulate_frequency_gradient<std::decay_t<decltype(of)>, float>(of, x, x, p,
-                                                                                 gradient);
+        posenc::accumulate_frequency_gradient(of, x, x, p, gradient);
       });
       CHECK(gradient == of.zero_frequency_gradient());
     };
@@ -141,7 +140,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
     if (p.count() > 64) return;  // positions that have to be kept
     make([&] {
       std::vector<double> gradient = glm.zero_frequency_gradient();
-      posenc::accumulate_frequency_gradient<posenc::ChatGlmRope, float>(
+      posenc::accumulate_frequency_gradient(
           glm, x, x, Positions::axes({p, p}), gradient);
     });
   });
@@ -150,7 +149,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
   float number = 0;
   const HeadsView<const float> row{&number, 1, Index{1} << 50, 1, 1, 0, 0, 0};
   std::vector<double> none;
-  posenc::accumulate_frequency_gradient<posenc::Rope<Interleaved>, const float>(
+  posenc::accumulate_frequency_gradient(
       nothing, row, row, Positions::range(0, Index{1} << 50), none);
 }
 

@@ -3,14 +3,14 @@
 #include "hostile/calls.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/kv_cache.hpp>
 #include <posenc/attention/merge.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/forgetting.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 
 #include <array>
 #include <exception>

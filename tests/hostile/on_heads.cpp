@@ -93,7 +93,7 @@ constexpr std::array calls{
            rope.rotate(x, Positions::range(draw.number(0), draw.number(seq)));
            rope.rotate_into<float>(x, memory.heads(batch, seq, heads, dim),
                                    Positions::range(0, seq));
-           rope.rotate_all(Positions::range(0, seq), x, memory.heads(batch, seq, 1, dim));
+           rope.rotate_all({x, memory.heads(batch, seq, 1, dim)}, Positions::range(0, seq));
            rope.adjoint(x, Positions::range(0, seq));
            rope.inverse(x, Positions::range(0, seq));
          }},

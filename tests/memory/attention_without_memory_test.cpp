@@ -3,16 +3,16 @@
 #include "memory/watched_device.hpp"
 #include "memory/without_memory.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/kv_block_pool.hpp>
 #include <posenc/attention/merge.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/forgetting.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_block_pool.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 
@@ -213,15 +213,15 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
   const Eigen::ThreadPoolDevice device(&threads, 3);
   pool = &device;
 
-  const auto check = [&](const std::string& name, const AttentionOptions<float>& given,
-                         const auto&... bias) {
+  const auto check = [&]<class Bias = posenc::NoBias>(
+      const std::string& name, const AttentionOptions<float>& given, const Bias& bias = {}) {
     const auto call = [&](std::vector<float>& out, const auto&... on) {
       AttentionOptions<float> options = given;
       options.lse = {out.data() + rows * dim, batch, heads, queries, heads * queries, queries, 1};
       options.weights = {out.data() + rows * dim + rows, batch,          heads, queries, keys,
                          heads * queries * keys,         queries * keys, keys,  1};
-      posenc::attention(on..., in, kv, kv, heads_view(out.data(), batch, queries, heads, dim),
-                        options, bias...);
+      posenc::attention(in, kv, kv, heads_view(out.data(), batch, queries, heads, dim), options,
+                        bias, on...);
     };
     CHECK(check_calls(name, nothing, [&](std::vector<float>& out) { call(out); }) > 0);
     CHECK(check_calls(name + " on a pool", nothing,
@@ -272,9 +272,9 @@ TEST_CASE("attention over a cache without memory", "[memory][attention][cache]")
   Eigen::ThreadPool threads(3);
   const Eigen::ThreadPoolDevice device(&threads, 3);
   const auto call = [&](Session<float>& s, const auto&... on) {
-    posenc::attention(on..., heads_view(q.data(), batch, queries, heads, dim), s.cache, rows,
+    posenc::attention(heads_view(q.data(), batch, queries, heads, dim), s.cache, rows,
                       heads_view(s.out.data(), batch, queries, heads, dim),
-                      {.causal = Causal::BottomRight});
+                      {.causal = Causal::BottomRight}, {}, on...);
   };
   CHECK(check_calls(
             "cache", session, [&](Session<float>& s) { call(s); }, state_of<float>) > 0);

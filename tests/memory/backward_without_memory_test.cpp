@@ -60,10 +60,10 @@ TEST_CASE("attention's backward without memory writes nothing", "[memory][attent
           std::span(all).last(heads)};
       if constexpr (requires { bias.zero_gradient(); }) {
         auto of_bias = bias.zero_gradient();
-        posenc::attention_backward(on..., in, kv, kv, out_view, in, gradients, options, bias,
-                                   of_bias);
+        posenc::attention_backward(in, kv, kv, out_view, in, gradients, options, bias, of_bias,
+                                   on...);
       } else {
-        posenc::attention_backward(on..., in, kv, kv, out_view, in, gradients, options, bias);
+        posenc::attention_backward(in, kv, kv, out_view, in, gradients, options, bias, {}, on...);
       }
     };
     CHECK(check_calls(name, nothing, [&](std::vector<float>& all) { call(all); }) > 0);

@@ -3,10 +3,10 @@
 // it was.
 #include "memory/without_memory.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/kv_block_pool.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_block_pool.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -176,16 +176,16 @@ TEST_CASE("a device that finds no memory leaves caches as they were", "[memory][
       for (const Index sequence : {0, 1, 2}) {
         CHECK(check("append " + std::to_string(n) + " to " + std::to_string(sequence), kind,
                     [&](const auto& device, auto& cache) {
-                      cache.append(device, sequence, keys(1, n), values(1, n));
+                      cache.append(sequence, keys(1, n), values(1, n), device);
                     }) > 0);
       }
       CHECK(check("append to all", kind, [&](const auto& device, auto& cache) {
-              cache.append(device, {2, 0, 1}, keys(3, n), values(3, n));
+              cache.append({2, 0, 1}, keys(3, n), values(3, n), device);
             }) > 0);
     }
     CHECK(check("packed append", kind, [&](const auto& device, auto& cache) {
-            cache.append(device, {1, 2, 0}, {0, many, many + 1, many + 41}, keys(1, many + 41),
-                         values(1, many + 41));
+            cache.append({1, 2, 0}, {0, many, many + 1, many + 41}, keys(1, many + 41),
+                         values(1, many + 41), device);
           }) > 0);
     for (const Index sequence : {0, 1, 2}) {
       const std::string to = " to " + std::to_string(sequence);
@@ -194,27 +194,33 @@ TEST_CASE("a device that finds no memory leaves caches as they were", "[memory][
         for (const Index n : {0, 50, 260}) {
           (void)check("restore from " + std::to_string(first) + to, kind,
                       [&](const auto& device, auto& cache) {
-                        cache.restore(device, sequence, first, keys(1, n), values(1, n));
+                        cache.restore(sequence, first, keys(1, n), values(1, n), device);
                       });
         }
       }
       for (const Index from : {0, 1, 2}) {
         (void)check("copy " + std::to_string(from) + to, kind,
-                    [&](const auto& device, auto& cache) { cache.copy(device, from, sequence); });
+                    [&](const auto& device, auto& cache) { cache.copy(from, sequence, device); });
       }
       (void)check("update_keys", kind, [&](const auto& device, auto& cache) {
-        cache.update_keys(device, sequence, [](HeadsView<float> x, Index) {
-          for (Index s = 0; s < x.seq; ++s) x.row(0, s, 1)[3] += 1;
-        });
+        cache.update_keys(
+            sequence,
+            [](HeadsView<float> x, Index) {
+              for (Index s = 0; s < x.seq; ++s) x.row(0, s, 1)[3] += 1;
+            },
+            device);
       });
     }
     if (!is_ring) {
       for (const Index first : {0, 100, 130, 256}) {
         (void)check("erase from " + std::to_string(first), kind,
                     [&](const auto& device, auto& cache) {
-                      cache.erase(device, 1, first, 30, [](HeadsView<float> x) {
-                        for (Index s = 0; s < x.seq; ++s) x.row(0, s, 0)[1] -= 2;
-                      });
+                      cache.erase(
+                          1, first, 30,
+                          [](HeadsView<float> x) {
+                            for (Index s = 0; s < x.seq; ++s) x.row(0, s, 0)[1] -= 2;
+                          },
+                          device);
                     });
       }
     }
@@ -238,8 +244,8 @@ TEST_CASE("a module on a device that finds no memory leaves caches and tapes as 
     const auto window =
         kind.config.window == 0 ? posenc::Window{} : posenc::sliding_window(kind.config.window);
     const auto forward = [&](const auto& device, auto& cache) {
-      module.forward(device, in, Positions::starts({cache.length(0), cache.length(1)}, seq), cache,
-                     {0, 1}, out, {.causal = Causal::BottomRight, .window = window});
+      module.forward(in, Positions::starts({cache.length(0), cache.length(1)}, seq), cache, {0, 1},
+                     out, {.causal = Causal::BottomRight, .window = window}, nullptr, device);
     };
     // A sequence may keep a copy of a block that it shared.
     CHECK(check("forward", kind, forward, false) > 3);
@@ -248,8 +254,8 @@ TEST_CASE("a module on a device that finds no memory leaves caches and tapes as 
   for (long units = 0; threw; ++units) {
     posenc::MultiHeadTape<float> tape;
     const auto forward = [&](const auto& device) {
-      module.forward(device, in, Positions::range(0, seq), out, tape,
-                     {.causal = Causal::BottomRight});
+      module.forward(in, Positions::range(0, seq), out, tape, {.causal = Causal::BottomRight},
+                     nullptr, device);
     };
     forward(posenc::detail::CallingThread());
     long left = units;

@@ -86,14 +86,14 @@ TEST_CASE("rotations without memory", "[memory][rotary]") {
   in_place("rotate_into", [&](auto v) { rope.rotate_into(all(y), v, at); });
   in_place("rotate_into itself", [&](auto v) { rope.rotate_into(v, v, at); });
   in_place("rotate_all", [&](auto v) {
-    rope.rotate_all(at, posenc::slice_heads(v, 0, 1), posenc::slice_heads(v, 1, 2));
+    rope.rotate_all({posenc::slice_heads(v, 0, 1), posenc::slice_heads(v, 1, 2)}, at);
   });
   in_place("table", [&](auto v) {
     const auto table = rope.table<float>(at);
     table.rotate(v);
   });
   in_place("table, rotate_all", [&](auto v) {
-    rope.table<float>(at).rotate_all(posenc::slice_heads(v, 0, 1), posenc::slice_heads(v, 1, 2));
+    rope.table<float>(at).rotate_all({posenc::slice_heads(v, 0, 1), posenc::slice_heads(v, 1, 2)});
   });
   in_place("table, rotate_into", [&](auto v) { rope.table<float>(at).rotate_into(all(y), v); });
   in_place("table, adjoint", [&](auto v) { rope.table<float>(at).adjoint(v); });

@@ -80,10 +80,10 @@ Heads<T> after(const Heads<T>& x, const Call& call) {
 template <class T, class Rope, class Keep, class... Device>
 void of_concept(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
                 const Device&... device) {
-  keep(after(x, [&](auto v) { rope.rotate_queries(device..., v, p); }));
-  keep(after(x, [&](auto v) { rope.rotate_keys(device..., v, p); }));
-  keep(after(x, [&](auto v) { rope.adjoint_queries(device..., v, p); }));
-  keep(after(x, [&](auto v) { rope.adjoint_keys(device..., v, p); }));
+  keep(after(x, [&](auto v) { rope.rotate_queries(v, p, device...); }));
+  keep(after(x, [&](auto v) { rope.rotate_keys(v, p, device...); }));
+  keep(after(x, [&](auto v) { rope.adjoint_queries(v, p, device...); }));
+  keep(after(x, [&](auto v) { rope.adjoint_keys(v, p, device...); }));
 }
 
 /// Calls of those that treat queries and keys alike.
@@ -91,14 +91,14 @@ template <class T, class Rope, class Keep, class... Device>
 void of_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
               const Device&... device) {
   of_concept(rope, p, x, keep, device...);
-  keep(after(x, [&](auto v) { rope.rotate(device..., v, p); }));
-  keep(after(x, [&](auto v) { rope.adjoint(device..., v, p); }));
-  keep(after(x, [&](auto v) { rope.inverse(device..., v, p); }));
+  keep(after(x, [&](auto v) { rope.rotate(v, p, device...); }));
+  keep(after(x, [&](auto v) { rope.adjoint(v, p, device...); }));
+  keep(after(x, [&](auto v) { rope.inverse(v, p, device...); }));
   Heads<T> q = x, k = x, out = x;
-  rope.rotate_all(device..., p, q.view(), k.view());
+  rope.rotate_all({q.view(), k.view()}, p, device...);
   keep(q);
   keep(k);
-  rope.rotate_into(device..., Heads<T>(x).view(), out.view(), p);
+  rope.rotate_into(Heads<T>(x).view(), out.view(), p, device...);
   keep(out);
 }
 
@@ -106,15 +106,15 @@ void of_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Kee
 template <class T, class Rope, class Keep, class... Device>
 void of_table(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
               const Device&... device) {
-  const auto table = rope.template table<posenc::Compute<T>>(device..., p);
-  keep(after(x, [&](auto v) { table.rotate(device..., v); }));
-  keep(after(x, [&](auto v) { table.adjoint(device..., v); }));
-  keep(after(x, [&](auto v) { table.inverse(device..., v); }));
+  const auto table = rope.template table<posenc::Compute<T>>(p, device...);
+  keep(after(x, [&](auto v) { table.rotate(v, device...); }));
+  keep(after(x, [&](auto v) { table.adjoint(v, device...); }));
+  keep(after(x, [&](auto v) { table.inverse(v, device...); }));
   Heads<T> q = x, k = x, out = x;
-  table.rotate_all(device..., q.view(), k.view());
+  table.rotate_all({q.view(), k.view()}, device...);
   keep(q);
   keep(k);
-  table.rotate_into(device..., Heads<T>(x).view(), out.view());
+  table.rotate_into(Heads<T>(x).view(), out.view(), device...);
   keep(out);
 }
 
@@ -124,15 +124,15 @@ void of_functions(const Rope& rope, const Positions& p, const Heads<T>& x, const
                   const KeepNumbers& keep_numbers, const Device&... device) {
   const auto deltas = positions(rope.axis_count());
   const std::vector<Index> one(static_cast<std::size_t>(rope.axis_count()), -5);
-  keep(after(x, [&](auto v) { posenc::shift_keys(device..., v, rope, deltas); }));
+  keep(after(x, [&](auto v) { posenc::shift_keys(v, rope, deltas, device...); }));
   keep(after(x,
-             [&](auto v) { posenc::shift_keys(device..., v, rope, std::span<const Index>(one)); }));
-  keep(after(x, [&](auto v) { posenc::rerotate(device..., v, rope, p, rope, deltas); }));
+             [&](auto v) { posenc::shift_keys(v, rope, std::span<const Index>(one), device...); }));
+  keep(after(x, [&](auto v) { posenc::rerotate(v, rope, p, rope, deltas, device...); }));
   std::vector<double> gradient(rope.frequencies().exact_inv_freq().size(), 0.5);
   Heads<T> y = x, grad = x;
-  posenc::accumulate_frequency_gradient(device..., rope, y.view(), grad.view(), p, gradient);
+  posenc::accumulate_frequency_gradient(rope, y.view(), grad.view(), p, gradient, device...);
   rope.rotate(grad.view(), p);
-  posenc::accumulate_frequency_gradient(device..., rope, y.view(), grad.view(), p, gradient);
+  posenc::accumulate_frequency_gradient(rope, y.view(), grad.view(), p, gradient, device...);
   keep_numbers(gradient);
 }
 

@@ -66,16 +66,16 @@ TEST_CASE("mixed rope and xpos give the same bits on every device", "[rope][thre
       every_rope::of_calls(mixed, p, x, keep, device...);
       std::vector<double> gradient(2 * every_rope::heads * 20, -1.0);
       mixed.rotate(grad.view(), p);
-      posenc::accumulate_frequency_gradient(device..., mixed, x.view(), grad.view(), p, gradient);
+      posenc::accumulate_frequency_gradient(mixed, x.view(), grad.view(), p, gradient, device...);
       keep_numbers(gradient);
     });
     check<float>([&](const auto& keep, const auto&, const auto&... device) {
       const auto p = every_rope::positions(1, rows);
       auto x = random_heads<float>(), out = x;
       every_rope::of_concept(xpos, p, x, keep, device...);
-      xpos.rotate_queries_into(device..., x.view(), out.view(), p);
+      xpos.rotate_queries_into(x.view(), out.view(), p, device...);
       keep(out);
-      xpos.rotate_keys_into(device..., x.view(), out.view(), p);
+      xpos.rotate_keys_into(x.view(), out.view(), p, device...);
       keep(out);
     });
   }
@@ -86,10 +86,10 @@ TEST_CASE("tables are made with the same bits on every device", "[rotation_table
   const auto p = every_rope::positions(1, every_rope::batch);
   using Table = posenc::RotationTable<Interleaved, float>;
   support::check_same_on_all_devices([&](const auto&... device) {
-    const auto table = rope.table<float>(device..., p);
-    const auto given = Table::from_cos_sin(device..., table.cos(), table.sin(), 1);
+    const auto table = rope.table<float>(p, device...);
+    const auto given = Table::from_cos_sin(table.cos(), table.sin(), 1, 1, device...);
     const posenc::MatrixView<const float> rows{table.cos().data, 40, 20, 20};
-    const auto cached = Table::from_cache(device..., rows, rows, p, 1);
+    const auto cached = Table::from_cache(rows, rows, p, 1, 1, device...);
     Bytes bytes;
     for (const auto* made : {&table, &given, &cached}) {
       for (const auto view : {made->cos(), made->sin()}) {
@@ -110,10 +110,10 @@ TEST_CASE("weights are permuted on every device", "[permute][threads]") {
     const auto view = [](auto& w) {
       return posenc::MatrixView<float>{w.data(), heads * head_dim, cols, cols};
     };
-    posenc::permute_pairs<Interleaved, HalfRotate>(device..., view(in_place), rows);
-    posenc::permute_pairs<HalfRotate, Interleaved>(device..., view(weights), view(out), rows);
-    posenc::permute_pairs<Interleaved, HalfRotate>(
-        device..., std::span<float>(bias).first(heads * head_dim), rows);
+    posenc::permute_pairs<Interleaved, HalfRotate>(view(in_place), rows, device...);
+    posenc::permute_pairs<HalfRotate, Interleaved>(view(weights), view(out), rows, device...);
+    posenc::permute_pairs<Interleaved, HalfRotate>(std::span<float>(bias).first(heads * head_dim),
+                                                   rows, device...);
     Bytes bytes;
     for (const auto* w : {&in_place, &out, &bias}) bytes.add(*w);
     return bytes;

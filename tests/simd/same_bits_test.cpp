@@ -133,16 +133,16 @@ TEMPLATE_LIST_TEST_CASE("rotated bits do not depend on threads", "[simd][same_bi
           call(y.view());
           return support::same_bits(y.view(), expected.view());
         };
-        CHECK(gives(forward, [&](auto y) { rope.rotate(device, y, at); }));
-        CHECK(gives(forward, [&](auto y) { table.rotate(device, y); }));
-        CHECK(gives(forward, [&](auto y) { rope.rotate_into(device, y, y, at); }));
-        CHECK(gives(adjoint, [&](auto y) { rope.adjoint(device, y, at); }));
-        CHECK(gives(adjoint, [&](auto y) { table.adjoint(device, y); }));
-        CHECK(gives(inverse, [&](auto y) { rope.inverse(device, y, at); }));
-        CHECK(gives(inverse, [&](auto y) { table.inverse(device, y); }));
+        CHECK(gives(forward, [&](auto y) { rope.rotate(y, at, device); }));
+        CHECK(gives(forward, [&](auto y) { table.rotate(y, device); }));
+        CHECK(gives(forward, [&](auto y) { rope.rotate_into(y, y, at, device); }));
+        CHECK(gives(adjoint, [&](auto y) { rope.adjoint(y, at, device); }));
+        CHECK(gives(adjoint, [&](auto y) { table.adjoint(y, device); }));
+        CHECK(gives(inverse, [&](auto y) { rope.inverse(y, at, device); }));
+        CHECK(gives(inverse, [&](auto y) { table.inverse(y, device); }));
         auto from = x;
         Heads<T> into(batch, seq, heads, dim, support::layouts().back());
-        rope.rotate_into(device, from.view(), into.view(), at);
+        rope.rotate_into(from.view(), into.view(), at, device);
         CHECK(support::same_bits(into.view(), forward.view()));
         CHECK(into.surroundings_kept());
       });
@@ -170,11 +170,11 @@ TEMPLATE_LIST_TEST_CASE("rotating all tensors together is rotating each", "[simd
         CHECK(support::same_bits(k_both.view(), k_alone.view()));
         CHECK(k_both.surroundings_kept());
       };
-      check([&](auto a, auto b) { rope.rotate_all(at, a, b); });
-      check([&](auto a, auto b) { table.rotate_all(a, b); });
+      check([&](auto a, auto b) { rope.rotate_all({a, b}, at); });
+      check([&](auto a, auto b) { table.rotate_all({a, b}); });
       for_each_device([&](const auto& device) {
-        check([&](auto a, auto b) { rope.rotate_all(device, at, a, b); });
-        check([&](auto a, auto b) { table.rotate_all(device, a, b); });
+        check([&](auto a, auto b) { rope.rotate_all({a, b}, at, device); });
+        check([&](auto a, auto b) { table.rotate_all({a, b}, device); });
       });
     }
   });
@@ -191,7 +191,7 @@ TEMPLATE_LIST_TEST_CASE("large tensors are spread over threads without a trace",
     rope.rotate(expected.view(), at);
     for_each_device([&](const auto& device) {
       auto y = x;
-      rope.rotate(device, y.view(), at);
+      rope.rotate(y.view(), at, device);
       CHECK(support::same_bits(y.view(), expected.view()));
     });
   }
@@ -218,7 +218,7 @@ TEMPLATE_LIST_TEST_CASE("added bits depend on the token and its position alone",
     CHECK(support::same_bits(alone.view(), together.view()));
     for_each_device([&](const auto& device) {
       auto y = x;
-      encoding.add_to(device, as_embeddings(y.view()), at);
+      encoding.add_to(as_embeddings(y.view()), at, device);
       CHECK(support::same_bits(y.view(), together.view()));
     });
   };

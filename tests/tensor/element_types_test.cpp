@@ -6,9 +6,9 @@
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/kv_cache.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/tensor/adapt.hpp>
 

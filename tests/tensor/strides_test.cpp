@@ -149,7 +149,7 @@ TEST_CASE("rotary encodings refuse rows that share memory", "[strides]") {
     const std::string named = stride;
     const auto refused = [&](const auto& write) { refuses(memory, "x", named, write); };
     refused([&] { rope.rotate(out, positions); });
-    refused([&] { rope.rotate_all(positions, good, out); });
+    refused([&] { rope.rotate_all({good, out}, positions); });
     refused([&] { rope.rotate_into(good, out, positions); });
     refused([&] { rope.adjoint(out, positions); });
     refused([&] { rope.inverse(out, positions); });
@@ -158,7 +158,7 @@ TEST_CASE("rotary encodings refuse rows that share memory", "[strides]") {
     refused([&] { xpos.rotate_keys_into(good, out, positions); });
     refused([&] { mixed.rotate(out, positions); });
     refused([&] { table.rotate(out); });
-    refused([&] { table.rotate_all(good, out); });
+    refused([&] { table.rotate_all({good, out}); });
     refused([&] { shift_keys(out, rope, {-1}); });
     refused([&] { rerotate(out, rope, positions, rope, positions); });
   }

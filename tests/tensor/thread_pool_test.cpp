@@ -6,8 +6,8 @@
 #include "support/devices.hpp"
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/attention/attention.hpp>
-#include <posenc/attention/linear.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/nn/linear.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <atomic>
@@ -55,8 +55,8 @@ int rotation(Index seq) {
   auto x = values(seq * 8 * 128);
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 128, .base = 10000});
   return ranges_of([&](const auto& device) {
-    rope.rotate(device, posenc::HeadsView<float>{x.data(), 1, seq, 8, 128},
-                Positions::range(0, seq));
+    rope.rotate(posenc::HeadsView<float>{x.data(), 1, seq, 8, 128}, Positions::range(0, seq),
+                device);
   });
 }
 
@@ -65,8 +65,8 @@ int sinusoidal(Index seq) {
   const posenc::Sinusoidal encoding(
       {.model_dim = 1024, .layout = posenc::SinusoidalLayout::Interleaved});
   return ranges_of([&](const auto& device) {
-    encoding.add_to(device, posenc::EmbeddingsView<float>{x.data(), 1, seq, 1024},
-                    Positions::range(0, seq));
+    encoding.add_to(posenc::EmbeddingsView<float>{x.data(), 1, seq, 1024}, Positions::range(0, seq),
+                    device);
   });
 }
 
@@ -74,7 +74,7 @@ int attention(Index seq) {
   auto x = values(seq * 4 * 64), out = x;
   const posenc::HeadsView<float> q{x.data(), 1, seq, 4, 64}, y{out.data(), 1, seq, 4, 64};
   return ranges_of([&](const auto& device) {
-    posenc::attention(device, q, q, q, y, {.causal = posenc::Causal::TopLeft});
+    posenc::attention(q, q, q, y, {.causal = posenc::Causal::TopLeft}, {}, device);
   });
 }
 
@@ -82,8 +82,8 @@ int linear(Index seq, Index dim) {
   auto x = values(seq * dim), out = x;
   const posenc::Linear<float> layer(dim, dim, true);
   return ranges_of([&](const auto& device) {
-    layer.apply(device, posenc::EmbeddingsView<float>{x.data(), 1, seq, dim},
-                posenc::EmbeddingsView<float>{out.data(), 1, seq, dim});
+    layer.apply(posenc::EmbeddingsView<float>{x.data(), 1, seq, dim},
+                posenc::EmbeddingsView<float>{out.data(), 1, seq, dim}, nullptr, device);
   });
 }
 

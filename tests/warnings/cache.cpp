@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // attention/ over a cache of keys and values.
 #include "tensors.hpp"
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/kv_block_pool.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/kv_cache_config.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_block_pool.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/kv/kv_cache_config.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 

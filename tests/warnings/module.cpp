@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // attention/: linear layers and the multi-head module, forward, backward and over a cache; the whole library's umbrella.
 #include "tensors.hpp"
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/linear.hpp>
-#include <posenc/attention/linear_parameters.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
-#include <posenc/attention/multi_head_config.hpp>
-#include <posenc/attention/multi_head_gradients.hpp>
-#include <posenc/attention/multi_head_tape.hpp>
-#include <posenc/attention/multi_head_workspace.hpp>
-#include <posenc/attention/parameter_matrix.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/linear.hpp>
+#include <posenc/nn/linear_parameters.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
+#include <posenc/nn/multi_head_config.hpp>
+#include <posenc/nn/multi_head_gradients.hpp>
+#include <posenc/nn/multi_head_tape.hpp>
+#include <posenc/nn/multi_head_workspace.hpp>
+#include <posenc/nn/parameter_matrix.hpp>
 #include <posenc/posenc.hpp>
 
 #include <Eigen/Dense>

@@ -39,7 +39,7 @@ T rotate() {
       8);
   const auto positions = Positions::range(7, 6);
   rope.rotate(q.view(), positions);
-  rope.rotate_all(positions, q.view(), k.view());
+  rope.rotate_all({q.view(), k.view()}, positions);
   part.rotate(k.view(), positions);
   part.rotate_into(q.view(), out.view(), positions);
   rope.adjoint(q.view(), positions);

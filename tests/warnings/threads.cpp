@@ -13,11 +13,11 @@ T on_threads(const Eigen::ThreadPoolDevice& device) {
   auto q = warnings::ones<T>(6, 4, 64), k = warnings::ones<T>(6, 2, 64), out = q;
   const auto positions = posenc::Positions::range(0, 6);
   posenc::Rope<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = 64, .base = 10000})
-      .rotate_all(device, positions, q.view(), k.view());
-  posenc::attention(device, q.view(), k.view(), k.view(), out.view(),
-                    {.causal = posenc::Causal::BottomRight});
+      .rotate_all({q.view(), k.view()}, positions, device);
+  posenc::attention(q.view(), k.view(), k.view(), out.view(),
+                    {.causal = posenc::Causal::BottomRight}, {}, device);
   posenc::Sinusoidal({.model_dim = 256, .layout = posenc::SinusoidalLayout::Interleaved})
-      .add_to(device, out.rows(), positions);
+      .add_to(out.rows(), positions, device);
   return out.values[1];
 }
 

@@ -46,6 +46,7 @@ POSENC_BEGIN
 ///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
 ///           an integer, is negative, or, unless overflow is Wrap, has more bits than there are
 ///           channels. Nothing is written then.
+///   Device: its threads share the tokens; the same bits
 ///   Cost:   one pass over x; one row of scratch per call
 class BinaryEncoding {
  public:
@@ -57,13 +58,8 @@ class BinaryEncoding {
   }
 
   /// x += the position's bits.
-  template <detail::Written T>
-  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
-    add_to(detail::CallingThread(), x, positions);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, detail::Written T>
-  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
     detail::store_written_rows<true>(device, x, positions.batch() == 1,

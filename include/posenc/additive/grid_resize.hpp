@@ -208,9 +208,9 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 ///   Cost:     4 products an axis and value (antialiased: 4 times the shrinking), rows first;
 ///             scratch of (source.cols + 1) * D doubles
 ///   Source:   torch's interpolate; timm's layers/pos_embed_rel.py at aa4b585
-template <Device D, detail::Written T>
-void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> table,
-                 MatrixView<T> out, const GridResizeConfig& config) {
+template <detail::Written T, Device D = detail::CallingThread>
+void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
+                 const GridResizeConfig& config, const D& device = {}) {
   constexpr auto function = "resize_grid";
   const detail::GridResize resize =
       detail::make_grid_resize(function, config, "table", table, "out", out);
@@ -247,11 +247,6 @@ void resize_grid(const D& device, MatrixView<const std::type_identity_t<T>> tabl
   const double bytes = detail::bytes_of_resize<T>(resize);
   detail::parallel_for_columns(device, table.cols, bytes, bytes, resize_columns);
 }
-template <detail::Written T>
-void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
-                 const GridResizeConfig& config) {
-  resize_grid(detail::CallingThread(), table, out, config);
-}
 
 /// The transpose of resize_grid, its backward pass: grad_table = W^T grad_out. It overwrites
 /// grad_table; add it to an earlier gradient yourself.
@@ -259,9 +254,10 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
 ///   in
 ///             table's
 ///   Cost:     as resize_grid; scratch of source.rows * source.cols * D doubles and a row more
-template <Device D, detail::Written T>
-void resize_grid_adjoint(const D& device, MatrixView<const std::type_identity_t<T>> grad_out,
-                         MatrixView<T> grad_table, const GridResizeConfig& config) {
+template <detail::Written T, Device D = detail::CallingThread>
+void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
+                         MatrixView<T> grad_table, const GridResizeConfig& config,
+                         const D& device = {}) {
   constexpr auto function = "resize_grid_adjoint";
   const detail::GridResize resize =
       detail::make_grid_resize(function, config, "grad_table", grad_table, "grad_out", grad_out);
@@ -299,11 +295,6 @@ void resize_grid_adjoint(const D& device, MatrixView<const std::type_identity_t<
   };
   const double bytes = detail::bytes_of_resize<T>(resize);
   detail::parallel_for_columns(device, grad_out.cols, bytes, bytes, sum_columns);
-}
-template <detail::Written T>
-void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
-                         MatrixView<T> grad_table, const GridResizeConfig& config) {
-  resize_grid_adjoint(detail::CallingThread(), grad_out, grad_table, config);
 }
 
 POSENC_END

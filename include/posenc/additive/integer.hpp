@@ -30,6 +30,7 @@ POSENC_BEGIN
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once;
 ///           half overflows to inf from 65520 on, float beyond 3.4e38
 ///   Throws: ConfigError from the constructor. ShapeError; nothing is written then.
+///   Device: its threads share the tokens; the same bits
 ///   Cost:   one pass over x; one row of scratch per call
 class IntegerEncoding {
  public:
@@ -41,13 +42,8 @@ class IntegerEncoding {
   }
 
   /// x += position, or position / max_length.
-  template <detail::Written T>
-  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
-    add_to(detail::CallingThread(), x, positions);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, detail::Written T>
-  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
     detail::store_written_rows<true>(

@@ -41,6 +41,7 @@ POSENC_BEGIN
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws: ConfigError, ShapeError from the constructor. ShapeError; PositionError for a position that
 ///           is not an integer or whose row the table does not have. Nothing is written then.
+///   Device: its threads share the tokens, of add_gradient() the channels; the same bits
 ///   Cost:   one pass over x. No allocation
 template <class T>
 class Learned {
@@ -62,12 +63,8 @@ class Learned {
   }
 
   /// x += W[position + row_offset]. The padding row is added like any other, as torch does.
-  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
-    add_to(detail::CallingThread(), x, positions);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D>
-  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <Device D = detail::CallingThread>
+  void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     check("Learned::add_to", x, positions);
     const auto table_row = [&](Index b, Index s, Index) {
       return table_.row(row_of(positions.at(b, s)));
@@ -96,15 +93,9 @@ class Learned {
   ///   Shapes: grad [B, S, D], the gradient of the output; grad_table [rows, D]
   ///   Types:  sums are rounded to grad_table's type at every token; use float for 16-bit tables,
   ///           where sums in their own type stall
-  template <detail::Written Gradient>
+  template <detail::Written Gradient, Device D = detail::CallingThread>
   void add_gradient(EmbeddingsView<const T> grad, const Positions& positions,
-                    MatrixView<Gradient> grad_table) const {
-    add_gradient(detail::CallingThread(), grad, positions, grad_table);
-  }
-  /// The same on the threads of an Eigen device, split over channels; the same bits.
-  template <Device D, detail::Written Gradient>
-  void add_gradient(const D& device, EmbeddingsView<const T> grad, const Positions& positions,
-                    MatrixView<Gradient> grad_table) const {
+                    MatrixView<Gradient> grad_table, const D& device = {}) const {
     constexpr auto function = "Learned::add_gradient";
     detail::check_extents(function, "grad_table", grad_table);
     if (grad_table.extents() != table_.extents()) {

@@ -138,6 +138,7 @@ class SinusoidalAxis {
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws:   ConfigError from the constructor. ShapeError; PositionError where
 ///             |start| + |position| exceeds 2^50; nothing is written then.
+///   Device:   its threads share the tokens; the same bits
 ///   Accuracy: sin and cos as Oscillator says, at any position; start + position is rounded to
 ///             double where it is not an integer
 ///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
@@ -148,36 +149,23 @@ class Sinusoidal {
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
 
   /// x += scale * P.
-  template <detail::Written T>
-  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
-    add_to(detail::CallingThread(), x, positions);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, detail::Written T>
-  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     store<true>("Sinusoidal::add_to", device, x, positions);
   }
 
   /// out = scale * P.
-  template <detail::Written T>
-  void write_to(EmbeddingsView<T> out, const Positions& positions) const {
-    write_to(detail::CallingThread(), out, positions);
-  }
-  template <Device D, detail::Written T>
-  void write_to(const D& device, EmbeddingsView<T> out, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void write_to(EmbeddingsView<T> out, const Positions& positions, const D& device = {}) const {
     store<false>("Sinusoidal::write_to", device, out, positions);
   }
 
   /// Gradient of a learned scale: the sum of grad * P over all tokens and channels, in double. grad
   /// [B, S, D] is the gradient of the output. With a device or without, the same bits.
-  template <class T>
+  template <class T, Device D = detail::CallingThread>
   requires Scalar<std::remove_const_t<T>>
-  double scale_gradient(EmbeddingsView<T> grad, const Positions& positions) const {
-    return scale_gradient(detail::CallingThread(), grad, positions);
-  }
-  template <Device D, class T>
-  requires Scalar<std::remove_const_t<T>>
-  double scale_gradient(const D& device, EmbeddingsView<T> grad, const Positions& positions) const {
+  double scale_gradient(EmbeddingsView<T> grad, const Positions& positions,
+                        const D& device = {}) const {
     check<const T>("Sinusoidal::scale_gradient", grad, positions);
     if (grad.empty()) return 0;
     const bool shared = positions.batch() == 1;

@@ -42,6 +42,7 @@ POSENC_BEGIN
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws:   ConfigError from the constructor. ShapeError; PositionError where |position| exceeds
 ///             2^50; nothing is written then.
+///   Device:   its threads share the tokens; the same bits
 ///   Accuracy: sin and cos as Oscillator says
 ///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
 ///             pass over x; one row of scratch per call
@@ -51,23 +52,14 @@ class Sinusoidal2d {
       : config_(checked(config)), half_(name, config.model_dim / 2, config.layout, config.base) {}
 
   /// x += P.
-  template <detail::Written T>
-  void add_to(EmbeddingsView<T> x, const Positions& positions) const {
-    add_to(detail::CallingThread(), x, positions);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, detail::Written T>
-  void add_to(const D& device, EmbeddingsView<T> x, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     store<true>("Sinusoidal2d::add_to", device, x, positions);
   }
 
   /// out = P.
-  template <detail::Written T>
-  void write_to(EmbeddingsView<T> out, const Positions& positions) const {
-    write_to(detail::CallingThread(), out, positions);
-  }
-  template <Device D, detail::Written T>
-  void write_to(const D& device, EmbeddingsView<T> out, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void write_to(EmbeddingsView<T> out, const Positions& positions, const D& device = {}) const {
     store<false>("Sinusoidal2d::write_to", device, out, positions);
   }
 

@@ -53,23 +53,13 @@ POSENC_BEGIN
 ///             otherwise give the same bits, by 2^-126 sum (1 + |q| + |k|) more in bfloat16
 ///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless options.weights is given
 ///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135
-template <Device D, Scalar T, class Bias = NoBias>
-void attention(const D& device, HeadsView<const std::type_identity_t<T>> q,
-               HeadsView<const std::type_identity_t<T>> k,
-               HeadsView<const std::type_identity_t<T>> v, HeadsView<T> out,
-               const AttentionOptions<std::type_identity_t<T>>& options = {},
-               const Bias& bias = {}) {
-  detail::attend_to_tensors<tier::Best, D, T>(device, q, k, v, out, options, bias);
-}
-
-/// The same on the calling thread.
-template <Scalar T, class Bias = NoBias>
+template <Scalar T, class Bias = NoBias, Device D = detail::CallingThread>
 void attention(HeadsView<const std::type_identity_t<T>> q,
                HeadsView<const std::type_identity_t<T>> k,
                HeadsView<const std::type_identity_t<T>> v, HeadsView<T> out,
-               const AttentionOptions<std::type_identity_t<T>>& options = {},
-               const Bias& bias = {}) {
-  attention(detail::CallingThread(), q, k, v, out, options, bias);
+               const AttentionOptions<std::type_identity_t<T>>& options = {}, const Bias& bias = {},
+               const D& device = {}) {
+  detail::attend_to_tensors<tier::Best, D, T>(device, q, k, v, out, options, bias);
 }
 
 POSENC_END

@@ -42,31 +42,16 @@ POSENC_BEGIN
 ///             and values of one head
 ///   Source:   arXiv 2205.14135, appendix B.4; the order of blocks from 2307.08691, section 3.1.2, with the
 ///             queries outside
-template <Device D, Scalar T, class Bias = NoBias, class BiasGradient = NoGradient>
-void attention_backward(const D& device, HeadsView<const std::type_identity_t<T>> q,
-                        HeadsView<const std::type_identity_t<T>> k,
-                        HeadsView<const std::type_identity_t<T>> v,
-                        HeadsView<const std::type_identity_t<T>> out,
-                        HeadsView<const std::type_identity_t<T>> grad_out,
-                        const AttentionGradients<T>& gradients,
-                        const AttentionOptions<std::type_identity_t<T>>& options,
-                        const Bias& bias = {}, BiasGradient&& bias_gradient = {}) {
+template <Scalar T, class Bias = NoBias, class BiasGradient = NoGradient,
+          Device D = detail::CallingThread>
+void attention_backward(
+    HeadsView<const std::type_identity_t<T>> q, HeadsView<const std::type_identity_t<T>> k,
+    HeadsView<const std::type_identity_t<T>> v, HeadsView<const std::type_identity_t<T>> out,
+    HeadsView<const std::type_identity_t<T>> grad_out, const AttentionGradients<T>& gradients,
+    const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
+    BiasGradient&& bias_gradient = {}, const D& device = {}) {
   detail::attend_backward_to_tensors<tier::Best, D, T>(device, {q, k, v, out, grad_out, gradients},
                                                        options, bias, bias_gradient);
-}
-
-/// The same on the calling thread.
-template <Scalar T, class Bias = NoBias, class BiasGradient = NoGradient>
-void attention_backward(HeadsView<const std::type_identity_t<T>> q,
-                        HeadsView<const std::type_identity_t<T>> k,
-                        HeadsView<const std::type_identity_t<T>> v,
-                        HeadsView<const std::type_identity_t<T>> out,
-                        HeadsView<const std::type_identity_t<T>> grad_out,
-                        const AttentionGradients<T>& gradients,
-                        const AttentionOptions<std::type_identity_t<T>>& options,
-                        const Bias& bias = {}, BiasGradient&& bias_gradient = {}) {
-  attention_backward(detail::CallingThread(), q, k, v, out, grad_out, gradients, options, bias,
-                     bias_gradient);
 }
 
 POSENC_END

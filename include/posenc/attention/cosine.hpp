@@ -142,8 +142,8 @@ void normalise_rows_backward(const D& device, const char* function, const HeadsV
 ///   Accuracy: lengths in double, results rounded once; a vector shorter than 1e-12 is divided by that
 ///   Device:   on the threads of an Eigen device or without one; the same bits
 ///   Source:   arXiv 2111.09883, section 3.2; timm's models/swin_transformer_v2.py at 0041cb7
-template <Device D, detail::Written T>
-void cosine_queries(const D& device, HeadsView<T> q, std::span<const double> logit_scale) {
+template <detail::Written T, Device D = detail::CallingThread>
+void cosine_queries(HeadsView<T> q, std::span<const double> logit_scale, const D& device = {}) {
   constexpr auto function = "cosine_queries";
   detail::check_extents(function, "q", q);
   if (static_cast<Index>(logit_scale.size()) != q.heads) {
@@ -154,20 +154,12 @@ void cosine_queries(const D& device, HeadsView<T> q, std::span<const double> log
     return detail::cosine_scale(logit_scale[static_cast<std::size_t>(head)]).factor;
   });
 }
-template <detail::Written T>
-void cosine_queries(HeadsView<T> q, std::span<const double> logit_scale) {
-  cosine_queries(detail::CallingThread(), q, logit_scale);
-}
 
 /// Makes keys those of cosine attention, in place: unit vectors. Otherwise as cosine_queries().
-template <Device D, detail::Written T>
-void cosine_keys(const D& device, HeadsView<T> k) {
+template <detail::Written T, Device D = detail::CallingThread>
+void cosine_keys(HeadsView<T> k, const D& device = {}) {
   detail::check_extents("cosine_keys", "k", k);
   detail::normalise_rows(device, "cosine_keys", k, [](Index) { return 1.0; });
-}
-template <detail::Written T>
-void cosine_keys(HeadsView<T> k) {
-  cosine_keys(detail::CallingThread(), k);
 }
 
 /// Backward of cosine_queries(): grad, which is that of its result, becomes that of q, in place, and
@@ -176,10 +168,10 @@ void cosine_keys(HeadsView<T> k) {
 ///           logit_gradient
 ///   Throws: ShapeError, before anything is written
 ///   Device: heads are shared out to the threads of an Eigen device; the same bits
-template <Device D, detail::Written T>
-void cosine_queries_backward(const D& device, HeadsView<const std::type_identity_t<T>> q,
+template <detail::Written T, Device D = detail::CallingThread>
+void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
                              std::span<const double> logit_scale, HeadsView<T> grad,
-                             std::span<double> logit_gradient = {}) {
+                             std::span<double> logit_gradient = {}, const D& device = {}) {
   constexpr auto function = "cosine_queries_backward";
   const auto size = static_cast<Index>(logit_scale.size());
   if (size != q.heads || (!logit_gradient.empty() && logit_gradient.size() != logit_scale.size())) {
@@ -198,23 +190,13 @@ void cosine_queries_backward(const D& device, HeadsView<const std::type_identity
         }
       });
 }
-template <detail::Written T>
-void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
-                             std::span<const double> logit_scale, HeadsView<T> grad,
-                             std::span<double> logit_gradient = {}) {
-  cosine_queries_backward(detail::CallingThread(), q, logit_scale, grad, logit_gradient);
-}
 
 /// Backward of cosine_keys(), in place. Otherwise as cosine_queries_backward().
-template <Device D, detail::Written T>
-void cosine_keys_backward(const D& device, HeadsView<const std::type_identity_t<T>> k,
-                          HeadsView<T> grad) {
+template <detail::Written T, Device D = detail::CallingThread>
+void cosine_keys_backward(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> grad,
+                          const D& device = {}) {
   detail::normalise_rows_backward<D, T>(
       device, "cosine_keys_backward", k, grad, [](Index) { return 1.0; }, [](Index, double) {});
-}
-template <detail::Written T>
-void cosine_keys_backward(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> grad) {
-  cosine_keys_backward(detail::CallingThread(), k, grad);
 }
 
 POSENC_END

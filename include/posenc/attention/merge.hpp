@@ -27,10 +27,10 @@ POSENC_BEGIN
 ///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the store; exact where one side has no
 ///             keys (lse -inf), but for -0, which may become 0
 ///   Source:   arXiv 2205.14135, section 3.1
-template <Device D, detail::Written T>
-void merge(const D& device, HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
+template <detail::Written T, Device D = detail::CallingThread>
+void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
            HeadsView<const std::type_identity_t<T>> out_b,
-           LseView<const Compute<std::remove_const_t<T>>> lse_b) {
+           LseView<const Compute<std::remove_const_t<T>>> lse_b, const D& device = {}) {
   using Real = Compute<T>;
   constexpr auto function = "merge";
   detail::check_extents(function, "out_a", out_a);
@@ -72,12 +72,6 @@ void merge(const D& device, HeadsView<T> out_a, LseView<Compute<std::remove_cons
                              join(token / out_a.seq, token % out_a.seq, h);
                          }
                        });
-}
-template <detail::Written T>
-void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
-           HeadsView<const std::type_identity_t<T>> out_b,
-           LseView<const Compute<std::remove_const_t<T>>> lse_b) {
-  merge(detail::CallingThread(), out_a, lse_a, out_b, lse_b);
 }
 
 POSENC_END

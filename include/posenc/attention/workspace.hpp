@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/slots.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/kernels/slots.hpp>
 
 #include <cstddef>
 

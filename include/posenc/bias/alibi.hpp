@@ -237,18 +237,12 @@ class Alibi {
   /// gradient[head] += that of learned slopes[head] for the scores' gradient in one head: -scale times
   /// the sum of distance * grad, in double.
   ///   Shapes: grad [Sq, Sk]; gradient [H], see zero_gradient()
+  ///   Device: its threads share the queries; the same bits
   ///   Throws: ShapeError
-  template <std::floating_point Real>
+  template <std::floating_point Real, Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    std::span<double> gradient) const {
-    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, std::floating_point Real>
-  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    std::span<double> gradient) const {
+                    std::span<double> gradient, const D& device = {}) const {
     constexpr auto function = "Alibi::add_gradient";
     detail::check_tile(function, {head, heads(), "the ", " slopes"}, query_positions, key_positions,
                        grad);

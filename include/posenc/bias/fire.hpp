@@ -132,20 +132,14 @@ class Fire {
   /// gradient += that of the parameters for the scores' gradient in one head. At a bend of ReLU, and
   /// where a query stands at the threshold, the derivative from the left counts.
   ///   Shapes:   grad [Sq, Sk]; gradient as the parameters, see zero_gradient()
+  ///   Device:   its threads share the queries; the same bits
   ///   Throws:   ShapeError; std::bad_alloc where the network is wider than 255
   ///   Accuracy: of output_weight, 2^-50 of the sum of |grad| (|w| x + |b|), w and b of its hidden unit
   ///   Cost:     O(Sq Sk + (Sq + width) width), in double
-  template <std::floating_point Real>
+  template <std::floating_point Real, Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    FireParameters& gradient) const {
-    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, std::floating_point Real>
-  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    FireParameters& gradient) const {
+                    FireParameters& gradient, const D& device = {}) const {
     constexpr auto function = "Fire::add_gradient";
     detail::check_tile(function, {head, heads()}, query_positions, key_positions, grad);
     if (gradient.hidden_weight.size() != width() || gradient.hidden_bias.size() != width() ||

@@ -118,20 +118,14 @@ class Kerple {
 
   /// gradient += that of r1[head] and r2[head] for the scores' gradient in one head, summed in double.
   ///   Shapes: grad [Sq, Sk]; gradient [H] and [H], see zero_gradient()
+  ///   Device: its threads share the queries; the same bits
   ///   Throws: ShapeError
   ///   Cost:   an addition a score and a logarithm, or a power, a distance where positions are those of
   ///           neighbours, else one a score
-  template <std::floating_point Real>
+  template <std::floating_point Real, Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    KerpleGradient& gradient) const {
-    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, gradient);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, std::floating_point Real>
-  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    KerpleGradient& gradient) const {
+                    KerpleGradient& gradient, const D& device = {}) const {
     constexpr auto function = "Kerple::add_gradient";
     detail::check_tile(function, {head, heads()}, query_positions, key_positions, grad);
     if (gradient.r1.size() != config_.r1.size() || gradient.r2.size() != config_.r2.size()) {

@@ -177,19 +177,14 @@ class WindowBias {
   /// for the scores' gradient. What grad_table held before is kept.
   ///   Types:  a call's sums are double, and rounded once to be added to the table
   ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see zero_gradient()
+  ///   Device: its threads share the queries; the same bits
   ///   Throws: ShapeError; std::bad_alloc where the table has more than 1024 rows, and then on the threads of
   ///           attention_backward(), too, where it ends the program
-  template <std::floating_point Real, detail::GradientOfTable Gradient>
+  template <std::floating_point Real, detail::GradientOfTable Gradient,
+            Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
-                    Gradient&& grad_table) const {
-    add_gradient(detail::CallingThread(), head, query_positions, key_positions, grad, grad_table);
-  }
-  /// The same on the threads of an Eigen device; the same bits.
-  template <Device D, std::floating_point Real, detail::GradientOfTable Gradient>
-  void add_gradient(const D& device, Index head, std::span<const double> query_positions,
-                    std::span<const double> key_positions, MatrixView<const Real> grad,
-                    Gradient&& grad_table) const {
+                    Gradient&& grad_table, const D& device = {}) const {
     constexpr auto function = "WindowBias::add_gradient";
     detail::check_tile(function, {head, heads(), "the table's ", " columns"}, query_positions,
                        key_positions, grad);

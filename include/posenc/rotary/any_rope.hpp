@@ -144,14 +144,10 @@ class AnyRope : public RotaryCalls<AnyRope> {
 
   /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
   /// pass.
-  template <std::floating_point Real>
-  AnyRotationTable<Real> table(const Positions& positions) const {
-    return table<Real>(detail::CallingThread(), positions);
-  }
-  template <std::floating_point Real, Device D>
-  AnyRotationTable<Real> table(const D& device, const Positions& positions) const {
+  template <std::floating_point Real, Device D = detail::CallingThread>
+  AnyRotationTable<Real> table(const Positions& positions, const D& device = {}) const {
     return visit([&](const auto& rope) -> AnyRotationTable<Real> {
-      return rope.template table<Real>(device, positions);
+      return rope.template table<Real>(positions, device);
     });
   }
 
@@ -203,25 +199,26 @@ class AnyRope : public RotaryCalls<AnyRope> {
 };
 
 /// shift_keys() of the rope that is held.
-template <Device D, detail::Written T>
-void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope, const Positions& deltas) {
-  rope.visit([&](const auto& typed) { shift_keys(device, k, typed, deltas); });
+template <detail::Written T, Device D = detail::CallingThread>
+void shift_keys(HeadsView<T> k, const AnyRope& rope, const Positions& deltas,
+                const D& device = {}) {
+  rope.visit([&](const auto& typed) { shift_keys(k, typed, deltas, device); });
 }
-template <Device D, detail::Written T>
-void shift_keys(const D& device, HeadsView<T> k, const AnyRope& rope,
-                ListView<Index> delta_of_axis) {
-  rope.visit([&](const auto& typed) { shift_keys(device, k, typed, delta_of_axis); });
+template <detail::Written T, Device D = detail::CallingThread>
+void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_axis,
+                const D& device = {}) {
+  rope.visit([&](const auto& typed) { shift_keys(k, typed, delta_of_axis, device); });
 }
 
 /// rerotate() of the ropes that are held.
 ///   Throws: as there; ConfigError where they are of two kinds
-template <Device D, detail::Written T>
-void rerotate(const D& device, HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
-              const AnyRope& to, const Positions& to_positions) {
+template <detail::Written T, Device D = detail::CallingThread>
+void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
+              const AnyRope& to, const Positions& to_positions, const D& device = {}) {
   from.visit([&]<class From>(const From& old) {
     to.visit([&]<class To>(const To& now) {
       if constexpr (std::is_same_v<From, To>) {
-        rerotate(device, k, old, from_positions, now, to_positions);
+        rerotate(k, old, from_positions, now, to_positions, device);
       } else {
         detail::fail<ConfigError>("rerotate", "both ropes must have the same pairing");
       }
@@ -230,13 +227,13 @@ void rerotate(const D& device, HeadsView<T> k, const AnyRope& from, const Positi
 }
 
 /// accumulate_frequency_gradient() of the rope that is held, for its frequencies().
-template <Device D, class T>
+template <class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const D& device, const AnyRope& rope,
-                                   HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
-                                   const Positions& positions, std::span<double> grad_inv_freq) {
+void accumulate_frequency_gradient(const AnyRope& rope, HeadsView<const std::remove_const_t<T>> y,
+                                   HeadsView<T> grad_y, const Positions& positions,
+                                   std::span<double> grad_inv_freq, const D& device = {}) {
   rope.visit([&](const auto& typed) {
-    accumulate_frequency_gradient(device, typed, y, grad_y, positions, grad_inv_freq);
+    accumulate_frequency_gradient(typed, y, grad_y, positions, grad_inv_freq, device);
   });
 }
 

@@ -84,15 +84,16 @@ class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
 };
 
 /// As that of a Rope, for the frequencies of one half, which both halves share.
-template <Device D, class T>
+template <class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const D& device, const ChatGlmRope& rope,
+void accumulate_frequency_gradient(const ChatGlmRope& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
-                                   const Positions& positions, std::span<double> grad_inv_freq) {
+                                   const Positions& positions, std::span<double> grad_inv_freq,
+                                   const D& device = {}) {
   // The second half first: what is wrong with a tensor is wrong with this half.
   const auto block = rope.block_half(), position = rope.position_half();
-  accumulate_frequency_gradient(device, block, y, grad_y, positions, grad_inv_freq);
-  accumulate_frequency_gradient(device, position, y, grad_y, positions, grad_inv_freq);
+  accumulate_frequency_gradient(block, y, grad_y, positions, grad_inv_freq, device);
+  accumulate_frequency_gradient(position, y, grad_y, positions, grad_inv_freq, device);
 }
 
 POSENC_END

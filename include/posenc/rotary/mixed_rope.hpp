@@ -226,11 +226,12 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 };
 
 /// As that of a Rope, for frequencies [axes, heads, rotary_dim / 2]: see rotary/rope.hpp.
-template <Device D, class Pairing, class T>
+template <class Pairing, class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const D& device, const MixedRope<Pairing>& rope,
+void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
-                                   const Positions& positions, std::span<double> grad_inv_freq) {
+                                   const Positions& positions, std::span<double> grad_inv_freq,
+                                   const D& device = {}) {
   using Element = std::remove_const_t<T>;
   constexpr auto function = "accumulate_frequency_gradient";
   const MixedRopeConfig& config = rope.config();

@@ -123,23 +123,19 @@ void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> o
 ///   Rows outside the rotary channels stay; From and To exchanged undo it bit for bit.
 ///   Throws: ConfigError, ShapeError
 /// On the threads of an Eigen device, split over heads, or without one.
-template <class From, class To, Device D, class T>
-void permute_pairs(const D& device, MatrixView<T> weights, const HeadRows& heads) {
+template <class From, class To, class T, Device D = detail::CallingThread>
+void permute_pairs(MatrixView<T> weights, const HeadRows& heads, const D& device = {}) {
   detail::check_head_rows("permute_pairs", weights, heads);
   detail::check_output("permute_pairs", "weights", weights);
   if (weights.empty()) return;
   const auto swaps = detail::pair_swaps<From, To>(heads.rotary_dim / 2);
   detail::permute_heads<D, T>(device, weights, weights, heads, swaps);
 }
-template <class From, class To, class T>
-void permute_pairs(MatrixView<T> weights, const HeadRows& heads) {
-  permute_pairs<From, To>(detail::CallingThread(), weights, heads);
-}
 
 /// The same into out, which is the input itself or shares no memory with it.
-template <class From, class To, Device D, class T>
-void permute_pairs(const D& device, MatrixView<const std::type_identity_t<T>> weights,
-                   MatrixView<T> out, const HeadRows& heads) {
+template <class From, class To, class T, Device D = detail::CallingThread>
+void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
+                   const HeadRows& heads, const D& device = {}) {
   constexpr auto function = "permute_pairs";
   detail::check_head_rows(function, weights, heads);
   detail::check_extents(function, "out", out);
@@ -153,21 +149,12 @@ void permute_pairs(const D& device, MatrixView<const std::type_identity_t<T>> we
   const auto swaps = detail::pair_swaps<From, To>(heads.rotary_dim / 2);
   detail::permute_heads<D, T>(device, weights, out, heads, swaps);
 }
-template <class From, class To, class T>
-void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
-                   const HeadRows& heads) {
-  permute_pairs<From, To>(detail::CallingThread(), weights, out, heads);
-}
 
 /// A bias, or the per-channel gains of a norm.
-template <class From, class To, Device D, class T>
-void permute_pairs(const D& device, std::span<T> bias, const HeadRows& heads) {
-  permute_pairs<From, To>(device, MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1},
-                          heads);
-}
-template <class From, class To, class T>
-void permute_pairs(std::span<T> bias, const HeadRows& heads) {
-  permute_pairs<From, To>(detail::CallingThread(), bias, heads);
+template <class From, class To, class T, Device D = detail::CallingThread>
+void permute_pairs(std::span<T> bias, const HeadRows& heads, const D& device = {}) {
+  permute_pairs<From, To>(MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1}, heads,
+                          device);
 }
 
 POSENC_END

@@ -99,9 +99,9 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
 ///   Accuracy: as Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of itself.
 ///             Angles under AnglePolicy::HfFloat32 do not add up; there, rerotate() is the one to
 ///             take
-template <Device D, class Pairing, detail::Written T>
-void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
-                const Positions& deltas) {
+template <class Pairing, detail::Written T, Device D = detail::CallingThread>
+void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas,
+                const D& device = {}) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
   detail::check_positions(function, deltas, k.batch, k.seq, rope.axis_count(), k.extents());
@@ -110,9 +110,9 @@ void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
 }
 
 /// The same delta for all keys, one per axis: a context shift by -n is {-n}.
-template <Device D, class Pairing, detail::Written T>
-void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
-                ListView<Index> delta_of_axis) {
+template <class Pairing, detail::Written T, Device D = detail::CallingThread>
+void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta_of_axis,
+                const D& device = {}) {
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
   if (static_cast<Index>(delta_of_axis.size()) != rope.axis_count()) {
@@ -136,10 +136,9 @@ void shift_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
 ///             makes of the original key, with which it is compared. A search over 100 million pairs
 ///             found no more than 4 ulp of the norm in float and 6 in double
 ///   Cost:     one pass over k; an angle in double-double per pair and position. No allocation
-template <Device D, class Pairing, detail::Written T>
-void rerotate(const D& device, HeadsView<T> k, const Rope<Pairing>& from,
-              const Positions& from_positions, const Rope<Pairing>& to,
-              const Positions& to_positions) {
+template <class Pairing, detail::Written T, Device D = detail::CallingThread>
+void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
+              const Rope<Pairing>& to, const Positions& to_positions, const D& device = {}) {
   constexpr auto function = "rerotate";
   if (from.rotary_dim() != to.rotary_dim() || from.rotary_offset() != to.rotary_offset()) {
     detail::fail<ConfigError>(function, "both ropes must turn the same channels but they are [",
@@ -170,21 +169,6 @@ void rerotate(const D& device, HeadsView<T> k, const Rope<Pairing>& from,
   };
   detail::rotate_by<Pairing>(device, k, {to.rotary_offset(), to.rotary_dim() / 2},
                              from_positions.batch() == 1 && to_positions.batch() == 1, angles);
-}
-
-// The same of any rope that has them, on the calling thread.
-template <detail::Written T, class AnyOfThem>
-void shift_keys(HeadsView<T> k, const AnyOfThem& rope, const Positions& deltas) {
-  shift_keys(detail::CallingThread(), k, rope, deltas);
-}
-template <detail::Written T, class AnyOfThem>
-void shift_keys(HeadsView<T> k, const AnyOfThem& rope, ListView<Index> delta_of_axis) {
-  shift_keys(detail::CallingThread(), k, rope, delta_of_axis);
-}
-template <detail::Written T, class From, class To>
-void rerotate(HeadsView<T> k, const From& from, const Positions& from_positions, const To& to,
-              const Positions& to_positions) {
-  rerotate(detail::CallingThread(), k, from, from_positions, to, to_positions);
 }
 
 POSENC_END

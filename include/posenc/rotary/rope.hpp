@@ -46,7 +46,7 @@ POSENC_BEGIN
 ///             (inverse() without fma, where m is not 1: 3)
 ///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
 ///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding, with an
-///             Eigen device first or without: rotary/rotary_calls.hpp
+///             Eigen device last or without: rotary/rotary_calls.hpp
 template <class Pairing = detail::NoPairing>
 class Rope : public RotaryCalls<Rope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
@@ -88,14 +88,9 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
 
   /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
   /// pass.
-  template <detail::TableReal Real>
+  template <detail::TableReal Real, Device D = detail::CallingThread>
   RotationTable<Pairing, typename detail::CheckTableReal<Real>::Type> table(
-      const Positions& positions) const {
-    return table<Real>(detail::CallingThread(), positions);
-  }
-  template <detail::TableReal Real, Device D>
-  RotationTable<Pairing, typename detail::CheckTableReal<Real>::Type> table(
-      const D& device, const Positions& positions) const {
+      const Positions& positions, const D& device = {}) const {
     constexpr auto function = "Rope::table";
     detail::check_axes(function, positions, axes_.axis_count());
     detail::check_kind(function, positions, axes_.kind());
@@ -188,11 +183,12 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
 ///   Shapes:   y, grad_y [B, S, H, D]; positions [B or 1, S]; grad_inv_freq [rotary_dim / 2]
 ///   Types:    sums in double, in the order b, s, h, also on the threads of a device
 ///   Throws:   ShapeError, before anything is added
-template <Device D, class Pairing, class T>
+template <class Pairing, class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const D& device, const Rope<Pairing>& rope,
+void accumulate_frequency_gradient(const Rope<Pairing>& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
-                                   const Positions& positions, std::span<double> grad_inv_freq) {
+                                   const Positions& positions, std::span<double> grad_inv_freq,
+                                   const D& device = {}) {
   using Element = std::remove_const_t<T>;
   const detail::RotarySlice slice{rope.rotary_offset(), rope.rotary_dim() / 2};
   detail::check_frequency_gradient<Element>(

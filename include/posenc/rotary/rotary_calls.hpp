@@ -15,9 +15,10 @@
 #include <span>
 #include <type_traits>
 
-#define POSENC_DETAIL_ROTATION_RULE                                                             \
-  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
-  "like), all of one element type, positions a posenc::Positions; an Eigen device may come first"
+#define POSENC_DETAIL_ROTATION_RULE                                                                \
+  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its "    \
+  "like), all of one element type, positions a posenc::Positions; an Eigen device may come last; " \
+  "rotate_all takes ({q, k}, positions)"
 
 // The calls that rotary encodings and their tables have in common, written once.
 POSENC_BEGIN
@@ -36,113 +37,87 @@ constexpr const char* name_of(const RotaryCallNames& names, RotaryCall call) noe
   return names[static_cast<std::size_t>(call)];
 }
 
+template <Scalar T, std::size_t Count>
+constexpr std::array<RotationOperand<T>, Count> in_place_operands(
+    const HeadsView<T> (&tensors)[Count]) noexcept {
+  std::array<RotationOperand<T>, Count> operands;
+  for (std::size_t i = 0; i < Count; ++i) operands[i] = {tensors[i], tensors[i]};
+  return operands;
+}
+
 }  // namespace detail
 
-/// The calls of an encoding that treats queries and keys alike, each with a device and without. Self
-/// has one function that does them all,
+/// The calls of an encoding that treats queries and keys alike. With an Eigen device the work is split over batch
+/// and positions among its threads, with the same bits. Self has one function that does them all,
 ///   apply(call, device, tensors, positions), tensors an array of RotationOperand.
 template <class Self>
 class RotaryCalls {
  public:
   /// x <- m R x in place.
-  template <detail::Written T>
-  void rotate(HeadsView<T> x, const Positions& positions) const {
-    rotate(detail::CallingThread(), x, positions);
-  }
-  /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
-  /// everywhere below.
-  template <Device D, detail::Written T>
-  void rotate(const D& device, HeadsView<T> x, const Positions& positions) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::Rotate, device, {{{x, x}}}, positions);
+  template <detail::Written T, Device D = detail::CallingThread>
+  void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::Rotate, device, {{{x, x}}}, positions);
   }
 
-  /// Rotates several tensors of the same batch and sequence in place, q and k say, with one set of
-  /// angles.
-  template <detail::Written T, std::same_as<HeadsView<T>>... Views>
-  void rotate_all(const Positions& positions, HeadsView<T> x, Views... others) const {
-    rotate_all(detail::CallingThread(), positions, x, others...);
-  }
-  template <Device D, detail::Written T, std::same_as<HeadsView<T>>... Views>
-  void rotate_all(const D& device, const Positions& positions, HeadsView<T> x,
-                  Views... others) const {
-    apply_to<T, 1 + sizeof...(Views)>(self(), detail::RotaryCall::RotateAll, device,
-                                      {{{x, x}, {others, others}...}}, positions);
+  /// Rotates several tensors of the same batch and sequence in place with one set of angles:
+  /// rope.rotate_all({bshd(q), bshd(k)}, positions).
+  template <detail::Written T, std::size_t Count, Device D = detail::CallingThread>
+  void rotate_all(const HeadsView<T> (&tensors)[Count], const Positions& positions,
+                  const D& device = {}) const {
+    self().template apply<T, Count>(detail::RotaryCall::RotateAll, device,
+                                    detail::in_place_operands(tensors), positions);
   }
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
   /// are copied.
-  template <detail::Written T>
+  template <detail::Written T, Device D = detail::CallingThread>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
-                   const Positions& positions) const {
-    rotate_into(detail::CallingThread(), x, out, positions);
-  }
-  template <Device D, detail::Written T>
-  void rotate_into(const D& device, HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
-                   const Positions& positions) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::RotateInto, device, {{{x, out}}}, positions);
+                   const Positions& positions, const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::RotateInto, device, {{{x, out}}}, positions);
   }
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
-  template <detail::Written T>
-  void adjoint(HeadsView<T> x, const Positions& positions) const {
-    adjoint(detail::CallingThread(), x, positions);
-  }
-  template <Device D, detail::Written T>
-  void adjoint(const D& device, HeadsView<T> x, const Positions& positions) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::Adjoint, device, {{{x, x}}}, positions);
+  template <detail::Written T, Device D = detail::CallingThread>
+  void adjoint(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}}, positions);
   }
 
   /// x <- R^T x / m: undoes rotate(). Also DeepSeek-V4's last step, where one tensor of turned keys is the
   /// values, too: attention's output, at the positions of its queries, so that each value is turned by its
   /// distance alone. There m is 1, and rotate() is the backward pass.
   ///   Source: huggingface/transformers, deepseek_v4/modeling_deepseek_v4.py (02356fe)
-  template <detail::Written T>
-  void inverse(HeadsView<T> x, const Positions& positions) const {
-    inverse(detail::CallingThread(), x, positions);
-  }
-  template <Device D, detail::Written T>
-  void inverse(const D& device, HeadsView<T> x, const Positions& positions) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
+  template <detail::Written T, Device D = detail::CallingThread>
+  void inverse(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
   }
 
   // The concepts RotaryEncoding and DifferentiableRotary; queries and keys are treated alike.
-  template <detail::Written T>
-  void rotate_queries(HeadsView<T> q, const Positions& positions) const {
-    rotate(q, positions);
+  template <detail::Written T, Device D = detail::CallingThread>
+  void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
+    rotate(q, positions, device);
   }
-  template <Device D, detail::Written T>
-  void rotate_queries(const D& device, HeadsView<T> q, const Positions& positions) const {
-    rotate(device, q, positions);
+  template <detail::Written T, Device D = detail::CallingThread>
+  void rotate_keys(HeadsView<T> k, const Positions& positions, const D& device = {}) const {
+    rotate(k, positions, device);
   }
-  template <detail::Written T>
-  void rotate_keys(HeadsView<T> k, const Positions& positions) const {
-    rotate(k, positions);
+  template <detail::Written T, Device D = detail::CallingThread>
+  void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
+                       const D& device = {}) const {
+    adjoint(grad_q, positions, device);
   }
-  template <Device D, detail::Written T>
-  void rotate_keys(const D& device, HeadsView<T> k, const Positions& positions) const {
-    rotate(device, k, positions);
-  }
-  template <detail::Written T>
-  void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
-    adjoint(grad_q, positions);
-  }
-  template <Device D, detail::Written T>
-  void adjoint_queries(const D& device, HeadsView<T> grad_q, const Positions& positions) const {
-    adjoint(device, grad_q, positions);
-  }
-  template <detail::Written T>
-  void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
-    adjoint(grad_k, positions);
-  }
-  template <Device D, detail::Written T>
-  void adjoint_keys(const D& device, HeadsView<T> grad_k, const Positions& positions) const {
-    adjoint(device, grad_k, positions);
+  template <detail::Written T, Device D = detail::CallingThread>
+  void adjoint_keys(HeadsView<T> grad_k, const Positions& positions, const D& device = {}) const {
+    adjoint(grad_k, positions, device);
   }
 
   // What no call above takes.
   template <class T = void>
   void rotate(detail::Anything, detail::Anything, detail::Anything = 0) const {
+    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  }
+  template <class T = void>
+  void rotate_all(detail::AnythingBraced, detail::Anything, detail::Anything = 0) const {
     static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
@@ -210,7 +185,7 @@ concept TableReal = CheckTableReal<Real>::value && is_table_real<Real>;
 
 }  // namespace detail
 
-/// The calls of a table of cos and sin in Real: as above, without positions. Self has
+/// The calls of a table of cos and sin in Real: as RotaryCalls, without positions. Self has
 ///   apply(call, device, tensors).
 template <class Self, std::floating_point Real>
 class TableCalls {
@@ -219,63 +194,43 @@ class TableCalls {
   ///   Shape:  x [B, S, H, D], B the table's or any where it has one row,
   ///           D >= rotary_offset + rotary_dim
   ///   Throws: ShapeError
-  template <detail::Written T>
+  template <detail::Written T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
-  void rotate(HeadsView<T> x) const { rotate(detail::CallingThread(), x); }
-  /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
-  /// everywhere below.
-  template <Device D, detail::Written T>
-  requires detail::FitsTable<T, Real>
-  void rotate(const D& device, HeadsView<T> x) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::Rotate, device, {{{x, x}}});
+  void rotate(HeadsView<T> x, const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::Rotate, device, {{{x, x}}});
   }
 
-  /// Rotates several tensors of the same batch and sequence in place, q and k say.
-  template <detail::Written T, std::same_as<HeadsView<T>>... Views>
+  /// Rotates several tensors of the same batch and sequence in place:
+  /// table.rotate_all({bshd(q), bshd(k)}).
+  template <detail::Written T, std::size_t Count, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
-  void rotate_all(HeadsView<T> x, Views... others) const {
-    rotate_all(detail::CallingThread(), x, others...);
-  }
-  template <Device D, detail::Written T, std::same_as<HeadsView<T>>... Views>
-  requires detail::FitsTable<T, Real>
-  void rotate_all(const D& device, HeadsView<T> x, Views... others) const {
-    apply_to<T, 1 + sizeof...(Views)>(self(), detail::RotaryCall::RotateAll, device,
-                                      {{{x, x}, {others, others}...}});
+  void rotate_all(const HeadsView<T> (&tensors)[Count], const D& device = {}) const {
+    self().template apply<T, Count>(detail::RotaryCall::RotateAll, device,
+                                    detail::in_place_operands(tensors));
   }
 
   /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
   /// are copied.
-  template <detail::Written T>
+  template <detail::Written T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
-  void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out) const {
-    rotate_into(detail::CallingThread(), x, out);
-  }
-  template <Device D, detail::Written T>
-  requires detail::FitsTable<T, Real>
-  void rotate_into(const D& device, HeadsView<const std::type_identity_t<T>> x,
-                   HeadsView<T> out) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::RotateInto, device, {{{x, out}}});
+  void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
+                   const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::RotateInto, device, {{{x, out}}});
   }
 
   /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
   /// m.
-  template <detail::Written T>
+  template <detail::Written T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
-  void adjoint(HeadsView<T> x) const { adjoint(detail::CallingThread(), x); }
-  template <Device D, detail::Written T>
-  requires detail::FitsTable<T, Real>
-  void adjoint(const D& device, HeadsView<T> x) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::Adjoint, device, {{{x, x}}});
+  void adjoint(HeadsView<T> x, const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}});
   }
 
   /// x <- R^T x / m: undoes rotate().
-  template <detail::Written T>
+  template <detail::Written T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
-  void inverse(HeadsView<T> x) const { inverse(detail::CallingThread(), x); }
-  template <Device D, detail::Written T>
-  requires detail::FitsTable<T, Real>
-  void inverse(const D& device, HeadsView<T> x) const {
-    apply_to<T, 1>(self(), detail::RotaryCall::Inverse, device, {{{x, x}}});
+  void inverse(HeadsView<T> x, const D& device = {}) const {
+    self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}});
   }
 
  protected:
@@ -289,14 +244,5 @@ class TableCalls {
  private:
   const Self& self() const noexcept { return static_cast<const Self&>(*this); }
 };
-
-/// accumulate_frequency_gradient(device, rope, ...) of any rope that has it, on the calling thread.
-template <class AnyOfThem, class T>
-requires Scalar<std::remove_const_t<T>>
-void accumulate_frequency_gradient(const AnyOfThem& rope, HeadsView<const std::remove_const_t<T>> y,
-                                   HeadsView<T> grad_y, const Positions& positions,
-                                   std::span<double> grad_inv_freq) {
-  accumulate_frequency_gradient(detail::CallingThread(), rope, y, grad_y, positions, grad_inv_freq);
-}
 
 POSENC_END

@@ -34,14 +34,10 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   /// From cos and sin of the user's own, with the attention factor multiplied in; used as given.
   ///   Shapes: cos, sin [B or 1, S, rotary_dim / 2]
   ///   Throws: ShapeError, ConfigError
+  template <Device D = detail::CallingThread>
   static RotationTable from_cos_sin(EmbeddingsView<const Real> cos, EmbeddingsView<const Real> sin,
-                                    Index rotary_offset = 0, double attention_factor = 1) {
-    return from_cos_sin(detail::CallingThread(), cos, sin, rotary_offset, attention_factor);
-  }
-  template <Device D>
-  static RotationTable from_cos_sin(const D& device, EmbeddingsView<const Real> cos,
-                                    EmbeddingsView<const Real> sin, Index rotary_offset = 0,
-                                    double attention_factor = 1) {
+                                    Index rotary_offset = 0, double attention_factor = 1,
+                                    const D& device = {}) {
     constexpr auto function = "RotationTable::from_cos_sin";
     check_tables(function, cos, sin);
     RotationTable table(function, cos.batch, cos.seq, {rotary_offset, cos.dim}, attention_factor);
@@ -57,16 +53,10 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   /// From rows of cos and sin caches indexed by position, as other libraries keep them.
   ///   Shapes: cos, sin [max_position, rotary_dim / 2]; positions [B or 1, S], integers on one axis
   ///   Throws: ShapeError, ConfigError, PositionError for a position outside [0, max_position)
+  template <Device D = detail::CallingThread>
   static RotationTable from_cache(MatrixView<const Real> cos, MatrixView<const Real> sin,
                                   const Positions& positions, Index rotary_offset = 0,
-                                  double attention_factor = 1) {
-    return from_cache(detail::CallingThread(), cos, sin, positions, rotary_offset,
-                      attention_factor);
-  }
-  template <Device D>
-  static RotationTable from_cache(const D& device, MatrixView<const Real> cos,
-                                  MatrixView<const Real> sin, const Positions& positions,
-                                  Index rotary_offset = 0, double attention_factor = 1) {
+                                  double attention_factor = 1, const D& device = {}) {
     constexpr auto function = "RotationTable::from_cache";
     check_tables(function, cos, sin);
     detail::check_axes(function, positions, 1);

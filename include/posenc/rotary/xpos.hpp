@@ -127,6 +127,7 @@ inline double power_of_2(double t, DoubleDouble e) noexcept {
 ///             B = 512, |position - c| <= 17847 in float and bfloat16, 144759 in double, 1983 in half
 ///   Throws:   ConfigError; ShapeError; PositionError beyond that range or where an angle exceeds
 ///             2^50. Nothing is written then
+///   Device:   its threads share batch rows and positions; the same bits
 ///   Accuracy: as Rope; scales within 2^-51 of themselves
 ///   Cost:     as Rope, and about 25 vector operations more for each vector of doubles. No
 ///             allocation
@@ -171,78 +172,47 @@ class XPos {
       : XPos(detail::evaluate(rule), config, rotary_offset) {}
 
   /// q <- zeta^((p - c) / B) m R q in place.
-  template <detail::Written T>
-  void rotate_queries(HeadsView<T> q, const Positions& positions) const {
-    rotate_queries(detail::CallingThread(), q, positions);
-  }
-  /// The same on the threads of an Eigen device, split over batch and positions; the same bits. So
-  /// everywhere below.
-  template <Device D, detail::Written T>
-  void rotate_queries(const D& device, HeadsView<T> q, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
   }
   /// k <- zeta^-((p - c) / B) m R k in place.
-  template <detail::Written T>
-  void rotate_keys(HeadsView<T> k, const Positions& positions) const {
-    rotate_keys(detail::CallingThread(), k, positions);
-  }
-  template <Device D, detail::Written T>
-  void rotate_keys(const D& device, HeadsView<T> k, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void rotate_keys(HeadsView<T> k, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
   /// The same into out, which is x itself or shares no memory with it; channels outside the rotary
   /// slice are copied.
-  template <detail::Written T>
+  template <detail::Written T, Device D = detail::CallingThread>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
-                           const Positions& positions) const {
-    rotate_queries_into(detail::CallingThread(), q, out, positions);
-  }
-  template <Device D, detail::Written T>
-  void rotate_queries_into(const D& device, HeadsView<const std::type_identity_t<T>> q,
-                           HeadsView<T> out, const Positions& positions) const {
+                           const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out}, positions,
              1);
   }
-  template <detail::Written T>
+  template <detail::Written T, Device D = detail::CallingThread>
   void rotate_keys_into(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> out,
-                        const Positions& positions) const {
-    rotate_keys_into(detail::CallingThread(), k, out, positions);
-  }
-  template <Device D, detail::Written T>
-  void rotate_keys_into(const D& device, HeadsView<const std::type_identity_t<T>> k,
-                        HeadsView<T> out, const Positions& positions) const {
+                        const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
   }
 
   /// The transposed maps, which keep scale and attention factor: the backward pass.
-  template <detail::Written T>
-  void adjoint_queries(HeadsView<T> grad_q, const Positions& positions) const {
-    adjoint_queries(detail::CallingThread(), grad_q, positions);
-  }
-  template <Device D, detail::Written T>
-  void adjoint_queries(const D& device, HeadsView<T> grad_q, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
+                       const D& device = {}) const {
     apply<T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
              positions, 1);
   }
-  template <detail::Written T>
-  void adjoint_keys(HeadsView<T> grad_k, const Positions& positions) const {
-    adjoint_keys(detail::CallingThread(), grad_k, positions);
-  }
-  template <Device D, detail::Written T>
-  void adjoint_keys(const D& device, HeadsView<T> grad_k, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void adjoint_keys(HeadsView<T> grad_k, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
              -1);
   }
 
   /// x <- m R x in place: the rotation alone, which is that of queries and keys at the centre. Scores of
   /// what is turned so do not decay.
-  template <detail::Written T>
-  void rotate(HeadsView<T> x, const Positions& positions) const {
-    rotate(detail::CallingThread(), x, positions);
-  }
-  template <Device D, detail::Written T>
-  void rotate(const D& device, HeadsView<T> x, const Positions& positions) const {
+  template <detail::Written T, Device D = detail::CallingThread>
+  void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
   }
 

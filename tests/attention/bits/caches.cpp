@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "calls.hpp"
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/kv_cache.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
 
 #include <Eigen/Core>
 
@@ -26,9 +26,9 @@ void report_cache(const std::string& name, const Shape& shape, const posenc::KvC
     cache.append(sequences, c.k.tokens(first, count), c.v.tokens(first, count));
     auto q = c.q.tokens(first, count), out = c.out.tokens(first, count);
     if (c.bias) {
-      posenc::attention(Turns{}, q, cache, sequences, out, c.options, *c.bias);
+      posenc::attention(q, cache, sequences, out, c.options, *c.bias, Turns{});
     } else {
-      posenc::attention(Turns{}, q, cache, sequences, out, c.options);
+      posenc::attention(q, cache, sequences, out, c.options, {}, Turns{});
     }
   };
   for (Index first = 0; first < shape.queries; first += piece) {

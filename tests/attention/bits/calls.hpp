@@ -274,9 +274,9 @@ void report(const std::string& name, const Hash& hash);
 template <class T>
 void run(Call<T>& c, const Turns& turns = {}) {
   if (c.bias) {
-    posenc::attention(turns, c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, *c.bias);
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, *c.bias, turns);
   } else {
-    posenc::attention(turns, c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options);
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, {}, turns);
   }
 }
 

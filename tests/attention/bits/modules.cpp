@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "calls.hpp"
-#include <posenc/attention/fixed_order_linear.hpp>
 #include <posenc/attention/merge.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>

@@ -35,7 +35,7 @@ int main() {
   const Positions positions = Positions::range(1000, seq);
   std::vector<float> q = buffer(1), k = buffer(2), out = buffer(3);
   std::vector<float> q_by_table = q;
-  rope.rotate_all(positions, view(q), view(k));
+  rope.rotate_all({view(q), view(k)}, positions);
   rope.table<float>(positions).rotate(view(q_by_table));
   if (q != q_by_table) {
     std::cerr << "a table rotates otherwise\n";

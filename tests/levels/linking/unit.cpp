@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Compiled for each level with UNIT as its name: uses what owns memory, and hands out numbers and errors alone.
 #include <posenc/additive/sinusoidal.hpp>
-#include <posenc/attention/cached_attention.hpp>
-#include <posenc/attention/fixed_order_linear.hpp>
-#include <posenc/attention/kv_block_pool.hpp>
-#include <posenc/attention/kv_cache.hpp>
-#include <posenc/attention/multi_head_attention.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
 #include <posenc/frequency/divisors.hpp>
 #include <posenc/frequency/longrope.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_block_pool.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <cmath>

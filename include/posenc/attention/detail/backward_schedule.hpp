@@ -3,7 +3,6 @@
 
 #include <posenc/attention/detail/backward_queue.hpp>
 #include <posenc/attention/detail/gradient_rows.hpp>
-#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/key_gradients.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
@@ -12,10 +11,11 @@
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/score_gradients.hpp>
 #include <posenc/attention/detail/scores.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/softmax.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
-#include <posenc/attention/detail/tile.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/softmax.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/kernels/panel.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/detail/consecutive.hpp>
 #include <posenc/tensor/scalar.hpp>

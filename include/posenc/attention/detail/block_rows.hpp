@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/kernels.hpp>
-#include <posenc/attention/detail/softmax.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/softmax.hpp>
 #include <posenc/simd/tier.hpp>
 
 POSENC_BEGIN

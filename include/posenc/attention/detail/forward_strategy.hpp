@@ -3,10 +3,10 @@
 
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/block_rows.hpp>
-#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/tile.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/attention/detail/gradient_rows.hpp>
-#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/tile.hpp>
-#include <posenc/attention/detail/transposed_sums.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
+#include <posenc/kernels/transposed_sums.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 

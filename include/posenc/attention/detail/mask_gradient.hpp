@@ -3,9 +3,9 @@
 
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>

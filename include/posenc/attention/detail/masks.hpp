@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/attention/detail/attention_plan.hpp>
-#include <posenc/attention/detail/pack_panel.hpp>
-#include <posenc/attention/detail/softmax.hpp>
 #include <posenc/core/double_double.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/softmax.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>

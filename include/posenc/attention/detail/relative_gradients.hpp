@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/key_gradients.hpp>
-#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/softmax.hpp>
-#include <posenc/attention/detail/tile.hpp>
-#include <posenc/attention/detail/transposed_sums.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/softmax.hpp>
+#include <posenc/kernels/tile.hpp>
+#include <posenc/kernels/transposed_sums.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>

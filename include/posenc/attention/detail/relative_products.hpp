@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/diagonals.hpp>
-#include <posenc/attention/detail/kernels.hpp>
-#include <posenc/attention/detail/pack_panel.hpp>
-#include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/relative_bias.hpp>
+#include <posenc/kernels/diagonals.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/panel.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <posenc/attention/detail/bias_stage.hpp>
-#include <posenc/attention/detail/diagonals.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/relative_bias.hpp>
+#include <posenc/kernels/diagonals.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>

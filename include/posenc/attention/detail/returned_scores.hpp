@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/panel.hpp>
 #include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
+#include <posenc/kernels/panel.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/tensor/scalar.hpp>
 

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <posenc/attention/detail/attention_plan.hpp>
-#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/masks.hpp>
-#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/tile.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>

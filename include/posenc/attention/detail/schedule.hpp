@@ -3,15 +3,15 @@
 
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/forward_strategy.hpp>
-#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/outputs.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/softmax.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/detail/tile_dropout.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/softmax.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>

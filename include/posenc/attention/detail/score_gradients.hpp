@@ -2,13 +2,13 @@
 #pragma once
 
 #include <posenc/attention/detail/gradient_rows.hpp>
-#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/softmax.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/attention/options.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/softmax.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 

@@ -3,13 +3,13 @@
 
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/bias_stage.hpp>
-#include <posenc/attention/detail/kernels.hpp>
 #include <posenc/attention/detail/relative_stage.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/tile.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/tanh.hpp>
 #include <posenc/tensor/scalar.hpp>

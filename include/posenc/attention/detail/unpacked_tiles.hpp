@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/kernels.hpp>
-#include <posenc/attention/detail/pack_panel.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/row_block.hpp>
-#include <posenc/attention/detail/slots.hpp>
-#include <posenc/attention/detail/softmax.hpp>
-#include <posenc/attention/detail/tile.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/softmax.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/detail/unrolled.hpp>

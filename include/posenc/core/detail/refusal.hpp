@@ -14,6 +14,13 @@ struct Anything {
   constexpr Anything(const T&) noexcept {}  // NOLINT: made from whatever was given
 };
 
+/// Several of any kind in braces.
+struct AnythingBraced {
+  template <class... T>
+  requires(sizeof...(T) > 1) constexpr AnythingBraced(const T&...) noexcept {
+  }  // NOLINT: made from whatever was given
+};
+
 /// false, where a template is used.
 template <class...>
 inline constexpr bool never = false;

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/kernels/panel.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
+#include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
+#include <posenc/simd/pack.hpp>
+#include <posenc/simd/transpose.hpp>
+#include <posenc/tensor/scalar.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+// Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves
+// numbers or rounds them once to nearest even, so tiers give the same bits.
+POSENC_BEGIN
+namespace detail {
+
+/// Rows between the one that is read and the one that is asked for: memory answers within the time that
+/// some 16 rows of 128 channels take.
+inline constexpr Index rows_ahead = 16;
+
+/// Calls move(r, c) for the first row and column of squares that cover a matrix of rows x cols, both at
+/// least Width. The last ones reach back over those before them rather than past the end.
+template <Index Width, class Move>
+POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& move) noexcept {
+  for (Index r = 0; r < rows; r += Width) {
+    for (Index c = 0; c < cols; c += Width) {
+      move((std::min)(r, rows - Width), (std::min)(c, cols - Width));
+    }
+  }
+}
+
+/// Columns of a square of P::width rows, and a hint that the rows below it come next.
+template <class P, class T>
+POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P::width]) noexcept {
+  constexpr Index width = P::width;
+  for (Index i = 0; i < width; ++i) {
+    const T* from = in + i * stride;
+    square[i] = load_as<P>(from);
+    prefetch(from + width * stride, 1);
+  }
+  if constexpr (width > 1) transpose(square);
+}
+
+/// Rows so few that they are scattered one after the other: a token that is appended to a cache is one.
+inline constexpr Index scattered_rows = 2;
+
+/// Calls scatter(from, r, c) for pieces of a few rows: channels c .. c + Count - 1 of row r, which lie at `from`. The
+/// last piece of a row reaches back over the one before rather than past the end.
+template <Index Count, class T, class Scatter>
+POSENC_ALWAYS_INLINE void for_pieces_of_rows(const T* in, Index stride, Index rows, Index cols,
+                                             const Scatter& scatter) noexcept {
+  for (Index r = 0; r < rows; ++r) {
+    for (Index c = 0; c < cols; c += Count) {
+      const Index at = (std::min)(c, cols - Count);
+      scatter(in + r * stride + at, r, at);
+    }
+  }
+}
+
+/// Puts a few rows into the first lanes of a panel.
+template <class P, class S, class T>
+POSENC_ALWAYS_INLINE void scatter_rows(const T* in, Index stride, Index rows, Index cols,
+                                       S* panel) noexcept {
+  for_pieces_of_rows<P::width>(in, stride, rows, cols,
+                               [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
+                                 const P values = load_as<P>(from);
+                                 S* const to = panel + c * panel_lanes + r;
+                                 if constexpr (requires { values.scatter(to, 1); }) {
+                                   values.scatter(to, std::int32_t{panel_lanes});
+                                 } else {
+                                   // Rounded together: one conversion for each takes longer than its store.
+                                   S stored[P::width];
+                                   store_as(values, stored);
+                                   for (Index i = 0; i < P::width; ++i)
+                                     to[i * panel_lanes] = stored[i];
+                                 }
+                               });
+}
+
+/// The same in pairs of channels, see in_pairs, two vectors of them at a time.
+template <class P, class S, class T>
+POSENC_ALWAYS_INLINE void scatter_pairs(const T* in, Index stride, Index rows, Index cols,
+                                        S* panel) noexcept {
+  constexpr Index count = 2 * P::width;
+  for_pieces_of_rows<count>(
+      in, stride, rows, cols, [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
+        const P low = load_as<P>(from), high = load_as<P>(from + P::width);
+        S* const to = panel + c * panel_lanes + 2 * r;
+        if constexpr (requires { P::scatter_bfloat16_pairs(to, 1, low, high); }) {
+          P::scatter_bfloat16_pairs(to, std::int32_t{panel_lanes}, low, high);
+        } else {
+          S stored[std::size_t{count}];
+          store_as(low, stored);
+          store_as(high, stored + P::width);
+          for (Index i = 0; i < count; i += 2) {
+            to[i * panel_lanes] = stored[i + 1];
+            to[i * panel_lanes + 1] = stored[i];
+          }
+        }
+      });
+}
+
+/// Whether scatter_rows() pays: always where it rounds a vector of numbers at once, else if there is an instruction.
+template <class P, class S, class T>
+inline constexpr bool scatters = !std::same_as<S, Compute<T>> || requires(P a, S* p) {
+  a.scatter(p, 1);
+};
+
+/// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
+template <class Tier, class S, class T>
+void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out,
+                    Index out_stride) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  constexpr Index width = P::width;
+  if constexpr (width > 1 && scatters<P, S, T>) {
+    // Strides of a panel, not those of a user's tensor, which may be of any size.
+    if (out_stride == panel_lanes && rows <= scattered_rows && cols >= width) {
+      return scatter_rows<P>(in, in_stride, rows, cols, out);
+    }
+  }
+  if constexpr (width > 1) {
+    if (rows < width || cols < width) {
+      using Narrower = typename tier::Narrower<Tier>::Type;
+      return transpose_into<Narrower>(in, in_stride, rows, cols, out, out_stride);
+    }
+  }
+  for_each_square<width>(rows, cols, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
+    P square[P::width];
+    load_columns(in + r * in_stride + c, in_stride, square);
+    for (Index i = 0; i < width; ++i) store_as(square[i], out + (c + i) * out_stride + r);
+  });
+}
+
+/// Moves rows into pairs of channels, see in_pairs. Pairs of a channel lie panel_lanes pairs apart.
+template <class Tier, class S, class T>
+void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  constexpr Index width = P::width;
+  const Index even_dim = dim / 2 * 2;
+  if constexpr (width > 1) {
+    if (count <= scattered_rows && even_dim >= 2 * width) {
+      scatter_pairs<P>(rows, stride, count, even_dim, pairs);
+    } else if (count < width || even_dim < width) {
+      using Narrower = typename tier::Narrower<Tier>::Type;
+      return rows_to_pairs<Narrower>(rows, stride, count, dim, pairs);
+    } else {
+      for_each_square<width>(count, even_dim, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
+        P square[P::width];
+        load_columns(rows + r * stride + c, stride, square);
+        for (Index i = 0; i < width; i += 2) {
+          S* to = pairs + (c + i) * panel_lanes + 2 * r;
+          P::store_bfloat16_pairs(to, square[i + 1], square[i]);
+        }
+      });
+    }
+  } else {
+    for (Index r = 0; r < count; ++r) {
+      for (Index c = 0; c < even_dim; c += 2) {
+        const T* from = rows + r * stride + c;
+        P::store_bfloat16_pairs(pairs + c * panel_lanes + 2 * r, load_as<P>(from + 1),
+                                load_as<P>(from));
+      }
+    }
+  }
+  if (even_dim == dim) return;
+  using One = Pack<Compute<T>, tier::Scalar>;
+  for (Index r = 0; r < count; ++r) {
+    One::store_bfloat16_pairs(pairs + even_dim * panel_lanes + 2 * r, One::zero(),
+                              load_as<One>(rows + r * stride + even_dim));
+  }
+}
+
+/// The inverse of rows_to_pairs().
+template <class Tier, class S, class T>
+void rows_from_pairs(const S* pairs, Index count, Index dim, T* rows, Index stride) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  constexpr Index width = P::width;
+  const Index even_dim = dim / 2 * 2;
+  if constexpr (width > 1) {
+    if (count < width || even_dim < width) {
+      using Narrower = typename tier::Narrower<Tier>::Type;
+      return rows_from_pairs<Narrower>(pairs, count, dim, rows, stride);
+    }
+    for_each_square<width>(count, even_dim, [&](Index r, Index c) {
+      P square[P::width];
+      for (Index i = 0; i < width; i += 2) {
+        const S* from = pairs + (c + i) * panel_lanes + 2 * r;
+        P::load_bfloat16_pairs(from, square[i + 1], square[i]);
+      }
+      transpose(square);
+      for (Index i = 0; i < width; ++i) store_as(square[i], rows + (r + i) * stride + c);
+    });
+  } else {
+    for (Index r = 0; r < count; ++r) {
+      for (Index c = 0; c < even_dim; c += 2) {
+        P first, second;
+        P::load_bfloat16_pairs(pairs + c * panel_lanes + 2 * r, second, first);
+        store_as(first, rows + r * stride + c);
+        store_as(second, rows + r * stride + c + 1);
+      }
+    }
+  }
+  if (even_dim == dim) return;
+  using One = Pack<Compute<T>, tier::Scalar>;
+  for (Index r = 0; r < count; ++r) {
+    One none, last;
+    One::load_bfloat16_pairs(pairs + even_dim * panel_lanes + 2 * r, none, last);
+    store_as(last, rows + r * stride + even_dim);
+  }
+}
+
+/// Puts rows into lanes first_lane .. first_lane + count - 1 of a panel; other lanes are kept.
+///   Shapes: rows [count, dim], `stride` apart; the panel as in panel.hpp
+template <class Tier, class S, class T>
+void pack_panel(const T* rows, Index stride, Index first_lane, Index count, Index dim,
+                S* panel) noexcept {
+  if constexpr (in_pairs<S>) {
+    rows_to_pairs<Tier>(rows, stride, count, dim, panel + 2 * first_lane);
+  } else {
+    transpose_into<Tier>(rows, stride, count, dim, panel + first_lane, panel_lanes);
+  }
+}
+
+/// Puts columns, as they lie in a matrix, into the first lanes of a panel; other lanes are kept.
+///   Shapes: columns [dim, count], `stride` apart; the panel as in panel.hpp, of numbers that are not in pairs
+template <class Tier, class T>
+void pack_columns(const T* columns, Index stride, Index count, Index dim, T* panel) noexcept {
+  using P = Pack<T, Tier>;
+  for (Index d = 0; d < dim; ++d, panel += panel_lanes) {
+    const T* const from = columns + d * stride;
+    prefetch(from + rows_ahead * stride, count * Index{sizeof(T)});
+    Index c = 0;
+    for (; c + P::width <= count; c += P::width) P::load(from + c).store(panel + c);
+    for (; c < count; ++c) panel[c] = from[c];
+  }
+}
+
+/// The inverse of pack_panel().
+template <class Tier, class S, class T>
+void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* rows,
+                  Index stride) noexcept {
+  if constexpr (in_pairs<S>) {
+    rows_from_pairs<Tier>(panel + 2 * first_lane, count, dim, rows, stride);
+  } else {
+    transpose_into<Tier>(panel + first_lane, panel_lanes, dim, count, rows, stride);
+  }
+}
+
+/// out[i] <- in[i] for i < count.
+template <class Tier, class S, class T>
+void convert_row(const T* in, Index count, S* out) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  Index i = 0;
+  for (; i + P::width <= count; i += P::width) store_as(load_as<P>(in + i), out + i);
+  if (i < count) store_partial_as(load_partial_as<P>(in + i, count - i), out + i, count - i);
+}
+
+/// A row's channels as kernels want them, see PackedRow, with zeros up to out_dim: dim, or the next even
+/// number.
+template <class Tier, class Q, class T>
+void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
+  if constexpr (in_pairs<Q>) {
+    if (dim != out_dim) out[dim - 1] = Q(0.0F);
+    for (Index d = 0; d < dim; ++d) out[d ^ 1] = in[d];
+  } else {
+    convert_row<Tier>(in, dim, out);
+    std::fill(out + dim, out + out_dim, Q{0});
+  }
+}
+
+/// Whether all lanes are zero. (Adding lanes up takes an intrinsic that g++ 12 warns of.)
+template <class P>
+POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
+  // All bits but the sign, as whole numbers: compilers make vectors of these.
+  using Bits = std::conditional_t<sizeof(sum(a)) == 8, std::uint64_t, std::uint32_t>;
+  Bits lanes[P::width], other = 0;
+  std::memcpy(lanes, &a, sizeof lanes);
+  for (const Bits lane : lanes) other |= lane << 1;
+  return other == 0;
+}
+
+/// Copies values and pads each row with zeros to out_stride = padded_value_dim(value_dim). Whether
+/// all of them, as stored, are finite.
+///   Shapes: v [count, value_dim] with rows `stride` apart; out [count, out_stride]
+template <class Tier, class S, class T>
+bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
+                 Index out_stride) noexcept {
+  using P = Pack<Compute<T>, Tier>;
+  // 0 as long as all are finite, for 0 * inf and 0 * NaN are NaN. Of a single sum each vector would wait for the one
+  // before, so there are four.
+  P zeros[4] = {P::zero(), P::zero(), P::zero(), P::zero()};
+  const auto check = [&](const S* to, P value, P& sum) POSENC_INLINE_LAMBDA {
+    // What was finite may not be so any more.
+    if constexpr (!std::same_as<S, T>) value = load_as<P>(to);
+    sum = mul_add(value, P::zero(), sum);
+  };
+  for (Index j = 0; j < count; ++j) {
+    const T* row = v + j * stride;
+    if (count > rows_ahead) {
+      prefetch(row + rows_ahead * stride, value_dim * Index{sizeof(T)});
+    }
+    S* to = out + j * out_stride;
+    Index d = 0;
+    for (; d + 4 * P::width <= value_dim; d += 4 * P::width) {
+      unrolled<4>([&](Index i) POSENC_INLINE_LAMBDA {
+        const P value = load_as<P>(row + d + i * P::width);
+        store_as(value, to + d + i * P::width);
+        check(to + d + i * P::width, value, zeros[i]);
+      });
+    }
+    for (; d < out_stride; d += P::width) {
+      P value = P::zero();
+      if (d + P::width <= value_dim) {
+        value = load_as<P>(row + d);
+      } else if (d < value_dim) {
+        value = load_partial_as<P>(row + d, value_dim - d);
+      }
+      store_as(value, to + d);
+      check(to + d, value, zeros[0]);
+    }
+  }
+  return all_zero((zeros[0] + zeros[1]) + (zeros[2] + zeros[3]));
+}
+
+/// Whether all of `count` values, a multiple of 16, are finite.
+template <class Tier, class S>
+bool all_finite(const S* values, Index count) noexcept {
+  using P = Pack<Compute<S>, Tier>;
+  P zeros = P::zero();
+  for (Index i = 0; i < count; i += P::width) {
+    zeros = mul_add(load_as<P>(values + i), P::zero(), zeros);
+  }
+  return all_zero(zeros);
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/kernels/panel.hpp>
+#include <posenc/kernels/products.hpp>
+#include <posenc/simd/pack.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Rows of a block that count for a panel; weights of other lanes' rows among them are zero.
+struct PanelRows {
+  Index begin = 0, end = 0;
+
+  bool empty() const noexcept { return begin >= end; }
+  /// Both, and what lies between them.
+  friend PanelRows joined(const PanelRows& a, const PanelRows& b) noexcept {
+    if (a.empty()) return b;
+    if (b.empty()) return a;
+    return {(std::min)(a.begin, b.begin), (std::max)(a.end, b.end)};
+  }
+};
+
+/// out(lane) <- out(lane) + sum over rows of weights(row, lane) x(row): the gradient of what lies in lanes,
+/// where WeightedSums gives that of rows. One chain of fma over the rows.
+template <class Tier, class Real, Skipped Weights>
+struct TransposedSums {
+  using P = Pack<Real, Tier>;
+
+  const Real* weights;  ///< [rows, tile_lanes], from the first lane of the bundles on
+  const Real* x;        ///< [rows, dim], which is whole vectors
+  Index dim;
+  Index first_lane;       ///< of the bundles, counted in the tile
+  const PanelRows* rows;  ///< [tile_panels]
+  Real* out;              ///< [lanes, dim]
+
+  /// Of lanes `lane` .. `lane` + Lanes - 1 of the bundles.
+  template <Index Lanes>
+  POSENC_ALWAYS_INLINE void run(Index lane) const noexcept {
+    const Index first = first_lane + lane, last = first + Lanes - 1;
+    const PanelRows seen = joined(rows[first / panel_lanes], rows[last / panel_lanes]);
+    if (seen.empty()) return;
+    constexpr Index columns = kernel_columns<Tier>(Lanes);
+    Index d = 0;
+    for (; d + columns * P::width <= dim; d += columns * P::width) {
+      multiply<Lanes, columns>(lane, seen, d);
+    }
+    if constexpr (columns > 2) {
+      for (; d + 2 * P::width <= dim; d += 2 * P::width) multiply<Lanes, 2>(lane, seen, d);
+    }
+    for (; d < dim; d += P::width) multiply<Lanes, 1>(lane, seen, d);
+  }
+
+ private:
+  template <Index Lanes, Index Columns>
+  POSENC_NOINLINE void multiply(Index lane, const PanelRows& seen, Index channel) const noexcept {
+    const Real* w = weights + seen.begin * tile_lanes + lane;
+    const Real* from = x + seen.begin * dim + channel;
+    P sums[std::size_t{Lanes}][std::size_t{Columns}];
+    for (Index l = 0; l < Lanes; ++l) {
+      for (Index c = 0; c < Columns; ++c) sums[l][c] = P::zero();
+    }
+    for (Index r = seen.begin; r < seen.end; ++r) {
+      P value[std::size_t{Columns}];
+      for (Index c = 0; c < Columns; ++c) value[c] = P::load(from + c * P::width);
+      for (Index l = 0; l < Lanes; ++l) {
+        if (is_skipped<Weights>(w[l])) continue;
+        const P weight = P::broadcast(w[l]);
+        for (Index c = 0; c < Columns; ++c) sums[l][c] = mul_add(weight, value[c], sums[l][c]);
+      }
+      w += tile_lanes;
+      from += dim;
+    }
+    for (Index l = 0; l < Lanes; ++l) {
+      Real* to = out + (lane + l) * dim + channel;
+      for (Index c = 0; c < Columns; ++c) {
+        (P::load(to + c * P::width) + sums[l][c]).store(to + c * P::width);
+      }
+    }
+  }
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/detail/attend.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/tensor/detail/packing.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <span>
+#include <type_traits>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Keys and values of a cache, whose tiles are read as they lie there.
+template <Scalar S>
+class CachedKeys {
+ public:
+  using Stored = S;
+  struct Scratch {};
+
+  CachedKeys(const KvCache<S>& cache, std::span<const Index> sequences)
+      : cache_(cache), sequences_(sequences) {}
+
+  Index heads() const noexcept { return cache_.kv_heads(); }
+  Scratch carve(Carver&) const noexcept { return {}; }
+
+  StoredKeys stored() const noexcept { return {cache_.ranges_.all(), sequences_}; }
+
+  KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
+                  const Scratch&) const noexcept {
+    KeyTile<S> found = stored_tile(s.key_row, head, tile);
+    if ((tile + 1) * tile_keys < s.stored) {
+      found.next_keys = stored_tile(s.key_row, head, tile + 1).keys;
+    } else if (head + 1 < heads()) {
+      found.next_keys = stored_tile(s.key_row, head + 1, s.begin / tile_keys).keys;
+    } else {
+      found.next_keys = found.keys;
+    }
+    return found;
+  }
+
+  /// Keys tile * 128 .. tile * 128 + 127 of a head of the nth sequence.
+  KeyTile<S> stored_tile(Index n, Index head, Index tile) const noexcept {
+    return cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
+  }
+
+ private:
+  const KvCache<S>& cache_;
+  std::span<const Index> sequences_;
+};
+
+/// Cache: KvCache, or what has its extents and lengths.
+template <Scalar T, class Cache>
+Index check_cache(const char* function, const HeadsView<const T>& q, const Cache& cache,
+                  std::span<const Index> sequences, const HeadsView<T>& out,
+                  const AttentionOptions<T>& options) {
+  check_extents(function, "q", q);
+  check_extents(function, "out", out);
+  if (q.dim != cache.head_dim() || q.heads % cache.kv_heads() != 0) {
+    fail<ShapeError>(function, "q ", q.extents(), " must have the cache's head_dim ",
+                     cache.head_dim(), " and a multiple of its ", cache.kv_heads(), " heads");
+  }
+  check_out(function, q, out, cache.value_dim());
+  if (!options.key_lengths.empty() || !options.cu_seqlens_k.empty()) {
+    fail<ConfigError>(function,
+                      "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given");
+  }
+  if (!options.cu_seqlens_q.empty()) {
+    if (q.batch != 1) {
+      fail<ShapeError>(function, "cu_seqlens_q takes one batch row but q is ", q.extents());
+    }
+    check_offsets(function, "cu_seqlens_q", options.cu_seqlens_q, q.seq, sequences.size());
+  } else if (static_cast<Index>(sequences.size()) != q.batch) {
+    fail<ShapeError>(function, "sequences must name one for each of the ", q.batch,
+                     " batch rows but has ", sequences.size());
+  }
+  Index longest = 0;
+  for (const Index sequence : sequences) {
+    if (sequence < 0 || sequence >= cache.sequences()) {
+      fail<ShapeError>(function, "sequences must lie within the cache's ", cache.sequences(),
+                       " but one is ", sequence);
+    }
+    longest = (std::max)(longest, cache.length(sequence));
+  }
+  return longest;
+}
+
+/// attention() over a cache, on a tier of the caller's choice.
+template <class Tier, Device D, Scalar T, Scalar S, class Bias>
+void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
+                     std::span<const Index> sequences, const HeadsView<T>& out,
+                     const AttentionOptions<T>& options, const Bias& bias,
+                     const BesideOptions& beside = {}) {
+  const Index longest = check_cache<T>(beside.function, q, cache, sequences, out, options);
+  attend<Tier>(device, q, CachedKeys<S>(cache, sequences), longest, cache.value_dim(), out, options,
+               bias, beside);
+}
+
+template <class Q, class S, class T>
+inline constexpr bool same_compute = [] {
+  if constexpr (Scalar<T> && Scalar<S>) {
+    return std::is_same_v<std::remove_const_t<Q>, T> && std::is_same_v<Compute<T>, Compute<S>>;
+  } else {
+    return false;
+  }
+}();
+template <class Q, class S, class Sequences, class T>
+inline constexpr bool attends_cache =
+    same_compute<Q, S, T>&& std::convertible_to<const Sequences&, std::span<const Index>>;
+
+template <class Q, class S, class Sequences, class T>
+constexpr void refuse_cached_attention() {
+  static_assert(!std::is_const_v<T>,
+                "posenc::attention: out is written to, so it must not be const");
+  static_assert(
+      std::is_const_v<T> || same_compute<Q, S, T>,
+      "posenc::attention: q and out must have elements of one type; a cache of double goes with "
+      "double, others with float and 16-bit types");
+  static_assert(
+      std::is_const_v<T> || !same_compute<Q, S, T> || attends_cache<Q, S, Sequences, T>,
+      "posenc::attention: sequences must be posenc::Index, which is std::int64_t: a vector, an "
+      "array or a span of them");
+}
+
+}  // namespace detail
+
+/// Attention of queries over the keys of a cache, to which their own have been appended: out <-
+/// softmax(scale * q k^T + bias + masks) v. The same bits as over tensors that hold the same keys, all
+/// at once or a token at a time.
+///   Shapes:   q [B, Sq, H, D], out [B, Sq, H, Dv]; batch row b reads sequences[b] of the cache, whose
+///             kv_heads divide H. Masks are [B, H, Sq, length of the longest sequence]
+///   Packed:   with options.cu_seqlens_q [N + 1] and B = 1, sequences with a number of queries each, which
+///             may be 0: sequences[n] is read by queries cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1, with
+///             the bits of a call for itself. Key positions are [1 or N, length of the longest]
+///   Causal:   decoding takes Causal::BottomRight: the last query stands at the last key of its
+///             sequence
+///   Ring:     the options' window must end before the keys that are gone
+///   Device:   as attention() over tensors
+///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
+///   Accuracy: arithmetic in Compute<T>, whatever the cache stores
+///   Cost:     reads the visible keys and values once for each group of query heads that shares them
+template <Scalar T, Scalar S, class Bias = NoBias, Device D = detail::CallingThread>
+requires std::same_as<Compute<T>, Compute<S>>
+void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
+               ListView<Index> sequences, HeadsView<T> out,
+               const AttentionOptions<std::type_identity_t<T>>& options = {}, const Bias& bias = {},
+               const D& device = {}) {
+  detail::attend_to_cache<tier::Best, D, T>(device, q, cache, sequences, out, options, bias);
+}
+
+// Element types, or sequences, that do not go together.
+template <class Q, class S, class Sequences, class T, class Bias = NoBias,
+          Device D = detail::CallingThread>
+requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
+    HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
+    const detail::SomeOptions<T>& = {}, const Bias& = {}, const D& = {}) {
+  detail::refuse_cached_attention<Q, S, Sequences, T>();
+}
+
+POSENC_END

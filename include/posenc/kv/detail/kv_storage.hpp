@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/tile.hpp>
+#include <posenc/kv/detail/kv_blocks.hpp>
+#include <posenc/kv/kv_block_pool.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Where keys and values of a tile lie, of one head or, set aside, of all; and whether some value is NaN
+/// or infinite, so that memory of zeros is a tile.
+template <class S>
+struct TilePlace {
+  S* keys = nullptr;
+  S* values = nullptr;
+  std::conditional_t<std::is_const_v<S>, const char, char>* special = nullptr;
+};
+
+/// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
+///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; heads begin keys_apart_ apart
+///   values [sequences][heads][capacity][padded_value_dim(Dv)]; heads begin values_apart_ apart
+/// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
+/// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. Nobody
+/// reads rows that are no keys. In the last key's panel those of values are zero all the same, unless
+/// blocks_.filled() says more: tokens are appended no slower to lines that have just been zeroed.
+template <class Tier, Scalar S>
+class KvStorage {
+ public:
+  using Real = Compute<S>;
+
+  /// pool: nullptr for memory of its own
+  KvStorage(Index sequences, Index heads, Index capacity, Index dim, Index value_dim,
+            const KvBlockPool* pool)
+      : heads_(heads),
+        capacity_(capacity),
+        dim_(dim),
+        key_size_(stored_dim<S>(dim)),
+        value_dim_(value_dim),
+        value_stride_(padded_value_dim(value_dim)),
+        keys_apart_(apart(key_size_, pool != nullptr)),
+        values_apart_(apart(value_stride_, pool != nullptr)) {
+    if (pool != nullptr) {
+      const auto numbers = static_cast<std::size_t>(keys_of_tile() + values_of_tile());
+      blocks_ = KvBlocks(*pool, sequences, capacity / tile_keys,
+                         numbers * sizeof(S) + static_cast<std::size_t>(heads));
+      return;
+    }
+    const Index all_heads = sequences * heads;
+    keys_ = AlignedVector<S>(at(all_heads * keys_apart_), static_cast<S>(0.0F));
+    values_ = AlignedVector<S>(at(all_heads * values_apart_), static_cast<S>(0.0F));
+    special_ = std::vector<char>(at(all_heads * (capacity / tile_keys)));
+  }
+
+  Index heads() const noexcept { return heads_; }
+  Index capacity() const noexcept { return capacity_; }
+  Index dim() const noexcept { return dim_; }
+  Index value_dim() const noexcept { return value_dim_; }
+
+  /// But for those of the pool.
+  std::size_t bytes() const noexcept {
+    return (keys_.capacity() + values_.capacity()) * sizeof(S) + special_.capacity() +
+           blocks_.bytes();
+  }
+  /// Of 128 keys of a sequence, on a pool.
+  std::size_t bytes_of_block() const noexcept { return blocks_.bytes_of_block(); }
+
+  KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
+    const TilePlace<const S> found = place(*this, sequence, head, tile);
+    return {.keys = found.keys,
+            .values = found.values,
+            .value_stride = value_stride_,
+            .finite = *found.special == 0};
+  }
+
+  // Which memory a sequence has: on a pool this changes, otherwise all of it is there.
+
+  /// Takes the memory that sequences need to write written(0) .. written(count - 1), see KvBlocks.
+  ///   Throws: MemoryLimitError, std::bad_alloc, and nothing has changed then
+  template <class Written>
+  [[nodiscard]] SpareBlocks prepare(const char* function, Index count, const Written& written) {
+    if (blocks_.used()) return blocks_.prepare(function, count, written);
+    return {};
+  }
+  template <class Written>
+  void replace_shared(SpareBlocks& spare, Index count, const Written& written) noexcept {
+    blocks_.replace_shared(spare, count, written);
+  }
+  /// True if writing to a tile changes keys that the sequence holds, or is possible only after replace_shared().
+  bool overwrites(const WrittenKeys& written, Index tile) const noexcept {
+    const KeyRange kept = tiles_of(written.kept());
+    if (tile >= kept.begin && tile < kept.end) {
+      return blocks_.used() && blocks_.shares_kept(written.sequence);
+    }
+    return meets(written.old, tile, capacity_ / tile_keys);
+  }
+  /// Only these keys are needed from now on.
+  void keep_only(Index sequence, const KeyRange& keys) noexcept {
+    if (blocks_.used()) blocks_.keep_only(sequence, keys);
+  }
+  /// Whether copying a sequence is sharing its blocks.
+  bool shares() const noexcept { return blocks_.used(); }
+  ///   Throws: std::bad_alloc, and nothing has changed then
+  void share(Index from, Index to) { blocks_.share(from, to); }
+
+  // What writes or reads does so for some heads of some tokens, so that heads and tiles can be shared out to threads.
+  // It takes several heads at once, because finding a place takes longer than writing one head's numbers there.
+
+  /// k [1, n, heads, D] becomes keys first .. first + n - 1 of the heads from `head` on.
+  template <class T>
+  void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
+    for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
+      S* const to = panel(*this, sequence, head, j);
+      for (Index h = 0; h < k.heads; ++h) {
+        pack_panel<Tier>(k.row(0, j - first, h), k.seq_stride, j % panel_lanes, n, dim_,
+                         to + h * keys_apart_);
+      }
+    });
+  }
+  template <class T>
+  void read_keys(Index sequence, Index head, Index first, HeadsView<T> k) const noexcept {
+    for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
+      const S* const from = panel(*this, sequence, head, j);
+      for (Index h = 0; h < k.heads; ++h) {
+        unpack_panel<Tier>(from + h * keys_apart_, j % panel_lanes, n, dim_, k.row(0, j - first, h),
+                           k.seq_stride);
+      }
+    });
+  }
+
+  /// v [1, n, heads, Dv] becomes values first .. first + n - 1 of the heads from `head` on. The first row of a
+  /// tile begins it anew; with the first row of a panel, those after it become zero.
+  template <class T>
+  void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
+    for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
+      const Index row = j % tile_keys, end = row + n;
+      const Index panel = (end - 1) / panel_lanes * panel_lanes;
+      for (Index h = 0; h < v.heads; ++h) {
+        const TilePlace<S> tile = place(*this, sequence, head + h, j / tile_keys);
+        const bool finite = pack_values<Tier>(v.row(0, j - first, h), v.seq_stride, n, value_dim_,
+                                              tile.values + row * value_stride_, value_stride_);
+        if (row == 0 || !finite) *tile.special = !finite;
+        if (row <= panel) zero_values(tile, end, panel + panel_lanes);
+      }
+    });
+  }
+  /// Begins the tile of value `first` anew: what lies before that is zero.
+  void begin_values(Index sequence, Index first) noexcept {
+    for (Index h = 0; h < heads_; ++h) {
+      const TilePlace<S> tile = place(*this, sequence, h, first / tile_keys);
+      zero_values(tile, 0, tile_keys);
+      *tile.special = false;
+    }
+  }
+  /// Forgets that cut_values() left values of a shared tile.
+  void forget_filled(Index sequence) noexcept {
+    if (blocks_.used()) blocks_.set_filled(sequence, 0);
+  }
+  template <class T>
+  void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
+    for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
+      for (Index h = 0; h < v.heads; ++h) {
+        const S* const values = place(*this, sequence, head + h, j / tile_keys).values;
+        for (Index i = 0; i < n; ++i) {
+          convert_row<Tier>(values + (j % tile_keys + i) * value_stride_, value_dim_,
+                            v.row(0, j - first + i, h));
+        }
+      }
+    });
+  }
+
+  /// Values past `end`, of which there were some up to old_end, leave the last tile; where others hold
+  /// it, too, they do so when the sequence has a tile of its own.
+  void cut_values(Index sequence, Index end, Index old_end) noexcept {
+    const Index tile = end / tile_keys;
+    if (blocks_.used()) {
+      old_end = (std::max)(old_end, blocks_.filled(sequence));
+      const bool later = end % tile_keys != 0 && end < old_end && blocks_.shared(sequence, tile);
+      blocks_.set_filled(sequence, later ? old_end : 0);
+      if (later) return;
+    }
+    const Index last = (std::min)(old_end, (tile + 1) * tile_keys);
+    if (end % tile_keys == 0 || end >= last) return;
+    for (Index h = 0; h < heads_; ++h) {
+      const TilePlace<S> cut = place(*this, sequence, h, tile);
+      zero_values(cut, end % tile_keys, last - tile * tile_keys);
+      if (*cut.special != 0) note_special(cut, end % tile_keys);
+    }
+  }
+
+  /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
+  void move_values(Index sequence, Index head, Index from, Index end, Index to) noexcept {
+    // Where nothing moves, the tile may be one that others hold, and of which this sequence forgot some keys.
+    if (from == end) return;
+    const Index down = from - to;
+    for_pieces(from, end - from, tile_keys, [&](Index j, Index count) {
+      const S* const values = place(*this, sequence, head, j / tile_keys).values;
+      for_pieces(j - down, count, tile_keys, [&](Index i, Index n) {
+        const S* const source = values + (i + down) % tile_keys * value_stride_;
+        std::copy(
+            source, source + n * value_stride_,
+            place(*this, sequence, head, i / tile_keys).values + i % tile_keys * value_stride_);
+      });
+    });
+    for (Index tile = to / tile_keys; tile * tile_keys < end - down; ++tile) {
+      note_special(place(*this, sequence, head, tile), end - tile * tile_keys);
+    }
+  }
+
+  /// Numbers of a tile, all heads together.
+  Index keys_of_tile() const noexcept { return heads_ * tile_keys * key_size_; }
+  Index values_of_tile() const noexcept { return heads_ * tile_keys * value_stride_; }
+
+  void keep_tile(Index sequence, Index tile, const TilePlace<S>& kept) const noexcept {
+    for (Index h = 0; h < heads_; ++h) {
+      copy_head(place(*this, sequence, h, tile), of_head(kept, h));
+    }
+  }
+  void put_back_tile(Index sequence, Index tile, const TilePlace<S>& kept) noexcept {
+    for (Index h = 0; h < heads_; ++h) {
+      copy_head(of_head(kept, h), place(*this, sequence, h, tile));
+    }
+  }
+
+  /// A tile of one sequence becomes another's.
+  void copy_tile(Index from, Index to, Index head, Index tile) noexcept {
+    copy_head(place(*this, from, head, tile), place(*this, to, head, tile));
+  }
+
+ private:
+  static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+
+  /// Calls visit(j, n) for the keys j .. j + n - 1 of each run of `size` that the run touches.
+  template <class Visit>
+  static void for_pieces(Index first, Index count, Index size, const Visit& visit) noexcept {
+    for (Index j = first; j < first + count;) {
+      const Index n = (std::min)(first + count, (j / size + 1) * size) - j;
+      visit(j, n);
+      j += n;
+    }
+  }
+
+  template <class Storage>
+  using Number = std::conditional_t<std::is_const_v<Storage>, const S, S>;
+
+  /// How far apart heads begin whose keys, or values, have `size` numbers each. A token is written to all heads at
+  /// once. If these were a power of two apart, a TLB would have few places for their pages: so half a page and a line
+  /// lie between large ones.
+  Index apart(Index size, bool on_pool) const noexcept {
+    if (on_pool) return tile_keys * size;
+    constexpr Index bytes = Index{sizeof(S)}, worth = Index{64} * 1024, gap = 2048 + 64;
+    const Index numbers = capacity_ * size;
+    return numbers * bytes >= worth ? numbers + gap / bytes : numbers;
+  }
+
+  /// Where a tile of one head lies: the one place that tells a pool from memory of its own.
+  template <class Storage>
+  static TilePlace<Number<Storage>> place(Storage& storage, Index sequence, Index head,
+                                          Index tile) noexcept {
+    using Place = TilePlace<Number<Storage>>;
+    if (storage.blocks_.used()) {
+      auto* const keys = reinterpret_cast<S*>(storage.blocks_.data(sequence, tile));
+      auto* const values = keys + storage.keys_of_tile();
+      auto* const special = reinterpret_cast<char*>(values + storage.values_of_tile());
+      return storage.of_head(Place{keys, values, special}, head);
+    }
+    const Index tiles = storage.capacity_ / tile_keys;
+    const Index slot = tile < tiles ? tile : tile % tiles;  // only a ring needs the division
+    const Index nth = sequence * storage.heads_ + head;
+    const Place of_head{storage.keys_.data() + nth * storage.keys_apart_,
+                        storage.values_.data() + nth * storage.values_apart_,
+                        storage.special_.data() + nth * tiles};
+    return storage.of_head(of_head, slot);
+  }
+  /// The nth of tiles of one head that lie one after the other.
+  template <class N>
+  TilePlace<N> of_head(const TilePlace<N>& tiles, Index n) const noexcept {
+    return {tiles.keys + n * tile_keys * key_size_, tiles.values + n * tile_keys * value_stride_,
+            tiles.special + n};
+  }
+  /// Where the panel begins in which key j is.
+  template <class Storage>
+  static Number<Storage>* panel(Storage& storage, Index sequence, Index head, Index j) noexcept {
+    return place(storage, sequence, head, j / tile_keys).keys +
+           j % tile_keys / panel_lanes * panel_lanes * storage.key_size_;
+  }
+
+  template <class N>
+  void copy_head(const TilePlace<N>& from, const TilePlace<S>& to) const noexcept {
+    std::copy_n(from.keys, tile_keys * key_size_, to.keys);
+    std::copy_n(from.values, tile_keys * value_stride_, to.values);
+    *to.special = *from.special;
+  }
+  /// Rows first .. last - 1.
+  void zero_values(const TilePlace<S>& tile, Index first, Index last) noexcept {
+    std::fill_n(tile.values + first * value_stride_, (last - first) * value_stride_,
+                static_cast<S>(0.0F));
+  }
+  /// Of a tile's first `rows` rows, or fewer if it has no more.
+  void note_special(const TilePlace<S>& tile, Index rows) noexcept {
+    *tile.special = !all_finite<Tier>(tile.values, (std::min)(rows, tile_keys) * value_stride_);
+  }
+
+  Index heads_, capacity_, dim_, key_size_, value_dim_, value_stride_;
+  Index keys_apart_, values_apart_;  ///< of heads, see apart()
+  AlignedVector<S> keys_, values_;
+  std::vector<char> special_;  ///< of each tile
+  KvBlocks blocks_;            ///< in place of these, on a pool
+};
+
+}  // namespace detail
+POSENC_END

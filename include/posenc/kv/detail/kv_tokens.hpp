@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
+#include <posenc/kernels/tile.hpp>
+#include <posenc/kv/detail/kv_storage.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+// Many tokens into and out of a cache's memory, on a device's threads.
+POSENC_BEGIN
+namespace detail {
+
+template <Device D, class Work>
+void for_each_head(const D& device, Index heads, double bytes, const Work& work) {
+  parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index end) {
+    for (; head < end; ++head) work(head);
+  });
+}
+
+template <class List>
+inline constexpr bool is_index_list = std::convertible_to<const List&, ListView<Index>>;
+/// What stands before k and v in a call of append(): sequences, or those and offsets.
+template <class... Where>
+inline constexpr bool names_sequences = false;
+template <class Where>
+inline constexpr bool names_sequences<Where> =
+    is_index_list<Where> || std::convertible_to<const Where&, Index>;
+template <class First, class Second>
+inline constexpr bool names_sequences<First, Second> = is_index_list<First>&& is_index_list<Second>;
+
+template <class K, class V>
+inline constexpr bool of_one_type = std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>;
+template <class K, class V, class... Where>
+inline constexpr bool appends = of_one_type<K, V>&& names_sequences<Where...>;
+template <class K, class V>
+constexpr void refuse_append() {
+  static_assert(of_one_type<K, V>,
+                "posenc::KvCache::append: k and v must have elements of one type");
+  static_assert(!of_one_type<K, V>,
+                "posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index, which is "
+                "std::int64_t: a vector, an array or a span of them");
+}
+
+/// Which tokens of [B, n, ..] continue which sequence: those of batch row n run n's or, where there are offsets,
+/// tokens offsets[n] .. offsets[n + 1] - 1 of the one row.
+struct TokenRuns {
+  std::span<const Index> sequences, offsets;
+  Index tokens;  ///< of a batch row
+
+  Index size() const noexcept { return static_cast<Index>(sequences.size()); }
+  Index batch() const noexcept { return offsets.empty() ? size() : 1; }
+  Index sequence(Index n) const noexcept { return sequences[static_cast<std::size_t>(n)]; }
+  Index row(Index n) const noexcept { return offsets.empty() ? n : 0; }
+  Index first(Index n) const noexcept { return offsets.empty() ? 0 : offset(n); }
+  Index count(Index n) const noexcept {
+    return offsets.empty() ? tokens : offset(n + 1) - offset(n);
+  }
+  Index longest() const noexcept {
+    Index most = 0;
+    for (Index n = 0; n < size(); ++n) most = (std::max)(most, count(n));
+    return most;
+  }
+
+ private:
+  Index offset(Index n) const noexcept { return offsets[static_cast<std::size_t>(n)]; }
+};
+
+/// Some tokens of a run, and some heads of them.
+struct TokenPiece {
+  Index run = 0;
+  Index head = 0, heads = 1;   ///< the first head, and how many
+  Index key = 0;               ///< which one the first token becomes
+  Index first = 0, count = 0;  ///< the tokens, counted in their batch row
+};
+
+/// A piece of batch row b.
+template <class T>
+HeadsView<T> rows_of(HeadsView<T> x, Index b, const TokenPiece& piece) noexcept {
+  T* const first = x.row(b, piece.first, piece.head);
+  return {first, 1, piece.count, piece.heads, x.dim, 0, x.seq_stride, x.head_stride};
+}
+
+/// Calls visit(piece) for pieces that different threads may write: those whose keys lie in one tile. Run n's first
+/// token becomes key first_key(n).
+///   bytes: of one head's key
+template <Device D, class FirstKey, class Visit>
+void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double bytes,
+                    const FirstKey& first_key, const Visit& visit) {
+  const Index longest = runs.longest();
+  if (longest == 0) return;
+  // A run of so many keys lies in this many tiles, or in one less.
+  const Index tiles = (longest - 1) / tile_keys + 2;
+  const Index pieces = runs.size() * tiles;
+  // Where runs differ in length, most pieces are empty.
+  const double keys = runs.offsets.empty()
+                          ? static_cast<double>((std::min)(longest, tile_keys))
+                          : static_cast<double>(runs.tokens) / static_cast<double>(pieces);
+  bytes *= keys;
+  parallel_for(device, pieces * heads, bytes, bytes / 4, [&](Index unit, Index end) {
+    while (unit < end) {
+      const Index head = unit % heads, n = unit / heads / tiles;
+      const Index at_once = (std::min)(heads - head, end - unit);
+      const Index first = first_key(n), tile = first / tile_keys + unit / heads % tiles;
+      const Index key = (std::max)(first, tile * tile_keys);
+      const Index count = (std::min)(first + runs.count(n), (tile + 1) * tile_keys) - key;
+      if (count > 0) visit(TokenPiece{n, head, at_once, key, runs.first(n) + key - first, count});
+      unit += at_once;
+    }
+  });
+}
+
+/// Tokens of a batch must fit the cache.
+template <class T, class Storage>
+void check_tokens(const char* function, const Storage& storage, Index batch, const HeadsView<T>& k,
+                  const HeadsView<T>& v) {
+  const Index heads = storage.heads(), dim = storage.dim(), value_dim = storage.value_dim();
+  check_extents(function, "k", k);
+  check_extents(function, "v", v);
+  if (k.batch != batch || k.heads != heads || k.dim != dim) {
+    fail<ShapeError>(function, "k ", k.extents(), " must be [", batch, ", n, ", heads, ", ", dim,
+                     "]");
+  }
+  if (v.extents() != std::array<Index, 4>{batch, k.seq, heads, value_dim}) {
+    fail<ShapeError>(function, "v ", v.extents(), " must be [", batch, ", ", k.seq, ", ", heads,
+                     ", ", value_dim, "]");
+  }
+}
+
+/// Tokens of k [B, n, Hkv, D] and v become keys first_key(n) .. of the sequence that run n continues: those in tiles
+/// for which selects(run, tile) holds.
+template <Device D, class Storage, class T, class FirstKey, class Selects>
+void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
+                  const HeadsView<const T>& k, const HeadsView<const T>& v,
+                  const FirstKey& first_key, const Selects& selects) {
+  const double bytes = static_cast<double>(k.dim + v.dim) * sizeof(T);
+  for_each_piece(device, runs, storage.heads(), bytes, first_key, [&](const TokenPiece& piece) {
+    if (!selects(piece.run, piece.key / tile_keys)) return;
+    const Index sequence = runs.sequence(piece.run), b = runs.row(piece.run);
+    storage.write_keys(sequence, piece.head, piece.key, rows_of(k, b, piece));
+    storage.write_values(sequence, piece.head, piece.key, rows_of(v, b, piece));
+  });
+}
+/// All of the tokens.
+template <Device D, class Storage, class T, class FirstKey>
+void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
+                  const HeadsView<const T>& k, const HeadsView<const T>& v,
+                  const FirstKey& first_key) {
+  write_tokens(device, storage, runs, k, v, first_key, [](Index, Index) { return true; });
+}
+
+/// Keys first .. end - 1 of a sequence, [end - first, Hkv, D], after change(k, first) was called on pieces of them.
+template <Device D, class Storage, class Change>
+AlignedVector<typename Storage::Real> changed_keys(const D& device, const Storage& storage,
+                                                   Index sequence, Index first, Index end,
+                                                   Change&& change) {
+  using Real = typename Storage::Real;
+  // Panels that are whole are faster, so pieces end where they do.
+  constexpr Index piece = tile_keys;
+  const Index heads = storage.heads(), dim = storage.dim(), row = heads * dim;
+  AlignedVector<Real> buffer(static_cast<std::size_t>((end - first) * row));
+  for (Index j = first; j < end;) {
+    const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
+    const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, heads, dim};
+    for_each_head(device, heads, static_cast<double>(n * dim) * sizeof(Real), [&](Index head) {
+      storage.read_keys(sequence, head, j, rows_of(keys, 0, {.head = head, .count = n}));
+    });
+    change(keys, j);
+    j += n;
+  }
+  return buffer;
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/kernels/tile.hpp>
+
+#include <algorithm>
+#include <type_traits>
+
+POSENC_STABLE_BEGIN
+
+/// Either `capacity` or `window` has to be given.
+struct KvCacheConfig {
+  Index sequences = 1;
+  Index kv_heads = 0;   ///< required
+  Index head_dim = 0;   ///< required
+  Index value_dim = 0;  ///< head_dim if 0
+  Index capacity = 0;   ///< keys that a sequence can hold, rounded up to whole tiles
+  /// Makes the cache a ring, in which new keys take the place of old ones: however long a sequence
+  /// grows, each of the last max_append queries finds its last `window` keys, its own included.
+  Index window = 0;
+  Index max_append = 1;  ///< the most keys that a ring takes at once
+};
+
+static_assert(std::is_trivially_copyable_v<KvCacheConfig>);
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
+namespace detail {
+
+/// Keys that a sequence gets memory for: whole tiles.
+///   Throws: ConfigError
+inline Index cache_capacity(const KvCacheConfig& config) {
+  constexpr auto function = "KvCache";
+  const auto require = [&](bool met, const char* name, const char* rule, Index value) {
+    if (!met) fail<ConfigError>(function, name, rule, " but is ", value);
+  };
+  // Sums and products below stay far from the end of Index.
+  constexpr Index most = Index{1} << 40;
+  const auto in_range = [&](const char* name, Index least, Index value) {
+    require(value >= least, name, least == 0 ? " must not be negative" : " must be positive",
+            value);
+    require(value <= most, name, " must be at most 2^40", value);
+  };
+  in_range("sequences", 1, config.sequences);
+  in_range("kv_heads", 1, config.kv_heads);
+  in_range("head_dim", 1, config.head_dim);
+  in_range("value_dim", 0, config.value_dim);
+  in_range("capacity", 0, config.capacity);
+  in_range("window", 0, config.window);
+  in_range("max_append", 1, config.max_append);
+  if ((config.capacity == 0) == (config.window == 0)) {
+    fail<ConfigError>(function, "either capacity or window must be given, but they are ",
+                      config.capacity, " and ", config.window);
+  }
+  const auto whole_tiles = [](Index keys) {
+    return (keys + tile_keys - 1) / tile_keys * tile_keys;
+  };
+  const Index capacity = config.window == 0
+                             ? whole_tiles(config.capacity)
+                             : whole_tiles(config.window + config.max_append - 1) + tile_keys;
+  const double numbers = static_cast<double>(config.sequences) *
+                         static_cast<double>(config.kv_heads) * static_cast<double>(capacity) *
+                         static_cast<double>((std::max)(config.head_dim, config.value_dim) + 16);
+  if (numbers > 0x1p56) {
+    fail<ConfigError>(function, "no memory holds ", config.sequences, " sequences of ", capacity,
+                      " keys with ", config.kv_heads, " heads of ", config.head_dim, " and ",
+                      config.value_dim, " numbers");
+  }
+  return capacity;
+}
+
+/// What a cache's settings allow.
+struct CacheLimits {
+  Index capacity, window, max_append;
+
+  ///   Throws: ConfigError
+  explicit CacheLimits(const KvCacheConfig& config)
+      : capacity(cache_capacity(config)), window(config.window), max_append(config.max_append) {}
+
+  /// The oldest key that has kept its place when the last one is end - 1.
+  Index oldest(Index end) const noexcept {
+    const Index last_tile = (end + tile_keys - 1) / tile_keys;
+    return (std::max)(Index{0}, last_tile * tile_keys - capacity);
+  }
+
+  /// Throws ShapeError unless a sequence of `length` keys may have `count` more.
+  void check_end(const char* function, Index sequence, Index length, Index count) const {
+    if (count > most_keys - length) {
+      fail<ShapeError>(function, "sequence ", sequence, " cannot have ", count, " keys from key ",
+                       length, " on: positions are doubles, which count up to 2^53");
+    }
+    if (window == 0 && count > capacity - length) {
+      fail<ShapeError>(function, "sequence ", sequence, " holds ", length, " keys, and with ",
+                       count, " more would pass the capacity of ", capacity);
+    }
+  }
+  /// The same for keys that are appended.
+  void check_append(const char* function, Index sequence, Index length, Index count) const {
+    if (window != 0 && count > max_append) {
+      fail<ShapeError>(function, "a ring (window ", window,
+                       ") takes at most max_append = ", max_append, " keys at once but got ",
+                       count);
+    }
+    check_end(function, sequence, length, count);
+  }
+
+ private:
+  /// Positions are doubles, which count so far.
+  static constexpr Index most_keys = Index{1} << 53;
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/attend.hpp>
+#include <posenc/attention/detail/attend_backward.hpp>
+#include <posenc/attention/workspace.hpp>
+#include <posenc/concepts.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/nn/detail/linear_backward.hpp>
+#include <posenc/nn/detail/multi_head_parts.hpp>
+#include <posenc/nn/linear.hpp>
+#include <posenc/nn/multi_head_tape.hpp>
+#include <posenc/simd/tier.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <array>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Where the gradients of a module's inputs go; what has no data is left out.
+template <class T>
+struct InputGradients {
+  EmbeddingsView<T> x, keys_from = {}, values_from = {};
+  bool all_into_x = false;  ///< of self attention, whose one input has the sum of three
+};
+
+/// MultiHeadAttention's backward(): forward's steps in the opposite order.
+template <class Module, Device D, class T, class Gradients>
+class MultiHeadBackward {
+  using Rotary = std::remove_cvref_t<decltype(std::declval<const Module&>().rotary())>;
+  using Projection = decltype(Module::query_projection);
+  static_assert(DifferentiableRotary<Rotary, T>,
+                "posenc::MultiHeadAttention::backward: Rotary must provide adjoint_queries(grad, "
+                "positions) and adjoint_keys; see DifferentiableRotary in posenc/concepts.hpp");
+  static_assert(DifferentiableProjection<Projection, T>,
+                "posenc::MultiHeadAttention::backward: Projection must provide backward(x, "
+                "grad_out, grad_x, gradient) and zero_gradient(); see posenc/nn/linear.hpp");
+
+ public:
+  static constexpr auto name = "MultiHeadAttention::backward";
+
+  /// Throws ShapeError and ConfigError.
+  MultiHeadBackward(const D& device, const Module& module, const MultiHeadTape<T>& tape,
+                    const EmbeddingsView<const T>& grad_out, const InputGradients<T>& inputs,
+                    Gradients& gradients)
+      : device_(device),
+        module_(module),
+        pass_(checked(pass_to_read(tape), module, inputs)),
+        grad_out_(grad_out),
+        inputs_(inputs),
+        gradients_(gradients) {
+    check_shape(name, "grad_out", grad_out,
+                std::array{pass_.x.batch, pass_.x.seq, module.config().model_dim});
+    check_input("grad_x", inputs.x, pass_.x);
+    check_input("grad_keys_from", inputs.keys_from, pass_.keys_from);
+    check_input("grad_values_from", inputs.values_from, pass_.values_from);
+    check_gradient("gradients.query_projection", module.query_projection,
+                   gradients.query_projection);
+    check_gradient("gradients.key_projection", module.key_projection, gradients.key_projection);
+    check_gradient("gradients.value_projection", module.value_projection,
+                   gradients.value_projection);
+    check_gradient("gradients.output_projection", module.output_projection,
+                   gradients.output_projection);
+    check_rotary();
+  }
+
+  const ForwardPass<T>& pass() const noexcept { return pass_; }
+
+  /// Writes nothing of the caller's before attention's own backward.
+  ///   beside: of the forward pass
+  void run(Slots& memory, const BesideOptions& beside) {
+    lay_out(memory);
+    workspace_ = beside.workspace;
+    const ModuleHeads<T>& heads = pass_.heads;
+    decltype(gradients_.output_projection) nothing{};
+    go_back(module_.output_projection, tokens(heads.mixed), grad_out_, tokens(grad_.mixed),
+            nothing);
+    const AttentionGradients<T> of_attention{.q = grad_.q,
+                                             .k = grad_.k,
+                                             .v = grad_.v,
+                                             .additive = gradients_.additive,
+                                             .sinks = gradients_.sinks};
+    attend_backward_to_tensors<tier::Best, D, T>(
+        device_, {heads.q, heads.k, heads.v, heads.mixed, grad_.mixed, of_attention}, pass_.options,
+        module_.bias(), gradients_.bias, beside);
+    rotate_back();
+    go_back(module_.output_projection, tokens(heads.mixed), grad_out_, {},
+            gradients_.output_projection);
+    go_back(module_.query_projection, pass_.x, tokens(grad_.q), inputs_.x,
+            gradients_.query_projection);
+    project_back(module_.key_projection, pass_.keys_from, grad_.k, inputs_.keys_from,
+                 gradients_.key_projection);
+    project_back(module_.value_projection, pass_.values_from, grad_.v, inputs_.values_from,
+                 gradients_.value_projection);
+  }
+
+ private:
+  static const ForwardPass<T>& checked(const ForwardPass<T>* pass, const Module& module,
+                                       const InputGradients<T>& inputs) {
+    if (pass == nullptr) {
+      fail<ConfigError>(name, "the tape must hold a forward pass: forward(..., tape) leaves one");
+    }
+    if (inputs.all_into_x && !pass->is_self) {
+      fail<ConfigError>(name,
+                        "the tape holds a pass of cross attention, so backward takes "
+                        "grad_keys_from and grad_values_from besides grad_x");
+    }
+    const auto& config = module.config();
+    const auto widths = [](Index x, Index keys, Index values, Index heads, Index kv_heads,
+                           Index head_dim, Index value_dim) {
+      return std::array{x, keys, values, heads, kv_heads, head_dim, value_dim};
+    };
+    const auto& heads = pass->heads;
+    const auto of_pass = widths(pass->x.dim, pass->keys_from.dim, pass->values_from.dim,
+                                heads.q.heads, heads.k.heads, heads.q.dim, heads.v.dim);
+    const auto of_module = widths(config.model_dim, config.key_input_dim, config.value_input_dim,
+                                  config.heads, config.kv_heads, config.head_dim, config.value_dim);
+    if (of_pass != of_module) {
+      fail<ShapeError>(name,
+                       "the tape holds a pass of another module: model_dim, key_input_dim, "
+                       "value_input_dim, heads, kv_heads, head_dim and value_dim are ",
+                       of_pass, ", of this one ", of_module);
+    }
+    return *pass;
+  }
+
+  static void check_input(const char* of, const EmbeddingsView<T>& gradient,
+                          const EmbeddingsView<T>& input) {
+    if (gradient.data == nullptr) return check_extents(name, of, gradient);
+    check_shape(name, of, gradient, input.extents());
+    check_output(name, of, gradient);
+  }
+  /// Projections of a user's own look at theirs themselves.
+  template <class Gradient>
+  static void check_gradient(const char* of, const Projection& projection,
+                             const Gradient& gradient) {
+    if constexpr (std::is_base_of_v<LinearParameters<T>, Projection> &&
+                  std::is_same_v<Gradient, LinearParameters<T>>) {
+      check_linear_gradient<T>(name, of, projection, gradient);
+    }
+  }
+  void check_rotary() const {
+    if (gradients_.rotary.empty()) return;
+    if constexpr (has_frequencies) {
+      const auto count = module_.rotary().zero_frequency_gradient().size();
+      if (gradients_.rotary.size() != count) {
+        fail<ShapeError>(name, "gradients.rotary must have a number for each of the ", count,
+                         " frequencies, or none, but has ", gradients_.rotary.size());
+      }
+    } else {
+      fail<ConfigError>(name,
+                        "gradients.rotary must be empty: this rotary encoding has no "
+                        "frequencies that can be learned");
+    }
+  }
+
+  void lay_out(Slots& memory) {
+    const bool sums = inputs_.all_into_x && inputs_.x.data != nullptr;
+    const auto carve = [&](Carver carver) {
+      grad_ = take_heads<T>(name, carver, module_.config(),
+                            {pass_.x, pass_.keys_from, pass_.values_from});
+      if (sums) {
+        const auto& x = pass_.x;
+        const Index count = product_or(0, {x.batch, x.seq, x.dim});
+        summand_ = {carver.template take<T>(count), x.batch, x.seq, x.dim};
+      }
+      return carver.used();
+    };
+    memory.reserve(1, carve(Carver(nullptr)));
+    carve(Carver(memory.slot(0)));
+  }
+
+  /// From the gradients of rotated queries and keys to those of queries and keys.
+  void rotate_back() {
+    const Rotary& rotary = module_.rotary();
+    const ModuleHeads<T>& heads = pass_.heads;
+    const Positions &at = *pass_.query_positions, &keys_at = pass_.positions_of_keys();
+    if constexpr (has_frequencies) {
+      if (!gradients_.rotary.empty()) {
+        const std::span<double> sums = gradients_.rotary;
+        accumulate_frequency_gradient(rotary, heads.q, grad_.q, at, sums, device_);
+        accumulate_frequency_gradient(rotary, heads.k, grad_.k, keys_at, sums, device_);
+      }
+    }
+    if constexpr (requires { rotary.adjoint_queries(grad_.q, at, device_); }) {
+      rotary.adjoint_queries(grad_.q, at, device_);
+      rotary.adjoint_keys(grad_.k, keys_at, device_);
+    } else {
+      rotary.adjoint_queries(grad_.q, at);
+      rotary.adjoint_keys(grad_.k, keys_at);
+    }
+  }
+
+  template <class Gradient>
+  void go_back(const Projection& projection, const EmbeddingsView<const T>& from,
+               const EmbeddingsView<const T>& grad, const EmbeddingsView<T>& into,
+               Gradient& gradient) const {
+    if constexpr (requires {
+                    projection.backward(from, grad, into, gradient, workspace_, device_);
+                  }) {
+      projection.backward(from, grad, into, gradient, workspace_, device_);
+    } else {
+      projection.backward(from, grad, into, gradient);
+    }
+  }
+
+  template <class Gradient>
+  void project_back(const Projection& projection, const EmbeddingsView<T>& from,
+                    const HeadsView<T>& grad, const EmbeddingsView<T>& into, Gradient& gradient) {
+    if (!inputs_.all_into_x) {
+      go_back(projection, from, tokens(grad), into, gradient);
+      return;
+    }
+    go_back(projection, from, tokens(grad), summand_, gradient);
+    if (summand_.empty()) return;
+    for (Index b = 0; b < summand_.batch; ++b) {
+      for (Index s = 0; s < summand_.seq; ++s) {
+        const T* part = summand_.row(b, s);
+        T* sum = inputs_.x.row(b, s);
+        for (Index i = 0; i < summand_.dim; ++i) sum[i] += part[i];
+      }
+    }
+  }
+
+  static constexpr bool has_frequencies = requires(const Rotary& rotary) {
+    rotary.zero_frequency_gradient();
+  };
+
+  const D& device_;
+  const Module& module_;
+  const ForwardPass<T>& pass_;
+  EmbeddingsView<const T> grad_out_;
+  InputGradients<T> inputs_;
+  Gradients& gradients_;
+  AttentionWorkspace* workspace_ = nullptr;
+  ModuleHeads<T> grad_;
+  EmbeddingsView<T> summand_;  ///< without data where grad_x is left out
+};
+
+}  // namespace detail
+POSENC_END

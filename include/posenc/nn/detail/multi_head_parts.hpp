@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/nn/multi_head_config.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/view.hpp>
+
+// What MultiHeadAttention's forward and backward pass have in common.
+POSENC_BEGIN
+namespace detail {
+
+/// What queries, keys and values are made from.
+template <class T>
+struct ModuleInputs {
+  EmbeddingsView<const T> x, keys_from, values_from;
+};
+
+/// What a call computes before attention and after it, or the gradients of that; dense.
+template <class T>
+struct ModuleHeads {
+  HeadsView<T> q, k, v, mixed;
+};
+
+/// The heads of each token side by side, as projections have them.
+template <class T>
+EmbeddingsView<T> tokens(const HeadsView<T>& x) noexcept {
+  return {x.data, x.batch, x.seq, x.heads * x.dim};
+}
+
+/// Cuts out those of a call with these inputs.
+///   Throws: ShapeError, in the name of `function`
+template <class T>
+ModuleHeads<T> take_heads(const char* function, Carver& carver,
+                          const MultiHeadAttentionConfig& config, const ModuleInputs<T>& inputs) {
+  const auto take = [&](const EmbeddingsView<const T>& from, Index heads, Index dim) {
+    const auto count = product_of({from.batch, from.seq, heads * dim});
+    if (!count) {
+      fail<ShapeError>(function, heads * dim, " numbers for each token of [", from.batch, ", ",
+                       from.seq, "] are more than can be counted");
+    }
+    return HeadsView<T>{carver.template take<T>(*count), from.batch, from.seq, heads, dim};
+  };
+  // In the order of the fields, as braces have it.
+  return {take(inputs.x, config.heads, config.head_dim),
+          take(inputs.keys_from, config.kv_heads, config.head_dim),
+          take(inputs.values_from, config.kv_heads, config.value_dim),
+          take(inputs.x, config.heads, config.value_dim)};
+}
+
+/// Throws ShapeError unless a call's tensor has the extents that it must have.
+template <class View, class Extents>
+void check_shape(const char* function, const char* name, const View& x, const Extents& extents) {
+  check_extents(function, name, x);
+  if (x.extents() != extents) {
+    fail<ShapeError>(function, name, " ", x.extents(), " must be ", extents);
+  }
+}
+
+template <class T>
+void check_positions_fit(const char* function, const char* name, const Positions& positions,
+                         const EmbeddingsView<const T>& x) {
+  if (positions.count() != x.seq || (positions.batch() != 1 && positions.batch() != x.batch)) {
+    fail<ShapeError>(function, name, " [", positions.batch(), ", ", positions.count(),
+                     "] must be [1 or ", x.batch, ", ", x.seq, "]");
+  }
+}
+
+}  // namespace detail
+POSENC_END

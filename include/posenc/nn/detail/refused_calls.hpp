@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/detail/refused_calls.hpp>
+#include <posenc/core/detail/refusal.hpp>
+
+#define POSENC_DETAIL_FORWARD_RULE                                                              \
+  "posenc: MultiHeadAttention::forward takes (x, positions, out, options), "                    \
+  "(x, query_positions, keys_from, values_from, key_positions, out, options), either with a "   \
+  "MultiHeadTape of the module's type after out, or "                                           \
+  "(x, positions, cache, sequences, out, options), then a workspace or nullptr and an Eigen "   \
+  "device, or neither; tensors are EmbeddingsViews of the module's type (from bsd(tensor) and " \
+  "its like), out is not const, a cache stores the module's type, or 16 bits for float"
+
+#define POSENC_DETAIL_BACKWARD_RULE                                                             \
+  "posenc: MultiHeadAttention::backward takes (tape, grad_out, grad_x, gradients) or "          \
+  "(tape, grad_out, grad_x, grad_keys_from, grad_values_from, gradients), then a workspace or " \
+  "nullptr and an Eigen device, or neither; tensors are EmbeddingsViews of the module's type "  \
+  "(from bsd(tensor) and its like), gradients are what zero_gradients() of such a module "      \
+  "returns"
+
+POSENC_BEGIN
+namespace detail {
+
+/// Answers calls of MultiHeadAttention::forward() and backward() that fit no function in words, when they are
+/// compiled: beside the functions stands one of Anything, which loses against every one that fits.
+template <class T>
+struct RefusedForward {
+  template <class X = void>
+  void forward(Anything, Anything, Anything, const SomeOptions<T>& = {}, Anything = 0,
+               Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
+               Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
+               Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, Anything,
+               const SomeOptions<T>& = {}, Anything = 0, Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything,
+               const SomeOptions<T>& = {}, Anything = 0, Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything, Anything,
+               const SomeOptions<T>& = {}, Anything = 0, Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+
+  template <class X = void>
+  void backward(Anything, Anything, Anything, Anything, Anything = 0, Anything = 0, Anything = 0,
+                Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_BACKWARD_RULE);
+  }
+};
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/detail/random_bits.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/nn/parameter_matrix.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+POSENC_BEGIN
+
+/// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
+///   Shapes: weight [out, in], bias [1, out] (or [out, 1]) or empty
+template <class T>
+struct LinearParameters {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                "posenc: a projection is of float or double");
+
+  using Scalar = T;
+
+  ParameterMatrix<T> weight;
+  ParameterMatrix<T> bias;
+
+  LinearParameters() = default;
+  /// Zero parameters.
+  ///   Throws: ConfigError
+  LinearParameters(Index in, Index out, bool with_bias)
+      : weight((check_dims(in, out), out), in), bias(with_bias ? 1 : 0, with_bias ? out : 0) {}
+
+  Index in_dim() const noexcept { return weight.cols(); }
+  Index out_dim() const noexcept { return weight.rows(); }
+  Index parameter_count() const noexcept { return weight.size() + bias.size(); }
+
+  /// Weights uniform in +-sqrt(6 / (in + out)) (Glorot and Bengio 2010), bias zero: the same
+  /// numbers on every platform.
+  void randomize(std::uint64_t seed) {
+    const double limit = std::sqrt(6.0 / static_cast<double>(in_dim() + out_dim()));
+    for (Index i = 0; i < weight.size(); ++i) {
+      const std::uint64_t bits =
+          detail::mix_bits(detail::mix_bits(seed) + static_cast<std::uint64_t>(i));
+      weight.data()[i] = static_cast<T>(limit * (2 * detail::uniform(bits) - 1));
+    }
+    bias.fill(T{0});
+  }
+
+  /// What backward() adds to: zeros of the same shapes.
+  LinearParameters zero_gradient() const {
+    LinearParameters zeros;
+    zeros.weight.resize(weight.rows(), weight.cols());
+    zeros.bias.resize(bias.rows(), bias.cols());
+    return zeros;
+  }
+
+  static void check_dims(Index in, Index out) {
+    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+    const auto count = detail::product_of({in, out});
+    if (!count || *count > most) {
+      detail::fail<ConfigError>(
+          "Linear", "a weight of ", out, " x ", in,
+          " numbers cannot be: neither may be negative, and memory must hold ", "their product");
+    }
+  }
+};
+
+POSENC_END

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/attention/options.hpp>
+#include <posenc/core/config.hpp>
+#include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/nn/detail/multi_head_parts.hpp>
+#include <posenc/nn/multi_head_config.hpp>
+#include <posenc/tensor/positions.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+POSENC_BEGIN
+
+template <class T>
+class MultiHeadTape;
+
+namespace detail {
+
+/// A forward pass of MultiHeadAttention, as its backward pass needs it. Tensors are dense in `memory`.
+template <class T>
+struct ForwardPass {
+  Slots memory;
+  bool is_whole = false;  ///< it came to its end
+  bool is_self = false;   ///< keys and values were made from x
+  EmbeddingsView<T> x, keys_from, values_from;
+  ModuleHeads<T> heads;  ///< q and k rotated
+  LseView<T> lse;
+  AttentionOptions<T> options;
+  std::optional<Positions> query_positions, key_positions;  ///< those of keys where they are others
+
+  const Positions& positions_of_keys() const { return is_self ? *query_positions : *key_positions; }
+
+  /// Lays out memory for a call, and copies there what it is given: inputs that are one tensor, once.
+  void begin(const char* function, const MultiHeadAttentionConfig& config,
+             const ModuleInputs<T>& inputs, const Positions& of_queries, const Positions* of_keys,
+             const AttentionOptions<T>& given) {
+    lay_out(function, config, inputs);
+    is_self = of_keys == nullptr;
+    query_positions.emplace(of_queries);
+    if (is_self) {
+      key_positions.reset();
+    } else {
+      key_positions.emplace(*of_keys);
+    }
+    options = given;
+    if (given.lse.data == nullptr) options.lse = lse;
+  }
+
+  /// When attention has written to options.lse.
+  void end() {
+    if (options.lse.data != lse.data && lse.queries != 0) {
+      for (Index b = 0; b < lse.batch; ++b) {
+        for (Index h = 0; h < lse.heads; ++h) {
+          for (Index i = 0; i < lse.queries; ++i) lse(b, h, i) = options.lse(b, h, i);
+        }
+      }
+    }
+    options.lse = lse;
+    options.weights = {};
+    is_whole = true;
+  }
+
+ private:
+  void lay_out(const char* function, const MultiHeadAttentionConfig& config,
+               const ModuleInputs<T>& in) {
+    const bool keys_are_x = same(in.keys_from, in.x), values_are_x = same(in.values_from, in.x);
+    const bool values_are_keys = same(in.values_from, in.keys_from);
+    const auto carve = [&](Carver carver) {
+      const auto copy_of = [&](const EmbeddingsView<const T>& view) {
+        const Index count = product_or(0, {view.batch, view.seq, view.dim});
+        return EmbeddingsView<T>{carver.template take<T>(count), view.batch, view.seq, view.dim};
+      };
+      heads = take_heads(function, carver, config, in);
+      x = copy_of(in.x);
+      keys_from = keys_are_x ? x : copy_of(in.keys_from);
+      values_from = values_are_x ? x : values_are_keys ? keys_from : copy_of(in.values_from);
+      const Index rows = product_or(0, {in.x.batch, config.heads, in.x.seq});
+      lse = {carver.template take<T>(rows), in.x.batch, config.heads, in.x.seq};
+      return carver.used();
+    };
+    memory.reserve(1, carve(Carver(nullptr)));
+    carve(Carver(memory.slot(0)));
+    copy(in.x, x);
+    if (!keys_are_x) copy(in.keys_from, keys_from);
+    if (!values_are_x && !values_are_keys) copy(in.values_from, values_from);
+  }
+  static bool same(const EmbeddingsView<const T>& a, const EmbeddingsView<const T>& b) noexcept {
+    return a.data == b.data && a.extents() == b.extents() && strides_of(a) == strides_of(b);
+  }
+  static void copy(const EmbeddingsView<const T>& from, const EmbeddingsView<T>& to) noexcept {
+    if (to.empty()) return;
+    for (Index b = 0; b < to.batch; ++b) {
+      for (Index s = 0; s < to.seq; ++s) std::copy_n(from.row(b, s), to.dim, to.row(b, s));
+    }
+  }
+};
+
+template <class T>
+ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape);
+template <class T>
+const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept;
+
+}  // namespace detail
+
+/// What MultiHeadAttention::forward() leaves for backward(): copies of its inputs, positions and options, and
+/// rotated queries, rotated keys, values, the heads' outputs and their log-sum-exps. What options point to
+/// (masks, lists, a workspace) must live until backward().
+///   Memory: B (Sq (model_dim + H (D + Dv + 1)) + Sk (key_input_dim + value_input_dim + Hkv (D + Dv))) numbers,
+///           without the inputs of keys and values where they are x; kept from call to call, so that calls after
+///           the first allocate nothing where they are no larger, but for positions that are tables. A cache
+///           line more for each of the tensors
+/// One call at a time may use it; it holds the last pass, and can go back through it any number of times.
+template <class T>
+class MultiHeadTape {
+ public:
+  MultiHeadTape() = default;
+  MultiHeadTape(MultiHeadTape&&) noexcept = default;
+  MultiHeadTape& operator=(MultiHeadTape&&) noexcept = default;
+
+  /// Memory now held for tensors.
+  std::size_t bytes() const noexcept { return pass_.empty() ? 0 : pass_[0].memory.bytes(); }
+  /// Whether there is a pass to go back through. A forward() that throws leaves none.
+  bool holds_pass() const noexcept { return !pass_.empty() && pass_[0].is_whole; }
+
+ private:
+  friend detail::ForwardPass<T>& detail::pass_to_write<T>(MultiHeadTape& tape);
+  friend const detail::ForwardPass<T>* detail::pass_to_read<T>(const MultiHeadTape& tape) noexcept;
+
+  // One, or none. Views point into it, so it stays where it is when a tape is moved.
+  std::vector<detail::ForwardPass<T>> pass_;
+};
+
+namespace detail {
+
+/// Forgets the pass that the tape holds.
+template <class T>
+ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape) {
+  if (tape.pass_.empty()) tape.pass_.emplace_back();
+  tape.pass_[0].is_whole = false;
+  return tape.pass_[0];
+}
+/// nullptr where there is none.
+template <class T>
+const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept {
+  return tape.holds_pass() ? tape.pass_.data() : nullptr;
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// The kernels' products, bit for bit one chain of multiply-adds each, on every tier.
+#include "simd/tiers.hpp"
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include <posenc/core/double_double.hpp>
+#include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/products.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace kernels_test {
+
+using posenc::Index;
+using posenc::detail::kernel_rows;
+using posenc::detail::Lanes;
+using posenc::detail::panel_lanes;
+using posenc::detail::Skipped;
+using posenc::detail::tile_lanes;
+using posenc::detail::tile_panels;
+
+namespace {
+
+template <class T>
+std::vector<T> random_numbers(Index count, std::uint64_t seed) {
+  std::vector<T> numbers(static_cast<std::size_t>(count));
+  support::Random(seed).fill_normal(numbers);
+  return numbers;
+}
+
+template <class T>
+bool close(T a, T b) {
+  // Without fma, compilers may keep products of the plain chain exact or not.
+  if constexpr (POSENC_HAS_FMA != 0) {
+    return tiers::same(a, b);
+  } else {
+    return std::abs(a - b) <= 200 * std::numeric_limits<T>::epsilon();
+  }
+}
+
+const Lanes some_lanes[]{{0, tile_lanes, 0xfu}, {3, 70, 0x7u}, {40, 41, 0x2u}, {5, 128, 0x9u}};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attention][kernels]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  for (const Index dim : {1, 2, 17, 64}) {
+    const auto of_lanes = random_numbers<T>(tile_lanes * dim, 1);
+    std::vector<T> panels(of_lanes.size());
+    for (Index n = 0; n < tile_panels; ++n) {
+      posenc::detail::pack_panel<Tier>(of_lanes.data() + n * panel_lanes * dim, dim, 0, panel_lanes,
+                                       dim, panels.data() + n * panel_lanes * dim);
+    }
+    for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
+      const auto x = random_numbers<T>(rows * dim, 2);
+      for (const Lanes& lanes : some_lanes) {
+        constexpr T untouched = -77;
+        std::vector<T> out(static_cast<std::size_t>(rows * tile_lanes), untouched);
+        posenc::detail::for_bundles<Tier>(
+            rows, posenc::detail::PanelProducts<Tier, T, T>{
+                      x.data(), panels.data(), dim, T{0.5}, lanes, out.data(), {panels.data()}});
+        bool right = true;
+        for (Index r = 0; r < rows; ++r) {
+          for (Index lane = 0; lane < tile_lanes; ++lane) {
+            const T got = out[static_cast<std::size_t>(r * tile_lanes + lane)];
+            if (!lanes.panel(lane / panel_lanes)) {
+              right &= tiers::same(got, untouched);
+            } else if (lane < lanes.end) {
+              T sum = 0;
+              for (Index d = 0; d < dim; ++d) {
+                sum = posenc::mul_add(x[static_cast<std::size_t>(r * dim + d)],
+                                      of_lanes[static_cast<std::size_t>(lane * dim + d)], sum);
+              }
+              right &= close(got, sum * T{0.5});
+            }
+          }
+        }
+        INFO(Tier::name << ": dim " << dim << ", " << rows << " rows, lanes " << lanes.begin
+                        << " to " << lanes.end);
+        REQUIRE(right);
+      }
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][kernels]",
+                        tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  for (const Index dim : {16, 48, 80, 144, 336}) {
+    auto values = random_numbers<T>(tile_lanes * dim, 3);
+    for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
+      auto weights = random_numbers<T>(rows * tile_lanes, 4);
+      for (T& weight : weights) weight = std::abs(weight);
+      const auto old_factor = random_numbers<T>(rows, 5), new_factor = random_numbers<T>(rows, 6);
+      for (const Lanes& lanes : some_lanes) {
+        for (const bool select : {false, true}) {
+          auto marked = weights;
+          auto some = values;
+          if (select) {  // a lane of which nothing may come
+            for (Index r = 0; r < rows; ++r) {
+              marked[static_cast<std::size_t>(r * tile_lanes + lanes.begin)] = -1;
+            }
+            some[static_cast<std::size_t>(lanes.begin * dim)] = std::numeric_limits<T>::quiet_NaN();
+          }
+          const auto before = random_numbers<T>(rows * dim, 7);
+          auto out = before;
+          const auto run = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+            posenc::detail::for_bundles<Tier>(
+                rows, posenc::detail::WeightedSums<Tier, T, T, Weights>{marked.data(),
+                                                                        some.data(),
+                                                                        dim,
+                                                                        dim,
+                                                                        lanes,
+                                                                        old_factor.data(),
+                                                                        new_factor.data(),
+                                                                        out.data(),
+                                                                        {some.data()}});
+          };
+          select ? run(std::integral_constant<Skipped, Skipped::Negative>())
+                 : run(std::integral_constant<Skipped, Skipped::None>());
+          bool right = true;
+          for (Index r = 0; r < rows; ++r) {
+            const auto row = static_cast<std::size_t>(r);
+            for (Index d = 0; d < dim; ++d) {
+              T sum = 0;
+              for (Index lane = lanes.begin; lane < lanes.end; ++lane) {
+                const T weight = marked[static_cast<std::size_t>(r * tile_lanes + lane)];
+                if (!lanes.panel(lane / panel_lanes) || weight < 0) continue;
+                sum = posenc::mul_add(weight, some[static_cast<std::size_t>(lane * dim + d)], sum);
+              }
+              const auto at = static_cast<std::size_t>(r * dim + d);
+              right &= close(out[at],
+                             posenc::mul_add(before[at], old_factor[row], sum * new_factor[row]));
+            }
+          }
+          INFO(Tier::name << ": dim " << dim << ", " << rows << " rows, lanes " << lanes.begin
+                          << " to " << lanes.end << (select ? ", marked" : ""));
+          REQUIRE(right);
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 0",
+                        "[attention][kernels]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  constexpr Index dim = 80;
+  const auto values = random_numbers<T>(tile_lanes * dim, 3);
+  for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
+    const auto weights = random_numbers<T>(rows * tile_lanes, 4);
+    const auto old_factor = random_numbers<T>(rows, 5), new_factor = random_numbers<T>(rows, 6);
+    const auto sums = [&](const T* old, T before) {
+      std::vector<T> out(static_cast<std::size_t>(rows * dim), before);
+      posenc::detail::for_bundles<Tier>(
+          rows, posenc::detail::WeightedSums<Tier, T, T, Skipped::None>{weights.data(),
+                                                                        values.data(),
+                                                                        dim,
+                                                                        dim,
+                                                                        {0, tile_lanes, 15},
+                                                                        old,
+                                                                        new_factor.data(),
+                                                                        out.data(),
+                                                                        {values.data()}});
+      return out;
+    };
+    INFO(Tier::name << ": " << rows << " rows");
+    CHECK(sums(nullptr, std::numeric_limits<T>::quiet_NaN()) == sums(old_factor.data(), T{0}));
+  }
+}
+
+}  // namespace kernels_test

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// Exponentials of scores, and sums of tiles that become one, on every tier.
+#include "simd/tiers.hpp"
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/kernels/softmax.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace softmax_test {
+
+using posenc::Index;
+using posenc::detail::Lanes;
+using posenc::detail::panel_lanes;
+using posenc::detail::rows_at_once;
+using posenc::detail::RowSums;
+using posenc::detail::StripSums;
+using posenc::detail::tile_keys;
+
+namespace {
+
+template <class T>
+constexpr T lowest = -std::numeric_limits<T>::infinity();
+
+/// Sums of `rows` rows, in memory of their own.
+template <class T>
+struct Owned {
+  posenc::detail::AlignedVector<T> memory;
+  RowSums<T> sums;
+
+  Owned(Index rows, Index dim)
+      : memory(static_cast<std::size_t>(2 * (rows + rows_at_once) + rows * dim)),
+        sums{memory.data(), memory.data() + rows + rows_at_once,
+             memory.data() + 2 * (rows + rows_at_once)} {
+    sums.clear(rows, dim);
+  }
+};
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  support::Random random(1);
+  constexpr Index rows = 5;
+  for (const Lanes& lanes : {Lanes{0, 128, 0xfu}, Lanes{32, 90, 0x6u}, Lanes{0, 16, 0x1u}}) {
+    for (const bool marks : {false, true}) {
+      posenc::detail::AlignedVector<T> scores(static_cast<std::size_t>(rows * tile_keys));
+      for (T& score : scores) score = static_cast<T>(3 * random.normal());
+      for (Index j = 0; j < rows * tile_keys; ++j) {
+        const bool counts = lanes.panel(j % tile_keys / panel_lanes) && j % tile_keys < lanes.end;
+        // One row sees nothing; in the others, some keys are hidden.
+        if (!counts || j / tile_keys == 2 || random.integer(1, 4) == 1) {
+          scores[static_cast<std::size_t>(j)] = lowest<T>;
+        }
+      }
+      const auto before = scores;
+      StripSums<T> sums;
+      posenc::detail::exponentials_of_strip<Tier>(lanes, rows, marks, scores.data(), sums.highest,
+                                                  sums.sum);
+      bool right = true;
+      for (Index i = 0; i < rows; ++i) {
+        T highest = lowest<T>;
+        for (Index j = 0; j < tile_keys; ++j) {
+          highest = (std::max)(highest, before[static_cast<std::size_t>(i * tile_keys + j)]);
+        }
+        const auto row = static_cast<std::size_t>(i);
+        right &= sums.highest[row] == highest;
+        double sum = 0;
+        for (Index j = 0; j < tile_keys; ++j) {
+          const auto at = static_cast<std::size_t>(i * tile_keys + j);
+          if (!lanes.panel(j / panel_lanes)) {
+            right &= !marks || scores[at] == -1;
+            continue;
+          }
+          const double want =
+              before[at] == lowest<T> ? 0 : std::exp(static_cast<double>(before[at] - highest));
+          sum += want;
+          if (j >= lanes.end) continue;
+          if (marks && before[at] == lowest<T>) {
+            right &= scores[at] == -1;
+          } else {
+            right &= std::abs(static_cast<double>(scores[at]) - want) <=
+                     4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * want;
+          }
+        }
+        right &= std::abs(static_cast<double>(sums.sum[row]) - sum) <=
+                 150 * static_cast<double>(std::numeric_limits<T>::epsilon()) * sum;
+      }
+      INFO(Tier::name << ", lanes " << lanes.begin << " to " << lanes.end << ", marks " << marks);
+      CHECK(right);
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", tiers::Packs) {
+  using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  constexpr Index rows = 21, dim = 16;
+  Owned<T> a(rows, dim), b(rows, dim);
+  support::Random random(2);
+  const auto fill = [&](const RowSums<T>& sums, Index blind) {
+    for (Index r = 0; r < rows; ++r) {
+      if (r % 4 == blind) continue;  // a row that has seen nothing yet
+      sums.highest[r] = static_cast<T>(4 * random.normal());
+      sums.sum[r] = static_cast<T>(random.uniform(1, 9));
+      for (Index d = 0; d < dim; ++d) sums.out[r * dim + d] = static_cast<T>(random.normal());
+    }
+  };
+  fill(a.sums, 1);
+  fill(b.sums, 2);
+  Owned<T> before(rows, dim);
+  std::copy(a.memory.begin(), a.memory.end(), before.memory.begin());
+  posenc::detail::merge_all<Tier>(a.sums, b.sums, rows, dim);
+  for (Index r = 0; r < rows; ++r) {
+    const T of_a = before.sums.highest[r], of_b = b.sums.highest[r];
+    const T top = (std::max)(of_a, of_b);
+    CHECK(tiers::same(a.sums.highest[r], top));
+    if (of_b == lowest<T>) {  // not a bit of the other side changes
+      CHECK(tiers::same(a.sums.sum[r], before.sums.sum[r]));
+      CHECK(tiers::same(a.sums.out[r * dim], before.sums.out[r * dim]));
+      continue;
+    }
+    const auto factor = [&](T highest) {
+      return highest == lowest<T> ? 0.0 : std::exp(static_cast<double>(highest - top));
+    };
+    const auto joined = [&](T x, T y) {
+      return static_cast<double>(x) * factor(of_a) + static_cast<double>(y) * factor(of_b);
+    };
+    const double epsilon = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    CHECK(std::abs(static_cast<double>(a.sums.sum[r]) -
+                   joined(before.sums.sum[r], b.sums.sum[r])) <= 20 * epsilon);
+    CHECK(std::abs(static_cast<double>(a.sums.out[r * dim + 3]) -
+                   joined(before.sums.out[r * dim + 3], b.sums.out[r * dim + 3])) <= 10 * epsilon);
+  }
+}
+
+}  // namespace softmax_test

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: MIT
+// The cache of keys and values: what is appended comes back, wherever it went in between.
+#include "attention/key_place.hpp"
+#include "kv_cache_case.hpp"
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include "support/heads.hpp"
+#include "support/sampled.hpp"
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/rotary/rerotate.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace kv_cache_test {
+
+using posenc::HeadsView;
+using posenc::Index;
+using posenc::KvCache;
+using posenc::KvCacheConfig;
+using support::Heads;
+using support::to_double;
+
+namespace {
+
+template <class S, class T>
+S stored(T x) {
+  return static_cast<S>(static_cast<posenc::Compute<T>>(x));
+}
+
+/// Keys and values of one sequence as plain rows, rounded to S: what the cache is compared to.
+template <class S>
+struct Model {
+  using Row = std::array<std::vector<S>, 2 * heads>;  ///< key and value of each head
+  std::vector<Row> rows;
+  Index first = 0;  ///< the oldest key that has to be there still
+
+  Index length() const { return static_cast<Index>(rows.size()); }
+
+  template <class T>
+  void append(HeadsView<T> k, HeadsView<T> v, Index b = 0) {
+    for (Index s = 0; s < k.seq; ++s) {
+      Row row;
+      for (Index h = 0; h < heads; ++h) {
+        for (Index d = 0; d < dim; ++d) row[at(2 * h)].push_back(stored<S>(k.row(b, s, h)[d]));
+        for (Index d = 0; d < value_dim; ++d) {
+          row[at(2 * h + 1)].push_back(stored<S>(v.row(b, s, h)[d]));
+        }
+      }
+      rows.push_back(row);
+    }
+  }
+};
+
+bool is_finite(double x) { return std::isfinite(x); }
+
+/// The tiles of a sequence hold what the model says, each number in the place that kernels read it
+/// from; values past the last key are zero in its panel, and the notes tell of what there is.
+template <class S>
+bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model) {
+  using namespace posenc::detail;
+  bool right = cache.length(sequence) == model.length() && cache.first(sequence) == model.first;
+  for (Index h = 0; h < heads; ++h) {
+    for (Index t = model.first / tile_keys; t * tile_keys < model.length(); ++t) {
+      const KeyTile<S> tile = tile_of(cache, sequence, h, t);
+      bool finite = true;
+      right &= tile.value_stride == padded_value_dim(value_dim);
+      const Index panels = (model.length() - t * tile_keys + panel_lanes - 1) / panel_lanes;
+      for (Index r = 0; r < std::min(panels, tile_panels) * panel_lanes; ++r) {
+        const Index j = t * tile_keys + r;
+        const bool there = j < model.length();
+        for (Index d = 0; d < tile.value_stride; ++d) {
+          const S got = tile.values[r * tile.value_stride + d];
+          const S want = there && d < value_dim ? model.rows[at(j)][at(2 * h + 1)][at(d)]
+                                                : static_cast<S>(0.0F);
+          right &= support::same_bits(&got, &want, 1);
+          finite &= is_finite(to_double(got));
+        }
+        for (Index d = 0; there && d < dim; ++d) {
+          const S* block = tile.keys + r / panel_lanes * panel_lanes * stored_dim<S>(dim);
+          const S* key = block + attention_test::place<S>(r % panel_lanes, d);
+          right &= support::same_bits(key, &model.rows[at(j)][at(2 * h)][at(d)], 1);
+        }
+      }
+      right &= tile.finite == finite;
+    }
+  }
+  return right;
+}
+
+template <class S>
+bool copies_match(const KvCache<S>& cache, Index sequence, Index first, Index count,
+                  const Model<S>& model, support::Layout layout = {}) {
+  Heads<S> k(1, count, heads, dim, layout), v(1, count, heads, value_dim, layout);
+  cache.copy_keys(sequence, first, k.view(), v.view());
+  bool right = k.surroundings_kept() && v.surroundings_kept();
+  for (Index i = 0; i < count; ++i) {
+    for (Index h = 0; h < heads; ++h) {
+      const auto& row = model.rows[at(first + i)];
+      right &= support::same_bits<S>(k.view().row(0, i, h), row[at(2 * h)].data(), dim);
+      right &= support::same_bits<S>(v.view().row(0, i, h), row[at(2 * h + 1)].data(), value_dim);
+    }
+  }
+  return right;
+}
+
+/// Stored S, given as T.
+template <class StoredAs, class Element>
+struct Given {
+  using S = StoredAs;
+  using T = Element;
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("what is appended comes back", "[attention][cache]", (Given<float, float>),
+                   (Given<double, double>), (Given<Eigen::half, Eigen::half>),
+                   (Given<Eigen::bfloat16, Eigen::bfloat16>), (Given<Eigen::half, float>),
+                   (Given<Eigen::bfloat16, float>), (Given<float, Eigen::half>),
+                   (Given<float, Eigen::bfloat16>), (Given<Eigen::bfloat16, Eigen::half>)) {
+  using S = typename TestType::S;
+  using T = typename TestType::T;
+  support::Random random(1);
+  for (const support::Layout& layout : support::layouts()) {
+    KvCache<S> cache(full_cache(300));
+    REQUIRE(cache.capacity() == 384);
+    Model<S> model;
+    for (const Index n : {1, 1, 31, 7, 100, 128, 3}) {
+      auto k = Heads<T>::random(random, 1, n, heads, dim, layout);
+      auto v = Heads<T>::random(random, 1, n, heads, value_dim, layout);
+      cache.append(0, k.view(), v.view());
+      model.append(k.view(), v.view());
+      INFO(layout.name << ", length " << model.length());
+      REQUIRE(tiles_match(cache, 0, model));
+    }
+    CHECK(copies_match(cache, 0, 0, model.length(), model, layout));
+    CHECK(copies_match(cache, 0, 30, 101, model, layout));
+    CHECK(copies_match(cache, 0, 127, 1, model, layout));
+    CHECK(copies_match(cache, 0, model.length(), 0, model));
+    // Into the type that was given: T holds each S or was what S was rounded from.
+    Heads<T> k(1, 5, heads, dim), v(1, 5, heads, value_dim);
+    cache.copy_keys(0, 125, k.view(), v.view());
+    const S first = model.rows[125][0][0];
+    CHECK(to_double(k.view().row(0, 0, 0)[0]) == to_double(stored<T>(first)));
+  }
+}
+
+TEST_CASE("how tokens are cut into appends does not matter", "[attention][cache]") {
+  support::Random random(2);
+  const Index n = 400;
+  auto k = Heads<float>::random(random, 1, n, heads, dim);
+  auto v = Heads<float>::random(random, 1, n, heads, value_dim);
+  KvCache<Eigen::bfloat16> whole(full_cache(n));
+  whole.append(0, k.view(), v.view());
+  for (const Index piece : {1, 3, 32, 100, 128, 200}) {
+    KvCache<Eigen::bfloat16> cut(full_cache(n));
+    for (Index j = 0; j < n; j += piece) {
+      const Index count = std::min(piece, n - j);
+      cut.append(0, posenc::slice_seq(k.view(), j, count), posenc::slice_seq(v.view(), j, count));
+    }
+    for (Index t = 0; t < 4; ++t) {
+      for (Index h = 0; h < heads; ++h) {
+        const auto a = tile_of(whole, 0, h, t), b = tile_of(cut, 0, h, t);
+        CHECK(support::same_bits(a.keys, b.keys, 128 * dim));
+        CHECK(support::same_bits(a.values, b.values, 128 * a.value_stride));
+      }
+    }
+  }
+}
+
+TEST_CASE("tiles start on cache lines and follow each other", "[attention][cache]") {
+  const KvCache<Eigen::half> cache(full_cache(256, 3));
+  for (Index sequence = 0; sequence < 3; ++sequence) {
+    for (Index h = 0; h < heads; ++h) {
+      for (Index t = 0; t < 2; ++t) {
+        const auto tile = tile_of(cache, sequence, h, t);
+        CHECK(reinterpret_cast<std::uintptr_t>(tile.keys) % 64 == 0);
+        CHECK(reinterpret_cast<std::uintptr_t>(tile.values) % 32 == 0);
+        CHECK(tile.finite);
+      }
+      CHECK(tile_of(cache, sequence, h, 1).keys == tile_of(cache, sequence, h, 0).keys + 128 * dim);
+      CHECK(tile_of(cache, sequence, h, 1).values ==
+            tile_of(cache, sequence, h, 0).values + Index{128} * 32);
+    }
+  }
+}
+
+TEST_CASE("a ring holds the window of each of the last queries", "[attention][cache]") {
+  for (const Index window : {1, 100, 128, 129, 300}) {
+    for (const Index max_append : {1, 7, 128, 200}) {
+      KvCache<float> cache(ring(window, max_append));
+      const Index tiles = (window + max_append - 1 + 127) / 128 + 1;
+      REQUIRE(cache.capacity() == tiles * 128);
+      CHECK(cache.window() == window);
+      CHECK(cache.max_append() == max_append);
+      support::Random random(3);
+      Index furthest = 0;
+      for (int step = 0; step < 300; ++step) {
+        const Index n = random.integer(0, max_append);
+        const Index before = cache.length(0);
+        const Heads<float> k(1, n, heads, dim), v(1, n, heads, value_dim);
+        cache.append(0, Heads<float>(k).view(), Heads<float>(v).view());
+        furthest = std::max(furthest, cache.length(0));
+        REQUIRE(cache.length(0) == before + n);
+        REQUIRE(cache.first(0) % 128 == 0);
+        REQUIRE(cache.length(0) - cache.first(0) <= cache.capacity());
+        if (n > 0) REQUIRE(cache.first(0) <= std::max(Index{0}, before - window + 1));
+        const Index shortest = std::max({Index{0}, cache.first(0), furthest - max_append});
+        cache.truncate(0, random.integer(shortest, cache.length(0)));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("any mixture of calls leaves what a plain list would hold", "[attention][cache]",
+                   float, double, Eigen::half, Eigen::bfloat16) {
+  using S = TestType;
+  support::Random random(4);
+  const Index sequences = 3, max_append = 150;
+  for (const bool is_ring : {false, true}) {
+    KvCache<S> cache(is_ring ? ring(200, max_append, sequences) : full_cache(700, sequences));
+    std::vector<Model<S>> models(at(sequences));
+    for (unsigned step = 0; step < support::sampled(400); ++step) {
+      const Index sequence = random.integer(0, sequences - 1);
+      Model<S>& model = models[at(sequence)];
+      const auto what = random.integer(0, 9);
+      if (what <= 5) {
+        const bool all = what == 5;  // both the other two at once, last one first
+        const Index batch = all ? 2 : 1;
+        Index room = max_append;
+        std::vector<Index> ids{sequence};
+        if (all) ids = {(sequence + 2) % sequences, (sequence + 1) % sequences};
+        for (const Index id : ids) {
+          if (!is_ring) room = std::min(room, cache.capacity() - models[at(id)].length());
+        }
+        const Index n = random.integer(0, what == 0 ? std::min(room, Index{1}) : room);
+        auto k = Heads<S>::random(random, batch, n, heads, dim);
+        auto v = Heads<S>::random(random, batch, n, heads, value_dim);
+        if (n > 0 && random.integer(0, 3) == 0) {
+          v.view().row(0, n / 2, 1)[17] = std::numeric_limits<S>::infinity();
+        }
+        if (all) {
+          cache.append(ids, k.view(), v.view());
+        } else {
+          cache.append(sequence, k.view(), v.view());
+        }
+        for (Index b = 0; b < batch; ++b) {
+          Model<S>& appended = models[at(ids[at(b)])];
+          appended.append(k.view(), v.view(), b);
+          const Index begun = (appended.length() + 127) / 128 * 128;
+          appended.first = std::max(appended.first, begun - cache.capacity());
+        }
+      } else if (what == 6) {
+        const Index length = random.integer(model.first, model.length());
+        cache.truncate(sequence, length);
+        model.rows.resize(at(length));
+      } else if (what == 7) {
+        const Index to = random.integer(0, sequences - 1);
+        cache.copy(sequence, to);
+        models[at(to)] = Model<S>(model);
+      } else if (what == 8 && !is_ring) {
+        const Index first = random.integer(0, model.length());
+        const Index count = random.integer(0, model.length() - first);
+        cache.erase(sequence, first, count, nothing);
+        model.rows.erase(model.rows.begin() + first, model.rows.begin() + first + count);
+      } else if (what == 9 && random.integer(0, 3) == 0) {
+        cache.clear(sequence);
+        model = {};
+      }
+      for (Index n = 0; n < sequences; ++n) {
+        INFO("step " << step << ", call " << what << ", sequence " << n);
+        REQUIRE(tiles_match(cache, n, models[at(n)]));
+      }
+      const Index first = random.integer(model.first, model.length());
+      REQUIRE(copies_match(cache, sequence, first, model.length() - first, model));
+    }
+  }
+}
+
+TEST_CASE("a tile tells of values that are not finite until it begins anew", "[attention][cache]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  KvCache<Eigen::half> cache(ring(1, 128));
+  REQUIRE(cache.capacity() == 256);
+  Heads<float> k(1, 128, heads, dim), v(1, 128, heads, value_dim);
+  const auto fill = [&](float value) { v.for_each([&](float& x) { x = value; }); };
+  fill(1);
+  v.view().row(0, 100, 1)[18] = nan;
+  cache.append(0, k.view(), v.view());
+  CHECK(tile_of(cache, 0, 0, 0).finite);
+  CHECK_FALSE(tile_of(cache, 0, 1, 0).finite);
+  fill(65520);  // above the greatest half
+  cache.append(0, k.view(), v.view());
+  CHECK_FALSE(tile_of(cache, 0, 0, 1).finite);
+  fill(65519);
+  const auto one = [](HeadsView<float> x) { return posenc::slice_seq(x, 0, 1); };
+  cache.append(0, one(k.view()), one(v.view()));
+  CHECK(cache.first(0) == 128);
+  CHECK(tile_of(cache, 0, 0, 2).finite);
+  CHECK(tile_of(cache, 0, 1, 2).finite);
+  CHECK(tile_of(cache, 0, 1, 2).values == tile_of(cache, 0, 1, 0).values);
+  v.view().row(0, 0, 0)[0] = nan;
+  cache.append(0, one(k.view()), one(v.view()));
+  CHECK_FALSE(tile_of(cache, 0, 0, 2).finite);
+  cache.truncate(0, 257);
+  CHECK(tile_of(cache, 0, 0, 2).finite);
+}
+
+TEMPLATE_TEST_CASE("a context shift leaves the keys of a shorter context", "[attention][cache]",
+                   float, double, Eigen::bfloat16) {
+  using S = TestType;
+  using Real = posenc::Compute<S>;
+  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
+  const Index n = 300, sinks = 4, removed = 90;
+  support::Random random(5);
+  auto k = Heads<Real>::random(random, 1, n, heads, 9), plain = k;
+  auto v = Heads<Real>::random(random, 1, n, heads, 3);
+  rope.rotate(k.view(), posenc::Positions::range(0, n));
+  KvCache<S> cache({.kv_heads = heads, .head_dim = 9, .value_dim = 3, .capacity = n});
+  cache.append(0, k.view(), v.view());
+  Index seen = 0;
+  cache.erase(0, sinks, removed, [&](auto keys) {
+    seen += keys.seq;
+    posenc::shift_keys(keys, rope, {-removed});
+  });
+  CHECK(seen == n - sinks - removed);
+  REQUIRE(cache.length(0) == n - removed);
+  Heads<Real> got_k(1, n - removed, heads, 9), got_v(1, n - removed, heads, 3);
+  cache.copy_keys(0, 0, got_k.view(), got_v.view());
+  double worst = 0;
+  for (Index j = 0; j < n - removed; ++j) {
+    const Index source = j < sinks ? j : j + removed;
+    auto want = posenc::slice_seq(plain.view(), source, 1);
+    rope.rotate(want, posenc::Positions::range(j, 1));
+    for (Index h = 0; h < heads; ++h) {
+      for (Index d = 0; d < 9; ++d) {
+        const double difference =
+            to_double(want.row(0, 0, h)[d]) - to_double(got_k.view().row(0, j, h)[d]);
+        worst = std::max(worst, std::abs(difference));
+      }
+      for (Index d = 0; d < 3; ++d) {
+        const S value = stored<S>(v.view().row(0, source, h)[d]);
+        REQUIRE(to_double(got_v.view().row(0, j, h)[d]) == to_double(value));
+      }
+    }
+  }
+  // Rounded when stored and when moved, of numbers below 8.
+  CHECK(worst < 4 * support::rounding<S>(8));
+}
+
+TEST_CASE("keys are updated in place", "[attention][cache]") {
+  KvCache<float> cache(ring(150, 100));
+  support::Random random(6);
+  for (int i = 0; i < 7; ++i) {
+    auto k = Heads<float>::random(random, 1, 99, heads, dim);
+    auto v = Heads<float>::random(random, 1, 99, heads, value_dim);
+    cache.append(0, k.view(), v.view());
+  }
+  REQUIRE(cache.first(0) == 384);
+  const auto before = all_of(cache, 0);
+  Index next = cache.first(0);
+  cache.update_keys(0, [&](HeadsView<float> keys, Index first) {
+    CHECK(first == next);
+    CHECK(keys.heads == heads);
+    CHECK(keys.dim == dim);
+    next += keys.seq;
+    for (Index s = 0; s < keys.seq; ++s) {
+      for (Index h = 0; h < heads; ++h) keys.row(0, s, h)[1] += static_cast<float>(first + s);
+    }
+  });
+  CHECK(next == cache.length(0));
+  const auto after = all_of(cache, 0);
+  for (std::size_t n = 0; n < before.size(); ++n) {
+    const Index i = static_cast<Index>(n);
+    const bool changed = i < (next - 384) * heads * dim && i % dim == 1;
+    const Index key = 384 + i / (heads * dim);
+    REQUIRE(after[n] == (changed ? before[n] + static_cast<float>(key) : before[n]));
+  }
+}
+
+TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further apart",
+                   "[attention][cache]", float, double, Eigen::half, Eigen::bfloat16) {
+  using S = TestType;
+  constexpr Index tokens = 150, wide = 192, values = 130;
+  KvCache<S> cache(
+      {.sequences = 2, .kv_heads = 3, .head_dim = wide, .value_dim = values, .capacity = 256});
+  const std::size_t numbers = at(2 * 3 * 256 * (wide + 144));
+  CHECK(cache.bytes() >= sizeof(S) * numbers);
+  CHECK(cache.bytes() < sizeof(S) * numbers + 2 * 2 * 3 * 2112 + 200);
+  const auto view = [](std::vector<S>& x, Index width) {
+    return HeadsView<S>{x.data(), 1, static_cast<Index>(x.size()) / (3 * width), 3, width};
+  };
+  // What was there before, and what is beside it.
+  std::vector<S> nan_k(at(256 * 3 * wide), std::numeric_limits<S>::quiet_NaN());
+  std::vector<S> nan_v(at(256 * 3 * values), std::numeric_limits<S>::quiet_NaN());
+  for (const Index sequence : {0, 1}) {
+    cache.append(sequence, view(nan_k, wide), view(nan_v, values));
+  }
+  cache.clear(1);
+  std::vector<S> k(at(tokens * 3 * wide)), v(at(tokens * 3 * values)), got_k(k), got_v(v);
+  support::Random random(11);
+  random.fill_normal(k);
+  random.fill_normal(v);
+  bool begun = true;
+  for (Index j = 0; j < tokens; ++j) {
+    cache.append(1, posenc::slice_seq(view(k, wide), j, 1),
+                 posenc::slice_seq(view(v, values), j, 1));
+    // The rest of the key's panel has no NaN of before.
+    for (Index h = 0; h < 3; ++h) {
+      using namespace posenc::detail;
+      const KeyTile<S> tile = tile_of(cache, 1, h, j / tile_keys);
+      begun &= tile.finite;
+      for (Index r = j % tile_keys + 1; r % panel_lanes != 0; ++r) {
+        for (Index d = 0; d < values; ++d) {
+          begun &= to_double(tile.values[r * tile.value_stride + d]) == 0;
+        }
+      }
+    }
+  }
+  CHECK(begun);
+  cache.copy_keys(1, 0, view(got_k, wide), view(got_v, values));
+  CHECK(support::same_bits(got_k.data(), k.data(), static_cast<Index>(k.size())));
+  CHECK(support::same_bits(got_v.data(), v.data(), static_cast<Index>(v.size())));
+  cache.copy_keys(0, 0, view(nan_k, wide), view(nan_v, values));
+  CHECK(std::all_of(nan_k.begin(), nan_k.end(), [](S x) { return std::isnan(to_double(x)); }));
+  CHECK(std::all_of(nan_v.begin(), nan_v.end(), [](S x) { return std::isnan(to_double(x)); }));
+}
+
+TEST_CASE("a cache is a value", "[attention][cache]") {
+  support::Random random(7);
+  auto k = Heads<float>::random(random, 1, 140, heads, dim);
+  auto v = Heads<float>::random(random, 1, 140, heads, value_dim);
+  KvCache<float> cache(full_cache(384, 2));
+  const std::size_t numbers = at(2 * heads * 384 * (dim + 32));
+  CHECK(cache.bytes() >= 4 * numbers);
+  CHECK(cache.bytes() < 4 * numbers + 200);
+  cache.append(1, k.view(), v.view());
+  const auto before = all_of(cache, 1);
+  KvCache<float> copy = cache;
+  copy.append(1, k.view(), v.view());
+  CHECK(all_of(cache, 1) == before);
+  const auto longer = all_of(copy, 1);
+  cache = std::move(copy);
+  CHECK(all_of(cache, 1) == longer);
+  CHECK(cache.length(0) == 0);
+}
+
+}  // namespace kv_cache_test

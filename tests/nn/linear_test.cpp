@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// The projection layers.
+#include "reference/attention.hpp"
+#include "support/catch.hpp"
+#include "support/compare.hpp"
+#include "support/heads.hpp"
+#include "support/throws.hpp"
+#include "support/worse.hpp"
+#include <posenc/core/build_info.hpp>
+#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/linear.hpp>
+#include <posenc/tensor/eigen.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace linear_test {
+
+using posenc::FixedOrderLinear;
+using posenc::Index;
+using posenc::Linear;
+using posenc::ShapeError;
+using support::message_of;
+
+namespace {
+
+template <class Layer>
+using ScalarOf = typename Layer::Scalar;
+
+template <class T>
+using Tensor3 = Eigen::Tensor<T, 3, Eigen::RowMajor>;
+
+template <class Layer>
+Layer random_layer(std::uint64_t seed, Index in, Index out, bool with_bias) {
+  using T = ScalarOf<Layer>;
+  Layer layer(in, out, with_bias);
+  layer.randomize(seed);
+  support::Random random(seed);
+  for (Index i = 0; i < layer.bias.size(); ++i) layer.bias(i) = static_cast<T>(random.normal());
+  return layer;
+}
+
+template <class T>
+reference::Linear reference_of(const posenc::LinearParameters<T>& layer) {
+  reference::Linear r{{layer.out_dim(), layer.in_dim()}, {}};
+  for (Index o = 0; o < layer.out_dim(); ++o) {
+    for (Index i = 0; i < layer.in_dim(); ++i) {
+      r.weight(o, i) = static_cast<double>(layer.weight(o, i));
+    }
+  }
+  for (Index o = 0; o < layer.bias.size(); ++o) {
+    r.bias.push_back(static_cast<double>(layer.bias(o)));
+  }
+  return r;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", Linear<float>, Linear<double>,
+                   FixedOrderLinear<float>, FixedOrderLinear<double>) {
+  using T = ScalarOf<TestType>;
+  struct Size {
+    Index batch, seq, in, out;
+  };
+  for (const Size size : {Size{1, 1, 1, 1}, Size{2, 5, 7, 3}, Size{3, 1, 16, 8},
+                          Size{2, 40, 33, 65}, Size{2, 7, 20, 300}, Size{2, 3, 5, 0},
+                          Size{2, 3, 0, 4}, Size{0, 3, 4, 4}, Size{2, 0, 4, 4}}) {
+    for (const bool with_bias : {false, true}) {
+      const auto layer = random_layer<TestType>(1, size.in, size.out, with_bias);
+      CHECK(layer.in_dim() == size.in);
+      CHECK(layer.out_dim() == size.out);
+      CHECK(layer.parameter_count() == size.in * size.out + (with_bias ? size.out : 0));
+      // Rows with room between them: a slice of the features of something wider.
+      Eigen::Tensor<T, 3, Eigen::RowMajor> x(size.batch, size.seq, size.in + 3);
+      Eigen::Tensor<T, 3, Eigen::RowMajor> y(size.batch, size.seq, size.out + 2);
+      support::Random random(2);
+      for (Index n = 0; n < x.size(); ++n) x.data()[n] = static_cast<T>(random.normal());
+      y.setConstant(static_cast<T>(77));
+      layer.apply(posenc::slice_features(posenc::bsd(x), 1, size.in),
+                  posenc::slice_features(posenc::bsd(y), 1, size.out));
+      const auto of_layer = reference_of(layer);
+      double worst = 0;
+      for (Index b = 0; b < size.batch; ++b) {
+        for (Index s = 0; s < size.seq; ++s) {
+          reference::Matrix row(1, size.in);
+          for (Index i = 0; i < size.in; ++i) row(0, i) = static_cast<double>(x(b, s, i + 1));
+          const auto want = of_layer(row);
+          for (Index o = 0; o < size.out; ++o) {
+            double sizes = with_bias ? std::abs(static_cast<double>(layer.bias(o))) : 0;
+            for (Index i = 0; i < size.in; ++i) {
+              sizes += std::abs(row(0, i) * static_cast<double>(layer.weight(o, i)));
+            }
+            // A sum of n products in any order has n roundings at most on the way of each, and one
+            // for the bias; the reference has one of double.
+            const double roundings = static_cast<double>(size.in) + 2;
+            const double error = std::abs(static_cast<double>(y(b, s, o + 1)) - want(0, o));
+            if (error != 0) {
+              worst = support::worse(worst, error / support::rounding<T>(1.01 * roundings * sizes));
+            }
+          }
+          CHECK(y(b, s, 0) == 77);
+          CHECK(y(b, s, size.out + 1) == 77);
+        }
+      }
+      INFO("[" << size.batch << ", " << size.seq << ", " << size.in << "] to " << size.out);
+      CHECK(worst <= 1);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("random weights depend on the seed alone and are Glorot uniform", "[linear]",
+                   float, double) {
+  using T = TestType;
+  Linear<T> a(60, 40, true), b(60, 40, false), c(60, 40, true);
+  CHECK(a.weight == posenc::ParameterMatrix<T>(40, 60));
+  CHECK(a.bias == posenc::ParameterMatrix<T>(1, 40));
+  a.bias.fill(1);
+  a.randomize(5);
+  b.randomize(5);
+  c.randomize(6);
+  CHECK(a.weight == b.weight);
+  CHECK(a.weight != c.weight);
+  CHECK(a.bias == posenc::ParameterMatrix<T>(1, 40));
+  const double limit = std::sqrt(6.0 / 100);
+  const auto weights = Eigen::Map<const typename Linear<T>::Matrix>(a.weight.data(), 40, 60)
+                           .template cast<double>()
+                           .eval();
+  // Rounding to T may reach the limit, no more.
+  CHECK(weights.cwiseAbs().maxCoeff() <= limit * (1 + 0x1p-23));
+  const double n = 60 * 40;
+  // Uniform numbers in +-limit have variance limit^2 / 3 and fourth moment limit^4 / 5: five
+  // standard deviations of the mean and of the mean square.
+  CHECK(std::abs(weights.mean()) <= 5 * limit / std::sqrt(3 * n));
+  CHECK(std::abs(weights.array().square().mean() - limit * limit / 3) <=
+        5 * limit * limit * std::sqrt((1.0 / 5 - 1.0 / 9) / n));
+  CHECK(std::set<T>(a.weight.data(), a.weight.data() + a.weight.size()).size() >
+        static_cast<std::size_t>(0.99 * n));
+}
+
+TEST_CASE("the first random weights are the same on every platform", "[linear]") {
+  Linear<double> layer(2, 2, false);
+  layer.randomize(1);
+  // mix_bits(mix_bits(1) + i) / 2^64 of SplitMix64, scaled to +-sqrt(3/2), in Python's integers.
+  CHECK(layer.weight(0, 0) == Approx(-0.32286842940251825).epsilon(1e-15));
+  CHECK(layer.weight(0, 1) == Approx(0.0654454561009187).epsilon(1e-15));
+  CHECK(layer.weight(1, 1) == Approx(0.4713934861943971).epsilon(1e-15));
+}
+
+TEMPLATE_TEST_CASE("an output of the fixed order is one chain over the inputs", "[linear][bits]",
+                   float, double) {
+  using T = TestType;
+  const bool fused = posenc::build_info().fma;
+  const auto layer = random_layer<FixedOrderLinear<T>>(1, 77, 200, true);
+  Tensor3<T> x(1, 3, 77), y(1, 3, 200);
+  support::Random random(2);
+  for (Index n = 0; n < x.size(); ++n) x.data()[n] = static_cast<T>(random.normal());
+  layer.apply(posenc::bsd(x), posenc::bsd(y));
+  bool same = true;
+  for (Index s = 0; s < 3; ++s) {
+    for (Index o = 0; o < 200; ++o) {
+      T sum = 0;
+      for (Index i = 0; i < 77; ++i) {
+        const volatile T product = x(0, s, i) * layer.weight(o, i);
+        sum = fused ? std::fma(x(0, s, i), layer.weight(o, i), sum) : sum + product;
+      }
+      same &= y(0, s, o) == sum + layer.bias(o);
+    }
+  }
+  CHECK(same);
+}
+
+TEMPLATE_TEST_CASE("in the fixed order a row has the same bits alone and among others",
+                   "[linear][bits]", float, double) {
+  using T = TestType;
+  for (const Index batch : {1, 3}) {
+    for (const Index out : {1, 31, 128, 300}) {
+      const auto layer = random_layer<FixedOrderLinear<T>>(3, 67, out, out != 31);
+      Tensor3<T> x(batch, 29, 67), all(batch, 29, out), some(batch, 29, out);
+      support::Random random(4);
+      for (Index n = 0; n < x.size(); ++n) x.data()[n] = static_cast<T>(random.normal());
+      layer.apply(posenc::bsd(x), posenc::bsd(all));
+      for (const Index count : {1, 2, 3, 5, 8, 13, 29}) {
+        INFO(count << " rows at once in each of " << batch << ", " << out << " outputs");
+        some.setZero();
+        for (Index first = 0; first < 29; first += count) {
+          const Index n = std::min(count, 29 - first);
+          layer.apply(posenc::slice_seq(posenc::bsd(x), first, n),
+                      posenc::slice_seq(posenc::bsd(some), first, n));
+        }
+        CHECK(support::same_bits(some.data(), all.data(), all.size()));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("among a few rows a row has the same bits, whichever the others are",
+                   "[linear][bits]", float, double) {
+  using T = TestType;
+  constexpr Index in = 1100,
+                  most = 32;  // several pieces of channels, the last one not in whole vectors
+  for (const Index out : {1, 6, 35, 300}) {
+    const auto layer = random_layer<Linear<T>>(3, in, out, out != 6);
+    Tensor3<T> x(1, most, in), all(1, most, out), some(1, most, out);
+    support::Random random(4);
+    for (Index n = 0; n < x.size(); ++n) x.data()[n] = static_cast<T>(random.normal());
+    layer.apply(posenc::bsd(x), posenc::bsd(all));
+    for (const Index count : {1, 2, 3, 5, 7, 8, 13, 16, 27}) {
+      INFO(count << " rows at once, " << out << " outputs");
+      some.setZero();
+      for (Index first = 0; first < most; first += count) {
+        const Index n = std::min(count, most - first);
+        layer.apply(posenc::slice_seq(posenc::bsd(x), first, n),
+                    posenc::slice_seq(posenc::bsd(some), first, n));
+      }
+      CHECK(support::same_bits(some.data(), all.data(), all.size()));
+    }
+    // As batch rows of two tokens, in another order.
+    const posenc::EmbeddingsView<const T> backwards{
+        x.data() + (most - 1) * in, most / 2, 2, in, -2 * in, -in};
+    const posenc::EmbeddingsView<T> turned{
+        some.data() + (most - 1) * out, most / 2, 2, out, -2 * out, -out};
+    some.setZero();
+    layer.apply(backwards, turned);
+    CHECK(support::same_bits(some.data(), all.data(), all.size()));
+  }
+}
+
+TEST_CASE("linear checks its shapes before it writes", "[linear][errors]") {
+  auto layer = random_layer<Linear<float>>(1, 4, 3, true);
+  FixedOrderLinear<float> fixed(4, 3, true);
+  Eigen::Tensor<float, 3, Eigen::RowMajor> x(2, 5, 4), narrow(2, 5, 3), y(2, 5, 3), wide(2, 5, 4),
+      short_y(2, 4, 3), one(1, 5, 3);
+  x.setZero();
+  narrow.setZero();
+  y.setConstant(77);
+  const auto error = [&](auto& in, auto& out) {
+    return message_of<ShapeError>([&] { layer.apply(posenc::bsd(in), posenc::bsd(out)); });
+  };
+  const std::string name = "posenc::Linear::apply: ";
+  CHECK(error(narrow, y) == name + "x [2, 5, 3] and bias (3) must fit the weight [3, 4]");
+  CHECK(error(x, wide) == name + "out [2, 5, 4] must be [2, 5, 3]");
+  CHECK(error(x, short_y) == name + "out [2, 4, 3] must be [2, 5, 3]");
+  CHECK(error(x, one) == name + "out [1, 5, 3] must be [2, 5, 3]");
+  for (const Index size : {1, 2, 4, 6}) {
+    layer.bias.resize(1, size);
+    CHECK(error(x, y) ==
+          name + "x [2, 5, 4] and bias (" + std::to_string(size) + ") must fit the weight [3, 4]");
+  }
+  CHECK(message_of<ShapeError>([&] { fixed.apply(posenc::bsd(narrow), posenc::bsd(y)); }) ==
+        "posenc::FixedOrderLinear::apply: x [2, 5, 3] and bias (3) must fit the weight [3, 4]");
+  for (Index n = 0; n < y.size(); ++n) CHECK(y.data()[n] == 77);
+}
+
+}  // namespace linear_test

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Bad settings and bad input of MultiHeadAttention.
+#include "module_case.hpp"
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/bias/alibi.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <string>
+#include <vector>
+
+namespace multi_head_attention_errors_test {
+
+using module_test::Embeddings;
+using posenc::bsd;
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::MultiHeadAttention;
+using posenc::MultiHeadAttentionConfig;
+using posenc::PositionError;
+using posenc::Positions;
+using posenc::ShapeError;
+using support::message_of;
+
+namespace {
+
+std::string config_error(const MultiHeadAttentionConfig& config) {
+  return message_of<ConfigError>([&] { MultiHeadAttention<float> module(config); });
+}
+
+}  // namespace
+
+TEST_CASE("settings of the module have to make sense", "[mha][errors]") {
+  const std::string name = "posenc::MultiHeadAttention: ";
+  CHECK(config_error({.heads = 4}) == name + "model_dim must be given and positive but is 0");
+  CHECK(config_error({.model_dim = -8, .heads = 4}) ==
+        name + "model_dim must be given and positive but is -8");
+  CHECK(config_error({.model_dim = 8}) == name + "heads must be given and positive but is 0");
+  CHECK(config_error({.model_dim = 10, .heads = 4}) ==
+        name + "heads (4) must divide model_dim (10) where head_dim is not given");
+  CHECK(config_error({.model_dim = 3, .heads = 4}) ==
+        name + "heads (4) must divide model_dim (3) where head_dim is not given");
+  CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = 3}) ==
+        name + "kv_heads (3) must divide heads (4)");
+  CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = 8}) ==
+        name + "kv_heads (8) must divide heads (4)");
+  CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = -2}) ==
+        name + "kv_heads (-2) must divide heads (4)");
+  CHECK(config_error({.model_dim = 16, .heads = 4, .head_dim = -4}) ==
+        name + "head_dim must be positive but is -4");
+  CHECK(config_error({.model_dim = 16, .heads = 4, .value_dim = -1}) ==
+        name + "value_dim must be positive but is -1");
+  CHECK(config_error({.model_dim = 16, .heads = 4, .key_input_dim = -1}) ==
+        name + "key_input_dim must be positive but is -1");
+  CHECK(config_error({.model_dim = 16, .heads = 4, .value_input_dim = -1}) ==
+        name + "value_input_dim must be positive but is -1");
+}
+
+TEST_CASE("forward checks its tensors and positions before it writes", "[mha][errors]") {
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  const Rope rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5}));
+  MultiHeadAttention<float, Rope> module(
+      {.model_dim = 8, .heads = 2, .key_input_dim = 6, .value_input_dim = 5}, rope);
+  module.randomize(1);
+  struct Call {
+    Embeddings<float> x{2, 3, 8}, keys{2, 4, 6}, values{2, 4, 5}, out{2, 3, 8};
+    Positions queries_at = Positions::range(0, 3), keys_at = Positions::range(0, 4);
+    posenc::AttentionOptions<float> options{.causal = posenc::Causal::No};
+    Call() { x.setConstant(1), keys.setConstant(1), values.setConstant(1), out.setConstant(77); }
+  };
+  const auto run = [&](Call& c) {
+    module.forward(bsd(c.x), c.queries_at, bsd(c.keys), bsd(c.values), c.keys_at, bsd(c.out),
+                   c.options);
+  };
+  const auto shape_error = [&](const auto& spoil) {
+    Call c;
+    spoil(c);
+    const std::string message = message_of<ShapeError>([&] { run(c); });
+    for (Index n = 0; n < c.out.size(); ++n) {
+      if (c.out.data()[n] != 77) return "something was written; " + message;
+    }
+    return message;
+  };
+  const auto resize = [](Embeddings<float>& x, Index batch, Index seq, Index dim) {
+    x.resize(batch, seq, dim);
+    x.setConstant(77);
+  };
+  Call good;
+  CHECK_NOTHROW(run(good));
+  CHECK(shape_error([&](Call& c) { resize(c.out, 2, 3, 7); }) ==
+        "posenc::MultiHeadAttention::forward: out [2, 3, 7] must be [2, 3, 8]");
+  CHECK(shape_error([&](Call& c) { resize(c.out, 2, 4, 8); }) ==
+        "posenc::MultiHeadAttention::forward: out [2, 4, 8] must be [2, 3, 8]");
+  CHECK(shape_error([&](Call& c) { resize(c.x, 2, 3, 7); }) ==
+        "posenc::Linear::apply: x [2, 3, 7] and bias (8) must fit the weight [8, 8]");
+  CHECK(shape_error([&](Call& c) { resize(c.keys, 2, 4, 8); }) ==
+        "posenc::Linear::apply: x [2, 4, 8] and bias (8) must fit the weight [8, 6]");
+  CHECK(shape_error([&](Call& c) { resize(c.values, 2, 4, 6); }) ==
+        "posenc::Linear::apply: x [2, 4, 6] and bias (8) must fit the weight [8, 5]");
+  CHECK(shape_error([&](Call& c) { resize(c.values, 2, 5, 5); }) ==
+        "posenc::attention: v [2, 5, 2, 4] must have the batch, length and heads of k "
+        "[2, 4, 2, 4]");
+  CHECK(shape_error([&](Call& c) { resize(c.keys, 1, 4, 6), resize(c.values, 1, 4, 5); }) ==
+        "posenc::attention: k [1, 4, 2, 4] must have the batch and head_dim of q [2, 3, 2, 4]");
+  CHECK(shape_error([&](Call& c) { c.queries_at = Positions::range(0, 4); }) ==
+        "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
+  CHECK(shape_error([&](Call& c) {
+          c.keys_at = Positions::starts({0, 0, 0}, 4);
+        }) == "posenc::MultiHeadAttention::forward: key_positions [3, 4] must be [1 or 2, 4]");
+  Call far;
+  far.keys_at = Positions::range(Index{1} << 51, 4);
+  CHECK_THAT(message_of<PositionError>([&] { run(far); }),
+             Catch::Matchers::StartsWith("posenc::Rope::rotate: angles must not exceed 2^50"));
+  CHECK(far.out.data()[0] == 77);
+  Call options;
+  options.options.dropout.probability = 2;
+  CHECK(message_of<ConfigError>([&] { run(options); }) ==
+        "posenc::attention: the dropout probability must lie in [0, 1) but is 2");
+  CHECK(options.out.data()[0] == 77);
+}
+
+TEST_CASE("positions must fit even where nothing reads them", "[mha][errors]") {
+  MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
+  Embeddings<float> x(2, 3, 8), out(2, 3, 8);
+  x.setConstant(1);
+  CHECK(message_of<ShapeError>([&] {
+          module.forward(bsd(x), Positions::range(0, 4), bsd(out), {.causal = posenc::Causal::No});
+        }) == "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
+}
+
+TEST_CASE("positions of the options would contradict those of forward", "[mha][errors]") {
+  MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
+  Embeddings<float> x(1, 3, 8), out(1, 3, 8);
+  x.setConstant(1);
+  const auto error = [&](const posenc::AttentionOptions<float>& options) {
+    return message_of<ConfigError>(
+        [&] { module.forward(bsd(x), Positions::range(0, 3), bsd(out), options); });
+  };
+  const std::string rule =
+      "posenc::MultiHeadAttention::forward: positions are arguments of forward and must not stand "
+      "in the options";
+  CHECK(error({.causal = posenc::Causal::No, .query_positions = Positions::range(9, 3)}) == rule);
+  CHECK(error({.causal = posenc::Causal::No, .key_positions = Positions::range(9, 3)}) == rule);
+}
+
+}  // namespace multi_head_attention_errors_test

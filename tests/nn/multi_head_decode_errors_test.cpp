@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+// What MultiHeadAttention refuses over a cache, it refuses before it appends.
+#include "module_case.hpp"
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+#include <posenc/bias/alibi.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace multi_head_decode_errors_test {
+
+using module_test::Embeddings;
+using posenc::bsd;
+using posenc::Causal;
+using posenc::ConfigError;
+using posenc::Index;
+using posenc::KvCache;
+using posenc::KvCacheConfig;
+using posenc::PositionError;
+using posenc::Positions;
+using posenc::ShapeError;
+using support::message_of;
+
+namespace {
+
+using Rope = posenc::Rope<posenc::HalfRotate>;
+using Module = posenc::MultiHeadAttention<float, Rope, posenc::Alibi>;
+const std::string name = "posenc::MultiHeadAttention::forward: ";
+
+/// Two sequences of 60 and 70 keys, to which three tokens each are to be added.
+struct Call {
+  Module module{{.model_dim = 8, .heads = 2},
+                Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5})),
+                posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Causal})};
+  KvCacheConfig config{.sequences = 3, .kv_heads = 2, .head_dim = 4, .capacity = 128};
+  Embeddings<float> x{2, 3, 8}, out{2, 3, 8};
+  std::vector<Index> lengths{60, 70}, sequences{0, 2};
+  Positions positions = Positions::starts({60, 70}, 3);
+  posenc::AttentionOptions<float> options{.causal = Causal::BottomRight};
+
+  Call() { module.randomize(1); }
+
+  /// The message of what run() throws, and whether it has written anything.
+  template <class Error>
+  std::string error() {
+    KvCache<float> cache(config);
+    for (std::size_t b = 0; b < 2; ++b) {
+      support::Random random(1);
+      auto k =
+          support::Heads<float>::random(random, 1, lengths[b], config.kv_heads, config.head_dim);
+      for (Index j = 0; j < lengths[b]; ++j) {
+        const auto key = posenc::slice_seq(k.view(), j, 1);
+        cache.append(static_cast<Index>(2 * b), key, key);
+      }
+    }
+    const auto before = contents(cache);
+    x.setConstant(1);
+    out.setConstant(77);
+    const std::string message = message_of<Error>(
+        [&] { module.forward(bsd(x), positions, cache, sequences, bsd(out), options); });
+    if (message == "nothing was thrown") return message;
+    for (Index n = 0; n < out.size(); ++n) {
+      if (out.data()[n] != 77) return "out was written; " + message;
+    }
+    return contents(cache) == before ? message : "the cache was written; " + message;
+  }
+
+ private:
+  static std::vector<float> contents(const KvCache<float>& cache) {
+    std::vector<float> all;
+    for (Index sequence = 0; sequence < cache.sequences(); ++sequence) {
+      const Index first = cache.first(sequence), count = cache.length(sequence) - first;
+      all.push_back(static_cast<float>(first));
+      all.push_back(static_cast<float>(count));
+      support::Heads<float> k(1, count, cache.kv_heads(), cache.head_dim()), v = k;
+      cache.copy_keys(sequence, first, k.view(), v.view());
+      k.for_each([&](float value) { all.push_back(value); });
+      v.for_each([&](float value) { all.push_back(value); });
+    }
+    return all;
+  }
+};
+
+template <class Error>
+std::string error(const std::function<void(Call&)>& spoil) {
+  Call call;
+  spoil(call);
+  return call.error<Error>();
+}
+
+}  // namespace
+
+TEST_CASE("a good call over a cache throws nothing", "[mha][cache][errors]") {
+  CHECK(error<ShapeError>([](Call&) {}) == "nothing was thrown");
+}
+
+TEST_CASE("a module refuses what does not fit its cache before it appends",
+          "[mha][cache][errors]") {
+  CHECK(
+      error<ShapeError>([](Call& c) {
+        c.config.capacity = 100;
+        c.x.resize(2, 59, 8), c.out.resize(2, 59, 8);
+        c.positions = Positions::starts({60, 70}, 59);
+      }) ==
+      "posenc::KvCache::append: sequence 2 holds 70 keys, and with 59 more would pass the capacity "
+      "of 128");
+  CHECK(error<ShapeError>([](Call& c) { c.sequences = {2, 2}; }) != "nothing was thrown");
+  CHECK(error<ShapeError>([](Call& c) {
+          c.sequences = {2, 2};
+          c.positions = Positions::starts({70, 70}, 3);
+        }) == "posenc::KvCache::append: sequence 2 is named twice");
+  CHECK(error<ShapeError>([](Call& c) {
+          c.sequences = {0, 3};
+        }) == name + "sequences must lie within the cache's 3 but one is 3");
+  CHECK(error<ShapeError>([](Call& c) { c.sequences = {0}; }) ==
+        name + "sequences must name one for each of the 2 batch rows but has 1");
+  CHECK(error<ShapeError>([](Call& c) { c.config.kv_heads = 1; }) ==
+        "posenc::KvCache::append: k [2, 3, 2, 4] must be [2, n, 1, 4]");
+  CHECK(error<ShapeError>([](Call& c) { c.config.head_dim = 6; }) ==
+        name + "q [2, 3, 2, 4] must have the cache's head_dim 6 and a multiple of its 2 heads");
+}
+
+TEST_CASE("a module refuses bad input over a cache before it appends", "[mha][cache][errors]") {
+  CHECK(error<ShapeError>([](Call& c) { c.out.resize(2, 3, 7); }) ==
+        name + "out [2, 3, 7] must be [2, 3, 8]");
+  CHECK(error<ShapeError>([](Call& c) { c.positions = Positions::range(60, 2); }) ==
+        name + "positions [1, 2] must be [1 or 2, 3]");
+  CHECK_THAT(
+      error<PositionError>([](Call& c) { c.positions = Positions::range(Index{1} << 52, 3); }),
+      Catch::Matchers::StartsWith("posenc::Rope::rotate: angles must not exceed 2^50"));
+  CHECK(error<ShapeError>([](Call& c) { c.module.output_projection.bias.resize(1, 5); }) ==
+        name + "x [2, 3, 8] and bias (5) must fit the weight [8, 8]");
+}
+
+TEST_CASE("a module refuses bad options over a cache before it appends", "[mha][cache][errors]") {
+  CHECK(error<ConfigError>([](Call& c) { c.options.dropout.probability = 2; }) ==
+        name + "the dropout probability must lie in [0, 1) but is 2");
+  CHECK(error<ConfigError>([](Call& c) { c.options.query_positions = Positions::range(0, 3); }) ==
+        name + "positions are arguments of forward and must not stand in the options");
+  const std::vector<Index> lengths{3, 3};
+  CHECK(error<ConfigError>([&](Call& c) { c.options.key_lengths = lengths; }) ==
+        name + "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given");
+  // The longest sequence will have 73 keys.
+  attention_test::Mask<bool> keep(1, 1, 3, 72);
+  CHECK(error<ShapeError>([&](Call& c) { c.options.keep = keep.view(); }) ==
+        name + "keep [1, 1, 3, 72] must broadcast to [2, 2, 3, 73]");
+  attention_test::Mask<bool> right(1, 1, 3, 73);
+  CHECK(error<ShapeError>([&](Call& c) { c.options.keep = right.view(); }) == "nothing was thrown");
+  CHECK(error<ShapeError>([](Call& c) { c.options.key_positions = Positions::range(0, 70); }) ==
+        name + "key_positions [1, 70] must be [1 or 2, 73]");
+}
+
+TEST_CASE("a bias over a cache must know where the cached keys stand", "[mha][cache][errors]") {
+  CHECK(error<ConfigError>([](Call& c) { c.positions = Positions::range(60, 3); }) ==
+        name +
+            "options.key_positions must be given where positions are not places: token 0 of batch "
+            "row 1 stands at 60 but will be key 70");
+  CHECK(error<ConfigError>([](Call& c) {
+          c.positions = Positions::range(60, 3);
+          c.options.key_positions = Positions::range(0, 73);
+        }) == "nothing was thrown");
+}
+
+TEST_CASE("a window that a ring cannot serve is refused before the ring forgets",
+          "[mha][cache][errors]") {
+  const auto spoil = [](Call& c) {
+    c.config = {.sequences = 3, .kv_heads = 2, .head_dim = 4, .window = 20, .max_append = 3};
+    c.options.window = posenc::sliding_window(20);
+    // The ring has lost nothing so far; with three keys more a tile goes.
+    c.lengths = {60, 255};
+    c.positions = Positions::starts({60, 255}, 3);
+  };
+  CHECK(error<ConfigError>(spoil) == "nothing was thrown");
+  CHECK(error<ConfigError>([&](Call& c) {
+          spoil(c);
+          c.options.window = {};
+        }) ==
+        name +
+            "the keys before 128 are gone from the cache, but the window of the first query, whose "
+            "place is 255, begins -1 before it (-1: nowhere)");
+  CHECK(error<ShapeError>([&](Call& c) {
+          spoil(c);
+          c.config.max_append = 2;
+        }) ==
+        "posenc::KvCache::append: a ring (window 20) takes at most max_append = 2 keys at once but "
+        "got 3");
+}
+
+}  // namespace multi_head_decode_errors_test
