@@ -48,7 +48,7 @@ int main() {
   x.setConstant(0.1F);
   Eigen::Tensor<float, 4, Eigen::RowMajor> weights(1, heads, seq, seq);
   attention.forward(posenc::bsd(x), posenc::Positions::range(0, seq), posenc::bsd(y),
-                    {.causal = posenc::Causal::No, .weights = posenc::bhqk(weights)});
+                    {.causal = posenc::Causal::No}, {.weights = posenc::bhqk(weights)});
 
   std::cout << std::fixed << std::setprecision(3);
   for (posenc::Index h = 0; h < heads; ++h) {

@@ -21,21 +21,23 @@ struct Gradients : bench::Tokens {
         grad_k(1, seq, m.kv_heads, m.head_dim),
         grad_v(1, seq, m.kv_heads, m.head_dim),
         lse(static_cast<std::size_t>(m.heads * seq)) {
-    attend(options());
+    go_forward();
   }
 
-  bench::Options options() {
-    bench::Options all = causal();
-    all.lse = {.data = lse.data(), .batch = 1, .heads = model.heads, .queries = queries()};
-    return all;
+  posenc::LseView<float> lse_view() {
+    return {.data = lse.data(), .batch = 1, .heads = model.heads, .queries = queries()};
   }
 
+  void go_forward() {
+    posenc::attention(bshd(q), bshd(k), bshd(v), bshd(out), causal(), {},
+                      {.lse = lse_view(), .workspace = &workspace});
+  }
   template <class Device>
-  void go_back(const Device& device, const bench::Options& all) {
+  void go_back(const Device& device) {
     posenc::attention_backward(
-        bshd(q), bshd(k), bshd(v), bshd(out), bshd(grad_out),
+        bshd(q), bshd(k), bshd(v), bshd(out), lse_view(), bshd(grad_out),
         posenc::AttentionGradients<float>{.q = bshd(grad_q), .k = bshd(grad_k), .v = bshd(grad_v)},
-        all, {}, {}, device);
+        causal(), {}, {}, &workspace, device);
   }
 
   Tensor4 grad_out, grad_q, grad_k, grad_v;
@@ -90,13 +92,12 @@ void measure(benchmark::State& state, bench::Comparison& comparison, const Gradi
 void backward_case(benchmark::State& state, const AttentionModel& model, Index seq,
                    bool with_naive) {
   Gradients x(model, seq);
-  const bench::Options options = x.options();
   const Eigen::DefaultDevice device;
   NaiveBackward naive;
-  bench::Comparison comparison(state, [&] { x.go_back(device, options); });
+  bench::Comparison comparison(state, [&] { x.go_back(device); });
   if (with_naive) comparison.faster_than("vs_naive", [&] { naive(x); });
   comparison.beside(
-      "vs_forward", [&] { x.attend(options); }, 2.5);
+      "vs_forward", [&] { x.go_forward(); }, 2.5);
   measure(state, comparison, x);
 }
 
@@ -110,11 +111,10 @@ void add_backward() {
     }
     bench::add(name + "1024/threads_2", [=](benchmark::State& state) {
       Gradients x(model, 1024);
-      const bench::Options options = x.options();
       const Eigen::DefaultDevice one;
       bench::threads_case(
-          state, x, [&] { x.go_back(one, options); },
-          [&](const Eigen::ThreadPoolDevice& device) { x.go_back(device, options); });
+          state, x, [&] { x.go_back(one); },
+          [&](const Eigen::ThreadPoolDevice& device) { x.go_back(device); });
     });
   }
 }

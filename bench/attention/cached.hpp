@@ -24,7 +24,7 @@ struct CachedTokens : Tokens {
   template <class Bias = posenc::NoBias>
   void attend(const Options& options, const Bias& bias = {}) {
     posenc::attention(posenc::bshd(q), cache, std::span<const Index>(sequence), posenc::bshd(out),
-                      options, bias);
+                      options, bias, memory());
   }
 
   std::array<Index, 1> sequence{0};

@@ -25,6 +25,7 @@ constexpr AttentionModel llama3_8b{"llama3_8b", 32, 8, 128};
 constexpr AttentionModel llama2_7b{"llama2_7b", 32, 32, 128};
 
 using Options = posenc::AttentionOptions<float>;
+using Memory = posenc::AttentionMemory<float>;
 using Tensor4 = Eigen::Tensor<float, 4, Eigen::RowMajor>;
 using Mask = Eigen::Tensor<bool, 2, Eigen::RowMajor>;
 
@@ -49,12 +50,13 @@ struct Tokens {
   Index queries() const { return q.dimension(1); }
   Index keys() const { return k.dimension(1); }
 
-  Options causal() { return {.causal = posenc::Causal::BottomRight, .workspace = &workspace}; }
+  static Options causal() { return {.causal = posenc::Causal::BottomRight}; }
+  Memory memory() { return {.workspace = &workspace}; }
 
   template <class Bias = posenc::NoBias>
   void attend(const Options& options, const Bias& bias = {}) {
     posenc::attention(posenc::bshd(q), posenc::bshd(k), posenc::bshd(v), posenc::bshd(out), options,
-                      bias);
+                      bias, memory());
   }
 
   AttentionModel model;

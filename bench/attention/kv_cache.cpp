@@ -42,7 +42,7 @@ void pool_case(benchmark::State& state, const AttentionModel& model, Index queri
   const bench::Options options = tokens.causal();
   bench::Comparison comparison(state, [&] {
     posenc::attention(posenc::bshd(tokens.q), pooled, std::span<const Index>(tokens.sequence),
-                      posenc::bshd(tokens.out), options);
+                      posenc::bshd(tokens.out), options, {}, tokens.memory());
   });
   comparison.beside("vs_contiguous", [&] { tokens.attend(options); });
   bench::measure_attention(state, comparison, tokens, bench::causal_work(queries, keys));
@@ -56,7 +56,7 @@ void threads_case(benchmark::State& state, const AttentionModel& model, Index ke
       [&](const Eigen::ThreadPoolDevice& device) {
         posenc::attention(posenc::bshd(tokens.q), tokens.cache,
                           std::span<const Index>(tokens.sequence), posenc::bshd(tokens.out),
-                          options, {}, device);
+                          options, {}, tokens.memory(), device);
       });
 }
 

@@ -24,13 +24,13 @@ class Parts {
         y_(q_) {}
 
   void operator()(const Matrix& x, const posenc::Positions& positions, Matrix& out,
-                  const bench::Options& options) {
+                  const bench::Options& options, posenc::AttentionWorkspace& workspace) {
     merged(q_).noalias() = x * weight_of(module_.query_projection).transpose();
     merged(k_).noalias() = x * weight_of(module_.key_projection).transpose();
     merged(v_).noalias() = x * weight_of(module_.value_projection).transpose();
     module_.rotary().rotate_all({posenc::bshd(q_), posenc::bshd(k_)}, positions);
     posenc::attention(posenc::bshd(q_), posenc::bshd(k_), posenc::bshd(v_), posenc::bshd(y_),
-                      options);
+                      options, {}, {.workspace = &workspace});
     out.noalias() = merged(y_) * weight_of(module_.output_projection).transpose();
   }
 
@@ -62,13 +62,15 @@ void module_case(benchmark::State& state, Index seq) {
   const Matrix x = Matrix::Random(seq, width);
   Matrix out(seq, width);
   const auto positions = posenc::Positions::range(0, seq);
-  posenc::AttentionWorkspace workspace;
-  const bench::Options options{.causal = posenc::Causal::BottomRight, .workspace = &workspace};
+  posenc::MultiHeadWorkspace workspace;
+  posenc::AttentionWorkspace of_parts;
+  const bench::Options options{.causal = posenc::Causal::BottomRight};
   Parts parts(module, seq);
 
-  bench::Comparison comparison(
-      state, [&] { module.forward(posenc::sd(x), positions, posenc::sd(out), options); });
-  comparison.beside("vs_parts", [&] { parts(x, positions, out, options); });
+  bench::Comparison comparison(state, [&] {
+    module.forward(posenc::sd(x), positions, posenc::sd(out), options, {.workspace = &workspace});
+  });
+  comparison.beside("vs_parts", [&] { parts(x, positions, out, options, of_parts); });
   const double projections =
       2.0 * static_cast<double>(seq * width * (2 * heads + 2 * kv_heads) * head_dim);
   const bench::AttentionModel model{"", heads, kv_heads, head_dim};

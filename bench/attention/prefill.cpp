@@ -19,7 +19,7 @@ struct In16Bits {
 
   void attend() {
     posenc::attention(posenc::bshd(q), posenc::bshd(k), posenc::bshd(v), posenc::bshd(out),
-                      {.causal = posenc::Causal::BottomRight, .workspace = &workspace});
+                      {.causal = posenc::Causal::BottomRight}, {}, {.workspace = &workspace});
   }
 
   Tensor q, k, v, out;

@@ -48,17 +48,16 @@ struct Batch {
 
   template <class D>
   void together(const D& device) {
-    posenc::attention(
-        posenc::bshd(q), cache, names, posenc::bshd(out),
-        {.causal = posenc::Causal::BottomRight, .cu_seqlens_q = offsets, .workspace = &workspace},
-        {}, device);
+    posenc::attention(posenc::bshd(q), cache, names, posenc::bshd(out),
+                      {.causal = posenc::Causal::BottomRight, .cu_seqlens_q = offsets}, {},
+                      {.workspace = &workspace}, device);
   }
   void one_by_one() {
     for (Index n = 0; n < sequences(); ++n) {
       const Index first = offsets[static_cast<std::size_t>(n)], queries = queries_of(n);
       posenc::attention(posenc::slice_seq(posenc::bshd(q), first, queries), cache, {n},
                         posenc::slice_seq(posenc::bshd(out), first, queries),
-                        {.causal = posenc::Causal::BottomRight, .workspace = &workspace});
+                        {.causal = posenc::Causal::BottomRight}, {}, {.workspace = &workspace});
     }
   }
 

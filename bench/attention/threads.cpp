@@ -15,7 +15,7 @@ void prefill_case(benchmark::State& state, const AttentionModel& model, Index se
       state, tokens, [&] { tokens.attend(options); },
       [&](const Eigen::ThreadPoolDevice& device) {
         posenc::attention(posenc::bshd(tokens.q), posenc::bshd(tokens.k), posenc::bshd(tokens.v),
-                          posenc::bshd(tokens.out), options, {}, device);
+                          posenc::bshd(tokens.out), options, {}, tokens.memory(), device);
       });
 }
 

@@ -9,10 +9,9 @@ namespace ring {
 
 void attend_to_block(const Threads& threads, posenc::HeadsView<const float> q,
                      const KeysAndValues& kv, Index place, Outputs& outputs) {
-  posenc::attention(
-      q, kv.keys(), kv.values(), posenc::bshd(outputs.out),
-      {.causal = posenc::Causal::FromStart, .query_starts = {&place, 1}, .lse = outputs.lse()}, {},
-      threads);
+  posenc::attention(q, kv.keys(), kv.values(), posenc::bshd(outputs.out),
+                    {.causal = posenc::Causal::FromStart, .query_starts = {&place, 1}}, {},
+                    {.lse = outputs.lse()}, threads);
 }
 
 Spent attend_around_ring(const Ring& ring, posenc::HeadsView<const float> q,

@@ -22,13 +22,10 @@ void go_back_through_block(const Threads& threads, const Attended& queries, cons
   gradients.q = grad_q;
   gradients.k = grad_kv.keys();
   gradients.v = grad_kv.values();
-  posenc::attention_backward(queries.q, kv.keys(), kv.values(),
-                             posenc::bshd(std::as_const(queries.outputs.out)), queries.grad_out,
-                             gradients,
-                             {.causal = posenc::Causal::FromStart,
-                              .query_starts = {&place, 1},
-                              .lse = queries.outputs.lse()},
-                             {}, {}, threads);
+  posenc::attention_backward(
+      queries.q, kv.keys(), kv.values(), posenc::bshd(std::as_const(queries.outputs.out)),
+      queries.outputs.lse(), queries.grad_out, gradients,
+      {.causal = posenc::Causal::FromStart, .query_starts = {&place, 1}}, {}, {}, nullptr, threads);
 }
 
 Spent go_back_around_ring(const Ring& ring, const Attended& queries, const KeysAndValues& own,

@@ -56,8 +56,8 @@ Attended attend(const Matrix& x, const posenc::Positions& positions, const Layer
   set_projections(layer, settings.projections);
   Attended result{Matrix(x.rows(), x.cols()),
                   Eigen::Tensor<float, 4, Eigen::RowMajor>(1, heads, x.rows(), x.rows())};
-  layer.forward(posenc::sd(x), positions, posenc::sd(result.output),
-                {.causal = settings.causal, .weights = posenc::bhqk(result.weights)});
+  layer.forward(posenc::sd(x), positions, posenc::sd(result.output), {.causal = settings.causal},
+                {.weights = posenc::bhqk(result.weights)});
   return result;
 }
 

@@ -152,7 +152,8 @@ class Transformer final : public LanguageModel<T> {
     forward(windows, [&](Index n, const Matrix<T>& x, Matrix<T>& out) {
       auto& kept = activations_[at(n)];
       attention(n).forward(tokens(x, windows.rows), positions_of(windows),
-                           tokens(out, windows.rows), kept.tape, options, &kept.workspace);
+                           tokens(out, windows.rows), kept.tape, options,
+                           {.workspace = &kept.workspace});
     });
     const double nats = cross_entropy(logits_, targets(windows), scale);
     backward(windows);
@@ -167,9 +168,8 @@ class Transformer final : public LanguageModel<T> {
     std::vector<T> weights(at(rows * heads * length * length));
     const posenc::ScoresView<T> view{weights.data(), rows, heads, length, length};
     forward(windows, [&](Index n, const Matrix<T>& x, Matrix<T>& out) {
-      posenc::AttentionOptions<T> returning = options;
-      returning.weights = view;
-      attention(n).forward(tokens(x, rows), positions_of(windows), tokens(out, rows), returning);
+      attention(n).forward(tokens(x, rows), positions_of(windows), tokens(out, rows), options,
+                           {.weights = view});
       for (Index b = 0; b < rows; ++b) {
         for (Index h = 0; h < heads; ++h) {
           for (Index i = 0; i < length; ++i) {
@@ -321,7 +321,8 @@ class Transformer final : public LanguageModel<T> {
   void forward(const Windows& windows, Inference) {
     forward(windows, [&](Index n, const Matrix<T>& x, Matrix<T>& out) {
       attention(n).forward(tokens(x, windows.rows), positions_of(windows),
-                           tokens(out, windows.rows), options, &activations_[at(n)].workspace);
+                           tokens(out, windows.rows), options,
+                           {.workspace = &activations_[at(n)].workspace});
     });
   }
 

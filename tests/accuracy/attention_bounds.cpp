@@ -36,13 +36,13 @@ struct Call {
         k(rounded<Real>(p, 1 + dim, dim * keys)),
         v(rounded<Real>(p, 1 + dim + dim * keys, keys)),
         scale(static_cast<double>(static_cast<Real>(p[0]))) {
-    posenc::AttentionOptions<Real> options{.scale = scale, .causal = posenc::Causal::No};
-    options.lse = {.data = &lse, .batch = 1, .heads = 1, .queries = 1};
     posenc::attention(
         HeadsView<const Real>{.data = q.data(), .batch = 1, .seq = 1, .heads = 1, .dim = dim},
         HeadsView<const Real>{.data = k.data(), .batch = 1, .seq = keys, .heads = 1, .dim = dim},
         HeadsView<const Real>{.data = v.data(), .batch = 1, .seq = keys, .heads = 1, .dim = 1},
-        HeadsView<Real>{.data = &out, .batch = 1, .seq = 1, .heads = 1, .dim = 1}, options);
+        HeadsView<Real>{.data = &out, .batch = 1, .seq = 1, .heads = 1, .dim = 1},
+        {.scale = scale, .causal = posenc::Causal::No}, {},
+        {.lse = {.data = &lse, .batch = 1, .heads = 1, .queries = 1}});
   }
 
   struct Truth {

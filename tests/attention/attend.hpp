@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/t5.hpp>
@@ -41,6 +42,7 @@ void attend(posenc::HeadsView<const std::type_identity_t<T>> q,
             posenc::HeadsView<const std::type_identity_t<T>> v, posenc::HeadsView<T> out,
             const posenc::AttentionOptions<std::type_identity_t<T>>& options =
                 {.causal = posenc::Causal::No},
-            const AnyBias* bias = nullptr);
+            const AnyBias* bias = nullptr,
+            const posenc::AttentionMemory<std::type_identity_t<T>>& memory = {});
 
 }  // namespace attention_test

@@ -13,13 +13,13 @@ template <posenc::Scalar T>
 void attend_and_back(const support::AnyDevice& device, const BackwardTensors<T>& x,
                      const posenc::AttentionOptions<T>& options, const LearnedBiasCall& bias) {
   if (bias.bias == nullptr) {
-    posenc::attention(x.q, x.k, x.v, x.out, options, {}, device);
-    posenc::attention_backward(x.q, x.k, x.v, x.out, x.grad_out, x.gradients, options, {}, {},
-                               device);
+    posenc::attention(x.q, x.k, x.v, x.out, options, {}, {.lse = x.lse}, device);
+    posenc::attention_backward(x.q, x.k, x.v, x.out, x.lse, x.grad_out, x.gradients, options, {},
+                               {}, nullptr, device);
   } else {
-    posenc::attention(x.q, x.k, x.v, x.out, options, *bias.bias, device);
-    posenc::attention_backward(x.q, x.k, x.v, x.out, x.grad_out, x.gradients, options, *bias.bias,
-                               *bias.gradient, device);
+    posenc::attention(x.q, x.k, x.v, x.out, options, *bias.bias, {.lse = x.lse}, device);
+    posenc::attention_backward(x.q, x.k, x.v, x.out, x.lse, x.grad_out, x.gradients, options,
+                               *bias.bias, *bias.gradient, nullptr, device);
   }
 }
 

@@ -15,6 +15,7 @@ template <class T>
 struct BackwardTensors {
   posenc::HeadsView<const T> q, k, v;
   posenc::HeadsView<T> out;
+  posenc::LseView<posenc::Compute<T>> lse;
   posenc::HeadsView<const T> grad_out;
   posenc::AttentionGradients<T> gradients;
 };

@@ -34,6 +34,7 @@ struct Call {
   std::vector<float> q, k, v, out, grad_out, mask, sinks, lse;
   std::vector<float> of_q, of_k, of_v, of_mask, of_sinks;
   HeadsView<const float> q_view, k_view, v_view, out_view, grad_out_view;
+  posenc::LseView<const float> lse_view;
   posenc::AttentionGradients<float> gradients;
   posenc::AttentionOptions<float> options;
   posenc::Alibi bias{{.heads = 4, .form = posenc::AlibiForm::Symmetric}};
@@ -55,14 +56,14 @@ struct Call {
     options.causal = Causal::BottomRight;
     options.additive = {mask.data(), 1, 4, 3, 5};
     options.sinks = std::span<const float>(sinks).first(4);
-    options.lse = {lse.data(), 2, 4, 3};
+    lse_view = {lse.data(), 2, 4, 3};
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   void run() {
-    posenc::attention_backward(q_view, k_view, v_view, out_view, grad_out_view, gradients, options,
-                               bias, of_slopes);
+    posenc::attention_backward(q_view, k_view, v_view, out_view, lse_view, grad_out_view, gradients,
+                               options, bias, of_slopes);
   }
   bool written() const {
     const auto is_other = [](double x) { return x != 7; };
@@ -89,9 +90,9 @@ std::string error_of(const std::function<void(Call&)>& break_it) {
 
 TEST_CASE("gradients need the log-sum-exps of forward", "[attention][backward][errors]") {
   REQUIRE(error_of<ShapeError>([](Call&) {}) == "something was written; nothing was thrown");
-  CHECK(error_of<ConfigError>([](Call& c) { c.options.lse = {}; }) ==
-        name + "options.lse must have the log-sum-exps that attention() wrote");
-  CHECK(error_of<ShapeError>([](Call& c) { c.options.lse.queries = 2; }) ==
+  CHECK(error_of<ConfigError>([](Call& c) { c.lse_view = {}; }) ==
+        name + "lse must have the log-sum-exps that attention() wrote");
+  CHECK(error_of<ShapeError>([](Call& c) { c.lse_view.queries = 2; }) ==
         name + "lse [2, 4, 2] must be [2, 4, 3]");
 }
 
@@ -132,7 +133,8 @@ TEST_CASE("gradients of biases are refused before anything is written",
   const auto run = [&](const auto& bias, auto& gradient) {
     return message_of<ShapeError>([&] {
       posenc::attention_backward(call.q_view, call.k_view, call.v_view, call.out_view,
-                                 call.grad_out_view, call.gradients, call.options, bias, gradient);
+                                 call.lse_view, call.grad_out_view, call.gradients, call.options,
+                                 bias, gradient);
     });
   };
   CHECK(run(kerple, of_kerple) ==
@@ -203,7 +205,7 @@ TEST_CASE("gradients of nothing are legal", "[attention][backward]") {
     call.gradients.q = {call.of_q.data(), batch, queries, 4, 8};
     call.gradients.k = {call.of_k.data(), batch, keys, 2, 8};
     call.gradients.v = {call.of_v.data(), batch, keys, 2, channels};
-    call.options.lse = {call.lse.data(), batch, 4, queries};
+    call.lse_view = {call.lse.data(), batch, 4, queries};
     std::fill(call.lse.begin(), call.lse.end(), 0.0F);
     CHECK(message_of<ShapeError>([&] { call.run(); }) == "nothing was thrown");
     // What there is has no influence on anything.
@@ -228,8 +230,8 @@ TEST_CASE("keys that no query head reads have gradients of 0", "[attention][back
   call.gradients.sinks = {};
   call.options.additive = {};
   call.options.sinks = {};
-  call.options.lse = {};
-  posenc::attention_backward(call.q_view, call.k_view, call.v_view, call.out_view,
+  call.lse_view = {};
+  posenc::attention_backward(call.q_view, call.k_view, call.v_view, call.out_view, call.lse_view,
                              call.grad_out_view, call.gradients, call.options);
   const auto zeros = [](const std::vector<float>& x) {
     return std::count(x.begin(), x.end(), 0.0F);

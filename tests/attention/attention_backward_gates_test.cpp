@@ -60,10 +60,10 @@ class GatedCall {
     const posenc::ForgettingBias bias(gates_, names_);
     Gradients<T> gradients(call.c.shape, call.options);
     const auto x = call.tensors(gradients.view());
-    posenc::attention(x.q, x.k, x.v, x.out, call.options, bias, device);
+    posenc::attention(x.q, x.k, x.v, x.out, call.options, bias, {.lse = x.lse}, device);
     auto gradient = bias.zero_gradient();
-    posenc::attention_backward(x.q, x.k, x.v, x.out, x.grad_out, x.gradients, call.options, bias,
-                               gradient, device);
+    posenc::attention_backward(x.q, x.k, x.v, x.out, x.lse, x.grad_out, x.gradients, call.options,
+                               bias, gradient, nullptr, device);
     for (Index n = 0; n < count(); ++n) {
       auto& grad = of_logits[size(n)];
       const auto z = logits_of(n);

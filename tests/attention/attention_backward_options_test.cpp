@@ -118,13 +118,14 @@ TEST_CASE("a bias whose gradient is not asked for is there all the same", "[atte
   WholeCall call;
   const posenc::Alibi alibi({.heads = 4, .form = posenc::AlibiForm::Symmetric});
   posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(),
-                    call.options, alibi);
+                    call.options, alibi, {.lse = call.lse.view()});
   Gradients<float> with(call.c.shape, call.options), without(call.c.shape, call.options);
   const auto x = call.tensors({});
   auto slopes = alibi.zero_gradient();
-  posenc::attention_backward(x.q, x.k, x.v, x.out, x.grad_out, with.view(), call.options, alibi,
-                             slopes);
-  posenc::attention_backward(x.q, x.k, x.v, x.out, x.grad_out, without.view(), call.options, alibi);
+  posenc::attention_backward(x.q, x.k, x.v, x.out, x.lse, x.grad_out, with.view(), call.options,
+                             alibi, slopes);
+  posenc::attention_backward(x.q, x.k, x.v, x.out, x.lse, x.grad_out, without.view(), call.options,
+                             alibi);
   CHECK(same_bits(with.q.view(), without.q.view()));
   CHECK(same_bits(with.k.view(), without.k.view()));
   CHECK(same_bits(with.v.view(), without.v.view()));

@@ -63,6 +63,9 @@ struct Both {
   }
 };
 
+template <class T>
+const posenc::AttentionOptions<T> options{.scale = 0.3, .causal = posenc::Causal::BottomRight};
+
 /// Scores and log-sum-exps of one call.
 struct Results {
   Mask<float> scores;
@@ -72,12 +75,8 @@ struct Results {
       : scores(1, s.heads, s.queries, s.keys), lse(1, s.heads, s.queries) {}
 
   template <class T>
-  posenc::AttentionOptions<T> options() {
-    posenc::AttentionOptions<T> o{.scale = 0.3, .causal = posenc::Causal::BottomRight};
-    o.lse = lse.view();
-    o.weights = scores.view();
-    o.returned = ReturnedScores::Scaled;
-    return o;
+  posenc::AttentionMemory<T> memory() {
+    return {.lse = lse.view(), .weights = scores.view(), .returned = ReturnedScores::Scaled};
   }
 
   bool same_bits(Results& other) {
@@ -111,21 +110,23 @@ TEST_CASE("bfloat16 has the bits of the same numbers in float", "[attention][bit
       INFO("dim " << dim << ", queries " << queries);
       Results wide(shape), narrow(shape), cached(shape), mixed(shape), widened(shape);
       attend(both.wide.q.view(), both.wide.k.view(), both.wide.v.view(), both.wide.out.view(),
-             wide.options<float>());
+             options<float>, nullptr, wide.memory<float>());
       auto& c = both.narrow;
-      attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), narrow.options<bfloat16>());
+      attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), options<bfloat16>, nullptr,
+             narrow.memory<bfloat16>());
       CHECK(narrow.same_bits(wide));
       CHECK(same_when_rounded(both.wide, c));
       auto cache = cache_of<bfloat16>(c);
-      posenc::attention(c.q.view(), cache, sequences, c.out.view(), cached.options<bfloat16>());
+      posenc::attention(c.q.view(), cache, sequences, c.out.view(), options<bfloat16>, {},
+                        cached.memory<bfloat16>());
       CHECK(cached.same_bits(wide));
       CHECK(same_when_rounded(both.wide, c));
-      posenc::attention(both.wide.q.view(), cache, sequences, both.wide.out.view(),
-                        mixed.options<float>());
+      posenc::attention(both.wide.q.view(), cache, sequences, both.wide.out.view(), options<float>,
+                        {}, mixed.memory<float>());
       CHECK(mixed.same_bits(wide));
       auto wide_cache = cache_of<float>(both.wide);
-      posenc::attention(c.q.view(), wide_cache, sequences, c.out.view(),
-                        widened.options<bfloat16>());
+      posenc::attention(c.q.view(), wide_cache, sequences, c.out.view(), options<bfloat16>, {},
+                        widened.memory<bfloat16>());
       CHECK(widened.same_bits(wide));
     }
   }
@@ -147,7 +148,8 @@ TEST_CASE("scores of bfloat16 keep their bound, denormals and all",
         if (std::abs(to_double(x)) > 0x1p60) x = bfloat16(-1.0F);
       });
       Results got(shape);
-      attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), got.options<bfloat16>());
+      attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), options<bfloat16>, nullptr,
+             got.memory<bfloat16>());
       double worst = 0;
       for (Index h = 0; h < shape.heads; ++h) {
         const auto q = attention_test::matrix_of(c.q.view(), 0, h);
@@ -193,10 +195,12 @@ TEST_CASE("bfloat16 has the same bits in any cut, denormals and all",
       c.k.for_each(ordinary);
       c.v.for_each(ordinary);
       Results whole(shape), cached(shape);
-      attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), whole.options<bfloat16>());
+      attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), options<bfloat16>, nullptr,
+             whole.memory<bfloat16>());
       support::Heads<bfloat16> out = c.out;
       auto cache = cache_of<bfloat16>(c);
-      posenc::attention(c.q.view(), cache, sequences, c.out.view(), cached.options<bfloat16>());
+      posenc::attention(c.q.view(), cache, sequences, c.out.view(), options<bfloat16>, {},
+                        cached.memory<bfloat16>());
       CHECK(cached.same_bits(whole));
       CHECK(support::same_bits(c.out.view(), out.view()));
       for (Index i = 0; i < shape.queries; ++i) {
@@ -204,7 +208,8 @@ TEST_CASE("bfloat16 has the same bits in any cut, denormals and all",
         const Index seen = shape.keys - shape.queries + i + 1;
         Results alone({1, 4, 2, 1, seen, dim, 5});
         attend(one(c.q), posenc::slice_seq(c.k.view(), 0, seen),
-               posenc::slice_seq(c.v.view(), 0, seen), one(c.out), alone.options<bfloat16>());
+               posenc::slice_seq(c.v.view(), 0, seen), one(c.out), options<bfloat16>, nullptr,
+               alone.memory<bfloat16>());
         bool same = true;
         for (Index h = 0; h < shape.heads; ++h) {
           for (Index j = 0; j < seen; ++j) {
@@ -231,9 +236,10 @@ TEST_CASE("infinities and NaN in bfloat16 reach the rows that see them", "[atten
         c.k.view().row(0, 2, 0)[channel] = bfloat16(hostile);
         both.wide.k.view().row(0, 2, 0)[channel] = hostile;
         Results narrow(shape), wide(shape);
-        attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), narrow.options<bfloat16>());
+        attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), options<bfloat16>, nullptr,
+               narrow.memory<bfloat16>());
         attend(both.wide.q.view(), both.wide.k.view(), both.wide.v.view(), both.wide.out.view(),
-               wide.options<float>());
+               options<float>, nullptr, wide.memory<float>());
         for (Index i = 0; i < 4; ++i) {
           const float got = narrow.scores.at(0, 0, i, 2), want = wide.scores.at(0, 0, i, 2);
           CHECK(((std::isnan(got) && std::isnan(want)) || got == want));

@@ -61,11 +61,11 @@ class Case {
 
   template <class Bias = posenc::NoBias>
   void run(const posenc::AttentionOptions<T>& options = {.causal = posenc::Causal::No},
-           [[maybe_unused]] const Bias& bias = {}) {
+           [[maybe_unused]] const Bias& bias = {}, const posenc::AttentionMemory<T>& memory = {}) {
     if constexpr (std::is_same_v<Bias, posenc::NoBias>) {
-      attend(q.view(), k.view(), v.view(), out.view(), options);
+      attend(q.view(), k.view(), v.view(), out.view(), options, nullptr, memory);
     } else {
-      posenc::attention(q.view(), k.view(), v.view(), out.view(), options, bias);
+      posenc::attention(q.view(), k.view(), v.view(), out.view(), options, bias, memory);
     }
   }
 

@@ -209,10 +209,10 @@ TEMPLATE_LIST_TEST_CASE("asking for weights changes no bit", "[attention][bits]"
     auto out = call.c.out;
     auto lse = call.lse;
     Mask<posenc::Compute<T>> weights(s.batch, s.heads, s.queries, s.keys);
-    call.options.weights = weights.view();
+    call.memory.weights = weights.view();
     constexpr std::array stages{ReturnedScores::Probabilities, ReturnedScores::Scaled,
                                 ReturnedScores::Masked};
-    call.options.returned = stages[seed / 3 % 3];
+    call.memory.returned = stages[seed / 3 % 3];
     call.run();
     CHECK(support::same_bits(call.c.out.view(), out.view()));
     CHECK(same_bits(call.lse.view(), lse.view()));

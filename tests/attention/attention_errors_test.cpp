@@ -17,6 +17,7 @@ namespace attention_errors_test {
 using attention_test::Case;
 using attention_test::Lse;
 using attention_test::Mask;
+using posenc::AttentionMemory;
 using posenc::AttentionOptions;
 using posenc::Causal;
 using posenc::ConfigError;
@@ -36,13 +37,14 @@ const std::string name = "posenc::attention: ";
 /// The message for q [2, 3, 4, 8], k [2, 5, 2, 8], v [2, 5, 2, 6] and these options; says so where
 /// the output, the weights or the log-sum-exps were written to.
 template <class Error, class Bias = posenc::NoBias>
-std::string error_of(AttentionOptions<float> options, const Bias& bias = {}) {
+std::string error_of(const AttentionOptions<float>& options, const Bias& bias = {},
+                     AttentionMemory<float> memory = {}) {
   Case<float> c({2, 4, 2, 3, 5, 8, 6}, 1);
   Mask<float> weights(2, 4, 3, 5, 7.0F);
   Lse<float> lse(2, 4, 3);
-  if (options.weights.data == nullptr) options.weights = weights.view();
-  if (options.lse.data == nullptr) options.lse = lse.view();
-  const std::string message = message_of<Error>([&] { c.run(options, bias); });
+  if (memory.weights.data == nullptr) memory.weights = weights.view();
+  if (memory.lse.data == nullptr) memory.lse = lse.view();
+  const std::string message = message_of<Error>([&] { c.run(options, bias, memory); });
   bool written = false;
   for (Index n = 0; n < lse.values.size(); ++n) written |= !std::isnan(lse.values.data()[n]);
   c.out.for_each([&](float& value) { written |= !std::isnan(value); });
@@ -115,16 +117,15 @@ TEST_CASE("scale, dropout and soft cap have to make sense", "[attention][errors]
         name + "softcap (2) and softcap_order must be given together");
   CHECK(error_of<ConfigError>({.causal = Causal::No, .softcap_order = SoftcapOrder::AfterBias}) ==
         name + "softcap (0) and softcap_order must be given together");
-  CHECK(error_of<ConfigError>({.causal = Causal::No,
-                               .softcap = 2,
-                               .softcap_order = SoftcapOrder::AfterBias,
-                               .returned = ReturnedScores::Capped}) ==
+  CHECK(error_of<ConfigError>(
+            {.causal = Causal::No, .softcap = 2, .softcap_order = SoftcapOrder::AfterBias}, {},
+            {.returned = ReturnedScores::Capped}) ==
         name + "ReturnedScores::Capped needs the soft cap before the bias");
 }
 
 TEST_CASE("weights have the full shape, masks broadcast to it", "[attention][errors]") {
   Mask<float> weights(2, 4, 3, 1);
-  CHECK(error_of<ShapeError>({.causal = Causal::No, .weights = weights.view()}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No}, {}, {.weights = weights.view()}) ==
         name + "weights [2, 4, 3, 1] must be [2, 4, 3, 5]");
   Mask<float> additive(1, 1, 2, 5);
   CHECK(error_of<ShapeError>({.causal = Causal::No, .additive = additive.view()}) ==
@@ -183,7 +184,7 @@ TEST_CASE("sinks are one per head, log-sum-exps one per query and head", "[atten
   CHECK(error_of<ShapeError>({.causal = Causal::No, .sinks = sinks}) ==
         name + "sinks must have one entry for each of the 4 heads but has 2");
   Lse<float> lse(2, 3, 4);
-  CHECK(error_of<ShapeError>({.causal = Causal::No, .lse = lse.view()}) ==
+  CHECK(error_of<ShapeError>({.causal = Causal::No}, {}, {.lse = lse.view()}) ==
         name + "lse [2, 3, 4] must be [2, 4, 3]");
   CHECK(std::isnan(lse.values(0, 0, 0)));
 }

@@ -148,9 +148,11 @@ TEST_CASE("the stride of an axis with one element may be anything", "[attention]
 
 TEST_CASE("attention refuses masks, weights and lengths that are none",
           "[attention][errors][extents]") {
-  const auto call = [](const AttentionOptions<float>& options) {
+  const auto call = [](const AttentionOptions<float>& options,
+                       const posenc::AttentionMemory<float>& memory = {}) {
     posenc::attention<float>(heads_view({1, 2, 2, 4}), heads_view({1, 3, 1, 4}),
-                             heads_view({1, 3, 1, 4}), heads_view({1, 2, 2, 4}), options);
+                             heads_view({1, 3, 1, 4}), heads_view({1, 2, 2, 4}), options, {},
+                             memory);
   };
   static const bool flags[64]{};
   std::vector<float> results(64, 7.0F);
@@ -166,12 +168,12 @@ TEST_CASE("attention refuses masks, weights and lengths that are none",
     CHECK(refused([&] { call({.causal = Causal::No, .keep = view_of(flags)}); }));
     CHECK(refused([&] { call({.causal = Causal::No, .masked = view_of(flags)}); }));
     CHECK(refused([&] { call({.causal = Causal::No, .additive = view_of(results.data())}); }));
-    CHECK(refused([&] { call({.causal = Causal::No, .weights = view_of(results.data())}); }));
+    CHECK(refused([&] { call({.causal = Causal::No}, {.weights = view_of(results.data())}); }));
     if (n < 3) {
       std::array<Index, 3> rows{1, 2, 2};
       rows[n] = value;
       CHECK(refused([&] {
-        call({.causal = Causal::No, .lse = {results.data(), rows[0], rows[1], rows[2], 4, 2, 1}});
+        call({.causal = Causal::No}, {.lse = {results.data(), rows[0], rows[1], rows[2], 4, 2, 1}});
       }));
     }
   });

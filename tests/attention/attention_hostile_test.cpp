@@ -62,8 +62,8 @@ TEMPLATE_LIST_TEST_CASE("scores of +-1e4 in any tile", "[attention][hostile]",
       std::vector<double> scores(keys, other);
       scores[static_cast<std::size_t>(top)] = 9984;
       auto c = with_scores<T>(scores);
-      c.run(
-          {.scale = 1, .causal = posenc::Causal::No, .lse = lse.view(), .weights = weights.view()});
+      c.run({.scale = 1, .causal = posenc::Causal::No}, {},
+            {.lse = lse.view(), .weights = weights.view()});
       INFO("9984 at key " << top << ", others at " << other);
       for (Index i = 0; i < 3; ++i) {
         CHECK(support::same_bits(c.out.view().row(0, i, 0), c.v.view().row(0, top, 0), 5));
@@ -85,7 +85,7 @@ TEMPLATE_LIST_TEST_CASE("scores that climb and fall over tiles by more than exp 
     std::vector<double> scores;
     for (int j = 0; j < 400; ++j) scores.push_back(direction * (j / 128 * 512 + j % 128 / 2));
     auto c = with_scores<T>(scores);
-    c.run({.scale = 1, .causal = posenc::Causal::No, .lse = lse.view()});
+    c.run({.scale = 1, .causal = posenc::Causal::No}, {}, {.lse = lse.view()});
     CHECK(worst_error(
               c, [](Index, Index) { return reference::AttentionRule{}; }, {}, lse.view()) <= 1);
   }
@@ -99,7 +99,7 @@ TEMPLATE_LIST_TEST_CASE("equal scores give equal weights over many tiles", "[att
   Mask<Real> weights(1, 2, 3, keys);
   for (const double score : {-9984.0, -1.5, 0.0, 1.0, 9984.0}) {
     auto c = with_scores<T>(std::vector<double>(keys, score));
-    c.run({.scale = 1, .causal = posenc::Causal::No, .weights = weights.view()});
+    c.run({.scale = 1, .causal = posenc::Causal::No}, {}, {.weights = weights.view()});
     INFO("scores of " << score);
     const auto* begin = weights.values.data();
     CHECK(std::all_of(begin, begin + weights.values.size(),
@@ -223,10 +223,8 @@ TEMPLATE_LIST_TEST_CASE("additive masks of -inf, NaN and +inf, mixed", "[attenti
     additive.values(0, 0, 5, 2) = number<Real>(-1e30);
     c.run();
     auto clean = c.out;
-    c.run({.causal = posenc::Causal::No,
-           .additive = additive.view(),
-           .lse = lse.view(),
-           .weights = weights.view()});
+    c.run({.causal = posenc::Causal::No, .additive = additive.view()}, {},
+          {.lse = lse.view(), .weights = weights.view()});
     for (Index h = 0; h < 2; ++h) {
       CHECK(support::same_bits(c.out.view().row(0, 0, h), clean.view().row(0, 0, h), 5));
       for (const double x : support::row_of(c.out.view(), 0, 1, h)) CHECK(x == 0);

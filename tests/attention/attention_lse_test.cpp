@@ -41,7 +41,7 @@ TEMPLATE_LIST_TEST_CASE("the log-sum-exp is that of the scores", "[attention][ls
     INFO(keys << " keys");
     Case<TestType> c({2, 4, 2, 3, keys}, 1);
     Lse<Real> lse(2, 4, 3);
-    c.run({.causal = Causal::No, .lse = lse.view()});
+    c.run({.causal = Causal::No}, {}, {.lse = lse.view()});
     CHECK(worst_error(c, plain_rule(c), {}, lse.view()) <= 1);
   }
 }
@@ -52,10 +52,8 @@ TEMPLATE_LIST_TEST_CASE("the log-sum-exp of one key is its score", "[attention][
   Case<TestType> c({1, 2, 2, 3, 1}, 2);
   Lse<Real> lse(1, 2, 3);
   Mask<Real> scores(1, 2, 3, 1);
-  c.run({.causal = Causal::No,
-         .lse = lse.view(),
-         .weights = scores.view(),
-         .returned = ReturnedScores::Masked});
+  c.run({.causal = Causal::No}, {},
+        {.lse = lse.view(), .weights = scores.view(), .returned = ReturnedScores::Masked});
   for (Index h = 0; h < 2; ++h) {
     for (Index i = 0; i < 3; ++i) CHECK(lse.values(0, h, i) == scores.at(0, h, i, 0));
   }
@@ -69,9 +67,9 @@ TEMPLATE_LIST_TEST_CASE("a row without keys has the log-sum-exp -inf, or its sin
     Case<TestType> c({1, 2, 2, 2, keys}, 3);
     Lse<Real> lse(1, 2, 2);
     const std::vector<Index> lengths{0};
-    c.run({.causal = Causal::No, .key_lengths = lengths, .lse = lse.view()});
+    c.run({.causal = Causal::No, .key_lengths = lengths}, {}, {.lse = lse.view()});
     for (Index h = 0; h < 2; ++h) CHECK(static_cast<double>(lse.values(0, h, 1)) == -infinity);
-    c.run({.causal = Causal::No, .key_lengths = lengths, .sinks = sinks, .lse = lse.view()});
+    c.run({.causal = Causal::No, .key_lengths = lengths, .sinks = sinks}, {}, {.lse = lse.view()});
     for (Index h = 0; h < 2; ++h) {
       CHECK(lse.values(0, h, 1) == sinks[static_cast<std::size_t>(h)]);
       for (Index d = 0; d < c.shape.value_dim; ++d) {
@@ -94,7 +92,7 @@ TEMPLATE_LIST_TEST_CASE("a sink takes its part of the sum", "[attention][lse]",
       for (const double part : {1.0, 1.01, 0.99, 0.5}) {
         sinks.push_back(static_cast<Real>(size * part));
       }
-      c.run({.causal = Causal::No, .sinks = sinks, .lse = lse.view()});
+      c.run({.causal = Causal::No, .sinks = sinks}, {}, {.lse = lse.view()});
       CHECK(worst_error(c, with_sinks(c, sinks), {}, lse.view()) <= 1);
     }
   }
@@ -107,7 +105,7 @@ TEMPLATE_LIST_TEST_CASE("a sink of 0 is softmax with one added to its sum", "[at
   Mask<Real> weights(1, 1, 1, 1);
   const std::vector<Real> sinks{Real{0}};
   // exp(0) / (1 + exp(0))
-  c.run({.scale = 0, .causal = Causal::No, .sinks = sinks, .weights = weights.view()});
+  c.run({.scale = 0, .causal = Causal::No, .sinks = sinks}, {}, {.weights = weights.view()});
   CHECK(static_cast<double>(weights.at(0, 0, 0, 0)) == 0.5);
 }
 
@@ -119,16 +117,11 @@ TEMPLATE_LIST_TEST_CASE("weights are exp(score - log-sum-exp), and with the sink
   Mask<Real> scores(1, 2, 5, keys), weights(1, 2, 5, keys);
   Lse<Real> lse(1, 2, 5);
   for (const std::vector<Real>& sinks : {std::vector<Real>{}, {Real{1.5}, Real{-2}}}) {
-    posenc::AttentionOptions<TestType> options{.causal = Causal::BottomRight,
-                                               .window = posenc::sliding_window(200),
-                                               .sinks = sinks,
-                                               .lse = lse.view(),
-                                               .weights = scores.view(),
-                                               .returned = ReturnedScores::Masked};
-    c.run(options);
-    options.weights = weights.view();
-    options.returned = ReturnedScores::Probabilities;
-    c.run(options);
+    const posenc::AttentionOptions<TestType> options{
+        .causal = Causal::BottomRight, .window = posenc::sliding_window(200), .sinks = sinks};
+    c.run(options, {},
+          {.lse = lse.view(), .weights = scores.view(), .returned = ReturnedScores::Masked});
+    c.run(options, {}, {.lse = lse.view(), .weights = weights.view()});
     // Scores here are below 8 in magnitude: some roundings of that, and of the sum.
     const double allowed = support::rounding<Real>(4 * 8 + keys + 30);
     for (Index h = 0; h < 2; ++h) {
@@ -157,10 +150,10 @@ TEMPLATE_LIST_TEST_CASE("log-sum-exps go where their view says", "[attention][ls
   using Real = posenc::Compute<TestType>;
   Case<TestType> c({2, 3, 1, 4, 5}, 7);
   Lse<Real> rows(2, 3, 4);
-  c.run({.causal = Causal::No, .lse = rows.view()});
+  c.run({.causal = Causal::No}, {}, {.lse = rows.view()});
   // [query, head, batch] in memory, every second number.
   std::vector<Real> apart(2 * 2 * 3 * 4, Real{7});
-  c.run({.causal = Causal::No, .lse = {apart.data(), 2, 3, 4, 2, 4, 12}});
+  c.run({.causal = Causal::No}, {}, {.lse = {apart.data(), 2, 3, 4, 2, 4, 12}});
   for (std::size_t n = 0; n < apart.size(); ++n) {
     const auto m = static_cast<Index>(n / 2);
     CHECK(apart[n] == (n % 2 == 1 ? Real{7} : rows.values(m % 2, m / 2 % 3, m / 6)));

@@ -189,14 +189,13 @@ TEMPLATE_LIST_TEST_CASE("a query that sees no key gives zeros", "[attention][mas
   Mask<bool> none(1, 1, 1, 1, false), all(1, 1, 1, 1, true);
   Mask<Real> hidden(1, 1, 1, 1, static_cast<Real>(-infinity)), weights(2, 2, 4, 3);
   const std::vector<Index> lengths{0, 0};
-  for (AttentionOptions<T> options :
+  for (const AttentionOptions<T>& options :
        {AttentionOptions<T>{.causal = Causal::No, .keep = none.view()},
         AttentionOptions<T>{.causal = Causal::No, .masked = all.view()},
         AttentionOptions<T>{.causal = Causal::No, .additive = hidden.view()},
         AttentionOptions<T>{.causal = Causal::No, .key_lengths = lengths}}) {
     weights.values.setConstant(Real{7});
-    options.weights = weights.view();
-    c.run(options);
+    c.run(options, {}, {.weights = weights.view()});
     double largest = 0;
     c.out.for_each(
         [&](T& value) { largest = std::fmax(largest, std::abs(support::to_double(value))); });
@@ -257,9 +256,7 @@ TEMPLATE_LIST_TEST_CASE("NaN and inf of a hidden key never reach the output", "[
             c.v.view().row(b, poisoned, 0)[d] = static_cast<T>(bad);
           }
         }
-        AttentionOptions<T> options = way.options;
-        options.weights = weights.view();
-        c.run(options);
+        c.run(way.options, {}, {.weights = weights.view()});
         bool unchanged = true, clean_weights = true, flows_through = true;
         for (Index b = 0; b < 2; ++b) {
           for (Index h = 0; h < 2; ++h) {

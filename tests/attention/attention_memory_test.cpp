@@ -105,18 +105,19 @@ TEMPLATE_LIST_TEST_CASE("attention stays within the memory that it is given", "[
       Guarded<Real> lse(s.heads * s.queries), sinks(s.heads);
       Real* const sink = sinks.at(front, s.heads);
       std::fill_n(sink, s.heads, Real{1});
-      AttentionOptions<T> options{.causal = Causal::BottomRight,
-                                  .keep = keep.view,
-                                  .additive = additive.view,
-                                  .sinks = {sink, static_cast<std::size_t>(s.heads)}};
+      const AttentionOptions<T> options{.causal = Causal::BottomRight,
+                                        .keep = keep.view,
+                                        .additive = additive.view,
+                                        .sinks = {sink, static_cast<std::size_t>(s.heads)}};
       c.run(options);
-      options.lse = {lse.at(front, s.heads * s.queries), 1, s.heads, s.queries, 0, s.queries};
-      options.weights = weights.view;
-      attention_test::attend(q.view, k.view, v.view, out.view, options);
+      Real* const rows = lse.at(front, s.heads * s.queries);
+      attention_test::attend(
+          q.view, k.view, v.view, out.view, options, nullptr,
+          {.lse = {rows, 1, s.heads, s.queries, 0, s.queries}, .weights = weights.view});
       CHECK(support::same_bits(out.view, c.out.view()));
       CHECK(out.memory.kept_around(out.view.data, s.queries * s.heads * s.value_dim));
       CHECK(weights.memory.kept_around(weights.view.data, cells));
-      CHECK(lse.kept_around(options.lse.data, s.heads * s.queries));
+      CHECK(lse.kept_around(rows, s.heads * s.queries));
     }
   }
 }

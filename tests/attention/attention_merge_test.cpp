@@ -41,9 +41,9 @@ struct Piece {
       mask.keys = count;
     };
     cut(options.keep);
-    options.lse = lse.view();
     attention_test::attend(c.q.view(), posenc::slice_seq(c.k.view(), first, count),
-                           posenc::slice_seq(c.v.view(), first, count), out.view(), options);
+                           posenc::slice_seq(c.v.view(), first, count), out.view(), options,
+                           nullptr, {.lse = lse.view()});
   }
 
   void add(Piece& other) {

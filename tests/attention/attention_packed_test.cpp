@@ -104,7 +104,6 @@ AttentionOptions<T> alone(AttentionOptions<T> options, const Sequence& s, std::s
   };
   options.query_positions = part(*options.query_positions, s.first_query, s.queries);
   options.key_positions = part(*options.key_positions, s.first_key, s.keys);
-  options.lse = {};
   return options;
 }
 
@@ -121,17 +120,17 @@ TEMPLATE_LIST_TEST_CASE("packed sequences have the bits of separate calls", "[at
       options.cu_seqlens_k = cu_k;
       options.query_positions = Positions::packed(cu_q);
       options.key_positions = Positions::packed(cu_k);
-      options.lse = row.lse.view();
-      attend(row.c.q.view(), row.c.k.view(), row.c.v.view(), row.c.out.view(), options, bias);
+      attend(row.c.q.view(), row.c.k.view(), row.c.v.view(), row.c.out.view(), options, bias,
+             {.lse = row.lse.view()});
       std::size_t n = 0;
       for (const Sequence& s : sequences()) {
         support::Heads<T> out(1, s.queries, heads, row.c.shape.value_dim);
         Lse<posenc::Compute<T>> lse(1, heads, s.queries);
-        auto own = alone(options, s, n++);
-        own.lse = lse.view();
+        const auto own = alone(options, s, n++);
         attend(slice_seq(row.c.q.view(), s.first_query, s.queries),
                slice_seq(row.c.k.view(), s.first_key, s.keys),
-               slice_seq(row.c.v.view(), s.first_key, s.keys), out.view(), own, bias);
+               slice_seq(row.c.v.view(), s.first_key, s.keys), out.view(), own, bias,
+               {.lse = lse.view()});
         INFO("way " << way << ", sequence " << n << (bias == nullptr ? "" : ", alibi"));
         CHECK(
             support::same_bits(out.view(), slice_seq(row.c.out.view(), s.first_query, s.queries)));
@@ -202,10 +201,8 @@ TEMPLATE_LIST_TEST_CASE("weights of packed sequences are zero between sequences"
   using Real = posenc::Compute<T>;
   Row<T> row;
   Mask<Real> weights(1, heads, queries, keys, Real{7});
-  row.c.run({.causal = Causal::No,
-             .cu_seqlens_q = cu_q,
-             .cu_seqlens_k = cu_k,
-             .weights = weights.view()});
+  row.c.run({.causal = Causal::No, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}, {},
+            {.weights = weights.view()});
   bool zero_outside = true, positive_inside = true;
   for (Index i = 0; i < queries; ++i) {
     const auto n = reference::sequence_of(cu_q, i);

@@ -140,11 +140,10 @@ TEMPLATE_LIST_TEST_CASE("scores are returned at the stage asked for", "[attentio
   additive.fill([&] { return static_cast<Real>(random.normal()); });
   const Alibi alibi({.heads = 2, .form = AlibiForm::Causal});
   const double cap = 2.5;
-  posenc::AttentionOptions<T> options{.causal = Causal::BottomRight,
-                                      .additive = additive.view(),
-                                      .softcap = cap,
-                                      .softcap_order = SoftcapOrder::BeforeBias,
-                                      .weights = weights.view()};
+  const posenc::AttentionOptions<T> options{.causal = Causal::BottomRight,
+                                            .additive = additive.view(),
+                                            .softcap = cap,
+                                            .softcap_order = SoftcapOrder::BeforeBias};
   const RuleOf rule_of = [&](Index b, Index h) {
     auto rule = plain_rule(c)(b, h);
     rule.softcap = cap;
@@ -176,20 +175,16 @@ TEMPLATE_LIST_TEST_CASE("scores are returned at the stage asked for", "[attentio
   for (Index b = 0; b < 2; ++b) {
     for (Index h = 0; h < 2; ++h) all = std::max(all, largest_score(c, scaled_rule(false), b, h));
   }
-  options.returned = ReturnedScores::Scaled;
-  c.run(options, alibi);
+  c.run(options, alibi, {.weights = weights.view(), .returned = ReturnedScores::Scaled});
   CHECK(worst_score(weights, all, scores_of(scaled_rule(false))) <= 2 * reference_too);
-  options.returned = ReturnedScores::Capped;
-  c.run(options, alibi);
+  c.run(options, alibi, {.weights = weights.view(), .returned = ReturnedScores::Capped});
   CHECK(worst_score(weights, all, scores_of(scaled_rule(true))) <= 9 * reference_too);
 
-  options.returned = ReturnedScores::Masked;
-  c.run(options, alibi);
+  c.run(options, alibi, {.weights = weights.view(), .returned = ReturnedScores::Masked});
   CHECK(worst_score(weights, largest, scores_by(c, rule_of)) <=
         attention_test::Roundings{true, true, true}.count() * reference_too);
 
-  options.returned = ReturnedScores::Probabilities;
-  c.run(options, alibi);
+  c.run(options, alibi, {.weights = weights.view(), .returned = ReturnedScores::Probabilities});
   const double relative = attention_test::probability_error<T>(
       largest, attention_test::Roundings{true, true, true}.count(), keys);
   CHECK(worst_score(weights, 1, weights_by(c, rule_of)) <= relative / support::rounding<Real>(1));
@@ -206,15 +201,11 @@ TEMPLATE_LIST_TEST_CASE("additive masks come after bias and soft cap, wherever t
   support::Random random(6);
   additive.fill([&] { return static_cast<Real>(random.normal()); });
   for (const auto order : {SoftcapOrder::BeforeBias, SoftcapOrder::AfterBias}) {
-    posenc::AttentionOptions<T> options{.causal = Causal::No,
-                                        .softcap = 1.5,
-                                        .softcap_order = order,
-                                        .weights = without.view(),
-                                        .returned = ReturnedScores::Masked};
-    c.run(options, alibi);
+    posenc::AttentionOptions<T> options{
+        .causal = Causal::No, .softcap = 1.5, .softcap_order = order};
+    c.run(options, alibi, {.weights = without.view(), .returned = ReturnedScores::Masked});
     options.additive = additive.view();
-    options.weights = with.view();
-    c.run(options, alibi);
+    c.run(options, alibi, {.weights = with.view(), .returned = ReturnedScores::Masked});
     CHECK(worst_score(with, 1, [&](Index b, Index h, Index i, Index j) {
             return static_cast<double>(without.at(b, h, i, j) + additive.at(b, h, i, j));
           }) == 0);
@@ -230,7 +221,7 @@ TEMPLATE_LIST_TEST_CASE("returning scores does not change the output", "[attenti
   Mask<Real> weights(2, 2, 4, 6);
   for (const auto stage : {ReturnedScores::Probabilities, ReturnedScores::Scaled,
                            ReturnedScores::Capped, ReturnedScores::Masked}) {
-    c.run({.causal = Causal::TopLeft, .weights = weights.view(), .returned = stage});
+    c.run({.causal = Causal::TopLeft}, {}, {.weights = weights.view(), .returned = stage});
     CHECK(support::same_bits(c.out.view(), want.view()));
   }
 }
@@ -241,7 +232,7 @@ TEMPLATE_LIST_TEST_CASE("probabilities of a row sum to 1", "[attention][scores]"
   for (const Index keys : {1, 7, 400}) {
     Case<TestType> c({2, 2, 1, 3, keys}, 6);
     Mask<Real> weights(2, 2, 3, keys);
-    c.run({.scale = 2, .causal = Causal::No, .weights = weights.view()});
+    c.run({.scale = 2, .causal = Causal::No}, {}, {.weights = weights.view()});
     for (Index b = 0; b < 2; ++b) {
       for (Index h = 0; h < 2; ++h) {
         for (Index i = 0; i < 3; ++i) {
@@ -269,7 +260,7 @@ TEMPLATE_LIST_TEST_CASE("huge scores give the largest key all the weight", "[att
       c.k.view().row(0, j, 0)[d] = static_cast<T>(keys[static_cast<std::size_t>(j)]);
     }
   }
-  c.run({.scale = 1, .causal = Causal::No, .weights = weights.view()});
+  c.run({.scale = 1, .causal = Causal::No}, {}, {.weights = weights.view()});
   for (Index i = 0; i < 2; ++i) {
     CHECK(weights.at(0, 0, i, 0) == 0);
     CHECK(weights.at(0, 0, i, 1) == 1);
@@ -286,7 +277,7 @@ TEMPLATE_LIST_TEST_CASE("equal scores give equal weights, however large", "[atte
     c.q.for_each([](T& value) { value = static_cast<T>(100.0F); });
     c.k.for_each([&](T& value) { value = static_cast<T>(size); });
     Mask<Real> weights(1, 2, 3, 8);
-    c.run({.causal = Causal::No, .weights = weights.view()});
+    c.run({.causal = Causal::No}, {}, {.weights = weights.view()});
     INFO("scores of " << 100 * size);
     CHECK(worst_score(weights, 1, [](Index, Index, Index, Index) { return 0.125; }) == 0);
   }

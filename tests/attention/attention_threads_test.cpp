@@ -55,9 +55,10 @@ void run(const Device& device, RandomCall<T>& call) {
   auto& c = call.c;
   if (call.bias) {
     posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options, *call.bias,
-                      device);
+                      call.memory, device);
   } else {
-    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options, {}, device);
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options, {},
+                      call.memory, device);
   }
 }
 
@@ -124,7 +125,7 @@ TEST_CASE("attention over a cache gives the same bits on every device", "[attent
     INFO(queries << " queries");
     for_each_device([&](const auto& device) {
       Heads<float> out(sequences, queries, heads, dim);
-      posenc::attention(q.view(), cache, rows, out.view(), options, {}, device);
+      posenc::attention(q.view(), cache, rows, out.view(), options, {}, {}, device);
       CHECK(support::same_bits(out.view(), want.view()));
     });
   }
@@ -143,17 +144,15 @@ TEST_CASE("calls at the same time share inputs and a pool", "[attention][threads
   std::vector<std::thread> threads;
   for (std::size_t n = 0; n < callers; ++n) {
     threads.emplace_back([&, n] {
-      auto options = call.options;
-      options.lse = lses[n].view();
       posenc::AttentionWorkspace workspace;
-      options.workspace = &workspace;
+      const posenc::AttentionMemory<float> memory{.lse = lses[n].view(), .workspace = &workspace};
       for (int round = 0; round < 3; ++round) {
         if (call.bias) {
           posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), outs[n].view(),
-                            options, *call.bias, device);
+                            call.options, *call.bias, memory, device);
         } else {
           posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), outs[n].view(),
-                            options, {}, device);
+                            call.options, {}, memory, device);
         }
       }
     });

@@ -32,7 +32,7 @@ void check(std::uint64_t seed, const Shape& shape) {
   const auto run = [&](const auto& bias) {
     posenc::detail::attend_to_tensors<Tier, posenc::detail::CallingThread, T>(
         {}, call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(), call.options,
-        bias);
+        bias, call.memory);
   };
   if (call.bias) {
     run(*call.bias);

@@ -27,12 +27,11 @@ namespace {
 using Picture = std::vector<std::string>;
 
 /// A line for each query with an x for each key that it sees.
-Picture picture_of(AttentionOptions<float> options, Index queries, Index keys, Index row = 0,
+Picture picture_of(const AttentionOptions<float>& options, Index queries, Index keys, Index row = 0,
                    Index batch = 1) {
   Case<float> c({batch, 1, 1, queries, keys}, 1);
   Mask<float> weights(batch, 1, queries, keys);
-  options.weights = weights.view();
-  c.run(options);
+  c.run(options, {}, {.weights = weights.view()});
   Picture picture;
   for (Index i = 0; i < queries; ++i) {
     std::string line;

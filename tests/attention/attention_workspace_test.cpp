@@ -28,9 +28,10 @@ TEMPLATE_LIST_TEST_CASE("a call allocates nothing when its workspace has served 
     AttentionWorkspace workspace;
     auto options = d.options(0, d.length, d.length);
     options.causal = Causal::BottomRight;
+    auto memory = d.memory(0, d.length);
     const auto run = [&] {
       attention_test::attend(d.c.q.view(), d.c.k.view(), d.c.v.view(), d.c.out.view(), options,
-                             d.bias());
+                             d.bias(), memory);
     };
     run();
     const auto out = d.c.out;
@@ -38,7 +39,7 @@ TEMPLATE_LIST_TEST_CASE("a call allocates nothing when its workspace has served 
     run();
     CHECK(support::allocations() > without);
 
-    options.workspace = &workspace;
+    memory.workspace = &workspace;
     run();
     const auto before = support::allocations();
     run();
@@ -77,14 +78,13 @@ TEMPLATE_LIST_TEST_CASE("a bias sees nothing of what a workspace held before",
       AttentionWorkspace workspace;
       Case<T> bad(shape, 1);
       bad.q.for_each([](T& x) { x = static_cast<T>(std::numeric_limits<float>::quiet_NaN()); });
-      bad.run({.causal = Causal::No, .workspace = &workspace});
+      bad.run({.causal = Causal::No}, {}, {.workspace = &workspace});
       Case<T> good(shape, 2);
       bool saw_bad = false;
       attention(good.q.view(), good.k.view(), good.v.view(), good.out.view(),
                 {.causal = Causal::BottomRight,
-                 .window = posenc::sliding_window(keys > 20 ? keys - 20 : 2),
-                 .workspace = &workspace},
-                Witness{kv_heads, &saw_bad});
+                 .window = posenc::sliding_window(keys > 20 ? keys - 20 : 2)},
+                Witness{kv_heads, &saw_bad}, {.workspace = &workspace});
       INFO(kv_heads << " heads, " << keys << " keys");
       CHECK_FALSE(saw_bad);
     }
@@ -103,14 +103,13 @@ TEMPLATE_LIST_TEST_CASE("outputs hold nothing of what a workspace held before",
       for (auto* x : {&bad.q, &bad.v}) {
         x->for_each([](T& y) { y = static_cast<T>(std::numeric_limits<float>::quiet_NaN()); });
       }
-      bad.run({.causal = Causal::No, .workspace = &workspace});
+      bad.run({.causal = Causal::No}, {}, {.workspace = &workspace});
       Case<T> good(shape, 2);
-      posenc::AttentionOptions<T> options{.causal = Causal::BottomRight,
-                                          .window = posenc::sliding_window(window)};
+      const posenc::AttentionOptions<T> options{.causal = Causal::BottomRight,
+                                                .window = posenc::sliding_window(window)};
       good.run(options);
       auto want = good.out;
-      options.workspace = &workspace;
-      good.run(options);
+      good.run(options, {}, {.workspace = &workspace});
       INFO("window " << window << ", " << queries << " queries");
       CHECK(support::same_bits(good.out.view(), want.view()));
     }
@@ -122,7 +121,7 @@ TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][
   using T = TestType;
   AttentionWorkspace workspace;
   Case<T> large({1, 4, 2, 50, 300, 40, 50}, 1);
-  large.run({.causal = Causal::No, .workspace = &workspace});
+  large.run({.causal = Causal::No}, {}, {.workspace = &workspace});
   const auto bytes = workspace.bytes();
   for (const attention_test::Shape& shape :
        {attention_test::Shape{2, 2, 2, 7, 500, 8, 9}, {1, 4, 1, 1, 1, 1, 1}, {3, 6, 3, 20, 129}}) {
@@ -130,7 +129,7 @@ TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][
     c.run();
     auto want = c.out;
     const auto before = support::allocations();
-    c.run({.causal = Causal::No, .workspace = &workspace});
+    c.run({.causal = Causal::No}, {}, {.workspace = &workspace});
     CHECK(support::allocations() == before);
     CHECK(support::same_bits(c.out.view(), want.view()));
   }
@@ -143,7 +142,7 @@ TEST_CASE("the workspace does not grow with the sequence", "[attention][workspac
   for (const Index length : {1152, 2304}) {
     Case<float> c({1, 2, 1, length, length, 64, 64}, 1);
     AttentionWorkspace workspace;
-    c.run({.causal = Causal::TopLeft, .workspace = &workspace});
+    c.run({.causal = Causal::TopLeft}, {}, {.workspace = &workspace});
     sizes.push_back(workspace.bytes());
   }
   CHECK(sizes[0] == sizes[1]);

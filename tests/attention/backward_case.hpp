@@ -61,13 +61,13 @@ class FixedCall {
         lse(s.batch, s.heads, s.queries) {
     support::Random random(seed + 1);
     grad_out.for_each([&](T& value) { value = static_cast<T>(random.normal()); });
-    options.lse = lse.view();
   }
-  FixedCall(const FixedCall&) = delete;  // the options view it
+  FixedCall(const FixedCall&) = delete;  // its options may view it
   FixedCall& operator=(const FixedCall&) = delete;
 
   BackwardTensors<T> tensors(const posenc::AttentionGradients<T>& gradients) {
-    return {c.q.view(), c.k.view(), c.v.view(), c.out.view(), grad_out.view(), gradients};
+    return {c.q.view(), c.k.view(),      c.v.view(), c.out.view(),
+            lse.view(), grad_out.view(), gradients};
   }
   Gradients<T> run() {
     Gradients<T> gradients(c.shape, options);
@@ -103,7 +103,8 @@ class BackwardCall {
   template <class Device = Eigen::DefaultDevice>
   void run(const Device& device) {
     const BackwardTensors<T> tensors{call.c.q.view(),   call.c.k.view(), call.c.v.view(),
-                                     call.c.out.view(), grad_out.view(), got.view()};
+                                     call.c.out.view(), call.lse.view(), grad_out.view(),
+                                     got.view()};
     if (!bias) {
       attend_and_back(device, tensors, call.options);
       return;

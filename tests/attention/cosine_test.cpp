@@ -31,11 +31,10 @@ TEST_CASE("attention of unit vectors has the cosine's scores", "[cosine]") {
   posenc::cosine_queries(queries, logit_scale);
   posenc::cosine_keys(keys);
   std::vector<float> out(q.size()), scores(heads * seq * seq);
-  const posenc::AttentionOptions<float> options{.scale = 1,
-                                                .causal = posenc::Causal::No,
-                                                .weights = {scores.data(), 1, heads, seq, seq},
-                                                .returned = posenc::ReturnedScores::Masked};
-  posenc::attention(queries, keys, keys, HeadsView<float>{out.data(), 1, seq, heads, dim}, options);
+  posenc::attention(
+      queries, keys, keys, HeadsView<float>{out.data(), 1, seq, heads, dim},
+      {.scale = 1, .causal = posenc::Causal::No}, {},
+      {.weights = {scores.data(), 1, heads, seq, seq}, .returned = posenc::ReturnedScores::Masked});
 
   const HeadsView<const float> a{q_before.data(), 1, seq, heads, dim};
   const HeadsView<const float> b{k_before.data(), 1, seq, heads, dim};

@@ -100,11 +100,9 @@ TEMPLATE_LIST_TEST_CASE("attention drops probabilities by dropout_factor", "[dro
   Mask<Real> weights(2, 4, 5, 7);
   const Dropout dropout{0.4, 99};
   const auto queries = Positions::ids({5, 9, 1, 2, 70}), keys = Positions::range(1, 7);
-  c.run({.causal = Causal::No,
-         .dropout = dropout,
-         .query_positions = queries,
-         .key_positions = keys,
-         .weights = weights.view()});
+  c.run(
+      {.causal = Causal::No, .dropout = dropout, .query_positions = queries, .key_positions = keys},
+      {}, {.weights = weights.view()});
   double worst_weight = 0, worst_output = 0;
   Index dropped = 0;
   for (Index b = 0; b < 2; ++b) {

@@ -50,17 +50,19 @@ TEST_CASE("attention of heads without channels is the mean of the values", "[att
         Heads<float> out(1, queries, 2, 3);
         count_up(v);
         std::vector<float> lse(static_cast<std::size_t>(2 * queries));
-        AttentionOptions<float> options{.causal = Causal::No};
-        options.lse = {lse.data(), 1, 2, queries};
-        posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options);
+        const AttentionOptions<float> options{.causal = Causal::No};
+        const posenc::LseView<float> rows{lse.data(), 1, 2, queries};
+        posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options, {},
+                                 {.lse = rows});
         const double mean = keys == 0 ? 0 : static_cast<double>(keys + 1) / 2;
         bool is_mean = true;
         out.for_each([&](float x) { is_mean = is_mean && Approx(mean) == x; });
         REQUIRE(is_mean);
         Heads<float> grad(1, queries, 2, 3), grad_v(1, keys, kv_heads, 3);
         fill(grad, 1);
-        posenc::attention_backward<float>(q.view(), k.view(), v.view(), out.view(), grad.view(),
-                                          {q.view(), k.view(), grad_v.view()}, options);
+        posenc::attention_backward<float>(q.view(), k.view(), v.view(), out.view(), rows,
+                                          grad.view(), {q.view(), k.view(), grad_v.view()},
+                                          options);
         const double share =
             keys == 0 ? 0 : static_cast<double>(queries * 2 / kv_heads) / static_cast<double>(keys);
         bool is_share = true;
@@ -83,13 +85,15 @@ TEST_CASE("attention takes any extent of 0", "[attention]") {
       Heads<float> grad(b, sq, h, dv), grad_q(b, sq, h, d), grad_k(b, sk, hkv, d),
           grad_v(b, sk, hkv, dv);
       std::vector<float> lse(static_cast<std::size_t>(b * h * sq));
-      AttentionOptions<float> options{.causal = Causal::BottomRight};
-      options.lse = {lse.data(), b, h, sq};
+      const AttentionOptions<float> options{.causal = Causal::BottomRight};
+      const posenc::LseView<float> lse_rows{lse.data(), b, h, sq};
       try {
-        posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options);
-        posenc::attention_backward<float>(q.view(), k.view(), v.view(), out.view(), grad.view(),
+        posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options, {},
+                                 {.lse = lse_rows});
+        posenc::attention_backward<float>(q.view(), k.view(), v.view(), out.view(), lse_rows,
+                                          grad.view(),
                                           {grad_q.view(), grad_k.view(), grad_v.view()}, options);
-        posenc::merge(out.view(), options.lse, grad.view(),
+        posenc::merge(out.view(), lse_rows, grad.view(),
                       posenc::LseView<const float>{lse.data(), b, h, sq});
       } catch (const posenc::ShapeError&) {
         // Heads that no heads of keys serve.

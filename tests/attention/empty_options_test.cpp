@@ -57,7 +57,6 @@ struct Call {
   template <class Visit>
   void for_options(const Visit& visit) {
     AttentionOptions<float> options{.causal = Causal::TopLeft};
-    options.lse = {lse.data(), b, h, sq};
     for (const double probability : {0.0, 0.5}) {
       options.dropout = {.probability = probability, .seed = 5};
       options.keep = options.masked = {};
@@ -96,11 +95,13 @@ struct Call {
     for_options([&](const AttentionOptions<float>& options) {
       for (auto* x : {&out, &grad_q, &grad_k, &grad_v}) fill(*x, 7);
       auto gradient = bias.zero_gradient();
+      const posenc::LseView<float> rows{lse.data(), b, h, sq};
       try {
-        posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options, bias);
-        posenc::attention_backward<float>(q.view(), k.view(), v.view(), out.view(), grad.view(),
-                                          {grad_q.view(), grad_k.view(), grad_v.view()}, options,
-                                          bias, gradient);
+        posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options, bias,
+                                 {.lse = rows});
+        posenc::attention_backward<float>(
+            q.view(), k.view(), v.view(), out.view(), rows, grad.view(),
+            {grad_q.view(), grad_k.view(), grad_v.view()}, options, bias, gradient);
         check(options.dropout.probability > 0);
       } catch (const posenc::ShapeError&) {
         // Heads that no heads of keys serve, or that the bias has not.

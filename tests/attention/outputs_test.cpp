@@ -31,9 +31,8 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
   const std::vector<T> sinks{T{1}, lowest, T{-2}};
   for (const bool sinking : {false, true}) {
     posenc::AttentionOptions<T> options{.causal = posenc::Causal::No};
-    options.lse = lse.view();
     if (sinking) options.sinks = sinks;
-    Stage stage({1, heads, 1, queries, 4, 4, dim}, options);
+    Stage stage({1, heads, 1, queries, 4, 4, dim}, options, {}, {.lse = lse.view()});
     posenc::detail::Slots slots;
     struct All {
       Block block;

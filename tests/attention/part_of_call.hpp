@@ -43,7 +43,6 @@ class PartOfCall {
     options.keep = slice(options.keep, rows, heads, queries);
     options.masked = slice(options.masked, rows, heads, queries);
     options.additive = slice(options.additive, rows, heads, queries);
-    options.lse = lse.view();
     const auto part = [](auto all, Some some) {
       return all.empty() ? all
                          : all.subspan(static_cast<std::size_t>(some.first),
@@ -71,7 +70,7 @@ class PartOfCall {
   PartOfCall(const PartOfCall&) = delete;
   PartOfCall& operator=(const PartOfCall&) = delete;
 
-  void run() { attend(q, k, v, out.view(), options, bias_); }
+  void run() { attend(q, k, v, out.view(), options, bias_, {.lse = lse.view()}); }
 
   /// Whether outputs and log-sum-exps have the bits that the whole call gave them.
   bool agrees_with(RandomCall<T>& whole, Some rows, Some heads, Some queries) {

@@ -159,18 +159,19 @@ class Call {
       options.query_positions = Positions::ids(std::span(query_ids).subspan(at(begin), at(count)));
       options.key_positions = Positions::ids(packed ? static_cast<Index>(named.size()) : 1, ids);
     }
-    options.lse = {lse.data() + begin, 1, heads, count, heads * total, total, 1};
-    options.weights = {
+    posenc::AttentionMemory<float> memory;
+    memory.lse = {lse.data() + begin, 1, heads, count, heads * total, total, 1};
+    memory.weights = {
         weights.data() + begin * longest, 1, heads, count, keys, 0, total * longest, longest, 1};
-    options.returned = variant.returned;
+    memory.returned = variant.returned;
     const auto rows = posenc::slice_seq(q.view(), begin, count);
     const auto results = posenc::slice_seq(out.view(), begin, count);
     if (variant.alibi) {
       posenc::attention(rows, cache, named, results, options,
                         posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}),
-                        device...);
+                        memory, device...);
     } else {
-      posenc::attention(rows, cache, named, results, options, {}, device...);
+      posenc::attention(rows, cache, named, results, options, {}, memory, device...);
     }
     // Of keys that others have and this sequence has not, its own call says nothing.
     const bool scores = variant.returned != posenc::ReturnedScores::Probabilities;

@@ -28,6 +28,7 @@ class RandomCall {
   support::Random random;
   Case<T> c;
   posenc::AttentionOptions<T> options;
+  posenc::AttentionMemory<T> memory;
   std::optional<AnyBias> bias;
   Roundings roundings;
   Lse<Real> lse;
@@ -36,7 +37,7 @@ class RandomCall {
              support::Layout layout = {})
       : random(seed), c(shape, seed, layout), lse(shape.batch, shape.heads, shape.queries) {
     options.scale = random.uniform(0.1, 1.5) * std::min(1.0, 3 * c.default_scale());
-    options.lse = lse.view();
+    memory.lse = lse.view();
     draw_sequences(!without.packing && shape.batch == 1 && one_in(3));
     draw_places();
     draw_masks();
@@ -53,11 +54,13 @@ class RandomCall {
     draw_positions();
     draw_temperature();
   }
-  RandomCall(const RandomCall&) = delete;  // the options view what is drawn
+  RandomCall(const RandomCall&) = delete;  // options and memory view its members
   RandomCall& operator=(const RandomCall&) = delete;
 
   const AnyBias* bias_pointer() const { return bias ? &*bias : nullptr; }
-  void run() { attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, bias_pointer()); }
+  void run() {
+    attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, bias_pointer(), memory);
+  }
 
   reference::AttentionRule rule(Index b, Index h) const {
     reference::AttentionRule r;

@@ -77,11 +77,10 @@ class Call {
   }
 
   posenc::AttentionOptions<T> options() {
-    return {.causal = shape.causal,
-            .cu_seqlens_q = cu_seqlens_q,
-            .cu_seqlens_k = cu_seqlens_k,
-            .lse = {lse.data(), shape.batch, shape.heads, shape.queries},
-            .workspace = workspace};
+    return {.causal = shape.causal, .cu_seqlens_q = cu_seqlens_q, .cu_seqlens_k = cu_seqlens_k};
+  }
+  posenc::LseView<posenc::Compute<T>> lse_view() {
+    return {lse.data(), shape.batch, shape.heads, shape.queries};
   }
   posenc::RelativeBias<T> bias() const {
     posenc::RelativeBias<T> b{.index = {shape.order, shape.first, shape.beyond, rows_},
@@ -101,18 +100,20 @@ class Call {
 
   template <class Device>
   void run(const Device& device) {
-    posenc::attention(q.view(), k.view(), v.view(), out_view(), options(), bias(), device);
+    posenc::attention(q.view(), k.view(), v.view(), out_view(), options(), bias(),
+                      {.lse = lse_view(), .workspace = workspace}, device);
     back(device, gradient());
   }
   template <class Device>
   void back(const Device& device, posenc::RelativeGradient<T> of_bias) {
     posenc::attention_backward(
-        q.view(), k.view(), v.view(), out.view(), of_out.view(),
+        q.view(), k.view(), v.view(), out.view(), lse_view(), of_out.view(),
         posenc::AttentionGradients<T>{.q = q.grad(), .k = k.grad(), .v = v.grad()}, options(),
-        bias(), of_bias, device);
+        bias(), of_bias, workspace, device);
   }
   double loss() {
-    posenc::attention(q.view(), k.view(), v.view(), out_view(), options(), bias());
+    posenc::attention(q.view(), k.view(), v.view(), out_view(), options(), bias(),
+                      {.lse = lse_view(), .workspace = workspace});
     double sum = 0;
     for (std::size_t i = 0; i < out.values.size(); ++i) {
       sum += static_cast<double>(out.values[i]) * static_cast<double>(of_out.values[i]);
@@ -226,11 +227,11 @@ TEST_CASE("what nobody asks for of a relative bias changes no other gradient",
     Call<double> all(shapes()[n]), some(shapes()[n]);
     all.run(Eigen::DefaultDevice());
     posenc::attention(some.q.view(), some.k.view(), some.v.view(), some.out_view(), some.options(),
-                      some.bias());
+                      some.bias(), {.lse = some.lse_view()});
     const auto back = [&](const posenc::AttentionGradients<double>& gradients, auto&&... of_bias) {
       posenc::attention_backward(some.q.view(), some.k.view(), some.v.view(), some.out.view(),
-                                 some.of_out.view(), gradients, some.options(), some.bias(),
-                                 of_bias...);
+                                 some.lse_view(), some.of_out.view(), gradients, some.options(),
+                                 some.bias(), of_bias...);
     };
     auto of_bias = some.gradient();
     back({}, of_bias);

@@ -50,7 +50,7 @@ void check(std::uint64_t seed, const Shape& shape, support::Random& random) {
   RelativeCase<T> relative(call, of_table);
   const auto bias = relative.bias();
   posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(),
-                    call.options, bias);
+                    call.options, bias, call.memory);
   INFO("seed " << seed << ": " << words_of(shape, of_table));
   CHECK(worst_error(call.c, relative.rules(), roundings_with_bias(call.roundings),
                     call.lse.view()) <= 1);

@@ -41,17 +41,18 @@ HeadsView<const double> tensor(const Numbers& numbers, Index rows, Index dim, In
 
 /// All scores of a call, as the softmax sees them, in the order [H, Sq, Sk].
 Numbers scores_of(HeadsView<const double> q, HeadsView<const double> k,
-                  posenc::AttentionOptions<double> options, const RelativeBias<double>& bias) {
+                  const posenc::AttentionOptions<double>& options,
+                  const RelativeBias<double>& bias) {
   Numbers scores(static_cast<std::size_t>(q.heads * q.seq * k.seq));
   Numbers out(static_cast<std::size_t>(q.seq * q.heads * k.dim));
-  options.weights = {
-      .data = scores.data(), .batch = 1, .heads = q.heads, .queries = q.seq, .keys = k.seq};
-  options.returned = posenc::ReturnedScores::Masked;
   posenc::attention(
       q, k, k,
       HeadsView<double>{
           .data = out.data(), .batch = 1, .seq = q.seq, .heads = q.heads, .dim = k.dim},
-      options, bias);
+      options, bias,
+      {.weights =
+           {.data = scores.data(), .batch = 1, .heads = q.heads, .queries = q.seq, .keys = k.seq},
+       .returned = posenc::ReturnedScores::Masked});
   return scores;
 }
 

@@ -29,7 +29,7 @@ TEMPLATE_LIST_TEST_CASE("relative biases equal their description on every tier",
     const auto bias = relative.bias();
     posenc::detail::attend_to_tensors<typename TestType::Tier, posenc::detail::CallingThread,
                                       float>({}, call.c.q.view(), call.c.k.view(), call.c.v.view(),
-                                             call.c.out.view(), call.options, bias);
+                                             call.c.out.view(), call.options, bias, call.memory);
     INFO(TestType::Tier::name << ", seed " << seed << ": "
                               << attention_test::words_of(shape, table));
     CHECK(worst_error(call.c, relative.rules(), attention_test::roundings_with_bias(call.roundings),

@@ -64,7 +64,7 @@ std::vector<Asked> asked_by(const Device& device, Case<float>& c,
   const posenc::HeadsView<const float> q = c.q.view();
   posenc::detail::attend<Tier, Device, float>(device, q, RecordingKeys<Tier>(c, asked),
                                               c.shape.keys, c.shape.value_dim, c.out.view(),
-                                              options, posenc::NoBias(), {});
+                                              options, posenc::NoBias(), {}, {});
   return asked;
 }
 

@@ -36,7 +36,7 @@ class StageCase {
   posenc::detail::AttentionPlan<T> plan;
 
   StageCase(const Shape& shape, const posenc::AttentionOptions<T>& call, const Bias& bias = {},
-            support::Layout layout = {})
+            const posenc::AttentionMemory<T>& memory = {}, support::Layout layout = {})
       : tensors(shape, 3, layout),
         options(with_scale(call)),
         call_bias(bias),
@@ -47,6 +47,7 @@ class StageCase {
               .is_empty = false,
               .is_backward = false,
               .options = options,
+              .memory = memory,
               .beside = beside},
              call_bias) {
     plan.uses_positions = true;

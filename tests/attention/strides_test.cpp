@@ -67,12 +67,12 @@ TEST_CASE("attention refuses outputs that share memory with themselves", "[atten
   weights.query_stride = 0;
   std::vector<float> other(24);
   refuses(out, "weights", "query_stride", [&] {
-    attention(q, q, q, heads_of(other), {.causal = Causal::BottomRight, .weights = weights});
+    attention(q, q, q, heads_of(other), {.causal = Causal::BottomRight}, {}, {.weights = weights});
   });
   LseView<float> lse{.data = out.data(), .batch = 1, .heads = 2, .queries = 3};
   lse.head_stride = 2;
   refuses(out, "lse", "head_stride", [&] {
-    attention(q, q, q, heads_of(other), {.causal = Causal::BottomRight, .lse = lse});
+    attention(q, q, q, heads_of(other), {.causal = Causal::BottomRight}, {}, {.lse = lse});
   });
 
   posenc::KvCache<float> cache({.kv_heads = 2, .head_dim = 4, .capacity = 8});

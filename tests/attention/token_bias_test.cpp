@@ -69,7 +69,7 @@ TEST_CASE("a bias of tokens is told which they are", "[attention][scores]") {
     INFO("seed " << seed);
     auto& c = call.c;
     posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), call.options,
-                      BiasOfTokens{call});
+                      BiasOfTokens{call}, call.memory);
     const auto rules = [&](Index b, Index h) {
       auto rule = call.rule(b, h);
       rule.bias = [b, h](Index i, Index j) { return of_tokens(b, h, i, j); };

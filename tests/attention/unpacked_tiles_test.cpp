@@ -41,7 +41,7 @@ class FewRows {
   Stage stage;
 
   explicit FewRows(const Shape& shape, support::Layout layout = {})
-      : stage(shape, {.causal = posenc::Causal::No}, {}, layout) {}
+      : stage(shape, {.causal = posenc::Causal::No}, {}, {}, layout) {}
 
   void check() {
     const posenc::HeadsView<const T> k = stage.tensors.k.view(), v = stage.tensors.v.view();

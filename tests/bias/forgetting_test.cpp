@@ -64,18 +64,18 @@ class Logits {
 
 /// The biases of a call, where queries and keys hold nothing, as the softmax sees them: [B, H, Sq, Sk].
 std::vector<double> biases(const ForgettingBias& bias, Index batch, Index queries, Index keys,
-                           posenc::AttentionOptions<double> options = {
+                           const posenc::AttentionOptions<double>& options = {
                                .causal = Causal::BottomRight}) {
   const Index heads = bias.heads();
   const auto size = [](Index n) { return static_cast<std::size_t>(n); };
   std::vector<double> q(size(batch * queries * heads)), k(size(batch * keys * heads)),
       out(q.size()), scores(size(batch * heads * queries * keys));
-  options.weights = {scores.data(), batch, heads, queries, keys};
-  options.returned = posenc::ReturnedScores::Masked;
   posenc::attention(HeadsView<const double>{q.data(), batch, queries, heads, 1},
                     HeadsView<const double>{k.data(), batch, keys, heads, 1},
                     HeadsView<const double>{k.data(), batch, keys, heads, 1},
-                    HeadsView<double>{out.data(), batch, queries, heads, 1}, options, bias);
+                    HeadsView<double>{out.data(), batch, queries, heads, 1}, options, bias,
+                    {.weights = {scores.data(), batch, heads, queries, keys},
+                     .returned = posenc::ReturnedScores::Masked});
   return scores;
 }
 

@@ -141,11 +141,10 @@ TEST_CASE("attention's default positions are a window's tokens", "[window]") {
   Table out(8, 4), scores(8, 4), plain(8, 4);
   const posenc::HeadsView<const float> in{q.data(), 2, 4, 1, 4};
   const auto run = [&](Table& weights, const auto& of) {
-    const posenc::AttentionOptions<float> options{
-        .causal = posenc::Causal::No,
-        .weights = posenc::ScoresView<float>{weights.data(), 2, 1, 4, 4},
-        .returned = posenc::ReturnedScores::Masked};
-    posenc::attention(in, in, in, posenc::HeadsView<float>{out.data(), 2, 4, 1, 4}, options, of);
+    posenc::attention(
+        in, in, in, posenc::HeadsView<float>{out.data(), 2, 4, 1, 4},
+        {.causal = posenc::Causal::No}, of,
+        {.weights = {weights.data(), 2, 1, 4, 4}, .returned = posenc::ReturnedScores::Masked});
   };
   run(scores, bias);
   run(plain, posenc::NoBias{});

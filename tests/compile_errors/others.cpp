@@ -25,6 +25,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   KvCache<double> wide_cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
   posenc::MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   posenc::MultiHeadTape<float> tape;
+  posenc::AttentionWorkspace workspace;
   auto gradients = module.zero_gradients();
   const posenc::Sinusoidal sinusoidal(
       {.model_dim = 8, .layout = posenc::SinusoidalLayout::Interleaved});
@@ -37,19 +38,21 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // compiles
   attention(bshd(q), bshd(constant), bshd(q), bshd(out));
   attention(bshd(q), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No});
-  attention(bshd(constant), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No}, alibi,
+  attention(bshd(constant), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No}, alibi, {},
             device);
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, {},
+            {.lse = posenc::bhq(x), .workspace = &workspace}, device);
   attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No});
-  attention(bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No}, {}, device);
+  attention(bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No}, {}, {}, device);
   cache.append(0, bshd(q), bshd(constant));
   cache.append(sequences, bshd(halves), bshd(halves));
   cache.append({0, 1}, {0, 2, 3}, bshd(q), bshd(constant));
   cache.append(sequences, sequences, bshd(constant), bshd(q), device);
   cache.append(1, bshd(q), bshd(q), device);
   module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No});
-  module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No}, nullptr, device);
-  module.forward(bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No}, nullptr,
+  module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No}, {.lse = posenc::bhq(x)},
                  device);
+  module.forward(bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No}, {}, device);
   module.forward(bsd(x), positions, bsd(x), bsd(constant3), positions, bsd(y));
   module.forward(bsd(x), positions, bsd(y), tape, {.causal = Causal::No});
   module.backward(tape, bsd(constant3), bsd(x), gradients, nullptr, device);
@@ -63,7 +66,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention(bshd(q), bshd(doubles), bshd(q), bshd(out), {.causal = Causal::No});
 #elif CASE == 2
   // error: posenc::attention: q, k, v and out must have elements of one type
-  attention(bshd(q), bshd(doubles), bshd(doubles), bshd(out), {.causal = Causal::No}, alibi,
+  attention(bshd(q), bshd(doubles), bshd(doubles), bshd(out), {.causal = Causal::No}, alibi, {},
             device);
 #elif CASE == 3
   // error: posenc::attention: q, k, v and out must have elements of one type
@@ -72,10 +75,10 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::attention: out is written to, so it must not be const
   attention(bshd(q), bshd(q), bshd(q), bshd(constant), {.causal = Causal::No});
 #elif CASE == 5
-  // error: posenc: attention takes (q, k, v, out, options, bias)
+  // error: posenc: attention takes (q, k, v, out, options, bias, memory)
   attention(bsd(x), bsd(x), bsd(x), bsd(y), {.causal = Causal::No});
 #elif CASE == 6
-  // error: posenc: attention takes (q, k, v, out, options, bias)
+  // error: posenc: attention takes (q, k, v, out, options, bias, memory)
   posenc::attention(q, q, q, out);
 #elif CASE == 7
   // error:
@@ -106,7 +109,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   module.forward(bsd(x), positions, bsd(constant3), {.causal = Causal::No});
 #elif CASE == 16
   // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
-  module.forward(bsd(wide), positions, bsd(wide), {.causal = Causal::No}, nullptr, device);
+  module.forward(bsd(wide), positions, bsd(wide), {.causal = Causal::No}, {}, device);
 #elif CASE == 17
   // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
   module.forward(bsd(x), positions, wide_cache, sequences, bsd(y), {.causal = Causal::No});
@@ -166,6 +169,21 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
 #elif CASE == 35
   // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
   cache.append(ints, bshd(q), bshd(q), device);
+#elif CASE == 36
+  // error: posenc: attention takes (q, k, v, out, options, bias, memory)
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, {}, device);
+#elif CASE == 37
+  // error: posenc: attention takes (q, k, v, out, options, bias, memory)
+  attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No}, alibi, device);
+#elif CASE == 38
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
+  module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No}, nullptr, device);
+#elif CASE == 39
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
+  module.forward(bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No}, nullptr);
+#elif CASE == 40
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
+  module.forward(bsd(x), positions, bsd(y), tape, {.causal = Causal::No}, device);
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

@@ -64,8 +64,8 @@ void check_softmax(Case& c, const Alibi& alibi, Index first_query) {
   posenc::AttentionOptions<T> options{.scale = 1.0, .causal = posenc::Causal::ByPosition};
   options.query_positions = posenc::Positions::range(first_query, queries);
   options.key_positions = posenc::Positions::range(0, keys);
-  options.weights = scores_of(weights);
-  posenc::attention(q, heads_of(unit), heads_of(unit), heads_of(out), options, alibi);
+  posenc::attention(q, heads_of(unit), heads_of(unit), heads_of(out), options, alibi,
+                    {.weights = scores_of(weights)});
   c.check("softmax", weights, Kind::Encoding);
 }
 

@@ -110,9 +110,10 @@ void attention(const AttentionAttributes& attributes, const AttentionInputs<T>& 
   using posenc::ReturnedScores;
   constexpr std::array modes{ReturnedScores::Scaled, ReturnedScores::Capped, ReturnedScores::Masked,
                              ReturnedScores::Probabilities};
-  options.weights = qk_matmul_output;
-  options.returned = modes.at(static_cast<std::size_t>(attributes.qk_matmul_output_mode));
-  posenc::attention(inputs.q, inputs.k, inputs.v, y, options);
+  posenc::attention(
+      inputs.q, inputs.k, inputs.v, y, options, {},
+      {.weights = qk_matmul_output,
+       .returned = modes.at(static_cast<std::size_t>(attributes.qk_matmul_output_mode))});
 }
 
 }  // namespace onnx

@@ -18,10 +18,9 @@ void check_single_head(Case& c, const Encode& encode) {
   if (shape.size() != 3) throw Malformed("x must be [B, S, D]");
   Array<T> encoded = x, out(shape), weights({shape[0], 1, shape[1], shape[1]});
   encode(encoded);
-  posenc::AttentionOptions<T> options{.scale = c.parameter<double>("scale"),
-                                      .causal = posenc::Causal::No};
-  options.weights = scores_of(weights);
-  posenc::attention(heads_of(encoded), heads_of(encoded), heads_of(x), heads_of(out), options);
+  posenc::attention(heads_of(encoded), heads_of(encoded), heads_of(x), heads_of(out),
+                    {.scale = c.parameter<double>("scale"), .causal = posenc::Causal::No}, {},
+                    {.weights = scores_of(weights)});
   weights.shape = {shape[0], shape[1], shape[1]};
   c.check("out", out);
   c.check("attn", weights);
@@ -30,12 +29,13 @@ void check_single_head(Case& c, const Encode& encode) {
 /// Of q, k, v and the slopes.
 void check_gradients(Case& c, const posenc::Alibi& alibi, const Array<double>& q,
                      const Array<double>& k, const Array<double>& v, const Array<double>& out,
+                     posenc::LseView<const double> lse,
                      const posenc::AttentionOptions<double>& options) {
   const auto cotangent = c.read<double>("cotangent");
   Array<double> grad_q(q.shape), grad_k(k.shape), grad_v(v.shape);
   auto of_slopes = alibi.zero_gradient();
   posenc::attention_backward<double>(
-      heads_of(q), heads_of(k), heads_of(v), heads_of(out), heads_of(cotangent),
+      heads_of(q), heads_of(k), heads_of(v), heads_of(out), lse, heads_of(cotangent),
       {heads_of(grad_q), heads_of(grad_k), heads_of(grad_v)}, options, alibi, of_slopes);
   Array<double> grad_slopes({alibi.heads()});
   std::copy(of_slopes.begin(), of_slopes.end(), grad_slopes.data.begin());
@@ -63,10 +63,10 @@ void check_alibi_gradients(Case& c) {
   if (c.parameter<bool>("causal", false)) options.causal = posenc::Causal::FromStart;
   Array<double> out({queries.batch, queries.heads, queries.seq, v.extent(-1)});
   Array<double> weights({queries.batch, queries.heads, queries.seq, keys.seq});
-  options.weights = scores_of(weights);
   std::vector<double> lse(static_cast<std::size_t>(queries.batch * queries.heads * queries.seq));
-  options.lse = {lse.data(), queries.batch, queries.heads, queries.seq};
-  posenc::attention(queries, keys, heads_of(v), heads_of(out), options, alibi);
+  const posenc::LseView<double> lse_view{lse.data(), queries.batch, queries.heads, queries.seq};
+  posenc::attention(queries, keys, heads_of(v), heads_of(out), options, alibi,
+                    {.lse = lse_view, .weights = scores_of(weights)});
   c.check("out", out);
   c.check("attn_weights", weights);
 
@@ -82,7 +82,7 @@ void check_alibi_gradients(Case& c) {
     }
   }
   c.check("bias", bias);
-  check_gradients(c, alibi, q, k, v, out, options);
+  check_gradients(c, alibi, q, k, v, out, lse_view, options);
 }
 
 }  // namespace

@@ -88,13 +88,13 @@ bool nearly_equal(const T* a, const T* b, Index count) {
 
 template <class T, class Module>
 void check_forward(Case& c, const Module& module, const Array<T>& query, const Array<T>& key,
-                   const Array<T>& value, posenc::AttentionOptions<T> options,
+                   const Array<T>& value, const posenc::AttentionOptions<T>& options,
                    const std::string& output = "out") {
   const auto q = embeddings_of(query), k = embeddings_of(key);
   Array<T> out(query.shape), weights({q.batch, module.config().heads, q.seq, k.seq});
-  options.weights = scores_of(weights);
   module.forward(q, posenc::Positions::range(0, q.seq), k, embeddings_of(value),
-                 posenc::Positions::range(0, k.seq), embeddings_of(out), options);
+                 posenc::Positions::range(0, k.seq), embeddings_of(out), options,
+                 {.weights = scores_of(weights)});
   c.check(output, out);
   if (output == "out") c.check("attn_weights", weights);
   for (const Json& pair : c.description().value("equal_rows", Json::array())) {
@@ -247,8 +247,8 @@ void check_fully_masked(Case& c) {
   rope.rotate(heads_of(x), posenc::Positions::range(0, seq));
   posenc::AttentionOptions<float> options{.causal = posenc::Causal::No};
   options.keep = scores_of(keep);
-  options.weights = scores_of(weights);
-  posenc::attention(heads_of(x), heads_of(x), heads_of(x), heads_of(out), options);
+  posenc::attention(heads_of(x), heads_of(x), heads_of(x), heads_of(out), options, {},
+                    {.weights = scores_of(weights)});
   bool zero = out.data.allFinite() && weights.data.allFinite();
   for (Index h = 0; h < heads; ++h) {
     const float* result = heads_of(out).row(batch, row, h);

@@ -60,10 +60,10 @@ TEST_CASE("empty queries have gradients of masks at once", "[hostile]") {
     const auto q = heads_of(&number, n), k = heads_of(&number, {n[0], n[1], n[2], n[3]});
     AttentionOptions<float> options{.causal = Causal::No};
     options.additive = {mask.data(), 1, 1, 1, 1};
-    options.lse = {&number, n[0], n[2], n[1]};
+    const posenc::LseView<float> lse{&number, n[0], n[2], n[1]};
     posenc::AttentionGradients<float> gradients{q, k, k};
     gradients.additive = {sums.data(), 1, 1, 1, 1};
-    make([&] { posenc::attention_backward<float>(q, k, k, q, q, gradients, options); });
+    make([&] { posenc::attention_backward<float>(q, k, k, q, lse, q, gradients, options); });
   });
   REQUIRE(sums == std::array<float, 3>{});
 }
@@ -101,12 +101,10 @@ TEST_CASE("keys without channels, however many, have nothing to do", "[hostile]"
   options.query_positions = Positions::range(0, 3);
   options.key_positions = Positions::range(0, huge);
   posenc::attention<float>(q, k, k, q, options);
-  options.lse = {lse.data(), 1, 1, 3};
-  posenc::attention_backward<float>(q, k, k, q, q, {q, k, k}, options);
-  AttentionOptions<float> returning{.causal = Causal::No};
-  returning.weights = {&number, huge, 1, 3, 0};
+  posenc::attention_backward<float>(q, k, k, q, {lse.data(), 1, 1, 3}, q, {q, k, k}, options);
   const auto rows = heads_of(&number, {huge, 3, 1, 0}), none = heads_of(&number, {huge, 0, 1, 0});
-  posenc::attention<float>(rows, none, none, rows, returning);
+  posenc::attention<float>(rows, none, none, rows, {.causal = Causal::No}, {},
+                           {.weights = {&number, huge, 1, 3, 0}});
 }
 
 TEST_CASE("relative biases of empty calls are done at once", "[hostile]") {
@@ -117,14 +115,14 @@ TEST_CASE("relative biases of empty calls are done at once", "[hostile]") {
     INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
     const auto q = heads_of(&number, n);
     AttentionOptions<float> options{.causal = Causal::BottomRight};
-    options.lse = {&number, n[0], n[2], n[1]};
+    const posenc::LseView<float> lse{&number, n[0], n[2], n[1]};
     for (const auto beyond : {posenc::BeyondTable::Refused, posenc::BeyondTable::Nearest}) {
       const auto table = heads_of(rows.data(), {1, 5, 1, n[3] > 8 ? 0 : n[3]});
       const auto bias = relative_bias(table, beyond);
       posenc::RelativeGradient<float> gradient{.table = table};
-      make([&] { posenc::attention<float>(q, q, q, q, options, bias); });
+      make([&] { posenc::attention<float>(q, q, q, q, options, bias, {.lse = lse}); });
       make([&] {
-        posenc::attention_backward<float>(q, q, q, q, q, {q, q, q}, options, bias, gradient);
+        posenc::attention_backward<float>(q, q, q, q, lse, q, {q, q, q}, options, bias, gradient);
       });
     }
   });
@@ -141,14 +139,15 @@ TEST_CASE("relative tables without channels may say any number of rows", "[hosti
         auto bias = relative_bias(table, posenc::BeyondTable::Nearest, first);
         bias.index.order = order;
         AttentionOptions<float> options{.causal = Causal::No};
-        options.lse = {lse.data(), 1, 1, 3};
+        const posenc::LseView<float> lse_rows{lse.data(), 1, 1, 3};
         // Far apart, so that the columns between them are many.
         options.query_positions = Positions::ids({0, 1, 2});
         options.key_positions = Positions::ids({-huge, 0, huge});
-        make([&] { posenc::attention<float>(q, q, q, q, options, bias); });
+        make([&] { posenc::attention<float>(q, q, q, q, options, bias, {.lse = lse_rows}); });
         posenc::RelativeGradient<float> gradient{.table = table};
         make([&] {
-          posenc::attention_backward<float>(q, q, q, q, q, {q, q, q}, options, bias, gradient);
+          posenc::attention_backward<float>(q, q, q, q, lse_rows, q, {q, q, q}, options, bias,
+                                            gradient);
         });
       }
     }
@@ -209,7 +208,7 @@ TEST_CASE("modules are done with empty batches at once", "[hostile]") {
       for (const auto causal : {Causal::BottomRight, Causal::ByPosition}) {
         INFO(n[0] << ", " << n[1]);
         const EmbeddingsView<float> x{&number, n[0], n[1], 8};
-        AttentionOptions<float> options{.causal = causal};
+        const AttentionOptions<float> options{.causal = causal};
         posenc::MultiHeadTape<float> tape;
         make([&] { module.forward(x, Positions::range(0, n[1]), x, options); });
         make([&] {
@@ -222,8 +221,8 @@ TEST_CASE("modules are done with empty batches at once", "[hostile]") {
           module.backward(tape, x, x, x, x, gradients);
         });
         make([&] {
-          options.lse = {&number, n[0], 2, n[1]};
-          module.forward(x, Positions::range(0, n[1]), x, tape, options);
+          module.forward(x, Positions::range(0, n[1]), x, tape, options,
+                         {.lse = {&number, n[0], 2, n[1]}});
           module.backward(tape, x, x, gradients);
         });
       }

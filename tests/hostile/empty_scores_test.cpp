@@ -100,17 +100,18 @@ void attend(const Bias& bias, const Shape& n, const AttentionOptions<float>& opt
              out = heads(n.batch, n.queries, n.heads, n.value_dim);
   make([&] { posenc::attention<float>(q, k, v, out, options, bias); });
   if (n.has_rows() && n.dim != 0) return;
-  AttentionOptions<float> with_lse = options;
-  with_lse.lse = {&number, n.batch, n.heads, n.queries};
-  if (!n.has_rows()) make([&] { posenc::attention<float>(q, k, v, out, with_lse, bias); });
+  const posenc::LseView<float> lse{&number, n.batch, n.heads, n.queries};
+  if (!n.has_rows()) {
+    make([&] { posenc::attention<float>(q, k, v, out, options, bias, {.lse = lse}); });
+  }
   // Without rows, gradients of keys are zeros that have to be written.
   const auto writable = [](const HeadsView<float>& x) {
     return x.empty() ? x : HeadsView<float>{};
   };
   auto gradient = zero_gradient(bias);
   make([&] {
-    posenc::attention_backward<float>(q, k, v, out, out, {writable(q), writable(k), writable(v)},
-                                      with_lse, bias, gradient);
+    posenc::attention_backward<float>(
+        q, k, v, out, lse, out, {writable(q), writable(k), writable(v)}, options, bias, gradient);
   });
 }
 

@@ -33,11 +33,12 @@ TEST_CASE("empty queries beside huge extents are attended to at once", "[hostile
     // Without heads, or without queries and batch rows, there is nothing to do; without channels there is.
     if (n[0] != 0 && n[1] != 0 && n[2] != 0) return;
     INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
-    posenc::AttentionOptions<float> options{.causal = Causal::No};
-    options.lse = {&number, n[0], n[2], n[1]};
+    const posenc::LseView<float> lse{&number, n[0], n[2], n[1]};
     make([&] { posenc::attention<float>(q, q, q, q, {.causal = Causal::BottomRight}); });
-    make([&] { posenc::attention_backward<float>(q, q, q, q, q, {q, q, q}, options); });
-    make([&] { posenc::merge(q, options.lse, q, options.lse); });
+    make([&] {
+      posenc::attention_backward<float>(q, q, q, q, lse, q, {q, q, q}, {.causal = Causal::No});
+    });
+    make([&] { posenc::merge(q, lse, q, lse); });
   });
 }
 

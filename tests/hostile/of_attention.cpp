@@ -41,8 +41,19 @@ struct Lists {
   std::array<Index, 3> packed_queries, packed_keys;
 };
 
-AttentionOptions<float> options(Draw& draw, Memory& memory, const Lists& lists, Index key_count) {
-  AttentionOptions<float> options{.causal = rules[draw.below(4)]};
+/// What follows a call's tensors.
+struct Settings {
+  AttentionOptions<float> options;
+  posenc::AttentionMemory<float> memory = {};
+
+  posenc::MultiHeadMemory<float> of_module() const {
+    return {.lse = memory.lse, .weights = memory.weights};
+  }
+};
+
+Settings settings(Draw& draw, Memory& memory, const Lists& lists, Index key_count) {
+  Settings all{.options = {.causal = rules[draw.below(4)]}};
+  AttentionOptions<float>& options = all.options;
   switch (draw.below(10)) {
     case 1:
       options.keep = memory.mask(1, 1, queries, key_count);
@@ -54,10 +65,10 @@ AttentionOptions<float> options(Draw& draw, Memory& memory, const Lists& lists, 
       options.additive = memory.scores(batch, 1, 1, key_count);
       break;
     case 4:
-      options.lse = memory.lse(batch, heads, queries);
+      all.memory.lse = memory.lse(batch, heads, queries);
       break;
     case 5:
-      options.weights = memory.scores(batch, heads, queries, key_count);
+      all.memory.weights = memory.scores(batch, heads, queries, key_count);
       break;
     case 6:
       options.key_lengths = lists.lengths;
@@ -75,7 +86,7 @@ AttentionOptions<float> options(Draw& draw, Memory& memory, const Lists& lists, 
     default:
       break;
   }
-  return options;
+  return all;
 }
 
 KvCache<float> filled_cache(Draw& draw, bool ring) {
@@ -100,9 +111,9 @@ KvCache<float> filled_cache(Draw& draw, bool ring) {
 
 /// attention_backward() with the options, and a bias and its gradient.
 template <class Bias, class BiasGradient>
-void go_back(Draw& draw, Memory& memory, AttentionOptions<float> options, const Bias& bias,
-             BiasGradient& of_bias) {
-  if (draw.below(4) != 1) options.lse = memory.lse(batch, heads, queries);
+void go_back(Draw& draw, Memory& memory, Settings all, const Bias& bias, BiasGradient& of_bias) {
+  AttentionOptions<float>& options = all.options;
+  if (draw.below(4) != 1) all.memory.lse = memory.lse(batch, heads, queries);
   posenc::AttentionGradients<float> gradients{memory.heads(batch, queries, heads, dim),
                                               memory.heads(batch, keys, kv_heads, dim),
                                               memory.heads(batch, keys, kv_heads, value_dim)};
@@ -117,7 +128,7 @@ void go_back(Draw& draw, Memory& memory, AttentionOptions<float> options, const 
   posenc::attention_backward<float>(
       memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
       memory.heads(batch, keys, kv_heads, value_dim),
-      memory.heads(batch, queries, heads, value_dim),
+      memory.heads(batch, queries, heads, value_dim), all.memory.lse,
       memory.heads(batch, queries, heads, value_dim), gradients, options, bias, of_bias);
 }
 
@@ -127,19 +138,21 @@ constexpr std::array calls{
     Call{"attention",
          [](Draw& draw, Memory& memory) {
            const Lists lists(draw);
+           const Settings all = settings(draw, memory, lists, keys);
            posenc::attention<float>(
                memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
                memory.heads(batch, keys, kv_heads, value_dim),
-               memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys));
+               memory.heads(batch, queries, heads, value_dim), all.options, {}, all.memory);
          }},
     Call{"attention with a bias",
          [](Draw& draw, Memory& memory) {
            const Lists lists(draw);
+           const Settings all = settings(draw, memory, lists, keys);
            posenc::attention<float>(
                memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
                memory.heads(batch, keys, kv_heads, value_dim),
-               memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys),
-               posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}));
+               memory.heads(batch, queries, heads, value_dim), all.options,
+               posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}), all.memory);
          }},
     Call{"attention with a relative bias",
          [](Draw& draw, Memory& memory) {
@@ -155,11 +168,11 @@ constexpr std::array calls{
            bias.table = memory.heads(1, keys, heads, dim);
            if (draw.below(2) == 0) bias.queries = memory.heads(batch, queries, heads, dim);
            if (draw.below(2) == 0) bias.key_table = memory.heads(1, keys, 1, dim);
-           posenc::attention<float>(memory.heads(batch, queries, heads, dim),
-                                    memory.heads(batch, keys, kv_heads, dim),
-                                    memory.heads(batch, keys, kv_heads, value_dim),
-                                    memory.heads(batch, queries, heads, value_dim),
-                                    options(draw, memory, lists, keys), bias);
+           const Settings all = settings(draw, memory, lists, keys);
+           posenc::attention<float>(
+               memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
+               memory.heads(batch, keys, kv_heads, value_dim),
+               memory.heads(batch, queries, heads, value_dim), all.options, bias, all.memory);
          }},
     Call{"add_to_heads",
          [](Draw&, Memory& memory) {
@@ -202,17 +215,18 @@ constexpr std::array calls{
              default:
                break;
            }
-           posenc::attention<float>(
-               memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
-               memory.heads(batch, keys, kv_heads, value_dim),
-               memory.heads(batch, queries, heads, value_dim), options(draw, memory, lists, keys),
-               posenc::ForgettingBias(gates, sequences));
+           const Settings all = settings(draw, memory, lists, keys);
+           posenc::attention<float>(memory.heads(batch, queries, heads, dim),
+                                    memory.heads(batch, keys, kv_heads, dim),
+                                    memory.heads(batch, keys, kv_heads, value_dim),
+                                    memory.heads(batch, queries, heads, value_dim), all.options,
+                                    posenc::ForgettingBias(gates, sequences), all.memory);
          }},
     Call{"attention_backward",
          [](Draw& draw, Memory& memory) {
            const Lists lists(draw);
            posenc::NoGradient none;
-           go_back(draw, memory, options(draw, memory, lists, keys), posenc::NoBias{}, none);
+           go_back(draw, memory, settings(draw, memory, lists, keys), posenc::NoBias{}, none);
          }},
     Call{"attention_backward of ALiBi",
          [](Draw& draw, Memory& memory) {
@@ -221,7 +235,7 @@ constexpr std::array calls{
                {.heads = draw.number(heads), .form = posenc::AlibiForm::Causal});
            auto of_slopes = alibi.zero_gradient();
            if (draw.below(4) == 1) of_slopes.pop_back();
-           go_back(draw, memory, options(draw, memory, lists, keys), alibi, of_slopes);
+           go_back(draw, memory, settings(draw, memory, lists, keys), alibi, of_slopes);
          }},
     Call{"attention_backward of gates",
          [](Draw& draw, Memory& memory) {
@@ -232,7 +246,7 @@ constexpr std::array calls{
            const posenc::ForgettingBias bias(gates, sequences);
            auto of_gates = bias.zero_gradient();
            if (draw.below(4) == 1) gates.truncate(0, 2);
-           go_back(draw, memory, options(draw, memory, lists, keys), bias, of_gates);
+           go_back(draw, memory, settings(draw, memory, lists, keys), bias, of_gates);
          }},
     Call{"ForgetGradient",
          [](Draw& draw, Memory& memory) {
@@ -246,32 +260,34 @@ constexpr std::array calls{
     Call{"attention over packed sequences",
          [](Draw& draw, Memory& memory) {
            const Lists lists(draw);
-           auto settings = options(draw, memory, lists, keys);
-           settings.cu_seqlens_q = lists.packed_queries;
-           settings.cu_seqlens_k = lists.packed_keys;
-           posenc::attention<float>(memory.heads(1, queries, heads, dim),
-                                    memory.heads(1, keys, kv_heads, dim),
-                                    memory.heads(1, keys, kv_heads, value_dim),
-                                    memory.heads(1, queries, heads, value_dim), settings);
+           Settings all = settings(draw, memory, lists, keys);
+           all.options.cu_seqlens_q = lists.packed_queries;
+           all.options.cu_seqlens_k = lists.packed_keys;
+           posenc::attention<float>(
+               memory.heads(1, queries, heads, dim), memory.heads(1, keys, kv_heads, dim),
+               memory.heads(1, keys, kv_heads, value_dim),
+               memory.heads(1, queries, heads, value_dim), all.options, {}, all.memory);
          }},
     Call{"attention over a cache",
          [](Draw& draw, Memory& memory) {
            const Lists lists(draw);
            const KvCache<float> cache = filled_cache(draw, draw.below(2) == 1);
            const std::array sequences{draw.number(0), draw.number(1)};
+           const Settings all = settings(draw, memory, lists, keys);
            posenc::attention<float>(memory.heads(batch, queries, heads, dim), cache, sequences,
-                                    memory.heads(batch, queries, heads, value_dim),
-                                    options(draw, memory, lists, keys));
+                                    memory.heads(batch, queries, heads, value_dim), all.options, {},
+                                    all.memory);
          }},
     Call{"attention of packed queries over a cache",
          [](Draw& draw, Memory& memory) {
            const Lists lists(draw);
            const KvCache<float> cache = filled_cache(draw, draw.below(2) == 1);
            const std::array sequences{draw.number(0), draw.number(1)};
-           auto settings = options(draw, memory, lists, keys);
-           settings.cu_seqlens_q = lists.packed_queries;
+           Settings all = settings(draw, memory, lists, keys);
+           all.options.cu_seqlens_q = lists.packed_queries;
            posenc::attention<float>(memory.heads(1, queries, heads, dim), cache, sequences,
-                                    memory.heads(1, queries, heads, value_dim), settings);
+                                    memory.heads(1, queries, heads, value_dim), all.options, {},
+                                    all.memory);
          }},
     Call{"KvCache",
          [](Draw& draw, Memory& memory) {
@@ -342,11 +358,11 @@ constexpr std::array calls{
            const Lists lists(draw);
            posenc::MultiHeadTape<float> tape;
            auto gradients = module.zero_gradients();
-           const auto settings = options(draw, memory, lists, queries);
+           const Settings all = settings(draw, memory, lists, queries);
            if (draw.below(2) == 0) {
-             module.forward(memory.embeddings(batch, queries, dim),
-                            Positions::range(draw.number(0), queries),
-                            memory.embeddings(batch, queries, dim), tape, settings);
+             module.forward(
+                 memory.embeddings(batch, queries, dim), Positions::range(draw.number(0), queries),
+                 memory.embeddings(batch, queries, dim), tape, all.options, all.of_module());
              module.backward(tape, memory.embeddings(batch, queries, dim),
                              memory.embeddings(batch, queries, dim), gradients);
              return;
@@ -355,7 +371,8 @@ constexpr std::array calls{
            module.forward(memory.embeddings(batch, queries, dim), positions,
                           memory.embeddings(batch, queries, dim),
                           memory.embeddings(batch, queries, dim), positions,
-                          memory.embeddings(batch, queries, dim), tape, settings);
+                          memory.embeddings(batch, queries, dim), tape, all.options,
+                          all.of_module());
            module.backward(tape, memory.embeddings(batch, queries, dim),
                            memory.embeddings(batch, queries, dim),
                            memory.embeddings(batch, queries, dim),
@@ -368,17 +385,19 @@ constexpr std::array calls{
                                 .kv_heads = draw.number(kv_heads),
                                 .head_dim = draw.number(2)});
            const Lists lists(draw);
-           module.forward(
-               memory.embeddings(batch, queries, dim), Positions::range(draw.number(0), queries),
-               memory.embeddings(batch, queries, dim), options(draw, memory, lists, queries));
+           const Settings all = settings(draw, memory, lists, queries);
+           module.forward(memory.embeddings(batch, queries, dim),
+                          Positions::range(draw.number(0), queries),
+                          memory.embeddings(batch, queries, dim), all.options, all.of_module());
            KvCache<float> cache(
                {.sequences = batch, .kv_heads = kv_heads, .head_dim = 2, .capacity = 32});
            const std::array sequences{draw.number(0), draw.number(1)};
-           auto settings = options(draw, memory, lists, queries);
+           Settings decoding = settings(draw, memory, lists, queries);
            const Index rows = draw.below(2) == 0 ? batch : 1;
-           if (rows == 1) settings.cu_seqlens_q = lists.packed_queries;
+           if (rows == 1) decoding.options.cu_seqlens_q = lists.packed_queries;
            module.forward(memory.embeddings(rows, queries, dim), Positions::range(0, queries),
-                          cache, sequences, memory.embeddings(rows, queries, dim), settings);
+                          cache, sequences, memory.embeddings(rows, queries, dim), decoding.options,
+                          decoding.of_module());
          }},
 };
 

@@ -37,11 +37,12 @@ const std::vector<Index> rows{sequence};
 
 template <class T, class S>
 void attend(posenc::HeadsView<T> q, const KvCache<S>& cache, posenc::HeadsView<T> out,
-            const AttentionOptions<T>& options, const attention_test::AnyBias* bias = nullptr) {
+            const AttentionOptions<T>& options, const attention_test::AnyBias* bias = nullptr,
+            const posenc::AttentionMemory<T>& memory = {}) {
   if (bias == nullptr) {
-    posenc::attention(q, cache, rows, out, options);
+    posenc::attention(q, cache, rows, out, options, {}, memory);
   } else {
-    posenc::attention(q, cache, rows, out, options, *bias);
+    posenc::attention(q, cache, rows, out, options, *bias, memory);
   }
 }
 
@@ -56,7 +57,7 @@ void run_in_chunks(Decoding<T>& d, KvCache<S>& cache, Index chunk) {
     auto options = d.options(done, count, seen);
     options.causal = Causal::BottomRight;
     attend(slice_seq(d.c.q.view(), done, count), cache, slice_seq(d.c.out.view(), done, count),
-           options, d.bias());
+           options, d.bias(), d.memory(done, count));
   }
 }
 

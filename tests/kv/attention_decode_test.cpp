@@ -60,7 +60,7 @@ void run_in_chunks(Decoding<T>& d, Index chunk, Place place) {
     }
     attention_test::attend(slice_seq(d.c.q.view(), done, count), slice_seq(k.view(), 0, keys),
                            slice_seq(v.view(), 0, keys), slice_seq(d.c.out.view(), done, count),
-                           options, d.bias());
+                           options, d.bias(), d.memory(done, count));
   }
 }
 

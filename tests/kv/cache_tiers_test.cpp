@@ -39,13 +39,13 @@ TEMPLATE_LIST_TEST_CASE("attention to a cache gives the bits of tensors on every
     Case<T> c({1, 6, 2, queries, keys, 19, 21}, static_cast<std::uint64_t>(keys));
     const posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
     posenc::detail::attend_to_tensors<Tier, CallingThread, T>(
-        {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias());
+        {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias(), {});
     posenc::KvCache<T> cache({.kv_heads = 2, .head_dim = 19, .value_dim = 21, .capacity = keys});
     cache.append(0, c.k.view(), c.v.view());
     support::Heads<T> out(1, queries, 6, 21);
     const std::vector<Index> sequences{0};
     posenc::detail::attend_to_cache<Tier, CallingThread, T, T>(
-        {}, c.q.view(), cache, sequences, out.view(), options, posenc::NoBias());
+        {}, c.q.view(), cache, sequences, out.view(), options, posenc::NoBias(), {});
     INFO(Tier::name << ", " << keys << " keys");
     CHECK(support::same_bits(out.view(), c.out.view()));
   }
@@ -84,7 +84,7 @@ TEMPLATE_LIST_TEST_CASE("few keys of many heads of a cache give the bits of tens
       posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
       options.keep = posenc::bhqk(keep);
       posenc::detail::attend_to_tensors<Tier, CallingThread, T>(
-          {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias());
+          {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias(), {});
       posenc::KvCache<T> cache({.sequences = 2,
                                 .kv_heads = heads.kv,
                                 .head_dim = 19,
@@ -94,7 +94,7 @@ TEMPLATE_LIST_TEST_CASE("few keys of many heads of a cache give the bits of tens
       cache.append(sequences, c.k.view(), c.v.view());
       support::Heads<T> out(2, queries, heads.all, 21);
       posenc::detail::attend_to_cache<Tier, CallingThread, T, T>(
-          {}, c.q.view(), cache, sequences, out.view(), options, posenc::NoBias());
+          {}, c.q.view(), cache, sequences, out.view(), options, posenc::NoBias(), {});
       INFO(Tier::name << ", " << keys << " keys, " << heads.all << " heads over " << heads.kv);
       CHECK(support::same_bits(out.view(), c.out.view()));
       bool finite = true;

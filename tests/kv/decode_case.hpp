@@ -105,8 +105,12 @@ class Decoding {
       o.softcap_order = variant_.softcap;
     }
     o.dropout = {.probability = variant_.dropout, .seed = 5};
-    o.lse = slice_queries(lse.view(), first, count);
     return o;
+  }
+
+  /// Where the log-sum-exps of these queries go.
+  posenc::AttentionMemory<T> memory(Index first, Index count) {
+    return {.lse = slice_queries(lse.view(), first, count)};
   }
 
   const AnyBias* bias() const { return bias_ ? &*bias_ : nullptr; }
@@ -115,7 +119,7 @@ class Decoding {
   void prefill() {
     auto o = options(0, length, length);
     o.causal = posenc::Causal::BottomRight;
-    attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), o, bias());
+    attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), o, bias(), {.lse = lse.view()});
   }
 
   /// Forgets the results.

@@ -65,10 +65,10 @@ TEST_CASE("a cache without keys gives zeros", "[attention]") {
             fill(out, 7);
             std::vector<float> lse(static_cast<std::size_t>(batch * heads * queries)), weights(1);
             AttentionOptions<float> options{.causal = Causal::BottomRight};
-            options.lse = {lse.data(), batch, heads, queries};
-            options.weights = {weights.data(), batch, heads, queries, 0};
             options.window.left = is_ring ? 8 : -1;
-            posenc::attention<float>(q.view(), cache, sequences, out.view(), options);
+            posenc::attention<float>(q.view(), cache, sequences, out.view(), options, {},
+                                     {.lse = {lse.data(), batch, heads, queries},
+                                      .weights = {weights.data(), batch, heads, queries, 0}});
             REQUIRE(all_are(out, 0));
             REQUIRE(lse == std::vector<float>(lse.size(), -std::numeric_limits<float>::infinity()));
           }
@@ -162,9 +162,8 @@ TEST_CASE("biases meet any extent of 0", "[attention]") {
           grad_k(b, sk, hkv, d), grad_v(b, sk, hkv, dv);
       std::vector<float> lse(static_cast<std::size_t>(b * h * sq) + 1);
       std::vector<float> weights(static_cast<std::size_t>(b * h * sq * sk) + 1);
-      AttentionOptions<float> options{.causal = Causal::BottomRight};
-      options.lse = {lse.data(), b, h, sq};
-      options.weights = {weights.data(), b, h, sq, sk};
+      const AttentionOptions<float> options{.causal = Causal::BottomRight};
+      const posenc::LseView<float> lse_rows{lse.data(), b, h, sq};
       fill(q, 1);
       fill(k, 1);
       fill(v, 2);
@@ -177,7 +176,8 @@ TEST_CASE("biases meet any extent of 0", "[attention]") {
         fill(grad_k, 7);
         fill(grad_v, 7);
         try {
-          posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options, bias);
+          posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options, bias,
+                                   {.lse = lse_rows, .weights = {weights.data(), b, h, sq, sk}});
           for (Index n = 0; n < b * h * sq; ++n) {
             // The mean of equal values, where a query sees any.
             const bool sees = lse[static_cast<std::size_t>(n)] > -1e30F;
@@ -186,9 +186,9 @@ TEST_CASE("biases meet any extent of 0", "[attention]") {
               REQUIRE(out.view().row(row, i, head)[c] == Approx(sees ? 2 : 0));
             }
           }
-          posenc::attention_backward<float>(q.view(), k.view(), v.view(), out.view(), grad.view(),
-                                            {grad_q.view(), grad_k.view(), grad_v.view()}, options,
-                                            bias, gradient);
+          posenc::attention_backward<float>(
+              q.view(), k.view(), v.view(), out.view(), lse_rows, grad.view(),
+              {grad_q.view(), grad_k.view(), grad_v.view()}, options, bias, gradient);
           // Equal values give scores no gradient.
           REQUIRE(all_are(grad_q, 0));
           REQUIRE(all_are(grad_k, 0));

@@ -223,9 +223,9 @@ TEST_CASE("a query that sees none of the keys that were restored has probabiliti
     posenc::AttentionOptions<float> options{.causal = Causal::FromStart};
     options.query_starts = start;
     options.window.left = 10;
-    options.weights = {weights.data(), 1, heads, 1, 200};
     if (with_sinks) options.sinks = sinks;
-    attention(q.view(), cache, {0}, out.view(), options);
+    attention(q.view(), cache, {0}, out.view(), options, {},
+              {.weights = {weights.data(), 1, heads, 1, 200}});
     CHECK(weights == std::vector<float>(heads * 200, 0.0F));
   }
 }
@@ -240,9 +240,8 @@ TEST_CASE("scores of keys that a ring has lost are -inf", "[kv_cache][restore]")
     std::vector<float> weights(heads * 200, 7.0F);
     posenc::AttentionOptions<float> options{.causal = Causal::BottomRight};
     options.window = posenc::sliding_window(10);
-    options.weights = {weights.data(), 1, heads, 1, 200};
-    options.returned = stage;
-    attention(q.view(), cache, {0}, out.view(), options);
+    attention(q.view(), cache, {0}, out.view(), options, {},
+              {.weights = {weights.data(), 1, heads, 1, 200}, .returned = stage});
     bool right = true;
     for (std::size_t j = 0; j < weights.size(); ++j) {
       right &= (weights[j] == lowest) == (j % 200 < 130);
@@ -275,9 +274,9 @@ TEST_CASE("a copy of a ring without keys has nothing of what was there before it
   posenc::AttentionOptions<float> options{.causal = Causal::FromStart};
   options.query_starts = start;
   options.window = posenc::sliding_window(1);
-  options.weights = {weights.data(), 1, heads, 1, 51};
-  options.returned = posenc::ReturnedScores::Scaled;
-  attention(q.view(), cache, {1}, out.view(), options);
+  attention(
+      q.view(), cache, {1}, out.view(), options, {},
+      {.weights = {weights.data(), 1, heads, 1, 51}, .returned = posenc::ReturnedScores::Scaled});
   bool same = true;
   for (Index h = 0; h < heads; ++h) {
     for (Index d = 0; d < value_dim; ++d) {

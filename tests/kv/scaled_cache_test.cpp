@@ -197,7 +197,7 @@ TEST_CASE("a cache of 8 bits with scales attends as one of the floats that it st
       inside::check_cache<float>("attention", q.view(), scaled, sequences, out.view(), options);
   inside::attend<Tier, inside::CallingThread, float>({}, q.view(),
                                                      ScaledKeys<Tier>(scaled, sequences), longest,
-                                                     value_dim, out.view(), options, bias, {});
+                                                     value_dim, out.view(), options, bias, {}, {});
   CHECK(support::same_bits(out.view(), expected.view()));
   CHECK(longest == keys);
 }

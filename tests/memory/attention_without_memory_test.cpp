@@ -214,14 +214,14 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
   pool = &device;
 
   const auto check = [&]<class Bias = posenc::NoBias>(
-      const std::string& name, const AttentionOptions<float>& given, const Bias& bias = {}) {
+      const std::string& name, const AttentionOptions<float>& options, const Bias& bias = {}) {
     const auto call = [&](std::vector<float>& out, const auto&... on) {
-      AttentionOptions<float> options = given;
-      options.lse = {out.data() + rows * dim, batch, heads, queries, heads * queries, queries, 1};
-      options.weights = {out.data() + rows * dim + rows, batch,          heads, queries, keys,
-                         heads * queries * keys,         queries * keys, keys,  1};
+      posenc::AttentionMemory<float> memory;
+      memory.lse = {out.data() + rows * dim, batch, heads, queries, heads * queries, queries, 1};
+      memory.weights = {out.data() + rows * dim + rows, batch,          heads, queries, keys,
+                        heads * queries * keys,         queries * keys, keys,  1};
       posenc::attention(in, kv, kv, heads_view(out.data(), batch, queries, heads, dim), options,
-                        bias, on...);
+                        bias, memory, on...);
     };
     CHECK(check_calls(name, nothing, [&](std::vector<float>& out) { call(out); }) > 0);
     CHECK(check_calls(name + " on a pool", nothing,
@@ -274,7 +274,7 @@ TEST_CASE("attention over a cache without memory", "[memory][attention][cache]")
   const auto call = [&](Session<float>& s, const auto&... on) {
     posenc::attention(heads_view(q.data(), batch, queries, heads, dim), s.cache, rows,
                       heads_view(s.out.data(), batch, queries, heads, dim),
-                      {.causal = Causal::BottomRight}, {}, on...);
+                      {.causal = Causal::BottomRight}, {}, {}, on...);
   };
   CHECK(check_calls(
             "cache", session, [&](Session<float>& s) { call(s); }, state_of<float>) > 0);

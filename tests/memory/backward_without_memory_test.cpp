@@ -43,14 +43,14 @@ TEST_CASE("attention's backward without memory writes nothing", "[memory][attent
   AttentionOptions<float> options{.causal = Causal::BottomRight};
   options.additive = {additive.data(), 1, 1, 1, keys};
   options.sinks = sinks;
-  options.lse = {lse.data(), batch, heads, queries};
+  const posenc::LseView<float> lse_view{lse.data(), batch, heads, queries};
   const Index of_q = batch * queries * heads * dim, of_k = batch * keys * kv_heads * dim;
   const std::vector<float> nothing(static_cast<std::size_t>(of_q + 2 * of_k + keys + heads), 7.0F);
   Eigen::ThreadPool threads(3);
   const Eigen::ThreadPoolDevice device(&threads, 3);
 
   const auto check = [&](const std::string& name, const auto& bias) {
-    posenc::attention(in, kv, kv, out_view, options, bias);
+    posenc::attention(in, kv, kv, out_view, options, bias, {.lse = lse_view});
     const auto call = [&](std::vector<float>& all, const auto&... on) {
       const posenc::AttentionGradients<float> gradients{
           heads_view(all.data(), batch, queries, heads, dim),
@@ -60,10 +60,11 @@ TEST_CASE("attention's backward without memory writes nothing", "[memory][attent
           std::span(all).last(heads)};
       if constexpr (requires { bias.zero_gradient(); }) {
         auto of_bias = bias.zero_gradient();
-        posenc::attention_backward(in, kv, kv, out_view, in, gradients, options, bias, of_bias,
-                                   on...);
+        posenc::attention_backward(in, kv, kv, out_view, lse_view, in, gradients, options, bias,
+                                   of_bias, nullptr, on...);
       } else {
-        posenc::attention_backward(in, kv, kv, out_view, in, gradients, options, bias, {}, on...);
+        posenc::attention_backward(in, kv, kv, out_view, lse_view, in, gradients, options, bias, {},
+                                   nullptr, on...);
       }
     };
     CHECK(check_calls(name, nothing, [&](std::vector<float>& all) { call(all); }) > 0);

@@ -245,7 +245,7 @@ TEST_CASE("a module on a device that finds no memory leaves caches and tapes as 
         kind.config.window == 0 ? posenc::Window{} : posenc::sliding_window(kind.config.window);
     const auto forward = [&](const auto& device, auto& cache) {
       module.forward(in, Positions::starts({cache.length(0), cache.length(1)}, seq), cache, {0, 1},
-                     out, {.causal = Causal::BottomRight, .window = window}, nullptr, device);
+                     out, {.causal = Causal::BottomRight, .window = window}, {}, device);
     };
     // A sequence may keep a copy of a block that it shared.
     CHECK(check("forward", kind, forward, false) > 3);
@@ -254,8 +254,8 @@ TEST_CASE("a module on a device that finds no memory leaves caches and tapes as 
   for (long units = 0; threw; ++units) {
     posenc::MultiHeadTape<float> tape;
     const auto forward = [&](const auto& device) {
-      module.forward(in, Positions::range(0, seq), out, tape, {.causal = Causal::BottomRight},
-                     nullptr, device);
+      module.forward(in, Positions::range(0, seq), out, tape, {.causal = Causal::BottomRight}, {},
+                     device);
     };
     forward(posenc::detail::CallingThread());
     long left = units;

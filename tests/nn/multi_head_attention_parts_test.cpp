@@ -72,9 +72,10 @@ const posenc::MultiHeadAttentionConfig config{.model_dim = dim, .heads = heads};
 
 template <class T, class Module>
 Embeddings<T> forward(const Module& module, const Embeddings<T>& x,
-                      const posenc::AttentionOptions<T>& options = {.causal = posenc::Causal::No}) {
+                      const posenc::AttentionOptions<T>& options = {.causal = posenc::Causal::No},
+                      const posenc::MultiHeadMemory<T>& memory = {}) {
   Embeddings<T> out(x.dimension(0), x.dimension(1), dim);
-  module.forward(bsd(x), Positions::range(0, x.dimension(1)), bsd(out), options);
+  module.forward(bsd(x), Positions::range(0, x.dimension(1)), bsd(out), options, memory);
   return out;
 }
 
@@ -205,14 +206,14 @@ TEMPLATE_TEST_CASE("options reach the attention inside the module", "[mha]", flo
   for (Index i = 0; i < seq; ++i) {
     for (Index j = 0; j < seq; ++j) keep.values(0, 0, i, j) = j <= i;
   }
-  const auto causal = forward(module, x, {.causal = Causal::TopLeft, .weights = weights.view()});
+  const auto causal = forward(module, x, {.causal = Causal::TopLeft}, {.weights = weights.view()});
   CHECK(module_test::same_bits(causal,
                                forward(module, x, {.causal = Causal::No, .keep = keep.view()})));
   CHECK(weights.at(1, 2, 0, 0) == T{1});
   CHECK(weights.at(1, 2, 0, 1) == T{0});
   // The module tells dropout where tokens stand.
   const auto dropped =
-      forward(module, x, {.causal = Causal::No, .dropout = {0.5, 3}, .weights = weights.view()});
+      forward(module, x, {.causal = Causal::No, .dropout = {0.5, 3}}, {.weights = weights.view()});
   for (Index j = 0; j < seq; ++j) {
     const double factor = posenc::dropout_factor({0.5, 3}, 1, 2, 4, static_cast<double>(j));
     CHECK((weights.at(1, 2, 4, j) == T{0}) == (factor == 0));

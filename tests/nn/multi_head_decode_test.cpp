@@ -97,7 +97,7 @@ Embeddings<T> in_chunks(const Module& module, const Embeddings<T>& x, AttentionO
   for (Index first = 0; first < x.dimension(1); first += chunk) {
     const Index count = std::min(chunk, x.dimension(1) - first);
     module.forward(slice_seq(bsd(x), first, count), Positions::range(first, count), cache, sequence,
-                   slice_seq(bsd(out), first, count), options, &workspace);
+                   slice_seq(bsd(out), first, count), options, {.workspace = &workspace});
   }
   CHECK(cache.length(0) == x.dimension(1));
   return out;

@@ -116,13 +116,13 @@ TEMPLATE_TEST_CASE("a tape changes no bit of a module's output", "[mha][backward
 
   // Log-sum-exps and weights go where the caller asks for them, too, and out may be x.
   Embeddings<T> aliased = step.x;
-  step.options.lse = {lse.data(), batch, 4, seq};
   std::vector<T> weights(static_cast<std::size_t>(batch * 4 * seq * seq), T{7});
-  step.options.weights = {weights.data(), batch, 4, seq, seq};
-  step.module.forward(bsd(step.x), step.positions, bsd(want), step.options);
-  step.options.lse.data = with_lse.data();
-  step.module.forward(bsd(std::as_const(aliased)), step.positions, bsd(aliased), tape,
-                      step.options);
+  posenc::MultiHeadMemory<T> memory{.lse = {lse.data(), batch, 4, seq},
+                                    .weights = {weights.data(), batch, 4, seq, seq}};
+  step.module.forward(bsd(step.x), step.positions, bsd(want), step.options, memory);
+  memory.lse.data = with_lse.data();
+  step.module.forward(bsd(std::as_const(aliased)), step.positions, bsd(aliased), tape, step.options,
+                      memory);
   CHECK(same_bits(aliased, want));
   CHECK(same_bits(lse, with_lse));
   lse.setZero();
@@ -329,7 +329,8 @@ TEST_CASE("a forward pass with a tape allocates nothing when its memory has serv
   posenc::MultiHeadWorkspace workspace;
   auto gradients = module.zero_gradients();
   const auto forward = [&] {
-    module.forward(bsd(x), positions, bsd(out), tape, {.causal = Causal::TopLeft}, &workspace);
+    module.forward(bsd(x), positions, bsd(out), tape, {.causal = Causal::TopLeft},
+                   {.workspace = &workspace});
   };
   const auto backward = [&] {
     module.backward(tape, bsd(std::as_const(out)), bsd(grad_x), gradients, &workspace);

@@ -48,10 +48,10 @@ void check_devices(const Module& module, Index dim) {
     Embeddings<float> self(batch, seq, dim), cross(batch, seq, dim), cached(batch, seq, dim);
     posenc::KvCache<float> cache(
         {.sequences = 2, .kv_heads = 2, .head_dim = dim / 4, .capacity = seq});
-    module.forward(bsd(x), positions, bsd(self), options, nullptr, device...);
-    module.forward(bsd(x), positions, bsd(x), bsd(x), positions, bsd(cross), options, nullptr,
+    module.forward(bsd(x), positions, bsd(self), options, {}, device...);
+    module.forward(bsd(x), positions, bsd(x), bsd(x), positions, bsd(cross), options, {},
                    device...);
-    module.forward(bsd(x), positions, cache, sequences, bsd(cached), options, nullptr, device...);
+    module.forward(bsd(x), positions, cache, sequences, bsd(cached), options, {}, device...);
     return std::vector{self, cross, cached};
   };
   const auto want = run();
@@ -122,8 +122,7 @@ TEMPLATE_TEST_CASE("a module has the same gradients on every device", "[mha][bac
     posenc::MultiHeadTape<float> tape;
     auto gradients = module.zero_gradients();
     gradients.rotary = module.rotary().zero_frequency_gradient();
-    module.forward(bsd(x), positions, bsd(out), tape, {.causal = Causal::TopLeft}, nullptr,
-                   device...);
+    module.forward(bsd(x), positions, bsd(out), tape, {.causal = Causal::TopLeft}, {}, device...);
     module.backward(tape, bsd(grad_out), bsd(grad_x), gradients, nullptr, device...);
     support::Bytes bytes;
     bytes.add(grad_x.data(), static_cast<std::size_t>(grad_x.size()));
@@ -158,18 +157,18 @@ struct Watched {
   void rotate_keys(posenc::HeadsView<T> k, const Positions& p) const {
     rope.rotate_keys(k, p);
   }
-  template <class Device, class T>
+  template <class T, class Device>
   requires requires(const Rope& r, const Device& d, posenc::HeadsView<T> q, const Positions& p) {
-    r.rotate_queries(d, q, p);
+    r.rotate_queries(q, p, d);
   }
-  void rotate_queries(const Device&, posenc::HeadsView<T> q, const Positions& p) const {
+  void rotate_queries(posenc::HeadsView<T> q, const Positions& p, const Device&) const {
     rope.rotate_queries(q, p, support::CountingDevice{pieces});
   }
-  template <class Device, class T>
+  template <class T, class Device>
   requires requires(const Rope& r, const Device& d, posenc::HeadsView<T> k, const Positions& p) {
-    r.rotate_keys(d, k, p);
+    r.rotate_keys(k, p, d);
   }
-  void rotate_keys(const Device&, posenc::HeadsView<T> k, const Positions& p) const {
+  void rotate_keys(posenc::HeadsView<T> k, const Positions& p, const Device&) const {
     rope.rotate_keys(k, p, support::CountingDevice{pieces});
   }
   template <class T>
@@ -192,7 +191,7 @@ void check_rotates_on_the_device(const Rope& rope) {
   support::Random random(3);
   const auto x = module_test::random_embeddings<float>(random, 1, 9, 24);
   Embeddings<float> out(1, 9, 24);
-  module.forward(bsd(x), Positions::range(0, 9), bsd(out), {.causal = Causal::TopLeft}, nullptr,
+  module.forward(bsd(x), Positions::range(0, 9), bsd(out), {.causal = Causal::TopLeft}, {},
                  Eigen::DefaultDevice());
   CHECK(pieces == 2 * 9);
 }

@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("a module allocates nothing when its workspace has served a c
   const auto run = [&](Index count) {
     module.forward(posenc::slice_seq(bsd(x), 0, count), Positions::range(0, count),
                    posenc::slice_seq(bsd(out), 0, count), {.causal = Causal::BottomRight},
-                   &workspace);
+                   {.workspace = &workspace});
   };
   run(seq);
   CHECK(module_test::same_bits(out, want));
@@ -78,7 +78,7 @@ TEMPLATE_TEST_CASE("decoding with a workspace allocates nothing", "[mha][workspa
   const std::vector<Index> sequence{0};
   const auto step = [&] {
     module.forward(bsd(x), Positions::range(cache.length(0), 1), cache, sequence, bsd(out),
-                   {.causal = Causal::BottomRight}, &workspace);
+                   {.causal = Causal::BottomRight}, {.workspace = &workspace});
   };
   step();
   const auto before = support::allocations();

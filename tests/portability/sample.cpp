@@ -80,12 +80,13 @@ void attend() {
   const auto q_view = heads<const float>(q, query_heads), k_view = heads<const float>(k, key_heads),
              v_view = heads<const float>(v, key_heads);
   const posenc::Alibi bias({.heads = query_heads, .form = posenc::AlibiForm::Symmetric});
-  const posenc::AttentionOptions<float> options{
-      .causal = posenc::Causal::BottomRight,
-      .lse = {.data = lse.data(), .batch = 1, .heads = query_heads, .queries = seq}};
-  posenc::attention<float>(q_view, k_view, v_view, heads<float>(out, query_heads), options, bias);
+  const posenc::AttentionOptions<float> options{.causal = posenc::Causal::BottomRight};
+  const posenc::LseView<float> lse_view{
+      .data = lse.data(), .batch = 1, .heads = query_heads, .queries = seq};
+  posenc::attention<float>(q_view, k_view, v_view, heads<float>(out, query_heads), options, bias,
+                           {.lse = lse_view});
   posenc::attention_backward<float>(q_view, k_view, v_view, heads<const float>(out, query_heads),
-                                    heads<const float>(grad_out, query_heads),
+                                    lse_view, heads<const float>(grad_out, query_heads),
                                     {.q = heads<float>(grad_q, query_heads),
                                      .k = heads<float>(grad_k, key_heads),
                                      .v = heads<float>(grad_v, key_heads)},

@@ -74,7 +74,7 @@ int attention(Index seq) {
   auto x = values(seq * 4 * 64), out = x;
   const posenc::HeadsView<float> q{x.data(), 1, seq, 4, 64}, y{out.data(), 1, seq, 4, 64};
   return ranges_of([&](const auto& device) {
-    posenc::attention(q, q, q, y, {.causal = posenc::Causal::TopLeft}, {}, device);
+    posenc::attention(q, q, q, y, {.causal = posenc::Causal::TopLeft}, {}, {}, device);
   });
 }
 

@@ -3,6 +3,7 @@
 #include "tensors.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/cosine.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/gradients.hpp>
@@ -35,13 +36,12 @@ double attend() {
                      .softcap = 30,
                      .softcap_order = posenc::SoftcapOrder::BeforeBias,
                      .sinks = sinks,
-                     .dropout = {.probability = 0.1, .seed = 1},
-                     .lse = {lse.data(), 1, 4, 5},
-                     .workspace = &workspace});
-  posenc::attention(
-      q.view(), k.view(), v.view(), out_b.view(),
-      {.causal = Causal::No, .keep = {keep.data(), 1, 1, 1, 9}, .lse = {lse_b.data(), 1, 4, 5}},
-      posenc::Alibi({.heads = 4, .form = posenc::AlibiForm::Symmetric}));
+                     .dropout = {.probability = 0.1, .seed = 1}},
+                    {}, {.lse = {lse.data(), 1, 4, 5}, .workspace = &workspace});
+  posenc::attention(q.view(), k.view(), v.view(), out_b.view(),
+                    {.causal = Causal::No, .keep = {keep.data(), 1, 1, 1, 9}},
+                    posenc::Alibi({.heads = 4, .form = posenc::AlibiForm::Symmetric}),
+                    {.lse = {lse_b.data(), 1, 4, 5}});
   posenc::merge(out.view(), {lse.data(), 1, 4, 5}, out_b.view(), {lse_b.data(), 1, 4, 5});
   auto table = warnings::ones<T>(9, 4, 64);
   posenc::RelativeBias<T> relative;
@@ -66,14 +66,14 @@ double go_back() {
   auto q = warnings::ones<T>(5, 4, 64), out = q, grad_out = q, grad_q = q;
   auto k = warnings::ones<T>(9, 2, 64), v = k, grad_k = k, grad_v = k;
   std::vector<Real> lse(4 * 5);
-  posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
-  options.lse = {lse.data(), 1, 4, 5};
+  const posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
+  const posenc::AttentionMemory<T> memory{.lse = {lse.data(), 1, 4, 5}};
   const posenc::Alibi alibi({.heads = 4, .form = posenc::AlibiForm::Causal});
   auto of_slopes = alibi.zero_gradient();
-  posenc::attention(q.view(), k.view(), v.view(), out.view(), options, alibi);
+  posenc::attention(q.view(), k.view(), v.view(), out.view(), options, alibi, memory);
   const posenc::AttentionGradients<T> gradients{grad_q.view(), grad_k.view(), grad_v.view()};
-  posenc::attention_backward<T>(q.view(), k.view(), v.view(), out.view(), grad_out.view(),
-                                gradients, options, alibi, of_slopes);
+  posenc::attention_backward<T>(q.view(), k.view(), v.view(), out.view(), memory.lse,
+                                grad_out.view(), gradients, options, alibi, of_slopes);
   const std::vector<double> logit_scale(4, 1);
   posenc::cosine_queries_backward<T>(q.view(), logit_scale, grad_q.view());
   posenc::cosine_keys_backward<T>(k.view(), grad_k.view());

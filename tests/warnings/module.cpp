@@ -37,9 +37,9 @@ T run_module() {
   const auto positions = posenc::Positions::range(0, 3);
   const posenc::AttentionOptions<T> options{.causal = posenc::Causal::BottomRight};
   posenc::MultiHeadWorkspace workspace;
-  module.forward(x.rows(), positions, y.rows(), options, &workspace);
+  module.forward(x.rows(), positions, y.rows(), options, {.workspace = &workspace});
   posenc::KvCache<Cached> cache({.kv_heads = 2, .head_dim = 16, .capacity = 128});
-  module.forward(x.rows(), positions, cache, {0}, y.rows(), options, &workspace);
+  module.forward(x.rows(), positions, cache, {0}, y.rows(), options, {.workspace = &workspace});
   posenc::MultiHeadTape<T> tape;
   module.forward(x.rows(), positions, y.rows(), tape, options);
   auto gradients = module.zero_gradients();

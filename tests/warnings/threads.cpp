@@ -15,7 +15,7 @@ T on_threads(const Eigen::ThreadPoolDevice& device) {
   posenc::Rope<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = 64, .base = 10000})
       .rotate_all({q.view(), k.view()}, positions, device);
   posenc::attention(q.view(), k.view(), k.view(), out.view(),
-                    {.causal = posenc::Causal::BottomRight}, {}, device);
+                    {.causal = posenc::Causal::BottomRight}, {}, {}, device);
   posenc::Sinusoidal({.model_dim = 256, .layout = posenc::SinusoidalLayout::Interleaved})
       .add_to(out.rows(), positions, device);
   return out.values[1];

@@ -4,6 +4,7 @@
 #include <posenc/attention/detail/attend_backward.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/options.hpp>
+#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/tensor/device.hpp>
@@ -16,11 +17,11 @@ POSENC_BEGIN
 
 /// Backward of attention(): from the gradient of its output to those of q, k, v, the additive mask, the
 /// sinks, and the parameters of the bias.
-///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out and grad_out [B, Sq, H, Dv];
-///             gradients as what they are of. Gradients of k and v are sums over the query heads that share
-///             them
-///   Options:  those of attention(), whose call gave out and options.lse, which must be there. weights are
-///             left alone. Dropout drops the same again; its seed is in the options
+///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out and grad_out [B, Sq, H, Dv], lse
+///             [B, H, Sq]; gradients as what they are of. Gradients of k and v are sums over the query heads that
+///             share them
+///   Options:  those of the call of attention() that gave out, and lse by its memory. Dropout drops the same
+///             again; its seed is in the options
 ///   Bias:     the same again. With bias_gradient, which is what bias.zero_gradient() returns, the gradient of
 ///             its parameters is added to that; see LearnedScoreBias. That of a RelativeBias<T> is a
 ///             RelativeGradient<T>; what its products give to q and k is in the gradients of these
@@ -44,14 +45,18 @@ POSENC_BEGIN
 ///             queries outside
 template <Scalar T, class Bias = NoBias, class BiasGradient = NoGradient,
           Device D = detail::CallingThread>
-void attention_backward(
-    HeadsView<const std::type_identity_t<T>> q, HeadsView<const std::type_identity_t<T>> k,
-    HeadsView<const std::type_identity_t<T>> v, HeadsView<const std::type_identity_t<T>> out,
-    HeadsView<const std::type_identity_t<T>> grad_out, const AttentionGradients<T>& gradients,
-    const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
-    BiasGradient&& bias_gradient = {}, const D& device = {}) {
-  detail::attend_backward_to_tensors<tier::Best, D, T>(device, {q, k, v, out, grad_out, gradients},
-                                                       options, bias, bias_gradient);
+void attention_backward(HeadsView<const std::type_identity_t<T>> q,
+                        HeadsView<const std::type_identity_t<T>> k,
+                        HeadsView<const std::type_identity_t<T>> v,
+                        HeadsView<const std::type_identity_t<T>> out,
+                        LseView<const Compute<std::type_identity_t<T>>> lse,
+                        HeadsView<const std::type_identity_t<T>> grad_out,
+                        const AttentionGradients<T>& gradients,
+                        const AttentionOptions<std::type_identity_t<T>>& options,
+                        const Bias& bias = {}, BiasGradient&& bias_gradient = {},
+                        AttentionWorkspace* workspace = nullptr, const D& device = {}) {
+  detail::attend_backward_to_tensors<tier::Best, D, T>(
+      device, {q, k, v, out, lse, grad_out, gradients}, options, bias, bias_gradient, workspace);
 }
 
 POSENC_END

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -49,15 +48,6 @@ enum class TemperatureOf {
   CappedScores   ///< what comes out of the soft cap: Grok 2
 };
 
-/// What a weights view receives.
-enum class ReturnedScores {
-  Probabilities,  ///< after softmax and dropout
-  Scaled,  ///< scale * q k, before anything else, a temperature too: also of hidden keys, which are read, but for
-           ///< those of other packed sequences and those that a ring has lost, -inf
-  Capped,  ///< after the soft cap (which must come before the bias)
-  Masked   ///< after bias and masks; -inf where masked
-};
-
 /// Dropout of attention probabilities, kept ones scaled by 1 / (1 - probability). Whether a
 /// probability is dropped is a pure function of the seed, batch row, head, query position and key
 /// position, so it does not depend on how the work was batched.
@@ -83,9 +73,9 @@ inline Window sliding_window(Index visible) {
   return {.left = visible - 1, .right = 0};
 }
 
-/// Everything that can be said about one call of attention(). Masks are [B, H, Sq, Sk], broadcast
-/// over axes of extent 1. A key counts where the causal rule, the window, the lengths and all masks
-/// show it.
+/// Everything that can be said about one call of attention(); its results besides the output, and its workspace, are
+/// said by AttentionMemory. Masks are [B, H, Sq, Sk], broadcast over axes of extent 1. A key counts where the causal
+/// rule, the window, the lengths and all masks show it.
 template <Scalar T>
 struct AttentionOptions {
   using Real = Compute<T>;
@@ -127,12 +117,6 @@ struct AttentionOptions {
   /// where more than distances matters (Fire), give Positions::packed.
   std::optional<Positions> query_positions = std::nullopt;
   std::optional<Positions> key_positions = std::nullopt;
-  /// Receives ln(sum of exp(score)) where it has data, the sink included; where no key is seen, -inf or
-  /// the sink.
-  LseView<Real> lse = {};
-  ScoresView<Real> weights = {};  ///< receives the scores [B, H, Sq, Sk] where it has data
-  ReturnedScores returned = ReturnedScores::Probabilities;
-  AttentionWorkspace* workspace = nullptr;  ///< the call's own where not given
 };
 
 POSENC_END

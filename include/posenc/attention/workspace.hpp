@@ -13,9 +13,9 @@ namespace detail {
 Slots& slots_of(AttentionWorkspace& workspace) noexcept;
 }  // namespace detail
 
-/// Scratch memory of attention(), per thread: with 128 channels of float up to 700 KiB, however long the
-/// sequences are, and in proportion with wider heads or double; `Linear` keeps a copy of up to 32 tokens there. Keep one and pass it by
-/// AttentionOptions::workspace, and calls after the first allocate nothing. One call at a time may use it.
+/// Scratch memory of attention(), per thread: with 128 channels of float up to 700 KiB, however long the sequences
+/// are, and in proportion with wider heads or double; `Linear` keeps a copy of up to 32 tokens there. Keep one and pass
+/// it by AttentionMemory::workspace, and calls after the first allocate nothing. One call at a time may use it.
 class AttentionWorkspace {
  public:
   /// Memory now held.

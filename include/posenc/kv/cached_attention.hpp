@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/attention.hpp>
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/attend.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
@@ -98,10 +99,10 @@ template <class Tier, Device D, Scalar T, Scalar S, class Bias>
 void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
-                     const BesideOptions& beside = {}) {
+                     const AttentionMemory<T>& memory, const BesideOptions& beside = {}) {
   const Index longest = check_cache<T>(beside.function, q, cache, sequences, out, options);
   attend<Tier>(device, q, CachedKeys<S>(cache, sequences), longest, cache.value_dim(), out, options,
-               bias, beside);
+               bias, memory, beside);
 }
 
 template <class Q, class S, class T>
@@ -152,8 +153,9 @@ requires std::same_as<Compute<T>, Compute<S>>
 void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
                ListView<Index> sequences, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options = {}, const Bias& bias = {},
-               const D& device = {}) {
-  detail::attend_to_cache<tier::Best, D, T>(device, q, cache, sequences, out, options, bias);
+               const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
+  detail::attend_to_cache<tier::Best, D, T>(device, q, cache, sequences, out, options, bias,
+                                            memory);
 }
 
 // Element types, or sequences, that do not go together.
@@ -161,7 +163,8 @@ template <class Q, class S, class Sequences, class T, class Bias = NoBias,
           Device D = detail::CallingThread>
 requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
     HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
-    const detail::SomeOptions<T>& = {}, const Bias& = {}, const D& = {}) {
+    const detail::SomeOptions<T>& = {}, const Bias& = {}, const detail::SomeMemory<T>& = {},
+    const D& = {}) {
   detail::refuse_cached_attention<Q, S, Sequences, T>();
 }
 

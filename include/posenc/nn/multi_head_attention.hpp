@@ -49,7 +49,8 @@ POSENC_BEGIN
 ///               what else reads positions refuses them
 ///   Training:   forward() with a MultiHeadTape, then backward(); Rotary models DifferentiableRotary then, and
 ///               Projection DifferentiableProjection. A bias that has zero_gradient() learns
-///   Workspace:  where one is given, the memory that forward() needs is taken from it and stays there
+///   Memory:     log-sum-exps and scores of the heads go where it says; what forward() needs is taken from its
+///               workspace, where it has one, and stays there
 ///   Device:     attention, and the projections and rotations that take one, run on its threads
 ///   Accuracy:   a token's output has the same bits alone over a cache and among others, where the
 ///               projection gives its q, k and v the same bits, as FixedOrderLinear does. With Linear
@@ -105,9 +106,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   ///             out is as it was then unless its own projection failed midway, as a user's may
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}, MultiHeadWorkspace* workspace = nullptr,
+               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
-    forward(x, positions, x, x, positions, out, options, workspace, device);
+    forward(x, positions, x, x, positions, out, options, memory, device);
   }
 
   /// Cross attention: out <- attention of queries made from x with keys and values made from other
@@ -118,19 +119,20 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}, MultiHeadWorkspace* workspace = nullptr,
+               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     const Inputs inputs{x, keys_from, values_from};
     detail::check_forward(config_, inputs, query_positions, key_positions, out, options);
     MultiHeadWorkspace own;
-    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
-    const Heads heads = lay_out(memory, inputs);
-    detail::project(device, memory.attention_, *this, inputs, query_positions, key_positions,
+    MultiHeadWorkspace& workspace = memory.workspace == nullptr ? own : *memory.workspace;
+    const Heads heads = lay_out(workspace, inputs);
+    detail::project(device, workspace.attention_, *this, inputs, query_positions, key_positions,
                     heads);
     detail::attend_to_tensors<tier::Best, D, T>(
         device, heads.q, heads.k, heads.v, heads.mixed, options, bias_,
-        beside("attention", options, memory, &query_positions, &key_positions));
-    detail::apply_projection<D, Projection, T>(device, memory.attention_, output_projection,
+        attention_memory(memory, workspace),
+        beside("attention", options, &query_positions, &key_positions));
+    detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
   }
 
@@ -139,17 +141,17 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
                MultiHeadTape<T>& tape, const AttentionOptions<T>& options = {},
-               MultiHeadWorkspace* workspace = nullptr, const D& device = {}) const {
-    record(device, {x, x, x}, positions, nullptr, out, tape, options, workspace);
+               const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {
+    record(device, {x, x, x}, positions, nullptr, out, tape, options, memory);
   }
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
-               const AttentionOptions<T>& options = {}, MultiHeadWorkspace* workspace = nullptr,
+               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     record(device, {x, keys_from, values_from}, query_positions, &key_positions, out, tape, options,
-           workspace);
+           memory);
   }
 
   /// What backward() adds to: zeros of the shapes of all parameters, see MultiHeadGradients.
@@ -208,13 +210,14 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
                ListView<Index> sequences, EmbeddingsView<T> out, const AttentionOptions<T>& options,
-               MultiHeadWorkspace* workspace = nullptr, const D& device = {}) const {
+               const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {
     detail::check_forward<T>(config_, x, out, options);
     detail::check_positions_fit(forward_name, "positions", positions, x);
     MultiHeadWorkspace own;
-    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
-    const Heads heads = lay_out(memory, {x, x, x});
-    detail::project(device, memory.attention_, *this, Inputs{x, x, x}, positions, positions, heads);
+    MultiHeadWorkspace& workspace = memory.workspace == nullptr ? own : *memory.workspace;
+    const Heads heads = lay_out(workspace, {x, x, x});
+    detail::project(device, workspace.attention_, *this, Inputs{x, x, x}, positions, positions,
+                    heads);
     (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
     const detail::TokenRuns runs{sequences, options.cu_seqlens_q, x.seq};
     if (positions_are_read(options, positions) && !options.key_positions) {
@@ -224,11 +227,11 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                                             detail::tokens(heads.mixed), out);
     // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
     // the cache as it was.
-    detail::RevocableAppend<S> append(device, cache, runs, heads.k, heads.v, memory.undo_);
-    detail::attend_to_cache<tier::Best, D, T>(
-        device, heads.q, cache, sequences, heads.mixed, options, bias_,
-        beside(forward_name, options, memory, &positions, nullptr));
-    detail::apply_projection<D, Projection, T>(device, memory.attention_, output_projection,
+    detail::RevocableAppend<S> append(device, cache, runs, heads.k, heads.v, workspace.undo_);
+    detail::attend_to_cache<tier::Best, D, T>(device, heads.q, cache, sequences, heads.mixed,
+                                              options, bias_, attention_memory(memory, workspace),
+                                              beside(forward_name, options, &positions, nullptr));
+    detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
     append.keep();
   }
@@ -281,13 +284,21 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     return take(carver);
   }
 
+  static AttentionMemory<T> attention_memory(const MultiHeadMemory<T>& memory,
+                                             MultiHeadWorkspace& workspace) noexcept {
+    return {.lse = memory.lse,
+            .weights = memory.weights,
+            .returned = memory.returned,
+            .workspace = &workspace.attention_};
+  }
+
   /// forward() with a tape; without key_positions that of self attention.
   template <Device D>
   void record(const D& device, const Inputs& inputs, const Positions& query_positions,
               const Positions* key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
-              const AttentionOptions<T>& options, MultiHeadWorkspace* workspace) const {
+              const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory) const {
     MultiHeadWorkspace own;
-    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
+    MultiHeadWorkspace& workspace = memory.workspace == nullptr ? own : *memory.workspace;
     detail::ForwardPass<T>& pass = detail::pass_to_write(tape);
     detail::check_forward(config_, inputs, query_positions,
                           key_positions == nullptr ? query_positions : *key_positions, out,
@@ -295,40 +306,41 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     pass.begin(forward_name, config_, inputs, query_positions, key_positions, options);
     const Positions &at = *pass.query_positions, &keys_at = pass.positions_of_keys();
     const Heads& heads = pass.heads;
-    detail::project(device, memory.attention_, *this,
+    AttentionMemory<T> of_heads = attention_memory(memory, workspace);
+    if (of_heads.lse.data == nullptr) of_heads.lse = pass.lse;
+    detail::project(device, workspace.attention_, *this,
                     Inputs{pass.x, pass.keys_from, pass.values_from}, at, keys_at, heads);
-    detail::attend_to_tensors<tier::Best, D, T>(
-        device, heads.q, heads.k, heads.v, heads.mixed, pass.options, bias_,
-        beside("attention", pass.options, memory, &at, &keys_at));
-    detail::apply_projection<D, Projection, T>(device, memory.attention_, output_projection,
+    detail::attend_to_tensors<tier::Best, D, T>(device, heads.q, heads.k, heads.v, heads.mixed,
+                                                pass.options, bias_, of_heads,
+                                                beside("attention", pass.options, &at, &keys_at));
+    detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
-    pass.end();
+    pass.end(of_heads.lse);
   }
 
   template <Device D>
   void go_back(const D& device, const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
                const detail::InputGradients<T>& inputs, Gradients& gradients,
-               MultiHeadWorkspace* workspace) const {
+               MultiHeadWorkspace* workspace_or_none) const {
     MultiHeadWorkspace own;
-    MultiHeadWorkspace& memory = workspace == nullptr ? own : *workspace;
+    MultiHeadWorkspace& workspace = workspace_or_none == nullptr ? own : *workspace_or_none;
     detail::MultiHeadBackward<MultiHeadAttention, D, T, Gradients> run(device, *this, tape,
                                                                        grad_out, inputs, gradients);
     const detail::ForwardPass<T>& pass = run.pass();
-    run.run(memory.heads_, beside(run.name, pass.options, memory, &*pass.query_positions,
-                                  &pass.positions_of_keys()));
+    run.run(workspace.heads_, workspace.attention_,
+            beside(run.name, pass.options, &*pass.query_positions, &pass.positions_of_keys()));
   }
 
   /// What this module adds to the options: positions that something reads.
   detail::BesideOptions beside(const char* function, const AttentionOptions<T>& options,
-                               MultiHeadWorkspace& workspace, const Positions* query_positions,
+                               const Positions* query_positions,
                                const Positions* key_positions) const {
     const auto read = [&](const Positions* positions) {
       return positions != nullptr && positions_are_read(options, *positions) ? positions : nullptr;
     };
     return {.function = function,
             .scale_multiplier = rotary_.softmax_scale_multiplier(),
-            .positions = {read(query_positions), read(key_positions)},
-            .workspace = &workspace.attention_};
+            .positions = {read(query_positions), read(key_positions)}};
   }
 
   /// Attention counts tokens itself where positions of several axes tell it nothing.

@@ -49,20 +49,17 @@ struct ForwardPass {
       key_positions.emplace(*of_keys);
     }
     options = given;
-    if (given.lse.data == nullptr) options.lse = lse;
   }
 
-  /// When attention has written to options.lse.
-  void end() {
-    if (options.lse.data != lse.data && lse.queries != 0) {
+  /// When attention has written log-sum-exps to `written`.
+  void end(const LseView<T>& written) {
+    if (written.data != lse.data && lse.queries != 0) {
       for (Index b = 0; b < lse.batch; ++b) {
         for (Index h = 0; h < lse.heads; ++h) {
-          for (Index i = 0; i < lse.queries; ++i) lse(b, h, i) = options.lse(b, h, i);
+          for (Index i = 0; i < lse.queries; ++i) lse(b, h, i) = written(b, h, i);
         }
       }
     }
-    options.lse = lse;
-    options.weights = {};
     is_whole = true;
   }
 
@@ -110,7 +107,7 @@ const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept;
 
 /// What MultiHeadAttention::forward() leaves for backward(): copies of its inputs, positions and options, and
 /// rotated queries, rotated keys, values, the heads' outputs and their log-sum-exps. What options point to
-/// (masks, lists, a workspace) must live until backward().
+/// (masks, lists) must live until backward().
 ///   Memory: B (Sq (model_dim + H (D + Dv + 1)) + Sk (key_input_dim + value_input_dim + Hkv (D + Dv))) numbers,
 ///           without the inputs of keys and values where they are x; kept from call to call, so that calls after
 ///           the first allocate nothing where they are no larger, but for positions that are tables. A cache

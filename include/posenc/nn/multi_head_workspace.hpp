@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/slots.hpp>
@@ -26,5 +27,10 @@ class MultiHeadWorkspace {
   AttentionWorkspace attention_;
   detail::Slots undo_;  ///< what a cache needs to go back where it was
 };
+
+/// Memory of the caller's that MultiHeadAttention::forward() uses besides its tensors: for log-sum-exps and scores of
+/// the heads, and for work.
+template <Scalar T>
+using MultiHeadMemory = AttentionMemory<T, MultiHeadWorkspace>;
 
 POSENC_END

@@ -17,7 +17,7 @@ void report_cache(const std::string& name, const Shape& shape, const posenc::KvC
   if (!takes_case(name)) return;
   Call<T> c(shape, 5);
   fill(c);
-  c.options.lse = {};
+  c.memory.lse = {};
   posenc::KvCache<S> cache(config);
   std::vector<Index> sequences;
   for (Index b = 0; b < shape.batch; ++b) sequences.push_back(shape.batch - 1 - b);
@@ -26,9 +26,9 @@ void report_cache(const std::string& name, const Shape& shape, const posenc::KvC
     cache.append(sequences, c.k.tokens(first, count), c.v.tokens(first, count));
     auto q = c.q.tokens(first, count), out = c.out.tokens(first, count);
     if (c.bias) {
-      posenc::attention(q, cache, sequences, out, c.options, *c.bias, Turns{});
+      posenc::attention(q, cache, sequences, out, c.options, *c.bias, c.memory, Turns{});
     } else {
-      posenc::attention(q, cache, sequences, out, c.options, {}, Turns{});
+      posenc::attention(q, cache, sequences, out, c.options, {}, c.memory, Turns{});
     }
   };
   for (Index first = 0; first < shape.queries; first += piece) {

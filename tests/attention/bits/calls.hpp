@@ -33,7 +33,7 @@ struct AnyBias {
   }
 };
 
-/// A call of attention() whose data and options come from a seed, and what its options view.
+/// A call of attention() whose data and options come from a seed, and what its options and its memory view.
 template <class T>
 class Call {
  public:
@@ -49,15 +49,15 @@ class Call {
         lse_(static_cast<std::size_t>(shape.batch * shape.heads * shape.queries)) {
     options.scale = 0.4;
     options.causal = posenc::Causal::BottomRight;
-    options.lse = {lse_.data(),
-                   shape.batch,
-                   shape.heads,
-                   shape.queries,
-                   shape.heads * shape.queries,
-                   shape.queries,
-                   1};
+    memory.lse = {lse_.data(),
+                  shape.batch,
+                  shape.heads,
+                  shape.queries,
+                  shape.heads * shape.queries,
+                  shape.queries,
+                  1};
   }
-  Call(const Call&) = delete;  // the options view what is here
+  Call(const Call&) = delete;  // options and memory view what is here
   Call& operator=(const Call&) = delete;
 
   void lengths() {
@@ -121,8 +121,8 @@ class Call {
   }
   void weights(posenc::ReturnedScores stage) {
     weights_ = Scores<Real>(shape.batch, shape.heads, shape.queries, shape.keys);
-    options.weights = weights_.view();
-    options.returned = stage;
+    memory.weights = weights_.view();
+    memory.returned = stage;
   }
   /// The value of one key, in its middle channel.
   void put(Index key, double number) {
@@ -146,6 +146,7 @@ class Call {
   Random random;
   Heads<T> q, k, v, out;
   posenc::AttentionOptions<T> options;
+  posenc::AttentionMemory<T> memory;
   std::unique_ptr<AnyBias> bias;
 
  private:
@@ -274,9 +275,11 @@ void report(const std::string& name, const Hash& hash);
 template <class T>
 void run(Call<T>& c, const Turns& turns = {}) {
   if (c.bias) {
-    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, *c.bias, turns);
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, *c.bias,
+                      c.memory, turns);
   } else {
-    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, {}, turns);
+    posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, {}, c.memory,
+                      turns);
   }
 }
 

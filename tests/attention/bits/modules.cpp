@@ -90,8 +90,8 @@ void report_merge(const std::string& type) {
   a.options.causal = b.options.causal = posenc::Causal::No;
   run(a);
   run(b);
-  posenc::merge(a.out.view(), a.options.lse, posenc::HeadsView<const T>(b.out.view()),
-                posenc::LseView<const posenc::Compute<T>>(b.options.lse));
+  posenc::merge(a.out.view(), a.memory.lse, posenc::HeadsView<const T>(b.out.view()),
+                posenc::LseView<const posenc::Compute<T>>(b.memory.lse));
   Hash hash;
   a.add_results(hash);
   report(type + "/merge", hash);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
@@ -10,7 +11,6 @@
 #include <posenc/attention/detail/tensor_source.hpp>
 #include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -35,15 +35,15 @@ inline constexpr bool may_read_unpacked =
 template <class Tier, Device D, Scalar T, class Bias, class Source>
 void attend(const D& device, const HeadsView<const T>& q, const Source& source, Index key_count,
             Index value_dim, const HeadsView<T>& out, const AttentionOptions<T>& options,
-            const Bias& bias, const BesideOptions& beside) {
+            const Bias& bias, const AttentionMemory<T>& memory, const BesideOptions& beside) {
   static_assert(
       AttentionBias<Bias, T>,
       "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile), or "
       "add(tokens, tile), or be a RelativeBias of q's type; see ScoreBias and TokenBias in "
       "posenc/concepts.hpp");
   const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
-  const bool returns_weights = options.weights.data != nullptr && !options.weights.empty();
-  const bool has_results = value_dim != 0 || options.lse.data != nullptr || returns_weights;
+  const bool returns_weights = memory.weights.data != nullptr && !memory.weights.empty();
+  const bool has_results = value_dim != 0 || memory.lse.data != nullptr || returns_weights;
   const AttentionPlan<T> plan({.q = q,
                                .kv_heads = source.heads(),
                                .keys = key_count,
@@ -51,6 +51,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
                                .is_empty = !has_rows || (q.dim == 0 && !has_results),
                                .is_backward = false,
                                .options = options,
+                               .memory = memory,
                                .beside = beside},
                               bias);
   if (!has_rows || !has_results) return;
@@ -62,7 +63,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   const auto run = [&](const auto& reader) {
     using Run = Schedule<Tier, D, T, Bias, std::remove_cvref_t<decltype(reader)>>;
     Run(device, plan, strategy, bias, outputs, reader)
-        .run(slots_of(workspace_of(options, beside, own)));
+        .run(slots_of(memory.workspace == nullptr ? own : *memory.workspace));
   };
   if constexpr (can_read_unpacked) {
     if (strategy.reads_unpacked) {
@@ -77,10 +78,11 @@ template <class Tier, Device D, Scalar T, class Bias>
 void attend_to_tensors(const D& device, const HeadsView<const T>& q, const HeadsView<const T>& k,
                        const HeadsView<const T>& v, const HeadsView<T>& out,
                        const AttentionOptions<T>& options, const Bias& bias,
-                       const BesideOptions& beside = {}) {
+                       const AttentionMemory<T>& memory, const BesideOptions& beside = {}) {
   check_tensors<T>(beside.function, q, k, v);
   check_out(beside.function, q, out, v.dim);
-  attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, beside);
+  attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, memory,
+               beside);
 }
 
 }  // namespace detail

@@ -31,7 +31,9 @@ namespace detail {
 /// What attention_backward() reads and writes but for parameters of a bias.
 template <Scalar T>
 struct BackwardTensors {
-  HeadsView<const T> q, k, v, out, grad_out;
+  HeadsView<const T> q, k, v, out;
+  LseView<const Compute<T>> lse;
+  HeadsView<const T> grad_out;
   const AttentionGradients<T>& gradients;
 };
 
@@ -65,8 +67,9 @@ void check_backward(const char* function, const BackwardTensors<T>& x,
     fail<ShapeError>(function, "gradients.sinks must have as many numbers as options.sinks, ",
                      options.sinks.size(), ", but have ", sinks);
   }
-  if (options.lse.data == nullptr && x.q.batch > 0 && x.q.heads > 0 && x.q.seq > 0) {
-    fail<ConfigError>(function, "options.lse must have the log-sum-exps that attention() wrote");
+  check_lse(function, x.lse, {x.q.batch, x.q.heads, x.q.seq});
+  if (x.lse.data == nullptr && x.q.batch > 0 && x.q.heads > 0 && x.q.seq > 0) {
+    fail<ConfigError>(function, "lse must have the log-sum-exps that attention() wrote");
   }
 }
 
@@ -91,7 +94,7 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
     const auto sink = static_cast<double>(options.sinks[static_cast<std::size_t>(h)]);
     for (Index b = 0; b < x.q.batch; ++b) {
       for (Index i = 0; i < x.q.seq; ++i) {
-        const auto lse = static_cast<double>(options.lse(b, h, i));
+        const auto lse = static_cast<double>(x.lse(b, h, i));
         if (lse == -std::numeric_limits<double>::infinity()) continue;
         const T *out = x.out.row(b, i, h), *grad = x.grad_out.row(b, i, h);
         double delta = 0;
@@ -111,7 +114,7 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
 template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
 void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 const AttentionOptions<T>& options, const Bias& bias,
-                                BiasGradient& bias_gradient,
+                                BiasGradient& bias_gradient, AttentionWorkspace* workspace,
                                 const BesideOptions& beside = {.function = "attention_backward"}) {
   static_assert(AttentionBias<Bias, T>,
                 "posenc::attention_backward: Bias must be what attention() takes as one");
@@ -128,6 +131,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                .is_empty = is_zero,
                                .is_backward = true,
                                .options = options,
+                               .memory = {},
                                .beside = beside},
                               bias);
   if constexpr (Run::ParametersOfCall::of_tables && Run::ParametersOfCall::given) {
@@ -148,7 +152,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 .gradient_rows = {.q = x.q,
                                                   .out = x.out,
                                                   .grad_out = x.grad_out,
-                                                  .lse = options.lse,
+                                                  .lse = x.lse,
                                                   .scale = plan.scale},
                                 .k = x.k,
                                 .v = x.v,
@@ -158,7 +162,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 .mask = mask};
   typename Run::ParametersOfCall parameters(function, bias, bias_gradient, slot_count(device));
   AttentionWorkspace own;
-  Run(device, call, parameters).run(slots_of(workspace_of(options, beside, own)));
+  Run(device, call, parameters).run(slots_of(workspace == nullptr ? own : *workspace));
   add_sink_gradients(x, options);
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/returned_scores.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -24,7 +24,6 @@ struct BesideOptions {
   const char* function = "attention";  ///< in whose name exceptions are thrown
   double scale_multiplier = 1;
   GivenPositions positions = {};
-  AttentionWorkspace* workspace = nullptr;  ///< unless the options have one
 };
 
 /// Positions of the options, where they have some, else those beside them.
@@ -37,14 +36,6 @@ GivenPositions positions_of(const AttentionOptions<T>& options, const GivenPosit
           given(options.key_positions, beside.keys)};
 }
 
-/// The options' workspace, else the one beside them, else `own`.
-template <Scalar T>
-AttentionWorkspace& workspace_of(const AttentionOptions<T>& options, const BesideOptions& beside,
-                                 AttentionWorkspace& own) noexcept {
-  if (options.workspace != nullptr) return *options.workspace;
-  return beside.workspace != nullptr ? *beside.workspace : own;
-}
-
 /// A call whose tensors fit each other, before its options are checked.
 template <Scalar T>
 struct AttentionCall {
@@ -55,6 +46,7 @@ struct AttentionCall {
   bool is_empty;  ///< no number is read and none written
   bool is_backward;
   const AttentionOptions<T>& options;
+  const AttentionMemory<T>& memory;  ///< its workspace is not read; backward has none
   const BesideOptions& beside;
 };
 
@@ -66,6 +58,7 @@ struct AttentionPlan {
 
   const char* function;  ///< in whose name exceptions are thrown
   const AttentionOptions<T>& options;
+  LseView<Real> lse;  ///< written to where it has data
   HeadsView<const T> q;
   AttentionShape shape;
   Index kv_heads;
@@ -85,6 +78,7 @@ struct AttentionPlan {
   AttentionPlan(const AttentionCall<T>& call, const Bias& bias)
       : function(call.beside.function),
         options(call.options),
+        lse(call.memory.lse),
         q(call.q),
         shape{.batch = q.batch,
               .heads = q.heads,
@@ -94,11 +88,11 @@ struct AttentionPlan {
         kv_heads(call.kv_heads),
         group(kv_heads == 0 ? 1 : q.heads / kv_heads),
         is_backward(call.is_backward),
-        scale(checked_settings(call.beside.scale_multiplier)),
+        scale(checked_settings(call.memory, call.beside.scale_multiplier)),
         places(function, options, shape, call.stored_keys,
                positions_of(options, call.beside.positions)),
         masks(function, options, shape, places),
-        returned(options, is_backward ? ScoresView<Real>{} : options.weights),
+        returned(options, call.memory),
         keeps_masked_scores(returned.ignore_masks()),
         has_bias(!std::is_same_v<Bias, NoBias>),
         drops(options.dropout.probability > 0),
@@ -112,10 +106,10 @@ struct AttentionPlan {
 
  private:
   /// Returns the scale after checks of all settings but those of places and masks.
-  Real checked_settings(double scale_multiplier) const {
+  Real checked_settings(const AttentionMemory<T>& memory, double scale_multiplier) const {
     const double factor = checked_scale<T>(function, options, scale_multiplier, q.dim);
     check_options<T>(function, options, shape);
-    if (!is_backward) check_returned<T>(function, options, shape);
+    check_memory<T>(function, options, memory, shape);
     return static_cast<Real>(factor);
   }
 };

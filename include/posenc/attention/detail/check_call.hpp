@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
@@ -92,25 +93,7 @@ double checked_scale(const char* function, const AttentionOptions<T>& options, d
   return scale * multiplier;
 }
 
-/// What options say of the scores that are returned, which backward leaves alone.
-template <Scalar T>
-void check_returned(const char* function, const AttentionOptions<T>& options,
-                    const AttentionShape& shape) {
-  if (options.weights.data != nullptr && options.returned == ReturnedScores::Capped &&
-      options.softcap_order == SoftcapOrder::AfterBias) {
-    fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
-  }
-  const auto& w = options.weights;
-  check_extents(function, "weights", w);
-  if (w.data != nullptr &&
-      w.extents() != std::array<Index, 4>{shape.batch, shape.heads, shape.queries, shape.keys}) {
-    fail<ShapeError>(function, "weights ", w.extents(), " must be [", shape.batch, ", ",
-                     shape.heads, ", ", shape.queries, ", ", shape.keys, "]");
-  }
-  if (w.data != nullptr) check_output(function, "weights", w);
-}
-
-/// All else.
+/// All else that options say but places and masks.
 template <Scalar T>
 void check_options(const char* function, const AttentionOptions<T>& options,
                    const AttentionShape& shape) {
@@ -148,14 +131,37 @@ void check_options(const char* function, const AttentionOptions<T>& options,
     fail<ShapeError>(function, shape.batch, " times ", shape.heads, " heads times ", shape.queries,
                      " queries are more than can be counted");
   }
-  const auto& lse = options.lse;
+}
+
+/// Checks log-sum-exps, which attention() writes and its backward reads.
+template <class Real>
+void check_lse(const char* function, const LseView<Real>& lse,
+               const std::array<Index, 3>& extents) {
   check_extents(function, "lse", lse);
-  if (lse.data != nullptr &&
-      lse.extents() != std::array<Index, 3>{shape.batch, shape.heads, shape.queries}) {
-    fail<ShapeError>(function, "lse ", lse.extents(), " must be [", shape.batch, ", ", shape.heads,
-                     ", ", shape.queries, "]");
+  if (lse.data != nullptr && lse.extents() != extents) {
+    fail<ShapeError>(function, "lse ", lse.extents(), " must be ", extents);
   }
+}
+
+/// Checks the views that receive log-sum-exps and scores.
+template <Scalar T>
+void check_memory(const char* function, const AttentionOptions<T>& options,
+                  const AttentionMemory<T>& memory, const AttentionShape& shape) {
+  const auto& lse = memory.lse;
+  check_lse(function, lse, {shape.batch, shape.heads, shape.queries});
   if (lse.data != nullptr) check_output(function, "lse", lse);
+  const auto& weights = memory.weights;
+  if (weights.data != nullptr && memory.returned == ReturnedScores::Capped &&
+      options.softcap_order == SoftcapOrder::AfterBias) {
+    fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
+  }
+  check_extents(function, "weights", weights);
+  if (weights.data == nullptr) return;
+  const std::array<Index, 4> extents{shape.batch, shape.heads, shape.queries, shape.keys};
+  if (weights.extents() != extents) {
+    fail<ShapeError>(function, "weights ", weights.extents(), " must be ", extents);
+  }
+  check_output(function, "weights", weights);
 }
 
 }  // namespace detail

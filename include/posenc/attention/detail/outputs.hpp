@@ -45,8 +45,8 @@ struct Outputs {
       Index d = 0;
       for (; d + P::width <= out.dim; d += P::width) store_as(value(d), to + d);
       if (d < out.dim) store_partial_as(value(d), to + d, out.dim - d);
-      if (plan.options.lse.data != nullptr) {
-        plan.options.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
+      if (plan.lse.data != nullptr) {
+        plan.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
             whole.sum == 0 ? lowest : whole.highest + std::log(whole.sum);
       }
       plan.returned.normalise(block, r, whole.highest, whole.sum);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/detail/refusal.hpp>
@@ -19,10 +20,20 @@ template <class Q, class K, class V, class T>
 inline constexpr bool attends = Scalar<T>&& std::is_same_v<std::remove_const_t<Q>, T>&&
     std::is_same_v<std::remove_const_t<K>, T>&& std::is_same_v<std::remove_const_t<V>, T>;
 
-/// Options, written in braces, of a call whose type is in doubt.
+/// Element type of options and memory, written in braces, of a call whose type is in doubt.
 template <class T>
-using SomeOptions = AttentionOptions<
-    std::conditional_t<Scalar<std::remove_const_t<T>>, std::remove_const_t<T>, float>>;
+using SomeElement =
+    std::conditional_t<Scalar<std::remove_const_t<T>>, std::remove_const_t<T>, float>;
+template <class T>
+using SomeOptions = AttentionOptions<SomeElement<T>>;
+template <class T>
+using SomeMemory = AttentionMemory<SomeElement<T>>;
+
+/// A bias of any kind, or braces in its place.
+struct SomeBias : Anything {
+  using Anything::Anything;
+  constexpr SomeBias() noexcept : Anything(0) {}
+};
 
 template <class Q, class K, class V, class T>
 constexpr void refuse_attention() {
@@ -35,22 +46,29 @@ constexpr void refuse_attention() {
 }  // namespace detail
 
 template <class Q, class K, class V, class T, class Bias = NoBias, Device D = detail::CallingThread>
-requires(!detail::attends<Q, K, V, T>) void attention(HeadsView<Q>, HeadsView<K>, HeadsView<V>,
-                                                      HeadsView<T>,
-                                                      const detail::SomeOptions<T>& = {},
-                                                      const Bias& = {}, const D& = {}) {
+requires(!detail::attends<Q, K, V, T>) void attention(
+    HeadsView<Q>, HeadsView<K>, HeadsView<V>, HeadsView<T>, const detail::SomeOptions<T>& = {},
+    const Bias& = {}, const detail::SomeMemory<T>& = {}, const D& = {}) {
   detail::refuse_attention<Q, K, V, T>();
 }
 
 #define POSENC_DETAIL_ATTENTION_RULE                                                          \
-  "posenc: attention takes (q, k, v, out, options, bias) or "                                 \
-  "(q, cache, sequences, out, options, bias), and an Eigen device last or none; "             \
+  "posenc: attention takes (q, k, v, out, options, bias, memory) or "                         \
+  "(q, cache, sequences, out, options, bias, memory), and an Eigen device last or none; "     \
   "tensors are HeadsViews of one type (from bshd(tensor) and its like), sequences a span of " \
   "posenc::Index"
 
 template <class T = void>
 void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
-               const detail::SomeOptions<T>& = {}, detail::Anything = 0, detail::Anything = 0) {
+               const detail::SomeOptions<T>& = {}, detail::SomeBias = {},
+               const detail::SomeMemory<T>& = {}, detail::Anything = 0) {
+  static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
+}
+// A device, or anything else, where memory stands.
+template <class T = void>
+void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
+               const detail::SomeOptions<T>&, detail::SomeBias, detail::Anything,
+               detail::Anything = 0) {
   static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
 }
 template <class T = void>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
@@ -20,12 +21,11 @@ class ReturnedWeights {
  public:
   using Real = Compute<T>;
 
-  /// weights: those of the options, or none
-  ReturnedWeights(const AttentionOptions<T>& options, const ScoresView<Real>& weights) noexcept
-      : options_(options), weights_(weights) {}
+  ReturnedWeights(const AttentionOptions<T>& options, const AttentionMemory<T>& memory) noexcept
+      : dropout_(options.dropout), weights_(memory.weights), returned_(memory.returned) {}
 
   bool wanted(ReturnedScores stage) const noexcept {
-    return weights_.data != nullptr && options_.returned == stage;
+    return weights_.data != nullptr && returned_ == stage;
   }
   /// Whether they are those of hidden keys, too.
   bool ignore_masks() const noexcept {
@@ -68,10 +68,10 @@ class ReturnedWeights {
         continue;
       }
       p = exp_nonpositive(One{p - highest}).v / sum;
-      if (options_.dropout.probability > 0) {
+      if (dropout_.probability > 0) {
         const double key = block.plan().places.key_position(s, j - s.first_key);
         p *= static_cast<Real>(
-            dropout_factor(options_.dropout, s.batch, block.head(r), block.position(r), key));
+            dropout_factor(dropout_, s.batch, block.head(r), block.position(r), key));
       }
     }
   }
@@ -85,8 +85,9 @@ class ReturnedWeights {
     return weights_(s.batch, block.head(r), s.first_query + block.query(r), j);
   }
 
-  const AttentionOptions<T>& options_;
+  Dropout dropout_;
   ScoresView<Real> weights_;
+  ReturnedScores returned_;
 };
 
 }  // namespace detail

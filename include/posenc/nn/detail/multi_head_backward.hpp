@@ -77,9 +77,9 @@ class MultiHeadBackward {
 
   /// Writes nothing of the caller's before attention's own backward.
   ///   beside: of the forward pass
-  void run(Slots& memory, const BesideOptions& beside) {
+  void run(Slots& memory, AttentionWorkspace& workspace, const BesideOptions& beside) {
     lay_out(memory);
-    workspace_ = beside.workspace;
+    workspace_ = &workspace;
     const ModuleHeads<T>& heads = pass_.heads;
     decltype(gradients_.output_projection) nothing{};
     go_back(module_.output_projection, tokens(heads.mixed), grad_out_, tokens(grad_.mixed),
@@ -90,8 +90,8 @@ class MultiHeadBackward {
                                              .additive = gradients_.additive,
                                              .sinks = gradients_.sinks};
     attend_backward_to_tensors<tier::Best, D, T>(
-        device_, {heads.q, heads.k, heads.v, heads.mixed, grad_.mixed, of_attention}, pass_.options,
-        module_.bias(), gradients_.bias, beside);
+        device_, {heads.q, heads.k, heads.v, heads.mixed, pass_.lse, grad_.mixed, of_attention},
+        pass_.options, module_.bias(), gradients_.bias, workspace_, beside);
     rotate_back();
     go_back(module_.output_projection, tokens(heads.mixed), grad_out_, {},
             gradients_.output_projection);

@@ -3,13 +3,14 @@
 
 #include <posenc/attention/detail/refused_calls.hpp>
 #include <posenc/core/detail/refusal.hpp>
+#include <posenc/nn/multi_head_workspace.hpp>
 
-#define POSENC_DETAIL_FORWARD_RULE                                                              \
-  "posenc: MultiHeadAttention::forward takes (x, positions, out, options), "                    \
-  "(x, query_positions, keys_from, values_from, key_positions, out, options), either with a "   \
-  "MultiHeadTape of the module's type after out, or "                                           \
-  "(x, positions, cache, sequences, out, options), then a workspace or nullptr and an Eigen "   \
-  "device, or neither; tensors are EmbeddingsViews of the module's type (from bsd(tensor) and " \
+#define POSENC_DETAIL_FORWARD_RULE                                                            \
+  "posenc: MultiHeadAttention::forward takes (x, positions, out, options), "                  \
+  "(x, query_positions, keys_from, values_from, key_positions, out, options), either with a " \
+  "MultiHeadTape of the module's type after out, or "                                         \
+  "(x, positions, cache, sequences, out, options), then memory and an Eigen device, or "      \
+  "neither; tensors are EmbeddingsViews of the module's type (from bsd(tensor) and "          \
   "its like), out is not const, a cache stores the module's type, or 16 bits for float"
 
 #define POSENC_DETAIL_BACKWARD_RULE                                                             \
@@ -22,38 +23,67 @@
 POSENC_BEGIN
 namespace detail {
 
+template <class T>
+using SomeModuleMemory = MultiHeadMemory<SomeElement<T>>;
+
 /// Answers calls of MultiHeadAttention::forward() and backward() that fit no function in words, when they are
 /// compiled: beside the functions stands one of Anything, which loses against every one that fits.
 template <class T>
 struct RefusedForward {
   template <class X = void>
-  void forward(Anything, Anything, Anything, const SomeOptions<T>& = {}, Anything = 0,
-               Anything = 0) const {
+  void forward(Anything, Anything, Anything, const SomeOptions<T>& = {},
+               const SomeModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
-               Anything = 0) const {
+               const SomeModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
-               Anything = 0) const {
+               const SomeModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, Anything = 0, Anything = 0) const {
+               const SomeOptions<T>& = {}, const SomeModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, Anything = 0, Anything = 0) const {
+               const SomeOptions<T>& = {}, const SomeModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, Anything = 0, Anything = 0) const {
+               const SomeOptions<T>& = {}, const SomeModuleMemory<T>& = {}, Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+
+  // Anything else where memory stands.
+  template <class X = void>
+  void forward(Anything, Anything, Anything, const SomeOptions<T>&, Anything, Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, const SomeOptions<T>&, Anything,
+               Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>&, Anything,
+               Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>&,
+               Anything, Anything = 0) const {
+    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  }
+  template <class X = void>
+  void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything,
+               const SomeOptions<T>&, Anything, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
 
