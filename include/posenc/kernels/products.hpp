@@ -55,16 +55,20 @@ struct Ahead {
 };
 
 /// Cuts `rows` rows into bundles, whose sums a kernel holds in registers at once, and calls
-/// kernel.run<Rows>(first) for each, Rows being 12 (where the registers allow), 6, 4, 2 or 1.
+/// kernel.run<Rows>(first) for each, Rows being 12 (where the registers allow), 6, 4, 2 or 1; of a kernel that is
+/// rarely called always 1, which keeps programs small.
 template <class Tier, class Kernel>
 POSENC_ALWAYS_INLINE void for_bundles(Index rows, const Kernel& kernel) noexcept {
+  constexpr bool is_rare = requires { requires Kernel::is_rare; };
   Index r = 0;
-  if constexpr (kernel_rows<Tier> >= 12) {
-    for (; r + 12 <= rows; r += 12) kernel.template run<12>(r);
+  if constexpr (!is_rare) {
+    if constexpr (kernel_rows<Tier> >= 12) {
+      for (; r + 12 <= rows; r += 12) kernel.template run<12>(r);
+    }
+    for (; r + 6 <= rows; r += 6) kernel.template run<6>(r);
+    for (; r + 4 <= rows; r += 4) kernel.template run<4>(r);
+    for (; r + 2 <= rows; r += 2) kernel.template run<2>(r);
   }
-  for (; r + 6 <= rows; r += 6) kernel.template run<6>(r);
-  for (; r + 4 <= rows; r += 4) kernel.template run<4>(r);
-  for (; r + 2 <= rows; r += 2) kernel.template run<2>(r);
   for (; r < rows; ++r) kernel.template run<1>(r);
 }
 
@@ -221,6 +225,7 @@ void skip_unless_finite(bool finite, const Work& work) {
 template <class Tier, class Real, class S, Skipped Weights>
 struct WeightedSums {
   using P = Pack<Real, Tier>;
+  static constexpr bool is_rare = Weights != Skipped::None;
 
   const Real* weights;  ///< [rows, tile_lanes]
   const S* values;      ///< [tile_lanes, stride]

@@ -30,6 +30,7 @@ struct PanelRows {
 template <class Tier, class Real, Skipped Weights>
 struct TransposedSums {
   using P = Pack<Real, Tier>;
+  static constexpr bool is_rare = Weights != Skipped::None;
 
   const Real* weights;  ///< [rows, tile_lanes], from the first lane of the bundles on
   const Real* x;        ///< [rows, dim], which is whole vectors

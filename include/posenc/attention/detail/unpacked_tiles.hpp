@@ -5,20 +5,15 @@
 #include <posenc/attention/detail/row_block.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
+#include <posenc/kernels/row_products.hpp>
 #include <posenc/kernels/slots.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
-#include <posenc/simd/detail/prefetch.hpp>
-#include <posenc/simd/detail/storage.hpp>
-#include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/simd/transpose.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <limits>
 #include <type_traits>
 
 // The way of few queries: products with keys and values that are read where the user's tensors have them. Packing a
@@ -27,177 +22,6 @@
 // The keys of a single head lie pages apart, and reading them one head after the other takes twice as long.
 POSENC_BEGIN
 namespace detail {
-
-/// Rows of keys or values to prefetch.
-template <class T>
-struct PrefetchRows {
-  const T* first = nullptr;
-  Index count = 0;
-
-  /// The next `most` of them from the nth on, `stride` apart.
-  PrefetchRows part(Index n, Index most, Index stride) const noexcept {
-    if (n >= count) return {};
-    return {first + n * stride, (std::min)(most, count - n)};
-  }
-};
-
-/// out(h, r, key) <- factor * row(h, r) . key(h) for P::width unpacked keys of one KV head, or of several whose chains
-/// of multiply-adds are interleaved.
-template <class Tier, class Real, class T>
-struct UnpackedDotKernel {
-  using P = Pack<Real, Tier>;
-  /// KV heads per pass where each has few rows: a single chain has no more than half of what the processor can do.
-  static constexpr Index heads_per_pass = 2;
-
-  const Real* rows;  ///< [heads, rows, dim]
-  const T* keys;     ///< [heads, P::width, dim], head_stride and seq_stride apart
-  Index head_stride, seq_stride, dim;
-  Index begin, end;  ///< existing keys; the products of others are zeros
-  Real factor;
-  Real* out;                              ///< [heads, rows, tile_lanes]
-  PrefetchRows<T> ahead[heads_per_pass];  ///< of each head
-
-  template <Index Rows>
-  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    run<Rows, 1>(r);
-  }
-  /// For all rows of `Heads` KV heads, of which each has `Rows`.
-  template <Index Rows, Index Heads>
-  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    if (begin <= 0 && end >= P::width) {
-      multiply<Rows, Heads>(r, [](Index) { return true; });
-    } else {
-      multiply<Rows, Heads>(r, [this](Index i) { return begin <= i && i < end; });
-    }
-  }
-
- private:
-  template <Index Rows, Index Heads, class Exists>
-  POSENC_NOINLINE void multiply(Index first_row, const Exists& exists) const noexcept {
-    const Real* x = rows + first_row * dim;
-    const T* from = keys;
-    // Complete rows, distributed over the square blocks: prefetchers do not follow a line here and a line there.
-    const Index blocks = (dim + P::width - 1) / P::width;
-    const T* next[std::size_t{Heads}];
-    Index left[std::size_t{Heads}], due = 0;
-    unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-      next[h] = ahead[h].first;
-      left[h] = first_row == 0 ? ahead[h].count : 0;
-    });
-    P sums[std::size_t{Heads * Rows}];
-    unrolled<Heads * Rows>([&](Index i) POSENC_INLINE_LAMBDA { sums[i] = P::zero(); });
-    // Inlined by force, with a number of channels that is known: clang++ 14 would call it for each square block, and
-    // load channels from memory one after the other.
-    const auto add = [&](auto is_full, Index channels) POSENC_INLINE_LAMBDA {
-      for (due += P::width; due >= blocks && left[0] > 0; due -= blocks) {
-        unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-          if (left[h] == 0) return;
-          prefetch(next[h], dim * Index{sizeof(T)});
-          next[h] += seq_stride;
-          --left[h];
-        });
-      }
-      unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-        P block[P::width];
-        unrolled<P::width>([&](Index i) POSENC_INLINE_LAMBDA {
-          // Addresses of existing keys only: the stride of a single key or head may be anything.
-          const auto key = [&] {
-            return from + (Heads > 1 ? h * head_stride : 0) + i * seq_stride;
-          };
-          block[i] = !exists(i) ? P::zero()
-                     : is_full  ? load_as<P>(key())
-                                : load_partial_as<P>(key(), channels);
-        });
-        if constexpr (P::width > 1) transpose(block);
-        const auto add_channel = [&](Index c) POSENC_INLINE_LAMBDA {
-          unrolled<Rows>([&](Index n) POSENC_INLINE_LAMBDA {
-            const Index r = h * Rows + n;
-            sums[r] = mul_add(P::broadcast(x[r * dim + c]), block[c], sums[r]);
-          });
-        };
-        if constexpr (is_full) {
-          unrolled<P::width>(add_channel);
-        } else {
-          for (Index c = 0; c < channels; ++c) add_channel(c);
-        }
-      });
-      from += P::width;
-      x += P::width;
-    };
-    Index d = 0;
-    for (; d + P::width <= dim; d += P::width) add(std::true_type(), P::width);
-    if (d < dim) add(std::false_type(), dim - d);
-    const P by = P::broadcast(factor);
-    unrolled<Heads * Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-      (sums[r] * by).store(out + (first_row + r) * tile_lanes);
-    });
-  }
-};
-
-/// sums(r) <- sums(r) + sum over some keys of weights(r, key) values(key), for unpacked values: chains of
-/// multiply-adds go on where an earlier piece ended.
-template <class Tier, class Real, class T, Skipped Weights>
-struct UnpackedWeightedSumKernel {
-  using P = Pack<Real, Tier>;
-
-  const Real* weights;  ///< [rows, tile_lanes], from the first of the keys on
-  const T* values;      ///< [keys, dim], `stride` apart
-  Index stride, keys, dim;
-  Real* sums;             ///< [rows, sum_dim]
-  Index sum_dim;          ///< whole vectors
-  PrefetchRows<T> ahead;  ///< rows that are read soon
-
-  template <Index Rows>
-  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    constexpr Index columns = kernel_columns<Tier>(Rows);
-    const auto whole = [](const T* from) { return load_as<P>(from); };
-    Index d = 0;
-    for (; d + columns * P::width <= dim; d += columns * P::width) add<Rows, columns>(r, d, whole);
-    for (; d + P::width <= dim; d += P::width) add<Rows, 1>(r, d, whole);
-    if (d < dim) {
-      add<Rows, 1>(r, d, [n = dim - d](const T* from) { return load_partial_as<P>(from, n); });
-    }
-  }
-
- private:
-  /// Key by key, so that what is read of a row lies together.
-  template <Index Rows, Index Columns, class Load>
-  POSENC_ALWAYS_INLINE void add(Index first_row, Index channel, const Load& load) const noexcept {
-    Real* const to = sums + first_row * sum_dim + channel;
-    const Real* w = weights + first_row * tile_lanes;
-    const T* from = values + channel;
-    P parts[std::size_t{Rows}][std::size_t{Columns}];
-    const auto for_parts = [&](const auto& visit) POSENC_INLINE_LAMBDA {
-      unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-        unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
-          visit(parts[r][c], to + r * sum_dim + c * P::width);
-        });
-      });
-    };
-    for_parts([](P& part, const Real* at) POSENC_INLINE_LAMBDA { part = P::load(at); });
-    // Each pass asks for what it has of a row itself: whole rows, asked for by the first one, are more than a core can
-    // wait for at a time.
-    const Index asked = first_row == 0 ? ahead.count : 0;
-    for (Index j = 0; j < keys; ++j) {
-      if (j < asked) {
-        prefetch(ahead.first + j * stride + channel, Columns * P::width * Index{sizeof(T)});
-      }
-      P value[std::size_t{Columns}];
-      unrolled<Columns>([&](Index c)
-                            POSENC_INLINE_LAMBDA { value[c] = load(from + c * P::width); });
-      unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-        if (is_skipped<Weights>(w[r * tile_lanes])) return;
-        const P weight = P::broadcast(w[r * tile_lanes]);
-        unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
-          parts[r][c] = mul_add(weight, value[c], parts[r][c]);
-        });
-      });
-      from += stride;
-      ++w;
-    }
-    for_parts([](const P& part, Real* at) POSENC_INLINE_LAMBDA { part.store(at); });
-  }
-};
 
 /// Reads keys and values of tensors unpacked, see PackedTiles.
 template <class Tier, Scalar T>
