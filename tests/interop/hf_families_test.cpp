@@ -6,7 +6,9 @@
 #include <posenc/interop/hf_config.hpp>
 
 #include <cmath>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hf_families_test {
@@ -340,12 +342,28 @@ TEST_CASE("heads and windows of further families", "[interop]") {
 
 TEST_CASE("types that are known and not read say what they have", "[interop]") {
   for (const auto& type : posenc::detail::hf_refused_types) {
-    CHECK(posenc::detail::find_hf_model_type(type.name) == nullptr);
-    const std::string name(type.name), has(type.has);
-    refuse(config(name.c_str()),
-           type.has_rotary ? "the model_type '" + name + "' is not supported: it has " + has
-                           : "this '" + name + "' has no rotary encoding: it has " + has);
+    const std::string has(type.has);
+    posenc::detail::for_each_name(type.names, [&](std::string_view given) {
+      CHECK(posenc::detail::find_hf_model_type(given) == nullptr);
+      const std::string name(given);
+      refuse(config(name.c_str()),
+             type.has_rotary ? "the model_type '" + name + "' is not supported: it has " + has
+                             : "this '" + name + "' has no rotary encoding: it has " + has);
+    });
   }
+}
+
+TEST_CASE("rows of types name each type once, and say how it pairs", "[interop]") {
+  std::set<std::string_view> names;
+  const auto check = [&names](const auto& rows) {
+    for (const auto& row : rows) {
+      CHECK(row.rope.pairing);
+      posenc::detail::for_each_name(
+          row.names, [&](std::string_view name) { CHECK(names.insert(name).second); });
+    }
+  };
+  check(posenc::detail::hf_plain_types);
+  check(posenc::detail::hf_layered_types);
 }
 
 }  // namespace hf_families_test

@@ -39,30 +39,20 @@ class HfReader : HfRotary {
     hf_only_neutral(config_, "rotary_value", config_.flag("rotary_value"), false);
     read_widths();
     read_layers();
-    hf_read_layer_types(config_, type_.family, model_);
-    hf_check_lengths_of_lists(config_, model_);
-    read_scores();
+    hf_read_layer_types(config_, type_, model_);
+    hf_check_lengths_of_lists(config_, type_.layers.lists_go_on);
+    model_.softmax_scale = hf_softmax_scale(config_, type_.scores.scale, head_dim_);
+    model_.softcap = hf_softcap(config_, type_.scores.softcap);
+    if (const auto temperature = hf_temperature(config_, type_.scores.temperature)) {
+      model_.query_temperature = temperature;
+    }
     HfAttention(config_, type_, is_known_, model_).read(head_dim_);
     config_.refuse_unread([this](std::string_view key, const nlohmann::json& value) {
-      return is_known_ ? hf_may_ignore(key, value) : hf_may_ignore_in_unknown(key, value);
+      if (!is_known_) return hf_may_ignore_in_unknown(key, value);
+      return hf_may_ignore(key, value) || lists_name(type_.file.ignored, key);
     });
     validate(model_);
     return std::move(model_);
-  }
-
- private:
-  void read_scores() {
-    model_.softmax_scale = hf_softmax_scale(config_, type_.scores, head_dim_);
-    model_.softcap = hf_softcap(config_, model_.model_type);
-    if (model_.model_type == "llama4" || model_.model_type == "llama4_text") {
-      model_.query_temperature = hf_llama4_temperature(config_);
-    }
-    if (type_.family == HfFamily::Qwen1) {
-      model_.query_temperature = hf_qwen1_temperature(config_);
-    }
-    if (type_.family == HfFamily::Grok) {
-      model_.query_temperature = hf_grok_temperature(config_);
-    }
   }
 };
 
@@ -136,15 +126,13 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   }
   const nlohmann::json& own = text != nullptr ? *text : config;
   model_type = detail::hf_meant_type(detail::JsonKeys(own, "the configuration"), *model_type);
-  nlohmann::json whole;  // what is read, where that is not what stands in the file
-  if (text != nullptr) whole = detail::hf_with_class_sizes(*text, *model_type);
-  const bool has_own_names = detail::hf_has_own_names(*model_type);
-  if (has_own_names) {
-    whole = detail::hf_with_usual_names(text != nullptr ? std::move(whole) : config, *model_type);
+  const detail::HfModelType* type = detail::find_hf_model_type(*model_type);
+  nlohmann::json usual = own;
+  if (type != nullptr) {
+    if (text != nullptr) usual = detail::hf_with_class_sizes(std::move(usual), type->file.sizes);
+    usual = detail::hf_with_usual_names(std::move(usual), type->file);
   }
-  ModelSettings model =
-      detail::HfReader(text != nullptr || has_own_names ? whole : config, *model_type, options)
-          .read();
+  ModelSettings model = detail::HfReader(usual, *model_type, options).read();
   model.vision = detail::hf_vision(config);
   return model;
 }

@@ -8,6 +8,7 @@
 #include <posenc/interop/detail/hf_refused_types.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/model_settings.hpp>
 
 #include <nlohmann/json.hpp>
@@ -41,28 +42,28 @@ class HfWidths {
   HfWidths(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
       : config_(config, "the configuration"), pairing_is_given_(options.pairing.has_value()) {
     model_.model_type = std::move(model_type);
-    if (const HfRefusedType* refused = find_hf_refused_type(model_.model_type)) {
+    if (const RefusedModel* refused = find_row(hf_refused_types, model_.model_type)) {
       refuse_known_type(*refused);
     }
     const HfModelType* known = find_hf_model_type(model_.model_type);
     is_known_ = known != nullptr;
     if (!is_known_ && !options.pairing) refuse_unknown_type(config);
-    type_ = is_known_ ? *known : HfModelType{{}, PairingKind::HalfRotate, HfFamily::Plain, 0, 1};
-    if (options.pairing) type_.pairing = *options.pairing;
+    type_ = is_known_ ? *known : HfModelType{.names = {}, .rope = {.base = 0}};
+    if (options.pairing) type_.rope.pairing = options.pairing;
   }
 
-  [[noreturn]] void refuse_known_type(const HfRefusedType& type) const {
+  [[noreturn]] void refuse_known_type(const RefusedModel& type) const {
     constexpr auto key = "position_embedding_type";
     const nlohmann::json* encoding = config_.find(key);
     if (!type.has_rotary && encoding != nullptr && (*encoding == "rotary" || *encoding == "rope")) {
       config_.refuse(key, "tells of a rotary encoding, which no class of this type has");
     }
     if (type.has_rotary) {
-      fail<ConfigError>(JsonKeys::function, "the model_type '", type.name,
+      fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
                         "' is not supported: it has ", type.has);
     }
-    fail<ConfigError>(JsonKeys::function, "this '", type.name, "' has no rotary encoding: it has ",
-                      type.has);
+    fail<ConfigError>(JsonKeys::function, "this '", model_.model_type,
+                      "' has no rotary encoding: it has ", type.has);
   }
 
   [[noreturn]] void refuse_unknown_type(const nlohmann::json& config) const {
@@ -78,44 +79,41 @@ class HfWidths {
   }
 
   void refuse_without_rotary() const {
-    const std::string& type = model_.model_type;
-    // ESM's class has learned positions unless the file says otherwise, Granite's hybrids have none;
-    // ModernBERT's always turns.
-    const char* usual = type == "esm"                             ? "absolute"
-                        : type_.family == HfFamily::GraniteHybrid ? "nope"
-                                                                  : "rope";
-    auto encoding = config_.text("position_embedding_type").value_or(usual);
-    if (type_.family == HfFamily::ModernBert) encoding = "rope";
-    const bool is_interleaved_rope =
-        encoding == "rope_gptj" && type_.pairing == PairingKind::Interleaved;
-    const bool has_no_dict = type == "olmo_hybrid" && config_.find("rope_parameters") == nullptr;
+    constexpr auto encoding_key = "position_embedding_type", depth_key = "num_hidden_layers";
+    const HfTypeFile& file = type_.file;
+    std::string encoding(file.encoding);
+    if (!lists_name(file.ignored, encoding_key)) {
+      encoding = config_.text(encoding_key).value_or(encoding);
+    }
+    const bool is_half = type_.rope.pairing == PairingKind::HalfRotate;
+    const bool is_interleaved_rope = encoding == "rope_gptj" && !is_half;
+    const bool has_no_dict =
+        file.needs_rope_parameters && config_.find("rope_parameters") == nullptr;
     if (has_no_dict || config_.flag("alibi").value_or(false) ||
         !config_.flag("rotary").value_or(true) || has_rope_off() ||
         (encoding != "rope" && encoding != "rotary" && !is_interleaved_rope)) {
-      fail<ConfigError>(JsonKeys::function, "this '", type, "' has no rotary encoding");
+      fail<ConfigError>(JsonKeys::function, "this '", model_.model_type,
+                        "' has no rotary encoding");
     }
-    if (type_.family == HfFamily::Baichuan &&
-        config_.required<Index>("num_hidden_layers", config_.integer("num_hidden_layers")) != 32) {
-      config_.refuse("num_hidden_layers",
-                     "is not 32: of this type, only the model of 7B has a rotary encoding");
+    if (file.only_depth != 0 &&
+        config_.required(depth_key, config_.integer(depth_key)) != file.only_depth) {
+      config_.refuse(depth_key, "is not " + std::to_string(file.only_depth) +
+                                    ": of this type, only the model of 7B has a rotary encoding");
     }
-    const bool is_half = type_.pairing == PairingKind::HalfRotate;
     for (const auto& [key, neutral] :
          {std::pair("rope_is_neox_style", is_half), std::pair("rope_traditional", !is_half)}) {
       hf_only_neutral(config_, key, config_.flag(key), neutral);
     }
-    const bool is_mla = type_.family == HfFamily::Mla;
     const auto kinds = config_.integers("attn_type_list").value_or(std::vector<Index>{});
     if (std::any_of(kinds.begin(), kinds.end(), [](Index kind) { return kind != 1; })) {
       config_.refuse("attn_type_list", "has layers that have no softmax");
     }
-    if (is_mla && !config_.flag("use_mla").value_or(true)) {
+    if (type_.attention.heads == HfHeads::Latent && !config_.flag("use_mla").value_or(true)) {
       config_.refuse("use_mla", "must be true in a model of this type");
     }
-    if (type_.family == HfFamily::ErnieVl) {
+    if (type_.rope.mrope == HfMrope::Ernie) {
       hf_only_neutral(config_, "rope_3d", config_.flag("rope_3d"), true);
     }
-    if (type_.family == HfFamily::Grok) refuse_grok_scaling();
     constexpr auto dual_chunk = "dual_chunk_attention_config";
     if (config_.find(dual_chunk) != nullptr) {
       config_.refuse(dual_chunk,
@@ -133,18 +131,6 @@ class HfWidths {
     return !rope->get<bool>();
   }
 
-  /// Grok 2's files carry settings of scaling beside a type that has none.
-  void refuse_grok_scaling() const {
-    constexpr auto key = "rope_type";
-    const auto type = config_.text(key);
-    if (type && *type != "original") config_.refuse(key, "has a value that is not supported");
-    if (!type) return;
-    for (const char* unused :
-         {"scaling_factor", "extrapolation_factor", "attn_factor", "beta_fast", "beta_slow"}) {
-      config_.real(unused);
-    }
-  }
-
   void read_widths() {
     const auto longest = config_.any_of<Index>({"max_position_embeddings", "n_positions"});
     // Not all files that have these beside it mean the same by them.
@@ -152,42 +138,34 @@ class HfWidths {
     max_position_ = longest.value_or(other.value_or(0));
     model_.trained_length = max_position_;
     original_ = config_.integer("original_max_position_embeddings");
-    if (type_.family != HfFamily::Step35) {  // which may have a list of them
+    if (type_.layers.form != HfLayers::Step35) {  // which may have a list of them
       top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
     }
     top_partial_ =
         config_.any_of<double>({"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent",
                                 "rope_percentage", "rotary_percent", "rotary_emb_fraction"});
-    if (type_.family == HfFamily::Lfm2) {
-      const auto old = config_.real("theta");
-      if (old && top_base_ && *old != *top_base_) config_.refuse("theta", "contradicts rope_theta");
-      if (old) top_base_ = old;
-    }
-    if (type_.family == HfFamily::Gemma4) {
+    const HfTypeRope& rope = type_.rope;
+    if (rope.dicts == HfDicts::OneForEachType && rope.bases.local_key == nullptr) {
       if (top_base_) config_.refuse("rope_theta", "is read by no class of this type");
       if (top_partial_) config_.refuse("partial_rotary_factor", "is read by no class of this type");
     }
-    if (type_.family == HfFamily::Baichuan || type_.family == HfFamily::ChatGlm ||
-        model_.model_type == "esm") {
-      // Their classes have the number 10000 and read no key.
-      if (top_base_ && *top_base_ != 10000) {
-        config_.refuse("rope_theta", "must be 10000 in a model of this type");
-      }
+    if (rope.is_base_fixed && top_base_.value_or(rope.base) != rope.base) {
+      config_.refuse("rope_theta", "must be " + std::to_string(static_cast<Index>(rope.base)) +
+                                       " in a model of this type");
     }
 
-    if (type_.family == HfFamily::Mla) return read_mla_widths();
-    const bool is_hunyuan = model_.model_type == "hunyuan";
-    const char* other_key = is_hunyuan ? "attention_head_dim" : "kv_channels";
-    if (const auto given = config_.any_of<Index>({"head_dim", other_key})) {
+    const Index usual = type_.attention.head_dim;
+    if (type_.attention.heads == HfHeads::Latent) return read_latent_widths();
+    if (const auto given = config_.any_of<Index>({"head_dim", "kv_channels"})) {
       check_width("head_dim", *given);
       head_dim_ = *given;
-    } else if (type_.head_dim != 0 && !config_.has("head_dim")) {
+    } else if (usual != 0 && !config_.has("head_dim")) {
       // null in the file is not the class's default: the width is then hidden_size / heads.
-      head_dim_ = type_.head_dim;
+      head_dim_ = usual;
     } else {
       const Index hidden =
           config_.required("hidden_size", config_.any_of<Index>({"hidden_size", "n_embd"}));
-      const char* heads_key = type_.family == HfFamily::Fla ? "num_heads" : "num_attention_heads";
+      constexpr auto heads_key = "num_attention_heads";
       const Index heads = config_.required(heads_key, config_.any_of<Index>({heads_key, "n_head"}));
       if (hidden < 1 || heads < 1 || hidden / heads > largest_head_dim) {
         fail<ConfigError>(JsonKeys::function, "hidden_size ", hidden, " and num_attention_heads ",
@@ -198,11 +176,11 @@ class HfWidths {
     hf_only_neutral(config_, "attention_head_dim", config_.integer("attention_head_dim"),
                     head_dim_);
     rotary_width_ = head_dim_;
-    if (type_.family == HfFamily::DeepSeekV4) read_deepseek_v4_widths();
+    if (type_.attention.heads == HfHeads::LastChannels) read_width_of_last_channels();
   }
 
   /// The last channels of a head turn.
-  void read_deepseek_v4_widths() {
+  void read_width_of_last_channels() {
     constexpr auto key = "qk_rope_head_dim";
     const Index usual =
         top_partial_ ? static_cast<Index>(static_cast<double>(head_dim_) * *top_partial_) : 64;
@@ -213,7 +191,7 @@ class HfWidths {
     top_partial_.reset();  // of the head, where it is given
   }
 
-  void read_mla_widths() {
+  void read_latent_widths() {
     const Index plain = config_.required("qk_nope_head_dim", config_.integer("qk_nope_head_dim"));
     const Index turned = config_.required("qk_rope_head_dim", config_.integer("qk_rope_head_dim"));
     check_width("qk_nope_head_dim", plain);
@@ -223,7 +201,7 @@ class HfWidths {
     rotary_width_ = turned;
     hf_only_neutral(config_, "qk_head_dim", config_.integer("qk_head_dim"), head_dim_);
     const auto head_dim = config_.integer("head_dim");
-    const bool is_read = !hf_is_overwritten(model_.model_type, "head_dim");
+    const bool is_read = !lists_name(type_.file.ignored, "head_dim");
     if (head_dim && is_read && *head_dim != turned && *head_dim != head_dim_) {
       config_.refuse("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
     }
@@ -233,13 +211,13 @@ class HfWidths {
     constexpr auto key = "rope_interleave";
     const auto interleave = config_.flag(key);
     config_.find("indexer_rope_interleave");  // of the indexer, which is no part of this
-    if (model_.model_type == "glm_moe_dsa") {
+    if (type_.attention.interleave == HfInterleave::MustBeTrue) {
       // Releases of the class differ in what they do with it.
       if (!config_.required(key, interleave)) config_.refuse(key, "must be true in this model");
-    } else if (model_.model_type == "deepseek_v2" || model_.model_type == "minicpm3") {
+    } else if (type_.attention.interleave == HfInterleave::Unread) {
       if (interleave) config_.refuse(key, "is read by no class of this type");
     } else if (!interleave.value_or(true) && !pairing_is_given_) {
-      type_.pairing = PairingKind::HalfRotate;
+      type_.rope.pairing = PairingKind::HalfRotate;
     }
   }
 
@@ -251,7 +229,7 @@ class HfWidths {
 
   JsonKeys config_;
   bool pairing_is_given_, is_known_ = false;
-  HfModelType type_{};
+  HfModelType type_;
   ModelSettings model_;
   Index max_position_ = 0, head_dim_ = 0, rotary_offset_ = 0, rotary_width_ = 0;
   std::optional<Index> original_;

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/interop/detail/hf_attention_defaults.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
-#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -24,9 +23,9 @@ class HfAttention {
  public:
   HfAttention(const JsonKeys& config, const HfModelType& type, bool is_known, ModelSettings& model)
       : config_(config),
-        family_(type.family),
+        type_(type),
+        defaults_(type.attention),
         is_known_(is_known),
-        defaults_(find_hf_attention_defaults(model.model_type)),
         model_(model) {}
 
   void read(Index head_dim) {
@@ -34,10 +33,10 @@ class HfAttention {
     read_heads();
     read_window();
     const auto given = config_.texts("layer_types");
-    if (family_ == HfFamily::Step35) {
+    if (type_.layers.form == HfLayers::Step35) {
       types_ = hf_step35_types(config_);  // which those of the rotary layers may tell apart further
-    } else if (family_ == HfFamily::GraniteSwa) {
-      types_ = hf_granite_swa_types(config_);  // as well
+    } else if (type_.layers.form == HfLayers::GraniteSwa) {
+      types_ = hf_granite_swa_types(config_, type_.layers);  // as well
     } else if (!model_.layer_types.empty()) {
       types_ = model_.layer_types;
     } else if (given) {
@@ -53,7 +52,7 @@ class HfAttention {
  private:
   bool are_alike() const {
     return model_.layers.size() == 1 && model_.types_without_rotary.empty() &&
-           model_.layers_without_rotary.empty() && family_ != HfFamily::NoRopeLayers &&
+           model_.layers_without_rotary.empty() && type_.layers.form != HfLayers::NoRopeIndex &&
            (!has_window() || defaults_.windows == HfWindows::Every ||
             defaults_.windows == HfWindows::EverySwitched);
   }
@@ -61,19 +60,15 @@ class HfAttention {
   // Heads.
 
   void read_heads() {
-    const bool is_fla = family_ == HfFamily::Fla;
-    heads_ = config_.any_of<Index>({is_fla ? "num_heads" : "num_attention_heads", "n_head"});
+    const HfHeads form = defaults_.heads;
+    heads_ = config_.any_of<Index>({"num_attention_heads", "n_head"});
     check_count("num_attention_heads", heads_);
     heads_of_layers_ = config_.integers("num_attention_heads_per_layer");
     for (const Index count : heads_of_layers_.value_or(std::vector<Index>{})) {
       check_count("num_attention_heads_per_layer", count);
     }
-    const bool is_step = family_ == HfFamily::Step35;
-    const char* key = is_fla    ? "num_kv_heads"
-                      : is_step ? "num_attention_groups"
-                                : "num_key_value_heads";
-    kv_heads_ =
-        is_step ? config_.any_of<Index>({key, "num_key_value_heads"}) : config_.integer(key);
+    constexpr auto key = "num_key_value_heads";
+    kv_heads_ = config_.integer(key);
     check_count(key, kv_heads_);
     if (kv_heads_ && heads_ && *heads_ % *kv_heads_ != 0) {
       config_.refuse(key, "does not divide the number of heads, " + std::to_string(*heads_));
@@ -82,8 +77,10 @@ class HfAttention {
     for (const Index count : kv_heads_of_layers_.value_or(std::vector<Index>{})) {
       check_count("num_key_value_heads_per_layer", count);
     }
-    if (family_ == HfFamily::NemotronNas) read_nemotron_nas_heads();
-    if (family_ == HfFamily::Mla) {
+    if (type_.layers.form == HfLayers::Blocks) read_heads_of_blocks();
+    if (is_known_) local_sinks_ = global_sinks_ = defaults_.sinks;
+    has_own_values_ = form == HfHeads::Latent || form == HfHeads::LocalByKeys;
+    if (form == HfHeads::Latent) {
       kv_heads_ = global_kv_heads_ = heads_;  // once the latent keys are expanded
       value_dim_ = config_.integer("v_head_dim");
       check_count("v_head_dim", value_dim_, largest_head_dim);
@@ -94,9 +91,9 @@ class HfAttention {
     if (is_known_ && (own_values == nullptr || *own_values == 0)) value_dim_ = head_dim_;
     if (!kv_heads_) kv_heads_ = usual_kv_heads();
     global_kv_heads_ = kv_heads_;
-    if (family_ == HfFamily::MimoV2) return read_mimo_v2_heads();
-    if (is_step) return read_step35_heads();
-    if (family_ == HfFamily::Gemma4) {
+    if (form == HfHeads::LocalByKeys) return read_heads_by_keys();
+    if (form == HfHeads::LocalBySetting) return read_heads_by_setting();
+    if (form == HfHeads::WideGlobal) {
       const auto global = config_.integer("num_global_key_value_heads");
       check_count("num_global_key_value_heads", global);
       const auto shared = config_.flag("attention_k_eq_v");
@@ -104,7 +101,7 @@ class HfAttention {
     }
   }
 
-  void read_nemotron_nas_heads() {
+  void read_heads_of_blocks() {
     kv_heads_of_layers_.emplace();
     for (const auto& group : hf_attention_blocks(config_)) {
       const Index heads = config_.required("num_attention_heads", heads_);
@@ -117,7 +114,7 @@ class HfAttention {
   }
 
   /// Local layers have heads of their own, and values of all layers a width of their own.
-  void read_mimo_v2_heads() {
+  void read_heads_by_keys() {
     const auto local = [this](const char* key, const std::optional<Index>& usual,
                               Index most = most_heads) {
       const auto given = config_.integer(key);
@@ -133,7 +130,7 @@ class HfAttention {
   }
 
   /// Local layers have heads of their own.
-  void read_step35_heads() {
+  void read_heads_by_setting() {
     constexpr auto name = "attention_other_setting";
     const nlohmann::json* given = config_.find(name);
     local_heads_ = config_.integer("num_sliding_attention_heads");
@@ -163,16 +160,22 @@ class HfAttention {
   }
 
   std::optional<Index> usual_kv_heads() const {
-    if (model_.model_type == "falcon" || model_.model_type.rfind("RefinedWeb", 0) == 0) {
-      return falcon_kv_heads();
-    }
-    const bool is_olmo = model_.model_type == "hf_olmo" || model_.model_type == "llada";
-    if (is_olmo && config_.flag("multi_query_attention").value_or(false)) return 1;
-    if (family_ == HfFamily::ChatGlm) {
-      const bool grouped = config_.flag("multi_query_attention").value_or(false);
-      const auto groups = config_.integer("multi_query_group_num");
-      check_count("multi_query_group_num", groups);
-      return grouped ? groups : heads_;
+    constexpr auto flag = "multi_query_attention", group_key = "multi_query_group_num";
+    switch (defaults_.multi_query) {
+      case HfMultiQuery::Falcon:
+      case HfMultiQuery::FalconGroups:
+        return falcon_kv_heads();
+      case HfMultiQuery::Flag:
+        if (config_.flag(flag).value_or(false)) return 1;
+        break;
+      case HfMultiQuery::GroupNumber: {
+        const bool grouped = config_.flag(flag).value_or(false);
+        const auto groups = config_.integer(group_key);
+        check_count(group_key, groups);
+        return grouped ? groups : heads_;
+      }
+      case HfMultiQuery::None:
+        break;
     }
     const bool is_null = config_.has("num_key_value_heads");
     if (defaults_.kv_heads == as_many_as_heads) return heads_;
@@ -185,7 +188,9 @@ class HfAttention {
     check_count("num_kv_heads", groups);
     const bool is_new = config_.flag("new_decoder_architecture").value_or(false);
     // The first files of the model of 40B lack the flag.
-    if (is_new || model_.model_type == "RefinedWeb") return groups ? groups : heads_;
+    if (is_new || defaults_.multi_query == HfMultiQuery::FalconGroups) {
+      return groups ? groups : heads_;
+    }
     return config_.flag("multi_query").value_or(true) ? std::optional<Index>(1) : heads_;
   }
 
@@ -199,16 +204,9 @@ class HfAttention {
     const bool is_half = defaults_.windows == HfWindows::HalfOfLocal;
     const char* key = is_chunked ? "attention_chunk_size"
                       : is_half || defaults_.windows == HfWindows::BothSides ? "local_attention"
-                      : family_ == HfFamily::Fla                             ? "window_size"
                                                                              : "sliding_window";
     const nlohmann::json* given = config_.find(key);
     auto size = given != nullptr && *given == false ? std::nullopt : config_.integer(key);
-    if (model_.model_type == "gemma2") {  // early files have both names
-      size = config_.any_of<Index>({key, "sliding_window_size"});
-    }
-    if (family_ == HfFamily::MimoV2) {  // some have the same under a third name, too
-      size = config_.any_of<Index>({key, "sliding_window_size", "attention_chunk_size"});
-    }
     const bool is_switched = defaults_.windows == HfWindows::AfterFirstSwitched ||
                              defaults_.windows == HfWindows::EverySwitched ||
                              defaults_.windows == HfWindows::WithoutRotary;
@@ -220,15 +218,7 @@ class HfAttention {
       if (!size) window_ = LayerWindow{};
       return;
     }
-    if (model_.model_type == "solar")
-      return;  // vLLM's class has no window, Upstage's own is not known
-    if (model_.model_type == "phi3small") {  // most layers see some blocks of keys alone
-      for (const char* unused :
-           {"blocksparse_homo_head_pattern", "dense_attention_every_n_layers"}) {
-        config_.find(unused);
-      }
-      return;
-    }
+    if (defaults_.windows == HfWindows::Unknown) return;
     window_ = LayerWindow{};
     if (defaults_.windows == HfWindows::None) {
       // What hides nothing in any text that the model is made for may stay.
@@ -260,10 +250,11 @@ class HfAttention {
   /// Gemma's encoders see as far ahead as back. Gemma 4 may do so for pictures, inside of them alone.
   bool is_bidirectional() const {
     constexpr auto key = "use_bidirectional_attention";
-    if (family_ != HfFamily::Gemma3 && family_ != HfFamily::Gemma4) return false;
+    if (defaults_.bidirectional == HfBidirectional::Never) return false;
     const nlohmann::json* given = config_.find(key);
     if (given == nullptr || (given->is_boolean() && !given->get<bool>())) return false;
-    if (family_ == HfFamily::Gemma3 && given->is_boolean()) return true;
+    const bool may_be_true = defaults_.bidirectional == HfBidirectional::IfTrueOrAll;
+    if (may_be_true && given->is_boolean()) return true;
     if (*given == "all") return true;
     if (*given == "vision") return false;
     config_.refuse(key, "has a value that is not supported");
@@ -296,15 +287,10 @@ class HfAttention {
     for (const LayerRotary& rotary : model_.layers) {
       if (rotary.layer_type == type) layer.head_dim = rotary.rotary.head_dim;
     }
-    const bool has_own_values = family_ == HfFamily::Mla || family_ == HfFamily::MimoV2;
-    if (value_dim_) layer.value_dim = has_own_values ? value_dim_ : layer.head_dim;
+    if (value_dim_) layer.value_dim = has_own_values_ ? value_dim_ : layer.head_dim;
     if (is_local && local_value_dim_) layer.value_dim = local_value_dim_;
-    if (family_ == HfFamily::MimoV2) {
-      layer.sinks = is_local ? local_sinks_ : global_sinks_;
-    } else if (is_known_) {
-      layer.sinks = defaults_.sinks;
-    }
-    layer.output_turns_back = family_ == HfFamily::DeepSeekV4;
+    layer.sinks = is_local ? local_sinks_ : global_sinks_;
+    layer.output_turns_back = defaults_.output_turns_back;
     layer.window = window_of(number, type);
     if (type == "cross_attention") {
       layer.kind = LayerKind::Cross;
@@ -365,9 +351,9 @@ class HfAttention {
   }
 
   const JsonKeys& config_;
-  HfFamily family_;
-  bool is_known_;
-  HfAttentionDefaults defaults_;
+  const HfModelType& type_;
+  const HfTypeAttention& defaults_;
+  bool is_known_, has_own_values_ = false;
   ModelSettings& model_;
   std::vector<std::string> types_;
   Index head_dim_ = 0, first_windowed_ = 0;

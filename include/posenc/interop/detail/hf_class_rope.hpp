@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_layer_patterns.hpp>
-#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
@@ -49,33 +49,21 @@ inline bool hf_says_the_same(const nlohmann::json& current, const nlohmann::json
 
 /// The base of a type of layers whose dict has none; nullopt where the file must tell it and does not.
 ///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and modernbert
-inline std::optional<double> hf_base_of_type(const JsonKeys& config, const HfModelType& type,
+inline std::optional<double> hf_base_of_type(const JsonKeys& config, const HfTypeRope& rope,
                                              std::string_view layer_type,
                                              std::optional<double> shared) {
-  const bool is_local = layer_type == sliding_attention;
-  const auto usual = type.base != 0 ? std::optional(type.base) : std::nullopt;
-  switch (type.family) {
-    case HfFamily::Gemma3:
-    case HfFamily::Gemma3n: {
-      const auto local = config.real("rope_local_base_freq");
-      return is_local ? local.value_or(10000) : shared ? shared : usual;
-    }
-    case HfFamily::ModernBert: {
-      constexpr auto key = "local_rope_theta";
-      if (shared) config.refuse("rope_theta", "contradicts global_rope_theta");
-      const double global = config.real("global_rope_theta").value_or(160000);
-      // null, unlike nothing, is the base of the global layers.
-      const bool is_null = config.has(key) && config.find(key) == nullptr;
-      const double local = config.real(key).value_or(is_null ? global : 10000);
-      return is_local ? local : global;
-    }
-    case HfFamily::MimoV2: {
-      const auto local = config.real("swa_rope_theta");
-      return is_local ? local.value_or(10000) : shared.value_or(5000000);
-    }
-    default:
-      return shared ? shared : usual;
+  const HfBases& bases = rope.bases;
+  if (bases.global_key != nullptr) {
+    if (shared) config.refuse("rope_theta", std::string("contradicts ") + bases.global_key);
+    shared = config.real(bases.global_key);
   }
+  const auto global = shared || rope.base == 0 ? shared : std::optional(rope.base);
+  if (bases.local_key == nullptr) return global;
+  const auto local = config.real(bases.local_key);
+  if (layer_type != sliding_attention) return global;
+  // With a key of its own for global layers, null, unlike nothing, is their base.
+  const bool is_null = !local && bases.global_key != nullptr && config.has(bases.local_key);
+  return is_null ? global : local.value_or(bases.local_base);
 }
 
 /// MiMo-V2's own class scales all layers by rope_scaling, and transformers' conversion the global ones.
@@ -108,55 +96,24 @@ inline void hf_refuse_mistral4_magnitude(const JsonKeys& rope) {
 }
 
 /// What the class has where the file says nothing of scaling.
-inline nlohmann::json hf_class_rope(const JsonKeys& config, HfFamily family,
+inline nlohmann::json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope,
                                     const std::string& type) {
-  const bool is_null = config.has("rope_scaling") || config.has("rope_parameters");
-  const auto refuse_null = [&] {
-    if (is_null)
-      config.refuse("rope_scaling", "is null, which releases of the class read differently");
-  };
-  if (type == "gpt_oss") {
-    refuse_null();
-    return {{"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
-            {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
-  }
-  if (type == "apertus") {
-    refuse_null();
-    if (config.any_of<double>({"rope_theta", "rotary_emb_base"}).value_or(12000000) != 12000000) {
-      config.refuse("rope_theta", "is not 12000000, which releases of the class read differently");
-    }
-    return {{"rope_type", "llama3"},
-            {"factor", 8.0},
-            {"low_freq_factor", 1.0},
-            {"high_freq_factor", 4.0},
-            {"original_max_position_embeddings", 8192}};
-  }
-  if (type == "ministral3" || type == "mistral4" || type == "csm") {
+  if (rope.must_have_dict) {
     fail<ConfigError>(JsonKeys::function,
                       "the configuration must have rope_parameters: the class of '", type,
                       "' scales by default");
   }
-  if (type == "cwm") {
-    return {{"rope_type", "llama3"},   {"rope_theta", 1000000.0},
-            {"factor", 16.0},          {"low_freq_factor", 1.0},
-            {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
+  if (rope.is_null_unsure && (config.has("rope_scaling") || config.has("rope_parameters"))) {
+    config.refuse("rope_scaling", "is null, which releases of the class read differently");
   }
-  if (type == "mellum") {
-    return {{full_attention, {{"rope_theta", 500000.0}}},
-            {sliding_attention, {{"rope_theta", 10000.0}}}};
+  if (rope.is_other_base_unsure) {
+    const auto base = config.any_of<double>({"rope_theta", "rotary_emb_base"});
+    if (base.value_or(rope.base) != rope.base) {
+      config.refuse("rope_theta", "is not " + std::to_string(static_cast<Index>(rope.base)) +
+                                      ", which releases of the class read differently");
+    }
   }
-  if (type == "laguna") {
-    return {{full_attention, {{"rope_theta", 500000.0}, {"partial_rotary_factor", 0.5}}},
-            {sliding_attention, {{"rope_theta", 10000.0}, {"partial_rotary_factor", 1.0}}}};
-  }
-  if (family == HfFamily::Gemma4) {
-    return {{full_attention,
-             {{"rope_type", "proportional"},
-              {"partial_rotary_factor", 0.25},
-              {"rope_theta", 1000000.0}}},
-            {sliding_attention, {{"rope_type", "default"}, {"rope_theta", 10000.0}}}};
-  }
-  return nlohmann::json::object();
+  return rope.usual_dict.empty() ? nlohmann::json::object() : parse_json(rope.usual_dict);
 }
 
 }  // namespace detail

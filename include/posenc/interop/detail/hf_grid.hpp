@@ -16,7 +16,7 @@ namespace detail {
 /// dinov3_grid().
 ///   Source: huggingface/transformers, dinov3_vit/configuration_dinov3_vit.py (028ea9a) and
 ///           modeling_dinov3_vit.py (015e687)
-inline void hf_put_on_dinov3_grid(const JsonKeys& config, RotarySettings& settings) {
+inline void hf_put_on_grid(const JsonKeys& config, RotarySettings& settings) {
   for (const char* key : {"pos_embed_shift", "pos_embed_jitter", "pos_embed_rescale"}) {
     config.real(key);  // how training moves patches at random: Dinov3Augmentation
   }

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/names.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -58,126 +59,44 @@ inline constexpr auto hf_words_of_several_axes = std::to_array<std::string_view>
 
 /// Keys that contain such a word and change neither positions nor scores: biases, norms and widths of
 /// other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
-inline constexpr auto hf_harmless_keys =
-    std::to_array<std::string_view>({"_attn_implementation",
-                                     "activation_sparsity_pattern",
-                                     "alibi_bias_max",
-                                     "altup_correct_scale",
-                                     "altup_lr_multiplier",
-                                     "attention_in_multiplier",
-                                     "attention_norm_eps",
-                                     "attention_out_multiplier",
-                                     "attention_projection_layout",
-                                     "attention_value_scale",
-                                     "attention_output_gate",
-                                     "attn_output_gate",
-                                     "block_type",
-                                     "cross_attention_hidden_size",
-                                     "embedding_multiplier",
-                                     "embedding_multiplier_scale",
-                                     "emb_scale",
-                                     "ff_dim_multiplier",
-                                     "ffn_dim_multiplier",
-                                     "ffn_multiplier",
-                                     "block_ffn_dim_multiplier",
-                                     "final_logit_softcapping",
-                                     "hc_sinkhorn_iters",
-                                     "initializer_scale",
-                                     "is_composition",
-                                     "layer_scale_init_value",
-                                     "layer_scale_initial_scale",
-                                     "layerscale_value",
-                                     "lm_head_multiplier",
-                                     "logit_scale",
-                                     "logits_scaling",
-                                     "mlp_multiplier",
-                                     "moe_layer_freq",
-                                     "moe_layer_interval",
-                                     "fuse_rope",
-                                     "fuse_attention_qkv",
-                                     "fuse_attention_ffn",
-                                     "fuse_softmax_mask",
-                                     "masked_softmax_fusion",
-                                     "multi_query_attention",
-                                     "group_query_attention",
-                                     "naive_attention_decode_batched",
-                                     "naive_attention_decode_single",
-                                     "naive_attention_prefill",
-                                     "norm_softmax",
-                                     "num_attention_heads",
-                                     "original_rope",
-                                     "output_multiplier_scale",
-                                     "output_attentions",
-                                     "parallel_attn",
-                                     "num_ln_in_parallel_attn",
-                                     "reorder_and_upcast_attn",
-                                     "qkv_multipliers",
-                                     "rescale_every",
-                                     "rescale_prenorm_residual",
-                                     "residual_multiplier",
-                                     "rope_full_precision",
-                                     "rope_max_length",
-                                     "route_scale",
-                                     "routed_scaling_factor",
-                                     "moe_routed_scaling_factor",
-                                     "router_scaling_factor",
-                                     "scale_depth",
-                                     "scale_emb",
-                                     "scale_embedding",
-                                     "scale_logits",
-                                     "scale_mask_softmax_fusion",
-                                     "scale_residue",
-                                     "scale_resolution",
-                                     "scale_shared_experts",
-                                     "temperature",
-                                     "use_head_wise_attn_gate",
-                                     "use_memory_efficient_attention",
-                                     "use_position_ids",
-                                     "v_head_dim",
-                                     "max_position_embeddings",
-                                     "max_trained_positions",
-                                     "original_max_position_embeddings"});
+inline constexpr std::string_view hf_harmless_keys =
+    "_attn_implementation activation_sparsity_pattern alibi_bias_max altup_correct_scale "
+    "altup_lr_multiplier attention_in_multiplier attention_norm_eps attention_out_multiplier "
+    "attention_projection_layout attention_value_scale attention_output_gate attn_output_gate "
+    "block_type cross_attention_hidden_size embedding_multiplier embedding_multiplier_scale "
+    "emb_scale ff_dim_multiplier ffn_dim_multiplier ffn_multiplier block_ffn_dim_multiplier "
+    "final_logit_softcapping hc_sinkhorn_iters initializer_scale is_composition "
+    "layer_scale_init_value layer_scale_initial_scale layerscale_value lm_head_multiplier "
+    "logit_scale logits_scaling mlp_multiplier moe_layer_freq moe_layer_interval fuse_rope "
+    "fuse_attention_qkv fuse_attention_ffn fuse_softmax_mask masked_softmax_fusion "
+    "multi_query_attention group_query_attention naive_attention_decode_batched "
+    "naive_attention_decode_single naive_attention_prefill norm_softmax num_attention_heads "
+    "original_rope output_multiplier_scale output_attentions parallel_attn "
+    "num_ln_in_parallel_attn reorder_and_upcast_attn qkv_multipliers rescale_every "
+    "rescale_prenorm_residual residual_multiplier rope_full_precision rope_max_length "
+    "route_scale routed_scaling_factor moe_routed_scaling_factor router_scaling_factor "
+    "scale_depth scale_emb scale_embedding scale_logits scale_mask_softmax_fusion scale_residue "
+    "scale_resolution scale_shared_experts temperature use_head_wise_attn_gate "
+    "use_memory_efficient_attention use_position_ids v_head_dim max_position_embeddings "
+    "max_trained_positions original_max_position_embeddings";
 
 /// Flags and numbers that change nothing while they have this value.
 struct HfNeutral {
-  std::string_view key;
+  std::string_view names;
   double value;  ///< 0 and 1 are false and true, too
 };
 
 inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
-    {"add_cross_attention", 0},
-    {"alibi", 0},
-    {"apply_query_key_layer_scaling", 0},
-    {"compression_ratio", 1},
-    {"full_attn_mod", 1},
-    {"global_attn_every_n", 1},
-    {"is_cross_attention", 0},
-    {"logn", 0},
-    {"logn_attention_clip1", 0},
-    {"logn_attention_scale", 0},
-    {"mla_use_nope", 0},
-    {"position_embedding_xdrope", 0},
-    {"position_encoding_2d", 0},
-    {"qk_nope_head_dim", 0},
-    {"qk_rope_head_dim", 0},
-    {"rope_3d", 0},
-    {"rope_interleaved", 0},
-    {"rotary_emb_interleaved", 0},
-    {"rotary_scaling_factor", 1},
-    {"scale_attn_by_inverse_layer_idx", 0},
-    {"scale_attn_weights", 1},
-    {"sliding_window_size", -1},
-    {"scale_qk_coeff", 1},
-    {"sink", 0},
-    {"swa_rope_theta", -1},
-    {"use_alibi", 0},
-    {"use_bidirectional_attention", 0},
-    {"use_dynamic_ntk", 0},
-    {"use_logn_attn", 0},
-    {"use_mla", 0},
-    {"use_mrope", 0},
-    {"use_pos_enc", 1},
-    {"use_rotary_pos_emb", 1},
+    {.names = "add_cross_attention alibi apply_query_key_layer_scaling is_cross_attention logn "
+              "logn_attention_clip1 logn_attention_scale mla_use_nope position_embedding_xdrope "
+              "position_encoding_2d qk_nope_head_dim qk_rope_head_dim rope_3d rope_interleaved "
+              "rotary_emb_interleaved scale_attn_by_inverse_layer_idx sink use_alibi "
+              "use_bidirectional_attention use_dynamic_ntk use_logn_attn use_mla use_mrope",
+     .value = 0},
+    {.names = "compression_ratio full_attn_mod global_attn_every_n rotary_scaling_factor "
+              "scale_attn_weights scale_qk_coeff use_pos_enc use_rotary_pos_emb",
+     .value = 1},
+    {.names = "sliding_window_size swa_rope_theta", .value = -1},
 });
 
 /// Ends of keys that tell of biases of projections and of types of numbers.
@@ -187,13 +106,11 @@ inline constexpr auto hf_ends_of_harmless_keys =
 /// Whether a key may go unread: it sounds like nothing of ours, is known to be harmless, or has the
 /// value that changes nothing.
 inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
-  const auto neutral = std::find_if(hf_neutral_keys.begin(), hf_neutral_keys.end(),
-                                    [key](const HfNeutral& one) { return one.key == key; });
-  if (neutral != hf_neutral_keys.end()) {
+  if (const HfNeutral* neutral = find_row(hf_neutral_keys, key)) {
     if (value.is_boolean()) return value.get<bool>() == (neutral->value != 0);
     return value.is_number() && value.get<double>() == neutral->value;
   }
-  if (is_one_of(hf_harmless_keys, key)) return true;
+  if (lists_name(hf_harmless_keys, key)) return true;
   const bool sounds_like_ours =
       key.substr(0, 4) == "rope" || contains_one_of(hf_words_of_positions_and_scores, key);
   if (!sounds_like_ours) return true;
@@ -216,21 +133,6 @@ inline bool hf_may_ignore_in_unknown(std::string_view key, const nlohmann::json&
   constexpr auto parts = std::to_array<std::string_view>({"mm_", "vision_", "video_", "audio_"});
   return hf_may_ignore(key, value) &&
          (starts_with_one_of(parts, key) || !contains_one_of(hf_words_of_several_axes, key));
-}
-
-/// A key whose value the class of a type overwrites, whatever the file says.
-struct HfOverwrittenKey {
-  std::string_view type, key;
-};
-
-inline constexpr auto hf_overwritten_keys = std::to_array<HfOverwrittenKey>({
-    {"glm_moe_dsa", "head_dim"},  // with qk_rope_head_dim
-});
-
-inline bool hf_is_overwritten(std::string_view type, std::string_view key) {
-  return std::any_of(
-      hf_overwritten_keys.begin(), hf_overwritten_keys.end(),
-      [&](const HfOverwrittenKey& one) { return one.type == type && one.key == key; });
 }
 
 /// Keys that the reader of a plain rotary model understands.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/names.hpp>
 
 #include <algorithm>
 #include <initializer_list>
@@ -14,12 +16,6 @@
 
 POSENC_BEGIN
 namespace detail {
-
-inline constexpr auto full_attention = "full_attention";
-inline constexpr auto sliding_attention = "sliding_attention";
-inline constexpr auto compressed_attention = "compressed";
-inline constexpr auto unscaled_attention = "unscaled_attention";
-inline constexpr auto no_attention = "no_attention";
 
 /// Layers that a configuration may have; it bounds what a made-up number can allocate.
 constexpr Index most_layers = 65536;
@@ -43,19 +39,10 @@ inline void hf_check_layer_types(const JsonKeys& config, const std::vector<std::
   }
 }
 
-/// Layers of two types, every period-th of the one that is `rare`.
-struct HfPattern {
-  const char* period_key;  ///< nullptr where the class has none
-  Index usual_period;
-  bool rare_is_first = false;  ///< of its period, or else last
-  const char* rare = full_attention;
-  const char* usual = sliding_attention;
-  std::vector<const char*> same = {};  ///< keys that no class reads and that must agree
-};
-
 /// The type of each layer: the list, or the pattern; empty where the file does not tell how many
 /// layers there are.
-inline std::vector<std::string> hf_layer_types(const JsonKeys& config, const HfPattern& pattern) {
+inline std::vector<std::string> hf_layer_types(const JsonKeys& config,
+                                               const HfTypeLayers& pattern) {
   auto given = config.texts("layer_types");
   if (given) hf_check_layer_types(config, *given, {pattern.rare, pattern.usual});
   std::optional<Index> own_period;
@@ -64,15 +51,16 @@ inline std::vector<std::string> hf_layer_types(const JsonKeys& config, const HfP
     if (own_period && *own_period < 1) config.refuse(pattern.period_key, "must be positive");
   }
   const auto layers = hf_layer_count(config);
-  const Index period = own_period.value_or(pattern.usual_period);
+  const Index period = own_period.value_or(pattern.period);
   const auto type_of = [&](Index layer) {
     return layer % period == (pattern.rare_is_first ? 0 : period - 1) ? pattern.rare
                                                                       : pattern.usual;
   };
-  for (const char* key : pattern.same) {
+  for_each_name(pattern.same_keys, [&](std::string_view name) {
+    const std::string key(name);
     const auto other = config.integer(key);
     if (other && *other != period) config.refuse(key, "contradicts the pattern of layers");
-  }
+  });
   if (given) {
     for (std::size_t i = 0; own_period && i < given->size(); ++i) {
       if ((*given)[i] != type_of(static_cast<Index>(i))) {

@@ -20,8 +20,9 @@ namespace detail {
 
 /// EXAONE 4 may write its pattern as letters: L for local layers, G for global ones. Its class reads
 /// letters only beside the list of types.
-inline void hf_read_exaone4_types(const JsonKeys& config, ModelSettings& model) {
-  constexpr auto key = "sliding_window_pattern";
+inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& layers,
+                                  ModelSettings& model) {
+  const char* key = layers.period_key;
   const nlohmann::json* pattern = config.find(key);
   const auto given = config.texts("layer_types");
   if (config.has("sliding_window") && config.find("sliding_window") == nullptr) {
@@ -34,7 +35,7 @@ inline void hf_read_exaone4_types(const JsonKeys& config, ModelSettings& model) 
     config.refuse(key, "is null, and there are no layer_types");
   }
   if (pattern == nullptr || !pattern->is_string()) {
-    model.layer_types = hf_layer_types(config, {.period_key = key, .usual_period = 4});
+    model.layer_types = hf_layer_types(config, layers);
     return;
   }
   const auto letters = *config.text(key);
@@ -69,7 +70,8 @@ inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
 /// first layer of experts where these see all keys alike.
 ///   Source: huggingface/transformers, cohere2_moe/configuration_cohere2_moe.py (008e574) and
 ///           modular_cohere2_moe.py; llama.cpp, src/models/cohere2moe.cpp (00487aa)
-inline void hf_read_cohere2_moe_types(const JsonKeys& config, ModelSettings& model) {
+inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers& pattern,
+                                      ModelSettings& model) {
   const auto mlps = config.texts("mlp_layer_types").value_or(std::vector<std::string>{});
   const auto sparse =
       std::find_if(mlps.begin(), mlps.end(), [](const auto& mlp) { return mlp != "dense"; });
@@ -81,8 +83,7 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, ModelSettings& mod
     config.refuse("first_k_dense_replace", "must count layers that there are");
   }
   const bool is_listed = config.texts("layer_types").has_value();
-  model.layer_types =
-      hf_layer_types(config, {.period_key = "sliding_window_pattern", .usual_period = 4});
+  model.layer_types = hf_layer_types(config, pattern);
   if (!is_listed && dense > 0) {  // either kind of layers is counted from its own first
     const auto usual = model.layer_types;
     for (std::size_t i = 0; i < usual.size(); ++i) {
@@ -133,9 +134,6 @@ inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& con
 inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto names = "layer_types", rates = "compress_ratios";
   const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
-  for (const char* key : {"compress_rates", "compress_rate_csa", "compress_rate_hca"}) {
-    config.find(key);  // how many tokens a key stands for
-  }
   const auto given = config.texts(names);
   const auto ratios = config.integers(rates);
   if (given) {
@@ -209,10 +207,11 @@ class HfLayerVariants {
   std::map<std::string, int> variants_;
 };
 
-/// Granite's models with windows have every fourth layer global, the first among them, where no list tells.
-inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config) {
+/// Granite's models with windows must tell how many layers they have.
+inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config,
+                                                     const HfTypeLayers& layers) {
   config.required("num_hidden_layers", hf_layer_count(config));
-  return hf_layer_types(config, {.period_key = nullptr, .usual_period = 4, .rare_is_first = true});
+  return hf_layer_types(config, layers);
 }
 
 /// Step 3.5's layers without rotary encoding; an empty list is none.

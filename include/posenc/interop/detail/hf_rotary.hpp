@@ -6,7 +6,7 @@
 #include <posenc/interop/detail/hf_class_rope.hpp>
 #include <posenc/interop/detail/hf_grid.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
-#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
@@ -42,14 +42,14 @@ class HfRotary : protected HfWidths {
     const nlohmann::json* given = current != nullptr ? current : legacy;
     const std::string name = current != nullptr ? "rope_parameters" : "rope_scaling";
     const nlohmann::json nothing = nlohmann::json::object();
-    const nlohmann::json usual = given == nullptr
-                                     ? hf_class_rope(config_, type_.family, model_.model_type)
-                                     : nlohmann::json();
+    const nlohmann::json usual =
+        given == nullptr ? hf_class_rope(config_, type_.rope, model_.model_type) : nlohmann::json();
     const nlohmann::json& dict = given != nullptr ? *given : usual;
 
-    if (type_.family == HfFamily::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
-    if (type_.family == HfFamily::Step35) return read_step35_layers(dict, name);
-    if (type_.family == HfFamily::GraniteSwa) return read_granite_swa_layers(dict, name);
+    const HfLayers form = type_.layers.form;
+    if (form == HfLayers::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
+    if (form == HfLayers::Step35) return read_step35_layers(dict, name);
+    if (form == HfLayers::GraniteSwa) return read_granite_swa_layers(dict, name);
     if (is_one_a_type(dict)) {
       for (const auto& [layer_type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
@@ -59,39 +59,29 @@ class HfRotary : protected HfWidths {
       require_types_of_class(dict, name);
       return;
     }
-    switch (type_.family) {
-      case HfFamily::ModernBert:
-        if (given != nullptr) {
-          config_.refuse(name, "must have a dict for each type of layer in this model");
-        }
-        [[fallthrough]];
-      case HfFamily::Gemma3:
-      case HfFamily::Gemma3n:
-        add_layer(full_attention, dict, name, base_of(full_attention));
-        add_layer(sliding_attention, nothing, "the local layers", base_of(sliding_attention));
-        break;
-      case HfFamily::MimoV2:
-        hf_refuse_mimo_scaling(config_, dict, name);
-        add_layer(full_attention, dict, name, base_of(full_attention));
-        add_layer(sliding_attention, hf_without_base(dict), name, base_of(sliding_attention));
-        break;
-      case HfFamily::Dinov3:
-        add_layer("", dict, name, base_of(""));
-        hf_put_on_dinov3_grid(config_, model_.layers.back().rotary);
-        break;
-      case HfFamily::Gemma4:
-        config_.refuse(name, "must have a dict for each type of layer in this model");
-      case HfFamily::Olmo3:
-        add_layer(full_attention, dict, name, base_of(full_attention));
-        add_layer(sliding_attention, hf_base_alone(dict), name, base_of(sliding_attention));
-        break;
-      default:
-        add_layer("", dict, name, base_of(""));
+    const HfDicts dicts = type_.rope.dicts;
+    if (dicts == HfDicts::AnyTypes || dicts == HfDicts::One) {
+      add_layer("", dict, name, base_of(""));
+      if (type_.rope.turn == HfTurn::PatchGrid)
+        hf_put_on_grid(config_, model_.layers.back().rotary);
+      return;
     }
+    if (dicts == HfDicts::OneForEachType && given != nullptr) {
+      config_.refuse(name, "must have a dict for each type of layer in this model");
+    }
+    const bool never_scales = dicts == HfDicts::NeverScales;
+    if (never_scales) hf_refuse_mimo_scaling(config_, dict, name);
+    const bool has_own_base = type_.rope.bases.local_key != nullptr;
+    add_layer(full_attention, dict, name, base_of(full_attention));
+    add_layer(sliding_attention,
+              never_scales   ? hf_without_base(dict)
+              : has_own_base ? nothing
+                             : hf_base_alone(dict),
+              name, base_of(sliding_attention));
   }
 
   std::optional<double> base_of(std::string_view layer_type) const {
-    return hf_base_of_type(config_, type_, layer_type, top_base_);
+    return hf_base_of_type(config_, type_.rope, layer_type, top_base_);
   }
 
   /// A rope dict; false is as good as null.
@@ -149,9 +139,10 @@ class HfRotary : protected HfWidths {
     }
     const nlohmann::json* base = config_.find("rope_theta");
     const bool is_list = base != nullptr && base->is_array();
-    const auto bases = is_list ? *config_.reals("rope_theta")
-                               : std::vector<double>(
-                                     types.size(), config_.real("rope_theta").value_or(type_.base));
+    const auto bases =
+        is_list ? *config_.reals("rope_theta")
+                : std::vector<double>(types.size(),
+                                      config_.real("rope_theta").value_or(type_.rope.base));
     auto shares = config_.reals("partial_rotary_factors").value_or(std::vector<double>{});
     if (bases.size() < types.size()) {
       config_.refuse("rope_theta", "must have an entry for each layer");
@@ -177,7 +168,7 @@ class HfRotary : protected HfWidths {
   ///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
   void read_granite_swa_layers(const nlohmann::json& dict, const std::string& name) {
     constexpr auto list = "layer_rope_theta";
-    const auto types = hf_granite_swa_types(config_);
+    const auto types = hf_granite_swa_types(config_, type_.layers);
     const auto bases = config_.reals(list);
     if (bases && bases->size() != types.size()) {
       config_.refuse(list, "must have an entry for each layer");
@@ -201,25 +192,15 @@ class HfRotary : protected HfWidths {
 
   /// Dicts for types of layers that this model does not have, or has not one for, would be guesses.
   void require_types_of_class(const nlohmann::json& dict, const std::string& name) const {
-    switch (type_.family) {
-      case HfFamily::Plain:
-        return;
-      case HfFamily::Gemma3:
-      case HfFamily::Gemma3n:
-      case HfFamily::Gemma4:
-      case HfFamily::ModernBert:
-      case HfFamily::MimoV2:
-      case HfFamily::Olmo3: {
-        const JsonKeys types(dict, name);
-        for (const char* type : {full_attention, sliding_attention}) {
-          if (types.find(type) == nullptr) config_.refuse(name, std::string("must have ") + type);
-        }
-        types.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
-        return;
-      }
-      default:
-        config_.refuse(name, "holds dicts, but this model's layers share one");
+    if (type_.rope.dicts == HfDicts::AnyTypes) return;
+    if (type_.rope.dicts == HfDicts::One) {
+      config_.refuse(name, "holds dicts, but this model's layers share one");
     }
+    const JsonKeys types(dict, name);
+    for (const char* type : {full_attention, sliding_attention}) {
+      if (types.find(type) == nullptr) config_.refuse(name, std::string("must have ") + type);
+    }
+    types.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
   }
 
   /// A length may stand beside the dicts.
@@ -250,21 +231,19 @@ class HfRotary : protected HfWidths {
                  std::optional<double> base) {
     check_layer_types(model_.layers.size() + 1);
     const JsonKeys keys(dict, name);
-    const bool is_mistral4 = model_.model_type == "mistral4";
-    const bool is_plm = model_.model_type == "plm";  // whose class knows no mscale
-    HfRuleContext context{
-        .max_position = max_position_,
-        .original_max_position = original_,
-        .softmax_mscale = type_.family == HfFamily::Mla && !is_mistral4 && !is_plm,
-        .yarn_is_longrope = type_.family == HfFamily::Phi3};
-    const bool is_phi3 = type_.family == HfFamily::Phi3 && model_.model_type != "phimoe";
-    if (is_phi3 && !original_ && keys.find("original_max_position_embeddings") == nullptr) {
-      context.original_max_position = 4096;  // the default of the class
+    const HfTypeRope& rope = type_.rope;
+    const HfHeads heads = type_.attention.heads;
+    HfRuleContext context{.max_position = max_position_,
+                          .original_max_position = original_,
+                          .softmax_mscale = heads == HfHeads::Latent && rope.has_mscale,
+                          .yarn_is_longrope = rope.yarn_is_longrope};
+    if (rope.trained_length != 0 && !original_ && keys.find(shared_length) == nullptr) {
+      context.original_max_position = rope.trained_length;
     }
     const auto own_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
     auto own_partial = keys.real("partial_rotary_factor");
-    if (is_mistral4) {
-      hf_refuse_mistral4_magnitude(keys);
+    if (rope.is_magnitude_unsure) hf_refuse_mistral4_magnitude(keys);
+    if (rope.is_share_of_whole_head) {
       keys.find("max_position_embeddings");  // once more
       own_partial = share_of_latent_head(keys, own_partial);
     }
@@ -272,21 +251,21 @@ class HfRotary : protected HfWidths {
     context.partial_rotary_factor = own_partial ? own_partial : top_partial_;
 
     RotarySettings settings{
-        .pairing = type_.pairing, .head_dim = head_dim_, .rotary_offset = rotary_offset_};
+        .pairing = rope.pairing, .head_dim = head_dim_, .rotary_offset = rotary_offset_};
     Index width = rotary_width_;
-    if (type_.family == HfFamily::Gemma4 && layer_type == full_attention) {
+    if (heads == HfHeads::WideGlobal && layer_type == full_attention) {
       if (config_.has("global_head_dim") && config_.find("global_head_dim") == nullptr) {
         config_.refuse("global_head_dim", "is null, which is not supported");
       }
       width = settings.head_dim = config_.integer("global_head_dim").value_or(512);
       check_width("global_head_dim", width);
     }
-    if (type_.family == HfFamily::ChatGlm) return add_chatglm(context, settings, keys);
-    if (type_.family == HfFamily::MimoV2 && layer_type == sliding_attention) {
+    if (rope.turn == HfTurn::ChatGlm) return add_chatglm(context, settings, keys);
+    if (heads == HfHeads::LocalByKeys && layer_type == sliding_attention) {
       width = settings.head_dim = config_.integer("swa_head_dim").value_or(width);
       check_width("swa_head_dim", width);
     }
-    if (model_.model_type == "ministral3" || is_mistral4) {
+    if (type_.scores.temperature == HfTemperature::ScalingBeta) {
       model_.query_temperature = hf_ministral_temperature(keys);
     }
 
@@ -309,10 +288,8 @@ class HfRotary : protected HfWidths {
   /// int(width * share), as all code has it, or rotary_dim where the file gives that.
   Index rotary_dim(Index width, std::optional<double> share) const {
     const auto given = config_.integer("rotary_dim");
-    if (type_.family == HfFamily::GptJ && !share) config_.required("rotary_dim", given);
-    // An MLA head's rotary part is rotary as a whole.
-    const double part =
-        share.value_or(type_.family == HfFamily::Mla ? 1 : type_.partial_rotary_factor);
+    if (type_.rope.needs_width && !share) config_.required("rotary_dim", given);
+    const double part = share.value_or(type_.rope.share);
     if (!(part > 0 && part <= 1)) {
       fail<ConfigError>(JsonKeys::function, "partial_rotary_factor must lie in (0, 1] but is ",
                         part);
@@ -342,8 +319,8 @@ class HfRotary : protected HfWidths {
     const auto xdrope = keys.integers("xdrope_section");
     if (mrope && xdrope) keys.refuse("xdrope_section", "contradicts mrope_section");
     if (interleaved && !mrope) keys.refuse("mrope_interleaved", "needs mrope_section");
-    const bool expected = type_.family == HfFamily::ChunkedMrope || interleaves() ||
-                          type_.family == HfFamily::ErnieVl;
+    const HfMrope form = type_.rope.mrope;
+    const bool expected = form != HfMrope::None, interleaves = form == HfMrope::Interleaved;
     if (expected) keys.required("mrope_section", mrope);
     hf_only_neutral(config_, "use_3d_rope", config_.flag("use_3d_rope"), expected);
     if (!mrope && !xdrope) return {};
@@ -359,16 +336,12 @@ class HfRotary : protected HfWidths {
       sum += section;
     }
     if (xdrope) return xdrope_axes(sections);
-    if (type_.family == HfFamily::ErnieVl) return ernie_axes(sections);
-    const bool in_turn = interleaved.value_or(interleaves());
-    if (interleaves() && !in_turn) {
+    if (form == HfMrope::Ernie) return ernie_axes(sections);
+    const bool in_turn = interleaved.value_or(interleaves);
+    if (interleaves && !in_turn) {
       keys.refuse("mrope_interleaved", "is false, but models of this type interleave");
     }
     return in_turn ? mrope_interleaved(sections, MropeTail::Time) : mrope_chunked(sections);
-  }
-
-  bool interleaves() const {
-    return type_.family == HfFamily::InterleavedMrope || type_.family == HfFamily::HybridMrope;
   }
 
   /// ChatGLM-6B turns both halves of a head, by two ids; its successors the first half, by one.
@@ -381,7 +354,6 @@ class HfRotary : protected HfWidths {
     if (is_first && !settings.chatglm_halves) {
       config_.refuse("position_encoding_2d", "is false, which is not supported in this model");
     }
-    config_.find("apply_query_key_layer_scaling");  // undone before the softmax
     if (settings.chatglm_halves) settings.pairing = PairingKind::HalfRotate;
     config_.flag("original_rope");  // of ChatGLM2: true in all files, read by no code
     settings.rule = hf_rule(keys, context);

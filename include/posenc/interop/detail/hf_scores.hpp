@@ -2,13 +2,12 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
 
 #include <cmath>
 #include <optional>
-#include <string_view>
 
 // What a configuration says of scores: their scale, their cap, and the temperature of queries.
 POSENC_BEGIN
@@ -20,21 +19,21 @@ inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
 }
 
 /// The model's own scale, with the default of its class; nullopt for head_dim^-1/2.
-inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores scores,
+inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale scores,
                                               Index head_dim) {
   switch (scores) {
-    case HfScores::QueryScalar: {
+    case HfScale::QueryScalar: {
       constexpr auto key = "query_pre_attn_scalar";
       return 1 / std::sqrt(hf_positive(config, key, config.real(key).value_or(256)));
     }
-    case HfScores::One:
+    case HfScale::One:
       config.find("query_pre_attn_scalar");  // Gemma 3n's files have it, its class does not read it
       return 1.0;
-    case HfScores::Multiplier: {
+    case HfScale::Multiplier: {
       constexpr auto key = "attention_multiplier";
       return hf_positive(config, key, config.real(key).value_or(1));
     }
-    case HfScores::MupHeadDim: {
+    case HfScale::MupHeadDim: {
       constexpr auto key = "mup_attn_multiplier";
       for (const char* other : {"mup_embedding_multiplier", "mup_width_multiplier"}) {
         config.real(other);
@@ -43,25 +42,25 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
       if (!config.flag("mup_use_scaling").value_or(true)) return std::nullopt;
       return multiplier / static_cast<double>(head_dim);
     }
-    case HfScores::KeyMultiplier: {
+    case HfScale::KeyMultiplier: {
       constexpr auto key = "key_multiplier";
       const auto given = config.real(key);
       if (!given) return std::nullopt;
       return hf_positive(config, key, *given) / std::sqrt(static_cast<double>(head_dim));
     }
-    case HfScores::QueryLatent: {
+    case HfScale::QueryLatent: {
       constexpr auto size_key = "hidden_size", rank_key = "q_lora_rank";
       const double size = config.required(size_key, config.real(size_key));
       const double rank = config.required(rank_key, config.real(rank_key));
       return std::sqrt(hf_positive(config, size_key, size) / hf_positive(config, rank_key, rank) /
                        static_cast<double>(head_dim));
     }
-    case HfScores::HalfOfHeadDim:
+    case HfScale::HalfOfHeadDim:
       return std::sqrt(2.0 / static_cast<double>(head_dim));
-    case HfScores::OutputMultiplierIfGiven:
-    case HfScores::MultiplierIfGiven: {
+    case HfScale::OutputMultiplierIfGiven:
+    case HfScale::MultiplierIfGiven: {
       const char* key =
-          scores == HfScores::MultiplierIfGiven ? "attention_multiplier" : "attn_output_multiplier";
+          scores == HfScale::MultiplierIfGiven ? "attention_multiplier" : "attn_output_multiplier";
       const auto given = config.real(key);
       return given ? std::optional(hf_positive(config, key, *given)) : std::nullopt;
     }
@@ -70,20 +69,14 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScores s
   }
 }
 
-/// Gemma's cap of scores. In a file, null takes the place of the class's default.
-inline std::optional<double> hf_softcap(const JsonKeys& config, std::string_view model_type) {
+/// The cap of scores of a class that has one. In a file, null takes the place of the class's default.
+inline std::optional<double> hf_softcap(const JsonKeys& config,
+                                        const std::optional<double>& usual) {
   constexpr auto key = "attn_logit_softcapping";
-  const bool is_gemma3 = model_type == "gemma3" || model_type == "gemma3_text";
-  const bool is_gemma2 = model_type == "gemma2" || model_type == "vaultgemma";
-  if (model_type == "grok-1" || model_type == "grok-2") {
-    const auto cap = config.any_of<double>({key, "max_attn_value"});
-    return hf_positive(config, key, cap.value_or(30));
-  }
-  if (!is_gemma2 && !is_gemma3) return std::nullopt;
+  if (!usual) return std::nullopt;
   const auto given = config.real(key);
   if (given) return hf_positive(config, key, *given);
-  if (is_gemma3 || config.has(key)) return std::nullopt;
-  return 50.0;
+  return config.has(key) || *usual == 0 ? std::nullopt : usual;
 }
 
 /// Llama 4: layers without rotary encoding multiply their queries with a factor of the position.
@@ -140,6 +133,21 @@ inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& 
   return QueryTemperature{.formula = QueryTemperatureFormula::LogFloor,
                           .scale = *beta,
                           .length = hf_positive(rope, length_key, length)};
+}
+
+/// The temperature that keys beside the rope dict tell.
+inline std::optional<QueryTemperature> hf_temperature(const JsonKeys& config,
+                                                      HfTemperature temperature) {
+  switch (temperature) {
+    case HfTemperature::FloorScale:
+      return hf_llama4_temperature(config);
+    case HfTemperature::LogN:
+      return hf_qwen1_temperature(config);
+    case HfTemperature::Length:
+      return hf_grok_temperature(config);
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace detail

@@ -52,24 +52,6 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"step3p7", "step3p5"},
 });
 
-/// What a class has for sizes that a part leaves out, since parts are saved without what is usual. A file
-/// of its own is saved with all of them, so that one without is no whole file.
-struct HfClassSizes {
-  std::string_view name;  ///< model_type
-  Index hidden_size, heads, layers, length;
-};
-
-/// Of classes whose sizes were the same in all of their releases.
-inline constexpr auto hf_class_sizes = std::to_array<HfClassSizes>({
-    {"aria_text", 4096, 32, 32, 2048},
-    {"gemma", 3072, 16, 28, 8192},
-    {"gemma3_text", 2304, 8, 26, 131072},
-    {"llama", 4096, 32, 32, 2048},
-    {"mistral", 4096, 32, 32, 131072},
-    {"phi", 2048, 32, 24, 2048},
-    {"qwen2", 4096, 32, 32, 32768},
-});
-
 /// The part of a configuration that is the text model's and its name; nullptr where there is none.
 inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys& keys) {
   std::pair<const nlohmann::json*, std::string> found = {nullptr, ""};
@@ -113,21 +95,6 @@ inline std::string hf_text_type(const std::string& whole, bool is_flat) {
 inline bool hf_fixes_text_type(const std::optional<std::string>& whole) {
   const HfTextModel* model = whole ? find_hf_text_model(*whole) : nullptr;
   return model != nullptr && model->is_fixed;
-}
-
-/// A part with the sizes that its class has in place of those that it leaves out.
-inline nlohmann::json hf_with_class_sizes(nlohmann::json part, std::string_view type) {
-  const auto at = std::find_if(hf_class_sizes.begin(), hf_class_sizes.end(),
-                               [type](const HfClassSizes& sizes) { return sizes.name == type; });
-  if (at == hf_class_sizes.end()) return part;
-  const std::pair<const char*, Index> sizes[] = {{"hidden_size", at->hidden_size},
-                                                 {"num_attention_heads", at->heads},
-                                                 {"num_hidden_layers", at->layers},
-                                                 {"max_position_embeddings", at->length}};
-  for (const auto& [key, value] : sizes) {
-    if (!part.contains(key)) part[key] = value;
-  }
-  return part;
 }
 
 }  // namespace detail

@@ -23,46 +23,6 @@
 POSENC_BEGIN
 namespace detail {
 
-/// A key of one type, and the usual name of what it means.
-struct HfOwnName {
-  std::string_view type, own, usual;
-};
-
-inline constexpr auto hf_own_names = std::to_array<HfOwnName>({
-    {"bamba", "attn_rotary_emb", "rotary_dim"},
-    {"codeshell", "num_query_groups", "num_key_value_heads"},
-    {"dbrx", "d_model", "hidden_size"},
-    {"dbrx", "n_heads", "num_attention_heads"},
-    {"dbrx", "n_layers", "num_hidden_layers"},
-    {"esmc", "d_model", "hidden_size"},
-    {"esmc", "n_heads", "num_attention_heads"},
-    {"esmc", "n_layers", "num_hidden_layers"},
-    {"hf_olmo", "d_model", "hidden_size"},
-    {"hf_olmo", "n_heads", "num_attention_heads"},
-    {"hf_olmo", "n_kv_heads", "num_key_value_heads"},
-    {"hf_olmo", "n_layers", "num_hidden_layers"},
-    {"llada", "d_model", "hidden_size"},
-    {"llada", "n_heads", "num_attention_heads"},
-    {"llada", "n_kv_heads", "num_key_value_heads"},
-    {"llada", "n_layers", "num_hidden_layers"},
-    {"mixformer-sequential", "n_head_kv", "num_key_value_heads"},
-    {"molmo", "d_model", "hidden_size"},
-    {"molmo", "n_heads", "num_attention_heads"},
-    {"molmo", "n_kv_heads", "num_key_value_heads"},
-    {"molmo", "n_layers", "num_hidden_layers"},
-    {"neobert", "max_length", "max_position_embeddings"},
-    {"openelm", "max_context_length", "max_position_embeddings"},
-    {"openelm", "model_dim", "hidden_size"},
-    {"openelm", "num_kv_heads", "num_key_value_heads_per_layer"},
-    {"openelm", "num_query_heads", "num_attention_heads_per_layer"},
-    {"openelm", "num_transformer_layers", "num_hidden_layers"},
-    {"openelm", "rope_freq_constant", "rope_theta"},
-    {"phi-msft", "n_head_kv", "num_key_value_heads"},
-    {"phi3small", "rope_embedding_base", "rope_theta"},
-    {"smallthinker", "rope_layout", "no_rope_layers"},
-    {"smallthinker", "sliding_window_size", "sliding_window"},
-});
-
 /// DBRX keeps the attention's settings in a part of their own.
 inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config) {
   constexpr auto part = "attn_config";
@@ -268,57 +228,19 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
   }
 }
 
-/// A type whose keys need more than other names, and what brings them into the usual form.
-///   set(the file's keys, what is read in its place)
-struct HfOwnForm {
-  std::string_view type;
-  void (*set)(const JsonKeys& keys, nlohmann::json& config);
-};
-
-inline constexpr auto hf_own_forms = std::to_array<HfOwnForm>({
-    {"bamba", &hf_set_bamba_types},
-    {"dbrx", &hf_set_dbrx_attention},
-    {"deepseek_v32", &hf_set_indexed_types},
-    {"falcon_h1", &hf_drop_falcon_h1_types},
-    {"glm_moe_dsa", &hf_set_indexed_types},
-    {"granitemoehybrid", &hf_set_granite_hybrid_types},
-    {"hunyuan_vl", &hf_set_xdrope_section},
-    {"hunyuan_vl_text", &hf_set_xdrope_section},
-    {"internlm", &hf_set_internlm_rule},
-    {"jetmoe", &hf_set_jetmoe_heads},
-    {"longcat_flash", &hf_set_longcat_layers},
-    {"longcat_flash_ngram", &hf_set_longcat_layers},
-    {"minimax_m3_vl_text", &hf_set_sparse_layers},
-    {"molmo", &hf_drop_molmo_keys},
-    {"molmo2_text", &hf_set_molmo2_scaling},
-    {"qwen4_exp_text", &hf_set_qwen4_types},
-    {"smallthinker", &hf_set_window_layers},
-    {"telechat", &hf_set_telechat_rule},
-    {"telechat2", &hf_set_telechat_rule},
-    {"zamba2", &hf_set_zamba2_layers},
-});
-
-inline bool hf_has_own_names(std::string_view type) {
-  const auto is_of_type = [type](const auto& row) { return row.type == type; };
-  return std::any_of(hf_own_names.begin(), hf_own_names.end(), is_of_type) ||
-         std::any_of(hf_own_forms.begin(), hf_own_forms.end(), is_of_type);
-}
-
-/// A configuration with the usual names in place of its type's own.
-inline nlohmann::json hf_with_usual_names(nlohmann::json config, std::string_view type) {
-  const nlohmann::json given = config;
-  const JsonKeys keys(given, "the configuration");
-  for (const HfOwnName& name : hf_own_names) {
-    const std::string own(name.own);
-    const nlohmann::json* value = name.type == type ? keys.find(own) : nullptr;
-    if (value == nullptr) continue;
-    hf_set_usual(config, keys, own, std::string(name.usual), *value);
-    config.erase(own);
+/// Grok 2's files carry settings of scaling beside a type that has none.
+inline void hf_drop_grok_scaling(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto key = "rope_type", cap = "attn_logit_softcapping";
+  if (config.contains(cap) && config[cap].is_null()) config.erase(cap);  // as good as nothing
+  const auto type = keys.text(key);
+  if (!type) return;
+  if (*type != "original") keys.refuse(key, "has a value that is not supported");
+  config.erase(key);
+  for (const char* unused :
+       {"scaling_factor", "extrapolation_factor", "attn_factor", "beta_fast", "beta_slow"}) {
+    keys.real(unused);
+    config.erase(unused);
   }
-  for (const HfOwnForm& form : hf_own_forms) {
-    if (form.type == type) form.set(keys, config);
-  }
-  return config;
 }
 
 /// The type that a file means, where its model_type is another's or does not tell.

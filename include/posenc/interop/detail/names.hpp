@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+
+#include <algorithm>
+#include <string_view>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Calls f(name) for each name of a list, in which spaces separate them.
+template <class F>
+constexpr void for_each_name(std::string_view names, const F& f) {
+  while (!names.empty()) {
+    const std::size_t end = (std::min)(names.find(' '), names.size());
+    if (end > 0) f(names.substr(0, end));
+    names.remove_prefix((std::min)(end + 1, names.size()));
+  }
+}
+
+/// True if a name stands in such a list.
+constexpr bool lists_name(std::string_view names, std::string_view name) {
+  bool is_listed = false;
+  for_each_name(names, [&](std::string_view one) { is_listed = is_listed || one == name; });
+  return is_listed;
+}
+
+/// The row of a table that lists a name, or nullptr.
+template <class Rows>
+constexpr auto find_row(const Rows& rows, std::string_view name) -> decltype(rows.data()) {
+  for (const auto& row : rows) {
+    if (lists_name(row.names, name)) return &row;
+  }
+  return nullptr;
+}
+
+/// A type of model that is known and not read.
+struct RefusedModel {
+  std::string_view names;
+  std::string_view has;     ///< what it has
+  bool has_rotary = false;  ///< in a form that is not read
+};
+
+}  // namespace detail
+POSENC_END
