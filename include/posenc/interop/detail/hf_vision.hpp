@@ -30,46 +30,17 @@ class HfVision {
   }
 
   VisionSettings read() {
-    const bool is_qwen = type_.tower == HfTower::Qwen2Vl || type_.tower == HfTower::Qwen25Vl ||
-                         type_.tower == HfTower::Qwen3Vl;
-    tower_.layer_count = count(is_qwen ? "depth" : "num_hidden_layers", type_.layers);
-    read_heads(is_qwen ? "num_heads" : "num_attention_heads");
-    tower_.patch_size = square("patch_size", type_.patch_size);
-    if (is_qwen) {
-      tower_.merge = count("spatial_merge_size", 2);
-      tower_.rotary = VisionRotary{VisionRotaryForm::Qwen2Vl, 10000};
+    const bool is_merged = type_.has_merge_blocks;
+    tower_.layer_count = count(is_merged ? "depth" : "num_hidden_layers", type_.sizes.layers);
+    read_heads(is_merged ? "num_heads" : "num_attention_heads");
+    tower_.patch_size = square("patch_size", type_.sizes.patch_size);
+    if (is_merged) tower_.merge = count("spatial_merge_size", 2);
+    read_table();
+    if (type_.has_windows) read_windows();
+    if (type_.rotary) {
+      tower_.rotary = VisionRotary{*type_.rotary, is_merged ? type_.base : base(type_.base)};
     }
-    switch (type_.tower) {
-      case HfTower::Table:
-        read_table_of_one_size();
-        if (!config_.flag("use_absolute_position_embeddings").value_or(true)) tower_.table.reset();
-        break;
-      case HfTower::Siglip2:
-        read_square_table("num_patches", 256);
-        break;
-      case HfTower::Qwen25Vl:
-        read_windows();
-        break;
-      case HfTower::Qwen3Vl:
-        read_square_table("num_position_embeddings", 2304);
-        break;
-      case HfTower::Llama4:
-        read_table_of_one_size();
-        tower_.rotary = VisionRotary{VisionRotaryForm::Llama4, base(10000)};
-        break;
-      case HfTower::Pixtral:
-        tower_.rotary = VisionRotary{VisionRotaryForm::Pixtral, base(10000)};
-        break;
-      case HfTower::Gemma4: {
-        const Index places = count("position_embedding_size", 10240);
-        tower_.table = PatchTable{.rows = places, .cols = places, .sum_of_axes = true};
-        tower_.rotary = VisionRotary{VisionRotaryForm::Gemma4, base(100)};
-        tower_.softmax_scale = 1;  // queries and keys are normalised
-        break;
-      }
-      default:
-        break;
-    }
+    if (type_.softmax_scale != 0) tower_.softmax_scale = type_.softmax_scale;
     config_.refuse_unread([](std::string_view key, const nlohmann::json& value) {
       return hf_may_ignore(key, value);
     });
@@ -87,17 +58,14 @@ class HfVision {
   }
 
   void read_heads(const char* key) {
-    const Index heads = count(key, type_.heads);
-    const bool is_gemma = type_.tower == HfTower::Gemma4;
-    Index head_dim = 64, kv_heads = heads;
-    if (is_gemma) {
+    const Index heads = count(key, type_.sizes.heads);
+    Index head_dim = type_.sizes.head_dim, kv_heads = heads;
+    if (head_dim != 0) {
       head_dim = count("head_dim", head_dim);
-      kv_heads = count("num_key_value_heads", type_.heads);
+      kv_heads = count("num_key_value_heads", type_.sizes.heads);
       same_head_dim("global_head_dim", head_dim);
     } else {
-      // Qwen2-VL's hidden_size is the width of the text model.
-      const char* width = type_.tower == HfTower::Qwen2Vl ? "embed_dim" : "hidden_size";
-      head_dim = count(width, type_.width) / heads;
+      head_dim = count(type_.width_key, type_.sizes.width) / heads;
       same_head_dim("head_dim", head_dim);
     }
     tower_.attention = {.kind = LayerKind::Global,
@@ -126,17 +94,32 @@ class HfVision {
     return sides[0];
   }
 
-  void read_table_of_one_size() {
-    const Index side = square("image_size", type_.image_size) / tower_.patch_size;
-    if (side < 1) config_.refuse("image_size", "is less than patch_size");
-    tower_.table = PatchTable{.rows = side, .cols = side, .class_token = type_.class_token};
-  }
-
-  void read_square_table(const char* key, Index usual) {
-    const Index places = count(key, usual);
-    const auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(places))));
-    if (side * side != places) config_.refuse(key, "is no square");
-    tower_.table = PatchTable{.rows = side, .cols = side};
+  void read_table() {
+    const auto& [form, size, key, class_token] = type_.table;
+    switch (form) {
+      case HfPatchTable::OneSize: {
+        const Index side = square(key, size) / tower_.patch_size;
+        if (side < 1) config_.refuse(key, "is less than patch_size");
+        tower_.table = PatchTable{.rows = side, .cols = side, .class_token = class_token};
+        constexpr auto switch_key = "use_absolute_position_embeddings";
+        if (!type_.rotary && !config_.flag(switch_key).value_or(true)) tower_.table.reset();
+        return;
+      }
+      case HfPatchTable::Square: {
+        const Index places = count(key, size);
+        const auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(places))));
+        if (side * side != places) config_.refuse(key, "is no square");
+        tower_.table = PatchTable{.rows = side, .cols = side};
+        return;
+      }
+      case HfPatchTable::SumOfAxes: {
+        const Index places = count(key, size);
+        tower_.table = PatchTable{.rows = places, .cols = places, .sum_of_axes = true};
+        return;
+      }
+      case HfPatchTable::None:
+        return;
+    }
   }
 
   /// Windows of so many pixels, made of whole merge blocks.
@@ -184,7 +167,7 @@ inline std::optional<VisionSettings> hf_vision(const nlohmann::json& config) {
   };
   tower.model_type = name_in(*given);
   if (tower.model_type.empty()) tower.model_type = name_in(config);
-  if (const HfRefusedTower* refused = find_hf_refused_tower(tower.model_type)) {
+  if (const RefusedModel* refused = find_row(hf_refused_towers, tower.model_type)) {
     tower.refused = std::string("it has ") + std::string(refused->has);
     return tower;
   }
