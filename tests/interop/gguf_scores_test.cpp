@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gguf_scores_test {
@@ -260,13 +262,20 @@ TEST_CASE("architectures that are not plain are refused by name, whatever the pa
           "[interop][gguf]") {
   const GgufOptions half{.pairing = PairingKind::HalfRotate};
   for (const auto& refused : posenc::detail::gguf_refused_architectures) {
-    const std::string name(refused.name);
-    CHECK(posenc::detail::find_gguf_architecture(name) == nullptr);
-    const std::string message =
-        "'" + name + (refused.has_rotary ? "' is not supported" : "' has no rotary encoding") +
-        ": it has " + std::string(refused.has);
-    refuse(model(name), message);
-    refuse(model(name), message, half);
+    posenc::detail::for_each_name(refused.names, [&](std::string_view given) {
+      CHECK(posenc::detail::find_row(posenc::detail::gguf_architectures, given) == nullptr);
+      const std::string name(given);
+      const std::string message =
+          "'" + name + (refused.has_rotary ? "' is not supported" : "' has no rotary encoding") +
+          ": it has " + std::string(refused.has);
+      refuse(model(name), message);
+      refuse(model(name), message, half);
+    });
+  }
+  std::set<std::string_view> names;
+  for (const auto& row : posenc::detail::gguf_architectures) {
+    posenc::detail::for_each_name(row.names,
+                                  [&](std::string_view name) { CHECK(names.insert(name).second); });
   }
   CHECK_NOTHROW(read(model("unheard-of"), half));
   refuse(

@@ -9,6 +9,7 @@
 #include <posenc/interop/detail/gguf_layers.hpp>
 #include <posenc/interop/detail/gguf_refused_architectures.hpp>
 #include <posenc/interop/detail/gguf_scores.hpp>
+#include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -45,20 +46,20 @@ class GgufReader {
  public:
   GgufReader(const GgufFile& file, std::string architecture, const GgufOptions& options)
       : keys_(file, architecture), options_(options) {
-    if (const auto* refused = find_gguf_refused_architecture(architecture)) {
+    if (const auto* refused = find_row(gguf_refused_architectures, architecture)) {
       fail<ConfigError>(
           GgufKeys::function, "'", architecture,
           refused->has_rotary ? "' is not supported: it has " : "' has no rotary encoding: it has ",
           refused->has);
     }
-    const GgufArchitecture* known = find_gguf_architecture(architecture);
+    const GgufArchitecture* known = find_row(gguf_architectures, architecture);
     if (known == nullptr && !options.pairing) {
       fail<ConfigError>(GgufKeys::function, "the architecture '", architecture,
                         "' is unknown; name the pairing of its channels in the options to read it "
                         "as a plain rotary model");
     }
     is_known_ = known != nullptr;
-    entry_ = is_known_ ? *known : GgufArchitecture{{}, GgufMode::Neox};
+    entry_ = is_known_ ? *known : GgufArchitecture{.names = {}, .mode = GgufMode::Neox};
     model_.model_type = std::move(architecture);
   }
 
@@ -91,32 +92,32 @@ class GgufReader {
   /// What switches the rotation off, for the model or for some of its layers.
   void check_switches() const {
     const bool finetuned = keys_.flag("rope.scaling.finetuned").value_or(true);
-    if (entry_.family == GgufFamily::Granite && !finetuned) {
+    if (entry_.rope.finetuned_turns && !finetuned) {
       keys_.refuse("rope.scaling.finetuned",
                    "is false, which switches the rotary encoding of this architecture off");
     }
-    if (entry_.family == GgufFamily::Baichuan && gguf_layer_count(keys_) != 32) {
+    if (entry_.rope.only_depth != 0 && gguf_layer_count(keys_) != entry_.rope.only_depth) {
       keys_.refuse("block_count", "is " + std::to_string(gguf_layer_count(keys_)) +
                                       ": of this architecture, models of 32 layers alone (7B) have "
                                       "rotary encoding; those of 40 (13B) have ALiBi");
     }
     constexpr auto window = "attention.sliding_window",
                    pattern = "attention.sliding_window_pattern";
-    if (entry_.scores == GgufScores::Llama4 && keys_.integer(window).value_or(1) == 0) {
+    if (entry_.windows.chunk != 0 && keys_.integer(window).value_or(1) == 0) {
       keys_.refuse(window, "is 0: which layers are turned then is not sure");
     }
-    if (entry_.without == GgufWithout::FirstOfFour) {  // its loader has the number 4096
+    if (entry_.rope.without == GgufWithout::FirstOfFour) {  // its loader has the number 4096
       const Index size = keys_.integer(window).value_or(0);
       if (size != 0 && size != 4096) keys_.refuse(window, "is not the 4096 of this architecture");
     }
     check_local_base();
     check_lists_of_layers();
-    if (entry_.name == "cogvlm") check_cogvlm();
+    if (entry_.rope.is_base_fixed) check_fixed_base();
     if (!is_known_ && keys_.has(pattern)) {
       keys_.refuse(pattern,
                    "makes layers differ, and how is not known for an unknown architecture");
     }
-    if (entry_.without != GgufWithout::LinearLayers && keys_.has("full_attention_interval")) {
+    if (entry_.rope.without != GgufWithout::LinearLayers && keys_.has("full_attention_interval")) {
       keys_.refuse("full_attention_interval", "is not known for this architecture");
     }
   }
@@ -125,7 +126,7 @@ class GgufReader {
   ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906)
   void check_lists_of_layers() const {
     constexpr auto windows = "attention.sliding_window_pattern", turns = "attention.rope_pattern";
-    const bool is_listed = entry_.family == GgufFamily::GraniteSwa;
+    const bool is_listed = entry_.rope.without == GgufWithout::Listed;
     if (is_listed && gguf_layer_list(keys_, windows).empty()) {
       keys_.refuse(windows, "must have one entry per layer");
     }
@@ -137,7 +138,7 @@ class GgufReader {
 
   /// Its graph has the base 10000, whatever the file says.
   ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889)
-  void check_cogvlm() const {
+  void check_fixed_base() const {
     if (keys_.real("rope.freq_base").value_or(10000) != 10000) {
       keys_.refuse("rope.freq_base", "is not the 10000 that llama.cpp turns this architecture by");
     }
@@ -149,12 +150,9 @@ class GgufReader {
   /// Graphs of some architectures take the base of the global layers, whatever the loader reads.
   void check_local_base() const {
     constexpr auto key = "rope.freq_base_swa";
-    const bool is_unused = entry_.name == "mellum" ||
-                           entry_.without == GgufWithout::GlobalAfterDense ||
-                           entry_.family == GgufFamily::GraniteSwa;
     const auto local = keys_.real(key);
     const double global = keys_.real("rope.freq_base").value_or(10000);
-    if (is_unused && local && *local != global) {
+    if (entry_.rope.ignores_local_base && local && *local != global) {
       keys_.refuse(key, "is not rope.freq_base, which llama.cpp takes in all layers");
     }
   }
@@ -163,7 +161,7 @@ class GgufReader {
   bool has_local_rotary() const {
     const bool has_window =
         keys_.integer("attention.sliding_window").value_or(0) > 0 &&
-        (entry_.without != GgufWithout::GlobalOf64 || gguf_has_64_layers(keys_));
+        (entry_.rope.without != GgufWithout::GlobalOf64 || gguf_has_64_layers(keys_));
     bool has_keys = false;
     for (const char* name :
          {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa"}) {
@@ -171,10 +169,7 @@ class GgufReader {
       if (!has_window) keys_.refuse(name, "has no effect without attention.sliding_window");
       has_keys = true;
     }
-    const bool is_usual = entry_.family == GgufFamily::LocalUnscaled ||
-                          entry_.family == GgufFamily::ModernBert ||
-                          entry_.family == GgufFamily::Olmo2;
-    return has_window && (is_usual || has_keys);
+    return has_window && (entry_.rope.local != GgufLocal::AsGlobal || has_keys);
   }
 
   PairingKind pairing() const {
@@ -219,13 +214,11 @@ class GgufReader {
     RotarySettings rotary{.pairing = pairing(), .head_dim = head_dim()};
     const Index dim = keys_.integer("rope.dimension_count").value_or(rotary.head_dim);
     checked_width(keys_, "rope.dimension_count", dim);
-    if (entry_.family == GgufFamily::DeepSeek || entry_.family == GgufFamily::Mla) {
-      rotary.rotary_offset = rotary.head_dim - dim;
-    }
+    if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
     rotary.axes = axes(dim / 2);
     rotary.rule = gguf_rule(keys_, {.rotary_dim = dim,
                                     .base = keys_.real("rope.freq_base").value_or(10000),
-                                    .family = entry_.family,
+                                    .architecture = &entry_,
                                     .attn_factor = options_.attn_factor});
     return rotary;
   }
@@ -233,8 +226,7 @@ class GgufReader {
   /// The same without scaling, with what the file says of local layers.
   RotarySettings local_rotary(const RotarySettings& global) const {
     const bool unscaled = std::holds_alternative<Unscaled>(global.rule);
-    if (!unscaled && entry_.family != GgufFamily::LocalUnscaled &&
-        entry_.family != GgufFamily::Olmo2) {
+    if (!unscaled && entry_.rope.local != GgufLocal::Unscaled) {
       fail<ConfigError>(GgufKeys::function, "whether scaling applies to the local layers of '",
                         model_.model_type, "' is unknown");
     }
@@ -244,8 +236,8 @@ class GgufReader {
     const Index dim =
         keys_.integer("rope.dimension_count_swa").value_or((std::min)(global_dim, rotary.head_dim));
     checked_width(keys_, "rope.dimension_count_swa", dim);
-    const double usual =
-        entry_.local_base != 0 ? entry_.local_base : keys_.real("rope.freq_base").value_or(10000);
+    const double usual = entry_.rope.local_base != 0 ? entry_.rope.local_base
+                                                     : keys_.real("rope.freq_base").value_or(10000);
     rotary.rule =
         Unscaled{.rotary_dim = dim, .base = keys_.real("rope.freq_base_swa").value_or(usual)};
     return rotary;
@@ -276,7 +268,7 @@ class GgufReader {
 
   GgufKeys keys_;
   GgufOptions options_;
-  GgufArchitecture entry_{};
+  GgufArchitecture entry_;
   bool is_known_ = false;
   ModelSettings model_;
 };

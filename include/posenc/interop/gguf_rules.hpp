@@ -5,7 +5,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/frequency/rule_description.hpp>
-#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/gguf_file.hpp>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class GgufKeys {
 struct GgufRuleContext {
   Index rotary_dim = 0;
   double base = 0;
-  GgufFamily family = GgufFamily::Plain;
+  const GgufArchitecture* architecture = nullptr;
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
 };
 
@@ -131,7 +131,7 @@ inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, 
   }
   // A converter that knew llama.cpp would have written 1.
   if (own == 1 || std::abs(attn_factor / own - 1) > 1e-5) return false;
-  if (context.family == GgufFamily::Olmo2) return true;
+  if (context.architecture->rope.attn_factor_may_be_final) return true;
   keys.refuse("rope.scaling.attn_factor",
               "is YaRN's own magnitude: it is either counted twice or the final factor; say which "
               "in the options");
@@ -139,13 +139,14 @@ inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, 
 
 /// llama.cpp derives the softmax scale of DeepSeek's models from the magnitude of cos and sin, which
 /// is what the model means only where that comes out as 1.
-inline void gguf_check_deepseek(const GgufKeys& keys, double all_dim, double attn_factor) {
+inline void gguf_check_deepseek(const GgufKeys& keys, bool must_be_one, double all_dim,
+                                double attn_factor) {
   constexpr auto multiplier = "rope.scaling.yarn_log_multiplier";
   if (all_dim == 0) {
     keys.refuse(multiplier,
                 "is missing or 0: versions of llama.cpp differ in what scores are then scaled by");
   }
-  if (keys.full("") != "deepseek2." && std::abs(all_dim - 1) > 1e-5) {
+  if (must_be_one && std::abs(all_dim - 1) > 1e-5) {
     keys.refuse(multiplier, "is not 0.1, and what it does then is not sure for this architecture");
   }
   if (attn_factor != 1) {
@@ -156,9 +157,11 @@ inline void gguf_check_deepseek(const GgufKeys& keys, double all_dim, double att
 
 inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
                                 YarnScaling& rule) {
-  const bool is_deepseek = context.family == GgufFamily::DeepSeek;
+  const GgufLogMultiplier meaning = context.architecture->rope.log_multiplier;
+  const bool must_be_one = meaning == GgufLogMultiplier::TenthOfOne;
+  const bool is_deepseek = must_be_one || meaning == GgufLogMultiplier::Tenth;
   double all_dim = keys.real("rope.scaling.yarn_log_multiplier").value_or(0);
-  if (all_dim != 0 && !is_deepseek && context.family != GgufFamily::Mistral3) {
+  if (all_dim != 0 && meaning == GgufLogMultiplier::Unknown) {
     keys.refuse("rope.scaling.yarn_log_multiplier",
                 "has a meaning that differs between architectures and is unknown for this one");
   }
@@ -166,7 +169,7 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
 
   double own = yarn_mscale(rule.factor);
   const double attn_factor = keys.real("rope.scaling.attn_factor").value_or(1);
-  if (is_deepseek && rule.factor > 1) gguf_check_deepseek(keys, all_dim, attn_factor);
+  if (is_deepseek && rule.factor > 1) gguf_check_deepseek(keys, must_be_one, all_dim, attn_factor);
   const bool is_final = gguf_is_final(keys, context, attn_factor, own);
   // The file does not hold mscale: it equals mscale_all_dim in DeepSeek's models, and is 1 in
   // Mistral's.
@@ -181,7 +184,7 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
     keys.refuse("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
   }
-  rule.truncate = context.family != GgufFamily::GptOss;
+  rule.truncate = context.architecture->rope.rounds_ramp;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
 }

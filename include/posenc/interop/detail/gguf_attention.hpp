@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/layer_attention.hpp>
@@ -34,10 +34,10 @@ class GgufAttention {
     const bool has_window = window_ && window_->kind != WindowKind::None;
     if (model_.layer_count > 0) {
       if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
-      if (architecture_.without == GgufWithout::LinearLayers) {
+      if (architecture_.rope.without == GgufWithout::LinearLayers) {
         is_linear_ = gguf_linear_layers(keys_);
       }
-    } else if (has_window || architecture_.without != GgufWithout::None ||
+    } else if (has_window || architecture_.rope.without != GgufWithout::None ||
                model_.layers.size() > 1) {
       return;  // layers differ, and nobody knows how many there are
     }
@@ -54,23 +54,23 @@ class GgufAttention {
     const auto given = keys_.integer(key);
     if (given && *given < 0) keys_.refuse(key, "must not be negative");
     const Index size = given.value_or(0);
-    if (architecture_.scores == GgufScores::Llama4) return LayerWindow{WindowKind::Chunked, 8192};
-    if (architecture_.local_period == 0) {
+    if (architecture_.windows.chunk != 0)
+      return LayerWindow{WindowKind::Chunked, architecture_.windows.chunk};
+    if (architecture_.windows.period == 0) {
       return size == 0 ? std::optional(LayerWindow{}) : std::nullopt;
     }
-    const bool is_exaone4 = architecture_.without == GgufWithout::GlobalOf64;
-    if (is_exaone4 && !gguf_has_64_layers(keys_)) return LayerWindow{};
-    const bool has_usual = is_exaone4 || architecture_.scores == GgufScores::Gemma2;
-    if (!given && has_usual) return LayerWindow{WindowKind::Sliding, 4096};
-    const bool may_lack =
-        architecture_.scores == GgufScores::Gemma3 || architecture_.family == GgufFamily::Olmo2 ||
-        architecture_.family == GgufFamily::ModernBert ||
-        architecture_.without == GgufWithout::FirstOfFour || architecture_.name == "mellum" ||
-        architecture_.without == GgufWithout::EveryFourth;
-    if (size == 0) return given || may_lack ? std::optional(LayerWindow{}) : std::nullopt;
-    const bool is_encoder =
-        architecture_.name == "gemma-embedding" || architecture_.family == GgufFamily::ModernBert;
-    return LayerWindow{is_encoder ? WindowKind::BothSides : WindowKind::Sliding, size};
+    if (architecture_.rope.without == GgufWithout::GlobalOf64 && !gguf_has_64_layers(keys_)) {
+      return LayerWindow{};
+    }
+    if (!given && architecture_.windows.usual != 0) {
+      return LayerWindow{WindowKind::Sliding, architecture_.windows.usual};
+    }
+    if (size == 0) {
+      const bool has_none = given || architecture_.windows.may_lack;
+      return has_none ? std::optional(LayerWindow{}) : std::nullopt;
+    }
+    return LayerWindow{
+        architecture_.windows.both_sides ? WindowKind::BothSides : WindowKind::Sliding, size};
   }
 
   void read_heads(const char* name, std::vector<Index>& heads) const {
@@ -101,7 +101,7 @@ class GgufAttention {
       return layer;
     }
     if (heads == 0 || kv_heads == 0) {
-      layer.kind = kind_without_heads();
+      if (is_known_) layer.kind = architecture_.without_heads;
       return layer;
     }
     const bool is_local = at < is_local_.size() && is_local_[at];
@@ -112,24 +112,12 @@ class GgufAttention {
     const bool is_second = is_local && model_.layers.size() > 1;
     layer.head_dim = model_.layers[is_second ? 1 : 0].rotary.head_dim;
     layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
-    if (is_known_) {
-      layer.sinks = architecture_.family == GgufFamily::GptOss ||
-                    architecture_.family == GgufFamily::GraniteSwa;
-    }
+    if (is_known_) layer.sinks = architecture_.sinks;
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
       layer.kind = architecture_.has_indexer ? LayerKind::Sparse : kind_with(*layer.window);
     }
     return layer;
-  }
-
-  std::optional<LayerKind> kind_without_heads() const {
-    if (!is_known_) return std::nullopt;
-    if (architecture_.name.substr(0, 4) == "lfm2") return LayerKind::Convolution;
-    if (architecture_.name == "granitehybrid" || architecture_.name == "falcon-h1") {
-      return LayerKind::Linear;
-    }
-    return LayerKind::None;
   }
 
   std::optional<Index> value_dim(bool is_latent, bool is_local, Index head_dim) const {

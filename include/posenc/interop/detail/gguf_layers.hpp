@@ -3,7 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 
 #include <algorithm>
@@ -40,9 +40,9 @@ inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
   std::vector<bool> local;
   for (const Index entry : gguf_layer_list(keys, name)) local.push_back(entry != 0);
   if (!local.empty()) return local;
-  const Index period = keys.integer(name).value_or(architecture.local_period);
+  const Index period = keys.integer(name).value_or(architecture.windows.period);
   if (period < 1) keys.refuse(name, "must be given, and be positive");
-  const Index global = architecture.first_is_global ? 0 : period - 1;
+  const Index global = architecture.windows.first_is_global ? 0 : period - 1;
   for (Index i = 0; i < layers; ++i) local.push_back(i % period != global);
   return local;
 }
@@ -86,7 +86,7 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
       if (is_without(layers[i])) without[i] = true;
     }
   };
-  switch (architecture.without) {
+  switch (architecture.rope.without) {
     case GgufWithout::EveryFourth:
       for (Index i = 0; i < gguf_layer_count(keys); ++i) without.push_back(i % 4 == 3);
       break;

@@ -3,7 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -31,27 +31,22 @@ inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers
   return 1 / std::sqrt(static_cast<double>(*width / heads->front()));
 }
 
-/// What the architecture multiplies scores with, where no key tells it.
+/// What the architecture multiplies scores with, where attention.scale does not tell.
 inline std::optional<double> gguf_usual_scale(const GgufKeys& keys,
                                               const GgufArchitecture& architecture) {
-  switch (architecture.scores) {
-    case GgufScores::One:
-      return 1;
-    case GgufScores::Gemma2:
-      return gguf_gemma_scale(keys, 46);
-    case GgufScores::Gemma3:
-      return gguf_gemma_scale(keys, 62);
-    case GgufScores::Grok:
-      return keys.real("attention.output_scale").value_or(0.08838834764831845);  // 128^-1/2
-    default:
-      return std::nullopt;
-  }
+  constexpr auto key = "attention.output_scale";
+  if (architecture.scores.output_scale != 0)
+    return keys.real(key).value_or(architecture.scores.output_scale);
+  if (architecture.scores.scale != 0) return architecture.scores.scale;
+  if (architecture.scores.largest_depth != 0)
+    return gguf_gemma_scale(keys, architecture.scores.largest_depth);
+  return std::nullopt;
 }
 
 /// attention.scale; 0 and nothing leave it to the architecture.
 inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
                                                 const GgufArchitecture& architecture) {
-  if (architecture.scores != GgufScores::Grok && keys.has("attention.output_scale")) {
+  if (architecture.scores.output_scale == 0 && keys.has("attention.output_scale")) {
     keys.refuse("attention.output_scale", "has no meaning that is known for this architecture");
   }
   const double given = keys.real("attention.scale").value_or(0);
@@ -70,10 +65,8 @@ inline std::optional<double> gguf_softcap(const GgufKeys& keys,
   constexpr auto key = "attn_logit_softcapping";
   const auto given = keys.real(key);
   if (given && *given < 0) keys.refuse(key, "must not be negative");
-  const bool is_gemma = architecture.scores == GgufScores::Gemma2;
-  const bool is_grok = architecture.scores == GgufScores::Grok;
-  if (is_gemma || is_grok) {
-    const double cap = given.value_or(is_gemma ? 50 : 30);
+  if (architecture.scores.softcap != 0) {
+    const double cap = given.value_or(architecture.scores.softcap);
     if (cap == 0) keys.refuse(key, "is 0, which llama.cpp would divide by");
     return cap;
   }
@@ -91,8 +84,8 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
   const auto log_floor = [](double a, Index period) {
     return QueryTemperature{.scale = a, .length = static_cast<double>(period)};
   };
-  switch (architecture.scores) {
-    case GgufScores::Llama4: {  // in its code, not in the file
+  switch (architecture.scores.temperature) {
+    case GgufTemperature::InCode: {
       if (scale && std::abs(*scale - 0.1) > 1e-6) keys.refuse(scale_key, "is not Llama 4's 0.1");
       if (length && *length != 8192) keys.refuse(length_key, "is not Llama 4's 8192");
       QueryTemperature temperature = log_floor(0.1, 8192);
@@ -100,7 +93,7 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
       temperature.only_without_rotary = true;
       return temperature;
     }
-    case GgufScores::Mistral3: {
+    case GgufTemperature::BeyondTrained: {
       if (scale.value_or(0) == 0) return std::nullopt;
       const Index original = gguf_original_length(keys);
       if (length && *length != original) {
@@ -109,7 +102,7 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
       }
       return log_floor(*scale, original);
     }
-    case GgufScores::MistralLarge3:
+    case GgufTemperature::BeyondOwn:
       if (scale.value_or(0) == 0) return std::nullopt;
       if (!length || *length < 1) {
         keys.refuse(length_key,
@@ -123,7 +116,7 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
       if (length.value_or(0) == 0) return std::nullopt;
       // Grok 2 is made so, and SGLang does it in all layers. llama.cpp reads the key and does nothing with
       // it (its issue 17239), so beyond this length its scores differ from these.
-      if (architecture.scores == GgufScores::Grok) {
+      if (architecture.scores.temperature == GgufTemperature::LengthAlone) {
         if (*length < 2) keys.refuse(length_key, "must be at least 2");
         return QueryTemperature{.formula = QueryTemperatureFormula::LogRatio,
                                 .length = static_cast<double>(*length)};
