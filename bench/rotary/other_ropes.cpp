@@ -3,8 +3,8 @@
 // ours / the time of Rope for the same tensor.
 #include "cases.hpp"
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 

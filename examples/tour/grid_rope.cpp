@@ -4,6 +4,8 @@
 #include "encode.hpp"
 #include "numbers.hpp"
 #include <posenc/interop/grid_presets.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/prompt_positions.hpp>
 #include <posenc/posenc.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// All headers except interop/: readers and presets are included where they are used. Includes only.
+// All headers except interop/: what is of single models is included where it is used. Includes only.
 #include <posenc/without_eigen.hpp>
 
 #if !__has_include(<Eigen/Core>)

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Compiled where there is no Eigen: posenc/without_eigen.hpp, and what of interop/ needs no nlohmann-json.
+#include <posenc/interop/diffusion_axes.hpp>
+#include <posenc/interop/diffusion_positions.hpp>
+#include <posenc/interop/dinov3_grid.hpp>
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/presets.hpp>
+#include <posenc/interop/prompt_positions.hpp>
 #include <posenc/without_eigen.hpp>
 
 #include <vector>

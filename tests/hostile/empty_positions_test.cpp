@@ -2,12 +2,13 @@
 // Positions of no tokens are made at once, however long the other axes are: ctest's time limit guards that.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
-#include <posenc/tensor/diffusion_positions.hpp>
-#include <posenc/tensor/dinov3_grid.hpp>
+#include <posenc/interop/diffusion_positions.hpp>
+#include <posenc/interop/dinov3_grid.hpp>
+#include <posenc/interop/prompt_positions.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/tensor/eigen.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
-#include <posenc/tensor/prompt_positions.hpp>
 
 #include <array>
 #include <vector>

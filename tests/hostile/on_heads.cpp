@@ -15,17 +15,17 @@
 #include <posenc/frequency/longrope.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
+#include <posenc/interop/diffusion_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
-#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/permute.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/rotation_table.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
 
 #include <array>

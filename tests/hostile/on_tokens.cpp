@@ -7,11 +7,12 @@
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/additive/sinusoidal_2d.hpp>
-#include <posenc/tensor/diffusion_positions.hpp>
-#include <posenc/tensor/dinov3_grid.hpp>
+#include <posenc/interop/diffusion_positions.hpp>
+#include <posenc/interop/dinov3_grid.hpp>
+#include <posenc/interop/prompt_positions.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
-#include <posenc/tensor/prompt_positions.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>

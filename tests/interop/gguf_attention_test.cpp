@@ -3,7 +3,7 @@
 #include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/gguf.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 
 #include <cstdint>
 #include <optional>

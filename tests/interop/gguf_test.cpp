@@ -4,6 +4,7 @@
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/gguf.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/interop/presets.hpp>
 
 #include <cmath>

@@ -3,6 +3,7 @@
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 
 #include <cmath>
 #include <string>

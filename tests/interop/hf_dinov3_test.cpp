@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // DINOv3's config.json: two axes, whatever else it says.
 #include "support/catch.hpp"
+#include <posenc/interop/dinov3_grid.hpp>
 #include <posenc/interop/hf_config.hpp>
-#include <posenc/rotary/vision_axes.hpp>
-#include <posenc/tensor/dinov3_grid.hpp>
+#include <posenc/interop/vision_axes.hpp>
 
 #include <string>
 #include <utility>

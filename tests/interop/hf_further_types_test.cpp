@@ -4,6 +4,7 @@
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 
 #include <cmath>
 #include <optional>

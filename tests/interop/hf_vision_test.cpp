@@ -5,6 +5,7 @@
 #include "support/throws.hpp"
 #include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/hf_config.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 
 #include <cmath>

@@ -2,6 +2,7 @@
 // Settings turn into frequencies and rotations, and what cannot be right is refused.
 #include "support/catch.hpp"
 #include <posenc/interop/model_settings.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/interop/presets.hpp>
 #include <posenc/tensor/eigen.hpp>
 

@@ -7,13 +7,13 @@
 #include <posenc/frequency/ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
+#include <posenc/interop/diffusion_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
-#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/rope.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
 
 #include <Eigen/Core>

@@ -22,8 +22,12 @@
 #define forever for (;;)
 #define I (1.0iF)
 
+#include <posenc/interop/diffusion_axes.hpp>
+#include <posenc/interop/diffusion_positions.hpp>
+#include <posenc/interop/dinov3_grid.hpp>
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/presets.hpp>
+#include <posenc/interop/prompt_positions.hpp>
 #include <posenc/posenc.hpp>
 #if __has_include(<nlohmann/json.hpp>)
 #include <posenc/interop/hf_config.hpp>

@@ -6,9 +6,9 @@
 #include "support/throws.hpp"
 #include <posenc/concepts.hpp>
 #include <posenc/frequency/yarn.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/any_rope.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 
 #include <array>
 #include <utility>

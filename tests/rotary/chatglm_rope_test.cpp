@@ -6,9 +6,9 @@
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/interop/prompt_positions.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/rope.hpp>
-#include <posenc/tensor/prompt_positions.hpp>
 
 #include <array>
 #include <string>

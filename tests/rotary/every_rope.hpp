@@ -4,11 +4,11 @@
 #include "support/heads.hpp"
 #include <posenc/concepts.hpp>
 #include <posenc/frequency/yarn.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/xpos.hpp>

@@ -5,9 +5,9 @@
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/rope.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 
 #include <array>

@@ -9,7 +9,7 @@
 #include <posenc/frequency/ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/rotary/rerotate.hpp>
 
 #include <array>

@@ -7,10 +7,10 @@
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
-#include <posenc/rotary/diffusion_axes.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/interop/diffusion_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/rope.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 
 #include <array>
 #include <cmath>

@@ -4,9 +4,9 @@
 #include "support/throws.hpp"
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/prompt_positions.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
-#include <posenc/tensor/prompt_positions.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>

@@ -67,10 +67,6 @@ TEST_CASE("x runs fastest", "[positions]") {
   const auto grid = posenc::xy_grid(2, 3);
   CHECK(axis_of(grid, 0) == Row{0, 1, 2, 0, 1, 2});
   CHECK(axis_of(grid, 1) == Row{0, 0, 0, 1, 1, 1});
-  const auto llama = posenc::llama4_grid(2, 3);
-  CHECK(axis_of(llama, 0) == Row{1, 2, 3, 1, 2, 3, 0});
-  CHECK(axis_of(llama, 1) == Row{1, 1, 1, 2, 2, 2, 0});
-  CHECK(posenc::llama4_grid(0, 0).count() == 1);
 }
 
 TEST_CASE("pixels lie between -1 and 1", "[positions]") {
@@ -115,8 +111,6 @@ TEST_CASE("grids that cannot be are rejected", "[positions][errors]") {
         "posenc::merge_block_grid: extents must not be negative but are [-1, 2, 2]");
   CHECK(error([] { posenc::xy_grid(Index{1} << 40, Index{1} << 40); }) ==
         "posenc::xy_grid: a grid of [1099511627776, 1099511627776] has too many cells");
-  CHECK(error([] { posenc::llama4_grid(-1, 3); }) ==
-        "posenc::llama4_grid: extents must not be negative but are [-1, 3]");
   CHECK(
       error([] { posenc::pixel_grid({}); }) ==
       "posenc::pixel_grid: there must be one offset per axis, or none, and at least one axis, but "

@@ -3,11 +3,10 @@
 #include "tensors.hpp"
 #include <posenc/frequency/yarn.hpp>
 #include <posenc/rotary/any_rope.hpp>
+#include <posenc/rotary/axial.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
-#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/frequency_gradient.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/permute.hpp>
@@ -15,7 +14,6 @@
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/rotary/rotation_table.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 #include <posenc/rotary/xpos.hpp>
 
 #include <Eigen/Core>
@@ -75,34 +73,13 @@ T rotate_with_any() {
   glm.rotate(q.view(), Positions::axes({Positions::range(0, 6), Positions::range(1, 6)}));
   posenc::permute_pairs<Interleaved, HalfRotate>(weights.matrix(), {.head_dim = 32});
   posenc::permute_pairs<HalfRotate, Interleaved>(weights.matrix(), to.matrix(), {.head_dim = 32});
-  const posenc::Rope<HalfRotate> grid(posenc::qwen2_vl_vision({.head_dim = 64, .base = 10000}));
+  const posenc::Rope<HalfRotate> grid(posenc::axial({32, 32}, 10000));
   grid.rotate(q.view(), Positions::grid(2, 3));
   const posenc::Rope<Interleaved> sections(posenc::Unscaled{.rotary_dim = 64, .base = 10000}, 0,
-                                           posenc::mrope_chunked({8, 12, 12}));
+                                           posenc::PairAxes::sections({8, 12, 12}));
   const auto each = Positions::range(0, 6);
   sections.rotate(q.view(), Positions::axes({each, each, each}));
   return q.values[1] + to.values[5];
-}
-
-Index use_axes() {
-  const posenc::AxialFrequencies all[] = {
-      posenc::flux(),
-      posenc::wan(128),
-      posenc::cogvideox(64),
-      posenc::cosmos({.head_dim = 128}),
-      posenc::cosmos3(),
-      posenc::ideogram4(),
-      posenc::minimax_h3(),
-      posenc::dinov3({.head_dim = 64, .base = 100}),
-      posenc::pixtral_vision({.head_dim = 64, .base = 10000}),
-      posenc::llama4_vision({.head_dim = 64, .base = 10000}),
-      posenc::rope_vit_axial({.head_dim = 64, .base = 100}),
-      posenc::ggml_vision({.head_dim = 64, .base = 10000}, {16, 16, 0, 0}),
-      posenc::axial({16, 16}, 10000)};
-  Index pairs = 0;
-  for (const auto& each : all) pairs += each.frequencies.pairs();
-  return pairs + posenc::mrope_interleaved({8, 12, 12}, posenc::MropeTail::Time).pairs() +
-         posenc::PairAxes::only(0, 2, 4).pairs();
 }
 
 template <class T>
@@ -113,5 +90,5 @@ double rotate_all() {
 
 double use_rotary() {
   return rotate_all<float>() + rotate_all<double>() + rotate_all<Eigen::bfloat16>() +
-         static_cast<double>(use_axes());
+         static_cast<double>(posenc::PairAxes::only(0, 2, 4).pairs());
 }

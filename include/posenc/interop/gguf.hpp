@@ -13,7 +13,7 @@
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 
 #include <algorithm>
 #include <cstddef>

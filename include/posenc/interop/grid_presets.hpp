@@ -3,11 +3,11 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/diffusion_axes.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
-#include <posenc/rotary/diffusion_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 
 #include <string>
 #include <string_view>

@@ -8,8 +8,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/model_settings.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
-#include <posenc/rotary/vision_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/vision_axes.hpp>
 
 #include <string>
 #include <string_view>

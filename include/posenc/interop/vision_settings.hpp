@@ -5,9 +5,9 @@
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/interop/layer_attention.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 
 #include <algorithm>
 #include <cmath>

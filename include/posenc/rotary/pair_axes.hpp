@@ -31,7 +31,7 @@ inline void check_sections(const char* function, ListView<Index> sections) {
 
 /// Which axis of Positions turns each pair of channels: the one table behind every rotary encoding
 /// on several axes. Immutable. What models differ in, beside their frequencies, is this table and
-/// the order of the axes; rotary/multimodal_axes.hpp and rotary/vision_axes.hpp make those that
+/// the order of the axes; interop/multimodal_axes.hpp and interop/vision_axes.hpp make those that
 /// ship. Positions that are equal on all axes give plain rope, bit for bit, whatever the table.
 ///   Throws: ConfigError for an axis that does not exist.
 class PairAxes {

@@ -92,22 +92,6 @@ inline Positions xy_grid(Index rows, Index cols) {
       .with_kind(PositionKind::ColumnsRows);
 }
 
-/// As xy_grid but counted from 1, with the class token last, at 0 on both axes, which no rope
-/// turns: Llama 4's vision tower.
-///   Throws: ShapeError
-inline Positions llama4_grid(Index rows, Index cols) {
-  const Index cells = detail::checked_cells("llama4_grid", {rows, cols});
-  auto x = detail::room_for<Index>(cells + 1), y = detail::room_for<Index>(cells + 1);
-  for (Index cell = 0; cell < cells; ++cell) {
-    x.push_back(cell % cols + 1);
-    y.push_back(cell / cols + 1);
-  }
-  x.push_back(0);
-  y.push_back(0);
-  return Positions::axes({Positions::ids(x), Positions::ids(y)})
-      .with_kind(PositionKind::ColumnsRows);
-}
-
 /// A grid of any number of axes in row-major order whose cells lie evenly between -1 and 1 on each
 /// axis, both ends included (one cell lies at -1), plus an offset per axis: lucidrains' pixels.
 ///   Throws: ShapeError; PositionError for an offset that is not finite

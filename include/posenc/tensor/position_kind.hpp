@@ -66,7 +66,7 @@ constexpr const char* makers_of(PositionKind kind) noexcept {
     case PositionKind::Unspecified:
       break;
   }
-  return "Positions::ids, prompt_positions() or the function of tensor/diffusion_positions.hpp";
+  return "Positions::ids, prompt_positions() or the function of interop/diffusion_positions.hpp";
 }
 
 }  // namespace detail

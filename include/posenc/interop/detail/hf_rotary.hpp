@@ -12,7 +12,7 @@
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 // Positions of prompts of text and pictures, and of ChatGLM-6B.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
-#include <posenc/tensor/prompt_positions.hpp>
+#include <posenc/interop/prompt_positions.hpp>
 
 #include <cmath>
 #include <limits>

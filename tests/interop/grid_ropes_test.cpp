@@ -5,13 +5,14 @@
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
+#include <posenc/interop/diffusion_axes.hpp>
+#include <posenc/interop/diffusion_positions.hpp>
+#include <posenc/interop/dinov3_grid.hpp>
+#include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/any_rope.hpp>
-#include <posenc/rotary/diffusion_axes.hpp>
+#include <posenc/rotary/axial.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
-#include <posenc/rotary/vision_axes.hpp>
-#include <posenc/tensor/diffusion_positions.hpp>
-#include <posenc/tensor/dinov3_grid.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 
 #include <algorithm>

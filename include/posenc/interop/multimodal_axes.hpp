@@ -10,7 +10,7 @@
 
 // Tables of axes of models that read text and pictures with one rope over time, height and width.
 // Sections count pairs and add up to rotary_dim / 2; the index of the frequencies runs through all
-// of them. tensor/prompt_positions.hpp makes the positions.
+// of them. interop/prompt_positions.hpp makes the positions.
 POSENC_STABLE_BEGIN
 
 /// Which axis takes the pairs that the alternation of interleaved M-RoPE leaves over.

@@ -4,9 +4,10 @@
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
-#include <posenc/rotary/multimodal_axes.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/vision_axes.hpp>
+#include <posenc/rotary/axial.hpp>
 #include <posenc/rotary/pair_axes.hpp>
-#include <posenc/rotary/vision_axes.hpp>
 
 #include <array>
 #include <cmath>
@@ -17,7 +18,7 @@
 
 // Rotary encodings of diffusion transformers: axes in blocks of channels, each with frequencies of its
 // own; in Ideogram 4 and Cosmos 3 axes alternate, and the index of the frequencies runs through all of them.
-// Interleaved pairing, except where a function says half. tensor/diffusion_positions.hpp makes the positions.
+// Interleaved pairing, except where a function says half. interop/diffusion_positions.hpp makes the positions.
 // The projects' tables end at some position; these do not. LTX is not among them: its frequencies differ from
 // head to head.
 //   Source: huggingface/diffusers (58eb52c), src/diffusers/models/transformers; each function names its

@@ -17,7 +17,7 @@
 #include <vector>
 
 // Positions of the tokens of diffusion transformers: text, and the patches of pictures and videos in
-// row-major order, frame after frame. rotary/diffusion_axes.hpp has the frequencies. Tokens at 0 on all axes
+// row-major order, frame after frame. interop/diffusion_axes.hpp has the frequencies. Tokens at 0 on all axes
 // turn by nothing.
 //   Source: huggingface/diffusers (58eb52c), src/diffusers; each function names its file there
 POSENC_STABLE_BEGIN

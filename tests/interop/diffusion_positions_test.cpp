@@ -3,7 +3,7 @@
 #include "reference/grid_rope.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
-#include <posenc/tensor/diffusion_positions.hpp>
+#include <posenc/interop/diffusion_positions.hpp>
 
 #include <algorithm>
 #include <cmath>

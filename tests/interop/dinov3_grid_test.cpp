@@ -3,7 +3,7 @@
 #include "reference/grid_rope.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
-#include <posenc/tensor/dinov3_grid.hpp>
+#include <posenc/interop/dinov3_grid.hpp>
 
 #include <algorithm>
 #include <cmath>

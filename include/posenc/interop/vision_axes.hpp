@@ -5,7 +5,10 @@
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/axial.hpp>
 #include <posenc/rotary/pair_axes.hpp>
+#include <posenc/tensor/grid_positions.hpp>
+#include <posenc/tensor/positions.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,8 +17,7 @@
 #include <utility>
 #include <vector>
 
-// Rotary encodings of pictures: each axis has its own group of neighbouring pairs, and the index of
-// the frequencies begins anew in it. tensor/grid_positions.hpp makes the positions. A rope of these
+// Rotary encodings of vision towers. The index of the frequencies begins anew on each axis. A rope of these
 // frequencies rejects positions of another kind (PositionKind), such as cells where patch centres are meant.
 POSENC_STABLE_BEGIN
 
@@ -36,92 +38,27 @@ struct Dinov3Rope {
               ///< timm compute them anew
 };
 
-/// lucidrains' frequencies for pixels: pi * linspace(1, max_freq / 2), for positions between -1 and
-/// 1.
-struct PixelFrequencies {
-  Index rotary_dim = 0;  ///< required; even
-  double max_freq = 0;   ///< required, >= 2; 10 there
-};
-
 static_assert(std::is_trivially_copyable_v<VisionRope>);
 static_assert(std::is_trivially_copyable_v<Dinov3Rope>);
-static_assert(std::is_trivially_copyable_v<PixelFrequencies>);
 
 POSENC_STABLE_END
 
 POSENC_BEGIN
 
-namespace detail {
-
-inline void check_has_axes(const char* function, std::size_t axes) {
-  if (axes == 0) {
-    fail<ConfigError>(function, "there must be frequencies for at least one axis");
+/// As xy_grid but counted from 1, with the class token last, at 0 on both axes, which no rope
+/// turns: Llama 4's vision tower.
+///   Throws: ShapeError
+inline Positions llama4_grid(Index rows, Index cols) {
+  const Index cells = detail::checked_cells("llama4_grid", {rows, cols});
+  auto x = detail::room_for<Index>(cells + 1), y = detail::room_for<Index>(cells + 1);
+  for (Index cell = 0; cell < cells; ++cell) {
+    x.push_back(cell % cols + 1);
+    y.push_back(cell / cols + 1);
   }
-}
-
-}  // namespace detail
-
-/// One group of pairs per axis, in the order of the axes, each with frequencies of its own; axes may
-/// differ in width.
-///   Throws: ConfigError where the axes' factors differ
-inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
-  constexpr auto function = "axial";
-  detail::check_has_axes(function, frequencies_of_axis.size());
-  const Frequencies& first = frequencies_of_axis.front();
-  std::vector<DoubleDouble> inv_freq;
-  std::vector<Index> sections;
-  for (const Frequencies& axis : frequencies_of_axis) {
-    if (axis.attention_factor() != first.attention_factor() ||
-        axis.softmax_scale_multiplier() != first.softmax_scale_multiplier()) {
-      detail::fail<ConfigError>(
-          function, "all axes must have the same factors but attention_factor ", "is ",
-          first.attention_factor(), " and ", axis.attention_factor(), ", softmax_scale_multiplier ",
-          first.softmax_scale_multiplier(), " and ", axis.softmax_scale_multiplier());
-    }
-    for (const DoubleDouble& w : axis.exact_inv_freq()) inv_freq.push_back(w);
-    sections.push_back(axis.pairs());
-  }
-  return {
-      Frequencies(std::move(inv_freq), first.attention_factor(), first.softmax_scale_multiplier()),
-      PairAxes::sections(sections)};
-}
-
-/// base^(-2j / rotary_dim), j < rotary_dim / 2, for an axis of so many channels: most encodings of
-/// pictures and videos. Axes without channels are legal.
-///   Throws: ConfigError
-inline AxialFrequencies axial(ListView<Index> rotary_dims, double base) {
-  constexpr auto function = "axial";
-  detail::check_has_axes(function, rotary_dims.size());
-  std::vector<DoubleDouble> inv_freq;
-  std::vector<Index> sections;
-  for (const Index dim : rotary_dims) {
-    detail::check_rotary_dim(function, dim, 0);
-    detail::check_base(function, base);
-    for (const DoubleDouble& w : detail::power_law(base, dim, dim / 2)) inv_freq.push_back(w);
-    sections.push_back(dim / 2);
-  }
-  return {Frequencies(std::move(inv_freq)), PairAxes::sections(sections)};
-}
-
-/// w_j = pi * (1 + j * (max_freq / 2 - 1) / (rotary_dim / 2 - 1)).
-///   Throws: ConfigError
-///   Source: lucidrains' rotary-embedding-torch, freqs_for "pixel"; interleaved pairing
-inline Frequencies frequencies(const PixelFrequencies& rule) {
-  constexpr auto name = "PixelFrequencies";
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  if (!std::isfinite(rule.max_freq) || rule.max_freq < 2) {
-    detail::fail<ConfigError>(name, "max_freq must be given, finite and at least 2, but is ",
-                              rule.max_freq);
-  }
-  const Index pairs = rule.rotary_dim / 2;
-  const DoubleDouble step =
-      pairs == 1 ? DoubleDouble(0)
-                 : (DoubleDouble(rule.max_freq) / 2.0 - 1.0) / static_cast<double>(pairs - 1);
-  std::vector<DoubleDouble> inv_freq;
-  for (Index j = 0; j < pairs; ++j) {
-    inv_freq.push_back(detail::pi * (step * static_cast<double>(j) + 1.0));
-  }
-  return Frequencies(std::move(inv_freq));
+  x.push_back(0);
+  y.push_back(0);
+  return Positions::axes({Positions::ids(x), Positions::ids(y)})
+      .with_kind(PositionKind::ColumnsRows);
 }
 
 namespace detail {
