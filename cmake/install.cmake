@@ -9,6 +9,8 @@ set(pkgconfig_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 
 install(TARGETS posenc_core EXPORT posencCoreTargets FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT posencCoreTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
+install(TARGETS posenc_interop EXPORT posencInteropTargets)
+install(EXPORT posencInteropTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
 if(POSENC_WITH_EIGEN)
   install(TARGETS posenc EXPORT posencTargets)
   install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION "${package_dir}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # What holds in every consumer once it has posenc, and what posenc must not have done to it.
 
-foreach(target posenc::posenc posenc::core)
+foreach(target posenc::posenc posenc::core posenc::interop)
   foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS LINK_OPTIONS)
     if(TARGET ${target})
       get_target_property(leaked ${target} INTERFACE_${property})

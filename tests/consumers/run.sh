@@ -88,10 +88,16 @@ consume find_package
 project find_package_core without_eigen "$no_eigen" "$(block cmake 'COMPONENTS core')"
 consume find_package_core
 
+project find_package_interop interop "$no_eigen" "$(block cmake 'COMPONENTS interop')"
+consume find_package_interop
+
 project add_subdirectory app "$(block cmake 'add_subdirectory(')" "$link"
 consume add_subdirectory
 project add_subdirectory_core without_eigen "$no_eigen" 'set(POSENC_WITH_EIGEN OFF)' "$(block cmake 'add_subdirectory(')" "$link_core"
 consume add_subdirectory_core
+project add_subdirectory_interop interop "$no_eigen" 'set(POSENC_WITH_EIGEN OFF)' "$(block cmake 'add_subdirectory(')" \
+  'target_link_libraries(app PRIVATE posenc::interop)'
+consume add_subdirectory_interop
 fetch="$(block cmake FetchContent_MakeAvailable)"
 [[ "$fetch" == *'<url of this repository>'* ]] || { echo "README.md: no <url of this repository>" >&2; exit 1; }
 project fetch_content app "${fetch/<url of this repository>/"file://$work/posenc"}" "$link"
@@ -152,5 +158,8 @@ says "no Eigen for an installed posenc::posenc" "which was not found. *posenc::c
   -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON
 says "posenc::posenc was not installed" "posenc::posenc is not installed" \
   cmake -S "$work/find_package" -B "$work/core-found" -G Ninja -D CMAKE_PREFIX_PATH="$work/core_only"
+says "no nlohmann-json for posenc::interop" "posenc::interop needs nlohmann-json" \
+  cmake -S "$work/find_package_interop" -B "$work/no-json" -G Ninja -D CMAKE_PREFIX_PATH="$work/home/.local" \
+  -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
 says "tests without Eigen" "tests, benchmarks and examples need Eigen" \
   cmake -S "$work/posenc" -B "$work/core-tests" -G Ninja -D POSENC_WITH_EIGEN=OFF -D POSENC_BUILD_TESTS=ON
