@@ -7,7 +7,6 @@
 #include <posenc/interop/detail/gguf_attention.hpp>
 #include <posenc/interop/detail/gguf_known_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/detail/gguf_refused_architectures.hpp>
 #include <posenc/interop/detail/gguf_scores.hpp>
 #include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/gguf_file.hpp>

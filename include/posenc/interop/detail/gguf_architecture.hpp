@@ -20,7 +20,7 @@ enum class GgufMode {
   NeoxOrMrope
 };
 
-/// What rope.scaling.yarn_log_multiplier means.
+/// Meanings of rope.scaling.yarn_log_multiplier.
 enum class GgufLogMultiplier {
   Unknown,
   Whole,      ///< mscale_all_dim, of which the softmax scale knows nothing
@@ -28,14 +28,14 @@ enum class GgufLogMultiplier {
   TenthOfOne  ///< the same, if it is 0.1
 };
 
-/// How layers that see a window alone turn.
+/// Ways in which layers turn that see a window alone.
 enum class GgufLocal {
   AsGlobal,  ///< unless keys tell a base or a width of their own
   Unscaled,  ///< without the scaling of global layers
   Unsure     ///< by a base of their own; what scaling does to them is not known
 };
 
-/// Which layers have no rotary encoding, beside those that have no heads.
+/// Layers that have no rotary encoding, beside those that have no heads.
 enum class GgufWithout {
   None,
   EveryFourth,
@@ -47,7 +47,7 @@ enum class GgufWithout {
   Listed             ///< by attention.rope_pattern, which says 0 of them; windows are listed, too
 };
 
-/// What attention.temperature_scale and _length mean.
+/// Meanings of attention.temperature_scale and _length.
 enum class GgufTemperature {
   None,
   InCode,         ///< nothing but what the code has, in layers without rotary encoding
@@ -56,7 +56,7 @@ enum class GgufTemperature {
   LengthAlone     ///< a ratio of logarithms beyond the length
 };
 
-/// What sets an architecture's rotation apart.
+/// Traits that set an architecture's rotation apart.
 struct GgufRope {
   bool is_base_fixed = false;   ///< its graph has the base 10000 and no scaling
   bool rotary_is_last = false;  ///< the rotary channels of a head
@@ -72,7 +72,7 @@ struct GgufRope {
   GgufWithout without = GgufWithout::None;
 };
 
-/// What layers see.
+/// The keys that layers see.
 struct GgufWindows {
   Index period =
       0;  ///< every period-th layer is global where the file does not tell; 0: no windows
@@ -83,6 +83,7 @@ struct GgufWindows {
   bool both_sides = false;
 };
 
+/// Scale, cap and temperature of scores.
 struct GgufScores {
   double scale = 0;  ///< 0: head_dim^-1/2
   double output_scale =
@@ -93,7 +94,7 @@ struct GgufScores {
   GgufTemperature temperature = GgufTemperature::None;
 };
 
-/// What an architecture implies.
+/// Row of an architecture.
 struct GgufArchitecture {
   std::string_view names;  ///< of architectures that are alike in all of it
   GgufMode mode;

@@ -3,8 +3,8 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/detail/hf_layer_patterns.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
+#include <posenc/interop/detail/hf_own_layers.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 

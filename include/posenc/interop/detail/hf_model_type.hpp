@@ -22,7 +22,7 @@ inline constexpr auto unscaled_attention = "unscaled_attention";
 inline constexpr auto linear_attention = "linear_attention";
 inline constexpr auto no_attention = "no_attention";
 
-/// Which layers the rope dicts of a file are for.
+/// Layers that the rope dicts of a file are for.
 enum class HfDicts {
   AnyTypes,  ///< one is for all, or there is one for each type that the file names
   One,       ///< one is for all
@@ -31,7 +31,7 @@ enum class HfDicts {
   OneForEachType  ///< one for full_attention and one for sliding_attention
 };
 
-/// Which axis of the positions turns a pair.
+/// Orders in which the axes of the positions turn pairs.
 enum class HfMrope {
   None,
   Chunked,      ///< mrope_section in chunks
@@ -39,20 +39,21 @@ enum class HfMrope {
   Ernie         ///< mrope_section is h, w, t
 };
 
-/// Which channels of a head turn, by how many ids.
+/// Channels of a head that turn, and the ids that turn them.
 enum class HfTurn {
   Usual,
   ChatGlm,   ///< both halves by two ids, or half of the head by one
   PatchGrid  ///< half of the pairs by rows of patches, half by columns
 };
 
-/// Where files tell the bases of layers apart.
+/// Keys that tell the bases of layers apart.
 struct HfBases {
   const char* local_key = nullptr;   ///< of local layers; nullptr: all layers share the base
   double local_base = 0;             ///< where the file does not tell
   const char* global_key = nullptr;  ///< in place of rope_theta
 };
 
+/// Rotation: base, share, axes, and the rope dicts.
 struct HfTypeRope {
   std::optional<PairingKind> pairing = std::nullopt;  ///< required; the checkpoint's channels
   double base = 10000;                                ///< 0 where the file must tell it
@@ -75,7 +76,7 @@ struct HfTypeRope {
       false;  ///< of latent heads: a share tells qk_rope_head_dim once more
 };
 
-/// How layers differ.
+/// Ways in which files tell layers apart.
 enum class HfLayers {
   Listed,          ///< by a list of types, if at all; with a period, by that where there is no list
   Exaone4,         ///< by a period, or by letters
@@ -108,7 +109,7 @@ struct HfTypeLayers {
   bool lists_go_on = false;              ///< for layers that predict further tokens
 };
 
-/// How files tell widths and numbers of heads.
+/// Ways in which files tell widths and numbers of heads.
 enum class HfHeads {
   Usual,
   Latent,          ///< of rotary and other channels, the former last; of keys as many as of queries
@@ -118,7 +119,7 @@ enum class HfHeads {
   WideGlobal       ///< global_head_dim tells the width in global layers
 };
 
-/// What rope_interleave means in files of models with latent heads.
+/// Meanings of rope_interleave in files of models with latent heads.
 enum class HfInterleave { PicksPairing, MustBeTrue, Unread };
 
 /// Flags that tell how many heads of keys there are, in place of their number.
@@ -130,10 +131,10 @@ enum class HfMultiQuery {
   FalconGroups  ///< new_decoder_architecture, whether or not the file has it
 };
 
-/// Which layers of a class see a window alone.
+/// Layers of a class that see a window alone.
 enum class HfWindows {
   None,                ///< none: the class reads no key of windows
-  Unknown,             ///< nobody knows
+  Unknown,             ///< not known
   Every,               ///< all, where there is one
   ByType,              ///< those of the type sliding_attention
   Alternate,           ///< the same, by default those of even number
@@ -146,12 +147,13 @@ enum class HfWindows {
   HalfOfLocal          ///< half of local_attention, in layers of that type
 };
 
-/// When use_bidirectional_attention makes windows reach as far ahead as back.
+/// Values of use_bidirectional_attention that make windows reach as far ahead as back.
 enum class HfBidirectional { Never, IfTrueOrAll, IfAll };
 
 constexpr Index as_many_as_heads = 0;
 constexpr Index unknown_kv_heads = -1;
 
+/// Heads and windows.
 struct HfTypeAttention {
   HfHeads heads = HfHeads::Usual;
   HfInterleave interleave = HfInterleave::PicksPairing;
@@ -166,7 +168,7 @@ struct HfTypeAttention {
   bool output_turns_back = false;  ///< LayerAttention::output_turns_back
 };
 
-/// What scores are multiplied with.
+/// Factors that scores are multiplied with.
 enum class HfScale {
   HeadDim,                 ///< head_dim^-1/2
   One,                     ///< 1: queries and keys are normalized
@@ -180,7 +182,7 @@ enum class HfScale {
   OutputMultiplierIfGiven  ///< attn_output_multiplier, by default head_dim^-1/2
 };
 
-/// Which keys tell the temperature of queries.
+/// Keys that tell the temperature of queries.
 enum class HfTemperature {
   None,
   FloorScale,  ///< floor_scale, in layers without rotary encoding
@@ -189,6 +191,7 @@ enum class HfTemperature {
   ScalingBeta  ///< llama_4_scaling_beta of the rope dict
 };
 
+/// Scale, cap and temperature of scores.
 struct HfTypeScores {
   HfScale scale = HfScale::HeadDim;
   /// attn_logit_softcapping where the file does not tell, 0 for no cap; nullopt where there is no such key.
@@ -202,6 +205,7 @@ struct HfSizes {
   Index hidden_size = 0, heads = 0, layers = 0, length = 0;
 };
 
+/// Form of the file, and whether the model has a rotary encoding at all.
 struct HfTypeFile {
   std::string_view own_names = {};  ///< keys, as own=usual
   /// Brings what needs more than other names into the usual form: set(the file's keys, what is read in
@@ -214,8 +218,8 @@ struct HfTypeFile {
   HfSizes sizes = {};                  ///< of classes whose sizes were the same in all releases
 };
 
-/// What Hugging Face's model_type implies: the pairing of the checkpoint's channels, what sets the model
-/// apart, and the defaults of the configuration class for what config.json leaves out.
+/// Row of a model_type of Hugging Face: the pairing of the checkpoint's channels, the traits that set the
+/// model apart, and the defaults of the configuration class for what config.json leaves out.
 struct HfModelType {
   std::string_view names;  ///< of types that are alike in all of it
   HfTypeRope rope = {};

@@ -4,8 +4,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/hf_layered_types.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
-#include <posenc/interop/detail/hf_own_rules.hpp>
 #include <posenc/interop/detail/hf_plain_types.hpp>
+#include <posenc/interop/detail/hf_usual_names.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
 

@@ -24,7 +24,7 @@ enum class HfPatchTable {
 
 struct HfVisionType {
   std::string_view names;  ///< model_type of vision_config; there it may end in "_vision" as well
-  // What the class has for what the file leaves out.
+  // Defaults of the class.
   struct {
     Index layers, width, heads, patch_size;
     Index head_dim = 0;  ///< of classes that read it, and heads of keys; 0: width / heads
