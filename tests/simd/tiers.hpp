@@ -27,7 +27,7 @@ template <class T, class TheTier>
 struct On {
   using Real = T;
   using Tier = TheTier;
-  using P = posenc::Pack<T, TheTier>;
+  using P = posenc::Pack<std::conditional_t<std::is_floating_point_v<T>, T, float>, TheTier>;
 };
 
 template <class... Lists>

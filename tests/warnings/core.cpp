@@ -12,11 +12,6 @@
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/half.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/simd/pack_avx2.hpp>
-#include <posenc/simd/pack_avx512.hpp>
-#include <posenc/simd/pack_neon.hpp>
-#include <posenc/simd/pack_scalar.hpp>
-#include <posenc/simd/pack_sse2.hpp>
 #include <posenc/simd/storage_format.hpp>
 #include <posenc/simd/tanh.hpp>
 #include <posenc/simd/tier.hpp>
