@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A table of cos and sin for 131072 positions and the 64 frequencies of Llama-3-8B.
 #include "../support/limits.hpp"
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
 
@@ -48,7 +48,7 @@ void compare(benchmark::State& state, const Ours& ours) {
 /// Into memory that is there.
 void table_131072x64(benchmark::State& state) {
   const posenc::Frequencies frequencies = posenc::frequencies(rule);
-  const posenc::Oscillator oscillator(frequencies.exact_inv_freq());
+  const posenc::detail::Oscillator oscillator(posenc::detail::exact_inv_freq(frequencies));
   compare(state, [&](Table& cos, Table& sin) {
     for (Index p = 0; p < positions; ++p) {
       oscillator.row(static_cast<double>(p), 0, pairs, 1.0, &cos(p, 0), &sin(p, 0));

@@ -19,25 +19,16 @@ struct Wave {
   long double cos, sin;
 };
 
-/// cos and sin of position * turns whole turns, for positions up to 2^24: the frequency is cut into
-/// parts whose products with the position are exact in double.
-Wave truth(Index position, posenc::DoubleDouble turns) {
+/// cos and sin of position * w, for positions up to 2^24: w is cut into parts whose products with the position are
+/// exact in double, and so is 2 pi, for the whole turns that are taken off.
+Wave truth(Index position, double w) {
+  constexpr long double two_pi = 0x1.921fb5444p+2L, rest_of_two_pi = 0x2.d18469898cc51701b8p-38L;
   const auto p = static_cast<double>(position);
-  const auto upper = static_cast<double>(static_cast<float>(turns.hi));
-  const double first = p * upper, second = p * (turns.hi - upper);
-  const long double phase = static_cast<long double>(first - std::rint(first)) +
-                            static_cast<long double>(second - std::rint(second)) +
-                            static_cast<long double>(p) * static_cast<long double>(turns.lo);
-  const long double angle = 2 * std::acos(-1.0L) * phase;
+  const auto upper = static_cast<double>(static_cast<float>(w));
+  const long double first = p * upper, second = p * (w - upper);
+  const long double turns = std::rint((first + second) / two_pi);
+  const long double angle = (first - turns * two_pi) + second - turns * rest_of_two_pi;
   return {std::cos(angle), std::sin(angle)};
-}
-
-/// Frequencies in turns a position.
-std::vector<posenc::DoubleDouble> frequencies_in_turns(const posenc::Frequencies& frequencies) {
-  const posenc::DoubleDouble two_pi(0x1.921fb54442d18p+2, 0x1.1a62633145c07p-52);
-  std::vector<posenc::DoubleDouble> turns;
-  for (const posenc::DoubleDouble& w : frequencies.exact_inv_freq()) turns.push_back(w / two_pi);
-  return turns;
 }
 
 /// inv_freq as float32 code makes it.
@@ -72,7 +63,7 @@ std::vector<Index> checkpoints() {
 /// position, bfloat16, float32, ours in float, ours in double.
 class Survey {
  public:
-  Survey() : turns_(frequencies_in_turns(rope_.frequencies())) {
+  Survey() {
     Index last = 0;
     for (const Index point : checkpoints()) {
       visit(std::max(last + 1, point - 63), point);
@@ -102,7 +93,7 @@ class Survey {
       for (Index i = 0; i < pairs; ++i) {
         const auto k = static_cast<std::size_t>(i);
         // excerpt: angle_error
-        const Wave exact = truth(first + s, turns_[k]);
+        const Wave exact = truth(first + s, inv_freq_[k]);
         const auto bf16 = rounded_angle<Eigen::bfloat16>(first + s, float_inv_freq_[k]);
         const auto f32 = rounded_angle<float>(first + s, float_inv_freq_[k]);
         // end of excerpt
@@ -121,8 +112,10 @@ class Survey {
     worst_[way] = std::max(worst_[way], static_cast<double>(error));
   }
 
-  posenc::Rope<posenc::HalfRotate> rope_{posenc::Unscaled{.rotary_dim = rotary_dim, .base = base}};
-  std::vector<posenc::DoubleDouble> turns_;
+  /// Rounded to double, which is then what both the rope and the truth mean.
+  std::vector<double> inv_freq_ =
+      frequencies(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base}).inv_freq();
+  posenc::Rope<posenc::HalfRotate> rope_{posenc::Frequencies::from_inv_freq(inv_freq_)};
   std::array<float, pairs> float_inv_freq_ = float_inv_freq();
   std::array<double, 4> worst_{};
   std::vector<std::array<double, 5>> rows_;

@@ -32,7 +32,6 @@
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/hf_float32.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_block_pool.hpp>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // What DoubleDouble, exp, tanh and the oscillator promise.
 #include "accuracy/bound.hpp"
-#include <posenc/core/double_double.hpp>
-#include <posenc/frequency/oscillator.hpp>
+#include <posenc/core/detail/double_double.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/tanh.hpp>
 
 namespace accuracy {
 namespace {
 
-using posenc::DoubleDouble;
+using posenc::detail::DoubleDouble;
 using support::relative_error;
 
 DoubleDouble full(double high, double share) {
@@ -61,7 +61,7 @@ void add_elementary(std::vector<Bound>& all, const std::string& type) {
     const double angle = std::abs(p[0] * p[1]);
     if (angle > 0x1p50) return 0.0;
     const DoubleDouble w = full(p[1], p[2]);
-    const posenc::Oscillator oscillator(std::span<const DoubleDouble>(&w, 1));
+    const posenc::detail::Oscillator oscillator(std::span<const DoubleDouble>(&w, 1));
     Real c = 0, s = 0;
     oscillator.row(p[0], 0, 1, 1.0, &c, &s);
     const Mpfr exact = Mpfr(p[0]) * Mpfr(w);

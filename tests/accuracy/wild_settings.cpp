@@ -58,7 +58,7 @@ double share_of_settings(const Point& p) {
   for_each_field(rule, [&](const std::string& name, auto& field) { set(field, name, p[next++]); });
   const posenc::Frequencies made = random_rules::evaluate(rule, wild_index(p[next]));
   bool sound = std::isfinite(made.attention_factor()) && made.attention_factor() > 0;
-  for (const posenc::DoubleDouble& w : made.exact_inv_freq()) {
+  for (const posenc::detail::DoubleDouble& w : posenc::detail::exact_inv_freq(made)) {
     sound = sound && std::isfinite(w.hi) && std::isfinite(w.lo) && w.hi >= 0;
   }
   constexpr double beyond = 2;

@@ -132,15 +132,15 @@ TEMPLATE_TEST_CASE("the multiplier of the softmax scale multiplies the scale and
   CHECK_FALSE(same(run(std::nullopt, 3), run(std::nullopt, 1)));
   // As written for DeepSeek: what the encoding says.
   const posenc::Rope<posenc::HalfRotate> rope(
-      posenc::Frequencies(std::vector<posenc::DoubleDouble>{1.0, 0.5}, 1, 1.59));
+      posenc::Frequencies::from_inv_freq({1.0, 0.5}, 1, 1.59));
   CHECK(same(run(std::nullopt, rope.softmax_scale_multiplier()), run(0.5 * 1.59, 1)));
 }
 
 TEST_CASE("a module multiplies its encoding's multiplier and the options'", "[mha][scale]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;
-  const std::vector<posenc::DoubleDouble> w{1.0, 0.25};
+  const std::vector<double> w{1.0, 0.25};
   posenc::MultiHeadAttention<float, Rope> module({.model_dim = 8, .heads = 2},
-                                                 Rope(posenc::Frequencies(w, 1, 4)));
+                                                 Rope(posenc::Frequencies::from_inv_freq(w, 1, 4)));
   module.randomize(3);
   support::Random random(4);
   const auto x = module_test::random_embeddings<float>(random, 2, 3, 8);

@@ -71,7 +71,7 @@ TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges
       score[i] = static_cast<T>(random.normal());
       before.push_back(score[i]);
     }
-    const posenc::DoubleDouble factor(0.5);
+    const posenc::detail::DoubleDouble factor(0.5);
     std::vector<T> again = before;
     f.template add<Tier>(value, factor, {least, greatest}, score, count);
     // Units that no x reaches, or all do, may be looked at or not.

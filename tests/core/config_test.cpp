@@ -2,7 +2,7 @@
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/frequency/yarn.hpp>
 #include <posenc/rotary/pairing.hpp>
 
@@ -51,7 +51,7 @@ TEST_CASE("the tags name inline namespaces", "[config]") {
   STATIC_REQUIRE(std::is_same_v<posenc::YarnScaling, posenc::POSENC_STABLE_TAG::YarnScaling>);
   STATIC_REQUIRE(std::is_same_v<posenc::AlibiForm, posenc::POSENC_STABLE_TAG::AlibiForm>);
   STATIC_REQUIRE(std::is_same_v<posenc::HalfRotate, posenc::POSENC_STABLE_TAG::HalfRotate>);
-  STATIC_REQUIRE(std::is_same_v<posenc::DoubleDouble, posenc::POSENC_ABI_TAG::DoubleDouble>);
+  STATIC_REQUIRE(std::is_same_v<posenc::Frequencies, posenc::POSENC_ABI_TAG::Frequencies>);
   STATIC_REQUIRE(std::is_same_v<posenc::Alibi, posenc::POSENC_ABI_TAG::Alibi>);
 }
 

@@ -6,7 +6,7 @@
 #include "support/compare.hpp"
 #include "support/mpfr.hpp"
 #include "support/worse.hpp"
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace double_double_mpfr_test {
 
-using posenc::DoubleDouble;
+using posenc::detail::DoubleDouble;
 using support::absolute_error;
 using support::Mpfr;
 using support::relative_error;

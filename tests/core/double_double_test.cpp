@@ -2,13 +2,13 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/worse.hpp"
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 
 #include <cmath>
 
 namespace double_double_test {
 
-using posenc::DoubleDouble;
+using posenc::detail::DoubleDouble;
 
 namespace {
 

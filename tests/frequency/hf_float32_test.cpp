@@ -5,8 +5,8 @@
 #include "frequency/presets.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/hf_float32.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using posenc::Frequencies;
 using posenc::frequencies;
 using posenc::hf_float32_frequencies;
 using posenc::Index;
-using posenc::Oscillator;
 using posenc::Positions;
+using posenc::detail::Oscillator;
 
 namespace {
 
@@ -43,8 +43,8 @@ std::uint64_t float_ulps(const std::vector<double>& a, const std::vector<double>
 
 /// What is true of every rule: floats, near the exact frequencies, with their factors.
 void check_floats(const Frequencies& ours, const Frequencies& exact) {
-  for (const posenc::DoubleDouble& w : ours.exact_inv_freq()) {
-    CHECK(w == posenc::DoubleDouble(static_cast<double>(static_cast<float>(w.hi))));
+  for (const posenc::detail::DoubleDouble& w : posenc::detail::exact_inv_freq(ours)) {
+    CHECK(w == posenc::detail::DoubleDouble(static_cast<double>(static_cast<float>(w.hi))));
   }
   CHECK(float_ulps(ours.inv_freq(), exact.inv_freq()) <= 6);
   CHECK(ours.attention_factor() == exact.attention_factor());
@@ -176,7 +176,7 @@ TEST_CASE("float32 frequencies refuse what the rule refuses", "[hf_float32]") {
 
 TEST_CASE("the policy takes cos and sin of the float product", "[hf_float32]") {
   const Frequencies ours = llama2();
-  const Oscillator oscillator(ours.exact_inv_freq(), AnglePolicy::HfFloat32);
+  const Oscillator oscillator(posenc::detail::exact_inv_freq(ours), AnglePolicy::HfFloat32);
   CHECK(oscillator.policy() == AnglePolicy::HfFloat32);
   CHECK(oscillator.size() == 64);
   for (const double position : {0.0, 1.0, 4095.0, 131071.0, 16777217.0, -131071.0, 0.1, 1e9}) {
@@ -186,8 +186,8 @@ TEST_CASE("the policy takes cos and sin of the float product", "[hf_float32]") {
       // The angle as PyTorch has it, and its cos as if without rounding.
       const float angle = static_cast<float>(position) * static_cast<float>(ours.inv_freq()[i]);
       const std::vector<double> one{1.0};
-      const Oscillator exact(Frequencies::from_inv_freq(one).exact_inv_freq());
-      const posenc::CosSin expected = exact.at(static_cast<double>(angle), 0);
+      const Oscillator exact(posenc::detail::exact_inv_freq(Frequencies::from_inv_freq(one)));
+      const posenc::detail::CosSin expected = exact.at(static_cast<double>(angle), 0);
       REQUIRE(row.cos[i] == static_cast<float>(expected.cos));
       REQUIRE(row.sin[i] == static_cast<float>(expected.sin));
       const double libm = std::cos(static_cast<double>(angle));
@@ -197,13 +197,13 @@ TEST_CASE("the policy takes cos and sin of the float product", "[hf_float32]") {
 }
 
 TEST_CASE("the policy rounds positions to float", "[hf_float32]") {
-  const Oscillator oscillator(llama2().exact_inv_freq(), AnglePolicy::HfFloat32);
+  const Oscillator oscillator(posenc::detail::exact_inv_freq(llama2()), AnglePolicy::HfFloat32);
   CHECK(Row<float>(oscillator, 0x1p24 + 1).cos == Row<float>(oscillator, 0x1p24).cos);
   CHECK(Row<float>(oscillator, 0x1p24 + 2).cos != Row<float>(oscillator, 0x1p24).cos);
 }
 
 TEST_CASE("the policy multiplies with the attention factor in float", "[hf_float32]") {
-  const Oscillator oscillator(llama2().exact_inv_freq(), AnglePolicy::HfFloat32);
+  const Oscillator oscillator(posenc::detail::exact_inv_freq(llama2()), AnglePolicy::HfFloat32);
   const double factor = 1.138629436111989;
   const Row<float> plain(oscillator, 777), scaled(oscillator, 777, factor);
   const Row<double> wide(oscillator, 777, factor);
@@ -216,9 +216,9 @@ TEST_CASE("the policy multiplies with the attention factor in float", "[hf_float
 }
 
 TEST_CASE("what the float32 pipeline is off by", "[hf_float32]") {
-  const Oscillator pipeline(llama2().exact_inv_freq(), AnglePolicy::HfFloat32);
-  const Oscillator exact(
-      frequencies(posenc::Unscaled{.rotary_dim = 128, .base = 10000}).exact_inv_freq());
+  const Oscillator pipeline(posenc::detail::exact_inv_freq(llama2()), AnglePolicy::HfFloat32);
+  const Oscillator exact(posenc::detail::exact_inv_freq(
+      frequencies(posenc::Unscaled{.rotary_dim = 128, .base = 10000})));
   const auto worst = [&](double position) {
     const Row<double> ours(pipeline, position), truth(exact, position);
     return std::max(support::max_abs_difference(ours.cos, truth.cos),

@@ -9,17 +9,17 @@
 #include "support/compare.hpp"
 #include "support/mpfr.hpp"
 #include "support/worse.hpp"
-#include <posenc/frequency/oscillator.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 
 #include <algorithm>
 #include <cmath>
 
 namespace oscillator_mpfr_test {
 
-using posenc::DoubleDouble;
 using posenc::frequencies;
 using posenc::Index;
-using posenc::Oscillator;
+using posenc::detail::DoubleDouble;
+using posenc::detail::Oscillator;
 using support::Mpfr;
 
 namespace {
@@ -62,7 +62,7 @@ void check(const Worst& worst) {
 
 template <class Rule>
 void check_rule(const Rule& rule) {
-  const Oscillator oscillator(frequencies(rule).exact_inv_freq());
+  const Oscillator oscillator(posenc::detail::exact_inv_freq(frequencies(rule)));
   const truth::InvFreq inv_freq = truth::inv_freq(rule);
   Worst worst;
   for (const double position : presets::positions) {
@@ -122,7 +122,7 @@ TEST_CASE("from 2^40 to 2^50 radians", "[oscillator][mpfr]") {
     worst.meet(inv_freq, std::rint(std::exp2(random.uniform(40, 50)) / inv_freq));
   }
   const auto llama = posenc::Unscaled{.rotary_dim = 128, .base = 500000};
-  const Oscillator oscillator(frequencies(llama).exact_inv_freq());
+  const Oscillator oscillator(posenc::detail::exact_inv_freq(frequencies(llama)));
   const truth::InvFreq inv_freq = truth::inv_freq(llama);
   for (const double position : {0x1p50, -0x1p50 + 1, 0x1p49 + 3}) {
     for (Index i = 0; i < 64; ++i) {

@@ -4,7 +4,7 @@
 #include "frequency/bounds.hpp"
 #include "simd/tiers.hpp"
 #include "support/guarded.hpp"
-#include <posenc/frequency/oscillator.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
 
 #include <cmath>
@@ -15,16 +15,16 @@
 
 namespace oscillator_row_test {
 
-using posenc::CosSin;
-using posenc::DoubleDouble;
 using posenc::Index;
-using posenc::Oscillator;
+using posenc::detail::CosSin;
+using posenc::detail::DoubleDouble;
+using posenc::detail::Oscillator;
 
 namespace {
 
 Oscillator oscillator_of(Index pairs) {
   const posenc::Unscaled rule{.rotary_dim = 2 * pairs, .base = 500000};
-  return Oscillator(posenc::frequencies(rule).exact_inv_freq());
+  return Oscillator(posenc::detail::exact_inv_freq(posenc::frequencies(rule)));
 }
 
 /// The row is factor times the pairs one by one, each rounded once to T, and nothing else is written.

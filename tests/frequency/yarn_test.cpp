@@ -38,10 +38,12 @@ void check_ramp(const YarnScaling& rule, Index low, Index high) {
   for (Index pair = 0; pair < ours.pairs(); ++pair) {
     CAPTURE(pair);
     const auto i = static_cast<std::size_t>(pair);
-    CHECK((ours.exact_inv_freq()[i] == kept.exact_inv_freq()[i]) == (pair <= low));
-    CHECK((ours.exact_inv_freq()[i] == divided.exact_inv_freq()[i]) == (pair >= high));
-    CHECK(ours.exact_inv_freq()[i] <= kept.exact_inv_freq()[i]);
-    CHECK(ours.exact_inv_freq()[i] >= divided.exact_inv_freq()[i]);
+    CHECK((posenc::detail::exact_inv_freq(ours)[i] == posenc::detail::exact_inv_freq(kept)[i]) ==
+          (pair <= low));
+    CHECK((posenc::detail::exact_inv_freq(ours)[i] == posenc::detail::exact_inv_freq(divided)[i]) ==
+          (pair >= high));
+    CHECK(posenc::detail::exact_inv_freq(ours)[i] <= posenc::detail::exact_inv_freq(kept)[i]);
+    CHECK(posenc::detail::exact_inv_freq(ours)[i] >= posenc::detail::exact_inv_freq(divided)[i]);
   }
 }
 

@@ -2,7 +2,7 @@
 # The include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
 #
 # A header includes its own room and rooms of a lower level, never a higher one and never a neighbour on its level. What a
-# room keeps in its folder detail/ is for that room alone, but for the three on which all others stand, and for the rooms
+# room keeps in its folder detail/ is for that room alone, but for the four on which others stand, and for the rooms
 # that are named below. The first header that is read is core/config.hpp.
 
 cmake_minimum_required(VERSION 3.23)
@@ -19,7 +19,7 @@ set(levels
     "without_eigen.hpp"
     "posenc.hpp")
 
-set(open_details core simd tensor)
+set(open_details core simd tensor frequency)
 # What further rooms a room opens its detail/ to.
 set(detail_of_attention_is_open_to kv nn)
 set(detail_of_kv_is_open_to nn)

@@ -88,7 +88,7 @@ void rotate(const Rope& rope, HeadsView<float> x, const Positions& p) {
 
 TEST_CASE("empty tensors are rotated at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
-  const posenc::Rope<Interleaved> nothing{posenc::Frequencies(std::vector<posenc::DoubleDouble>{})};
+  const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
   const posenc::AnyRope any(posenc::PairingKind::HalfRotate, frequencies(plain));
   for_heads([&](const HeadsView<float>& x, const Positions& p) {
     rotate(rope, x, p);
@@ -145,7 +145,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
     });
   });
   // Without pairs there is nothing to do for tensors that repeat one row.
-  const posenc::Rope<Interleaved> nothing{posenc::Frequencies(std::vector<posenc::DoubleDouble>{})};
+  const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
   float number = 0;
   const HeadsView<const float> row{&number, 1, Index{1} << 50, 1, 1, 0, 0, 0};
   std::vector<double> none;
@@ -155,7 +155,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
 
 TEST_CASE("empty tables of rotations are made at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
-  const posenc::Rope<Interleaved> nothing{posenc::Frequencies(std::vector<posenc::DoubleDouble>{})};
+  const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
   float number = 0;
   for_all_empty<3>({1, 3, 4}, [&](const std::array<Index, 3>& n) {
     INFO(n[0] << ", " << n[1] << ", " << n[2]);

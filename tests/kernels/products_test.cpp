@@ -3,7 +3,7 @@
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Flags that let a compiler reorder sums are refused, when it compiles or else when an Oscillator or T5Buckets are made;
+# Flags that let a compiler reorder sums are refused, when it compiles or else when a Rope or T5Buckets are made;
 # others are not:
 # tests/levels/fast_math.sh <compiler> <posenc's include directory> <scratch directory>.
 set -euo pipefail
@@ -12,12 +12,11 @@ mkdir -p "$work"
 
 cat >"$work/program.cpp" <<'PROGRAM'
 #include <posenc/bias/t5.hpp>
-#include <posenc/frequency/oscillator.hpp>
+#include <posenc/rotary/rope.hpp>
 #include <cstdio>
 int main(int count, char**) {
   try {
-    const posenc::DoubleDouble inv_freq[] = {1.0};
-    if (count == 1) const posenc::Oscillator oscillator(inv_freq);
+    if (count == 1) const posenc::Rope<posenc::HalfRotate> rope(posenc::Frequencies::from_inv_freq({1.0}));
     if (count > 1) const posenc::T5Buckets buckets({.direction = posenc::T5Direction::Causal});
   } catch (const posenc::ConfigError& error) {
     std::puts(error.what());

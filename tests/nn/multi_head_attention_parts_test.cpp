@@ -117,9 +117,9 @@ TEMPLATE_TEST_CASE("the softmax scale multiplier of frequencies counts once", "[
                    double) {
   using T = TestType;
   using Rope = posenc::Rope<posenc::HalfRotate>;
-  const std::vector<posenc::DoubleDouble> w{1.0, 0.25};
-  MultiHeadAttention<T, Rope> with(config, Rope(posenc::Frequencies(w, 1, 4)));
-  MultiHeadAttention<T, Rope> without(config, Rope(posenc::Frequencies(w)));
+  const std::vector<double> w{1.0, 0.25};
+  MultiHeadAttention<T, Rope> with(config, Rope(posenc::Frequencies::from_inv_freq(w, 1, 4)));
+  MultiHeadAttention<T, Rope> without(config, Rope(posenc::Frequencies::from_inv_freq(w)));
   with.randomize(3);
   without.randomize(3);
   support::Random random(4);

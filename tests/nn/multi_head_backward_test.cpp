@@ -49,7 +49,7 @@ TEST_CASE("gradients of cross attention with a rope and ALiBi are slopes", "[mha
     // With factors of vectors and of scores, over a slice of the head.
     using Rope = posenc::Rope<posenc::HalfRotate>;
     return MultiHeadAttention<double, Rope, posenc::Alibi>(
-        grouped, Rope(posenc::Frequencies({inv_freq.begin(), inv_freq.end()}, 1.25, 0.75), 1),
+        grouped, Rope(posenc::Frequencies::from_inv_freq(inv_freq, 1.25, 0.75), 1),
         posenc::Alibi(slopes, posenc::AlibiForm::Symmetric));
   };
   Training training(make, {}, false);

@@ -60,12 +60,12 @@ void exact_products() {
   std::vector<double> cos(8), sin(8), rest;
   for (const double position : {1.0, -3.25, 1e6 + 1, 1e9 + 7, 1e12 + 39, 1e15 + 37}) {
     const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
-    rope.oscillator().row(position, 0, 8, 1.0, cos.data(), sin.data());
+    posenc::detail::oscillator_of(rope).row(position, 0, 8, 1.0, cos.data(), sin.data());
     show("cos", cos);
     show("sin", sin);
   }
   for (const double x : {0.1, 1e100 / 3, -7e-5 / 9}) {
-    const posenc::DoubleDouble product = posenc::detail::two_product(x, x / 7);
+    const posenc::detail::DoubleDouble product = posenc::detail::two_product(x, x / 7);
     rest.push_back(product.lo / product.hi * 0x1p53);
   }
   show("two_product", rest);

@@ -128,7 +128,7 @@ void of_functions(const Rope& rope, const Positions& p, const Heads<T>& x, const
   keep(after(x,
              [&](auto v) { posenc::shift_keys(v, rope, std::span<const Index>(one), device...); }));
   keep(after(x, [&](auto v) { posenc::rerotate(v, rope, p, rope, deltas, device...); }));
-  std::vector<double> gradient(rope.frequencies().exact_inv_freq().size(), 0.5);
+  std::vector<double> gradient(posenc::detail::exact_inv_freq(rope.frequencies()).size(), 0.5);
   Heads<T> y = x, grad = x;
   posenc::accumulate_frequency_gradient(rope, y.view(), grad.view(), p, gradient, device...);
   rope.rotate(grad.view(), p);
@@ -151,7 +151,6 @@ struct Facts {
   Index rotary_dim, rotary_offset, axis_count;
   posenc::AnglePolicy policy;
   posenc::PairAxes axes;
-  Index angles;
   double scale, table_factor;
   std::array<Index, 4> table;
   std::array<Index, 3> cos, sin;
@@ -168,7 +167,6 @@ Facts facts_of(const Rope& rope) {
           rope.axis_count(),
           rope.angle_policy(),
           rope.axes(),
-          rope.oscillator().size(),
           rope.softmax_scale_multiplier(),
           table.attention_factor(),
           {table.batch(), table.seq(), table.rotary_dim(), table.rotary_offset()},

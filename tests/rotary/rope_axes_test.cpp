@@ -163,8 +163,8 @@ TEMPLATE_LIST_TEST_CASE("equal positions on all axes give plain rope, bit for bi
     support::Random random(2);
     for (const Scheme& scheme : schemes()) {
       const Index pairs = scheme.axial.frequencies.pairs();
-      const auto w = scheme.axial.frequencies.exact_inv_freq();
-      const posenc::Frequencies frequencies({w.begin(), w.end()}, 1.25);
+      const auto w = posenc::detail::exact_inv_freq(scheme.axial.frequencies);
+      const auto frequencies = posenc::detail::exact_frequencies({w.begin(), w.end()}, 1.25);
       const posenc::Rope<Pairing> plain(frequencies, 1);
       const posenc::Rope<Pairing> several(frequencies, 1, scheme.axial.axes);
       auto x = Heads<T>::random(random, batch, seq, heads, 2 * pairs + 2);

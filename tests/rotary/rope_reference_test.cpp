@@ -173,7 +173,8 @@ TEST_CASE("queries and keys are treated alike, and say what they are", "[rope]")
   CHECK(rope.rotary_offset() == 4);
   CHECK(rope.softmax_scale_multiplier() == 1);
   CHECK(rope.frequencies().attention_factor() == 1.5);
-  const posenc::Rope<posenc::Interleaved> deepseek(posenc::Frequencies({{1.0}}, 1, 1.59));
+  const posenc::Rope<posenc::Interleaved> deepseek(
+      posenc::Frequencies::from_inv_freq({1.0}, 1, 1.59));
   CHECK(deepseek.softmax_scale_multiplier() == 1.59);
 }
 

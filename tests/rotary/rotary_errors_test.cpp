@@ -123,7 +123,7 @@ TEST_CASE("the constructor of Rope checks its settings", "[rope][errors]") {
         "posenc::Rope: rotary_offset must not be negative but is -1");
   CHECK(message_of<ConfigError>([] { Rope(posenc::Unscaled{.rotary_dim = 7, .base = 10000}); }) ==
         "posenc::Unscaled: rotary_dim must be even and at least 2 but is 7");
-  CHECK(message_of<ConfigError>([] { Rope(posenc::Frequencies({{1.0}}, -1)); }) ==
+  CHECK(message_of<ConfigError>([] { Rope(posenc::Frequencies::from_inv_freq({1.0}, -1)); }) ==
         "posenc::Frequencies: attention_factor must be positive and finite but is -1");
 }
 

@@ -12,7 +12,7 @@
 
 namespace cos_sin_mpfr_test {
 
-using posenc::DoubleDouble;
+using posenc::detail::DoubleDouble;
 using One = posenc::Pack<double, posenc::tier::Scalar>;
 using support::absolute_error;
 using support::Mpfr;

@@ -10,9 +10,9 @@
 
 namespace cos_sin_test {
 
-using posenc::cos_sin;
-using posenc::CosSin;
-using posenc::DoubleDouble;
+using posenc::detail::cos_sin;
+using posenc::detail::CosSin;
+using posenc::detail::DoubleDouble;
 using One = posenc::Pack<double, posenc::tier::Scalar>;
 
 TEST_CASE("position 0 is exactly (1, 0) at any frequency", "[cos_sin]") {

@@ -7,7 +7,7 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/simd/cos_sin.hpp>
-#include <posenc/simd/twice.hpp>
+#include <posenc/simd/detail/twice.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -15,9 +15,9 @@
 
 namespace cos_sin_tiers_test {
 
-using posenc::CosSin;
-using posenc::DoubleDouble;
 using posenc::Index;
+using posenc::detail::CosSin;
+using posenc::detail::DoubleDouble;
 
 namespace {
 
@@ -57,7 +57,7 @@ int differing(const std::vector<Angle>& angles) {
   const auto values = cos_sin_of<P>(angles);
   int count = 0;
   for (std::size_t i = 0; i < angles.size(); ++i) {
-    if (!same(values[i], posenc::cos_sin(angles[i].position, angles[i].turns))) ++count;
+    if (!same(values[i], posenc::detail::cos_sin(angles[i].position, angles[i].turns))) ++count;
   }
   return count;
 }
@@ -73,7 +73,7 @@ std::vector<Angle> preset_angles() {
   std::vector<Angle> angles;
   for (const auto& [model, base, dim] : presets::all) {
     const auto frequencies = posenc::frequencies(posenc::Unscaled{.rotary_dim = dim, .base = base});
-    for (const DoubleDouble& w : frequencies.exact_inv_freq()) {
+    for (const DoubleDouble& w : posenc::detail::exact_inv_freq(frequencies)) {
       const DoubleDouble turns = w * posenc::detail::two_over_pi;
       for (const double position : presets::positions) angles.push_back({position, turns});
       for (const double far : {0x1p44 + 1, 0x1p50, -0x1p50 + 1, 0x1p49 + 3}) {
@@ -119,7 +119,7 @@ TEMPLATE_LIST_TEST_CASE("cos_sin on every tier: accurate in every octant", "[sim
 TEMPLATE_LIST_TEST_CASE("cos_sin on every tier: the same bits", "[simd][cos_sin]",
                         tiers::DoublePacks) {
   using P = typename TestType::P;
-  using Two = posenc::Twice<P>;
+  using Two = posenc::detail::Twice<P>;
   INFO(TestType::Tier::name);
   CHECK(differing<P>(octants()) == 0);
   CHECK(differing<P>(preset_angles()) == 0);

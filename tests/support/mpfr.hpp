@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 
 #include <mpfr.h>
 
@@ -17,7 +17,7 @@ class Mpfr {
     mpfr_init2(x_, bits);
     mpfr_set_d(x_, value, MPFR_RNDN);
   }
-  Mpfr(posenc::DoubleDouble value) : Mpfr(value.hi) {  // NOLINT: and so is a DoubleDouble
+  Mpfr(posenc::detail::DoubleDouble value) : Mpfr(value.hi) {  // NOLINT: and so is a DoubleDouble
     mpfr_add_d(x_, x_, value.lo, MPFR_RNDN);
   }
   Mpfr(const Mpfr& other) : Mpfr() { mpfr_set(x_, other.x_, MPFR_RNDN); }

@@ -3,9 +3,9 @@
 #include <posenc/concepts.hpp>
 #include <posenc/core/build_info.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/core/version.hpp>
 #include <posenc/simd/bfloat16.hpp>
 #include <posenc/simd/cos_sin.hpp>
@@ -16,7 +16,6 @@
 #include <posenc/simd/tanh.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/simd/transpose.hpp>
-#include <posenc/simd/twice.hpp>
 
 #include <ostream>
 
@@ -26,12 +25,10 @@ using posenc::Index;
 template <class T, class Tier>
 void compute(const T (&in)[37], T (&out)[37]) {
   using P = posenc::Pack<T, Tier>;
-  using Two = posenc::Twice<P>;
   const auto value = [](P x) { return mul_add(exp(x), tanh(x), larger(x, -x) / (x * x)); };
   Index i = 0;
   for (; i + P::width <= 37; i += P::width) value(P::load(in + i)).store(out + i);
   if (i < 37) value(P::load_partial(in + i, 37 - i)).store_partial(out + i, 37 - i);
-  (Two::load(in) * Two::broadcast(T{2}) + Two::load(out)).store(out);
   P square[P::width];
   for (Index row = 0; row < P::width; ++row) square[row] = P::broadcast(in[row]);
   posenc::transpose(square);
@@ -53,16 +50,17 @@ void compute_on(posenc::tier::List<Tiers...>, const float (&f)[37], float (&to_f
 void use_core(std::ostream& out, const float (&f)[37], float (&to_f)[37], const double (&d)[37],
               double (&to_d)[37]) {
   compute_on(posenc::tier::All(), f, to_f, d, to_d);
-  const posenc::CosSin angle = posenc::cos_sin(d[0], {0.6, 1e-17});
-  const posenc::DoubleDouble power =
-      posenc::DoubleDouble{angle.cos} * posenc::DoubleDouble{angle.sin};
+  using P = posenc::Pack<double, posenc::tier::Best>;
+  const posenc::CosSinOf<P> angle =
+      posenc::cos_sin(P::broadcast(d[0]), P::broadcast(0.6), P::broadcast(1e-17));
+  const double power = posenc::mul_add(sum(angle.cos), sum(angle.sin), d[1]);
   const posenc::Half half(f[1]);
   const posenc::Bfloat16 bfloat16(f[2]);
   static_assert(posenc::StorageFormatOf<posenc::Half>::value == posenc::StorageFormat::Half);
   to_f[35] = half * bfloat16;
   try {
     const posenc::ListView<Index> list{1, 2, 3};
-    if (power.hi > 1) throw posenc::ShapeError("shape");
+    if (power > 1) throw posenc::ShapeError("shape");
     out << posenc::build_info() << list.size() << POSENC_VERSION_MAJOR;
   } catch (const posenc::ShapeError& error) {
     out << error.what();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// frequency/: every rule, exact and in float32, and the oscillator.
+// frequency/: every rule, exact and in float32.
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/divisors.hpp>
 #include <posenc/frequency/dynamic_ntk.hpp>
@@ -12,7 +12,6 @@
 #include <posenc/frequency/longrope.hpp>
 #include <posenc/frequency/ntk.hpp>
 #include <posenc/frequency/ntk_by_parts.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/frequency/proportional.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/frequency/rule_description.hpp>
@@ -22,19 +21,6 @@
 #include <posenc/frequency/yarn.hpp>
 
 #include <vector>
-
-template <class T>
-T sum_of_row(const posenc::Frequencies& frequencies) {
-  T cos[15], sin[15];
-  const posenc::Oscillator exact(frequencies.exact_inv_freq());
-  exact.row(7.0, 0, 15, 1.0, cos, sin);
-  T sum = cos[14] + sin[14];
-  const double positions[15] = {1, 2, 3};
-  exact.row(positions, 0, 15, 0.5, cos, sin);
-  const posenc::Oscillator as_float(frequencies.exact_inv_freq(), posenc::AnglePolicy::HfFloat32);
-  as_float.row(7.0, 0, 15, 1.0, cos, sin);
-  return sum + cos[3] + sin[7];
-}
 
 double use_frequencies() {
   const std::vector<double> divisors(16, 2);
@@ -89,8 +75,7 @@ double use_frequencies() {
       hf_float32_frequencies(proportional)};
   double sum = static_cast<double>(rule.index());
   for (const posenc::Frequencies& each : all) {
-    sum += each.attention_factor() + sum_of_row<double>(each) +
-           static_cast<double>(sum_of_row<float>(each));
+    sum += each.attention_factor() + each.inv_freq().back();
   }
   posenc::for_each_field(
       linear, [&](const char*, const auto& value) { sum += static_cast<double>(value); });

@@ -3,8 +3,8 @@
 
 #include <posenc/additive/resize_weights.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>

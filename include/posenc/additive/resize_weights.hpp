@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/mul_add.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 
 #include <posenc/additive/detail/rows.hpp>
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -54,7 +54,7 @@ class SinusoidalAxis {
       : width_(width),
         layout_(layout),
         frequencies_(make_frequencies(function, width, layout, base)),
-        oscillator_(frequencies_.exact_inv_freq()) {}
+        oscillator_(exact_inv_freq(frequencies_), AnglePolicy::Exact, function) {}
 
   /// row[0 .. width) <- scale * the encoding of a position, rounded once to C.
   template <std::floating_point C>
@@ -102,7 +102,7 @@ class SinusoidalAxis {
     check_base(function, base);
     const Index half = width / 2;
     if (layout == SinusoidalLayout::Interleaved) {
-      return Frequencies(power_law(base, width, width - half));
+      return exact_frequencies(power_law(base, width, width - half));
     }
     if (layout != SinusoidalLayout::Concatenated &&
         layout != SinusoidalLayout::ConcatenatedEndInclusive) {
@@ -115,7 +115,7 @@ class SinusoidalAxis {
                         "a concatenated layout needs at least 2 channels an axis but has ", width);
     }
     const Index steps = layout == SinusoidalLayout::Concatenated ? half : half - 1;
-    return Frequencies(power_law(base, 2 * (std::max)(steps, Index{1}), half));
+    return exact_frequencies(power_law(base, 2 * (std::max)(steps, Index{1}), half));
   }
 
   Index width_;
@@ -139,7 +139,7 @@ class SinusoidalAxis {
 ///   Throws:   ConfigError from the constructor. ShapeError; PositionError where
 ///             |start| + |position| exceeds 2^50; nothing is written then.
 ///   Device:   its threads share the tokens; the same bits
-///   Accuracy: sin and cos as Oscillator says, at any position; start + position is rounded to
+///   Accuracy: sin and cos as AnglePolicy::Exact says, at any position; start + position is rounded to
 ///             double where it is not an integer
 ///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
 ///             pass over x; one row of scratch per call

@@ -3,7 +3,7 @@
 
 #include <posenc/additive/detail/rows.hpp>
 #include <posenc/additive/sinusoidal.hpp>
-#include <posenc/frequency/oscillator.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -43,7 +43,7 @@ POSENC_BEGIN
 ///   Throws:   ConfigError from the constructor. ShapeError; PositionError where |position| exceeds
 ///             2^50; nothing is written then.
 ///   Device:   its threads share the tokens; the same bits
-///   Accuracy: sin and cos as Oscillator says
+///   Accuracy: sin and cos as AnglePolicy::Exact says
 ///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
 ///             pass over x; one row of scratch per call
 class Sinusoidal2d {

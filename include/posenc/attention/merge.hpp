@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>

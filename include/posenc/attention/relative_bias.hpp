@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -116,12 +116,12 @@ inline std::vector<Index> deberta_rows(Index position_buckets, Index max_relativ
   }
   const Index span = position_buckets > 0 ? position_buckets : most;
   const auto log_ratio = [mid](Index d) {
-    return log(DoubleDouble(static_cast<double>(d)) / static_cast<double>(mid));
+    return log(detail::DoubleDouble(static_cast<double>(d)) / static_cast<double>(mid));
   };
   const auto bucket = [&](Index distance) {
     if (position_buckets == 0 || distance <= mid) return distance;
-    const DoubleDouble goal = log_ratio(distance) * static_cast<double>(mid - 1);
-    const DoubleDouble step = log_ratio(most - 1);
+    const detail::DoubleDouble goal = log_ratio(distance) * static_cast<double>(mid - 1);
+    const detail::DoubleDouble step = log_ratio(most - 1);
     // Equality, but for the rounding of the logarithms, is enough.
     const auto suffices = [&](Index steps) {
       return goal - step * static_cast<double>(steps) <= step * 0x1p-80;

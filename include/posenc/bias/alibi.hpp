@@ -5,7 +5,7 @@
 #include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/device.hpp>
@@ -270,18 +270,18 @@ class Alibi {
   std::vector<double> zero_gradient() const { return std::vector<double>(slopes_.size()); }
 
  private:
-  DoubleDouble weight_of(Index head) const noexcept {
+  detail::DoubleDouble weight_of(Index head) const noexcept {
     return detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
   }
   /// In float an infinite distance has a bias that is infinite too, unless the weight is so small.
-  static bool is_tiny(const DoubleDouble& weight) noexcept {
+  static bool is_tiny(const detail::DoubleDouble& weight) noexcept {
     return std::abs(weight.hi) < 0x1p-800;
   }
 
   /// What a tile of one head adds, of distances.
   template <class Real>
   auto values_of(Index head) const noexcept {
-    const DoubleDouble weight = weight_of(head);
+    const detail::DoubleDouble weight = weight_of(head);
     const bool symmetric = form_ == AlibiForm::Symmetric;
     const bool check_far = std::same_as<Real, double> || is_tiny(weight);
     return [=](double from, const double* to, Real* values, Index count) {

@@ -8,8 +8,8 @@
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/fire_parameters.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/order_of_sums.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/simd/detail/add_values.hpp>
@@ -229,16 +229,16 @@ class Fire {
   }
 
   template <class Real>
-  DoubleDouble normaliser_of(double query) const noexcept {
-    const DoubleDouble log =
+  detail::DoubleDouble normaliser_of(double query) const noexcept {
+    const detail::DoubleDouble log =
         detail::far_logarithm_of<Real>(parameters_.c, (std::max)(query, parameters_.threshold), 0);
     if constexpr (std::same_as<Real, double>) return log + epsilon_;
     return log.hi + epsilon_;
   }
   template <class Real>
-  DoubleDouble inverse_normaliser_of(double query) const noexcept {
-    const DoubleDouble normaliser = normaliser_of<Real>(query);
-    if constexpr (std::same_as<Real, double>) return DoubleDouble(1.0) / normaliser;
+  detail::DoubleDouble inverse_normaliser_of(double query) const noexcept {
+    const detail::DoubleDouble normaliser = normaliser_of<Real>(query);
+    if constexpr (std::same_as<Real, double>) return detail::DoubleDouble(1.0) / normaliser;
     return 1 / normaliser.hi;
   }
 
@@ -249,7 +249,7 @@ class Fire {
     InverseNormalisers(const Fire& fire, std::span<const double> queries) noexcept
         : fire_(fire), queries_(queries) {}
 
-    DoubleDouble of(Index i) noexcept {
+    detail::DoubleDouble of(Index i) noexcept {
       if constexpr (std::same_as<Real, double>) {
         return fire_.inverse_normaliser_of<Real>(queries_[static_cast<std::size_t>(i)]);
       } else {

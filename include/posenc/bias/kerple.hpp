@@ -5,8 +5,8 @@
 #include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/order_of_sums.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/exp.hpp>
@@ -182,7 +182,7 @@ class Kerple {
       detail::logarithms_of_distances<Real>(
           r2, from, to, values, count, [=](double log, double log_lo) {
             if constexpr (std::same_as<Real, double>) {
-              return detail::rounded_product(-r1, DoubleDouble(log, log_lo));
+              return detail::rounded_product(-r1, detail::DoubleDouble(log, log_lo));
             } else {
               return mul_add(-r1, log, 0.0);
             }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/bias/window.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>

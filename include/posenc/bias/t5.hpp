@@ -5,8 +5,8 @@
 #include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/order_of_sums.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -79,11 +79,13 @@ class T5Buckets {
     for (Index d = 1; d <= exact; ++d) thresholds_.push_back(static_cast<double>(d));
     // Bucket exact + j begins at the first whole d with (d / e)^steps >= (max_distance / e)^j.
     const auto e = static_cast<double>(exact);
-    const DoubleDouble reach = log(DoubleDouble(static_cast<double>(config.max_distance)) / e);
+    const detail::DoubleDouble reach =
+        log(detail::DoubleDouble(static_cast<double>(config.max_distance)) / e);
     for (Index j = 1; j < steps; ++j) {
-      const DoubleDouble goal = reach * static_cast<double>(j);
+      const detail::DoubleDouble goal = reach * static_cast<double>(j);
       const auto reached = [&](double d) {
-        const DoubleDouble lack = goal - log(DoubleDouble(d) / e) * static_cast<double>(steps);
+        const detail::DoubleDouble lack =
+            goal - log(detail::DoubleDouble(d) / e) * static_cast<double>(steps);
         return lack <= goal * 0x1p-80;  // equality, but for the rounding of the logarithms
       };
       double d = std::floor(e * exp(goal / static_cast<double>(steps)).hi);

@@ -189,7 +189,7 @@
 
 // Angle reduction relies on the order of floating-point operations, and an empty attention row is -inf. Both
 // are optimised away by -ffast-math; the order by -fassociative-math alone, which is what -fno-finite-math-only
-// leaves of it. clang++ has no macro for that, so Oscillator looks when the program runs.
+// leaves of it. clang++ has no macro for that, so encodings look when the program runs.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     defined(__ASSOCIATIVE_MATH__) || defined(_M_FP_FAST)
 #ifndef POSENC_ALLOW_FAST_MATH

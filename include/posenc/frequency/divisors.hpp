@@ -65,8 +65,8 @@ inline Frequencies frequencies(const DivisorScaling& rule) {
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_divisors(name, "divisors", rule.rotary_dim, rule.divisors);
-  return Frequencies(detail::divided_power_law(rule.base, rule.rotary_dim, rule.divisors),
-                     rule.attention_factor);
+  return detail::exact_frequencies(
+      detail::divided_power_law(rule.base, rule.rotary_dim, rule.divisors), rule.attention_factor);
 }
 
 POSENC_END

@@ -68,8 +68,8 @@ inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
   const detail::Wide factor = detail::Wide(static_cast<double>((std::max)(length, finetuned))) /
                               static_cast<double>(rule.original_max_position);
 
-  return Frequencies(detail::yarn_inv_freq(rule, factor),
-                     detail::yarn_magnitude(detail::rounded(factor)).hi);
+  return detail::exact_frequencies(detail::yarn_inv_freq(rule, factor),
+                                   detail::yarn_magnitude(detail::rounded(factor)).hi);
 }
 
 POSENC_END

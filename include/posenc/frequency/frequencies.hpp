@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/wide.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 
@@ -15,7 +15,17 @@
 
 POSENC_BEGIN
 
+class Frequencies;
+
 namespace detail {
+
+/// Frequencies in full, as the rules of posenc make them: inv_freq as DoubleDouble.
+///   Throws: ConfigError, as Frequencies.
+Frequencies exact_frequencies(std::vector<DoubleDouble> inv_freq, double attention_factor = 1,
+                              double softmax_scale_multiplier = 1);
+
+/// w_i in full.
+std::span<const DoubleDouble> exact_inv_freq(const Frequencies& frequencies) noexcept;
 
 /// m cos, m sin and what undoes them keep their accuracy in float within.
 inline void check_attention_factor(const char* function, double factor) {
@@ -37,26 +47,11 @@ inline void check_attention_factor(const char* function, double factor) {
 ///   Throws: ConfigError for values that are not finite, or factors that are not positive.
 class Frequencies {
  public:
-  explicit Frequencies(std::vector<DoubleDouble> inv_freq, double attention_factor = 1,
-                       double softmax_scale_multiplier = 1)
-      : inv_freq_(std::move(inv_freq)),
-        attention_factor_(attention_factor),
-        softmax_scale_multiplier_(softmax_scale_multiplier) {
-    constexpr auto function = "Frequencies";
-    for (const DoubleDouble& w : inv_freq_) {
-      if (!std::isfinite(w.hi)) {
-        detail::fail<ConfigError>(function, "every inv_freq must be finite but one is ", w.hi);
-      }
-    }
-    check_factor(function, "attention_factor", attention_factor);
-    detail::check_attention_factor(function, attention_factor);
-    check_factor(function, "softmax_scale_multiplier", softmax_scale_multiplier);
-  }
-
   /// Frequencies of the user's own, taken as exact.
-  static Frequencies from_inv_freq(ListView<double> inv_freq, double attention_factor = 1) {
-    return Frequencies(std::vector<DoubleDouble>(inv_freq.begin(), inv_freq.end()),
-                       attention_factor);
+  static Frequencies from_inv_freq(ListView<double> inv_freq, double attention_factor = 1,
+                                   double softmax_scale_multiplier = 1) {
+    return Frequencies(std::vector<detail::DoubleDouble>(inv_freq.begin(), inv_freq.end()),
+                       attention_factor, softmax_scale_multiplier);
   }
 
   /// Number of pairs, rotary_dim / 2.
@@ -69,28 +64,58 @@ class Frequencies {
   std::vector<double> inv_freq() const {
     std::vector<double> rounded;
     rounded.reserve(inv_freq_.size());
-    for (const DoubleDouble& w : inv_freq_) rounded.push_back(w.hi);
+    for (const detail::DoubleDouble& w : inv_freq_) rounded.push_back(w.hi);
     return rounded;
-  }
-
-  /// w_i in full.
-  std::span<const DoubleDouble> exact_inv_freq() const noexcept {
-    return {inv_freq_.data(), inv_freq_.size()};
   }
 
   friend bool operator==(const Frequencies&, const Frequencies&) = default;
 
  private:
+  friend Frequencies detail::exact_frequencies(std::vector<detail::DoubleDouble> inv_freq,
+                                               double attention_factor,
+                                               double softmax_scale_multiplier);
+  friend std::span<const detail::DoubleDouble> detail::exact_inv_freq(
+      const Frequencies& frequencies) noexcept;
+
+  explicit Frequencies(std::vector<detail::DoubleDouble> inv_freq, double attention_factor,
+                       double softmax_scale_multiplier)
+      : inv_freq_(std::move(inv_freq)),
+        attention_factor_(attention_factor),
+        softmax_scale_multiplier_(softmax_scale_multiplier) {
+    constexpr auto function = "Frequencies";
+    for (const detail::DoubleDouble& w : inv_freq_) {
+      if (!std::isfinite(w.hi)) {
+        detail::fail<ConfigError>(function, "every inv_freq must be finite but one is ", w.hi);
+      }
+    }
+    check_factor(function, "attention_factor", attention_factor);
+    detail::check_attention_factor(function, attention_factor);
+    check_factor(function, "softmax_scale_multiplier", softmax_scale_multiplier);
+  }
+
   static void check_factor(const char* function, const char* name, double value) {
     if (!std::isfinite(value) || value <= 0) {
       detail::fail<ConfigError>(function, name, " must be positive and finite but is ", value);
     }
   }
 
-  std::vector<DoubleDouble> inv_freq_;
+  std::vector<detail::DoubleDouble> inv_freq_;
   double attention_factor_;
   double softmax_scale_multiplier_;
 };
+
+namespace detail {
+
+inline Frequencies exact_frequencies(std::vector<DoubleDouble> inv_freq, double attention_factor,
+                                     double softmax_scale_multiplier) {
+  return Frequencies(std::move(inv_freq), attention_factor, softmax_scale_multiplier);
+}
+
+inline std::span<const DoubleDouble> exact_inv_freq(const Frequencies& frequencies) noexcept {
+  return {frequencies.inv_freq_.data(), frequencies.inv_freq_.size()};
+}
+
+}  // namespace detail
 
 /// A rule: a struct of settings, and a function frequencies(rule) beside it.
 template <class R>
@@ -119,7 +144,7 @@ Frequencies evaluate(const R& rule) {
   if constexpr (FrequencyRule<R>) {
     return frequencies(rule);
   } else {
-    return Frequencies(std::vector<DoubleDouble>{});
+    return exact_frequencies({});
   }
 }
 

@@ -53,8 +53,8 @@ inline std::vector<double> float32_divided(std::vector<double> inv_freq, double 
 
 /// inv_freq with the factors of the rule's exact frequencies.
 inline Frequencies with_inv_freq(const Frequencies& exact, const std::vector<double>& inv_freq) {
-  return Frequencies({inv_freq.begin(), inv_freq.end()}, exact.attention_factor(),
-                     exact.softmax_scale_multiplier());
+  return exact_frequencies({inv_freq.begin(), inv_freq.end()}, exact.attention_factor(),
+                           exact.softmax_scale_multiplier());
 }
 
 }  // namespace detail
@@ -88,7 +88,7 @@ inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index l
   if (!(stretch > 0.5)) {
     detail::fail<ConfigError>("hf_float32_frequencies", "factor is too large: it is ", rule.factor);
   }
-  const double base = (pow(stretch, DoubleDouble(dim) / (dim - 2)) * rule.base).hi;
+  const double base = (pow(stretch, detail::DoubleDouble(dim) / (dim - 2)) * rule.base).hi;
   return detail::with_inv_freq(
       exact, detail::float32_inverse(detail::float32_powers(base, rule.rotary_dim)));
 }
@@ -157,7 +157,7 @@ inline Frequencies hf_float32_frequencies(const ProportionalScaling& rule) {
   const Frequencies exact = frequencies(rule);
   auto inv_freq = detail::float32_inverse(detail::float32_powers(rule.base, rule.head_dim));
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    if (exact.exact_inv_freq()[i] == DoubleDouble(0)) inv_freq[i] = 0;
+    if (detail::exact_inv_freq(exact)[i] == detail::DoubleDouble(0)) inv_freq[i] = 0;
   }
   return detail::with_inv_freq(exact, detail::float32_divided(inv_freq, rule.factor));
 }

@@ -41,7 +41,7 @@ inline Frequencies frequencies(const LinearScaling& rule) {
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
   const auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
-  return Frequencies(detail::rounded(detail::divided(inv_freq, rule.factor)));
+  return detail::exact_frequencies(detail::rounded(detail::divided(inv_freq, rule.factor)));
 }
 
 POSENC_END

@@ -61,7 +61,7 @@ inline Frequencies frequencies(const Llama3Scaling& rule) {
   auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   detail::scale_by_rotations(inv_freq, rule.factor, static_cast<double>(rule.original_max_position),
                              rule.low_freq_factor, rule.high_freq_factor);
-  return Frequencies(detail::rounded(inv_freq));
+  return detail::exact_frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -107,9 +107,10 @@ inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regim
   const double attention_factor =
       rule.factor ? detail::longrope_magnitude(*rule.factor, rule.original_max_position)
                   : rule.attention_factor.value_or(of_regime.value_or(1));
-  return Frequencies(detail::divided_power_law(rule.base, rule.rotary_dim,
-                                               is_long ? rule.long_factor : rule.short_factor),
-                     attention_factor);
+  return detail::exact_frequencies(
+      detail::divided_power_law(rule.base, rule.rotary_dim,
+                                is_long ? rule.long_factor : rule.short_factor),
+      attention_factor);
 }
 
 /// The regime that the length of the sequence chooses: Long beyond the trained length, as Hugging

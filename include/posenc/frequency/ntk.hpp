@@ -73,7 +73,7 @@ inline Frequencies frequencies(const NtkScaling& rule) {
   detail::check_rotary_dim(name, rule.rotary_dim, 4);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
-  return Frequencies(
+  return detail::exact_frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim)));
 }
 
@@ -84,7 +84,7 @@ inline Frequencies frequencies(const AlphaNtkScaling& rule) {
   detail::check_rotary_dim(name, rule.rotary_dim, 4);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.alpha, "alpha");
-  return Frequencies(
+  return detail::exact_frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.alpha, rule.rotary_dim)));
 }
 

@@ -61,7 +61,7 @@ inline Frequencies frequencies(const ProportionalScaling& rule) {
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : detail::Wide(0);
   }
-  return Frequencies(detail::rounded(inv_freq));
+  return detail::exact_frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -56,7 +56,7 @@ inline Frequencies frequencies(const TwoRampNtkScaling& rule) {
   auto slower = detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim);
   detail::blend(slower, detail::divided(inv_freq, rule.factor), ramp(1.25, 0.75));
   detail::blend(inv_freq, slower, ramp(16, 2));
-  return Frequencies(detail::rounded(inv_freq));
+  return detail::exact_frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

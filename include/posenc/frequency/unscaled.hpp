@@ -38,7 +38,8 @@ inline Frequencies frequencies(const Unscaled& rule) {
   constexpr auto name = RuleDescription<Unscaled>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
-  return Frequencies(detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2));
+  return detail::exact_frequencies(
+      detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2));
 }
 
 POSENC_END

@@ -66,7 +66,7 @@ inline Frequencies frequencies(const VllmNtkScaling& rule) {
   auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   const auto slower = detail::wide_power_law(rule.factor, rule.rotary_dim, rule.rotary_dim / 2 + 1);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] * slower[i + 1];
-  return Frequencies(detail::rounded(inv_freq));
+  return detail::exact_frequencies(detail::rounded(inv_freq));
 }
 
 /// w_i' = w_i * exp(-ln(factor) * ((i + 1) / (rotary_dim / 2))^mixed_b), so that the last pair is
@@ -90,7 +90,7 @@ inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
     detail::Wide& w = inv_freq[static_cast<std::size_t>(i)];
     w = w * exp(-(log_factor * exp(log(share) * rule.mixed_b)));
   }
-  return Frequencies(detail::rounded(inv_freq));
+  return detail::exact_frequencies(detail::rounded(inv_freq));
 }
 
 POSENC_END

@@ -138,11 +138,13 @@ inline Frequencies frequencies(const YarnScaling& rule) {
   detail::check_betas(name, rule.beta_fast, rule.beta_slow);
   detail::check_mscales(rule);
 
-  const DoubleDouble all_dim = detail::yarn_magnitude(rule.factor, rule.mscale_all_dim.value_or(0));
-  const DoubleDouble magnitude =
+  const detail::DoubleDouble all_dim =
+      detail::yarn_magnitude(rule.factor, rule.mscale_all_dim.value_or(0));
+  const detail::DoubleDouble magnitude =
       detail::yarn_magnitude(rule.factor, rule.mscale.value_or(1)) / all_dim;
-  return Frequencies(detail::yarn_inv_freq(rule, rule.factor),
-                     rule.attention_factor.value_or(magnitude.hi), (all_dim * all_dim).hi);
+  return detail::exact_frequencies(detail::yarn_inv_freq(rule, rule.factor),
+                                   rule.attention_factor.value_or(magnitude.hi),
+                                   (all_dim * all_dim).hi);
 }
 
 POSENC_END

@@ -118,15 +118,15 @@ inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
   const Index pairs = settings.head_dim / 4;
   const auto axis =
       detail::power_law(detail::Wide(settings.ntk_factor) * 10000.0, settings.head_dim / 2, pairs);
-  std::vector<DoubleDouble> inv_freq;
+  std::vector<detail::DoubleDouble> inv_freq;
   std::vector<Index> axis_of_pair;
-  for (const DoubleDouble& w : axis) {
+  for (const detail::DoubleDouble& w : axis) {
     for (const Index number : {0, 1}) {
       inv_freq.push_back(w);
       axis_of_pair.push_back(number);
     }
   }
-  return {Frequencies(std::move(inv_freq)),
+  return {detail::exact_frequencies(std::move(inv_freq)),
           PairAxes(2, std::move(axis_of_pair)).with_kind(PositionKind::RowsColumns)};
 }
 
@@ -162,7 +162,7 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
     const auto dim = static_cast<double>(dims[axis]);
     const detail::Wide base =
         exp(log(detail::Wide(scale)) * (detail::Wide(dim) / (dim - 2))) * 10000.0;
-    return Frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
+    return detail::exact_frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
   };
   return detail::for_kind(PositionKind::Tokens, axial({of_axis(0), of_axis(1), of_axis(2)}));
 }

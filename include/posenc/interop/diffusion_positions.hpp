@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/random_bits.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -79,7 +79,7 @@ inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
   };
   // In double-double, so that no C library's last bit is seen.
   const auto stretch = [](double factor, double by) {
-    return exp(log(DoubleDouble(factor)) * by).hi;
+    return exp(log(detail::DoubleDouble(factor)) * by).hi;
   };
   const double both = stretch(augmentation.rescale, drawn(4));
   return {.shift = {augmentation.shift * drawn(0), augmentation.shift * drawn(1)},
@@ -111,8 +111,8 @@ inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normaliz
                         ? (axis == 0 ? grid.rows : grid.cols)
                     : normalization == PatchNormalization::Max ? (std::max)(grid.rows, grid.cols)
                                                                : (std::min)(grid.rows, grid.cols);
-    const DoubleDouble centre =
-        DoubleDouble(static_cast<double>(2 * k + 1 - n)) / static_cast<double>(n);
+    const detail::DoubleDouble centre =
+        detail::DoubleDouble(static_cast<double>(2 * k + 1 - n)) / static_cast<double>(n);
     return ((centre + move.shift[axis]) * move.scale[axis] * (detail::pi * 2.0)).hi;
   };
   const Index tokens = grid.prefix_tokens + cells;

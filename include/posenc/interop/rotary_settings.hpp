@@ -129,9 +129,9 @@ Frequencies frequencies_per_axis(const RotarySettings& settings, const Make& mak
   std::vector<DoubleDouble> inv_freq;
   for (Index pair = 0; pair < axes.pairs(); ++pair) {
     const Index axis = axes.axis(pair);
-    inv_freq.push_back(frequencies_of_axis.at(axis).exact_inv_freq()[pairs_of_axis[axis]++]);
+    inv_freq.push_back(detail::exact_inv_freq(frequencies_of_axis.at(axis))[pairs_of_axis[axis]++]);
   }
-  return Frequencies(std::move(inv_freq));
+  return detail::exact_frequencies(std::move(inv_freq));
 }
 
 }  // namespace detail
@@ -181,7 +181,7 @@ inline Frequencies hf_float32_frequencies(const RotarySettings& settings, Index 
     } else {
       detail::fail<ConfigError>("hf_float32_frequencies",
                                 "Hugging Face has no float32 pipeline for this rule");
-      return Frequencies({});  // never reached; it gives the type
+      return Frequencies::from_inv_freq({});  // never reached; it gives the type
     }
   });
 }

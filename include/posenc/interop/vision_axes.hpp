@@ -98,10 +98,11 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
   detail::check_head_of_two_halves(name, settings.head_dim);
   detail::check_base(name, settings.base);
   const auto all = detail::power_law(settings.base, settings.head_dim, settings.head_dim / 2);
-  std::array<std::vector<DoubleDouble>, 2> of_axis;
+  std::array<std::vector<detail::DoubleDouble>, 2> of_axis;
   for (std::size_t i = 0; i < all.size(); ++i) of_axis[i % 2].push_back(all[i]);
-  return detail::for_kind(PositionKind::RowsColumns, axial({Frequencies(std::move(of_axis[0])),
-                                                            Frequencies(std::move(of_axis[1]))}));
+  return detail::for_kind(PositionKind::RowsColumns,
+                          axial({detail::exact_frequencies(std::move(of_axis[0])),
+                                 detail::exact_frequencies(std::move(of_axis[1]))}));
 }
 
 /// RoPE-ViT axial: axes x, y, interleaved pairing, base 100. Its mixed form is MixedRope.
@@ -159,7 +160,7 @@ inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
       w = detail::Wide(1) / detail::rounded_to_bfloat16(static_cast<double>(detail::Wide(1) / w));
     }
   }
-  const Frequencies axis(detail::rounded(inv_freq));
+  const Frequencies axis = detail::exact_frequencies(detail::rounded(inv_freq));
   return detail::for_kind(PositionKind::PatchCentres, axial({axis, axis}));
 }
 
@@ -178,7 +179,7 @@ inline AxialFrequencies ggml_vision(const VisionRope& settings, ListView<Index> 
   detail::check_base(name, settings.base);
   const Index pairs = settings.head_dim / 2;
   const auto powers = detail::power_law(settings.base, pairs, pairs);
-  std::vector<DoubleDouble> inv_freq;
+  std::vector<detail::DoubleDouble> inv_freq;
   std::vector<Index> used;
   for (const Index section : sections) {
     used.push_back((std::min)(section, pairs - static_cast<Index>(inv_freq.size())));
@@ -190,7 +191,7 @@ inline AxialFrequencies ggml_vision(const VisionRope& settings, ListView<Index> 
     detail::fail<ConfigError>(name, "the sections must cover head_dim / 2 = ", pairs,
                               " pairs but are ", sections);
   }
-  return {Frequencies(std::move(inv_freq)),
+  return {detail::exact_frequencies(std::move(inv_freq)),
           PairAxes::sections(used).with_kind(PositionKind::RowsColumns)};
 }
 

@@ -5,8 +5,8 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/angle_policy.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
@@ -169,10 +169,6 @@ class AnyRope : public RotaryCalls<AnyRope> {
   /// How many axes the positions must have.
   Index axis_count() const noexcept {
     return visit([](const auto& rope) { return rope.axis_count(); });
-  }
-  /// What turns positions into cos and sin, without the attention factor.
-  const Oscillator& oscillator() const noexcept {
-    return visit([](const auto& rope) -> const Oscillator& { return rope.oscillator(); });
   }
   /// What accumulate_frequency_gradient() adds to: zeros, as the rope that is held has them.
   std::vector<double> zero_frequency_gradient() const {

@@ -49,7 +49,7 @@ inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
   constexpr auto function = "axial";
   detail::check_has_axes(function, frequencies_of_axis.size());
   const Frequencies& first = frequencies_of_axis.front();
-  std::vector<DoubleDouble> inv_freq;
+  std::vector<detail::DoubleDouble> inv_freq;
   std::vector<Index> sections;
   for (const Frequencies& axis : frequencies_of_axis) {
     if (axis.attention_factor() != first.attention_factor() ||
@@ -59,12 +59,12 @@ inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
           first.attention_factor(), " and ", axis.attention_factor(), ", softmax_scale_multiplier ",
           first.softmax_scale_multiplier(), " and ", axis.softmax_scale_multiplier());
     }
-    for (const DoubleDouble& w : axis.exact_inv_freq()) inv_freq.push_back(w);
+    for (const detail::DoubleDouble& w : detail::exact_inv_freq(axis)) inv_freq.push_back(w);
     sections.push_back(axis.pairs());
   }
-  return {
-      Frequencies(std::move(inv_freq), first.attention_factor(), first.softmax_scale_multiplier()),
-      PairAxes::sections(sections)};
+  return {detail::exact_frequencies(std::move(inv_freq), first.attention_factor(),
+                                    first.softmax_scale_multiplier()),
+          PairAxes::sections(sections)};
 }
 
 /// base^(-2j / rotary_dim), j < rotary_dim / 2, for an axis of so many channels: most encodings of
@@ -73,15 +73,16 @@ inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
 inline AxialFrequencies axial(ListView<Index> rotary_dims, double base) {
   constexpr auto function = "axial";
   detail::check_has_axes(function, rotary_dims.size());
-  std::vector<DoubleDouble> inv_freq;
+  std::vector<detail::DoubleDouble> inv_freq;
   std::vector<Index> sections;
   for (const Index dim : rotary_dims) {
     detail::check_rotary_dim(function, dim, 0);
     detail::check_base(function, base);
-    for (const DoubleDouble& w : detail::power_law(base, dim, dim / 2)) inv_freq.push_back(w);
+    for (const detail::DoubleDouble& w : detail::power_law(base, dim, dim / 2))
+      inv_freq.push_back(w);
     sections.push_back(dim / 2);
   }
-  return {Frequencies(std::move(inv_freq)), PairAxes::sections(sections)};
+  return {detail::exact_frequencies(std::move(inv_freq)), PairAxes::sections(sections)};
 }
 
 /// w_j = pi * (1 + j * (max_freq / 2 - 1) / (rotary_dim / 2 - 1)).
@@ -95,14 +96,14 @@ inline Frequencies frequencies(const PixelFrequencies& rule) {
                               rule.max_freq);
   }
   const Index pairs = rule.rotary_dim / 2;
-  const DoubleDouble step =
-      pairs == 1 ? DoubleDouble(0)
-                 : (DoubleDouble(rule.max_freq) / 2.0 - 1.0) / static_cast<double>(pairs - 1);
-  std::vector<DoubleDouble> inv_freq;
+  const detail::DoubleDouble step = pairs == 1 ? detail::DoubleDouble(0)
+                                               : (detail::DoubleDouble(rule.max_freq) / 2.0 - 1.0) /
+                                                     static_cast<double>(pairs - 1);
+  std::vector<detail::DoubleDouble> inv_freq;
   for (Index j = 0; j < pairs; ++j) {
     inv_freq.push_back(detail::pi * (step * static_cast<double>(j) + 1.0));
   }
-  return Frequencies(std::move(inv_freq));
+  return detail::exact_frequencies(std::move(inv_freq));
 }
 
 POSENC_END

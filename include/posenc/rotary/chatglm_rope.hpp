@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
@@ -32,7 +32,7 @@ using ChatGlmRotationTable = RotationTable<detail::HalfRotatePerHalf, Real>;
 /// (axis 1). chatglm_positions() makes both. ChatGLM2 and later are Rope<Interleaved> over the first
 /// half of the head.
 ///   Shapes: x [B, S, H, D]; the first 4 * frequencies.pairs() channels are turned
-///   Pairs:  those of the first half, then those of the second: in axes(), oscillator() and tables
+///   Pairs:  those of the first half, then those of the second: in axes() and tables
 ///   The rest as Rope says: it is one over both halves, but for frequencies() and their gradient
 ///   Source: THUDM's modeling_chatglm.py, position_encoding_2d. Gemma 4's vision tower does the same with
 ///           base 100, columns and rows (xy_grid): huggingface/transformers, gemma4/modular_gemma4.py
@@ -65,13 +65,14 @@ class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
 
  private:
   static Frequencies twice(const Frequencies& half) {
-    const auto w = half.exact_inv_freq();
-    std::vector<DoubleDouble> both;
+    const auto w = detail::exact_inv_freq(half);
+    std::vector<detail::DoubleDouble> both;
     both.reserve(2 * w.size());
     for (int n = 0; n < 2; ++n) {
-      for (const DoubleDouble& frequency : w) both.push_back(frequency);
+      for (const detail::DoubleDouble& frequency : w) both.push_back(frequency);
     }
-    return Frequencies(std::move(both), half.attention_factor(), half.softmax_scale_multiplier());
+    return detail::exact_frequencies(std::move(both), half.attention_factor(),
+                                     half.softmax_scale_multiplier());
   }
   static Frequencies half_of(Index head_dim, double base) {
     constexpr auto function = "ChatGlmRope";

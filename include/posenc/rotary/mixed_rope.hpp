@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/detail/angle_gradient.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/mixed_angles.hpp>
@@ -51,7 +51,7 @@ POSENC_BEGIN
 ///   angle of pair i of head h = sum over axes a of positions[a] * inv_freq[a, h, i]
 ///
 ///   Shapes:   x [B, S, heads, D], positions [B or 1, S] on `axes` axes, at most 64
-///   Accuracy: Oscillator's errors of cos and sin, one per axis, add up, and 2e-16 more for each
+///   Accuracy: the errors of cos and sin of AnglePolicy::Exact, one per axis, add up, and 2e-16 more for each
 ///             axis after the first
 ///   Cost:     angles once per head and coordinate of an axis: those that many tokens share, as in a
 ///             grid, cost little. 80 KB of stack, no allocation
@@ -70,7 +70,8 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   ///   Throws: ConfigError
   MixedRope(ListView<double> inv_freq, const MixedRopeConfig& config)
       : config_(checked(inv_freq, config)),
-        oscillator_(Frequencies::from_inv_freq(inv_freq).exact_inv_freq()),
+        oscillator_(detail::exact_inv_freq(Frequencies::from_inv_freq(inv_freq)),
+                    AnglePolicy::Exact, "MixedRope"),
         slice_{config.rotary_offset, config.rotary_dim / 2} {}
 
   double softmax_scale_multiplier() const noexcept { return 1; }
@@ -221,7 +222,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   }
 
   MixedRopeConfig config_;
-  Oscillator oscillator_;
+  detail::Oscillator oscillator_;
   detail::RotarySlice slice_;
 };
 
@@ -267,8 +268,8 @@ inline std::vector<double> rope_vit_mixed_inv_freq(Index head_dim, double base,
   for (const double angle : angles) {
     const double c = std::cos(angle), s = std::sin(angle);
     // The second half is a quarter turn ahead of the first.
-    for (const CosSin direction : {CosSin{c, s}, CosSin{-s, c}}) {
-      for (const DoubleDouble& w : magnitudes) {
+    for (const detail::CosSin direction : {detail::CosSin{c, s}, detail::CosSin{-s, c}}) {
+      for (const detail::DoubleDouble& w : magnitudes) {
         x.push_back(w.hi * direction.cos);
         y.push_back(w.hi * direction.sin);
       }

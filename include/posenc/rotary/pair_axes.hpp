@@ -4,8 +4,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/tensor/position_kind.hpp>
 
 #include <algorithm>

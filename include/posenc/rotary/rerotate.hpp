@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
@@ -51,7 +51,7 @@ void shift(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Pos
   rotate_by<Pairing>(device, k, {rope.rotary_offset(), rope.rotary_dim() / 2}, deltas.batch() == 1,
                      [&](Index b, Index s, Index first, Index count, C* cos, C* sin) {
                        axial_row(
-                           rope.oscillator(), rope.axes(),
+                           oscillator_of(rope), rope.axes(),
                            [&](Index axis) { return deltas.at(b, s, axis); }, first, count, 1.0,
                            cos, sin);
                      });
@@ -65,7 +65,7 @@ void shift_all(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const
   rotate_tensors<Pairing, D, T>(device, std::span(&plan, 1), Direction::Forward, 1.0, true,
                                 [&](Index, Index, Index, Index first, Index count, C* cos, C* sin) {
                                   axial_row(
-                                      rope.oscillator(), rope.axes(),
+                                      oscillator_of(rope), rope.axes(),
                                       [&](Index axis) { return delta.at(0, 0, axis); }, first,
                                       count, 1.0, cos, sin);
                                   return CosSinRows<C>{cos, sin, 0};
@@ -79,12 +79,12 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
   if (from.angle_policy() == AnglePolicy::Exact && to.angle_policy() == AnglePolicy::Exact) {
     // The difference of the angles, not a product of two rotations: one rounding in place of four.
     const auto i = static_cast<std::size_t>(pair);
-    const DoubleDouble angle = to.frequencies().exact_inv_freq()[i] * to_position -
-                               from.frequencies().exact_inv_freq()[i] * from_position;
+    const DoubleDouble angle = exact_inv_freq(to.frequencies())[i] * to_position -
+                               exact_inv_freq(from.frequencies())[i] * from_position;
     return cos_sin(1.0, angle * two_over_pi);
   }
-  const CosSin old = from.oscillator().at(from_position, pair);
-  const CosSin now = to.oscillator().at(to_position, pair);
+  const CosSin old = oscillator_of(from).at(from_position, pair);
+  const CosSin now = oscillator_of(to).at(to_position, pair);
   return {mul_add(now.cos, old.cos, now.sin * old.sin),
           mul_add(now.sin, old.cos, -(now.cos * old.sin))};
 }
@@ -105,7 +105,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
   detail::check_positions(function, deltas, k.batch, k.seq, rope.axis_count(), k.extents());
-  detail::check_reach(function, rope.oscillator(), deltas);
+  detail::check_reach(function, detail::oscillator_of(rope), deltas);
   detail::shift(device, k, rope, deltas);
 }
 
@@ -122,7 +122,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta
   std::vector<Positions> axes;
   for (const Index delta : delta_of_axis) axes.push_back(Positions::range(delta, 1));
   const Positions delta = Positions::axes(axes);
-  detail::check_reach(function, rope.oscillator(), delta);
+  detail::check_reach(function, detail::oscillator_of(rope), delta);
   detail::shift_all(device, k, rope, delta);
 }
 
@@ -150,7 +150,7 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
   const auto check = [&](const Rope<Pairing>& rope, const Positions& positions) {
     detail::check_positions(function, positions, k.batch, k.seq, rope.axis_count(), k.extents());
     detail::check_kind(function, positions, rope.axes().kind());
-    detail::check_reach(function, rope.oscillator(), positions);
+    detail::check_reach(function, detail::oscillator_of(rope), positions);
   };
   check(from, from_positions);
   check(to, to_positions);
@@ -160,7 +160,7 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
   const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
     for (Index i = 0; i < count; ++i) {
       const Index pair = first + i;
-      const CosSin turn =
+      const detail::CosSin turn =
           detail::turn_between(from, from_positions.at(b, s, from.axes().axis(pair)), to,
                                to_positions.at(b, s, to.axes().axis(pair)), pair);
       cos[i] = static_cast<Real>(ratio * turn.cos);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/detail/angle_gradient.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
@@ -27,6 +27,19 @@
 
 POSENC_BEGIN
 
+template <class Pairing>
+class Rope;
+
+namespace detail {
+
+/// Returns what turns positions into cos and sin, without the attention factor.
+template <class Pairing>
+const Oscillator& oscillator_of(const Rope<Pairing>& rope) noexcept {
+  return rope.oscillator_;
+}
+
+}  // namespace detail
+
 /// Rotary position embedding (RoFormer, arXiv 2104.09864, equations 14 and 34): pair i of a query
 /// or key at position p is turned by p * inv_freq[i].
 ///
@@ -42,7 +55,7 @@ POSENC_BEGIN
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50, with the
 ///             farthest position of all axes, or for positions of a kind that axes() does not mean. Nothing is written then
-///   Accuracy: cos and sin as Oscillator says, at any position; then at most 2 ulp of the pair's norm
+///   Accuracy: cos and sin as AnglePolicy says, at any position; then at most 2 ulp of the pair's norm
 ///             (inverse() without fma, where m is not 1: 3)
 ///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
 ///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding, with an
@@ -63,7 +76,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   explicit Rope(Frequencies frequencies, Index rotary_offset = 0, PairAxes axes = {},
                 AnglePolicy policy = AnglePolicy::Exact)
       : frequencies_(std::move(frequencies)),
-        oscillator_(frequencies_.exact_inv_freq(), policy),
+        oscillator_(detail::exact_inv_freq(frequencies_), policy, "Rope"),
         axes_(std::move(axes)),
         slice_{rotary_offset, frequencies_.pairs()} {
     detail::check_slice_and_factor("Rope", slice_, frequencies_.attention_factor());
@@ -110,8 +123,6 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   const PairAxes& axes() const noexcept { return axes_; }
   /// How many axes the positions must have.
   Index axis_count() const noexcept { return axes_.axis_count(); }
-  /// What turns positions into cos and sin, without the attention factor.
-  const Oscillator& oscillator() const noexcept { return oscillator_; }
 
   /// What accumulate_frequency_gradient() adds to: zeros, [rotary_dim / 2].
   std::vector<double> zero_frequency_gradient() const {
@@ -121,6 +132,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
  private:
   template <class>
   friend class RotaryCalls;
+  friend const detail::Oscillator& detail::oscillator_of<Pairing>(const Rope& rope) noexcept;
 
   static constexpr detail::RotaryCallNames names{
       "Rope::rotate", "Rope::rotate_all", "Rope::rotate_into", "Rope::adjoint", "Rope::inverse"};
@@ -172,7 +184,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   }
 
   Frequencies frequencies_;
-  Oscillator oscillator_;
+  detail::Oscillator oscillator_;
   PairAxes axes_;
   detail::RotarySlice slice_;
 };

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
-#include <posenc/frequency/oscillator.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
 #include <posenc/rotary/detail/rotation_plan.hpp>
@@ -142,7 +142,7 @@ class XPos {
 
   XPos(Frequencies frequencies, const XPosConfig& config, Index rotary_offset = 0)
       : frequencies_(std::move(frequencies)),
-        oscillator_(frequencies_.exact_inv_freq()),
+        oscillator_(detail::exact_inv_freq(frequencies_), AnglePolicy::Exact, "XPos"),
         slice_{rotary_offset, frequencies_.pairs()},
         config_(config) {
     constexpr auto function = "XPos";
@@ -160,8 +160,9 @@ class XPos {
     log2_zeta_lo_ = detail::AlignedVector<double>(pairs);
     for (std::size_t i = 0; i < pairs; ++i) {
       // zeta with both sides times 5, so that nothing is rounded but the quotient.
-      const DoubleDouble zeta = (DoubleDouble(10.0) * static_cast<double>(i) + 2.0 * r) / (7.0 * r);
-      const DoubleDouble log2_zeta = log(zeta) / detail::ln_2 / config.scale_base;
+      const detail::DoubleDouble zeta =
+          (detail::DoubleDouble(10.0) * static_cast<double>(i) + 2.0 * r) / (7.0 * r);
+      const detail::DoubleDouble log2_zeta = log(zeta) / detail::ln_2 / config.scale_base;
       log2_zeta_hi_[i] = log2_zeta.hi;
       log2_zeta_lo_[i] = log2_zeta.lo;
     }
@@ -292,7 +293,7 @@ class XPos {
   }
 
   Frequencies frequencies_;
-  Oscillator oscillator_;
+  detail::Oscillator oscillator_;
   detail::RotarySlice slice_;
   XPosConfig config_;
   // Divided by scale_base; two arrays, as vectors of neighbouring lanes.

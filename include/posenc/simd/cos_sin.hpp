@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/simd/pack.hpp>
 
 POSENC_BEGIN
@@ -13,12 +13,13 @@ struct CosSinOf {
   P sin;
 };
 
+namespace detail {
+
+/// cos and sin of one angle.
 struct CosSin {
   double cos = 1;
   double sin = 0;
 };
-
-namespace detail {
 
 /// A quarter turn split into the nearest whole number and the rest.
 template <class P>
@@ -97,11 +98,15 @@ POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin(P position, P hi, P lo) noexcept {
           select_by_sign(odd, first.cos, first.sin) ^ sin_sign};
 }
 
-/// The same for one angle.
+namespace detail {
+
+/// cos_sin() of one angle.
 inline CosSin cos_sin(double position, DoubleDouble turns) noexcept {
   using One = Pack<double, tier::Scalar>;
-  const CosSinOf<One> value = cos_sin(One{position}, One{turns.hi}, One{turns.lo});
+  const CosSinOf<One> value = posenc::cos_sin(One{position}, One{turns.hi}, One{turns.lo});
   return {value.cos.v, value.sin.v};
 }
+
+}  // namespace detail
 
 POSENC_END

@@ -54,6 +54,9 @@ struct Strided {
 template <class X>
 struct TensorTraits;
 
+namespace detail {
+
+/// Eigen's dense matrices, maps and blocks.
 template <class X>
 concept MatrixLike = requires(X& x) {
   x.data();
@@ -63,8 +66,6 @@ concept MatrixLike = requires(X& x) {
   x.outerStride();
   X::IsRowMajor;
 };
-
-namespace detail {
 
 /// Matrices and arrays; and references that hold a copy where what they were given does not fit.
 template <class X>
@@ -79,7 +80,7 @@ inline constexpr bool owns_matrix<Eigen::Ref<const Matrix, Options, Stride>> = t
 
 }  // namespace detail
 
-template <MatrixLike X>
+template <detail::MatrixLike X>
 struct TensorTraits<X> {
   static constexpr std::size_t rank = 2;
   static constexpr bool row_major = X::IsRowMajor;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/attention_plan.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/simd/detail/prefetch.hpp>

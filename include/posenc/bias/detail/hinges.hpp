@@ -4,7 +4,7 @@
 #include <posenc/bias/detail/distances.hpp>
 #include <posenc/bias/detail/rising_order.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/simd/pack.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 
 #include <array>
 #include <cmath>
@@ -180,7 +180,7 @@ inline Wide exp(const Wide& x) noexcept {
 /// Natural logarithm of x > 0. log(1) is exactly 0.
 inline Wide log(const Wide& x) noexcept {
   const double guess = std::log(x.part[0]);
-  const Wide error = x * exp(-guess) - 1.0;
+  const Wide error = x * exp(Wide(-guess)) - 1.0;
   // log(1 + error), whose fourth power is less than 2^-200.
   return guess + (error - error * error * (Wide(0.5) - error.part[0] / 3));
 }

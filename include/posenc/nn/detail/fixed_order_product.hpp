@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/slots.hpp>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/frequency/oscillator.hpp>
+#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/twice.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/simd/twice.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
 #include <posenc/rotary/pairing.hpp>

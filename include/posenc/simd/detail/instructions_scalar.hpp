@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/double_double.hpp>
+#include <posenc/core/mul_add.hpp>
 #include <posenc/simd/bfloat16.hpp>
 #include <posenc/simd/half.hpp>
 #include <posenc/simd/tier.hpp>

@@ -4,6 +4,7 @@
 #include <posenc/simd/pack.hpp>
 
 POSENC_BEGIN
+namespace detail {
 
 /// Two packs as one of twice the width. A long chain of dependent operations leaves a processor's
 /// units idle; two of them side by side keep it busy.
@@ -67,4 +68,5 @@ struct Twice {
   }
 };
 
+}  // namespace detail
 POSENC_END

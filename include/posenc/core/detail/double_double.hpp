@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/config.hpp>
+#include <posenc/core/mul_add.hpp>
 
 #include <cmath>
 #include <compare>
 
 POSENC_BEGIN
 
-/// a * b + c, fused where the hardware fuses; written by name so that no compiler's contraction
-/// decides the bits.
-template <class T>
-inline T mul_add(T a, T b, T c) noexcept {
-#if POSENC_HAS_FMA
-  return std::fma(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
+namespace detail {
 
 /// An unevaluated sum hi + lo with |lo| <= ulp(hi) / 2: about 106 bits.
 ///   Accuracy: + - * / within 2^-103 relative, exp, log, pow within 2^-97 for results and arguments
@@ -35,8 +26,6 @@ struct DoubleDouble {
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 means the 0 of the defaulted comparison.
   friend constexpr auto operator<=>(const DoubleDouble&, const DoubleDouble&) = default;
 };
-
-namespace detail {
 
 inline constexpr DoubleDouble pi{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
 inline constexpr DoubleDouble two_over_pi{0x1.45f306dc9c883p-1, -0x1.6b01ec5417056p-55};
@@ -85,23 +74,21 @@ inline double rounded_product(double a, DoubleDouble b, double more = 0) noexcep
   return product.hi + (std::abs(product.hi) <= 0x1p1020 ? low : 0.0);
 }
 
-}  // namespace detail
-
 inline DoubleDouble operator-(DoubleDouble a) noexcept { return {-a.hi, -a.lo}; }
 
 inline DoubleDouble operator+(DoubleDouble a, DoubleDouble b) noexcept {
-  DoubleDouble sum = detail::two_sum(a.hi, b.hi);
-  const DoubleDouble low = detail::two_sum(a.lo, b.lo);
-  sum = detail::quick_two_sum(sum.hi, sum.lo + low.hi);
-  return detail::quick_two_sum(sum.hi, sum.lo + low.lo);
+  DoubleDouble sum = two_sum(a.hi, b.hi);
+  const DoubleDouble low = two_sum(a.lo, b.lo);
+  sum = quick_two_sum(sum.hi, sum.lo + low.hi);
+  return quick_two_sum(sum.hi, sum.lo + low.lo);
 }
 
 inline DoubleDouble operator-(DoubleDouble a, DoubleDouble b) noexcept { return a + (-b); }
 
 inline DoubleDouble operator*(DoubleDouble a, DoubleDouble b) noexcept {
-  const DoubleDouble product = detail::two_product(a.hi, b.hi);
+  const DoubleDouble product = two_product(a.hi, b.hi);
   const double cross = mul_add(a.hi, b.lo, a.lo * b.hi);
-  return detail::quick_two_sum(product.hi, product.lo + cross);
+  return quick_two_sum(product.hi, product.lo + cross);
 }
 
 inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) noexcept {
@@ -109,20 +96,14 @@ inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) noexcept {
   DoubleDouble rest = a - b * first;
   const double second = rest.hi / b.hi;
   rest = rest - b * second;
-  return DoubleDouble(detail::quick_two_sum(first, second)) + rest.hi / b.hi;
+  return DoubleDouble(quick_two_sum(first, second)) + rest.hi / b.hi;
 }
-
-namespace detail {
 
 /// Largest integer not above x.
 inline DoubleDouble floor(DoubleDouble x) noexcept {
   const double high = std::floor(x.hi);
   return high == x.hi ? quick_two_sum(high, std::floor(x.lo)) : DoubleDouble(high);
 }
-
-}  // namespace detail
-
-namespace detail {
 
 /// e^x - 1 for |x| < 0.4, to full relative precision.
 inline DoubleDouble exp_minus_1(DoubleDouble x) noexcept {
@@ -135,12 +116,10 @@ inline DoubleDouble exp_minus_1(DoubleDouble x) noexcept {
   return p;
 }
 
-}  // namespace detail
-
 /// e^x. exp(0) is exactly 1.
 inline DoubleDouble exp(DoubleDouble x) noexcept {
-  const double k = std::rint(x.hi / detail::ln_2.hi);
-  const DoubleDouble p = detail::exp_minus_1(x - detail::ln_2 * k) + 1.0;
+  const double k = std::rint(x.hi / ln_2.hi);
+  const DoubleDouble p = exp_minus_1(x - ln_2 * k) + 1.0;
   const int exponent = static_cast<int>(k);
   return {std::ldexp(p.hi, exponent), std::ldexp(p.lo, exponent)};
 }
@@ -149,7 +128,7 @@ inline DoubleDouble exp(DoubleDouble x) noexcept {
 inline DoubleDouble log(DoubleDouble x) noexcept {
   const double guess = std::log(x.hi);
   // x e^-guess - 1; near x = 1 the result is small, and so the 1 must not take part in the rounding.
-  const DoubleDouble error = std::abs(guess) < 0.3 ? (x - 1.0) + x * detail::exp_minus_1(-guess)
+  const DoubleDouble error = std::abs(guess) < 0.3 ? (x - 1.0) + x * exp_minus_1(-guess)
                                                    : x * exp(-DoubleDouble(guess)) - 1.0;
   return DoubleDouble(guess) + (error - error * error * 0.5);
 }
@@ -157,4 +136,5 @@ inline DoubleDouble log(DoubleDouble x) noexcept {
 /// x^y for x > 0. pow(x, 0) and pow(1, y) are exactly 1.
 inline DoubleDouble pow(DoubleDouble x, DoubleDouble y) noexcept { return exp(y * log(x)); }
 
+}  // namespace detail
 POSENC_END

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/order_of_sums.hpp>
-#include <posenc/core/double_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/detail/storage.hpp>
-#include <posenc/simd/twice.hpp>
+#include <posenc/simd/detail/twice.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include <vector>
 
 POSENC_BEGIN
+namespace detail {
 
 /// Turns frequencies and positions into cos and sin, at any position, from nothing but the
 /// frequencies.
@@ -26,31 +27,28 @@ POSENC_BEGIN
 /// Angles are kept in quarter turns as double-double and reduced exactly, so that accuracy does not
 /// decay with the position as it does where position * inv_freq is rounded (by 6e-2 at 1e6 in
 /// float32).
-///   Accuracy: for a = |position * inv_freq|: float within 0.5 ulp + 4e-16 for a <= 2^40, + 1e-13
-///             to 2^50; double within 4e-16 for a <= 2^40, 1e-13 to 2^50. Larger angles are a
-///             PositionError of the encoders. With AnglePolicy::HfFloat32 within 0.5 ulp + 4e-16 of
-///             cos and sin of the float angle.
+///   Accuracy: as AnglePolicy says; larger angles are a PositionError of the encoders
 ///   Throws:   ConfigError where the compiler was allowed to reorder sums, so that none of this would hold
 class Oscillator {
  public:
   explicit Oscillator(std::span<const DoubleDouble> inv_freq,
-                      AnglePolicy policy = AnglePolicy::Exact)
+                      AnglePolicy policy = AnglePolicy::Exact, const char* function = "Oscillator")
       : policy_(policy) {
-    detail::check_order_of_sums("Oscillator");
+    check_order_of_sums(function);
     if (policy == AnglePolicy::HfFloat32) {
       // A floor under the fastest keeps positions within float.
       fastest_ = 0x1p-70;
-      float_inv_freq_ = detail::AlignedVector<double>(inv_freq.size());
+      float_inv_freq_ = AlignedVector<double>(inv_freq.size());
       for (std::size_t k = 0; k < inv_freq.size(); ++k) {
         float_inv_freq_[k] = static_cast<double>(static_cast<float>(inv_freq[k].hi));
         fastest_ = (std::max)(fastest_, std::abs(float_inv_freq_[k]));
       }
       return;
     }
-    turns_hi_ = detail::AlignedVector<double>(inv_freq.size());
-    turns_lo_ = detail::AlignedVector<double>(inv_freq.size());
+    turns_hi_ = AlignedVector<double>(inv_freq.size());
+    turns_lo_ = AlignedVector<double>(inv_freq.size());
     for (std::size_t k = 0; k < inv_freq.size(); ++k) {
-      const DoubleDouble turns = inv_freq[k] * detail::two_over_pi;
+      const DoubleDouble turns = inv_freq[k] * two_over_pi;
       turns_hi_[k] = turns.hi;
       turns_lo_[k] = turns.lo;
       fastest_ = (std::max)(fastest_, std::abs(inv_freq[k].hi));
@@ -68,7 +66,7 @@ class Oscillator {
     const auto k = static_cast<std::size_t>(i);
     if (policy_ == AnglePolicy::HfFloat32) {
       const float angle = static_cast<float>(position) * static_cast<float>(float_inv_freq_[k]);
-      return cos_sin(static_cast<double>(angle), detail::two_over_pi);
+      return cos_sin(static_cast<double>(angle), two_over_pi);
     }
     return cos_sin(position, DoubleDouble(turns_hi_[k], turns_lo_[k]));
   }
@@ -151,8 +149,8 @@ class Oscillator {
       const CosSinOf<P> value = cos_sin(where.template load_partial<P>(i, rest),
                                         P::load_partial(turns_hi_.data() + first + i, rest),
                                         P::load_partial(turns_lo_.data() + first + i, rest));
-      detail::store_partial_as(times(factor, value.cos), cos_row + i, rest);
-      detail::store_partial_as(times(factor, value.sin), sin_row + i, rest);
+      store_partial_as(times(factor, value.cos), cos_row + i, rest);
+      store_partial_as(times(factor, value.sin), sin_row + i, rest);
     }
   }
 
@@ -171,7 +169,7 @@ class Oscillator {
     if constexpr (Where::in_registers && requires { value.store_rounded_whole(p); }) {
       value.store_rounded_whole(p);
     } else {
-      detail::store_as(value, p);
+      store_as(value, p);
     }
   }
 
@@ -191,14 +189,12 @@ class Oscillator {
     return factor == 1 ? value : P::broadcast(factor) * value;
   }
   // Two arrays rather than one of pairs: a row is then two streams of neighbouring lanes.
-  detail::AlignedVector<double> turns_hi_, turns_lo_;
+  AlignedVector<double> turns_hi_, turns_lo_;
   /// Instead of these with AnglePolicy::HfFloat32: each is a float.
-  detail::AlignedVector<double> float_inv_freq_;
+  AlignedVector<double> float_inv_freq_;
   double fastest_ = 0;
   AnglePolicy policy_ = AnglePolicy::Exact;
 };
-
-namespace detail {
 
 /// The oscillator's accuracy is promised up to 2^50 radians.
 inline void check_reach(const char* function, const Oscillator& oscillator,
