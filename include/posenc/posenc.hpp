@@ -9,6 +9,5 @@
 #endif
 
 #include <posenc/core/build_info.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/eigen.hpp>

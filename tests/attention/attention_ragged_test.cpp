@@ -4,7 +4,6 @@
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/frequency/unscaled.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 

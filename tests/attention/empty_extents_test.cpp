@@ -6,7 +6,6 @@
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/merge.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/linear.hpp>
 
 #include <array>

@@ -7,7 +7,6 @@
 #include "support/sampled.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/relative_bias.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 
 #include <cstdint>

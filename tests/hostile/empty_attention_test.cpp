@@ -11,7 +11,6 @@
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>

@@ -9,7 +9,6 @@
 #include <posenc/bias/forgetting.hpp>
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 
 #include <array>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What a cache holds is the same for every tier, and attention to it gives the bits of attention to tensors; and
-// FixedOrderLinear, the other client of attention's kernels, on every tier.
+// Linear, the other client of attention's kernels, on every tier.
 #include "attention/attention_case.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/detail/attend.hpp>
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
+#include <posenc/nn/linear.hpp>
 
 #include <Eigen/Core>
 
@@ -104,41 +104,50 @@ TEMPLATE_LIST_TEST_CASE("few keys of many heads of a cache give the bits of tens
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("FixedOrderLinear keeps its bound on every tier",
+TEMPLATE_LIST_TEST_CASE("Linear keeps its bound on every tier in both orders",
                         "[attention][linear][tiers]", ComputeOnTiers) {
   using T = typename TestType::Real;
+  using Tier = typename TestType::Tier;
+  using posenc::SumOrder;
   for (const Index in : {1, 17, 64, 100}) {
     for (const Index out : {1, 31, 128, 200}) {
-      posenc::FixedOrderLinear<T> linear(in, out, true);
+      posenc::Linear<T> linear(in, out, true);
       linear.randomize(7);
       support::Random random(static_cast<std::uint64_t>(in * out));
-      for (const Index rows : {1, 2, 11, 25}) {
+      for (const Index rows : {1, 2, 11, 25, 40}) {
         std::vector<T> x(static_cast<std::size_t>(rows * in)),
             y(static_cast<std::size_t>(rows * out));
         random.fill_normal(x);
         posenc::detail::Slots workspace;
-        posenc::detail::FixedOrderProduct<typename TestType::Tier, T>(
-            linear, {x.data(), 1, rows, in}, {y.data(), 1, rows, out})
-            .run(CallingThread(), workspace);
+        const posenc::EmbeddingsView<const T> x_view{x.data(), 1, rows, in};
+        const posenc::EmbeddingsView<T> y_view{y.data(), 1, rows, out};
         bool within = true;
-        for (Index r = 0; r < rows; ++r) {
-          for (Index o = 0; o < out; ++o) {
-            long double sum = 0, size = 0;
-            for (Index i = 0; i < in; ++i) {
-              const long double product =
-                  static_cast<long double>(x[static_cast<std::size_t>(r * in + i)]) *
-                  static_cast<long double>(linear.weight(o, i));
-              sum += product;
-              size += std::abs(product);
+        const auto check = [&] {
+          for (Index r = 0; r < rows; ++r) {
+            for (Index o = 0; o < out; ++o) {
+              long double sum = 0, size = 0;
+              for (Index i = 0; i < in; ++i) {
+                const long double product =
+                    static_cast<long double>(x[static_cast<std::size_t>(r * in + i)]) *
+                    static_cast<long double>(linear.weight(o, i));
+                sum += product;
+                size += std::abs(product);
+              }
+              const auto error = std::abs(
+                  static_cast<long double>(y[static_cast<std::size_t>(r * out + o)]) - sum);
+              within &= error <= static_cast<long double>(in + 2) *
+                                     static_cast<long double>(std::numeric_limits<T>::epsilon()) *
+                                     size;
             }
-            const auto error =
-                std::abs(static_cast<long double>(y[static_cast<std::size_t>(r * out + o)]) - sum);
-            within &= error <= static_cast<long double>(in + 2) *
-                                   static_cast<long double>(std::numeric_limits<T>::epsilon()) *
-                                   size;
           }
-        }
-        INFO(TestType::Tier::name << ": " << rows << " rows, " << in << " to " << out);
+        };
+        posenc::detail::linear_forward<Tier, SumOrder::Fixed>(CallingThread(), workspace, linear,
+                                                              x_view, y_view);
+        check();
+        posenc::detail::linear_forward<Tier, SumOrder::Any>(CallingThread(), workspace, linear,
+                                                            x_view, y_view);
+        check();
+        INFO(Tier::name << ": " << rows << " rows, " << in << " to " << out);
         REQUIRE(within);
       }
     }

@@ -5,7 +5,6 @@
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/linear.hpp>
 #include <posenc/tensor/eigen.hpp>
 
@@ -147,10 +146,10 @@ TEMPLATE_TEST_CASE("the backward of linear is that of the sums on paper", "[line
   struct Size {
     Index batch, seq, in, out;
   };
-  for (const Size size :
-       {Size{1, 1, 1, 1}, Size{2, 5, 7, 3}, Size{3, 1, 16, 8}, Size{2, 90, 33, 65},
-        Size{2, 7, 20, 200}, Size{1, 1, 207, 5}, Size{2, 5, 70, 600}, Size{2, 3, 5, 0},
-        Size{2, 3, 0, 4}, Size{0, 3, 4, 4}, Size{2, 0, 4, 4}}) {
+  for (const Size size : {Size{1, 1, 1, 1}, Size{2, 5, 7, 3}, Size{3, 1, 16, 8},
+                          Size{2, 90, 33, 65}, Size{2, 7, 20, 200}, Size{1, 1, 207, 5},
+                          Size{2, 5, 70, 600}, Size{2, 17, 70, 600}, Size{1, 530, 6, 5},
+                          Size{2, 3, 5, 0}, Size{2, 3, 0, 4}, Size{0, 3, 4, 4}, Size{2, 0, 4, 4}}) {
     for (const bool with_bias : {false, true}) {
       INFO("[" << size.batch << ", " << size.seq << ", " << size.in << "] to " << size.out);
       const auto layer = random_layer<TestType>(size.in, size.out, with_bias);
@@ -245,7 +244,7 @@ TEST_CASE("the backward of linear checks its shapes before it writes",
         name + "grad_x [2, 5, 4] has elements but no memory: data is null");
   CHECK(message_of<ShapeError>([&] {
           fixed.backward(posenc::bsd(narrow), posenc::bsd(grad_out), to, gradient);
-        }).starts_with("posenc::FixedOrderLinear::backward: x [2, 5, 3]"));
+        }).starts_with("posenc::Linear::backward: x [2, 5, 3]"));
   for (auto wrong : {LinearParameters<float>(3, 4, true), LinearParameters<float>(4, 3, false)}) {
     CHECK(message_of<ShapeError>(
               [&] { layer.backward(posenc::bsd(x), posenc::bsd(grad_out), to, wrong); })

@@ -6,7 +6,6 @@
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/t5.hpp>
 #include <posenc/frequency/unscaled.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/mixed_rope.hpp>

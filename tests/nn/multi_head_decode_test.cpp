@@ -5,7 +5,6 @@
 #include <posenc/bias/alibi.hpp>
 #include <posenc/frequency/yarn.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/rope.hpp>

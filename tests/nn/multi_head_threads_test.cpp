@@ -6,7 +6,6 @@
 #include "support/devices.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
@@ -89,15 +88,18 @@ TEST_CASE("linear gives the same bits on every device", "[linear][backward][thre
   const auto x = module_test::random_embeddings<float>(random, 1, seq, dim);
   const auto grad_out = module_test::random_embeddings<float>(random, 1, seq, dim);
   support::check_same_on_all_devices([&](const auto&... device) {
-    Embeddings<float> out(1, seq, dim), few(1, 8, dim), grad_x(1, seq, dim);
+    Embeddings<float> out(1, seq, dim), few(1, 8, dim), grad_x(1, seq, dim), few_grad_x(1, 8, dim);
     layer.apply(bsd(x), bsd(out), nullptr, device...);
     layer.apply(posenc::slice_seq(bsd(x), 0, 8), bsd(few), nullptr, device...);
     auto gradient = layer.zero_gradient();
     layer.backward(bsd(x), bsd(grad_out), bsd(grad_x), gradient, nullptr, device...);
+    layer.backward(posenc::slice_seq(bsd(x), 0, 8), posenc::slice_seq(bsd(grad_out), 0, 8),
+                   bsd(few_grad_x), gradient, nullptr, device...);
     support::Bytes bytes;
     bytes.add(out.data(), static_cast<std::size_t>(out.size()));
     bytes.add(few.data(), static_cast<std::size_t>(few.size()));
     bytes.add(grad_x.data(), static_cast<std::size_t>(grad_x.size()));
+    bytes.add(few_grad_x.data(), static_cast<std::size_t>(few_grad_x.size()));
     bytes.add(gradient.weight.data(), static_cast<std::size_t>(gradient.weight.size()));
     bytes.add(gradient.bias.data(), static_cast<std::size_t>(gradient.bias.size()));
     return bytes;

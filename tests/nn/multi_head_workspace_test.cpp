@@ -5,7 +5,6 @@
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 

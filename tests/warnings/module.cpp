@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // attention/: linear layers and the multi-head module, forward, backward and over a cache; the whole library's umbrella.
 #include "tensors.hpp"
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/linear.hpp>
 #include <posenc/nn/linear_parameters.hpp>
 #include <posenc/nn/multi_head_attention.hpp>

@@ -3,16 +3,10 @@
 
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/error.hpp>
-#include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/slots.hpp>
-#include <posenc/nn/detail/few_rows_product.hpp>
-#include <posenc/nn/detail/linear_backward.hpp>
-#include <posenc/nn/detail/many_rows_product.hpp>
+#include <posenc/nn/detail/linear_passes.hpp>
 #include <posenc/nn/linear_parameters.hpp>
-#include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/tier.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -20,43 +14,13 @@ POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <Eigen/Core>
 POSENC_UNDEFINED_OPERANDS_END
 
-#include <algorithm>
-#include <array>
 #include <concepts>
 #include <cstdint>
-#include <type_traits>
 
 POSENC_BEGIN
 
-namespace detail {
-
-/// Throws ShapeError, in the name of `function`, unless a projection can be applied to x and out.
-template <class Projection, class T>
-void check_projection(const char* function, const Projection& projection, EmbeddingsView<const T> x,
-                      EmbeddingsView<T> out) {
-  check_extents(function, "x", x);
-  check_extents(function, "out", out);
-  const Index in_dim = projection.in_dim(), out_dim = projection.out_dim();
-  if constexpr (std::is_base_of_v<LinearParameters<T>, Projection>) {
-    const Index bias = projection.bias.size();
-    if (x.dim != in_dim || (bias != 0 && bias != out_dim)) {
-      fail<ShapeError>(function, "x ", x.extents(), " and bias (", bias, ") must fit the weight [",
-                       out_dim, ", ", in_dim, "]");
-    }
-  } else if (x.dim != in_dim) {
-    fail<ShapeError>(function, "x ", x.extents(), " must be [B, S, ", in_dim, "]");
-  }
-  if (out.extents() != std::array<Index, 3>{x.batch, x.seq, out_dim}) {
-    fail<ShapeError>(function, "out ", out.extents(), " must be [", x.batch, ", ", x.seq, ", ",
-                     out_dim, "]");
-  }
-  check_output(function, "out", out);
-}
-
-}  // namespace detail
-
 /// What MultiHeadAttention makes queries, keys, values and its output with. Where there is an
-/// apply(x, out, workspace, device), as FixedOrderLinear has it, that is used.
+/// apply(x, out, workspace, device), as Linear has it, that is used.
 template <class P, class T>
 concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
     requires(P& projection, const P& constant, EmbeddingsView<const T> x, EmbeddingsView<T> out,
@@ -80,12 +44,18 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
   projection.backward(x, grad_out, grad_x, gradient);
 };
 
-/// y = x W^T + b, the layer of torch.nn.Linear; owns its parameters. Up to 32 tokens take one pass over the weight
+/// The layer of torch.nn.Linear, y = x W^T + b; owns its parameters. Up to 32 tokens take one pass over the weight
 /// as it lies in memory; more of them pack it.
-///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double). The order of
-///             the sum depends on how many tokens there are, and for few of them on the tier; that of
-///             FixedOrderLinear does not
-template <class T>
+///   Order:    of the sum of an output's products. With SumOrder::Any it depends on how many tokens there are, and for
+///             few of them on the tier. With SumOrder::Fixed each output is one chain of multiply-adds over the inputs,
+///             in their order, to which the bias is added. So a token's outputs have the same bits alone and among
+///             others, and a module that decodes gives those of one that sees the whole sequence
+///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double)
+///   Bits:     the same for any number of threads
+///   Cost:     SumOrder::Fixed packs the weight for more than one token: with AVX-512 and a weight of 4096 x 4096
+///             floats, one token takes 1.1 times the time of SumOrder::Any, two 3.5 times, 16 twice, 128 1.3 times, and
+///             256 1.2 times
+template <class T, SumOrder Order = SumOrder::Any>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
   /// What `weight` can be mapped as.
@@ -95,31 +65,16 @@ struct Linear : LinearParameters<T> {
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
-  ///   Cost:     from the workspace where one is given, x once more for 2 to 32 tokens, for more tokens up to
-  ///             300 KiB per thread
+  ///   Cost:     memory from the workspace where one is given: x once more for 2 to 32 tokens, for more of them up to
+  ///             300 KiB per thread; with SumOrder::Fixed that of 140 rows of x per thread
   template <Device D = detail::CallingThread>
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out,
              AttentionWorkspace* workspace_or_none = nullptr, const D& device = {}) const {
     detail::check_projection("Linear::apply", *this, x, out);
-    if (out.empty()) return;
     AttentionWorkspace own;
-    detail::Slots& workspace =
-        detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none);
-    if (x.seq <= FewRows::most_rows) {
-      multiply_few(device, x, out, workspace);
-    } else {
-      detail::ManyRowsProduct<tier::Best, T>(x, out).run(
-          device, workspace, [&](Index from, Index depth, Index first, Index count, T* panel) {
-            detail::pack_panel<tier::Best>(this->weight.data() + first * x.dim + from, x.dim, 0,
-                                           count, depth, panel);
-          });
-    }
-    if (this->bias.size() == 0) return;
-    for (Index b = 0; b < out.batch; ++b) {
-      for (Index s = 0; s < out.seq; ++s) {
-        detail::add_values(this->bias.data(), out.row(b, s), out.dim);
-      }
-    }
+    detail::linear_forward<tier::Best, Order>(
+        device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none), *this, x,
+        out);
   }
 
   /// The backward pass of apply(): grad_x <- grad_out W, gradient.weight += grad_out^T x, and gradient.bias, where
@@ -129,33 +84,22 @@ struct Linear : LinearParameters<T> {
   ///   Aliasing: grad_x may be x; gradient is not this layer
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
   ///   Accuracy: grad_x within (out + 1) u sum |g w|, a weight's within (B S + 1) u (sum |g x| + |what it is added
-  ///             to|), a bias's likewise, in an order that depends on how many tokens there are
+  ///             to|), a bias's likewise, in an order that depends on how many tokens there are, whatever Order is
   ///   Cost:     up to 500 KiB per thread, from the workspace where one is given
   template <Device D = detail::CallingThread>
   void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient,
                 AttentionWorkspace* workspace_or_none = nullptr, const D& device = {}) const {
-    const detail::LinearBackward<T> call("Linear::backward", *this, x, grad_out, grad_x, gradient);
+    detail::check_linear_backward("Linear::backward", *this, x, grad_out, grad_x, gradient);
     AttentionWorkspace own;
-    call.run(device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none));
-  }
-
- private:
-  using FewRows = detail::FewRowsProduct<tier::Best, T>;
-
-  /// As many batch rows at a time as are few tokens together: how many there are must not matter to the bits of
-  /// any.
-  template <Device D>
-  void multiply_few(const D& device, const EmbeddingsView<const T>& x, const EmbeddingsView<T>& out,
-                    detail::Slots& workspace) const {
-    const Index together = FewRows::most_rows / x.seq;
-    for (Index b = 0; b < x.batch; b += together) {
-      const Index n = (std::min)(together, x.batch - b);
-      FewRows(this->weight.data(), {x.row(b, 0), n, x.seq, x.dim, x.batch_stride, x.seq_stride},
-              {out.row(b, 0), n, out.seq, out.dim, out.batch_stride, out.seq_stride})
-          .run(device, workspace);
-    }
+    detail::linear_backward<tier::Best>(
+        device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none), *this, x,
+        grad_out, grad_x, gradient);
   }
 };
+
+/// Linear with the same order of sums for any number of tokens.
+template <class T>
+using FixedOrderLinear = Linear<T, SumOrder::Fixed>;
 
 POSENC_END

@@ -13,6 +13,9 @@
 
 POSENC_BEGIN
 
+/// The order in which Linear adds an output's products, see there.
+enum class SumOrder : std::uint8_t { Any, Fixed };
+
 /// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
 ///   Shapes: weight [out, in], bias [1, out] (or [out, 1]) or empty
 template <class T>

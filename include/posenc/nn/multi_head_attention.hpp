@@ -168,7 +168,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   ///   Aliasing: grad_x may be grad_out
   ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written; std::bad_alloc, and then
   ///             gradients may have been added to in part, and grad_x be half written
-  ///   Device:   as forward(); Linear and FixedOrderLinear use two threads
+  ///   Device:   as forward()
   ///   Bits:     the same for any number of threads
   ///   Cost:     twice the products of forward's projections, and attention_backward()
   template <Device D = detail::CallingThread>

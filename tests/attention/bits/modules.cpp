@@ -2,7 +2,6 @@
 #include "calls.hpp"
 #include <posenc/attention/merge.hpp>
 #include <posenc/frequency/unscaled.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 

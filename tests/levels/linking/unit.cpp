@@ -10,7 +10,6 @@
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/fixed_order_linear.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 

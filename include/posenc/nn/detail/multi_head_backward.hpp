@@ -8,7 +8,7 @@
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/slots.hpp>
-#include <posenc/nn/detail/linear_backward.hpp>
+#include <posenc/nn/detail/linear_passes.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
 #include <posenc/nn/linear.hpp>
 #include <posenc/nn/multi_head_tape.hpp>
