@@ -130,9 +130,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
   for_heads([&](const HeadsView<float>& x, const Positions& p) {
     const auto check = [&](const auto& of) {
       std::vector<double> gradient = of.zero_frequency_gradient();
-      make([&] {
-        posenc::accumulate_frequency_gradient(of, x, x, p, gradient);
-      });
+      make([&] { posenc::accumulate_frequency_gradient(of, x, x, p, gradient); });
       CHECK(gradient == of.zero_frequency_gradient());
     };
     check(rope);
@@ -140,8 +138,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
     if (p.count() > 64) return;  // positions that have to be kept
     make([&] {
       std::vector<double> gradient = glm.zero_frequency_gradient();
-      posenc::accumulate_frequency_gradient(
-          glm, x, x, Positions::axes({p, p}), gradient);
+      posenc::accumulate_frequency_gradient(glm, x, x, Positions::axes({p, p}), gradient);
     });
   });
   // Without pairs there is nothing to do for tensors that repeat one row.
@@ -149,8 +146,8 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
   float number = 0;
   const HeadsView<const float> row{&number, 1, Index{1} << 50, 1, 1, 0, 0, 0};
   std::vector<double> none;
-  posenc::accumulate_frequency_gradient(
-      nothing, row, row, Positions::range(0, Index{1} << 50), none);
+  posenc::accumulate_frequency_gradient(nothing, row, row, Positions::range(0, Index{1} << 50),
+                                        none);
 }
 
 TEST_CASE("empty tables of rotations are made at once", "[hostile]") {
