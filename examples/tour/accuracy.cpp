@@ -25,7 +25,8 @@ Wave truth(Index position, double w) {
   constexpr long double two_pi = 0x1.921fb5444p+2L, rest_of_two_pi = 0x2.d18469898cc51701b8p-38L;
   const auto p = static_cast<double>(position);
   const auto upper = static_cast<double>(static_cast<float>(w));
-  const long double first = p * upper, second = p * (w - upper);
+  const auto first = static_cast<long double>(p * upper);
+  const auto second = static_cast<long double>(p * (w - upper));
   const long double turns = std::rint((first + second) / two_pi);
   const long double angle = (first - turns * two_pi) + second - turns * rest_of_two_pi;
   return {std::cos(angle), std::sin(angle)};
