@@ -47,6 +47,15 @@ inline constexpr std::array hf_layered_types = [] {
       .usual_dict = R"({"full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,)"
                     R"( "partial_rotary_factor": 0.25},)"
                     R"( "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})"};
+  constexpr HfTypeLayers gemma4_layers = {.period = 6, .last_is_rare = true};
+  constexpr auto gemma4_attention = [](Index window) {
+    return HfTypeAttention{.heads = Heads::WideGlobal,
+                           .head_dim = 256,
+                           .kv_heads = 4,
+                           .windows = ByType,
+                           .window = window,
+                           .bidirectional = Bidirectional::IfAll};
+  };
   constexpr HfTypeRope modernbert_rope = {.pairing = half,
                                           .base = 160000,
                                           .bases = {"local_rope_theta", 10000, "global_rope_theta"},
@@ -186,23 +195,13 @@ inline constexpr std::array hf_layered_types = [] {
        .scores = {.scale = Scale::One}},
       {.names = "gemma4 gemma4_text",
        .rope = gemma4_rope,
-       .layers = {.period = 6, .last_is_rare = true},
-       .attention = {.heads = Heads::WideGlobal,
-                     .head_dim = 256,
-                     .kv_heads = 4,
-                     .windows = ByType,
-                     .window = 512,
-                     .bidirectional = Bidirectional::IfAll},
+       .layers = gemma4_layers,
+       .attention = gemma4_attention(512),
        .scores = {.scale = Scale::One}},
       {.names = "gemma4_unified gemma4_unified_text",
        .rope = gemma4_rope,
-       .layers = {.period = 6, .last_is_rare = true},
-       .attention = {.heads = Heads::WideGlobal,
-                     .head_dim = 256,
-                     .kv_heads = 4,
-                     .windows = ByType,
-                     .window = 1024,
-                     .bidirectional = Bidirectional::IfAll},
+       .layers = gemma4_layers,
+       .attention = gemma4_attention(1024),
        .scores = {.scale = Scale::One}},
       {.names = "modernbert",
        .rope = modernbert_rope,
