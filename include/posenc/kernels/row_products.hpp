@@ -65,7 +65,7 @@ struct UnpackedDotKernel {
   /// For `count` rows of KV head h whose keys do not all exist, row by row: a sequence has no more than two such places.
   POSENC_NOINLINE void multiply_existing(Index first_row, Index count, Index h) const noexcept {
     UnpackedDotKernel of_head = *this;
-    of_head.keys += h == 0 ? 0 : h * head_stride;
+    of_head.keys += h * head_stride;
     of_head.ahead[0] = ahead[h];
     for (Index r = first_row; r < first_row + count; ++r) {
       of_head.template multiply<1, 1>(r, [this](Index n) { return begin <= n && n < end; });

@@ -11,10 +11,14 @@
 #include <cstdint>
 #include <type_traits>
 
-POSENC_BEGIN
+POSENC_STABLE_BEGIN
 
 /// The order in which Linear adds an output's products, see there.
 enum class SumOrder : std::uint8_t { Any, Fixed };
+
+POSENC_STABLE_END
+
+POSENC_BEGIN
 
 /// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
 ///   Shapes: weight [out, in], bias [1, out] (or [out, 1]) or empty
