@@ -40,7 +40,7 @@ struct Lists {
   std::array<Index, 3> packed_queries, packed_keys;
 };
 
-/// What follows a call's tensors.
+/// The arguments after a call's tensors.
 struct Settings {
   AttentionOptions<float> options;
   posenc::AttentionMemory<float> memory = {};

@@ -108,7 +108,7 @@ class Decoding {
     return o;
   }
 
-  /// Where the log-sum-exps of these queries go.
+  /// Memory for the log-sum-exps of these queries.
   posenc::AttentionMemory<T> memory(Index first, Index count) {
     return {.lse = slice_queries(lse.view(), first, count)};
   }

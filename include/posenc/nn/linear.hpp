@@ -19,7 +19,7 @@ POSENC_UNDEFINED_OPERANDS_END
 
 POSENC_BEGIN
 
-/// What MultiHeadAttention makes queries, keys, values and its output with. Where there is an
+/// A projection that MultiHeadAttention makes queries, keys, values and its output with. Where there is an
 /// apply(x, out, workspace, device), as Linear has it, that is used.
 template <class P, class T>
 concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
@@ -58,7 +58,7 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
 template <class T, SumOrder Order = SumOrder::Any>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
-  /// What `weight` can be mapped as.
+  /// The type of matrix that `weight` can be mapped as.
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
   /// out <- x W^T + b.

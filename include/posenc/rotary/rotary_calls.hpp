@@ -140,7 +140,7 @@ class RotaryCalls {
   }
 
  protected:
-  /// apply() of this encoding or of one that it holds.
+  /// apply() of an encoding that this one holds.
   template <detail::Written T, std::size_t Count, class Encoding, Device D>
   static void apply_to(const Encoding& encoding, detail::RotaryCall call, const D& device,
                        const std::array<detail::RotationOperand<T>, Count>& tensors,

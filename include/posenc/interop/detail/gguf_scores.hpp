@@ -31,7 +31,7 @@ inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers
   return 1 / std::sqrt(static_cast<double>(*width / heads->front()));
 }
 
-/// What the architecture multiplies scores with, where attention.scale does not tell.
+/// The architecture's factor of scores, for files without attention.scale.
 inline std::optional<double> gguf_usual_scale(const GgufKeys& keys,
                                               const GgufArchitecture& architecture) {
   constexpr auto key = "attention.output_scale";

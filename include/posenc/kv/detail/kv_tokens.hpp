@@ -31,7 +31,7 @@ void for_each_head(const D& device, Index heads, double bytes, const Work& work)
 
 template <class List>
 inline constexpr bool is_index_list = std::convertible_to<const List&, ListView<Index>>;
-/// What stands before k and v in a call of append(): sequences, or those and offsets.
+/// True for the arguments before k and v in a call of append(): sequences, or those and offsets.
 template <class... Where>
 inline constexpr bool names_sequences = false;
 template <class Where>
