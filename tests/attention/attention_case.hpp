@@ -238,7 +238,7 @@ class Mask {
 
   Mask(Index batch, Index heads, Index queries, Index keys, Element value = {})
       : values(batch, heads, queries, keys) {
-    values.setConstant(value);
+    std::fill_n(values.data(), values.size(), value);  // g++ 12 warns of setConstant() for bool
   }
 
   Element at(Index b, Index h, Index i, Index j) const { return values.data()[place(b, h, i, j)]; }

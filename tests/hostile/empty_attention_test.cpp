@@ -258,7 +258,8 @@ TEST_CASE("caches are done with empty tensors at once", "[hostile]") {
             options.query_positions = Positions::range(0, n[1]);
             posenc::attention<float>(x, cache, named, x, options);
           });
-          options.key_positions = options.query_positions = {};
+          options.key_positions.reset();
+          options.query_positions.reset();
           make([&] { posenc::attention<float>(x, cache, named, x, options); });
           options.cu_seqlens_q = named.empty() ? offset : offsets;
           make([&] { posenc::attention<float>(x, cache, named, x, options); });

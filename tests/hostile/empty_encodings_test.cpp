@@ -143,8 +143,8 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
   });
   // Without pairs there is nothing to do for tensors that repeat one row.
   const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
-  float number = 0;
-  const HeadsView<const float> row{&number, 1, Index{1} << 50, 1, 1, 0, 0, 0};
+  const std::array<float, 2> numbers{};
+  const HeadsView<const float> row{numbers.data(), 1, Index{1} << 50, 1, 1, 0, 0, 0};
   std::vector<double> none;
   posenc::accumulate_frequency_gradient(nothing, row, row, Positions::range(0, Index{1} << 50),
                                         none);

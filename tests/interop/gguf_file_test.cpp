@@ -303,7 +303,8 @@ TEST_CASE("the work is linear in the size of the file", "[interop][gguf]") {
   const auto fill = [](int what, int n) {
     GgufWriter writer;
     for (int i = 0; i < n; ++i) {
-      const std::string name = "k" + std::to_string(100000 + i);
+      std::string name = "k";
+      name += std::to_string(100000 + i);
       if (what == 0) writer.flag(name, true);
       if (what == 1) writer.text(name, std::string(1000, 'x'));
       if (what == 2) writer.array<std::uint8_t>(name, GgufWriter::UInt8, {1, 2, 3});

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -37,12 +38,9 @@ class GgufWriter {
   /// Appends the bytes of a number, little-endian.
   template <class T>
   static void put(std::vector<std::byte>& out, T number) {
-    const auto raw = std::bit_cast<std::array<std::byte, sizeof(T)>>(number);
-    if constexpr (std::endian::native == std::endian::little) {
-      out.insert(out.end(), raw.begin(), raw.end());
-    } else {
-      out.insert(out.end(), raw.rbegin(), raw.rend());
-    }
+    auto raw = std::bit_cast<std::array<std::byte, sizeof(T)>>(number);
+    if constexpr (std::endian::native == std::endian::big) std::reverse(raw.begin(), raw.end());
+    for (const std::byte byte : raw) out.push_back(byte);
   }
 
   static void put_text(std::vector<std::byte>& out, std::string_view text) {

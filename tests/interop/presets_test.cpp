@@ -21,7 +21,9 @@ using support::difference;
 namespace {
 
 std::string sample(const std::string& name) {
-  std::ifstream file(std::string(POSENC_SAMPLE_CONFIGS) + "/" + name + ".json");
+  std::string path = POSENC_SAMPLE_CONFIGS "/";
+  path += name;
+  std::ifstream file(path += ".json");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

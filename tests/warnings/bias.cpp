@@ -28,6 +28,11 @@ struct Scores {
   void add(const Bias& bias, Gradient&& gradient) {
     bias.add(1, queries, keys, tile.matrix());
     bias.template add_gradient<Real>(1, queries, keys, tile.matrix(), gradient);
+    // A single score, whose loops compilers unroll.
+    const std::vector<double> query{5}, key{2};
+    auto score = warnings::ones<Real>(1, 1, 1);
+    bias.add(1, query, key, score.matrix());
+    tile.values[0] += score.values[0];
   }
 };
 

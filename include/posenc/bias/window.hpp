@@ -222,13 +222,15 @@ class WindowBias {
   Index find_runs(std::span<const double> keys, Run* runs) const noexcept {
     Index count = 0;
     const Index cols = index_.config().cols;
-    for (std::size_t u = 0; u < keys.size(); ++u) {
-      if (count > 0 && runs[count - 1].count < runs[count - 1].room && keys[u] == keys[u - 1] + 1) {
+    double next = 0;  // the position after the last key's
+    for (const double key : keys) {
+      if (count > 0 && runs[count - 1].count < runs[count - 1].room && key == next) {
         ++runs[count - 1].count;
       } else {
-        const Index place = index_.place(keys[u]);
+        const Index place = index_.place(key);
         runs[count++] = {1, place, place < 0 ? 1 : cols - place % (2 * cols - 1)};
       }
+      next = key + 1;
     }
     return count;
   }
