@@ -31,7 +31,7 @@ TEST_CASE("up to the trained length dynamic YaRN is Unscaled bit for bit", "[dyn
 }
 
 TEST_CASE("dynamic YaRN is YaRN with a factor that grows with the length", "[dynamic_yarn]") {
-  // Factors that a double holds exactly.
+  // A double represents these factors exactly.
   CHECK(frequencies(rule, 8192) == yarn(4));
   CHECK(frequencies(rule, 3072) == yarn(1.5));
   CHECK(frequencies(rule, 2049) == yarn(2049.0 / 2048));

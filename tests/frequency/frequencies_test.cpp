@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Frequencies value, and rules of the user's own.
+// The Frequencies value, and user-defined rules.
 #include "support/catch.hpp"
 #include <posenc/frequency/dynamic_ntk.hpp>
 #include <posenc/frequency/frequencies.hpp>
@@ -25,7 +25,7 @@ using posenc::detail::exact_frequencies;
 
 namespace user {
 
-/// Frequencies that fall by half from pair to pair.
+/// A rule whose frequencies halve from pair to pair.
 struct Octaves {
   posenc::Index pairs = 0;
 };
@@ -95,7 +95,7 @@ TEST_CASE("a rule is a struct with a function beside it", "[frequencies]") {
   STATIC_REQUIRE(posenc::FrequencyRule<posenc::YarnScaling>);
   STATIC_REQUIRE(posenc::FrequencyRule<user::Octaves>);
   STATIC_REQUIRE(!posenc::FrequencyRule<user::NotARule>);
-  // They depend on the length, and so they must be given one.
+  // These rules depend on the length, so a length must be given.
   STATIC_REQUIRE(!posenc::FrequencyRule<posenc::DynamicNtkScaling>);
   STATIC_REQUIRE(posenc::LengthFrequencyRule<posenc::DynamicNtkScaling>);
   STATIC_REQUIRE(!posenc::FrequencyRule<posenc::LongRopeScaling>);

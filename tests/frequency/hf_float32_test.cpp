@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The float32 pipeline: its frequencies, its angles, and what it costs.
+// The float32 pipeline: its frequencies, its angles, and its errors.
 #include "reference/hf_float32.hpp"
 
 #include "frequency/presets.hpp"
@@ -31,7 +31,7 @@ using reference::hf_float32::Floats;
 
 std::vector<double> widened(const Floats& values) { return {values.begin(), values.end()}; }
 
-/// The largest distance in floats.
+/// Returns the largest distance, in steps of float.
 std::uint64_t float_ulps(const std::vector<double>& a, const std::vector<double>& b) {
   std::uint64_t largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -41,7 +41,8 @@ std::uint64_t float_ulps(const std::vector<double>& a, const std::vector<double>
   return largest;
 }
 
-/// What is true of every rule: floats, near the exact frequencies, with their factors.
+/// Checks what holds for every rule: inv_freq are floats, close to the exact frequencies, and the
+/// factors are equal.
 void check_floats(const Frequencies& ours, const Frequencies& exact) {
   for (const posenc::detail::DoubleDouble& w : posenc::detail::exact_inv_freq(ours)) {
     CHECK(w == posenc::detail::DoubleDouble(static_cast<double>(static_cast<float>(w.hi))));
@@ -55,7 +56,7 @@ Frequencies llama2() {
   return hf_float32_frequencies(posenc::Unscaled{.rotary_dim = 128, .base = 10000});
 }
 
-/// One position's m cos and m sin as T.
+/// m cos and m sin of one position, as T.
 template <class T>
 struct Row {
   std::vector<T> cos, sin;
@@ -183,7 +184,7 @@ TEST_CASE("the policy takes cos and sin of the float product", "[hf_float32]") {
     CAPTURE(position);
     const Row<float> row(oscillator, position);
     for (std::size_t i = 0; i < 64; ++i) {
-      // The angle as PyTorch has it, and its cos as if without rounding.
+      // PyTorch's angle, and its cos as if computed without rounding.
       const float angle = static_cast<float>(position) * static_cast<float>(ours.inv_freq()[i]);
       const std::vector<double> one{1.0};
       const Oscillator exact(posenc::detail::exact_inv_freq(Frequencies::from_inv_freq(one)));

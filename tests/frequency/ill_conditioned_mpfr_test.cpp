@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rules where a small difference decides: still within 2^-95 of their definition in MPFR.
+// Rules with settings for which a small difference decides. They stay within 2^-95 of their
+// definition in MPFR.
 #ifdef POSENC_HAVE_MPFR
 
 #include "frequency/truth.hpp"
@@ -22,7 +23,7 @@ using support::Mpfr;
 
 namespace {
 
-/// log2 of the largest relative error.
+/// Returns log2 of the largest relative error.
 template <class Rule, class... Length>
 double bits_of(const Rule& rule, Length... length) {
   const Frequencies ours = frequencies(rule, length...);

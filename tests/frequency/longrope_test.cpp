@@ -30,7 +30,7 @@ TEST_CASE("the length chooses the regime, the trained length being short", "[lon
   CHECK(few != many);
   for (const Index length : {0, 1, 4095, 4096}) CHECK(frequencies(phi3, length) == few);
   for (const Index length : {4097, 131072, 1 << 30}) CHECK(frequencies(phi3, length) == many);
-  // Nothing is remembered.
+  // An earlier call with another length has no effect.
   CHECK(frequencies(phi3, 10) == few);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The static rules that change the base, and what sets them apart.
+// The static rules that change the base, and the differences between them.
 #include "frequency/presets.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -28,7 +28,7 @@ Frequencies unscaled(Index dim, double base) {
   return frequencies(posenc::Unscaled{.rotary_dim = dim, .base = base});
 }
 
-/// By how much the rule slows each pair.
+/// Returns the factor by which the rule slows each pair.
 std::vector<double> slowdown(const Frequencies& ours, const Frequencies& original) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < posenc::detail::exact_inv_freq(ours).size(); ++i) {
@@ -101,7 +101,7 @@ TEST_CASE("vLLM's mixed ntk bends between its ends", "[ntk]") {
   CHECK(by(0.625).back() == 8);
   CHECK(by(1000).back() == 8);
   check_increasing(by(0.625));
-  // So steep that all pairs but the last keep their frequency.
+  // The ramp is so steep that all pairs except the last keep their frequency.
   CHECK(by(1000)[30] == Approx(1).margin(1e-12));
 }
 

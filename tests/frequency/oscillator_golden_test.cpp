@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The promised accuracy against a stored truth, so that it is tested where MPFR is missing.
+// The promised accuracy against stored true values, for builds without MPFR.
 #include "frequency/bounds.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/detail/oscillator.hpp>
@@ -42,7 +42,7 @@ struct Row {
         cos(n[6], n[7]),
         sin(n[8], n[9]) {}
 
-  /// By the rule where there is one, else of the frequency as given.
+  /// Evaluates the rule if there is one; otherwise takes the frequency as given.
   Frequencies make_frequencies() const {
     if (base == 0) return posenc::detail::exact_frequencies({inv_freq});
     return frequencies(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base});

@@ -24,10 +24,10 @@ using support::Mpfr;
 
 namespace {
 
-/// The largest share of the allowance that any angle has taken.
+/// The largest share of the allowance over all angles tested.
 class Worst {
  public:
-  /// Pair i of the oscillator at a position; inv_freq is the true frequency.
+  /// Tests pair i of the oscillator at a position; inv_freq is the true frequency.
   void meet(const Oscillator& oscillator, double position, Index i, const Mpfr& inv_freq) {
     const Mpfr angle = Mpfr(position) * inv_freq;
     double wide_cos = 0, wide_sin = 0;
@@ -38,7 +38,7 @@ class Worst {
     include(wide_sin, sin_float, sin(angle), static_cast<double>(angle));
   }
 
-  /// A single frequency, taken as exact.
+  /// Tests a single frequency, taken as exact.
   void meet(DoubleDouble inv_freq, double position) {
     meet(Oscillator({&inv_freq, 1}), position, 0, inv_freq);
   }

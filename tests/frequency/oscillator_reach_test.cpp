@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Angles past 2^50 radians are refused before anything is written.
+// Angles past 2^50 radians are rejected before anything is written.
 #include "support/catch.hpp"
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>

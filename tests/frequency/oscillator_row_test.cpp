@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Oscillator::row on every tier: its accuracy by the stored truth, and the same bits for any part of
-// a row.
+// Oscillator::row on every tier: its accuracy against stored true values, and bit-identical results
+// for any part of a row.
 #include "frequency/bounds.hpp"
 #include "simd/tiers.hpp"
 #include "support/guarded.hpp"
@@ -27,7 +27,8 @@ Oscillator oscillator_of(Index pairs) {
   return Oscillator(posenc::detail::exact_inv_freq(posenc::frequencies(rule)));
 }
 
-/// The row is factor times the pairs one by one, each rounded once to T, and nothing else is written.
+/// True if the row equals factor times the pairs computed one by one, each rounded once to T, and
+/// nothing else is written.
 template <class Tier, class T>
 bool row_is_right(const Oscillator& oscillator, double position, Index first, Index count,
                   double factor, bool front) {
@@ -69,7 +70,7 @@ TEMPLATE_LIST_TEST_CASE("oscillator rows on every tier: any part of a row", "[si
 }
 
 TEST_CASE("an oscillator's last frequencies end at the end of its memory", "[simd][oscillator]") {
-  // Under a sanitizer this fails where a partial vector is read whole.
+  // Under a sanitizer this fails if a partial vector is read in full.
   for (Index pairs = 1; pairs <= 33; ++pairs) {
     CAPTURE(pairs);
     CHECK(row_is_right<posenc::tier::Best, float>(oscillator_of(pairs), 7, 0, pairs, 1, false));
@@ -86,7 +87,8 @@ TEMPLATE_LIST_TEST_CASE("oscillator rows on every tier: cos and sin of the store
     const double* n = golden + at;
     const DoubleDouble inv_freq(n[4], n[5]), truth[] = {{n[6], n[7]}, {n[8], n[9]}};
     const double position = n[3], angle = position * inv_freq.hi;
-    // The same frequency in every lane of two vectors, of one, and of a part.
+    // Every lane of two vectors, of one vector, and of a partial vector holds one and the same
+    // frequency.
     const std::vector<DoubleDouble> all(static_cast<std::size_t>(4 * width - 1), inv_freq);
     const Oscillator oscillator(all);
     const auto check = [&]<class T>(T) {

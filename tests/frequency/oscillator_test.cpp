@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What holds for the oscillator without knowing any cos or sin.
+// Properties of the oscillator that need no true cos or sin.
 #include "frequency/presets.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -26,7 +26,7 @@ Oscillator llama() {
       frequencies(posenc::Unscaled{.rotary_dim = 128, .base = 500000})));
 }
 
-/// A whole row of cos and sin.
+/// cos and sin of all frequencies at one position.
 template <class T>
 struct Row {
   std::vector<T> cos, sin;
@@ -37,7 +37,7 @@ struct Row {
   }
 };
 
-/// Bits, so that -0 is not 0.
+/// Returns the bits, so that -0 differs from 0.
 std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 
 }  // namespace

@@ -5,7 +5,8 @@
 
 #include <array>
 
-/// Bases and rotary dimensions of published models, and positions that they meet or may meet.
+/// Bases and rotary dimensions of published models, and positions that occur or may occur with
+/// them.
 namespace presets {
 
 struct Preset {

@@ -42,8 +42,8 @@ Frequencies linear(Index dim, double base, double factor) {
   return frequencies(posenc::LinearScaling{.rotary_dim = dim, .base = base, .factor = factor});
 }
 
-/// Kept bit for bit above `high` rotations in `length`, divided bit for bit below `low`, strictly
-/// between these otherwise, and slower from pair to pair.
+/// Checks that pairs are kept bit for bit above `high` rotations in `length`, and divided bit for
+/// bit below `low`. Pairs between are strictly between the two, and slower from pair to pair.
 void check_parts(const Frequencies& ours, const Frequencies& kept, const Frequencies& divided,
                  double length, double low, double high) {
   Index inside = 0;

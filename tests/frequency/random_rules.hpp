@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-/// Every rule of the library, with settings that a seed draws: all that the rules allow, in the range
-/// of published models and some way beyond.
+/// Every rule of the library with settings drawn from a seed: everything that the rules allow, in
+/// the range of published models and some way beyond.
 namespace random_rules {
 
 using posenc::Index;
@@ -25,7 +25,7 @@ template <class... Rules>
 struct RulesOf<std::variant<std::monostate, Rules...>> {
   using type = std::tuple<Rules...>;
 };
-/// For TEMPLATE_LIST_TEST_CASE.
+/// All rules, for TEMPLATE_LIST_TEST_CASE.
 using All = RulesOf<posenc::RotaryRule>::type;
 
 inline Index width(Random& random) { return 2 * random.integer(4, 64); }
@@ -34,7 +34,7 @@ inline double factor(Random& random) { return random.uniform(1, 64); }
 inline Index length(Random& random) { return random.integer(256, 65536); }
 inline bool coin(Random& random) { return random.integer(0, 1) == 1; }
 
-/// One per pair, rising as those of published models do.
+/// Returns one divisor per pair, rising as those of published models do.
 inline std::vector<double> divisors(Random& random, Index width) {
   std::vector<double> list;
   double divisor = random.uniform(0.5, 2);
@@ -45,7 +45,7 @@ inline std::vector<double> divisors(Random& random, Index width) {
   return list;
 }
 
-/// Fields that many rules share are drawn by their names; the others keep their defaults.
+/// Draws fields that many rules share by their names; other fields keep their defaults.
 template <class Rule>
 void draw(Rule& rule, Random& random) {
   for_each_field(rule, [&random]<class T>(const std::string& name, T& field) {
@@ -59,7 +59,7 @@ void draw(Rule& rule, Random& random) {
   });
 }
 
-// Rules with fields of their own.
+// Rules with fields that no other rule has.
 
 inline void draw(posenc::AlphaNtkScaling& rule, Random& random) {
   rule = {.rotary_dim = width(random), .base = base(random), .alpha = 16 * factor(random)};
@@ -143,7 +143,7 @@ Rule drawn(Random& random) {
   return rule;
 }
 
-/// The frequencies of any rule; `length` counts where they depend on it.
+/// Returns the frequencies of any rule; `length` is used only by rules that depend on it.
 template <class Rule>
 posenc::Frequencies evaluate(const Rule& rule, Index length) {
   if constexpr (posenc::LengthFrequencyRule<Rule>) {

@@ -8,13 +8,13 @@
 #include <limits>
 #include <string>
 
-/// What rules refuse, field by field.
+/// Checks that rules reject bad values, field by field.
 namespace refusals {
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-/// Of any rule, at length 1 where it depends on the length.
+/// Evaluates any rule, at length 1 if it depends on the length.
 template <class Rule>
 posenc::Frequencies evaluate(const Rule& rule) {
   if constexpr (posenc::LengthFrequencyRule<Rule>) {
@@ -24,7 +24,7 @@ posenc::Frequencies evaluate(const Rule& rule) {
   }
 }
 
-/// The rule is refused once the field has this value, and the message names both.
+/// Checks that the rule is rejected if the field has this value, and that the message names both.
 template <class Rule, class Field>
 void refuse(Rule rule, Field Rule::*field, Field value, const std::string& message) {
   CHECK_NOTHROW(evaluate(rule));
@@ -33,7 +33,7 @@ void refuse(Rule rule, Field Rule::*field, Field value, const std::string& messa
                        Catch::Matchers::Message("posenc::" + message));
 }
 
-/// The two fields that all rules share. Messages begin with the rule's name.
+/// Checks the two fields that all rules share. Messages begin with the rule's name.
 template <class Rule>
 void check_shared_fields(const Rule& rule, posenc::Index smallest) {
   const std::string name = posenc::RuleDescription<Rule>::name;
@@ -52,7 +52,7 @@ void check_shared_fields(const Rule& rule, posenc::Index smallest) {
   refuse(rule, &Rule::base, 1e101, name + ": base must not exceed 1e100 but is 1e+101");
 }
 
-/// What a numeric field says of numbers that are not at least 1.
+/// Checks the message of a numeric field for values that are not at least 1.
 template <class Rule>
 void check_at_least_1(const Rule& rule, double Rule::*field, const std::string& text) {
   refuse(rule, field, 0.0, text + "0");

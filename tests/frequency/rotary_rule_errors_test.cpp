@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the rules refuse, field by field, and what they say.
+// Settings that the rules reject, field by field, and the error messages.
 #include "frequency/refusals.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/rotary_rule.hpp>
@@ -11,7 +11,7 @@
 namespace rotary_rule_errors_test {
 
 using namespace posenc;    // NOLINT: every rule there is
-using namespace refusals;  // NOLINT: and every way to refuse it
+using namespace refusals;  // NOLINT: every check of a rejection
 
 TEST_CASE("Unscaled refuses bad settings", "[rules]") {
   check_shared_fields(Unscaled{.rotary_dim = 8, .base = 10000}, 2);

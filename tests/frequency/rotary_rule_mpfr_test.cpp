@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every rule against its definition in MPFR: the double-double within 2^-95, the double nearest.
+// Every rule against its definition in MPFR: the double-double is within 2^-95, the double is the
+// nearest.
 #ifdef POSENC_HAVE_MPFR
 
 #include "frequency/presets.hpp"
@@ -192,7 +193,7 @@ TEST_CASE("bases near 1 and large ones", "[rules][mpfr]") {
 
 namespace {
 
-/// k ln(factor) / 10 + 1.
+/// Returns k ln(factor) / 10 + 1.
 Mpfr magnitude(double factor, double k = 1) {
   return Mpfr(k) * log(Mpfr(factor)) / Mpfr(10) + Mpfr(1);
 }

@@ -28,7 +28,7 @@ using namespace posenc;  // NOLINT: every rule there is
 
 namespace {
 
-/// Within 1 ulp: the reference rounds its long double result to double once more.
+/// Checks within 1 ulp, because the reference rounds its long double result to double once more.
 void check_against(const Frequencies& ours, const reference::Frequencies& expected) {
   const auto inv_freq = ours.inv_freq();
   REQUIRE(inv_freq.size() == expected.inv_freq.size());
@@ -205,10 +205,10 @@ TEST_CASE("factor 1 is Unscaled bit for bit under every rule", "[rules]") {
                                    .factor = 1};
     check(longrope, trained);
     check(longrope, trained + 1);
-    // Those that depend on the length alone, within the trained length.
+    // These rules depend on the length alone; the length is within the trained one.
     check(DynamicYarnScaling{.rotary_dim = dim, .base = base, .original_max_position = trained},
           trained);
-    // With factor 1 and within the trained length.
+    // This one needs factor 1 and a length within the trained one.
     check(
         DynamicNtkScaling{
             .rotary_dim = dim, .base = base, .factor = 1, .original_max_position = trained},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the descriptions of rules say is true of their structs and of their error messages.
+// Descriptions of rules agree with their structs and their error messages.
 #include "frequency/random_rules.hpp"
 #include "support/catch.hpp"
 #include <posenc/core/error.hpp>
@@ -24,7 +24,7 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-/// A value for a field of any type; an optional is made of what it holds.
+/// A value that converts to any field type; an optional is constructed from its value type.
 struct AnyValue {
   template <class T>
   requires(!is_optional<T>) operator T() const {  // NOLINT: a value of whatever is asked for
@@ -32,7 +32,7 @@ struct AnyValue {
   }
 };
 
-/// How many fields a struct has: as many values as it can be made of.
+/// Counts the fields of a struct: the largest number of values that can initialise it.
 template <class T, class... Values>
 constexpr int field_count() {
   if constexpr (requires { T{Values{}..., AnyValue{}}; }) {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-/// The definitions of the scaling rules, evaluated with MPFR. Only where POSENC_HAVE_MPFR is
+/// The definitions of the scaling rules, evaluated with MPFR. Available only if POSENC_HAVE_MPFR is
 /// defined.
 namespace truth {
 
@@ -16,7 +16,7 @@ using posenc::Index;
 using support::Mpfr;
 using InvFreq = std::vector<Mpfr>;
 
-/// base^(-2i / r).
+/// Returns base^(-2i / r).
 inline InvFreq power_law(const Mpfr& base, Index rotary_dim) {
   InvFreq w;
   for (Index i = 0; i < rotary_dim / 2; ++i) {
@@ -36,7 +36,7 @@ inline InvFreq inv_freq(const posenc::LinearScaling& rule) {
   return w;
 }
 
-/// The power law of base * factor^(r / (r - 2)).
+/// Returns the power law of base * factor^(r / (r - 2)).
 inline InvFreq ntk(double base, Index rotary_dim, const Mpfr& factor) {
   const auto r = static_cast<double>(rotary_dim);
   return power_law(Mpfr(base) * pow(factor, Mpfr(r) / Mpfr(r - 2)), rotary_dim);
@@ -79,14 +79,14 @@ inline InvFreq inv_freq(const posenc::VllmMixedNtkScaling& rule) {
 
 inline Mpfr clamped(const Mpfr& x) { return std::max(std::min(x, Mpfr(1)), Mpfr(0)); }
 
-/// r ln(L / (2 pi n)) / (2 ln base).
+/// Returns r ln(L / (2 pi n)) / (2 ln base).
 inline Mpfr yarn_index(Index rotary_dim, double base, Index length, double rotations) {
   const Mpfr wavelength =
       Mpfr(static_cast<double>(length)) / (Mpfr(2) * Mpfr::pi() * Mpfr(rotations));
   return Mpfr(static_cast<double>(rotary_dim)) * log(wavelength) / (Mpfr(2) * log(Mpfr(base)));
 }
 
-/// rho of each pair.
+/// Returns rho of each pair.
 inline InvFreq yarn_ramp(Index rotary_dim, double base, Index length, double fast, double slow,
                          bool truncate) {
   Mpfr low = yarn_index(rotary_dim, base, length, fast);
@@ -105,7 +105,7 @@ inline InvFreq yarn_ramp(Index rotary_dim, double base, Index length, double fas
   return rho;
 }
 
-/// a (1 - rho) + b rho.
+/// Returns a (1 - rho) + b rho.
 inline InvFreq mix(const InvFreq& a, const InvFreq& b, const InvFreq& rho) {
   InvFreq w;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -147,7 +147,8 @@ inline InvFreq inv_freq(const posenc::TwoRampNtkScaling& rule) {
   return mix(w, slower, ramp(16, 2));
 }
 
-/// w (gamma + (1 - gamma) / s), gamma rising from 0 to 1 between `low` and `high` rotations.
+/// Returns w (gamma + (1 - gamma) / s), where gamma rises from 0 to 1 between `low` and `high`
+/// rotations.
 inline InvFreq by_rotations(InvFreq w, double factor, Index length, double low, double high) {
   for (Mpfr& value : w) {
     const Mpfr rotations = Mpfr(static_cast<double>(length)) * value / (Mpfr(2) * Mpfr::pi());

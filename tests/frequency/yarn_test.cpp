@@ -27,8 +27,8 @@ YarnScaling yarn(Index rotary_dim, double base, Index original_max_position) {
           .original_max_position = original_max_position};
 }
 
-/// Where the ramp lies, seen from outside: pairs up to `low` are unscaled, pairs from `high` on are
-/// interpolated, bit for bit; those between are neither.
+/// Checks the extent of the ramp by its results: pairs up to `low` are unscaled and pairs from
+/// `high` on are interpolated, bit for bit; pairs between are neither.
 void check_ramp(const YarnScaling& rule, Index low, Index high) {
   const Frequencies ours = frequencies(rule);
   const Frequencies kept =
@@ -125,7 +125,7 @@ TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
     check_against_reference(step);
   }
   SECTION("a step is 0.001 wide") {
-    // So many rotations that the step begins at 39.9995, and pair 40 lies in its middle.
+    // With this many rotations the step begins at 39.9995, and pair 40 lies in its middle.
     YarnScaling step = yarn(128, 1e4, 4096);
     step.truncate = false;
     step.beta_fast = step.beta_slow =

@@ -5,17 +5,20 @@
 
 POSENC_STABLE_BEGIN
 
-/// How an angle a = position * inv_freq comes about before its cos and sin are taken. Angles are limited to 2^50.
+/// The precision of the angle a = position * inv_freq, of which cos and sin are taken. Angles must
+/// not exceed 2^50 radians.
 enum class AnglePolicy {
-  /// As if without rounding. The default.
-  ///   Accuracy: float within 0.5 ulp + 4e-16 for |a| <= 2^40, + 1e-13 to 2^50; double within 4e-16 for
-  ///             |a| <= 2^40, 1e-13 to 2^50
+  /// The exact angle, as if computed without rounding. The default.
+  ///   Accuracy: float within 0.5 ulp + 4e-16 for |a| <= 2^40, + 1e-13 to 2^50; double within 4e-16
+  ///             for |a| <= 2^40, 1e-13 to 2^50
   Exact,
-  /// As PyTorch and Hugging Face do: position and inv_freq are rounded to float, and so is their
-  /// product; cos and sin of it are floats, and so is the attention factor that multiplies them.
-  /// Checkpoints were trained with this. Their inv_freq is that of hf_float32_frequencies(rule).
-  /// The worst error of cos and sin over the pairs, for base 10000 and 128 channels: 1.4e-4 at
-  /// position 4095, 4.2e-3 at 131071, 2.5e-2 at 1048575, 0.27 at 10000019.
+  /// The float32 angle of PyTorch and Hugging Face: position and inv_freq are rounded to float, and
+  /// so is their product. cos and sin of the angle are floats, and so is the attention factor that
+  /// multiplies them.
+  /// Checkpoints were trained with these angles. Their inv_freq is that of
+  /// hf_float32_frequencies(rule).
+  /// Worst error of cos and sin over the pairs, for base 10000 and 128 channels: 1.4e-4 at position
+  /// 4095, 4.2e-3 at 131071, 2.5e-2 at 1048575, 0.27 at 10000019.
   ///   Accuracy: within 0.5 ulp + 4e-16 of cos and sin of the float angle
   HfFloat32
 };

@@ -8,8 +8,8 @@
 
 POSENC_BEGIN
 
-/// Divisors of the user's own, one per pair: what GGUF files hold as rope_freqs.weight ("freq
-/// factors").
+/// User-supplied divisors, one per pair. GGUF files store them as the tensor rope_freqs.weight
+/// ("freq factors").
 struct DivisorScaling {
   Index rotary_dim = 0;               ///< required; even
   double base = 0;                    ///< required
@@ -48,7 +48,7 @@ inline void check_divisors(const char* rule, const char* field, Index rotary_dim
   }
 }
 
-/// base^(-2i/dim) / divisor_i.
+/// Returns base^(-2i/dim) / divisor_i.
 inline std::vector<DoubleDouble> divided_power_law(double base, Index dim,
                                                    const std::vector<double>& divisors) {
   auto inv_freq = wide_power_law(base, dim, dim / 2);
@@ -58,7 +58,8 @@ inline std::vector<DoubleDouble> divided_power_law(double base, Index dim,
 
 }  // namespace detail
 
-/// w_i' = w_i / divisor_i, divisors taken as exact. Divisors of 1 give the bits of Unscaled.
+/// Returns w_i' = w_i / divisor_i. Divisors are taken as exact. Divisors of 1 give the bits of
+/// Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const DivisorScaling& rule) {
   constexpr auto name = RuleDescription<DivisorScaling>::name;

@@ -10,14 +10,15 @@
 
 POSENC_STABLE_BEGIN
 
-/// Dynamic NTK as Hugging Face defines it: the base grows once the sequence is longer than the
-/// trained length, and faster than the length does. Factor 1 is dynamic NTK as the YaRN paper has it
-/// (arXiv 2309.00071, section 3.3): NtkScaling by length / trained length.
+/// Dynamic NTK as Hugging Face defines it: once the sequence is longer than the trained length, the
+/// base grows, and faster than the length does.
+/// Factor 1 is dynamic NTK of the YaRN paper (arXiv 2309.00071, section 3.3): NtkScaling by length
+/// / trained length.
 struct DynamicNtkScaling {
   Index rotary_dim = 0;             ///< required; even, >= 4
   double base = 0;                  ///< required
   double factor = 0;                ///< required, >= 1; 1 in the YaRN paper
-  Index original_max_position = 0;  ///< required; Hugging Face takes max_position_embeddings
+  Index original_max_position = 0;  ///< required; Hugging Face uses max_position_embeddings
 };
 
 static_assert(std::is_trivially_copyable_v<DynamicNtkScaling>);
@@ -39,9 +40,9 @@ struct RuleDescription<DynamicNtkScaling> {
   }
 };
 
-/// As NtkScaling with factor * max(length, L) / L - (factor - 1) in place of the factor, L =
-/// original_max_position; up to L these are the bits of Unscaled. A function of the length that
-/// remembers nothing: keys cached under the frequencies of another length keep that length's
+/// Returns the frequencies of NtkScaling with factor * max(length, L) / L - (factor - 1) in place
+/// of the factor, L = original_max_position. Up to length L they are the bits of Unscaled.
+/// The result depends on the arguments alone. Keys cached under another length keep that length's
 /// rotation.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {

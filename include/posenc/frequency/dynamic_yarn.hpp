@@ -11,18 +11,19 @@
 
 POSENC_STABLE_BEGIN
 
-/// YaRN whose factor is length / trained length ("dynamic-yarn"): nothing is scaled up to the
-/// length that the model was trained or finetuned for.
+/// YaRN with the factor length / trained length ("dynamic-yarn"). Up to the length that the model
+/// was trained or finetuned for, the factor is constant.
 struct DynamicYarnScaling {
   Index rotary_dim = 0;             ///< required; even
   double base = 0;                  ///< required
   Index original_max_position = 0;  ///< required; the trained length L
-  /// The length M > L that the model was finetuned for: up to it the factor is M / L.
+  /// The length M > L that the model was finetuned for; up to it the factor is M / L.
   std::optional<Index> finetuned_max_position = std::nullopt;
   double beta_fast = 32;  ///< pairs with more rotations in L keep their frequency
   double beta_slow = 1;   ///< pairs with fewer are divided by the factor
-  bool truncate = true;   ///< round the ramp's ends outward to whole pairs
-  YarnCrossing crossing = YarnCrossing::Step;  ///< where the ramp's ends cross, projects differ
+  bool truncate = true;   ///< round the ramp's ends outward to integers
+  /// The ramp if its ends cross, where projects differ.
+  YarnCrossing crossing = YarnCrossing::Step;
 };
 
 static_assert(std::is_trivially_copyable_v<DynamicYarnScaling>);
@@ -48,11 +49,12 @@ struct RuleDescription<DynamicYarnScaling> {
   }
 };
 
-/// YarnScaling with factor max(length, M or L) / L; its attention factor follows. Up to L, if not
-/// finetuned, these are the bits of Unscaled.
-///   Throws:  ConfigError; PositionError for a negative length.
-///   Source:  the YaRN repository, whose finetuned form takes length / M beyond M: there the factor
-///            drops back to 1, here it goes on growing.
+/// Returns the frequencies of YarnScaling with factor max(length, M or L) / L; the attention factor
+/// follows from that factor. If the model was not finetuned, they are the bits of Unscaled up to
+/// length L.
+///   Throws: ConfigError; PositionError for a negative length.
+///   Source: the YaRN repository. Its finetuned form uses length / M beyond M, so that the factor
+///           drops back to 1 there. Here the factor keeps growing.
 inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
   constexpr auto name = RuleDescription<DynamicYarnScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

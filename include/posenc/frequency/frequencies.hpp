@@ -19,15 +19,16 @@ class Frequencies;
 
 namespace detail {
 
-/// Frequencies in full, as the rules of posenc make them: inv_freq as DoubleDouble.
-///   Throws: ConfigError, as Frequencies.
+/// Builds Frequencies from DoubleDouble inv_freq, at full precision, for the rules of posenc.
+///   Throws: ConfigError, under the same conditions as Frequencies.
 Frequencies exact_frequencies(std::vector<DoubleDouble> inv_freq, double attention_factor = 1,
                               double softmax_scale_multiplier = 1);
 
-/// w_i in full.
+/// Returns inv_freq at full precision.
 std::span<const DoubleDouble> exact_inv_freq(const Frequencies& frequencies) noexcept;
 
-/// m cos, m sin and what undoes them keep their accuracy in float within.
+/// Throws ConfigError unless 1e-25 <= factor <= 1e25. Within these bounds m cos, m sin and their
+/// inverses neither overflow nor lose precision in float.
 inline void check_attention_factor(const char* function, double factor) {
   if (factor < 1e-25 || factor > 1e25) {
     fail<ConfigError>(function, "attention_factor must lie within 1e-25 and 1e25 but is ", factor);
@@ -36,31 +37,31 @@ inline void check_attention_factor(const char* function, double factor) {
 
 }  // namespace detail
 
-/// What every scaling rule comes down to: inverse frequencies, one per pair, and two factors. An
-/// immutable value.
+/// The result of a frequency rule: inverse frequencies, one per pair, and two factors. An immutable
+/// value.
 ///   inv_freq                  w_i; the angle of pair i at position p is p * w_i
 ///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2;
 ///                             within 1e-25 and 1e25
-///   softmax_scale_multiplier  multiplies the softmax scale; 1 but for DeepSeek
-/// Rules compute w_i in double-double (relative error <= 2^-95 of their definition); frequencies
+///   softmax_scale_multiplier  multiplies the softmax scale; 1 except for DeepSeek
+/// Rules compute w_i in double-double (relative error <= 2^-95 of their definition). Frequencies
 /// given as double are taken as exact.
 ///   Throws: ConfigError for values that are not finite, or factors that are not positive.
 class Frequencies {
  public:
-  /// Frequencies of the user's own, taken as exact.
+  /// Builds Frequencies from user-supplied inv_freq, taken as exact.
   static Frequencies from_inv_freq(ListView<double> inv_freq, double attention_factor = 1,
                                    double softmax_scale_multiplier = 1) {
     return Frequencies(std::vector<detail::DoubleDouble>(inv_freq.begin(), inv_freq.end()),
                        attention_factor, softmax_scale_multiplier);
   }
 
-  /// Number of pairs, rotary_dim / 2.
+  /// Returns the number of pairs, rotary_dim / 2.
   Index pairs() const noexcept { return static_cast<Index>(inv_freq_.size()); }
   Index rotary_dim() const noexcept { return 2 * pairs(); }
   double attention_factor() const noexcept { return attention_factor_; }
   double softmax_scale_multiplier() const noexcept { return softmax_scale_multiplier_; }
 
-  /// w_i rounded to the nearest double, to print and to compare.
+  /// Returns w_i rounded to the nearest double, for printing and comparing.
   std::vector<double> inv_freq() const {
     std::vector<double> rounded;
     rounded.reserve(inv_freq_.size());
@@ -117,13 +118,14 @@ inline std::span<const DoubleDouble> exact_inv_freq(const Frequencies& frequenci
 
 }  // namespace detail
 
-/// A rule: a struct of settings, and a function frequencies(rule) beside it.
+/// A rule: a struct of settings with a function frequencies(rule) beside it.
 template <class R>
 concept FrequencyRule = requires(const R& rule) {
   { frequencies(rule) } -> std::same_as<Frequencies>;
 };
 
-/// A rule that depends on the length of the sequence: frequencies(rule, length).
+/// A rule that depends on the sequence length: a struct of settings with frequencies(rule, length)
+/// beside it.
 template <class R>
 concept LengthFrequencyRule = requires(const R& rule, Index length) {
   { frequencies(rule, length) } -> std::same_as<Frequencies>;
@@ -131,7 +133,7 @@ concept LengthFrequencyRule = requires(const R& rule, Index length) {
 
 namespace detail {
 
-/// Calls frequencies(rule) from inside classes that have a member of that name.
+/// Calls frequencies(rule), for classes that have a member of that name.
 template <class R>
 Frequencies evaluate(const R& rule) {
   static_assert(
@@ -150,8 +152,8 @@ Frequencies evaluate(const R& rule) {
 
 // Checks shared by the rules; `rule` is the name that messages carry.
 
-/// Of a head, a token or a list of heads: far beyond any use, and what is made of as many numbers fits in
-/// memory.
+/// Upper limit for the channels of a head, of a token, and of a list of heads. It is far beyond any
+/// use, and arrays of that many numbers fit in memory.
 inline constexpr Index most_channels = Index{1} << 24;
 
 inline void check_most_channels(const char* rule, const char* field, Index channels) {
@@ -168,7 +170,8 @@ inline void check_rotary_dim(const char* rule, Index rotary_dim, Index smallest 
   check_most_channels(rule, field, rotary_dim);
 }
 
-/// Of a head whose halves turn by different positions, each in pairs.
+/// Throws ConfigError unless head_dim fits a head whose two halves rotate by different positions,
+/// each in pairs.
 inline void check_head_of_two_halves(const char* rule, Index head_dim) {
   if (head_dim < 4 || head_dim % 4 != 0) {
     fail<ConfigError>(rule, "head_dim must be divisible by 4 and at least 4 but is ", head_dim);
@@ -176,7 +179,8 @@ inline void check_head_of_two_halves(const char* rule, Index head_dim) {
   check_most_channels(rule, "head_dim", head_dim);
 }
 
-/// Beyond any use; powers and logarithms stay finite below.
+/// Throws ConfigError for values beyond 1e100, far beyond any use. Powers and logarithms stay
+/// finite below it.
 inline void check_size(const char* rule, const char* field, double value) {
   if (value > 1e100) fail<ConfigError>(rule, field, " must not exceed 1e100 but is ", value);
 }
@@ -205,12 +209,12 @@ inline void check_length(const char* rule, Index length) {
   if (length < 0) fail<PositionError>(rule, "the length must not be negative but is ", length);
 }
 
-/// The logarithm of base^(-2 / dim).
+/// Returns the logarithm of base^(-2 / dim).
 inline Wide log_of_ratio(const Wide& base, Index dim) {
   return log(base) * -2.0 / static_cast<double>(dim);
 }
 
-/// e^(i log_ratio) for i < count.
+/// Returns e^(i log_ratio) for i < count.
 inline std::vector<Wide> geometric_row(const Wide& log_ratio, Index count) {
   const Wide ratio = exp(log_ratio);
   std::vector<Wide> inv_freq(static_cast<std::size_t>(count));
@@ -222,7 +226,7 @@ inline std::vector<Wide> geometric_row(const Wide& log_ratio, Index count) {
   return inv_freq;
 }
 
-/// base^(-2i / dim) for i < count.
+/// Returns base^(-2i / dim) for i < count, at full precision.
 inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count) {
   return geometric_row(log_of_ratio(base, dim), count);
 }
@@ -234,12 +238,12 @@ inline std::vector<DoubleDouble> rounded(const std::vector<Wide>& inv_freq) {
   return result;
 }
 
-/// base^(-2i / dim) for i < count.
+/// Returns base^(-2i / dim) for i < count, rounded to DoubleDouble.
 inline std::vector<DoubleDouble> power_law(const Wide& base, Index dim, Index count) {
   return rounded(wide_power_law(base, dim, count));
 }
 
-/// w_i / factor; factor 1 keeps the bits.
+/// Returns w_i / factor. Factor 1 changes no bit.
 inline std::vector<Wide> divided(std::vector<Wide> inv_freq, const Wide& factor) {
   const Wide inverse = Wide(1) / factor;
   for (Wide& w : inv_freq) w = w * inverse;

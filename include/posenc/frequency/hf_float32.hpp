@@ -20,13 +20,14 @@
 //   Rope<HalfRotate> rope(hf_float32_frequencies(rule), 0, {}, AnglePolicy::HfFloat32);
 //
 // Every value below is a float held in a double. A sum, product or quotient of two floats that is
-// rounded to double and then to float is rounded correctly, and no compiler contracts across that.
+// rounded to double and then to float is correctly rounded, and no compiler contracts across those
+// roundings.
 POSENC_BEGIN
 namespace detail {
 
 inline double to_float(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-/// base^(2i / dim); exponent and result rounded to float.
+/// Returns base^(2i / dim), with exponent and result rounded to float.
 inline std::vector<double> float32_powers(double base, Index dim) {
   if (!(base <= static_cast<double>((std::numeric_limits<float>::max)()))) {
     fail<ConfigError>("hf_float32_frequencies", "base must be within float but is ", base);
@@ -40,7 +41,7 @@ inline std::vector<double> float32_powers(double base, Index dim) {
   return powers;
 }
 
-/// 1 / (divisor * base^(2i / dim)), of the powers.
+/// Returns 1 / (divisor * base^(2i / dim)), given the powers base^(2i / dim).
 inline std::vector<double> float32_inverse(std::vector<double> powers, double divisor = 1) {
   for (double& x : powers) x = to_float(1 / to_float(to_float(divisor) * x));
   return powers;
@@ -51,7 +52,7 @@ inline std::vector<double> float32_divided(std::vector<double> inv_freq, double 
   return inv_freq;
 }
 
-/// inv_freq with the factors of the rule's exact frequencies.
+/// Returns Frequencies with the given inv_freq and the two factors of `exact`.
 inline Frequencies with_inv_freq(const Frequencies& exact, const std::vector<double>& inv_freq) {
   return exact_frequencies({inv_freq.begin(), inv_freq.end()}, exact.attention_factor(),
                            exact.softmax_scale_multiplier());
@@ -59,9 +60,9 @@ inline Frequencies with_inv_freq(const Frequencies& exact, const std::vector<dou
 
 }  // namespace detail
 
-/// inv_freq as Hugging Face has it in float32, factors as frequencies(rule) has them.
-///   Accuracy: equal to Hugging Face's but where its pow is not correctly rounded, 1 ulp off then,
-///             rarely 2. frequencies(rule) rounded to float is a few ulp off.
+/// Returns inv_freq as Hugging Face computes it in float32, with the factors of frequencies(rule).
+///   Accuracy: equal to Hugging Face's results, except where its pow is not correctly rounded: 1
+///             ulp off then, rarely 2. frequencies(rule) rounded to float is a few ulp off.
 ///   Throws:   ConfigError.
 ///   Source:   the float32 operations of huggingface/transformers, modeling_rope_utils.
 inline Frequencies hf_float32_frequencies(const Unscaled& rule) {
@@ -75,7 +76,7 @@ inline Frequencies hf_float32_frequencies(const LinearScaling& rule) {
   return detail::with_inv_freq(exact, detail::float32_divided(unscaled, rule.factor));
 }
 
-/// The stretched base is computed in double.
+/// Overload for DynamicNtkScaling. The stretched base is computed in double.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index length) {
   const Frequencies exact = frequencies(rule, length);
@@ -84,7 +85,7 @@ inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index l
   const double longest = (std::max)(static_cast<double>(length), original);
   const double product = rule.factor * longest;
   const double stretch = product / original - (rule.factor - 1);
-  // It is 1 or more but for rounding.
+  // Without rounding errors, stretch is at least 1.
   if (!(stretch > 0.5)) {
     detail::fail<ConfigError>("hf_float32_frequencies", "factor is too large: it is ", rule.factor);
   }
@@ -93,7 +94,8 @@ inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index l
       exact, detail::float32_inverse(detail::float32_powers(base, rule.rotary_dim)));
 }
 
-/// Hugging Face's ramp where its ends cross is YarnCrossing::Backwards, which the rule has to name.
+/// Overload for YarnScaling. If the ramp's ends cross, Hugging Face does what
+/// YarnCrossing::Backwards says; the rule must name it.
 inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
   using detail::to_float;
   const Frequencies exact = frequencies(rule);
@@ -125,13 +127,14 @@ inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, LongRopeR
   return detail::with_inv_freq(exact, inv_freq);
 }
 
-/// The regime that the length chooses.
+/// Overload for LongRopeScaling that selects the regime by the length.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, Index length) {
   return hf_float32_frequencies(rule, detail::longrope_regime(rule, length));
 }
 
-/// Deviates where high_freq_factor == low_freq_factor: Hugging Face then divides by 0.
+/// Overload for Llama3Scaling. It deviates if high_freq_factor == low_freq_factor: Hugging Face
+/// then divides by 0.
 inline Frequencies hf_float32_frequencies(const Llama3Scaling& rule) {
   using detail::to_float;
   const Frequencies exact = frequencies(rule);

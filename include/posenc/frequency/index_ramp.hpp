@@ -8,8 +8,8 @@
 
 POSENC_STABLE_BEGIN
 
-/// What YaRN's ramp is where its ends cross: where a trained length is far too short or too long for
-/// the base and the width.
+/// Shape of YaRN's ramp if its ends cross, which happens if the trained length is far too short or
+/// too long for the base and the width.
 enum class YarnCrossing {
   Step,      ///< a step at the low end, as ggml has it
   Backwards  ///< a ramp of negative width, as Hugging Face and the YaRN repository have it
@@ -20,8 +20,8 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// The (real) pair index that turns `rotations` times within the trained length:
-/// dim * ln(L / (2 pi rotations)) / (2 ln base).
+/// Returns the (real) index of the pair that makes `rotations` rotations within the trained length
+/// L: dim * ln(L / (2 pi rotations)) / (2 ln base).
 inline Wide index_of_rotations(Index rotary_dim, double base, Index original_max_position,
                                double rotations) {
   const Wide wavelength =
@@ -29,13 +29,14 @@ inline Wide index_of_rotations(Index rotary_dim, double base, Index original_max
   return log(wavelength) * static_cast<double>(rotary_dim) / (log(Wide(base)) * 2.0);
 }
 
-/// A ramp over the pair index, 0 up to low and 1 from high on, that all YaRN code shares.
+/// A ramp over the pair index, 0 up to `low` and 1 from `high` on. All YaRN code uses it.
 struct IndexRamp {
   Wide low, high;
 
-  /// Between the indices of `fast` and of `slow` rotations, rounded outward where `truncate` says
-  /// so, and clamped to [0, rotary_dim - 1] (as all code has it, not rotary_dim / 2 - 1). At least
-  /// 0.001 wide, or, backwards, as wide as it is, and 0.001 if that is nothing.
+  /// Returns the ramp between the indices of `fast` and of `slow` rotations. The ends are rounded
+  /// outward if `truncate`, and clamped to [0, rotary_dim - 1] (as in all YaRN code, not to
+  /// rotary_dim / 2 - 1). The ramp is at least 0.001 wide; with YarnCrossing::Backwards only if the
+  /// ends are equal, and its width may be negative.
   static IndexRamp between(Index rotary_dim, double base, Index original_max_position, double fast,
                            double slow, bool truncate, YarnCrossing crossing = YarnCrossing::Step) {
     Wide low = index_of_rotations(rotary_dim, base, original_max_position, fast);
@@ -51,13 +52,13 @@ struct IndexRamp {
   }
 };
 
-/// a_i <- a_i (1 - rho_i) + b_i rho_i. Where rho_i is 0 or 1, or a_i is b_i, these are bits of a_i
-/// or b_i.
+/// Computes a_i <- a_i (1 - rho_i) + b_i rho_i. If rho_i is 0 or 1, or a_i == b_i, the result has
+/// the bits of a_i or b_i.
 inline void blend(std::vector<Wide>& a, const std::vector<Wide>& b, const IndexRamp& ramp) {
   const Wide width = ramp.high - ramp.low;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const Wide pair = static_cast<double>(i);
-    // Both shares are made of the differences, for 1 - rho would lose what is left near 1.
+    // Both weights are computed from differences, because 1 - rho loses precision near rho = 1.
     const Wide rho = (pair - ramp.low) / width, kept = (ramp.high - pair) / width;
     if (!(Wide(0) < rho) || a[i] == b[i]) continue;
     a[i] = Wide(0) < kept ? a[i] * kept + b[i] * rho : b[i];

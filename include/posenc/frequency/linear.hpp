@@ -8,7 +8,7 @@
 
 POSENC_STABLE_BEGIN
 
-/// Position interpolation (arXiv 2306.15595, equation 4): every position divided by factor.
+/// Position interpolation (arXiv 2306.15595, equation 4): every position is divided by factor.
 struct LinearScaling {
   Index rotary_dim = 0;  ///< required; even
   double base = 0;       ///< required
@@ -33,7 +33,7 @@ struct RuleDescription<LinearScaling> {
   }
 };
 
-/// w_i' = w_i / factor. Factor 1 gives the bits of Unscaled.
+/// Returns w_i' = w_i / factor. Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const LinearScaling& rule) {
   constexpr auto name = RuleDescription<LinearScaling>::name;

@@ -10,8 +10,8 @@
 
 POSENC_STABLE_BEGIN
 
-/// The scaling of Llama 3.1 and 3.2, "llama3" in Hugging Face. GGUF files carry it baked into
-/// rope_freqs.weight.
+/// The scaling of Llama 3.1 and 3.2, "llama3" in Hugging Face. In GGUF files it is part of the
+/// tensor rope_freqs.weight.
 struct Llama3Scaling {
   Index rotary_dim = 0;             ///< required; even
   double base = 0;                  ///< required; 500000
@@ -42,9 +42,11 @@ struct RuleDescription<Llama3Scaling> {
   }
 };
 
-/// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high - low), 0,
-/// 1), n_i = L w_i / (2 pi) rotations in the trained length: the three branches of Meta's code in
-/// one form. Where high == low, gamma_i = 1 for n_i >= low. Factor 1 gives the bits of Unscaled.
+/// Returns w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high -
+/// low), 0, 1), where n_i = L w_i / (2 pi) is the number of rotations in the trained length. This
+/// is one formula for the three branches of Meta's code.
+/// If high == low, gamma_i is 1 for n_i >= low and 0 otherwise. Factor 1 gives the bits of
+/// Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const Llama3Scaling& rule) {
   constexpr auto name = RuleDescription<Llama3Scaling>::name;

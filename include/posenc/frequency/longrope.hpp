@@ -10,30 +10,35 @@
 
 POSENC_STABLE_BEGIN
 
-/// Which of LongRoPE's two lists of divisors applies.
+/// The choice between LongRoPE's two lists of divisors.
 enum class LongRopeRegime {
-  Short,  ///< up to the trained length
-  Long    ///< beyond it
+  Short,  ///< for lengths up to the trained length
+  Long    ///< for longer sequences
 };
 
 POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// LongRoPE (arXiv 2402.13753) as Phi-3 ships it: one divisor per pair, one list up to the trained
-/// length and one beyond. Also known as "su", and as "yarn" in old Phi-3 files.
+/// LongRoPE (arXiv 2402.13753) as shipped with Phi-3: one divisor per pair, in two lists, one for
+/// lengths up to the trained length and one beyond. Also known as "su", and as "yarn" in old Phi-3
+/// files.
 struct LongRopeScaling {
   Index rotary_dim = 0;                   ///< required; even
   double base = 0;                        ///< required
   std::vector<double> short_factor = {};  ///< required; rotary_dim / 2 divisors
   std::vector<double> long_factor = {};   ///< required; rotary_dim / 2 divisors
   Index original_max_position = 0;        ///< required; the trained length L
-  // Exactly one of three says what cos and sin are multiplied with:
-  /// >= 1, for sqrt(1 + ln factor / ln L); max_position_embeddings / L where a config has none
+  // Exactly one of the next three must be given: factor, attention_factor, or both mscales. It
+  // determines the multiplier of cos and sin.
+  /// At least 1, for the multiplier sqrt(1 + ln factor / ln L); max_position_embeddings / L if a
+  /// config has none.
   std::optional<double> factor = std::nullopt;
   std::optional<double> attention_factor = std::nullopt;  ///< the multiplier of both regimes
-  std::optional<double> short_mscale = std::nullopt;      ///< that of the short regime (PhiMoE),
-  std::optional<double> long_mscale = std::nullopt;       ///< and with it that of the long one
+  /// The multiplier of the short regime (PhiMoE).
+  std::optional<double> short_mscale = std::nullopt;
+  /// The multiplier of the long regime; required with short_mscale.
+  std::optional<double> long_mscale = std::nullopt;
 };
 
 template <>
@@ -82,7 +87,7 @@ inline LongRopeRegime longrope_regime(const LongRopeScaling& rule, Index length)
   return length > rule.original_max_position ? LongRopeRegime::Long : LongRopeRegime::Short;
 }
 
-/// sqrt(1 + ln factor / ln length).
+/// Returns sqrt(1 + ln factor / ln length).
 inline double longrope_magnitude(double factor, Index length) {
   if (factor == 1) return 1;
   return std::sqrt(
@@ -91,7 +96,8 @@ inline double longrope_magnitude(double factor, Index length) {
 
 }  // namespace detail
 
-/// w_i' = w_i / divisor_i of one regime, chosen once and for all, as vLLM does.
+/// Returns w_i' = w_i / divisor_i of one regime, for callers that select the regime once, as vLLM
+/// does.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
   constexpr auto name = RuleDescription<LongRopeScaling>::name;
@@ -113,8 +119,8 @@ inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regim
       attention_factor);
 }
 
-/// The regime that the length of the sequence chooses: Long beyond the trained length, as Hugging
-/// Face and llama.cpp do. Keys cached under the other regime keep its rotation.
+/// Overload that selects the regime by the sequence length: Long beyond the trained length, as in
+/// Hugging Face and llama.cpp. Keys cached under the other regime keep that regime's rotation.
 ///   Throws: ConfigError; PositionError for a negative length.
 inline Frequencies frequencies(const LongRopeScaling& rule, Index length) {
   return frequencies(rule, detail::longrope_regime(rule, length));

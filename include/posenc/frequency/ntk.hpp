@@ -8,17 +8,17 @@
 
 POSENC_STABLE_BEGIN
 
-/// NTK-aware scaling, static: a larger base, so that the first frequency stays and the last is
-/// divided by factor.
+/// NTK-aware scaling, static: the base is enlarged so that the first frequency is unchanged and the
+/// last one is divided by factor.
 struct NtkScaling {
   Index rotary_dim = 0;  ///< required; even, >= 4
   double base = 0;       ///< required
   double factor = 0;     ///< required, >= 1; lucidrains' theta_rescale_factor
 };
 
-/// NtkScaling with factor = alpha, bit for bit, for those who look for "alpha": Hunyuan's files say
-/// {"type": "dynamic", "alpha": 1000}, where nothing depends on the length. vLLM's "dynamic" is this as
-/// well, with alpha = s^2 - s + 1 for factor s.
+/// NtkScaling with factor = alpha, bit-identical, for files that give "alpha". Hunyuan's files say
+/// {"type": "dynamic", "alpha": 1000}, although nothing depends on the length. vLLM's "dynamic" is
+/// this rule too, with alpha = s^2 - s + 1 for factor s.
 struct AlphaNtkScaling {
   Index rotary_dim = 0;  ///< required; even, >= 4
   double base = 0;       ///< required
@@ -58,15 +58,15 @@ struct RuleDescription<AlphaNtkScaling> {
 
 namespace detail {
 
-/// base^(-2i/dim) * scale^(-2i/(dim-2)), which is base' = base * scale^(dim/(dim-2)) put into the
-/// power law.
+/// Returns base^(-2i/dim) * scale^(-2i/(dim-2)): the power law of the enlarged base base *
+/// scale^(dim/(dim-2)).
 inline std::vector<Wide> ntk_power_law(const Wide& base, const Wide& scale, Index dim) {
   return geometric_row(log_of_ratio(base, dim) + log_of_ratio(scale, dim - 2), dim / 2);
 }
 
 }  // namespace detail
 
-/// w_i' = w_i * factor^(-2i / (rotary_dim - 2)). Factor 1 gives the bits of Unscaled.
+/// Returns w_i' = w_i * factor^(-2i / (rotary_dim - 2)). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const NtkScaling& rule) {
   constexpr auto name = RuleDescription<NtkScaling>::name;
@@ -77,7 +77,7 @@ inline Frequencies frequencies(const NtkScaling& rule) {
       detail::rounded(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim)));
 }
 
-/// NtkScaling with factor = alpha, bit for bit.
+/// Returns the frequencies of NtkScaling with factor = alpha, bit-identical.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const AlphaNtkScaling& rule) {
   constexpr auto name = RuleDescription<AlphaNtkScaling>::name;

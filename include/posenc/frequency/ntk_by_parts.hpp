@@ -10,8 +10,8 @@
 
 POSENC_STABLE_BEGIN
 
-/// NTK-by-parts as the YaRN paper writes it (arXiv 2309.00071, equations 18 to 20): a ramp over the
-/// number of rotations. No model's code does this; YarnScaling is what they run.
+/// NTK-by-parts of the YaRN paper (arXiv 2309.00071, equations 18 to 20): a ramp over the number of
+/// rotations. No model's code implements it; models run YarnScaling.
 struct NtkByPartsScaling {
   Index rotary_dim = 0;             ///< required; even
   double base = 0;                  ///< required
@@ -42,8 +42,8 @@ struct RuleDescription<NtkByPartsScaling> {
   }
 };
 
-/// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - alpha) / (beta - alpha),
-/// 0, 1), n_i = L w_i / (2 pi). Factor 1 gives the bits of Unscaled.
+/// Returns w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - alpha) / (beta -
+/// alpha), 0, 1), n_i = L w_i / (2 pi). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const NtkByPartsScaling& rule) {
   constexpr auto name = RuleDescription<NtkByPartsScaling>::name;

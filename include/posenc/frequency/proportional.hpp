@@ -9,13 +9,14 @@
 
 POSENC_STABLE_BEGIN
 
-/// "proportional" in Hugging Face (Gemma-4's global layers): the whole head is paired, but only the
-/// first pairs turn. Not a partial rotary: the exponent's denominator is head_dim, and with
-/// HalfRotate the turning channels are no prefix.
+/// Hugging Face's "proportional" (Gemma-4's global layers): the full head is paired, but only the
+/// first pairs rotate.
+/// This is not a partial rotary embedding. The exponent's denominator is head_dim, and with
+/// HalfRotate the rotated channels are no prefix of the head.
 struct ProportionalScaling {
   Index head_dim = 0;                ///< required; even; the rotary_dim of the result
   double base = 0;                   ///< required
-  double partial_rotary_factor = 0;  ///< required; share of the pairs that turn, in (0, 1]
+  double partial_rotary_factor = 0;  ///< required; share of the pairs that rotate, in (0, 1]
   double factor = 1;                 ///< >= 1; divides the frequencies
 };
 
@@ -38,8 +39,8 @@ struct RuleDescription<ProportionalScaling> {
   }
 };
 
-/// w_i = base^(-2i / head_dim) / factor for i < floor(partial_rotary_factor * head_dim / 2), and 0
-/// for the rest.
+/// Returns w_i = base^(-2i / head_dim) / factor for i < floor(partial_rotary_factor * head_dim /
+/// 2), and 0 for the other pairs.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const ProportionalScaling& rule) {
   constexpr auto name = RuleDescription<ProportionalScaling>::name;

@@ -18,10 +18,10 @@
 
 #include <variant>
 
-// The one list of all frequency rules: readers, settings of models, tools and tests go through it.
+// The only list of all frequency rules. Readers, model settings, tools and tests iterate over it.
 POSENC_BEGIN
 
-/// Any of the library's rules; monostate where none is given.
+/// Any of the library's rules; monostate if none is given.
 using RotaryRule =
     std::variant<std::monostate, Unscaled, LinearScaling, NtkScaling, AlphaNtkScaling,
                  DynamicNtkScaling, VllmNtkScaling, VllmMixedNtkScaling, NtkByPartsScaling,

@@ -10,8 +10,8 @@
 
 POSENC_STABLE_BEGIN
 
-/// The forerunner of YaRN in its repository ("part NTK"): slow pairs are interpolated, fast ones
-/// kept, and those between are scaled as NtkScaling does.
+/// The predecessor of YaRN in the YaRN repository ("part NTK"): slow pairs are interpolated, fast
+/// ones are kept, and those between are scaled as by NtkScaling.
 struct TwoRampNtkScaling {
   Index rotary_dim = 0;             ///< required; even, >= 4
   double base = 0;                  ///< required
@@ -38,9 +38,10 @@ struct RuleDescription<TwoRampNtkScaling> {
   }
 };
 
-/// Two blends over the pair index: NTK to linear between the indices of 1.25 and 0.75 rotations in
-/// L, then unscaled to that between those of 16 and 2, ends rounded outward. Factor 1 gives the
-/// bits of Unscaled.
+/// Returns the result of two blends over the pair index. The first goes from NTK to linear between
+/// the indices of 1.25 and 0.75 rotations in L. The second goes from unscaled to the first between
+/// the indices of 16 and 2 rotations. The ends are rounded outward. Factor 1 gives the bits of
+/// Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const TwoRampNtkScaling& rule) {
   constexpr auto name = RuleDescription<TwoRampNtkScaling>::name;

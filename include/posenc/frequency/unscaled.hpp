@@ -32,7 +32,7 @@ struct RuleDescription<Unscaled> {
   }
 };
 
-/// w_i = base^(-2i / rotary_dim).
+/// Returns w_i = base^(-2i / rotary_dim).
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const Unscaled& rule) {
   constexpr auto name = RuleDescription<Unscaled>::name;

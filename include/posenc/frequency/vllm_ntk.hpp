@@ -8,15 +8,15 @@
 
 POSENC_STABLE_BEGIN
 
-/// What vLLM's rope type "ntk" computes without mixed_b (kexue.fm 9706). Not NTK-aware scaling: it
-/// slows the first pair as well.
+/// vLLM's rope type "ntk" without mixed_b (kexue.fm 9706). It is not NTK-aware scaling: it slows
+/// the first pair as well.
 struct VllmNtkScaling {
   Index rotary_dim = 0;  ///< required; even
   double base = 0;       ///< required
   double factor = 0;     ///< required, >= 1
 };
 
-/// What vLLM's rope type "ntk" computes with mixed_b (kexue.fm 9706).
+/// vLLM's rope type "ntk" with mixed_b (kexue.fm 9706).
 struct VllmMixedNtkScaling {
   Index rotary_dim = 0;  ///< required; even
   double base = 0;       ///< required
@@ -56,7 +56,7 @@ struct RuleDescription<VllmMixedNtkScaling> {
   }
 };
 
-/// w_i' = w_i * factor^(-2 (i + 1) / rotary_dim). Factor 1 gives the bits of Unscaled.
+/// Returns w_i' = w_i * factor^(-2 (i + 1) / rotary_dim). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const VllmNtkScaling& rule) {
   constexpr auto name = RuleDescription<VllmNtkScaling>::name;
@@ -69,15 +69,15 @@ inline Frequencies frequencies(const VllmNtkScaling& rule) {
   return detail::exact_frequencies(detail::rounded(inv_freq));
 }
 
-/// w_i' = w_i * exp(-ln(factor) * ((i + 1) / (rotary_dim / 2))^mixed_b), so that the last pair is
-/// divided by factor. Factor 1 gives the bits of Unscaled.
+/// Returns w_i' = w_i * exp(-ln(factor) * ((i + 1) / (rotary_dim / 2))^mixed_b), so that the last
+/// pair is divided by factor. Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
   constexpr auto name = RuleDescription<VllmMixedNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
-  // The bound keeps the power's logarithm within the range of exp.
+  // The bound on mixed_b keeps the logarithm of the power within the range of exp.
   if (!(rule.mixed_b > 0 && rule.mixed_b <= 1000)) {
     detail::fail<ConfigError>(name, "mixed_b must be given and lie in (0, 1000] but is ",
                               rule.mixed_b);

@@ -12,25 +12,28 @@
 
 POSENC_STABLE_BEGIN
 
-/// YaRN (arXiv 2309.00071) as its own code and every model has it: the ramp is linear in the pair's
-/// index, where the paper's equation 18 is linear in the number of rotations (NtkByPartsScaling).
-/// End points agree, the inside differs by up to 67 %.
+/// YaRN (arXiv 2309.00071) as implemented in its repository and in every model: the ramp is linear
+/// in the pair's index. In the paper's equation 18 it is linear in the number of rotations
+/// (NtkByPartsScaling). The ends agree; in between the two differ by up to 67 %.
 struct YarnScaling {
   Index rotary_dim = 0;             ///< required; even
   double base = 0;                  ///< required
   double factor = 0;                ///< required, >= 1
   Index original_max_position = 0;  ///< required; the trained length L, not the extended one
   double beta_fast = 32;            ///< pairs with more rotations in L keep their frequency
-  double beta_slow = 1;             ///< pairs with fewer are divided by factor
-  bool truncate = true;  ///< round the ramp's ends outward to whole pairs; gpt-oss does not
-  YarnCrossing crossing = YarnCrossing::Step;  ///< where the ramp's ends cross, projects differ
-  /// The final multiplier of cos and sin; yarn_mscale(factor) if neither it nor mscale is given.
+  double beta_slow = 1;             ///< pairs with fewer rotations in L are divided by factor
+  bool truncate = true;             ///< round the ramp's ends outward to integers; gpt-oss does not
+  /// The ramp if its ends cross, where projects differ.
+  YarnCrossing crossing = YarnCrossing::Step;
+  /// The final multiplier of cos and sin. If neither it nor mscale is given, yarn_mscale(factor).
   std::optional<double> attention_factor = std::nullopt;
-  /// DeepSeek: the multiplier is yarn_mscale(factor, mscale) / yarn_mscale(factor, mscale_all_dim).
-  /// Needs mscale_all_dim, without which Hugging Face ignores it; excludes attention_factor.
+  /// DeepSeek: the multiplier of cos and sin is yarn_mscale(factor, mscale) / yarn_mscale(factor,
+  /// mscale_all_dim). Requires mscale_all_dim, because Hugging Face ignores mscale alone. Excludes
+  /// attention_factor.
   std::optional<double> mscale = std::nullopt;
-  /// DeepSeek: softmax_scale_multiplier is yarn_mscale(factor, mscale_all_dim)^2. Needs mscale or
-  /// attention_factor: alone it divides cos and sin in vLLM, and not in Hugging Face.
+  /// DeepSeek: softmax_scale_multiplier is yarn_mscale(factor, mscale_all_dim)^2. Requires mscale
+  /// or attention_factor, because implementations differ without them: vLLM then divides cos and
+  /// sin by it, Hugging Face does not.
   std::optional<double> mscale_all_dim = std::nullopt;
 };
 
@@ -62,13 +65,13 @@ struct RuleDescription<YarnScaling> {
 
 namespace detail {
 
-/// k ln(factor) / 10 + 1; 1 up to factor 1.
+/// Returns k ln(factor) / 10 + 1, or 1 for factors up to 1.
 inline DoubleDouble yarn_magnitude(DoubleDouble factor, double k = 1) {
   if (factor <= DoubleDouble(1.0)) return 1.0;
   return log(factor) * k / 10.0 + 1.0;
 }
 
-/// The power law, divided by factor along the ramp of a YarnScaling or DynamicYarnScaling.
+/// Returns the power law, divided by factor along the ramp of a YarnScaling or DynamicYarnScaling.
 template <class Rule>
 std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, const Wide& factor) {
   auto inv_freq = wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
@@ -80,7 +83,7 @@ std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, const Wide& factor) {
 }
 
 inline void check_betas(const char* rule, double beta_fast, double beta_slow) {
-  // Far from any use; logarithms stay finite within.
+  // The bounds are far beyond any use; logarithms stay finite within them.
   if (!(beta_slow >= 1e-30) || !(beta_fast >= beta_slow) || !(beta_fast <= 1e30)) {
     fail<ConfigError>(rule, "1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are ",
                       beta_fast, " and ", beta_slow);
@@ -111,8 +114,9 @@ inline void check_mscales(const YarnScaling& rule) {
 
 }  // namespace detail
 
-/// YaRN's magnitude, k ln(factor) / 10 + 1, and 1 for factors up to 1; "get_mscale". The reader of
-/// a file whose attention factor is relative to it multiplies with it; k is 0.7 in TeleChat3.
+/// Returns YaRN's magnitude, k ln(factor) / 10 + 1, or 1 for factors up to 1; elsewhere called
+/// "get_mscale". If a file gives its attention factor relative to this magnitude, the reader
+/// multiplies the two. TeleChat3 uses k = 0.7.
 ///   Throws: ConfigError for values that are not finite.
 inline double yarn_mscale(double factor, double k = 1) {
   if (!std::isfinite(factor) || !std::isfinite(k)) {
@@ -122,12 +126,12 @@ inline double yarn_mscale(double factor, double k = 1) {
   return detail::yarn_magnitude(factor, k).hi;
 }
 
-/// w_i' = w_i (1 - rho_i) + w_i / factor * rho_i, rho_i = clamp((i - low) / (high - low), 0, 1),
-/// where low and high are the pair indices of beta_fast and beta_slow, clamped to [0, rotary_dim -
-/// 1] (as all code has it, not rotary_dim / 2 - 1), and high is at least low + 0.001, but where
-/// crossing says Backwards: there high may be less than low, which leaves all pairs unscaled where
-/// high < 0 and divides all of them by factor where low > rotary_dim - 1. Factor 1 gives the bits of
-/// Unscaled.
+/// Returns w_i' = w_i (1 - rho_i) + w_i / factor * rho_i, rho_i = clamp((i - low) / (high - low),
+/// 0, 1). Factor 1 gives the bits of Unscaled.
+/// low and high are the pair indices of beta_fast and beta_slow, clamped to [0, rotary_dim - 1] (as
+/// in all YaRN code, not to rotary_dim / 2 - 1). high is at least low + 0.001.
+/// With YarnCrossing::Backwards high may be less than low. All pairs are then unscaled if high < 0,
+/// and all are divided by factor if low > rotary_dim - 1.
 ///   Throws: ConfigError.
 inline Frequencies frequencies(const YarnScaling& rule) {
   constexpr auto name = RuleDescription<YarnScaling>::name;

@@ -21,14 +21,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Turns frequencies and positions into cos and sin, at any position, from nothing but the
-/// frequencies.
+/// A bank of frequencies that computes cos and sin of position * inv_freq at any position, without
+/// a table.
 ///
-/// Angles are kept in quarter turns as double-double and reduced exactly, so that accuracy does not
-/// decay with the position as it does where position * inv_freq is rounded (by 6e-2 at 1e6 in
-/// float32).
-///   Accuracy: as AnglePolicy says; larger angles are a PositionError of the encoders
-///   Throws:   ConfigError where the compiler was allowed to reorder sums, so that none of this would hold
+/// Frequencies are stored in quarter turns per position, as double-double, and angles are reduced
+/// exactly. Accuracy therefore does not decay with the position. Where position * inv_freq is
+/// rounded to float32, the error reaches 6e-2 at position 1e6.
+///   Accuracy: stated at AnglePolicy; encoders throw PositionError for larger angles
+///   Throws:   ConfigError if the compiler was allowed to reorder sums, because double-double
+///             arithmetic would then be wrong
 class Oscillator {
  public:
   explicit Oscillator(std::span<const DoubleDouble> inv_freq,
@@ -36,7 +37,7 @@ class Oscillator {
       : policy_(policy) {
     check_order_of_sums(function);
     if (policy == AnglePolicy::HfFloat32) {
-      // A floor under the fastest keeps positions within float.
+      // The lower bound 2^-70 limits positions to 2^120 (check_reach()), which float can represent.
       fastest_ = 0x1p-70;
       float_inv_freq_ = AlignedVector<double>(inv_freq.size());
       for (std::size_t k = 0; k < inv_freq.size(); ++k) {
@@ -55,13 +56,13 @@ class Oscillator {
     }
   }
 
-  /// Number of frequencies.
+  /// Returns the number of frequencies.
   Index size() const noexcept {
     return static_cast<Index>((std::max)(turns_hi_.size(), float_inv_freq_.size()));
   }
   AnglePolicy policy() const noexcept { return policy_; }
 
-  /// cos and sin of position * inv_freq[i].
+  /// Returns cos and sin of position * inv_freq[i].
   CosSin at(double position, Index i) const noexcept {
     const auto k = static_cast<std::size_t>(i);
     if (policy_ == AnglePolicy::HfFloat32) {
@@ -71,39 +72,40 @@ class Oscillator {
     return cos_sin(position, DoubleDouble(turns_hi_[k], turns_lo_[k]));
   }
 
-  /// factor * cos and factor * sin of frequencies first .. first + count - 1, rounded once to T
-  /// (float or double). With AnglePolicy::HfFloat32 cos, sin, factor and their products are rounded
-  /// to float.
+  /// Writes factor * cos and factor * sin of frequencies first .. first + count - 1, rounded once
+  /// to T (float or double). With AnglePolicy::HfFloat32 cos, sin, factor and their products are
+  /// rounded to float.
   ///   Shapes: cos_row, sin_row [count]
-  ///   Cost:   about 25 vector operations for each vector of doubles; no allocation
+  ///   Cost:   about 25 vector operations per vector of doubles; no allocation
   template <class Tier = tier::Best, std::floating_point T>
   void row(double position, Index first, Index count, double factor, T* cos_row,
            T* sin_row) const noexcept {
     write_row<Tier>(OnePosition<false>{position}, first, count, factor, cos_row, sin_row);
   }
 
-  /// The same where every frequency has a position of its own, positions [count].
+  /// Overload of row() with one position per frequency: positions [count].
   template <class Tier = tier::Best, std::floating_point T>
   void row(const double* positions, Index first, Index count, double factor, T* cos_row,
            T* sin_row) const noexcept {
     write_row<Tier>(PositionOfEach{positions}, first, count, factor, cos_row, sin_row);
   }
 
-  /// row() at one position, inlined: with a count that the compiler knows, values stay in registers for a
-  /// kernel that uses them at once.
+  /// Like row() at one position, but always inlined. If `count` is a compile-time constant and the
+  /// caller uses the row immediately, the values stay in registers.
   template <class Tier = tier::Best, std::floating_point T>
   POSENC_ALWAYS_INLINE void inlined_row(double position, Index first, Index count, double factor,
                                         T* cos_row, T* sin_row) const noexcept {
     write_row<Tier>(OnePosition<true>{position}, first, count, factor, cos_row, sin_row);
   }
 
-  /// Largest |inv_freq|, which limits how far positions reach.
+  /// Returns the largest |inv_freq|, which bounds the positions that are accepted.
   double fastest() const noexcept { return fastest_; }
 
  private:
   template <bool InRegisters>
   struct OnePosition {
-    static constexpr bool in_registers = InRegisters;  ///< a row is used at once, and stays there
+    /// True if the caller uses the row immediately, from registers.
+    static constexpr bool in_registers = InRegisters;
     double position;
     double at(Index) const noexcept { return position; }
     template <class P>
@@ -188,15 +190,16 @@ class Oscillator {
   POSENC_ALWAYS_INLINE static P times(double factor, P value) noexcept {
     return factor == 1 ? value : P::broadcast(factor) * value;
   }
-  // Two arrays rather than one of pairs: a row is then two streams of neighbouring lanes.
+  // Two arrays instead of one array of DoubleDouble, so that each load reads consecutive doubles.
   AlignedVector<double> turns_hi_, turns_lo_;
-  /// Instead of these with AnglePolicy::HfFloat32: each is a float.
+  /// inv_freq with AnglePolicy::HfFloat32, in place of the two arrays above. Each value is a float.
   AlignedVector<double> float_inv_freq_;
   double fastest_ = 0;
   AnglePolicy policy_ = AnglePolicy::Exact;
 };
 
-/// The oscillator's accuracy is promised up to 2^50 radians.
+/// Throws PositionError if an angle can exceed 2^50 radians, the limit of the oscillator's
+/// accuracy.
 inline void check_reach(const char* function, const Oscillator& oscillator,
                         const Positions& positions) {
   if (!(positions.max_magnitude() * oscillator.fastest() <= 0x1p50)) {

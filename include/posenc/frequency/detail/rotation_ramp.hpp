@@ -8,9 +8,11 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Scales each frequency by how often it turns within the trained length L, n_i = L w_i / (2 pi):
-/// w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high - low), 0,
-/// 1), and the step n_i >= low where high == low. Pairs with gamma 1 keep their bits.
+/// Scales each frequency w_i by its number of rotations n_i = L w_i / (2 pi) within the trained
+/// length L: w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high -
+/// low), 0, 1).
+/// If high == low, gamma_i is 1 for n_i >= low and 0 otherwise. Frequencies with gamma_i == 1 are
+/// unchanged, bit for bit.
 inline void scale_by_rotations(std::vector<Wide>& inv_freq, double factor, double length,
                                double low, double high) {
   if (factor == 1) return;
@@ -21,7 +23,7 @@ inline void scale_by_rotations(std::vector<Wide>& inv_freq, double factor, doubl
     const bool is_below_low = above < Wide(0);
     if (!is_below_low && !(Wide(0) < below)) continue;
     const Wide interpolated = w / factor;
-    // Both shares are made of the differences, for 1 - gamma would lose what is left near 1.
+    // Both weights are computed from differences, because 1 - gamma loses precision near gamma = 1.
     w = is_below_low ? interpolated : w * (above / width) + interpolated * (below / width);
   }
 }
