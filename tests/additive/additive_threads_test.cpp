@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Additive encodings, their gradients, and resizes on a device: the bits of one thread.
+// Additive encodings, their gradients, and resizes on a device: bit-identical to one thread.
 #define EIGEN_USE_THREADS
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -36,7 +36,7 @@ EmbeddingsView<float> view(std::vector<float>& x) {
   return {x.data(), batch, seq, dim, seq * dim, dim};
 }
 
-/// Positions that come again, [1, seq] or [batch, seq].
+/// Returns positions with repetitions, [1, seq] or [batch, seq].
 Positions places(Index rows) {
   std::vector<Index> ids;
   for (Index i = 0; i < rows * seq; ++i) ids.push_back(i * 7 % 31);
@@ -98,7 +98,7 @@ TEST_CASE("gradients of additive encodings are summed alike on every device",
       return bytes;
     });
   }
-  // Nothing to sum.
+  // An empty sum.
   CHECK(sinusoidal.scale_gradient(EmbeddingsView<float>{grad.data(), batch, 0, dim, 0, dim},
                                   Positions::range(0, 0)) == 0);
 }

@@ -16,21 +16,22 @@
 #include <type_traits>
 #include <vector>
 
-/// Half the distance between 1 and the next greater number of a type.
+/// Half the distance between 1 and the next larger number of a type.
 template <class T>
 constexpr double unit_roundoff = std::is_same_v<T, double>        ? 0x1p-53
                                  : std::is_same_v<T, float>       ? 0x1p-24
                                  : std::is_same_v<T, Eigen::half> ? 0x1p-11
                                                                   : 0x1p-8;
 
-/// What rounding a number of this magnitude to T may cost; denormals of half included.
+/// Returns the largest error of rounding a number of this magnitude to T; denormals of half
+/// included.
 template <class T>
 double rounding_of(double magnitude) {
   return unit_roundoff<T> * std::abs(magnitude) + (std::is_same_v<T, Eigen::half> ? 0x1p-25 : 0);
 }
 
-/// Embeddings [B, S, D] with NaNs before, between and behind their rows, as a slice of something
-/// larger would have other data.
+/// Embeddings [B, S, D] with NaNs before, between and after their rows, like a slice of a larger
+/// tensor.
 template <class T>
 class GuardedEmbeddings {
  public:
@@ -45,13 +46,14 @@ class GuardedEmbeddings {
     return static_cast<double>(view().row(b, s)[d]);
   }
 
-  /// The B * S rows as a table; only where one batch row makes them equally far apart.
+  /// Returns the B * S rows as a table; valid only for one batch row, because batch rows are not
+  /// equally spaced.
   posenc::MatrixView<T> table() {
     if (batch_ != 1) throw std::logic_error("GuardedEmbeddings: a table has one batch row");
     return {storage_.data() + gap, seq_, dim_, seq_stride()};
   }
 
-  /// The B * S rows in double.
+  /// Returns the B * S rows in double.
   reference::Matrix matrix() {
     reference::Matrix m(batch_ * seq_, dim_);
     for (posenc::Index r = 0; r < m.rows; ++r) {
@@ -71,7 +73,7 @@ class GuardedEmbeddings {
     }
   }
 
-  /// Nothing but the B * S * D elements was written.
+  /// True if nothing but the B * S * D elements was written.
   bool guards_hold() {
     std::vector<T> rest = storage_;
     const auto slice = view();
@@ -100,8 +102,8 @@ class GuardedEmbeddings {
   std::vector<T> storage_;
 };
 
-/// x == before + P, added in T's arithmetic and rounded once; P [B * S, D] or, for all batch rows,
-/// [S, D].
+/// True if x == before + P, added in T's arithmetic and rounded once. P is [B * S, D] or, shared by
+/// all batch rows, [S, D].
 template <class T>
 bool is_sum(GuardedEmbeddings<T>& x, GuardedEmbeddings<T>& before, const reference::Matrix& p) {
   using C = posenc::Compute<T>;

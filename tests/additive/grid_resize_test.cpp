@@ -26,7 +26,7 @@ using posenc::MatrixView;
 using posenc::ResizeCoordinates;
 using posenc::ResizeFilter;
 
-/// Rows one after the other, as a table.
+/// Returns a table view of consecutive rows.
 template <class T>
 MatrixView<T> table_of(std::vector<T>& values, Index cols) {
   return {values.data(), static_cast<Index>(values.size()) / cols, cols, cols};
@@ -48,7 +48,8 @@ Index table_rows(const GridResizeConfig& config, posenc::GridShape shape) {
   return config.prefix_tokens + shape.rows * shape.cols;
 }
 
-/// Filters, coordinates and antialiasing over grids that grow, shrink, do both, and are lines.
+/// Returns filters, coordinates and antialiasing over grids that grow, shrink, do both, and have
+/// one row.
 std::vector<GridResizeConfig> all_configs() {
   std::vector<GridResizeConfig> configs;
   const std::vector<std::pair<posenc::GridShape, posenc::GridShape>> sizes{
@@ -69,7 +70,7 @@ std::vector<GridResizeConfig> all_configs() {
     }
   }
   for (const bool antialias : {false, true}) {
-    // DINO's factors, and one that shrinks.
+    // DINO's factors, and a factor that shrinks.
     configs.push_back({.source = {14, 14},
                        .target = {16, 24},
                        .filter = ResizeFilter::Bicubic,
@@ -86,7 +87,7 @@ std::vector<GridResizeConfig> all_configs() {
   return configs;
 }
 
-/// The weights that make target cell `cell` of a line: the resize of the identity.
+/// Returns the weights of target cell `cell` of a 1-D grid: the resize of the identity.
 std::vector<double> weights(const GridResizeConfig& config, Index cell) {
   const Index n = config.source.cols;
   std::vector<double> identity(static_cast<std::size_t>(n * n));
@@ -137,7 +138,7 @@ TEST_CASE("resize_grid: weights a quarter of a cell past a sample") {
   // Twice as many cells: the target's cell 3 lies at 1.25.
   const GridResizeConfig cubic{.source = {1, 4}, .target = {1, 8}, .filter = ResizeFilter::Bicubic};
   CHECK(weights(cubic, 3) == std::vector<double>{-0.10546875, 0.87890625, 0.26171875, -0.03515625});
-  // Cell 1 lies at 0.25, and what is left of the border counts for the border.
+  // Cell 1 is at 0.25, and the weight of samples left of the border is added to the border sample.
   CHECK(weights(cubic, 1) ==
         std::vector<double>{0.87890625 - 0.10546875, 0.26171875, -0.03515625, 0});
 
@@ -145,12 +146,12 @@ TEST_CASE("resize_grid: weights a quarter of a cell past a sample") {
   linear.filter = ResizeFilter::Bilinear;
   CHECK(weights(linear, 3) == std::vector<double>{0, 0.75, 0.25, 0});
 
-  // Antialiasing with nothing to shrink changes the cubic alone, to a = -0.5.
+  // Antialiasing without shrinking changes the cubic only, to a = -0.5.
   auto antialiased = cubic;
   antialiased.antialias = true;
   CHECK(weights(antialiased, 3) ==
         std::vector<double>{-0.0703125, 0.8671875, 0.2265625, -0.0234375});
-  // Halving: a hat two cells wide to either side, cut off at the border.
+  // Halving: a triangle filter two cells wide to either side, cut off at the border.
   const GridResizeConfig halved{
       .source = {1, 4}, .target = {1, 2}, .filter = ResizeFilter::Bilinear, .antialias = true};
   const auto hat = weights(halved, 0);

@@ -74,7 +74,7 @@ TEST_CASE("Learned: one row of positions serves all batch rows; tables are seen 
   encoding.add_to(posenc::bsd(row_major), Positions::range(2, 2));
   CHECK(row_major(0, 0, 0) == 55);
 
-  // A column-major table that holds a row in each of its columns is read by its transpose.
+  // A column-major table with one row per column is read by its transpose.
   const Eigen::MatrixXf mirrored = table.transpose();
   const Learned transposed(posenc::table_view(mirrored.transpose()));
   row_major.setZero();
@@ -102,7 +102,7 @@ TEMPLATE_TEST_CASE("Learned: gradient of the table", "", float, double, Eigen::h
   const Learned<TestType> encoding(table.table(), {.row_offset = offset, .padding_row = padding});
   const auto want = reference::learned_gradient(8, grad.matrix(), ids, offset, padding);
 
-  // In the table's type, onto a gradient that is there already, and in float.
+  // Gradients in the table's type, added to an existing gradient, and in float.
   GuardedEmbeddings<TestType> own(1, 8, 5), start(1, 8, 5);
   own.fill(3);
   start.fill(3);
@@ -122,7 +122,7 @@ TEMPLATE_TEST_CASE("Learned: gradient of the table", "", float, double, Eigen::h
 }
 
 TEST_CASE("Learned: gradients are summed batch row by batch row") {
-  // 2^24 + 1 is not a float: only where the ones meet first do they count.
+  // 2^24 + 1 is not a float. The ones count only if they are added first.
   const std::vector<float> table(2, 0.0f);
   std::vector<float> grad{1, 1, 16777216, 0}, sums(2, 0.0f);
   const Learned<float> encoding({.data = table.data(), .rows = 2, .cols = 1, .row_stride = 1});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The row kernels of the additive encodings: each element rounded once, and no other one touched.
+// The row kernels of the additive encodings: each element is rounded once, and no other element is
+// touched.
 #include "simd/tiers.hpp"
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
@@ -26,7 +27,7 @@ void for_each_type(std::tuple<T...>*, const Test& test) {
   (test(T()), ...);
 }
 
-/// Ordinary numbers, zeros and denormals of T.
+/// Fills with ordinary numbers, zeros and denormals of T.
 template <class T>
 void fill(support::Random& random, T* p, Index count) {
   for (Index i = 0; i < count; ++i) {
@@ -36,8 +37,8 @@ void fill(support::Random& random, T* p, Index count) {
   }
 }
 
-/// Calls kernel(out, in, count) for every length up to `longest`, at both ends of the memory, and
-/// tells whether out is expected(out, in) then.
+/// Calls kernel(out, in, count) for every length up to `longest`, at both ends of the memory.
+/// Returns true if out equals expected(out, in) each time.
 template <class T, class Value, class Kernel, class Expected>
 bool right_for_all_lengths(Index longest, const Kernel& kernel, const Expected& expected) {
   support::Random random(81);
@@ -115,7 +116,7 @@ TEMPLATE_LIST_TEST_CASE("store_row on every tier", "[simd][rows]", tiers::All) {
 }
 
 TEST_CASE("every token of any number of batch rows gets its row of P once", "[rows]") {
-  constexpr Index seq = 150, dim = 37, stride = dim + 2;  // longer than what is visited together
+  constexpr Index seq = 150, dim = 37, stride = dim + 2;  // longer than a block of positions
   for (Index batch = 1; batch <= 10; ++batch) {
     for (const bool shared : {true, false}) {
       CAPTURE(batch, shared);

@@ -75,7 +75,7 @@ TEMPLATE_TEST_CASE("Sinusoidal2d writes and adds the reference's numbers", "", f
     for (Index s = 0; s < cells; ++s) {
       for (Index d = 0; d < width; ++d) {
         const double want = table(s, d), sum = before(b, s, d) + want;
-        // A sum also carries the rounding of its second term.
+        // A sum has the rounding error of its second term as well.
         const double term = rounding_of<posenc::Compute<TestType>>(1) + 5.2e-16;
         worst = std::max({worst,
                           std::abs(out(b, s, d) - want) / (rounding_of<TestType>(want) + 5.2e-16),
@@ -105,7 +105,7 @@ TEST_CASE("Sinusoidal2d: the first half is the axis that the order names") {
   CHECK(column_first[4] == Approx(std::sin(1.0)));  // the row is 1
   CHECK(row_first[0] == Approx(std::sin(1.0)));
   CHECK(row_first[4] == Approx(std::sin(2.0)));
-  // Either half alone does not know the other coordinate.
+  // Each half alone depends on one coordinate only.
   const auto above = at(GridAxisOrder::ColumnFirst, 0, 2);
   CHECK(std::equal(above.begin(), above.begin() + 4, column_first.begin()));
   CHECK_FALSE(std::equal(above.begin() + 4, above.end(), column_first.begin() + 4));
@@ -131,7 +131,7 @@ TEST_CASE("Sinusoidal2d: positions a batch row, real coordinates, column-major t
             Approx(want(col_of[t])).margin(6e-8));
     }
   }
-  // A column-major tensor is the mirror image: the same order in memory.
+  // A column-major tensor with reversed axes has the same order in memory.
   Eigen::Tensor<float, 3> column_major(12, 3, 2);
   encoding.write_to(posenc::dsb(column_major), both);
   CHECK(std::equal(out.begin(), out.end(), column_major.data()));

@@ -47,7 +47,7 @@ double expected(const posenc::SinusoidalConfig& config, Index channel, double po
                                        position + static_cast<double>(config.start), config.base);
 }
 
-/// P of one row in double.
+/// Returns P of one row in double.
 std::vector<double> encoding_of(const Sinusoidal& encoding, double position) {
   std::vector<double> row(static_cast<std::size_t>(encoding.model_dim()));
   encoding.write_to(
@@ -84,7 +84,7 @@ TEMPLATE_TEST_CASE("Sinusoidal writes the reference's numbers", "", float, doubl
         for (Index d = 0; d < width; ++d) {
           const double position = scattered[static_cast<std::size_t>(s)];
           const double want = expected(config, d, position);
-          // The promise of 4e-16, the reference's rounding to double, and that of its angle.
+          // The promised 4e-16, the reference's rounding to double, and the rounding of its angle.
           const double absolute = 5.2e-16 + 0x1p-62 * std::abs(position);
           const double allowed = rounding_of<TestType>(want) + std::abs(scale) * absolute;
           worst = std::max(worst, std::abs(out(b, s, d) - want) / allowed);
@@ -121,7 +121,7 @@ TEMPLATE_TEST_CASE("Sinusoidal: batch rows that share positions get the bits of 
   const auto layout = GENERATE(from_range(layouts));
   const Index width = GENERATE(65, 130);
   const Index batch = GENERATE(4, 7, 8, 9, 13);
-  const Index seq = 67;  // more than are walked together
+  const Index seq = 67;  // longer than a block of positions
   const Sinusoidal encoding({.model_dim = width, .layout = layout, .scale = 0.75});
   const auto positions = Positions::range(1000, seq);
 
@@ -161,7 +161,7 @@ TEST_CASE("Sinusoidal: every form of positions gives the same bits") {
   CHECK(write(shifted, Positions::range(2, 4)) == expected_bits);
   CHECK(write(shifted, Positions::starts({2, 2}, 4)) == expected_bits);
 
-  // Rows of a batch that stand elsewhere get their own encoding.
+  // Batch rows at other positions get their own encoding.
   const auto apart = write(encoding, Positions::starts({5, 90}, 4));
   CHECK(std::equal(apart.begin(), apart.begin() + 36, expected_bits.begin()));
   const auto far = write(encoding, Positions::range(90, 4));
@@ -192,14 +192,14 @@ TEST_CASE("Sinusoidal: how the layouts differ") {
   const auto row = [](Index width, SinusoidalLayout layout, double position) {
     return encoding_of(Sinusoidal({.model_dim = width, .layout = layout}), position);
   };
-  // The numbers of the paper's formula for model_dim 4 at position 1.
+  // Values of the paper's formula for model_dim 4 at position 1.
   const auto paper = row(4, SinusoidalLayout::Interleaved, 1);
   CHECK(paper[0] == Approx(0.8414709848078965).margin(1e-15));
   CHECK(paper[1] == Approx(0.5403023058681398).margin(1e-15));
   CHECK(paper[2] == Approx(0.009999833334166664).margin(1e-15));
   CHECK(paper[3] == Approx(0.9999500004166653).margin(1e-15));
 
-  // Even widths: the first two hold the same numbers in another order.
+  // Even widths: the first two layouts hold the same numbers in another order.
   const auto interleaved = row(10, SinusoidalLayout::Interleaved, 123);
   const auto concatenated = row(10, SinusoidalLayout::Concatenated, 123);
   for (std::size_t i = 0; i < 5; ++i) {
@@ -212,7 +212,7 @@ TEST_CASE("Sinusoidal: how the layouts differ") {
   CHECK(row(5, SinusoidalLayout::Concatenated, 2)[4] == 0);
   CHECK(row(5, SinusoidalLayout::ConcatenatedEndInclusive, 2)[4] == 0);
 
-  // One frequency, where the definition divides by zero.
+  // One frequency, for which the definition divides by zero.
   for (const Index width : {2, 3}) {
     const auto single = row(width, SinusoidalLayout::ConcatenatedEndInclusive, 2);
     CHECK(single[0] == Approx(std::sin(2.0)).margin(1e-15));
@@ -228,7 +228,7 @@ TEST_CASE("Sinusoidal: how the layouts differ") {
 }
 
 TEST_CASE("Sinusoidal is as exact at positions of 2^50 as at 0") {
-  // Frequencies that are powers of two make the reference's angles exact at any position.
+  // With frequencies that are powers of two, the reference's angles are exact at any position.
   const posenc::SinusoidalConfig exact{
       .model_dim = 16, .layout = SinusoidalLayout::Concatenated, .base = 256};
   for (const double position :
@@ -240,12 +240,12 @@ TEST_CASE("Sinusoidal is as exact at positions of 2^50 as at 0") {
       CHECK(std::abs(row[static_cast<std::size_t>(d)] - expected(exact, d, position)) <= allowed);
     }
   }
-  // Shifting by start is no less exact.
+  // A shift by `start` is equally exact.
   auto shifted = exact;
   shifted.start = Index{1} << 40;
   CHECK(encoding_of(Sinusoidal(shifted), 1) == encoding_of(Sinusoidal(exact), 0x1p40 + 1));
 
-  // The usual frequencies, as far as the long double angle can tell: 2^32 * 2^-64 radians.
+  // The usual frequencies, within the precision of the long double angle: 2^32 * 2^-64 radians.
   const posenc::SinusoidalConfig usual{.model_dim = 64, .layout = SinusoidalLayout::Interleaved};
   for (const double position : {0x1p20 + 7, 4294967295.0}) {
     const auto row = encoding_of(Sinusoidal(usual), position);
@@ -387,7 +387,7 @@ TEST_CASE("Sinusoidal rejects tensors and positions that do not fit, and writes 
       encoding.add_to(x.view(), Positions::grid(1, 3)), ShapeError,
       Message("posenc::Sinusoidal::add_to: positions must have 1 axis but have 2"));
 
-  // Neither start nor position is too far; together they are.
+  // Neither start nor position exceeds the limit, but their sum does.
   const std::string reach =
       "|start| + |position| must not exceed 2^50, but start is 562949953421312 and a position has "
       "magnitude 562949953421313";

@@ -53,7 +53,8 @@ std::vector<double> resized(std::vector<double> table, const GridResizeConfig& c
   return out;
 }
 
-/// out(y, x) = sum of rows(y, a) cols(x, b) table(a, b), and the rows behind the grid.
+/// Computes out(y, x) = sum of rows(y, a) cols(x, b) table(a, b), and copies the rows after the
+/// grid.
 std::vector<double> weighted(const std::vector<double>& table, const reference::Matrix& rows,
                              const reference::Matrix& cols) {
   std::vector<double> out;
@@ -78,7 +79,7 @@ std::vector<double> weighted(const std::vector<double>& table, const reference::
 }  // namespace
 
 TEST_CASE("a table from 7 to 12 tokens, by hand", "[resize]") {
-  // What is linear in the distances stays so.
+  // A function that is linear in the distances stays linear.
   const std::vector<double> distances{1,           2.240723972, 3.780119948,
                                       5.690085437, 8.059825407, 11.0000186};
   std::vector<double> line(13), out(23);
@@ -94,7 +95,8 @@ TEST_CASE("a table from 7 to 12 tokens, by hand", "[resize]") {
 }
 
 TEST_CASE("geometric resizes give the reference's numbers", "[resize]") {
-  // Larger, smaller, farther than q reaches, one axis alone (which changes the other one, too), a line.
+  // Grids that are larger, smaller, beyond the range of q, changed on one axis alone (which changes
+  // the other axis, too), and of one row.
   const std::vector<std::pair<GridShape, GridShape>> sizes{
       {{13, 13}, {23, 23}}, {{13, 13}, {7, 9}},   {{3, 5}, {31, 45}},
       {{13, 13}, {13, 15}}, {{1, 13}, {1, 23}},   {{1, 1}, {5, 3}},

@@ -16,18 +16,18 @@
 
 POSENC_STABLE_BEGIN
 
-/// How a bit is written: 0 and 1, or -1 and +1.
+/// The two values of a bit: 0 and 1, or -1 and +1.
 enum class BinaryValues { ZeroOne, PlusMinusOne };
 
-/// What happens to a position that needs more bits than there are channels.
+/// The treatment of a position that needs more bits than there are channels.
 enum class BinaryOverflow {
-  Reject,  ///< PositionError
-  Wrap     ///< the upper bits are dropped, so that positions repeat with period 2^model_dim
+  Reject,  ///< throw PositionError
+  Wrap     ///< drop the upper bits, so that positions repeat with period 2^model_dim
 };
 
 /// Settings of BinaryEncoding.
 struct BinaryEncodingConfig {
-  Index model_dim = 0;  ///< required; channels past the position's highest bit hold zero bits
+  Index model_dim = 0;  ///< required; channels above the position's highest bit get zero bits
   BinaryValues values = BinaryValues::ZeroOne;
   BinaryOverflow overflow = BinaryOverflow::Reject;
 };
@@ -38,15 +38,16 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Bit k of the position, added to channel k; k = 0 is the lowest bit, of period 2, the next has
-/// period 4, and so on. A baseline for teaching: neighbours may differ in many channels (7 and 8 in
-/// four), and how many does not grow with the distance.
+/// An additive encoding that adds bit k of the position to channel k. Bit 0 is the lowest and has
+/// period 2, the next one has period 4, and so on.
+/// A baseline for teaching: consecutive positions may differ in many channels (7 and 8 in four),
+/// and the number of differing channels does not grow with the distance.
 ///   Shapes: x [B, S, D], D == model_dim; positions [B or 1, S], integers on one axis
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
 ///           an integer, is negative, or, unless overflow is Wrap, has more bits than there are
-///           channels. Nothing is written then.
-///   Device: its threads share the tokens; the same bits
+///           channels. Nothing is written if a call throws.
+///   Device: the threads of the device share the tokens; results are bit-identical
 ///   Cost:   one pass over x; one row of scratch per call
 class BinaryEncoding {
  public:
@@ -57,7 +58,7 @@ class BinaryEncoding {
     }
   }
 
-  /// x += the position's bits.
+  /// Adds the bits of the positions to x.
   template <detail::Written T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     check("BinaryEncoding::add_to", x, positions);
@@ -74,25 +75,26 @@ class BinaryEncoding {
   const BinaryEncodingConfig& config() const noexcept { return config_; }
   Index model_dim() const noexcept { return config_.model_dim; }
 
-  // What no call above takes.
+  // Diagnoses arguments that the call above does not accept.
   template <class T = void>
   void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
     static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
 
  private:
-  /// Those of a whole position, which may be far beyond what an integer holds.
+  /// The bits of an integer position, which may exceed the range of any integer type.
   class Bits {
    public:
     explicit Bits(double position) noexcept {
       int exponent = 0;
-      // 53 bits of it, or all that there are, and the zeros below them.
+      // The leading 53 bits of the position, or all if there are fewer. All bits below them are
+      // zero.
       const double leading = std::frexp(position, &exponent);
       const int taken = (std::min)(exponent, 53);
       leading_ = static_cast<std::uint64_t>(std::ldexp(leading, taken));
       zeros_ = exponent - taken;
     }
-    /// Number of bits up to the highest one that is set.
+    /// Returns the number of bits up to the highest bit set.
     Index width() const noexcept { return zeros_ + static_cast<Index>(std::bit_width(leading_)); }
     bool at(Index k) const noexcept {
       return k >= zeros_ && k - zeros_ < 64 && ((leading_ >> (k - zeros_)) & 1) != 0;

@@ -19,23 +19,24 @@
 
 POSENC_STABLE_BEGIN
 
-/// Extents of a grid of cells; a grid of one row is a 1-D table.
+/// Extents of a grid of cells. A grid of one row is a 1-D table.
 struct GridShape {
   Index rows = 0;
   Index cols = 0;
 };
 
-/// Settings of resize_grid.
+/// Settings of resize_grid().
 struct GridResizeConfig {
   GridShape source = {};                            ///< required
   GridShape target = {};                            ///< required
   ResizeFilter filter = ResizeFilter::Unspecified;  ///< required
   ResizeCoordinates coordinates = ResizeCoordinates::HalfPixel;
-  bool antialias = false;   ///< widen the kernel when a grid shrinks, as timm does; HalfPixel only
+  bool antialias = false;   ///< widen the filter if a grid shrinks, as timm does; HalfPixel only
   Index prefix_tokens = 0;  ///< rows before the grid (class, registers) that are copied
-  Index suffix_tokens = 0;  ///< rows behind it (those of BEiT's class token), likewise
-  /// Target cells per source cell, used for the coordinates in place of target / source; the target
-  /// must then be floor(source * scale). DINO passes (target + 0.1) / source. HalfPixel only.
+  /// Rows after the grid (BEiT's rows for its class token) that are copied.
+  Index suffix_tokens = 0;
+  /// Target cells per source cell. If given, it replaces target / source in the coordinates, and
+  /// the target must be floor(source * scale). DINO passes (target + 0.1) / source. HalfPixel only.
   std::optional<double> row_scale = std::nullopt;
   std::optional<double> col_scale = std::nullopt;
 };
@@ -49,7 +50,7 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// A checked resize.
+/// A resize whose settings are checked.
 struct GridResize {
   Index prefix, suffix;
   GridShape source, target;
@@ -99,7 +100,8 @@ void check_grid_table(const char* function, const char* table_name, const Matrix
   }
 }
 
-/// Of tables of the source's and the target's cells, by the names that messages give them.
+/// Checks the settings of a resize and the shapes of both tables. Messages use the given names of
+/// the tables.
 template <class Source, class Target>
 GridResize make_grid_resize(const char* function, const GridResizeConfig& config,
                             const char* source_name, const MatrixView<Source>& source_table,
@@ -131,7 +133,8 @@ GridResize make_grid_resize(const char* function, const GridResizeConfig& config
       resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config);
   ResizeAxis cols =
       resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config);
-  // As timm has it, a grid that keeps its size is kept, but an axis beside one that changes is not.
+  // In timm a grid that keeps its size is copied. An axis that keeps its size is resampled if the
+  // other axis changes.
   if (geometric && source.rows == target.rows && source.cols == target.cols) {
     rows.coordinates = cols.coordinates = ResizeCoordinates::AlignCorners;
   }
@@ -140,7 +143,7 @@ GridResize make_grid_resize(const char* function, const GridResizeConfig& config
   return {config.prefix_tokens, config.suffix_tokens, source, target, rows, cols};
 }
 
-/// Checks the two tables of a resize against each other; `in` is read and `out` written.
+/// Checks the two tables of a resize against each other; `in` is read and `out` is written.
 template <class T>
 void check_grid_tables(const char* function, const MatrixView<const T>& in,
                        const MatrixView<T>& out) {
@@ -165,13 +168,13 @@ void copy_others(const MatrixView<const T>& in, const MatrixView<T>& out,
   }
 }
 
-/// sum[0 .. count) += weight * in[0 .. count).
+/// Adds weight * in[i] to sum[i] for i < count.
 template <class T>
 void accumulate_weighted(double weight, const T* in, double* sum, Index count) noexcept {
   for (Index i = 0; i < count; ++i) sum[i] = mul_add(weight, static_cast<double>(in[i]), sum[i]);
 }
 
-/// Of the tables, for each of their columns.
+/// Returns the bytes of both tables per column.
 template <class T>
 double bytes_of_resize(const GridResize& resize) noexcept {
   return (static_cast<double>(resize.source.rows) * static_cast<double>(resize.source.cols) +
@@ -179,7 +182,7 @@ double bytes_of_resize(const GridResize& resize) noexcept {
          sizeof(T);
 }
 
-/// Rounds sums to a row of a table: 16-bit types by way of float.
+/// Rounds sums to a row of a table; 16-bit types are rounded to float first.
 template <detail::Written T>
 void store_sums(const double* sum, T* out, Index count) noexcept {
   for (Index i = 0; i < count; ++i) out[i] = static_cast<T>(static_cast<Compute<T>>(sum[i]));
@@ -189,23 +192,26 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 
 /// Resizes the grid of a learned position table (ViT): out = W table, W a fixed sparse matrix.
 ///
-/// Gives what torch.nn.functional.interpolate gives for the grid, and keeps the prefix and suffix rows.
-/// Cells are flattened row by row. A 1-D table of n rows is the grid {.rows = 1, .cols = n}, and Bilinear
-/// then torch's "linear". The grid need not be square.
+/// Computes what torch.nn.functional.interpolate computes for the grid, and copies the prefix and
+/// suffix rows. Cells are in row-major order. The grid need not be square. A 1-D table of n rows is
+/// the grid {.rows = 1, .cols = n}; Bilinear is then torch's "linear".
 ///
-/// A table of relative positions (WindowBias) of a window of h by w is a grid of 2 h - 1 by 2 w - 1. timm
-/// has three ways to resize it, with three results: resize_rel_pos_bias_table (Swin, BEiT) is Bilinear
-/// and Geometric, but that timm rounds distances to float (BEiT's own code has a cubic spline there, which
-/// this has not); resize_rel_pos_bias_table_simple is Bicubic, and _levit is that with antialias.
+/// A table of relative positions (WindowBias) of a window of h by w is a grid of 2 h - 1 by 2 w -
+/// 1. timm has three functions to resize it, with three results:
+///   resize_rel_pos_bias_table (Swin, BEiT)  Bilinear and Geometric, except that timm rounds
+///                                           distances to float; BEiT's own code has a cubic
+///                                           spline instead, which posenc does not have
+///   resize_rel_pos_bias_table_simple        Bicubic
+///   resize_rel_pos_bias_table_levit         Bicubic with antialias
 ///   Shapes:   table [prefix + source.rows * source.cols + suffix, D], out [prefix + target.rows *
 ///             target.cols + suffix, D]
 ///   Types:    float, double, half, bfloat16; sums in double, rounded once (16-bit: through float)
 ///   Aliasing: table and out share no memory
-///   Throws:   ConfigError, ShapeError; nothing is written then.
-///   Accuracy: sums within 1e-14 of the largest input; torch's float results are off by some 3e-6
-///             (Geometric: besides, weights from distances that are summed up in double)
-///   Device:   on the threads of an Eigen device, split over channels, or without one; the same bits
-///   Cost:     4 products an axis and value (antialiased: 4 times the shrinking), rows first;
+///   Throws:   ConfigError, ShapeError. Nothing is written then.
+///   Accuracy: sums within 1e-14 of the largest input; torch's float results are off by some 3e-6.
+///             Geometric: in addition, weights come from distances that are summed up in double
+///   Device:   the threads of the device share the channels; results are bit-identical
+///   Cost:     4 products per axis and value (antialiased: 4 times the shrinking), rows first;
 ///             scratch of (source.cols + 1) * D doubles
 ///   Source:   torch's interpolate; timm's layers/pos_embed_rel.py at aa4b585
 template <detail::Written T, Device D = detail::CallingThread>
@@ -215,7 +221,7 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
   const detail::GridResize resize =
       detail::make_grid_resize(function, config, "table", table, "out", out);
   detail::check_grid_tables<T>(function, table, out);
-  if (out.empty()) return;  // without weights for as many cells as the settings say
+  if (out.empty()) return;  // before weights of so many cells are allocated
 
   const detail::ResizeWeights row_weights(resize.rows), col_weights(resize.cols);
   const Index source_cols = resize.source.cols;
@@ -248,12 +254,12 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
   detail::parallel_for_columns(device, table.cols, bytes, bytes, resize_columns);
 }
 
-/// The transpose of resize_grid, its backward pass: grad_table = W^T grad_out. It overwrites
-/// grad_table; add it to an earlier gradient yourself.
-///   Shapes, Types, Aliasing, Throws: as resize_grid, with grad_out in out's place and grad_table
-///   in
-///             table's
-///   Cost:     as resize_grid; scratch of source.rows * source.cols * D doubles and a row more
+/// Computes the transpose of resize_grid(), its backward pass: grad_table = W^T grad_out. It
+/// overwrites grad_table; the caller adds it to an earlier gradient. Types, aliasing and errors are
+/// those of resize_grid().
+///   Shapes: those of resize_grid(), with grad_out for out and grad_table for table
+///   Cost:   that of resize_grid(), with scratch of source.rows * source.cols * D doubles and one
+///           more row
 template <detail::Written T, Device D = detail::CallingThread>
 void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config,

@@ -15,7 +15,7 @@ POSENC_STABLE_BEGIN
 
 /// Settings of IntegerEncoding.
 struct IntegerEncodingConfig {
-  Index max_length = 0;  ///< positions are divided by it; 0: not divided
+  Index max_length = 0;  ///< the divisor of positions; 0: no division
 };
 
 static_assert(std::is_trivially_copyable_v<IntegerEncodingConfig>);
@@ -24,13 +24,14 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The position itself, added to every channel. A baseline for teaching: it outgrows unit-variance
-/// embeddings within a few tokens, and, divided by max_length, neighbours can hardly be told apart.
+/// An additive encoding that adds the position itself to every channel. A baseline for teaching:
+/// the position exceeds unit-variance embeddings within a few tokens. Divided by max_length,
+/// consecutive positions can hardly be distinguished.
 ///   Shapes: x [B, S, D] of any width; positions [B or 1, S] on one axis, real ones too
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once;
 ///           half overflows to inf from 65520 on, float beyond 3.4e38
 ///   Throws: ConfigError from the constructor. ShapeError; nothing is written then.
-///   Device: its threads share the tokens; the same bits
+///   Device: the threads of the device share the tokens; results are bit-identical
 ///   Cost:   one pass over x; one row of scratch per call
 class IntegerEncoding {
  public:
@@ -41,7 +42,7 @@ class IntegerEncoding {
     }
   }
 
-  /// x += position, or position / max_length.
+  /// Adds position, or position / max_length, to x.
   template <detail::Written T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
@@ -54,7 +55,7 @@ class IntegerEncoding {
 
   const IntegerEncodingConfig& config() const noexcept { return config_; }
 
-  // What no call above takes.
+  // Diagnoses arguments that the call above does not accept.
   template <class T = void>
   void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
     static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);

@@ -19,9 +19,8 @@ POSENC_STABLE_BEGIN
 
 /// Settings of Learned.
 struct LearnedConfig {
-  Index row_offset = 0;  ///< position 0 reads this row; OPT: 2, RoBERTa: padding_row + 1 = 2
-  std::optional<Index> padding_row = std::nullopt;  ///< the table row that gets no gradient;
-                                                    ///< RoBERTa: 1
+  Index row_offset = 0;  ///< the row that position 0 reads; OPT: 2, RoBERTa: padding_row + 1 = 2
+  std::optional<Index> padding_row = std::nullopt;  ///< the row that gets no gradient; RoBERTa: 1
 };
 
 static_assert(std::is_trivially_copyable_v<LearnedConfig>);
@@ -32,16 +31,20 @@ POSENC_BEGIN
 
 /// Learned absolute positions (BERT, GPT-2, OPT, ViT): X += W[position + row_offset].
 ///
-/// A view of the user's table, which must outlive it; changes of the table are seen. Tables are
-/// often longer than the sequences that they serve, because the first rows are reserved: OPT's 2048
-/// positions have 2050 rows and row_offset 2, RoBERTa's 512 have 514 rows, row_offset 2 and
-/// padding_row 1; BERT and GPT-2 have neither. OPT and RoBERTa give masked tokens row 1, which is
-/// what Positions::from_padding_mask(keep, -1) does.
+/// A view of the user's table, which must outlive it. Every call reads the current contents of the
+/// table.
+/// Tables often have more rows than there are positions, because the first rows are reserved:
+///   OPT            2050 rows for 2048 positions, row_offset 2
+///   RoBERTa        514 rows for 512 positions, row_offset 2, padding_row 1
+///   BERT, GPT-2    no reserved rows
+/// OPT and RoBERTa give masked tokens row 1, as Positions::from_padding_mask(keep, -1) does.
 ///   Shapes: table [rows, D], x [B, S, D]; positions [B or 1, S], integers on one axis
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
-///   Throws: ConfigError, ShapeError from the constructor. ShapeError; PositionError for a position that
-///           is not an integer or whose row the table does not have. Nothing is written then.
-///   Device: its threads share the tokens, of add_gradient() the channels; the same bits
+///   Throws: ConfigError, ShapeError from the constructor. ShapeError; PositionError for a position
+///           that is not an integer or whose row is not in the table. Nothing is written if a call
+///           throws.
+///   Device: the threads of the device share the tokens, in add_gradient() the channels; results
+///           are bit-identical
 ///   Cost:   one pass over x. No allocation
 template <class T>
 class Learned {
@@ -62,7 +65,7 @@ class Learned {
     }
   }
 
-  /// x += W[position + row_offset]. The padding row is added like any other, as torch does.
+  /// Adds W[position + row_offset] to x. The padding row is added like any other, as torch does.
   template <Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     check("Learned::add_to", x, positions);
@@ -74,7 +77,7 @@ class Learned {
         [&x](const auto& out, const T* row) { detail::store_rows<true>(out, row, x.dim); });
   }
 
-  // What neither of the two takes.
+  // Diagnoses arguments that add_to() does not accept.
   template <class X>
   requires(!std::same_as<X, T>) void add_to(EmbeddingsView<X>, const Positions&) const {
     static_assert(!std::is_const_v<X>,
@@ -87,12 +90,12 @@ class Learned {
     static_assert(detail::never<X>, POSENC_DETAIL_ADDITIVE_RULE);
   }
 
-  /// Gradient of the table: grad_table[position + row_offset] += grad, token by token in the order
-  /// of b, then s, so that equal input gives equal bits. The padding row gets none. What grad_table
-  /// held before is kept.
+  /// Adds the gradient of the table: grad_table[position + row_offset] += grad. Tokens are added in
+  /// the order of b, then s, so that equal input gives equal bits. The padding row gets no
+  /// gradient. Other contents of grad_table are kept.
   ///   Shapes: grad [B, S, D], the gradient of the output; grad_table [rows, D]
-  ///   Types:  sums are rounded to grad_table's type at every token; use float for 16-bit tables,
-  ///           where sums in their own type stall
+  ///   Types:  sums are rounded to grad_table's type at every token. For 16-bit tables use a float
+  ///           gradient, because 16-bit sums stop growing
   template <detail::Written Gradient, Device D = detail::CallingThread>
   void add_gradient(EmbeddingsView<const T> grad, const Positions& positions,
                     MatrixView<Gradient> grad_table, const D& device = {}) const {
@@ -133,7 +136,7 @@ class Learned {
     detail::check_embeddings(function, x, table_.cols, positions);
     detail::check_integral(function, positions);
     detail::for_extreme_positions(positions, [&](double position) {
-      // A real position may be one that no integer holds.
+      // A real position may exceed the range of Index.
       if (!(std::abs(position) < 0x1p62)) {
         detail::fail<PositionError>(function, "position ", position,
                                     " reads no row, for the table has ", table_.rows, " rows");

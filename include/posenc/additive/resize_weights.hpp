@@ -12,17 +12,18 @@
 
 POSENC_STABLE_BEGIN
 
-/// Kernel of a resize. Bicubic is Keys' cubic with a = -0.75, or -0.5 when antialiased, as torch
-/// has.
+/// The filter of a resize. Bicubic is Keys' cubic with a = -0.75, or -0.5 if antialiased, as in
+/// torch.
 enum class ResizeFilter { Unspecified, Bilinear, Bicubic };
 
-/// Which point of the source a target cell samples, on either axis.
+/// The source point that a target cell samples, on either axis.
 enum class ResizeCoordinates {
   HalfPixel,     ///< (target + 0.5) * source_size / target_size - 0.5: torch's align_corners=False
   AlignCorners,  ///< target * (source_size - 1) / (target_size - 1): torchtune's CLIP tiles
-  /// For tables of relative positions, whose middle cell is distance 0: target cells stand at whole
-  /// distances from it, source cells at 1, 1 + q, 1 + q + q^2, ..., so that both end together, if 1.01 < q
-  /// < 1.5 can do that. timm's resize_rel_pos_bias_table, after BEiT's; Bilinear only.
+  /// For tables of relative positions, whose middle cell is distance 0. Target cells are at integer
+  /// distances from it. Source cells are at distances 1, 1 + q, 1 + q + q^2, ..., with q chosen so
+  /// that both grids end together, if 1.01 < q < 1.5 allows it.
+  /// timm's resize_rel_pos_bias_table, after BEiT's. Bilinear only.
   Geometric
 };
 
@@ -31,7 +32,7 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// What one axis of a resize is made of.
+/// The settings of one axis of a resize.
 struct ResizeAxis {
   Index source = 0;
   Index target = 0;
@@ -41,13 +42,14 @@ struct ResizeAxis {
   double step = 0;  ///< source cells per target cell under HalfPixel
 };
 
-/// A target cell is sum over t of weights[t] * source[first + t].
+/// The source cells and weights of a target cell, which is the sum over t of weights[t] *
+/// source[first + t].
 struct ResizeTaps {
   Index first = 0;
   std::span<const double> weights;
 };
 
-/// The taps of all target cells of an axis, a sparse [target, source] matrix.
+/// The taps of all target cells of an axis: a sparse [target, source] matrix.
 class ResizeWeights {
  public:
   explicit ResizeWeights(const ResizeAxis& axis) : axis_(axis) {
@@ -74,7 +76,7 @@ class ResizeWeights {
   }
 
  private:
-  /// The kernel reaches this far to either side.
+  /// Returns the radius of the filter in cells.
   Index reach() const noexcept { return axis_.filter == ResizeFilter::Bicubic ? 2 : 1; }
 
   double kernel(double distance) const noexcept {
@@ -95,7 +97,7 @@ class ResizeWeights {
            static_cast<double>(axis_.target - 1);
   }
 
-  /// Samples beyond the border count for the border sample.
+  /// Appends the taps of a cell. A sample beyond the border adds its weight to the border sample.
   void push_clamped(Index cell) {
     const double centre = source_coordinate(cell);
     const auto left = static_cast<Index>(std::floor(centre));
@@ -110,8 +112,8 @@ class ResizeWeights {
     }
   }
 
-  /// The kernel is as wide as a target cell; samples beyond the border do not count, and the others
-  /// are scaled to sum to 1.
+  /// Appends the taps of a cell with a filter as wide as a target cell. Samples beyond the border
+  /// are dropped, and the other weights are scaled to sum to 1.
   void push_antialiased(Index cell) {
     const double centre = source_coordinate(cell);
     const double stretch = (std::max)(axis_.step, 1.0);
@@ -128,7 +130,8 @@ class ResizeWeights {
     for (std::size_t tap = begin_.back(); tap < weights_.size(); ++tap) weights_[tap] /= sum;
   }
 
-  /// Of the source's cells from the middle one on, as timm bisects for q.
+  /// Computes the distances of the source's cells from the middle cell on; q is found by bisection,
+  /// as in timm.
   void measure_distances() {
     const Index reach = axis_.source / 2, half = axis_.target / 2;
     double low = 1.01, high = 1.5, q = high;
@@ -145,7 +148,8 @@ class ResizeWeights {
     }
   }
 
-  /// Cells beyond the border count for the border cell.
+  /// Appends the taps of a cell of the geometric grid. Cells beyond the border read the border
+  /// cell.
   void push_between_distances(Index cell) {
     const Index from_middle = cell - axis_.target / 2, middle = axis_.source / 2;
     const auto distance = static_cast<double>(from_middle < 0 ? -from_middle : from_middle);
@@ -163,7 +167,7 @@ class ResizeWeights {
   }
 
   ResizeAxis axis_;
-  std::vector<double> distances_;  ///< Geometric alone
+  std::vector<double> distances_;  ///< only for Geometric
   std::vector<Index> first_;
   std::vector<std::size_t> begin_;
   std::vector<double> weights_;

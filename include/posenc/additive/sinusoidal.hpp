@@ -19,20 +19,21 @@
 
 POSENC_STABLE_BEGIN
 
-/// Which channel holds which sin or cos, and where the frequencies end. Weights trained with one
-/// are useless with another, so there is no default. With n = model_dim / 2, rounded down:
+/// The order of sin and cos in the channels, and the end of the frequency range. Weights trained
+/// with one layout are useless with another, so there is no default. With n = model_dim / 2,
+/// rounded down:
 ///   Interleaved               [s c s c s c s c]  base^(-2i / model_dim)
 ///                             the paper and code that follows it; an odd width drops the last cos
 ///   Concatenated              [s s s s c c c c]  base^(-i / n)
 ///                             MAE, x-transformers, GPT-J; an odd width ends with a zero
 ///   ConcatenatedEndInclusive  [s s s s c c c c]  base^(-i / (n - 1)), which ends at 1 / base
-///                             tensor2tensor, fairseq, gemma.cpp, MLX; odd widths as above; with
-///                             n = 1, where fairseq and gemma.cpp divide by zero, it is 1
+///                             tensor2tensor, fairseq, gemma.cpp, MLX; an odd width ends with 0.
+///                             With n = 1, where fairseq and gemma.cpp divide by zero, it is 1
 enum class SinusoidalLayout { Unspecified, Interleaved, Concatenated, ConcatenatedEndInclusive };
 
 /// Settings of Sinusoidal.
 struct SinusoidalConfig {
-  Index model_dim = 0;  ///< required; any width, 1 for Interleaved alone
+  Index model_dim = 0;  ///< required; any width, but 1 only with Interleaved
   SinusoidalLayout layout = SinusoidalLayout::Unspecified;  ///< required
   double base = 10000;                                      ///< > 1
   Index start = 0;   ///< added to every position: fairseq numbers tokens from padding_idx + 1
@@ -47,7 +48,7 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// sin and cos of the position on one axis, laid out in `width` channels.
+/// sin and cos of the positions on one axis, arranged in `width` channels.
 class SinusoidalAxis {
  public:
   SinusoidalAxis(const char* function, Index width, SinusoidalLayout layout, double base)
@@ -56,7 +57,7 @@ class SinusoidalAxis {
         frequencies_(make_frequencies(function, width, layout, base)),
         oscillator_(exact_inv_freq(frequencies_), AnglePolicy::Exact, function) {}
 
-  /// row[0 .. width) <- scale * the encoding of a position, rounded once to C.
+  /// Writes scale * the encoding of a position to row[0 .. width), rounded once to C.
   template <std::floating_point C>
   void write(double position, double scale, C* row) const noexcept {
     const Index pairs = frequencies_.pairs();
@@ -74,13 +75,14 @@ class SinusoidalAxis {
     }
   }
 
-  /// Calls part(first, values, count) for channels that cover an interleaved row of the same.
+  /// Computes the row that write() writes, for the Interleaved layout, in parts. It calls
+  /// part(first, values, count) for channels that together cover the row.
   template <std::floating_point C, class Part>
   void make_interleaved(double position, double scale, const Part& part) const noexcept {
     constexpr Index together = 32;
     C cos[together], sin[together], both[2 * together];
     Index i = 0;
-    // The compiler knows how many these are, so that values stay in its registers.
+    // The count is a compile-time constant, so that values stay in registers.
     for (; i + together <= width_ / 2; i += together) {
       oscillator_.inlined_row(position, i, together, scale, cos, sin);
       interleave_row(sin, cos, both, 2 * together);
@@ -128,40 +130,42 @@ class SinusoidalAxis {
 
 /// Sinusoidal position encoding (arXiv 1706.03762, section 3.5): X += scale * P[start + position].
 ///
-///   P[p] holds sin(p w_i) and cos(p w_i), placed and with frequencies w_i as the layout says.
+/// P[p] holds sin(p w_i) and cos(p w_i). The layout defines their order and the frequencies w_i.
 ///
-/// A small immutable value; it keeps no table, so no position is too far. The backward pass leaves
-/// the gradient of x alone; scale_gradient() serves a learned scale. The original Transformer
-/// multiplies x by sqrt(D) before; that is the caller's. All calls may run on any number of
-/// threads.
+/// A small immutable value. It has no table, so positions are not limited by a length. All calls
+/// may run on any number of threads at once.
+/// The backward pass leaves the gradient of x unchanged; scale_gradient() is the gradient of a
+/// learned scale. The original Transformer multiplies x by sqrt(D) first, which is left to the
+/// caller.
 ///   Shapes:   x [B, S, D], D == model_dim; positions [B or 1, S] on one axis, real ones too
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
-///   Throws:   ConfigError from the constructor. ShapeError; PositionError where
-///             |start| + |position| exceeds 2^50; nothing is written then.
-///   Device:   its threads share the tokens; the same bits
-///   Accuracy: sin and cos as AnglePolicy::Exact says, at any position; start + position is rounded to
-///             double where it is not an integer
-///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
-///             pass over x; one row of scratch per call
+///   Throws:   ConfigError from the constructor. ShapeError; PositionError if |start| + |position|
+///             exceeds 2^50; nothing is written then.
+///   Device:   the threads of the device share the tokens; results are bit-identical
+///   Accuracy: sin and cos as stated at AnglePolicy::Exact, at any position; start + position is
+///             rounded to double if it is not an integer
+///   Cost:     D / 2 sin and cos per position, once for all batch rows if they share their
+///             positions; one pass over x; one row of scratch per call
 class Sinusoidal {
  public:
   explicit Sinusoidal(const SinusoidalConfig& config)
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
 
-  /// x += scale * P.
+  /// Adds scale * P to x.
   template <detail::Written T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     store<true>("Sinusoidal::add_to", device, x, positions);
   }
 
-  /// out = scale * P.
+  /// Writes scale * P to out.
   template <detail::Written T, Device D = detail::CallingThread>
   void write_to(EmbeddingsView<T> out, const Positions& positions, const D& device = {}) const {
     store<false>("Sinusoidal::write_to", device, out, positions);
   }
 
-  /// Gradient of a learned scale: the sum of grad * P over all tokens and channels, in double. grad
-  /// [B, S, D] is the gradient of the output. With a device or without, the same bits.
+  /// Returns the gradient of a learned scale: the sum of grad * P over all tokens and channels, in
+  /// double. grad [B, S, D] is the gradient of the output. The result does not depend on the
+  /// device.
   template <class T, Device D = detail::CallingThread>
   requires Scalar<std::remove_const_t<T>>
   double scale_gradient(EmbeddingsView<T> grad, const Positions& positions,
@@ -169,9 +173,9 @@ class Sinusoidal {
     check<const T>("Sinusoidal::scale_gradient", grad, positions);
     if (grad.empty()) return 0;
     const bool shared = positions.batch() == 1;
-    const Index rows = shared ? grad.batch : 1;  // of grad that share a row of P
+    const Index rows = shared ? grad.batch : 1;  // batch rows of grad that share a row of P
     const detail::PartsOfSum parts(shared ? grad.seq : grad.batch * grad.seq);
-    // One row of P for each part; nothing is allocated on the threads.
+    // Every part of the sum has one row of P, allocated here, because threads must not allocate.
     detail::AlignedVector<double> encodings(static_cast<std::size_t>(parts.size() * grad.dim));
     double sums[detail::PartsOfSum::most] = {};
     const auto sum_of_part = [&](Index part) {
@@ -201,10 +205,10 @@ class Sinusoidal {
 
   const SinusoidalConfig& config() const noexcept { return config_; }
   Index model_dim() const noexcept { return config_.model_dim; }
-  /// w_i, fastest first.
+  /// Returns w_i, fastest first.
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
-  // What no call above takes.
+  // Diagnose arguments that the calls above do not accept.
   template <class T = void>
   void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
     static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
@@ -223,8 +227,9 @@ class Sinusoidal {
   void store(const char* function, const D& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);
-    // Parts of concatenated halves would be twice as many streams through x, and where x is rounded to 16 bits
-    // there is work enough beside the memory.
+    // Only the Interleaved layout is stored in parts. Parts of concatenated halves would double the
+    // number of streams through x. With 16-bit elements, rounding alone keeps the arithmetic units
+    // busy during memory accesses.
     if constexpr (std::is_same_v<T, Compute<T>>) {
       if (config_.layout == SinusoidalLayout::Interleaved) {
         detail::store_made_rows<Add>(
@@ -261,7 +266,8 @@ class Sinusoidal {
   template <class T>
   void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
     detail::check_embeddings(function, x, config_.model_dim, positions);
-    // The fastest frequency of every layout is 1, so that positions are angles.
+    // The largest frequency of every layout is 1, so that the largest angle is the largest
+    // position.
     const double reach = positions.max_magnitude() + std::abs(static_cast<double>(config_.start));
     if (!(reach <= furthest)) {
       detail::fail<PositionError>(

@@ -13,17 +13,17 @@
 
 POSENC_STABLE_BEGIN
 
-/// Which coordinate of a grid the first half of the channels encodes. MAE's is the column, although
-/// its code calls that half "h".
+/// The coordinate that the first half of the channels encodes. In MAE it is the column, although
+/// MAE's code calls that half "h".
 enum class GridAxisOrder { Unspecified, ColumnFirst, RowFirst };
 
 /// Settings of Sinusoidal2d.
 struct Sinusoidal2dConfig {
   Index model_dim = 0;  ///< required; even, each axis gets model_dim / 2 channels
-  GridAxisOrder axis_order = GridAxisOrder::Unspecified;    ///< required; MAE: ColumnFirst
-  SinusoidalLayout layout = SinusoidalLayout::Unspecified;  ///< required, of each half; MAE:
-                                                            ///< Concatenated
-  double base = 10000;                                      ///< > 1
+  GridAxisOrder axis_order = GridAxisOrder::Unspecified;  ///< required; MAE: ColumnFirst
+  /// Required, of each half; MAE: Concatenated.
+  SinusoidalLayout layout = SinusoidalLayout::Unspecified;
+  double base = 10000;  ///< > 1
 };
 
 static_assert(std::is_trivially_copyable_v<Sinusoidal2dConfig>);
@@ -32,32 +32,33 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Sinusoidal position encoding of a grid (MAE, arXiv 2111.06377, and other vision transformers):
-/// one half of the channels encodes the row, the other the column, each as Sinusoidal does.
+/// Sinusoidal position encoding of a grid (MAE, arXiv 2111.06377, and other vision transformers).
+/// One half of the channels encodes the row and the other the column, each as Sinusoidal does.
 ///
-/// Class and register tokens, which MAE gives zeros, are left out with slice_seq(x, prefix, cells).
-/// Coordinates may be real, so that a grid can be stretched: Positions::axes of two real forms.
+/// Class and register tokens, to which MAE gives zeros, are excluded by slice_seq(x, prefix,
+/// cells). Coordinates may be real, so that a grid can be stretched: Positions::axes() of two real
+/// forms.
 ///   Shapes:   x [B, S, D], D == model_dim; positions [B or 1, S] on two axes, axis 0 the row and
 ///             axis 1 the column: Positions::grid(rows, cols)
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
-///   Throws:   ConfigError from the constructor. ShapeError; PositionError where |position| exceeds
+///   Throws:   ConfigError from the constructor. ShapeError; PositionError if |position| exceeds
 ///             2^50; nothing is written then.
-///   Device:   its threads share the tokens; the same bits
-///   Accuracy: sin and cos as AnglePolicy::Exact says
-///   Cost:     D / 2 sin and cos per position, once for all batch rows where positions have none; one
-///             pass over x; one row of scratch per call
+///   Device:   the threads of the device share the tokens; results are bit-identical
+///   Accuracy: sin and cos as stated at AnglePolicy::Exact
+///   Cost:     D / 2 sin and cos per position, once for all batch rows if they share their
+///             positions; one pass over x; one row of scratch per call
 class Sinusoidal2d {
  public:
   explicit Sinusoidal2d(const Sinusoidal2dConfig& config)
       : config_(checked(config)), half_(name, config.model_dim / 2, config.layout, config.base) {}
 
-  /// x += P.
+  /// Adds P to x.
   template <detail::Written T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     store<true>("Sinusoidal2d::add_to", device, x, positions);
   }
 
-  /// out = P.
+  /// Writes P to out.
   template <detail::Written T, Device D = detail::CallingThread>
   void write_to(EmbeddingsView<T> out, const Positions& positions, const D& device = {}) const {
     store<false>("Sinusoidal2d::write_to", device, out, positions);
@@ -65,10 +66,10 @@ class Sinusoidal2d {
 
   const Sinusoidal2dConfig& config() const noexcept { return config_; }
   Index model_dim() const noexcept { return config_.model_dim; }
-  /// w_i of either half, fastest first.
+  /// Returns w_i of either half, fastest first.
   const Frequencies& frequencies() const noexcept { return half_.frequencies(); }
 
-  // What no call above takes.
+  // Diagnose arguments that the calls above do not accept.
   template <class T = void>
   void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
     static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);

@@ -20,16 +20,17 @@
   "posenc: additive encodings take (x, positions), x an EmbeddingsView (from bsd(tensor) and " \
   "its like), positions a posenc::Positions; an Eigen device may come first"
 
-// The walk over a tensor, its kernels and the checks that all additive encodings share.
+// The walk over a tensor, its kernels, and the checks that all additive encodings share.
 POSENC_BEGIN
 namespace detail {
 
-/// out[n][i] = in[i] rounded once, or out[n][i] + in[i] in out's arithmetic, for i < count and every n.
+/// Writes in[i], rounded once, to out[n][i], or adds it in out's arithmetic (Add), for i < count
+/// and every n.
 template <bool Add, class Tier = tier::Best, Scalar T, std::size_t N, class Value>
 POSENC_ALWAYS_INLINE void store_rows(T* const (&out)[N], const Value* in, Index count) noexcept {
   using P = Pack<Compute<T>, Tier>;
-  // g++ 12 cannot derive rest < width from the loop's end: it then compiles a full load of the tail, and
-  // warns (-Warray-bounds) that it reads past an array.
+  // g++ 12 cannot derive rest < width from the loop's end. It then compiles a full load of the
+  // tail, and warns (-Warray-bounds) that it reads past an array.
   const Index rest = count % P::width, full = count - rest;
   for (Index i = 0; i < full; i += P::width) {
     const P value = load_as<P>(in + i);
@@ -43,14 +44,14 @@ POSENC_ALWAYS_INLINE void store_rows(T* const (&out)[N], const Value* in, Index 
     }
   }
 }
-/// The same of one row.
+/// Like store_rows(), for one row.
 template <bool Add, class Tier = tier::Best, Scalar T, class Value>
 void store_row(T* out, const Value* in, Index count) noexcept {
   T* const rows[] = {out};
   store_rows<Add, Tier>(rows, in, count);
 }
 
-/// out <- even[0], odd[0], even[1], ...; count values of out.
+/// Writes even[0], odd[0], even[1], ... to out, `count` values in total.
 template <class Tier = tier::Best, class C>
 POSENC_ALWAYS_INLINE void interleave_row(const C* even, const C* odd, C* out,
                                          Index count) noexcept {
@@ -68,7 +69,7 @@ POSENC_ALWAYS_INLINE void interleave_row(const C* even, const C* odd, C* out,
   }
 }
 
-/// out[i] += in[i] for i < count, in out's arithmetic, rounded once.
+/// Adds in[i] to out[i] for i < count, in out's arithmetic, rounded once.
 template <Scalar T, Scalar Value>
 void accumulate(T* out, const Value* in, Index count) noexcept {
   if constexpr (std::is_same_v<Compute<T>, Compute<Value>>) {
@@ -83,17 +84,17 @@ void accumulate(T* out, const Value* in, Index count) noexcept {
 
 inline constexpr Index most_rows_together = 64;
 
-/// Positions at a time, so that the memory of a batch row is walked in long runs while the rows of P
-/// stay in the second cache.
+/// Returns the number of positions per block. A block's rows of P stay in L2, and each batch row is
+/// accessed in long contiguous runs.
 inline Index rows_together(Index dim) noexcept {
   return std::clamp(Index{65536} / (std::max)(dim, Index{1}), Index{8}, most_rows_together);
 }
 
-/// Batch rows that are walked side by side: memory answers several streams faster than one, and they share
-/// what is read of P.
+/// Batch rows that one loop writes. Memory is faster with several interleaved streams, and the
+/// batch rows share the loads of P.
 inline constexpr std::size_t rows_abreast = 4;
 
-/// Rows of P that a function writes: as many at a time as are used together.
+/// Rows of P that a function writes as full rows, one block of rows at a time.
 template <class C, class Write>
 class WrittenRows {
  public:
@@ -112,8 +113,9 @@ class WrittenRows {
   AlignedVector<C> rows_;
 };
 
-/// Rows of P that a function makes where they are used first, part by part, so that the arithmetic for a part
-/// fills the time in which memory answers for the parts before. What more batch rows need is kept.
+/// Rows of P that a function computes on first use, in parts, while they are stored. The arithmetic
+/// of one part overlaps the memory accesses of the parts before it. A row that further batch rows
+/// use is buffered.
 template <class C, class Make>
 class MadeRows {
  public:
@@ -135,7 +137,7 @@ class MadeRows {
     }
   };
 
-  /// `sharing` batch rows use a row of P.
+  /// Constructs rows of which each is used by `sharing` batch rows.
   MadeRows(const Make& make, Index dim, Index sharing)
       : make_(make),
         dim_(dim),
@@ -150,7 +152,7 @@ class MadeRows {
   template <bool Add, std::size_t N>
   struct Part {
     C* const (&out)[N];
-    C* kept;  ///< or null
+    C* kept;  ///< buffer for reuse, or null
 
     POSENC_ALWAYS_INLINE void operator()(Index first, const C* values, Index count) const noexcept {
       C* channels[N];
@@ -165,8 +167,9 @@ class MadeRows {
   AlignedVector<C> values_;
 };
 
-/// Calls use(a token's features in some batch rows, an array of pointers; its features of P) for the tokens
-/// [s, s_end) of batch rows [b, b_end), which share their rows of P.
+/// Calls use(out, row) for the tokens [s, s_end) of batch rows [b, b_end), which share their rows
+/// of P. `out` is an array of pointers to a token's features in some batch rows. `row` is the
+/// token's row of P.
 template <std::size_t MostAbreast, class T, class Source, class Use>
 void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
                 const Use& use) {
@@ -196,12 +199,13 @@ void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
   }
 }
 
-/// The same for every token of x, on the threads of a device. make_source() gives each of them a
-/// source of its own; it is asked once for all batch rows where `shared` says that they agree.
+/// Like visit_rows(), for every token of x, on the threads of a device. make_source() returns a
+/// source for one thread. If `shared`, all batch rows use the same rows of P, and the source is
+/// called once for all of them.
 template <std::size_t MostAbreast = rows_abreast, Device D, class T, class MakeSource, class Use>
 void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
                     const MakeSource& make_source, const Use& use) {
-  if (x.empty()) return;  // without rows of P, which need memory
+  if (x.empty()) return;  // before rows of P are allocated
   const double bytes = static_cast<double>(x.dim) * sizeof(T);
   if (shared) {
     parallel_for(device, x.seq, bytes * static_cast<double>(x.batch), bytes / 8,
@@ -219,7 +223,7 @@ void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
   }
 }
 
-/// x += P (Add) or x = P, where write(b, s, row) writes a row of P to C row[D].
+/// Computes x += P (Add) or x = P, where write(b, s, row) writes a row of P to C row[D].
 template <bool Add, Device D, Scalar T, class Write>
 void store_written_rows(const D& device, EmbeddingsView<T> x, bool shared, const Write& write) {
   using C = Compute<T>;
@@ -228,8 +232,9 @@ void store_written_rows(const D& device, EmbeddingsView<T> x, bool shared, const
       [&x](const auto& out, const C* row) { store_rows<Add>(out, row, x.dim); });
 }
 
-/// The same, where make(b, s, part) calls part(first, values, count) for channels that cover [0, D). With more
-/// batch rows abreast there is more memory to wait for while the next part is computed.
+/// Like store_written_rows(), but make(b, s, part) calls part(first, values, count) for channels
+/// that together cover [0, D). It interleaves twice as many batch rows, so that more memory
+/// accesses overlap the computation of the next part.
 template <bool Add, Device D, class C, class Make>
 void store_made_rows(const D& device, EmbeddingsView<C> x, bool shared, const Make& make) {
   visit_all_rows<2 * rows_abreast>(
@@ -237,7 +242,7 @@ void store_made_rows(const D& device, EmbeddingsView<C> x, bool shared, const Ma
       [](const auto& out, auto& row) { row.template store_to<Add>(out); });
 }
 
-/// Checks shared by all additive encodings, before anything is written.
+/// Checks the arguments of an additive encoding, before anything is written.
 template <class T>
 void check_embeddings(const char* function, const EmbeddingsView<T>& x, Index dim,
                       const Positions& positions, Index axes = 1) {
