@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// AnyRope gives the bits of the rope that it holds.
+// AnyRope is bit-identical to the rope that it holds.
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -131,7 +131,7 @@ TEST_CASE("keys of any rope are moved as those of the rope that it holds", "[any
     CHECK(support::same_bits(a.view(), b.view()));
   }
 
-  // ChatGLM's halves, both of them.
+  // The two halves of ChatGLM's rope.
   const ChatGlmRope chatglm(24, 10000);
   const auto before = Positions::grid(1, 3), after = Positions::axes(std::array{p, q});
   auto moved = x, shifted = x, direct = x;

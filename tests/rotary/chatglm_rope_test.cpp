@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ChatGLM-6B's two halves, and the models that rotate the first channels alone.
+// ChatGLM-6B's two halves, and the models that rotate only the first channels.
 #include "reference/rope_axes.hpp"
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
@@ -31,7 +31,7 @@ TEMPLATE_LIST_TEST_CASE("chatglm turns each half by its own id", "[chatglm]", ro
   auto x = Heads<T>::random(random, 2, seq, 2, dim);
   auto y = x;
   rope.rotate(y.view(), positions);
-  // Every pair, whichever half it is in, has its channels 32 apart.
+  // The two channels of each pair, in either half, are 32 apart.
   double worst = 0;
   for (const Index half : {0, 1}) {
     const auto part = [&](Heads<T>& heads) {
@@ -65,7 +65,7 @@ TEMPLATE_LIST_TEST_CASE("chatglm turns each half by its own id", "[chatglm]", ro
 }
 
 TEST_CASE("chatglm's halves are ropes of their own", "[chatglm]") {
-  // The checkpoint's frequencies are rounded to half precision.
+  // In the checkpoint the frequencies are rounded to half precision.
   const std::array w{1.0, 0.74951171875, 0.5625};
   const ChatGlmRope rope(posenc::Frequencies::from_inv_freq(w));
   CHECK(rope.rotary_dim() == 12);
@@ -103,7 +103,7 @@ TEST_CASE("chatglm checks its input before it writes", "[chatglm][errors]") {
 
   const ChatGlmRope rope(8, 10000);
   support::Random random(3);
-  // Wide enough for the first half alone.
+  // These heads are wide enough only for the first half.
   auto x = Heads<float>::random(random, 1, 3, 1, 6);
   auto before = x;
   const auto positions =
@@ -122,7 +122,8 @@ TEST_CASE("chatglm checks its input before it writes", "[chatglm][errors]") {
 }
 
 TEST_CASE("GPT-J and later ChatGLM rotate neighbours in the first part of a head", "[chatglm]") {
-  // GPT-J 64 of 256, ChatGLM2 and GLM-4 64 of 128; the exponent counts to the rotary dimension.
+  // GPT-J rotates 64 of 256 channels, ChatGLM2 and GLM-4 64 of 128; the exponent's denominator is
+  // the rotary dimension.
   for (const Index dim : {256, 128}) {
     const posenc::Rope<posenc::Interleaved> rope(posenc::Unscaled{.rotary_dim = 64, .base = 10000});
     support::Random random(4);

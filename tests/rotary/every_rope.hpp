@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <vector>
 
-// One list of calls for all ropes: what one of them has and another forgot does not compile.
+// One list of calls for all ropes. A call that one rope lacks is a compile error.
 namespace every_rope {
 
 using posenc::Index;
@@ -32,7 +32,7 @@ inline posenc::Frequencies frequencies(Index pairs, double factor = 1.25) {
   return posenc::Frequencies::from_inv_freq(w, factor);
 }
 
-/// Positions [1, seq] or [batch, seq] on so many axes.
+/// Returns positions [1, seq] or [batch, seq] on `axes` axes.
 inline Positions positions(Index axes, Index rows = 1) {
   std::vector<Positions> all;
   for (Index axis = 0; axis < axes; ++axis) {
@@ -45,7 +45,7 @@ inline Positions positions(Index axes, Index rows = 1) {
   return Positions::axes(all);
 }
 
-// The ropes, in the places that a test gives them.
+// The ropes under test.
 
 template <class Pairing>
 posenc::Rope<Pairing> plain() {
@@ -68,7 +68,7 @@ posenc::XPos<Pairing> xpos() {
   return posenc::XPos<Pairing>(frequencies(20), {.scale_base = 64, .centre = 7.5}, 3);
 }
 
-/// What a call writes, for one that turns x in place.
+/// Returns the output of a call that rotates x in place.
 template <class T, class Call>
 Heads<T> after(const Heads<T>& x, const Call& call) {
   Heads<T> y = x;
@@ -76,7 +76,7 @@ Heads<T> after(const Heads<T>& x, const Call& call) {
   return y;
 }
 
-/// Calls of every rotary encoding: queries and keys, forward and back.
+/// Runs the calls of every rotary encoding: queries and keys, forward and backward.
 template <class T, class Rope, class Keep, class... Device>
 void of_concept(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
                 const Device&... device) {
@@ -86,7 +86,7 @@ void of_concept(const Rope& rope, const Positions& p, const Heads<T>& x, const K
   keep(after(x, [&](auto v) { rope.adjoint_keys(v, p, device...); }));
 }
 
-/// Calls of those that treat queries and keys alike.
+/// Runs the calls of encodings that treat queries and keys alike.
 template <class T, class Rope, class Keep, class... Device>
 void of_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
               const Device&... device) {
@@ -102,7 +102,7 @@ void of_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Kee
   keep(out);
 }
 
-/// Calls of a table, which Rope's own give the bits of.
+/// Runs the calls of a table, whose results are bit-identical to those of its rope.
 template <class T, class Rope, class Keep, class... Device>
 void of_table(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
               const Device&... device) {
@@ -118,7 +118,7 @@ void of_table(const Rope& rope, const Positions& p, const Heads<T>& x, const Kee
   keep(out);
 }
 
-/// Moves of keys, and gradients of frequencies.
+/// Runs the shifts of keys, and the gradients of frequencies.
 template <class T, class Rope, class Keep, class KeepNumbers, class... Device>
 void of_functions(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
                   const KeepNumbers& keep_numbers, const Device&... device) {
@@ -136,7 +136,7 @@ void of_functions(const Rope& rope, const Positions& p, const Heads<T>& x, const
   keep_numbers(gradient);
 }
 
-/// All calls of Rope.
+/// Runs all calls of Rope.
 template <class T, class Rope, class Keep, class KeepNumbers, class... Device>
 void of_rope(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
              const KeepNumbers& keep_numbers, const Device&... device) {
@@ -145,7 +145,7 @@ void of_rope(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep
   of_functions(rope, p, x, keep, keep_numbers, device...);
 }
 
-/// What Rope tells of itself.
+/// The properties that Rope reports.
 struct Facts {
   posenc::Frequencies frequencies;
   Index rotary_dim, rotary_offset, axis_count;

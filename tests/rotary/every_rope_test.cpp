@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What Rope can do, AnyRope and ChatGlmRope can do, with the same bits.
+// AnyRope and ChatGlmRope have every call of Rope, with bit-identical results.
 #include "every_rope.hpp"
 
 #include "rotation_reference.hpp"
@@ -18,7 +18,7 @@ using support::Heads;
 
 namespace {
 
-/// All that the calls give, in their order.
+/// Returns the results of all calls, in order.
 template <class T, class Rope>
 auto results(const Rope& rope, Index position_rows) {
   support::Random random(1);
@@ -46,7 +46,8 @@ void check_any(const Rope& rope) {
       CHECK(support::same_bits(got[n].view(), want[n].view()));
     }
     CHECK(any_numbers == numbers);
-    // A table gives the bits of the rope that made it: of rotate, adjoint, inverse, both of all, into.
+    // A table is bit-identical to the rope that computed it: rotate, adjoint, inverse, two of
+    // rotate_all, rotate_into.
     constexpr std::size_t of_rope = 4, of_table = 10;
     for (std::size_t n = 0; n < 6; ++n) {
       INFO("call " << n);

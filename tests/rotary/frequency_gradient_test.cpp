@@ -43,7 +43,7 @@ double dot(Heads<double>& a, Heads<double>& b) {
   return sum;
 }
 
-/// (loss(w + h) - loss(w - h)) / 2h for each frequency; rotate(w, x) turns x in place.
+/// Returns (loss(w + h) - loss(w - h)) / 2h for each frequency; rotate(w, x) rotates x in place.
 template <class Rotate>
 std::vector<double> differences(const Rotate& rotate, std::vector<double> w, Heads<double>& x,
                                 Heads<double>& grad) {
@@ -101,7 +101,7 @@ TEST_CASE("the gradient of rope's frequencies is that of finite differences", "[
       };
       check_close(gradient, differences(rotate, w, x, grad));
 
-      // It adds, and takes views of const.
+      // The function adds to the gradient, and accepts views of const.
       auto twice = gradient;
       posenc::accumulate_frequency_gradient(rope_of(w), posenc::HeadsView<const double>(y.view()),
                                             posenc::HeadsView<const double>(grad.view()), positions,

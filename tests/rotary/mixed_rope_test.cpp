@@ -28,7 +28,7 @@ using support::message_of;
 
 namespace {
 
-/// Random frequencies [axes, heads, pairs].
+/// Returns random frequencies [axes, heads, pairs].
 std::vector<double> random_frequencies(support::Random& random, Index count) {
   std::vector<double> w;
   for (Index i = 0; i < count; ++i) w.push_back(random.uniform(-1, 1));

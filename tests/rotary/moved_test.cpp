@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is left of an object that was moved from can be used: it is whole, or its calls refuse.
+// An object that was moved from is usable: it is unchanged, or its calls throw.
 #include "support/catch.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/mixed_rope.hpp>

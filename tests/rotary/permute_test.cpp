@@ -42,7 +42,7 @@ const Shape shapes[] = {
     {2, {.head_dim = 9, .rotary_dim = 6, .rotary_offset = 1}},
 };
 
-/// Rows 0, 1, 2, ... whose every element is the number of its row.
+/// Returns rows 0, 1, 2, ... whose elements are all equal to the row's number.
 std::vector<int> numbered(Index rows, Index cols, Index stride) {
   std::vector<int> numbers(static_cast<std::size_t>(rows * stride), -1);
   for (Index r = 0; r < rows; ++r) {
@@ -53,7 +53,7 @@ std::vector<int> numbered(Index rows, Index cols, Index stride) {
   return numbers;
 }
 
-/// w [rows, in] x.
+/// Returns the product of w [rows, in] and x.
 template <class T>
 std::vector<double> project(const std::vector<T>& w, const std::vector<double>& x) {
   std::vector<double> y;
@@ -78,7 +78,7 @@ TEST_CASE("rows go where the views of the converters send them", "[permute]") {
   std::iota(rows.begin(), rows.end(), 0);
   posenc::permute_pairs<HalfRotate, Interleaved>(std::span(rows), {.head_dim = 8, .rotary_dim = 8});
   CHECK(rows == std::vector<int>{0, 4, 1, 5, 2, 6, 3, 7});
-  // The two differ, which a head of four channels would not show.
+  // The two orders differ, which a head of four channels would not show.
 }
 
 TEST_CASE("every row of every head goes to its place, and no other moves", "[permute]") {
@@ -109,7 +109,7 @@ TEST_CASE("every row of every head goes to its place, and no other moves", "[per
     }
     posenc::permute_pairs<HalfRotate, Interleaved>(view, shape.rows);
     CHECK(in_place == before);
-    // Onto itself.
+    // In place, through the overload with an output.
     posenc::permute_pairs<Interleaved, HalfRotate>(MatrixView<const int>(view), view, shape.rows);
     posenc::permute_pairs<HalfRotate, Interleaved>(MatrixView<const int>(view), view, shape.rows);
     CHECK(in_place == before);
@@ -132,7 +132,7 @@ TEMPLATE_LIST_TEST_CASE("permuted heads rotate to permuted heads, bit for bit", 
     const auto permute = [&](Heads<T>& heads) {
       for (Index b = 0; b < 2; ++b) {
         for (Index s = 0; s < 3; ++s) {
-          // All heads of a token are neighbours: [heads * head_dim, 1].
+          // The heads of a token are consecutive: [heads * head_dim, 1].
           const auto size = static_cast<std::size_t>(shape.heads * shape.rows.head_dim);
           posenc::permute_pairs<Interleaved, HalfRotate>(std::span(heads.view().row(b, s, 0), size),
                                                          shape.rows);
@@ -164,7 +164,8 @@ TEST_CASE("scores do not change with the pairing, with biases, gains and grouped
   auto gains = numbers(dim);
   const auto x = numbers(in), y = numbers(in);
 
-  // q and k of one token each: projection, bias, gain (of a norm that has been divided out), rope.
+  // Scores of q and k of one token each: projection, bias, gain (of a norm whose division is
+  // done), rope.
   const auto scores = [&](const auto& rope) {
     const auto head_vectors = [&](const std::vector<double>& w, const std::vector<double>& bias,
                                   const std::vector<double>& token, Index heads, Index position) {
@@ -198,7 +199,7 @@ TEST_CASE("scores do not change with the pairing, with biases, gains and grouped
   const auto after = scores(posenc::Rope<HalfRotate>(rule, 2));
   for (std::size_t h = 0; h < before.size(); ++h)
     CHECK(after[h] == Approx(before[h]).epsilon(1e-12));
-  // And the permutation did something.
+  // Without the permutation the scores differ.
   const auto wrong = scores(posenc::Rope<Interleaved>(rule, 2));
   CHECK(std::abs(wrong[0] - before[0]) > 1e-3);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys moved in a cache: by a delta, and from one set of frequencies to another.
+// Re-rotation of keys in a cache: by a delta, and from one set of frequencies to another.
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -29,8 +29,8 @@ using support::message_of;
 
 namespace {
 
-/// The greatest difference of two rotations of x, in ulp of each pair's norm times m; infinite where
-/// a channel that is not rotated differs.
+/// Returns the largest difference of two rotations of x, in ulp of each pair's norm times m.
+/// Infinite if a channel that is not rotated differs.
 template <class Pairing, class T>
 double difference_in_ulp(Heads<T>& x, Heads<T>& a, Heads<T>& b, Index offset, Index pairs,
                          double m) {
@@ -47,7 +47,8 @@ double difference_in_ulp(Heads<T>& x, Heads<T>& a, Heads<T>& b, Index offset, In
         for (std::size_t i = 0; i < static_cast<std::size_t>(pairs); ++i) {
           const auto at = reference::pair_channels(rule, static_cast<std::size_t>(pairs), i);
           const double norm = m * std::hypot(row[at.first], row[at.second]);
-          // The distance of neighbours in T about the norm: twice the greatest rounding error.
+          // The distance of adjacent numbers of T around the norm: twice the largest rounding
+          // error.
           ulp[at.first] = ulp[at.second] =
               2 * support::rounding<T>(std::exp2(std::floor(std::log2(norm))));
         }
@@ -86,7 +87,7 @@ TEMPLATE_LIST_TEST_CASE("shifted keys are keys rotated further", "[rerotate]", r
       posenc::shift_keys(by_positions.view(), rope, Positions::ids(std::vector<Index>(6, delta)));
       CHECK(support::same_bits(by_positions.view(), moved.view()));
     }
-    // Deltas of each token's own: as in a cache that is compacted.
+    // Each token has a different delta, as in a cache that is compacted.
     auto moved = x, direct = x;
     rope.rotate(moved.view(), Positions::range(0, 6));
     rope.rotate(direct.view(), Positions::ids({0, 1, 1, 2, 2, 3}));
@@ -217,7 +218,7 @@ TEST_CASE("on several axes only those that move turn", "[rerotate]") {
       }
     }
   }
-  // The same by rerotate, between different tables of axes too.
+  // rerotate() gives the same result, also between different tables of axes.
   auto again = before;
   posenc::rerotate(again.view(), rope, positions, rope, moved_on_h);
   CHECK(difference_in_ulp<posenc::HalfRotate>(x, again, direct, 0, 16, 1) <= 4);

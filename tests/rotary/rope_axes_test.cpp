@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rope on several axes: against references written as the models' own code, and as plain rope.
+// Rope on several axes: against references written like the models' own code, and against plain
+// rope.
 #include "reference/rope_axes.hpp"
 
 #include "reference/grid_rope.hpp"
@@ -30,7 +31,7 @@ namespace {
 
 constexpr Index batch = 2, seq = 5, heads = 2;
 
-/// Random ids of that many axes, [B or 1, S].
+/// Returns random ids on `axes` axes, [B or 1, S].
 Positions random_ids(support::Random& random, Index axes, Index rows, Index farthest) {
   std::vector<Positions> all;
   for (Index axis = 0; axis < axes; ++axis) {
@@ -55,7 +56,7 @@ struct Scheme {
   std::function<reference::CosSin(const reference::Ids&)> reference;
 };
 
-/// Frequencies that both sides take as exact.
+/// Returns frequencies that posenc and the reference both take as exact.
 posenc::AxialFrequencies given(Index rotary_dim, PairAxes axes, double attention_factor = 1) {
   return {posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(rotary_dim, 1e6),
                                              attention_factor),
@@ -140,7 +141,7 @@ TEMPLATE_LIST_TEST_CASE("every scheme of axes equals its reference", "[rope][axe
       const posenc::Rope<Pairing> rope(scheme.axial, 3);
       for (const Index rows : {Index{1}, batch}) {
         INFO(scheme.name << ", " << Pairing::name << ", " << rows << " rows of positions");
-        // Within 2^8, where the reference's own frequencies hold 4e-16.
+        // Angles are within 2^8, where the reference's own frequencies are accurate to 4e-16.
         const auto positions = random_ids(random, rope.axis_count(), rows, 250);
         auto x = Heads<T>::random(random, batch, seq, heads, 2 * pairs + 5);
         auto y = x;
@@ -233,7 +234,7 @@ TEST_CASE("positions must have the axes of the rope", "[rope][axes][errors]") {
   CHECK(error([&] {
           rope.table<float>(Positions::axes(std::array{axis, axis}));
         }) == "posenc::Rope::table: positions must have 3 axes but have 2");
-  // The farthest of all axes counts.
+  // The largest position of all axes is checked.
   const auto far = Positions::range(Index{1} << 51, seq);
   CHECK(support::message_of<posenc::PositionError>([&] {
           rope.rotate(x.view(), Positions::axes(std::array{axis, axis, far}));

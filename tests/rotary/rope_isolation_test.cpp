@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a rotation must not touch, and what a row's result must not depend on.
+// Memory that a rotation must not change, and values on which a row's result must not depend.
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -34,7 +34,8 @@ TEMPLATE_LIST_TEST_CASE("channels outside the rotary slice keep their bits", "[r
     support::Random random(1);
     auto x = Heads<T>::random(random, 2, 3, 2, 13);
     const auto outside = [](Index d) { return d < 3 || d >= 9; };
-    // Infinity with other low bits: NaNs of several payloads, which a conversion would not keep.
+    // Infinity with other low bits: NaNs of several payloads, which a conversion would not
+    // preserve.
     unsigned char payload = 1;
     const auto poison = [&](Heads<T>& heads) {
       Index n = 0;
@@ -128,7 +129,7 @@ TEMPLATE_LIST_TEST_CASE("empty tensors are legal", "[rope]", rotation::Scalars) 
   CHECK_NOTHROW(rope.rotate(no_batch, Positions::starts(std::span<const Index>{}, 3)));
   CHECK(rope.template table<double>(Positions::range(0, 0)).cos().empty());
 
-  // No frequencies: nothing to turn, all channels are copied.
+  // Without frequencies nothing is rotated, and all channels are copied.
   const posenc::Rope<posenc::HalfRotate> idle(posenc::Frequencies::from_inv_freq({}));
   support::Random random(4);
   auto x = Heads<T>::random(random, 1, 2, 2, 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What holds for any rotation: adjoint, inverse, relative positions, norms, and its other forms.
+// Properties of any rotation: adjoint, inverse, relative positions, norms, and its other forms.
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -26,7 +26,7 @@ posenc::Rope<Pairing> make_rope(double attention_factor = 1) {
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(dim), attention_factor));
 }
 
-/// Norm of each pair of one head vector.
+/// Returns the norm of each pair of one head vector.
 template <class Pairing>
 std::vector<double> pair_norms(const std::vector<double>& x) {
   std::vector<double> norms;
@@ -45,7 +45,8 @@ long double dot(const std::vector<double>& x, const std::vector<double>& y) {
   return sum;
 }
 
-/// How far <R x, y> may be off where R x is: both channels of a pair, Cauchy-Schwarz on top.
+/// Returns the allowed error of <R x, y> that comes from the error of R x: both channels of a pair,
+/// by Cauchy-Schwarz.
 template <class T, class Pairing>
 double dot_tolerance(const std::vector<double>& x, const std::vector<double>& y, double m) {
   const auto nx = pair_norms<Pairing>(x), ny = pair_norms<Pairing>(y);
@@ -102,8 +103,8 @@ TEMPLATE_LIST_TEST_CASE("inverse undoes rotate, adjoint leaves m^2", "[rope]", r
         const auto norms = pair_norms<Pairing>(want);
         for (Index i = 0; i < dim / 2; ++i) {
           const double n = norms[static_cast<std::size_t>(i)];
-          // The second rotation adds its own error to the first one's, which it turns (both
-          // channels' error may then meet in one) and scales.
+          // The second rotation adds its own error. It also rotates the first one's error (both
+          // channels' errors may then add up in one) and scales it.
           const double first = std::sqrt(2.0) * rotation::tolerance<T>(m * n);
           const double of_inverse = first / m + rotation::tolerance<T>(n, 4e-16, 2);
           const double of_adjoint = first * m + rotation::tolerance<T>(m * m * n);
@@ -218,7 +219,8 @@ TEST_CASE("rotation is multiplication by m e^(j p w), the complex form", "[rope]
                                                 rotation::exact(rotation::plain_frequencies(dim)),
                                                 {rotation::reference_pairing<Pairing>, 0, m});
     make_rope<Pairing>(m).rotate(x.view(), Positions::range(1234, 1));
-    // The reference rounds its angle; it says 1e-13 of the norm, which is below 10 here.
+    // The reference rounds its angle. Its documented error is 1e-13 of the norm, which is below 10
+    // here.
     CHECK(support::max_abs_difference(support::row_of(x.view(), 0, 0, 0), want) <= 1e-12);
   });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checked builds refuse an output that overlaps its input in part; this unit is one in every build.
+// Checked builds reject an output that overlaps its input in part; this unit is a checked build in
+// every configuration.
 #undef POSENC_CHECKED
 #define POSENC_CHECKED 1
 #include "support/catch.hpp"
@@ -38,7 +39,7 @@ TEST_CASE("a partial overlap of input and output is an error in checked builds",
     CHECK(message_of<ShapeError>([&] { table.rotate_into(at(20), at(20 + shift)); }) ==
           "posenc::RotationTable::rotate_into" + rule);
   }
-  // The same memory under other strides: a transposition in place.
+  // A transposition in place: equal memory, other strides.
   auto transposed = at(20);
   std::swap(transposed.seq_stride, transposed.head_stride);
   CHECK(message_of<ShapeError>([&] { rope.rotate_into(at(20), transposed, positions); }) ==
@@ -46,7 +47,7 @@ TEST_CASE("a partial overlap of input and output is an error in checked builds",
   CHECK(memory == std::vector<float>(100, 1.0F));
 
   CHECK_NOTHROW(rope.rotate_into(at(20), at(20), positions));
-  // Rows that lie between each other without touching, as q and k of a fused buffer do.
+  // Interleaved rows that do not overlap, such as q and k of a fused buffer.
   const auto spread = [&](Index first) {
     return HeadsView<float>{memory.data() + first, 1, 2, 2, 4, 32, 16, 8};
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every form of positions, near and far.
+// Every form of positions, small and large.
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"

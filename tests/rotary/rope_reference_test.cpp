@@ -47,7 +47,7 @@ rotation::Expectation expectation(const Shape& shape, double attention_factor = 
           {rotation::reference_pairing<Pairing>, shape.offset, attention_factor}};
 }
 
-/// range(first, S) for each batch row, spelled out.
+/// Returns range(first, S) for each batch row, as explicit positions.
 std::vector<double> run_of(const Shape& shape, Index first) {
   std::vector<double> positions;
   for (Index b = 0; b < shape.batch; ++b) {
@@ -139,7 +139,7 @@ TEMPLATE_TEST_CASE("rope of a scaling rule equals the reference of that rule", "
   const Shape shape{2, 6, 2, 64, 64, 0};
   auto x = Heads<T>::random(random, shape.batch, shape.seq, shape.heads, shape.dim);
   auto y = x;
-  // The reference's own frequencies hold 4e-16 up to angles of 2^12 for this rotary_dim.
+  // The reference's own frequencies are accurate to 4e-16 up to angles of 2^12 for this rotary_dim.
   posenc::Rope<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = 64, .base = 500000})
       .rotate(y.view(), Positions::range(4000, shape.seq));
   const rotation::Expectation expect{reference::inverse_frequencies(64, 500000),

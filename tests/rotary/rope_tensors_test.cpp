@@ -25,7 +25,7 @@ posenc::Rope<Pairing> make_rope() {
                                2);
 }
 
-/// Rotates a copy of x that lies in the tensor under `view`, and compares it with want.
+/// Rotates a copy of x stored in the tensor under `view`, and compares it with want.
 template <class Rope, class T>
 bool rotates_to(const Rope& rope, posenc::HeadsView<T> view, Heads<T> x, Heads<T> want) {
   support::copy(x.view(), view);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rotations, tables, moves of keys and gradients of frequencies on a device: the bits of one thread.
+// Rotations, tables, shifts of keys and gradients of frequencies on a device: bit-identical to one
+// thread.
 #define EIGEN_USE_THREADS
 #include "every_rope.hpp"
 #include "support/catch.hpp"
@@ -26,7 +27,7 @@ Heads<T> random_heads() {
                           every_rope::dim);
 }
 
-/// calls(keep, keep_numbers, device...) on all devices.
+/// Runs calls(keep, keep_numbers, device...) on all devices.
 template <class T, class Calls>
 void check(const Calls& calls) {
   support::check_same_on_all_devices([&](const auto&... device) {

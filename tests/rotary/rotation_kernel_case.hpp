@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-/// The rotation kernels against the formula, for one type on every tier.
+/// Tests of the rotation kernels against the formula, for one type on every tier.
 namespace rotation_kernel_test {
 
 using posenc::Compute;
@@ -24,13 +24,13 @@ using posenc::Index;
 
 struct Shape {
   Index pairs = 0;
-  Index between = 0;  ///< channels between the halves of HalfRotate that are not turned
+  Index between = 0;  ///< channels between the halves of HalfRotate that are not rotated
   Index seq = 1, heads = 1;
   Index before = 0, after = 0;  ///< channels around the slice
   bool heads_first = false;     ///< [H, S, D] in memory rather than [S, H, D]
 };
 
-/// The least steps of T: some numbers are made as small as a few of them.
+/// Returns the smallest step of T. Some numbers under test are only a few such steps.
 template <class T>
 double least() {
   if (std::is_same_v<T, double>) return 0x1p-1074;
@@ -38,7 +38,7 @@ double least() {
   return std::is_same_v<T, Eigen::half> ? 0x1p-24 : 0x1p-133;
 }
 
-/// The nearest T.
+/// Returns the nearest T.
 template <class T>
 T rounded_to(Compute<T> x) {
   if constexpr (sizeof(T) != 2) {
@@ -49,7 +49,8 @@ T rounded_to(Compute<T> x) {
   }
 }
 
-/// A tensor between guard pages whose slice can be addressed by pairs; all else has all bits set.
+/// A tensor between guard pages whose slice can be addressed by pairs. All bits outside the slice
+/// are set.
 template <class Pairing, class T>
 class Tensor {
  public:
@@ -58,7 +59,7 @@ class Tensor {
   Tensor(const Shape& shape, bool front)
       : shape_(shape), memory_(length()), data_(memory_.at(front, length())) {}
 
-  /// The slice of a head at a position.
+  /// Returns the slice of a head at a position.
   T* row(Index s, Index h) { return data_ + s * seq_stride() + h * head_stride() + shape_.before; }
   T& channel(Index s, Index h, Index pair, Index which) {
     return row(s, h)[interleaved ? 2 * pair + which : pair + which * half()];
@@ -105,7 +106,7 @@ class Tensor {
   T* data_;
 };
 
-/// cos and sin [seq, pairs] between guard pages, with NaN after each row but the last.
+/// cos and sin [seq, pairs] between guard pages, with NaN after each row except the last.
 template <class C>
 class Angles {
  public:
@@ -131,8 +132,8 @@ class Angles {
   support::Guarded<C> cos_, sin_;
 };
 
-/// How far y0 = c x0 - s x1 may be off: the product with s and the sum are rounded, the other product
-/// too where nothing is fused, and then the store.
+/// Returns the allowed error of y0 = c x0 - s x1. The product with s and the sum are rounded, the
+/// other product too if nothing is fused, and then the store.
 template <class T>
 double allowed(double c_product, double s_product, double result) {
   using C = Compute<T>;
@@ -160,7 +161,7 @@ class Case {
     });
   }
 
-  /// What is wrong with the rotation out of place or in place, or "".
+  /// Returns the error text of the rotation out of place or in place, or "" if both are right.
   std::string wrong() {
     std::string text = wrong_by_one_kernel();
     one_position_ = shape_.seq == 1 && shape_.between == 0;
@@ -196,7 +197,8 @@ class Case {
     return text.str();
   }
 
-  /// Mostly ordinary, some zero, some denormal; the last head of position 0 is zeros alone.
+  /// Returns mostly ordinary numbers, some zeros, some denormals. The last head of position 0 is
+  /// all zeros.
   T number(Index s, Index h) {
     if (s == 0 && h == shape_.heads - 1 && h > 0) return static_cast<T>(0.0f);
     const auto kind = random_.integer(0, 9);
@@ -230,7 +232,7 @@ class Case {
   C cos(Index s, Index i) { return angles_.cos()[s * angles_.stride() + i]; }
   C sin(Index s, Index i) { return angles_.sin()[s * angles_.stride() + i]; }
 
-  /// c x0 - s x1 or c x1 + s x0, its roundings as every tier has to do them.
+  /// Returns c x0 - s x1 or c x1 + s x0, with the roundings that every tier must perform.
   T formula(Index s, Index h, Index i, Index k) {
     const C own = static_cast<C>(in_.channel(s, h, i, k));
     const C other = static_cast<C>(in_.channel(s, h, i, 1 - k));
@@ -243,7 +245,7 @@ class Case {
 #endif
   }
 
-  /// As a share of what is allowed.
+  /// Returns the error as a share of the allowed error.
   double error(Index s, Index h, Index i, Index k) {
     using Wide = long double;
     const Wide own = static_cast<Wide>(support::to_double(in_.channel(s, h, i, k)));
@@ -267,7 +269,7 @@ template <class Pairing, class Tier, class T>
 void check(const Shape& shape, bool front, bool heads_first_out) {
   Shape out = shape;
   out.heads_first = heads_first_out;
-  // Of the surroundings only those on the side of the guard page must stay away.
+  // The side at the guard page must stay without extra channels; the other side gets one more.
   (front ? out.after : out.before) += 1;
   const auto seed = static_cast<std::uint64_t>(1000 * shape.pairs + shape.heads);
   INFO(Tier::name << ", " << Pairing::name << ", pairs " << shape.pairs << ", between "

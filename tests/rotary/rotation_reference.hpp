@@ -33,7 +33,7 @@ constexpr reference::Pairing reference_pairing =
     std::is_same_v<Pairing, posenc::Interleaved> ? reference::Pairing::Interleaved
                                                  : reference::Pairing::HalfRotate;
 
-/// base^(-2i/rotary_dim) as doubles, which posenc and the reference then both take as exact.
+/// Returns base^(-2i/rotary_dim) as doubles, which posenc and the reference both take as exact.
 inline std::vector<double> plain_frequencies(Index rotary_dim, double base = 10000) {
   std::vector<double> w;
   for (Index i = 0; i < rotary_dim / 2; ++i) {
@@ -46,13 +46,16 @@ inline std::vector<long double> exact(const std::vector<double>& w) {
   return std::vector<long double>(w.begin(), w.end());
 }
 
-/// How far a rotated channel may be off where its pair has norm n (attention factor included).
+/// Returns the allowed error of a rotated channel whose pair has norm n (attention factor
+/// included).
 ///
-/// With ulp(n) >= 2^-p n: the store rounds by 1/2 ulp(n), the product under the fma by 1/2 ulp(n),
-/// and cos and sin rounded to 2^-p of themselves make |cos x0| + |sin x1| <= n worse by 2^-p n <=
-/// ulp(n): 2 ulp together. Where a * b + c is not fused the other product rounds too; as only one of
-/// them can be in n's binade, 1/4 ulp more. `extra_roundings` are further ones of cos and sin. Angles
-/// are off by `angle_error`, twice, and the reference by less than double's ulp.
+/// With ulp(n) >= 2^-p n: the store rounds by 1/2 ulp(n), and so does the product under the fma.
+/// Rounding cos and sin by 2^-p of themselves changes |cos x0| + |sin x1| <= n by at most 2^-p n <=
+/// ulp(n). In total: 2 ulp.
+/// If a * b + c is not fused, the other product is rounded too. Only one of the two products can be
+/// in n's binade, so this adds 1/4 ulp. `extra_roundings` is the number of additional roundings of
+/// cos and sin. The error of the angle, `angle_error`, counts twice. The reference is off by less
+/// than an ulp of double.
 template <class T>
 double tolerance(double n, double angle_error = 4e-16, double extra_roundings = 0) {
   using Real = posenc::Compute<T>;
@@ -65,7 +68,7 @@ double tolerance(double n, double angle_error = 4e-16, double extra_roundings = 
 
 enum class Direction { Forward, Adjoint, Inverse };
 
-/// What a tensor's rotation has to be.
+/// The expected rotation of a tensor.
 struct Expectation {
   std::vector<long double> inv_freq;
   reference::RopeRule rule;
@@ -86,15 +89,16 @@ inline std::vector<double> expected_row(const Expectation& expect, const std::ve
   return reference::rotate(x, position, expect.inv_freq, expect.rule);
 }
 
-/// How near a pair of norm 1 before its rotation has to come.
+/// The tolerance of a pair whose norm before the rotation is 1.
 struct PairTolerance {
   double norm = 1;             ///< its norm after the rotation
-  double angle_error = 4e-16;  ///< of cos and sin
-  double extra_roundings = 0;  ///< of cos and sin
+  double angle_error = 4e-16;  ///< error of cos and sin
+  double extra_roundings = 0;  ///< additional roundings of cos and sin
 };
 
-/// The greatest error of y against row(b, s, h, head vector of x), as a multiple of its tolerance;
-/// infinite where a channel that is not rotated differs at all. tolerance(b, s, i) is that of pair i.
+/// Returns the largest error of y against row(b, s, h, head vector of x), as a multiple of its
+/// tolerance. Infinite if a channel that is not rotated differs. tolerance(b, s, i) is the
+/// tolerance of pair i.
 ///   Shapes: x, y [B, S, H, D]
 template <class T, class Row, class ToleranceOf>
 double worst_error_of_rows(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
@@ -124,7 +128,7 @@ double worst_error_of_rows(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
   return worst;
 }
 
-/// The same against the reference rotation by positions [B * S].
+/// Returns the largest error against the reference rotation by positions [B * S].
 template <class T>
 double worst_error(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
                    const std::vector<double>& positions, const Expectation& expect) {
@@ -142,7 +146,8 @@ double worst_error(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
       });
 }
 
-/// The same against cos and sin that turn(b, s) gives, attention factor in the rule.
+/// Returns the largest error against cos and sin from turn(b, s), with the attention factor of the
+/// rule.
 template <class T, class TurnOf>
 double worst_error_of_turns(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
                             const reference::RopeRule& rule, std::size_t pairs, const TurnOf& turn,
@@ -157,7 +162,7 @@ double worst_error_of_turns(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
       });
 }
 
-/// x after posenc's rotation in the given direction, in place.
+/// Applies posenc's rotation to x in the given direction, in place.
 template <class T, class Rope>
 void apply(const Rope& rope, Direction direction, posenc::HeadsView<T> x,
            const posenc::Positions& positions) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// RotationTable: the bits of the one-shot calls, and cos and sin of the user's own.
+// RotationTable: bit-identical to the one-shot calls, and user-supplied cos and sin.
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -38,7 +38,7 @@ std::vector<long double> row_of_table(posenc::EmbeddingsView<const Real> table, 
   return std::vector<long double>(table.row(b, s), table.row(b, s) + table.dim);
 }
 
-/// y == x rotated by these cos and sin, whatever numbers they are.
+/// True if y is x rotated by these cos and sin, for any numbers.
 template <class Pairing, class T, class Table>
 bool rotated_by(const Table& table, Heads<T>& x, Heads<T>& y) {
   const auto in = x.view(), out = y.view();
@@ -55,8 +55,8 @@ bool rotated_by(const Table& table, Heads<T>& x, Heads<T>& y) {
           const auto at = reference::pair_channels(rule, turn.cos.size(), i);
           const double x0 = before[at.first], x1 = before[at.second];
           const double c = static_cast<double>(turn.cos[i]), n = static_cast<double>(turn.sin[i]);
-          // Three roundings of numbers that |c x0| + |s x1| or |s x0| + |c x1| bounds, the store of
-          // a 16-bit type, and the reference's own rounding.
+          // Three roundings of numbers bounded by |c x0| + |s x1| or |s x0| + |c x1|, the store of
+          // a 16-bit type, and the reference's rounding.
           for (const auto& [d, size] :
                {std::pair{at.first, std::abs(c * x0) + std::abs(n * x1)},
                 std::pair{at.second, std::abs(n * x0) + std::abs(c * x1)}}) {
@@ -159,7 +159,7 @@ TEMPLATE_LIST_TEST_CASE("cos and sin of the user's own are used as given", "[rot
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
     support::Random random(3);
-    // No angle has such a cos and sin, so nothing can have been recomputed or normalised.
+    // No angle has such a cos and sin, so the test fails if they are recomputed or normalised.
     const auto cos = random_numbers<Real>(random, batch * seq * pairs);
     const auto sin = random_numbers<Real>(random, batch * seq * pairs);
     for (const Index rows : {Index{1}, batch}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// XPos against its reference, and what a fixed centre promises.
+// XPos against its reference, and the properties of a fixed centre.
 #include "reference/xpos.hpp"
 
 #include "rotation_reference.hpp"
@@ -36,7 +36,7 @@ XPos<Pairing> make_xpos(Index rotary_dim, double centre, double factor = 1, Inde
       {.scale_base = 512, .centre = centre}, offset);
 }
 
-/// The scale of pair i of a query (sign 1) or key (-1).
+/// Returns the scale of pair i of a query (sign 1) or key (-1).
 double scale_of(double position, Index pairs, std::size_t i, double centre, double sign) {
   const auto r = 2 * static_cast<double>(pairs);
   return std::pow((2 * static_cast<double>(i) + 0.4 * r) / (1.4 * r),
@@ -79,7 +79,7 @@ TEMPLATE_LIST_TEST_CASE("xpos equals its reference", "[xpos]", rotation::Scalars
                     in, reference::xpos(positions.at(b, s), w, 512, centre, query), rule);
               },
               [&](Index b, Index s, std::size_t i) {
-                // The scale's own error of 2^-51 counts like one of the angle.
+                // The scale's error of 2^-51 has the effect of an angle error.
                 return rotation::PairTolerance{
                     m * scale_of(positions.at(b, s), xpos.rotary_dim() / 2, i, centre,
                                  query ? 1 : -1),
@@ -166,7 +166,7 @@ TEST_CASE("the score of xpos decays with the difference alone, whatever the cent
   for (const double centre : {0.0, 1000.0, -3.5}) {
     const auto xpos = make_xpos<posenc::HalfRotate>(dim, centre);
     for (const Index difference : {0, 1, 40, 700}) {
-      // sum over pairs of zeta^(difference / B) times the score of rope.
+      // Sum over pairs of zeta^(difference / B) times the score of rope.
       double expected = 0, size = 0;
       const auto x = support::row_of(q.view(), 0, 0, 0), y = support::row_of(k.view(), 0, 0, 0);
       for (std::size_t i = 0; i < 8; ++i) {

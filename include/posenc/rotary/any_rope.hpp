@@ -29,8 +29,8 @@
 #include <vector>
 
 POSENC_BEGIN
-/// cos and sin as AnyRope::table() makes them: a RotationTable whose pairing is known at run time only.
-/// Everything is as RotationTable says; one branch per call is all that it costs.
+/// A table of cos and sin whose pairing is known only at run time; AnyRope::table() returns one.
+/// Its calls are those of RotationTable, at the cost of one branch per call.
 template <std::floating_point Real>
 class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
  public:
@@ -49,7 +49,7 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
     return f(std::get<2>(table_));
   }
 
-  /// Batch rows; 1 serves every batch.
+  /// Returns the number of batch rows; 1 serves every batch.
   Index batch() const noexcept {
     return visit([](const auto& table) { return table.batch(); });
   }
@@ -65,11 +65,11 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   double attention_factor() const noexcept {
     return visit([](const auto& table) { return table.attention_factor(); });
   }
-  /// m cos, [B or 1, S, rotary_dim / 2].
+  /// Returns m cos, [B or 1, S, rotary_dim / 2].
   EmbeddingsView<const Real> cos() const noexcept {
     return visit([](const auto& table) { return table.cos(); });
   }
-  /// m sin, [B or 1, S, rotary_dim / 2].
+  /// Returns m sin, [B or 1, S, rotary_dim / 2].
   EmbeddingsView<const Real> sin() const noexcept {
     return visit([](const auto& table) { return table.sin(); });
   }
@@ -89,13 +89,13 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   Variant table_;
 };
 
-/// A rope whose pairing is known at run time only, as where a model file tells it: holds a
-/// Rope<Interleaved>, a Rope<HalfRotate> or a ChatGlmRope, gives its bits, and is a RotaryEncoding.
-/// Everything is as Rope says, whose every call works here; one branch per call is all that it costs. Of
+/// A rope whose pairing is known only at run time, for example from a model file. It holds a
+/// Rope<Interleaved>, a Rope<HalfRotate> or a ChatGlmRope, and is a RotaryEncoding.
+/// It has every call of Rope, with bit-identical results, at the cost of one branch per call. For
 /// ChatGLM's rope, frequencies() are those of one half.
 class AnyRope : public RotaryCalls<AnyRope> {
  public:
-  /// As the constructor of Rope<...> for that pairing.
+  /// Constructs a Rope of that pairing; the arguments are those of Rope.
   ///   Throws: ConfigError.
   AnyRope(PairingKind pairing, Frequencies frequencies, Index rotary_offset = 0, PairAxes axes = {},
           AnglePolicy policy = AnglePolicy::Exact)
@@ -120,7 +120,7 @@ class AnyRope : public RotaryCalls<AnyRope> {
   AnyRope(const ChatGlmRope& rope) : chatglm_(rope) {}
   // NOLINTEND
 
-  // A moved one is a copy, as of Rope.
+  // No move operations: moving copies, as for Rope.
   AnyRope(const AnyRope&) = default;
   AnyRope& operator=(const AnyRope& other) {
     AnyRope copy(other);
@@ -130,7 +130,7 @@ class AnyRope : public RotaryCalls<AnyRope> {
     return *this;
   }
 
-  /// Calls f with the rope that is held, whose type tells the pairing.
+  /// Calls f with the rope that is held; its type names the pairing.
   template <class F>
   decltype(auto) visit(F&& f) const {
     if (interleaved_.get() != nullptr) return f(*interleaved_.get());
@@ -142,8 +142,8 @@ class AnyRope : public RotaryCalls<AnyRope> {
     return visit([](const auto& rope) { return rope.softmax_scale_multiplier(); });
   }
 
-  /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
-  /// pass.
+  /// Returns cos and sin for these positions, to be shared by q, k, all layers and all threads of a
+  /// forward pass.
   template <std::floating_point Real, Device D = detail::CallingThread>
   AnyRotationTable<Real> table(const Positions& positions, const D& device = {}) const {
     return visit([&](const auto& rope) -> AnyRotationTable<Real> {
@@ -166,11 +166,12 @@ class AnyRope : public RotaryCalls<AnyRope> {
   const PairAxes& axes() const noexcept {
     return visit([](const auto& rope) -> const PairAxes& { return rope.axes(); });
   }
-  /// How many axes the positions must have.
+  /// Returns the number of axes that the positions must have.
   Index axis_count() const noexcept {
     return visit([](const auto& rope) { return rope.axis_count(); });
   }
-  /// What accumulate_frequency_gradient() adds to: zeros, as the rope that is held has them.
+  /// Returns zeros of the size that accumulate_frequency_gradient() adds to, for the rope that is
+  /// held.
   std::vector<double> zero_frequency_gradient() const {
     return visit([](const auto& rope) { return rope.zero_frequency_gradient(); });
   }
@@ -188,13 +189,13 @@ class AnyRope : public RotaryCalls<AnyRope> {
     });
   }
 
-  // One of them.
+  // Exactly one of the three holds a rope.
   detail::Boxed<Rope<Interleaved>> interleaved_;
   detail::Boxed<Rope<HalfRotate>> half_rotate_;
   detail::Boxed<ChatGlmRope> chatglm_;
 };
 
-/// shift_keys() of the rope that is held.
+/// Calls shift_keys() for the rope that is held.
 template <detail::Written T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, const Positions& deltas,
                 const D& device = {}) {
@@ -206,8 +207,8 @@ void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_ax
   rope.visit([&](const auto& typed) { shift_keys(k, typed, delta_of_axis, device); });
 }
 
-/// rerotate() of the ropes that are held.
-///   Throws: as there; ConfigError where they are of two kinds
+/// Calls rerotate() for the ropes that are held.
+///   Throws: as for rerotate() of Rope; ConfigError if the two ropes have different pairings
 template <detail::Written T, Device D = detail::CallingThread>
 void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
               const AnyRope& to, const Positions& to_positions, const D& device = {}) {
@@ -222,7 +223,8 @@ void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positio
   });
 }
 
-/// accumulate_frequency_gradient() of the rope that is held, for its frequencies().
+/// Calls accumulate_frequency_gradient() for the rope that is held, with respect to its
+/// frequencies().
 template <class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
 void accumulate_frequency_gradient(const AnyRope& rope, HeadsView<const std::remove_const_t<T>> y,

@@ -14,16 +14,17 @@
 #include <utility>
 #include <vector>
 
-// Rotary encodings of pictures: each axis has its own group of neighbouring pairs, and the index of
-// the frequencies begins anew in it. tensor/grid_positions.hpp makes the positions. A rope of these
-// frequencies rejects positions of another kind (PositionKind), such as cells where patch centres are meant.
+// Rotary encodings of images: each axis has its own group of consecutive pairs, in which the index
+// of the frequencies starts at 0. tensor/grid_positions.hpp computes the positions. A rope of these
+// frequencies rejects positions of another kind (PositionKind), such as cells if patch centres are
+// required.
 POSENC_STABLE_BEGIN
 
 /// lucidrains' frequencies for pixels: pi * linspace(1, max_freq / 2), for positions between -1 and
 /// 1.
 struct PixelFrequencies {
   Index rotary_dim = 0;  ///< required; even
-  double max_freq = 0;   ///< required, >= 2; 10 there
+  double max_freq = 0;   ///< required, >= 2; 10 in lucidrains' code
 };
 
 static_assert(std::is_trivially_copyable_v<PixelFrequencies>);
@@ -42,9 +43,9 @@ inline void check_has_axes(const char* function, std::size_t axes) {
 
 }  // namespace detail
 
-/// One group of pairs per axis, in the order of the axes, each with frequencies of its own; axes may
-/// differ in width.
-///   Throws: ConfigError where the axes' factors differ
+/// Returns frequencies with one group of pairs per axis, in the order of the axes. Axes may differ
+/// in frequencies and in width.
+///   Throws: ConfigError if the factors of the axes differ
 inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
   constexpr auto function = "axial";
   detail::check_has_axes(function, frequencies_of_axis.size());
@@ -67,8 +68,9 @@ inline AxialFrequencies axial(ListView<Frequencies> frequencies_of_axis) {
           PairAxes::sections(sections)};
 }
 
-/// base^(-2j / rotary_dim), j < rotary_dim / 2, for an axis of so many channels: most encodings of
-/// pictures and videos. Axes without channels are legal.
+/// Returns base^(-2j / rotary_dim), j < rotary_dim / 2, for each axis, where rotary_dims[axis] is
+/// the axis's number of channels. Most encodings of images and videos use these frequencies. An
+/// axis may have no channels.
 ///   Throws: ConfigError
 inline AxialFrequencies axial(ListView<Index> rotary_dims, double base) {
   constexpr auto function = "axial";
@@ -85,7 +87,7 @@ inline AxialFrequencies axial(ListView<Index> rotary_dims, double base) {
   return {detail::exact_frequencies(std::move(inv_freq)), PairAxes::sections(sections)};
 }
 
-/// w_j = pi * (1 + j * (max_freq / 2 - 1) / (rotary_dim / 2 - 1)).
+/// Returns w_j = pi * (1 + j * (max_freq / 2 - 1) / (rotary_dim / 2 - 1)).
 ///   Throws: ConfigError
 ///   Source: lucidrains' rotary-embedding-torch, freqs_for "pixel"; interleaved pairing
 inline Frequencies frequencies(const PixelFrequencies& rule) {

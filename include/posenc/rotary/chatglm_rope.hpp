@@ -27,34 +27,35 @@ POSENC_BEGIN
 template <std::floating_point Real>
 using ChatGlmRotationTable = RotationTable<detail::HalfRotatePerHalf, Real>;
 
-/// ChatGLM-6B's rotary encoding in two dimensions: each half of the head is a rope of its own with
-/// half pairing, the first half turned by the position id (axis 0), the second by the block id
-/// (axis 1). chatglm_positions() makes both. ChatGLM2 and later are Rope<Interleaved> over the first
-/// half of the head.
-///   Shapes: x [B, S, H, D]; the first 4 * frequencies.pairs() channels are turned
-///   Pairs:  those of the first half, then those of the second: in axes() and tables
-///   The rest as Rope says: it is one over both halves, but for frequencies() and their gradient
-///   Source: THUDM's modeling_chatglm.py, position_encoding_2d. Gemma 4's vision tower does the same with
-///           base 100, columns and rows (xy_grid): huggingface/transformers, gemma4/modular_gemma4.py
-///           (033b1a8)
+/// ChatGLM-6B's two-dimensional rotary encoding. Each half of the head is a separate rope with half
+/// pairing: the first half rotates by the position id (axis 0), the second by the block id (axis
+/// 1). chatglm_positions() computes both ids.
+/// ChatGLM2 and later models are Rope<Interleaved> over the first half of the head. All calls are
+/// those of Rope, over both halves. Only frequencies() and their gradient are for one half.
+///   Shapes: x [B, S, H, D]; the first 4 * frequencies.pairs() channels are rotated
+///   Pairs:  those of the first half, then those of the second, in axes() and tables
+///   Source: THUDM's modeling_chatglm.py, position_encoding_2d. Gemma 4's vision tower has the same
+///           encoding with base 100, columns and rows (xy_grid): huggingface/transformers,
+///           gemma4/modular_gemma4.py (033b1a8)
 class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
  public:
-  /// From the frequencies of one half; those of the checkpoint are rounded to half precision.
+  /// Constructs the rope from the frequencies of one half. In the ChatGLM-6B checkpoint they are
+  /// rounded to half precision.
   explicit ChatGlmRope(const Frequencies& half, AnglePolicy policy = AnglePolicy::Exact)
       : Rope(twice(half), 0, PairAxes::sections({half.pairs(), half.pairs()}), policy),
         half_(half) {}
 
-  /// base^(-2i / (head_dim / 2)) in both halves.
+  /// Constructs the rope with base^(-2i / (head_dim / 2)) in both halves.
   ///   Throws: ConfigError.
   ChatGlmRope(Index head_dim, double base) : ChatGlmRope(half_of(head_dim, base)) {}
 
-  /// The frequencies of one half.
+  /// Returns the frequencies of one half.
   const Frequencies& frequencies() const noexcept { return half_; }
-  /// What accumulate_frequency_gradient() adds to: zeros, for one half.
+  /// Returns zeros of the size that accumulate_frequency_gradient() adds to: one half.
   std::vector<double> zero_frequency_gradient() const {
     return std::vector<double>(static_cast<std::size_t>(half_.pairs()));
   }
-  /// The halves as ropes of their own.
+  /// Returns the first half as a separate rope.
   Rope<HalfRotate> position_half() const {
     return Rope<HalfRotate>(half_, 0, PairAxes::only(0, 2, half_.pairs()), angle_policy());
   }
@@ -84,14 +85,15 @@ class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
   Frequencies half_;
 };
 
-/// As that of a Rope, for the frequencies of one half, which both halves share.
+/// Overload for ChatGlmRope: adds the gradient of the frequencies of one half, which both halves
+/// share.
 template <class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
 void accumulate_frequency_gradient(const ChatGlmRope& rope,
                                    HeadsView<const std::remove_const_t<T>> y, HeadsView<T> grad_y,
                                    const Positions& positions, std::span<double> grad_inv_freq,
                                    const D& device = {}) {
-  // The second half first: what is wrong with a tensor is wrong with this half.
+  // The second half is first, because any error in a tensor is also an error for this half.
   const auto block = rope.block_half(), position = rope.position_half();
   accumulate_frequency_gradient(block, y, grad_y, positions, grad_inv_freq, device);
   accumulate_frequency_gradient(position, y, grad_y, positions, grad_inv_freq, device);

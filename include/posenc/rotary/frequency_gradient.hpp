@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Gradients of frequencies that are learned: accumulate_frequency_gradient() stands beside each encoding that has
-// them, where whoever has the encoding finds it.
+// Gradients of learned frequencies. accumulate_frequency_gradient() is declared in the header of
+// each encoding that has such frequencies; this header includes all of them.
 #include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/rope.hpp>

@@ -45,28 +45,29 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Rope whose every pair is turned by all axes at once, with frequencies of its own in every head:
-/// the learned, mixed form of RoPE-ViT (arXiv 2403.13298; interleaved there).
+/// A rope whose pairs are each rotated by all axes at once, with different frequencies in every
+/// head: the learned, mixed form of RoPE-ViT (arXiv 2403.13298; interleaved there).
 ///
 ///   angle of pair i of head h = sum over axes a of positions[a] * inv_freq[a, h, i]
 ///
+/// Calls, types and errors are those of Rope. The attention factor is 1, so the inverse is the
+/// adjoint. If all but one of a pair's frequencies are 0, its results are bit-identical to those of
+/// a Rope on that axis.
 ///   Shapes:   x [B, S, heads, D], positions [B or 1, S] on `axes` axes, at most 64
-///   Accuracy: the errors of cos and sin of AnglePolicy::Exact, one per axis, add up, and 2e-16 more for each
-///             axis after the first
-///   Cost:     angles once per head and coordinate of an axis: those that many tokens share, as in a
-///             grid, cost little. 80 KB of stack, no allocation
-///   The rest as Rope says; its attention factor is 1, so that inverse is adjoint. Where all but one
-///   of a pair's frequencies are 0, its bits are those of a Rope on that axis.
+///   Accuracy: the errors of cos and sin of AnglePolicy::Exact, one per axis, add up; each axis
+///             after the first adds 2e-16
+///   Cost:     angles once per head and coordinate of an axis, so coordinates that many tokens
+///             share, as in a grid, cost little. 80 KB of stack, no allocation
 template <class Pairing = detail::NoPairing>
 class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
-  // A moved one is a copy, as of Rope.
+  // No move operations: moving copies, as for Rope.
   MixedRope(const MixedRope&) = default;
   MixedRope& operator=(const MixedRope&) = default;
 
-  /// inv_freq [axes, heads, rotary_dim / 2], taken as exact.
+  /// Constructs the rope from inv_freq [axes, heads, rotary_dim / 2], taken as exact.
   ///   Throws: ConfigError
   MixedRope(ListView<double> inv_freq, const MixedRopeConfig& config)
       : config_(checked(inv_freq, config)),
@@ -78,7 +79,8 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
   const MixedRopeConfig& config() const noexcept { return config_; }
 
-  /// What accumulate_frequency_gradient() adds to: zeros, [axes, heads, rotary_dim / 2].
+  /// Returns zeros of the size that accumulate_frequency_gradient() adds to: [axes, heads,
+  /// rotary_dim / 2].
   std::vector<double> zero_frequency_gradient() const {
     return std::vector<double>(
         static_cast<std::size_t>(config_.axes * config_.heads * slice_.pairs));
@@ -118,7 +120,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
                                                  "MixedRope::rotate_into", "MixedRope::adjoint",
                                                  "MixedRope::inverse"};
 
-  static constexpr Index block = 16;  // tokens at a time
+  static constexpr Index block = 16;  // tokens per block
 
   template <detail::Written T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
@@ -139,11 +141,11 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
     const HeadsView<const T>& x = tensors[0].in;
     if (x.empty())
-      return;  // nor have the others elements: they differ in dim alone, which holds the slice
+      return;  // the other tensors are empty too: they differ only in dim, which includes the slice
     const auto plans = plan_heads<T>(tensors);
     const detail::Direction direction = detail::direction_of(call);
     const bool shared = positions.batch() == 1;
-    const Index rows = shared ? x.batch : 1;  // that one set of angles serves
+    const Index rows = shared ? x.batch : 1;  // batch rows that share one set of angles
     const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(T);
     detail::parallel_for(
         device, shared ? x.seq : x.batch * x.seq, bytes * static_cast<double>(rows), bytes / 2,
@@ -162,7 +164,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
         });
   }
 
-  /// Plans each tensor as one of a single head, because every head has angles of its own.
+  /// Plans each tensor as a tensor of one head, because every head has different angles.
   template <detail::Written T, std::size_t Count>
   std::array<detail::RotationPlan<T>, Count> plan_heads(
       std::array<detail::RotationOperand<T>, Count> tensors) const noexcept {
@@ -170,7 +172,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     return detail::plan_rotations<T>(tensors, slice_);
   }
 
-  /// Rotates the tokens that `angles` has taken, in batch rows [b, b + rows).
+  /// Rotates the tokens registered in `angles`, in batch rows [b, b + rows).
   template <detail::Written T, std::size_t Count>
   void rotate_tokens(const std::array<detail::RotationPlan<T>, Count>& plans,
                      detail::Direction direction, detail::MixedAngles& angles, Index b, Index rows,
@@ -207,7 +209,8 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     }
   }
 
-  /// Prefetches rows of one head, which lie apart, while angles of the tokens before them are computed.
+  /// Prefetches rows of one head, which are far apart, while the angles of earlier tokens are
+  /// computed.
   template <detail::Written T>
   void prefetch_heads(std::span<const detail::RotationPlan<T>> plans, Index b, Index rows, Index s,
                       Index tokens, Index head) const noexcept {
@@ -226,7 +229,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   detail::RotarySlice slice_;
 };
 
-/// As that of a Rope, for frequencies [axes, heads, rotary_dim / 2]: see rotary/rope.hpp.
+/// Overload for MixedRope, with frequencies [axes, heads, rotary_dim / 2]; see rotary/rope.hpp.
 template <class Pairing, class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
 void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
@@ -254,9 +257,9 @@ void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
       });
 }
 
-/// RoPE-ViT's first frequencies for two axes, [2, heads, head_dim / 2]: head h has the axial ones,
-/// base^(-2j / (head_dim / 2)), turned by angles[h] in the plane of the axes; angle 0 is the axial
-/// encoding. The original draws the angles from [0, 2 pi) and takes base 10.
+/// Returns RoPE-ViT's initial frequencies for two axes, [2, heads, head_dim / 2]. Head h has the
+/// axial frequencies base^(-2j / (head_dim / 2)), rotated by angles[h] in the plane of the axes.
+/// Angle 0 gives the axial encoding. The original draws the angles from [0, 2 pi) and uses base 10.
 ///   Throws: ConfigError
 inline std::vector<double> rope_vit_mixed_inv_freq(Index head_dim, double base,
                                                    std::span<const double> angles) {
@@ -267,7 +270,7 @@ inline std::vector<double> rope_vit_mixed_inv_freq(Index head_dim, double base,
   std::vector<double> x, y;
   for (const double angle : angles) {
     const double c = std::cos(angle), s = std::sin(angle);
-    // The second half is a quarter turn ahead of the first.
+    // The second half is rotated by a quarter turn relative to the first half.
     for (const detail::CosSin direction : {detail::CosSin{c, s}, detail::CosSin{-s, c}}) {
       for (const detail::DoubleDouble& w : magnitudes) {
         x.push_back(w.hi * direction.cos);

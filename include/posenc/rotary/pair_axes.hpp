@@ -18,7 +18,8 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// Numbers of pairs that come from a model's file; the bound keeps nonsense from filling memory.
+/// Checks numbers of pairs from a model's file; the bound keeps invalid numbers from filling
+/// memory.
 inline void check_sections(const char* function, ListView<Index> sections) {
   for (const Index section : sections) {
     if (section < 0 || section > 65536) {
@@ -29,17 +30,19 @@ inline void check_sections(const char* function, ListView<Index> sections) {
 
 }  // namespace detail
 
-/// Which axis of Positions turns each pair of channels: the one table behind every rotary encoding
-/// on several axes. Immutable. What models differ in, beside their frequencies, is this table and
-/// the order of the axes; interop/multimodal_axes.hpp and interop/vision_axes.hpp make those that
-/// ship. Positions that are equal on all axes give plain rope, bit for bit, whatever the table.
+/// A table that names the axis of Positions that rotates each pair of channels. It is the only
+/// difference between plain rope and a rotary encoding on several axes. Immutable.
+/// Models differ only in their frequencies, in this table and in the order of the axes.
+/// interop/multimodal_axes.hpp and interop/vision_axes.hpp build the tables of published models.
+/// Positions that are equal on all axes give plain rope, bit-identical, for any table.
 ///   Throws: ConfigError for an axis that does not exist.
 class PairAxes {
  public:
-  /// One axis for all pairs, however many they are: plain rope.
+  /// Constructs the table of plain rope: one axis for any number of pairs.
   PairAxes() = default;
 
-  /// Pair i reads axis axis_of_pair[i] of axis_count; an axis that no pair reads is legal.
+  /// Constructs a table in which pair i reads axis axis_of_pair[i] of axis_count. An axis that no
+  /// pair reads is allowed.
   PairAxes(Index axis_count, std::vector<Index> axis_of_pair)
       : axis_count_(axis_count), axis_of_pair_(std::move(axis_of_pair)) {
     constexpr auto function = "PairAxes";
@@ -58,7 +61,7 @@ class PairAxes {
     }
   }
 
-  /// Groups of neighbouring pairs, the first for axis 0, the next for axis 1, and so on.
+  /// Returns groups of consecutive pairs: the first for axis 0, the next for axis 1, and so on.
   static PairAxes sections(ListView<Index> pairs_of_axis) {
     detail::check_sections("PairAxes::sections", pairs_of_axis);
     std::vector<Index> axis_of_pair;
@@ -70,33 +73,34 @@ class PairAxes {
     return PairAxes(static_cast<Index>(pairs_of_axis.size()), std::move(axis_of_pair));
   }
 
-  /// All pairs on one axis out of several.
+  /// Returns a table with all pairs on one axis out of several.
   static PairAxes only(Index axis, Index axis_count, Index pairs) {
     detail::check_sections("PairAxes::only", ListView<Index>(&pairs, 1));
     return PairAxes(axis_count, std::vector<Index>(static_cast<std::size_t>(pairs), axis));
   }
 
-  /// The same table for positions of one kind alone; a rope rejects those of others by a PositionError.
+  /// Returns this table, restricted to positions of one kind. A rope with it throws PositionError
+  /// for positions of another kind.
   PairAxes with_kind(PositionKind kind) const {
     PairAxes axes = *this;
     axes.kind_ = kind;
     return axes;
   }
-  /// The kind of positions that the axes are; Unspecified takes all of them.
+  /// Returns the kind of positions that is accepted; Unspecified accepts all kinds.
   PositionKind kind() const noexcept { return kind_; }
 
   Index axis_count() const noexcept { return axis_count_; }
-  /// Number of pairs; 0 where the table is that of plain rope, which fits any number.
+  /// Returns the number of pairs, or 0 for the table of plain rope, which fits any number.
   Index pairs() const noexcept { return static_cast<Index>(axis_of_pair_.size()); }
-  /// Whether this is the table of plain rope.
+  /// True if this is the table of plain rope.
   bool plain() const noexcept { return axis_count_ == 1 && axis_of_pair_.empty(); }
-  /// The axis of a pair; unchecked.
+  /// Returns the axis of a pair; `pair` is not checked.
   Index axis(Index pair) const noexcept {
     return axis_of_pair_.empty() ? 0 : axis_of_pair_[static_cast<std::size_t>(pair)];
   }
 
-  /// Calls visit(axis, first, count) for the runs of neighbouring pairs on one axis that make up
-  /// pairs first .. first + count - 1.
+  /// Calls visit(axis, first, count) for the ranges of consecutive pairs on one axis that together
+  /// are pairs first .. first + count - 1.
   template <class Visit>
   void for_each_run(Index first, Index count, const Visit& visit) const {
     if (run_ends_.empty()) {
@@ -111,7 +115,7 @@ class PairAxes {
     }
   }
 
-  /// True if every pair reads the same axis in both, whatever their kinds.
+  /// True if every pair reads the same axis in both tables, whatever their kinds.
   friend bool operator==(const PairAxes& a, const PairAxes& b) noexcept {
     return a.axis_count_ == b.axis_count_ && a.axis_of_pair_ == b.axis_of_pair_;
   }
@@ -120,11 +124,11 @@ class PairAxes {
   PositionKind kind_ = PositionKind::Unspecified;
   Index axis_count_ = 1;
   std::vector<Index> axis_of_pair_;
-  std::vector<Index> run_ends_;  ///< of the stretches of pairs on the same axis
+  std::vector<Index> run_ends_;  ///< ends of the ranges of consecutive pairs on the same axis
 };
 
-/// Frequencies made together with the table of their axes, as where the index of the frequencies
-/// begins anew on every axis.
+/// Frequencies together with the table of their axes, for encodings in which the index of the
+/// frequencies restarts on every axis.
 struct AxialFrequencies {
   Frequencies frequencies;
   PairAxes axes;
@@ -132,12 +136,12 @@ struct AxialFrequencies {
 
 namespace detail {
 
-/// The same frequencies for positions of one kind alone.
+/// Returns the frequencies, restricted to positions of one kind.
 inline AxialFrequencies for_kind(PositionKind kind, const AxialFrequencies& axial) {
   return {axial.frequencies, axial.axes.with_kind(kind)};
 }
 
-/// A table of axes is that of plain rope, or made for exactly these pairs.
+/// Throws ConfigError unless the table is that of plain rope or has exactly `pairs` pairs.
 inline void check_pair_axes(const char* function, const PairAxes& axes, Index pairs) {
   if (!axes.plain() && axes.pairs() != pairs) {
     fail<ConfigError>(function, "the table of axes is for ", axes.pairs(),
@@ -145,7 +149,8 @@ inline void check_pair_axes(const char* function, const PairAxes& axes, Index pa
   }
 }
 
-/// factor cos and factor sin of pairs first .. first + count - 1, each at position_of(its axis).
+/// Computes factor cos and factor sin of pairs first .. first + count - 1, each at position_of(axis
+/// of the pair).
 template <class PositionOf, class Real>
 void axial_row(const Oscillator& oscillator, const PairAxes& axes, const PositionOf& position_of,
                Index first, Index count, double factor, Real* cos, Real* sin) noexcept {

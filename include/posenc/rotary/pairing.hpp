@@ -7,14 +7,15 @@
 
 POSENC_STABLE_BEGIN
 
-// Which two channels of the rotary slice form pair i; the frequency index is i in both. It is a
-// fact of the checkpoint and silently wrong if mistaken, so there is no default. c and s mark the
-// members that cos and sin meet first:
+// The pairing determines which two channels of the rotary slice form pair i; the frequency index is
+// i in both pairings. It is a property of the checkpoint, and a wrong pairing gives wrong results
+// without an error, so there is no default. c and s mark the first and the second channels of the
+// pairs:
 //   Interleaved  [c s c s c s c s]   pairs (2i, 2i + 1)
 //   HalfRotate   [c c c c s s s s]   pairs (i, i + rotary_dim / 2)
 
-/// Neighbouring channels: RoFormer, GPT-J, Llama as Meta ships it, GLM, DeepSeek; ggml NORMAL, MLX
-/// traditional, flash-attn and ONNX interleaved.
+/// Pairs of adjacent channels: RoFormer, GPT-J, Llama as Meta ships it, GLM, DeepSeek; ggml NORMAL,
+/// MLX traditional, flash-attn and ONNX interleaved.
 struct Interleaved {
   static constexpr const char* name = "interleaved";
   POSENC_ALWAYS_INLINE static constexpr Index first(Index pair, Index) noexcept { return 2 * pair; }
@@ -23,7 +24,7 @@ struct Interleaved {
   }
 };
 
-/// First half with second half, "rotate_half": GPT-NeoX, Llama and most models as Hugging Face
+/// Pairs of first and second half, "rotate_half": GPT-NeoX, Llama and most models as Hugging Face
 /// ships them, Qwen, Phi, Gemma; ggml NEOX, the default of MLX, ONNX and flash-attn.
 struct HalfRotate {
   static constexpr const char* name = "half";
@@ -33,7 +34,7 @@ struct HalfRotate {
   }
 };
 
-/// The same choice made at run time, as readers of model files do (AnyRope).
+/// The pairing as a run-time value, for readers of model files (AnyRope).
 enum class PairingKind { Interleaved, HalfRotate };
 
 static_assert(std::is_trivially_copyable_v<Interleaved>);
@@ -44,7 +45,7 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// What stands where no pairing was named.
+/// Placeholder if no pairing is named, for the compile-time diagnostic.
 struct NoPairing {};
 
 template <class P>

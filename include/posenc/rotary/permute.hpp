@@ -17,10 +17,10 @@
 
 POSENC_STABLE_BEGIN
 
-/// Where the rotary channels lie among the rows of a projection.
+/// The location of the rotary channels among the rows of a projection.
 struct HeadRows {
   Index head_dim = 0;       ///< required; rows of one head
-  Index rotary_dim = 0;     ///< required; even; head_dim if all of it is rotated
+  Index rotary_dim = 0;     ///< required; even; equal to head_dim if every channel is rotated
   Index rotary_offset = 0;  ///< first rotary channel of a head
 };
 
@@ -32,7 +32,7 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// source[j] is the rotary channel of From's order that stands at j in To's.
+/// Returns for each j the channel in From's order that is at j in To's order.
 template <class From, class To>
 std::vector<Index> pair_order(Index pairs) {
   std::vector<Index> source(static_cast<std::size_t>(2 * pairs));
@@ -64,13 +64,13 @@ void check_head_rows(const char* function, const MatrixView<T>& weights, const H
   }
 }
 
-/// Two rows that change places.
+/// Two rows to swap.
 struct RowSwap {
   Index row, other;
 };
 
-/// The swaps, in their order, that bring From's order of channels to To's: along the cycles of the
-/// permutation.
+/// Returns the swaps, in order, that convert From's order of channels to To's. They follow the
+/// cycles of the permutation.
 template <class From, class To>
 std::vector<RowSwap> pair_swaps(Index pairs) {
   std::vector<Index> source = pair_order<From, To>(pairs);
@@ -88,8 +88,8 @@ std::vector<RowSwap> pair_swaps(Index pairs) {
   return swaps;
 }
 
-/// Copies each head's rows, unless they are there already, and swaps them: on the threads of a device,
-/// head by head.
+/// Copies each head's rows, unless the output is the input, and swaps rows, head by head, on the
+/// threads of a device.
 template <Device D, class T>
 void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> out,
                    const HeadRows& heads, const std::vector<RowSwap>& swaps) {
@@ -112,17 +112,18 @@ void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> o
 
 }  // namespace detail
 
-/// Rearranges the rows of W_q or W_k, in place, so that rope with pairing To makes of the new
-/// projection what rope with pairing From made of the old: the same scores to rounding, the same
-/// products bit for bit. From Interleaved to HalfRotate is what Hugging Face's converter does to
-/// Meta's Llama, the other way what llama.cpp's does to Hugging Face's.
-///   Shapes: weights [heads * head_dim, in]; heads is that of queries for W_q and that of keys for
-///           W_k, by the number of rows. A bias is [heads * head_dim, 1], per-channel gains of a norm
-///           [head_dim, 1]; never permute W_v
-///   Types:  any that can be swapped, rows of quantised bytes too
-///   Rows outside the rotary channels stay; From and To exchanged undo it bit for bit.
+/// Converts the rows of W_q or W_k, in place, from pairing From to pairing To. A rope with pairing
+/// To on the new projection then has the results of a rope with pairing From on the old one:
+/// bit-identical products, and equal scores up to rounding.
+/// Interleaved to HalfRotate is the conversion of Hugging Face's converter for Meta's Llama; the
+/// reverse is llama.cpp's conversion of Hugging Face models. Rows outside the rotary channels are
+/// unchanged. Exchanging From and To undoes the conversion bit for bit.
+///   Shapes: weights [heads * head_dim, in], with query heads for W_q and KV heads for W_k, derived
+///           from the number of rows. A bias is [heads * head_dim, 1], per-channel gains of a norm
+///           are [head_dim, 1]. Never permute W_v
+///   Types:  any swappable type, rows of quantised bytes included
 ///   Throws: ConfigError, ShapeError
-/// On the threads of an Eigen device, split over heads, or without one.
+///   Device: the threads of the device share the heads
 template <class From, class To, class T, Device D = detail::CallingThread>
 void permute_pairs(MatrixView<T> weights, const HeadRows& heads, const D& device = {}) {
   detail::check_head_rows("permute_pairs", weights, heads);
@@ -132,7 +133,7 @@ void permute_pairs(MatrixView<T> weights, const HeadRows& heads, const D& device
   detail::permute_heads<D, T>(device, weights, weights, heads, swaps);
 }
 
-/// The same into out, which is the input itself or shares no memory with it.
+/// Overload that writes to `out`, which must be the input itself or share no memory with it.
 template <class From, class To, class T, Device D = detail::CallingThread>
 void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
                    const HeadRows& heads, const D& device = {}) {
@@ -150,7 +151,7 @@ void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView
   detail::permute_heads<D, T>(device, weights, out, heads, swaps);
 }
 
-/// A bias, or the per-channel gains of a norm.
+/// Overload for a bias, or for the per-channel gains of a norm.
 template <class From, class To, class T, Device D = detail::CallingThread>
 void permute_pairs(std::span<T> bias, const HeadRows& heads, const D& device = {}) {
   permute_pairs<From, To>(MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1}, heads,

@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-// Moving keys that a cache holds rotated, without their originals.
+// Re-rotation of rotated keys in a cache, without the original keys.
 POSENC_BEGIN
 
 namespace detail {
@@ -28,7 +28,8 @@ void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView
   check_rotation<T>(function, {k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
-/// Rotates one tensor in place by angles(b, s, first, count, cos, sin), m cos and m sin of one position.
+/// Rotates one tensor in place. angles(b, s, first, count, cos, sin) writes m cos and m sin of one
+/// position.
 template <class Pairing, Device D, detail::Written T, class Angles>
 void rotate_by(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
                const Angles& angles) {
@@ -44,7 +45,7 @@ void rotate_by(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
       });
 }
 
-/// A delta for each key.
+/// Rotates each key by a delta per key.
 template <Device D, class Pairing, detail::Written T>
 void shift(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
   using C = Compute<T>;
@@ -57,7 +58,7 @@ void shift(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Pos
                      });
 }
 
-/// One delta for all keys.
+/// Rotates all keys by one delta.
 template <Device D, class Pairing, detail::Written T>
 void shift_all(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delta) {
   using C = Compute<T>;
@@ -72,12 +73,12 @@ void shift_all(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const
                                 });
 }
 
-/// cos and sin of to_position * w' - from_position * w for one pair.
+/// Returns cos and sin of to_position * w' - from_position * w for one pair.
 template <class Pairing>
 CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<Pairing>& to,
                     double to_position, Index pair) noexcept {
   if (from.angle_policy() == AnglePolicy::Exact && to.angle_policy() == AnglePolicy::Exact) {
-    // The difference of the angles, not a product of two rotations: one rounding in place of four.
+    // The difference of the angles rounds once, a product of two rotations four times.
     const auto i = static_cast<std::size_t>(pair);
     const DoubleDouble angle = exact_inv_freq(to.frequencies())[i] * to_position -
                                exact_inv_freq(from.frequencies())[i] * from_position;
@@ -91,14 +92,14 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
 
 }  // namespace detail
 
-/// Moves rotated keys by deltas: k <- R_delta k with factor 1, for they carry the attention factor
-/// already (multiplying it in again at each shift makes norms grow). Pairs whose axis does not move
-/// keep their values. On the threads of an Eigen device or without one; the same bits.
+/// Shifts rotated keys by deltas: k <- R_delta k, without the attention factor. Keys contain that
+/// factor already, and multiplying by it at each shift would make their norms grow. Pairs whose
+/// axis has delta 0 keep their values.
 ///   Shapes:   k [B, S, H, D], deltas [B or 1, S] on the axes of the rope
-///   Throws:   ShapeError; PositionError where |delta * inv_freq| exceeds 2^50
-///   Accuracy: as Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of itself.
-///             Angles under AnglePolicy::HfFloat32 do not add up; there, rerotate() is the one to
-///             take
+///   Throws:   ShapeError; PositionError if |delta * inv_freq| exceeds 2^50
+///   Device:   the threads of the device share batch rows and positions; results are bit-identical
+///   Accuracy: that of Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of
+///             itself. Angles under AnglePolicy::HfFloat32 do not add up; use rerotate() for them
 template <class Pairing, detail::Written T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas,
                 const D& device = {}) {
@@ -109,7 +110,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
   detail::shift(device, k, rope, deltas);
 }
 
-/// The same delta for all keys, one per axis: a context shift by -n is {-n}.
+/// Overload with one delta per axis for all keys; a context shift by -n is {-n}.
 template <class Pairing, detail::Written T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta_of_axis,
                 const D& device = {}) {
@@ -126,16 +127,17 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta
   detail::shift_all(device, k, rope, delta);
 }
 
-/// Makes keys that `from` rotated at from_positions into what `to` makes of them at to_positions:
-/// turns by p' w' - p w and scales by m' / m. So a cache outlives a switch of dynamic NTK, dynamic
-/// YaRN or LongRoPE, whose frequencies depend on the length. On the threads of an Eigen device or without
-/// one; the same bits.
+/// Re-rotates cached keys in place from (from, from_positions) to (to, to_positions): rotates each
+/// pair by p' w' - p w and scales it by m' / m. Use it if dynamic NTK, dynamic YaRN or LongRoPE
+/// changes the frequencies with the length.
 ///   Shapes:   k [B, S, H, D], positions [B or 1, S] on the axes of their rope
-///   Throws:   ShapeError; ConfigError where the ropes turn different channels; PositionError
-///   Accuracy: for angles up to 2^40, that of three rotations: of k's own, of this one, and of what `to`
-///             makes of the original key, with which it is compared. A search over 100 million pairs
-///             found no more than 4 ulp of the norm in float and 6 in double
-///   Cost:     one pass over k; an angle in double-double per pair and position. No allocation
+///   Throws:   ShapeError; ConfigError if the ropes rotate different channels; PositionError
+///   Device:   the threads of the device share batch rows and positions; results are bit-identical
+///   Accuracy: for angles up to 2^40, that of three rotations: the earlier one of k, this one, and
+///             the rotation by `to` of the original key, with which the result is compared. A
+///             search over 100 million pairs found at most 4 ulp of the norm in float and 6 in
+///             double
+///   Cost:     one pass over k; one angle in double-double per pair and position. No allocation
 template <class Pairing, detail::Written T, Device D = detail::CallingThread>
 void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
               const Rope<Pairing>& to, const Positions& to_positions, const D& device = {}) {

@@ -32,7 +32,7 @@ class Rope;
 
 namespace detail {
 
-/// Returns what turns positions into cos and sin, without the attention factor.
+/// Returns the oscillator of a rope, which computes cos and sin without the attention factor.
 template <class Pairing>
 const Oscillator& oscillator_of(const Rope<Pairing>& rope) noexcept {
   return rope.oscillator_;
@@ -40,38 +40,40 @@ const Oscillator& oscillator_of(const Rope<Pairing>& rope) noexcept {
 
 }  // namespace detail
 
-/// Rotary position embedding (RoFormer, arXiv 2104.09864, equations 14 and 34): pair i of a query
-/// or key at position p is turned by p * inv_freq[i].
+/// Rotary position embedding (RoFormer, arXiv 2104.09864, equations 14 and 34): rotates pair i of a
+/// query or key at position p by the angle p * inv_freq[i].
 ///
 ///   y0 = m (cos x0 - sin x1),   y1 = m (sin x0 + cos x1)
 ///
-/// A small immutable value: its frequencies and where its channels lie. It remembers no earlier
-/// call; scaling rules that depend on the length give a new Rope. All calls may run on any number
-/// of threads at once.
+/// A small immutable value: its frequencies and the location of its channels. It has no cache. A
+/// scaling rule that depends on the length gives a new Rope for each length. All calls may run on
+/// any number of threads at once.
 ///   Pairing:  Interleaved or HalfRotate
-///   Shapes:   x [B, S, H, D]; channels [rotary_offset, rotary_offset + rotary_dim) are turned, the
-///             others keep their bits; positions [B or 1, S] on as many axes as axes() has, one
-///             if it is not given
+///   Shapes:   x [B, S, H, D]; channels [rotary_offset, rotary_offset + rotary_dim) are rotated,
+///             the others are unchanged; positions [B or 1, S] on as many axes as axes() has, by
+///             default one
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
-///   Throws:   ShapeError; PositionError where |position * inv_freq| exceeds 2^50, with the
-///             farthest position of all axes, or for positions of a kind that axes() does not mean. Nothing is written then
-///   Accuracy: cos and sin as AnglePolicy says, at any position; then at most 2 ulp of the pair's norm
-///             (inverse() without fma, where m is not 1: 3)
+///   Throws:   ShapeError; PositionError if |position * inv_freq| exceeds 2^50 for the largest
+///             |position| of all axes, or for positions of a kind that axes() does not accept.
+///             Nothing is written then
+///   Accuracy: cos and sin as stated at AnglePolicy, at any position; then at most 2 ulp of the
+///             pair's norm (inverse() without fma, if m is not 1: 3)
 ///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
-///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding, with an
-///             Eigen device last or without: rotary/rotary_calls.hpp
+///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding,
+///             optionally with an Eigen device as the last argument: rotary/rotary_calls.hpp
 template <class Pairing = detail::NoPairing>
 class Rope : public RotaryCalls<Rope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
-  // A moved one is a copy: what is left would tell of pairs that it has not.
+  // No move operations: a rope that was moved from would report pairs that it does not have, so
+  // moving copies.
   Rope(const Rope&) = default;
   Rope& operator=(const Rope&) = default;
 
-  /// From frequencies; rotary_offset is the first rotary channel of a head (DeepSeek puts its
-  /// rotary part last), axes tells which axis of the positions turns each pair, policy how angles
-  /// are rounded.
+  /// Constructs a rope from frequencies. rotary_offset is the first rotary channel of a head
+  /// (DeepSeek's rotary channels are the last ones). axes names the axis of the positions that
+  /// rotates each pair. policy is the precision of angles.
   ///   Throws: ConfigError.
   explicit Rope(Frequencies frequencies, Index rotary_offset = 0, PairAxes axes = {},
                 AnglePolicy policy = AnglePolicy::Exact)
@@ -83,14 +85,15 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     detail::check_pair_axes("Rope", axes_, slice_.pairs);
   }
 
-  /// From a scaling rule: Unscaled, YarnScaling, Llama3Scaling, ... or a user's own. Rules that
-  /// depend on the length are evaluated first: Rope(frequencies(rule, length)).
+  /// Constructs a rope from a scaling rule: Unscaled, YarnScaling, Llama3Scaling, ... or a
+  /// user-defined one. A rule that depends on the length must be evaluated first:
+  /// Rope(frequencies(rule, length)).
   template <class Rule>
   explicit Rope(const Rule& rule, Index rotary_offset = 0, PairAxes axes = {},
                 AnglePolicy policy = AnglePolicy::Exact)
       : Rope(detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
 
-  /// From frequencies that belong to their axes, as makers of vision encodings give them.
+  /// Constructs a rope from frequencies with a table of their axes, as for vision encodings.
   explicit Rope(AxialFrequencies axial, Index rotary_offset = 0,
                 AnglePolicy policy = AnglePolicy::Exact)
       : Rope(std::move(axial.frequencies), rotary_offset, std::move(axial.axes), policy) {}
@@ -99,8 +102,8 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     return frequencies_.softmax_scale_multiplier();
   }
 
-  /// cos and sin for these positions, to be shared by q, k, all layers and all threads of a forward
-  /// pass.
+  /// Returns cos and sin for these positions, to be shared by q, k, all layers and all threads of a
+  /// forward pass.
   template <detail::TableReal Real, Device D = detail::CallingThread>
   RotationTable<Pairing, typename detail::CheckTableReal<Real>::Type> table(
       const Positions& positions, const D& device = {}) const {
@@ -121,10 +124,10 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   Index rotary_offset() const noexcept { return slice_.offset; }
   AnglePolicy angle_policy() const noexcept { return oscillator_.policy(); }
   const PairAxes& axes() const noexcept { return axes_; }
-  /// How many axes the positions must have.
+  /// Returns the number of axes that the positions must have.
   Index axis_count() const noexcept { return axes_.axis_count(); }
 
-  /// What accumulate_frequency_gradient() adds to: zeros, [rotary_dim / 2].
+  /// Returns zeros of the size that accumulate_frequency_gradient() adds to: [rotary_dim / 2].
   std::vector<double> zero_frequency_gradient() const {
     return std::vector<double>(static_cast<std::size_t>(slice_.pairs));
   }
@@ -137,7 +140,8 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   static constexpr detail::RotaryCallNames names{
       "Rope::rotate", "Rope::rotate_all", "Rope::rotate_into", "Rope::adjoint", "Rope::inverse"};
 
-  /// cos and sin [seq, count] of pairs first .. first + count - 1 at positions s .. s + seq - 1.
+  /// Computes m cos and m sin [seq, count] of pairs first .. first + count - 1 at positions s .. s
+  /// + seq - 1.
   template <std::floating_point Real>
   void fill(const Positions& positions, Index b, Index s, Index seq, Index first, Index count,
             Real* cos, Real* sin) const noexcept {
@@ -165,7 +169,8 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     const detail::Direction direction = detail::direction_of(call);
     const HeadsView<const T>& shape = tensors[0].in;
     constexpr Index most_pairs = 128;
-    // A token that is decoded: the walk over blocks would take a tenth of its time to set up.
+    // A single token, as in decoding: setting up the loop over blocks would take a tenth of its
+    // time.
     if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward &&
         slice_.pairs <= most_pairs) {
       alignas(64) C cos[static_cast<std::size_t>(most_pairs)];
@@ -189,12 +194,12 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   detail::RotarySlice slice_;
 };
 
-/// grad_inv_freq[i] += sum of p (dy1 y0 - dy0 y1) over batch rows, positions and heads, y being
-/// what rope.rotate gave and grad_y the gradient of the loss with respect to it; the angle's p is
-/// that of the pair's axis. Call it for queries and for keys.
-///   Shapes:   y, grad_y [B, S, H, D]; positions [B or 1, S]; grad_inv_freq [rotary_dim / 2]
-///   Types:    sums in double, in the order b, s, h, also on the threads of a device
-///   Throws:   ShapeError, before anything is added
+/// Adds the gradient of the frequencies: grad_inv_freq[i] += sum of p (dy1 y0 - dy0 y1) over batch
+/// rows, positions and heads. y is the result of rope.rotate(), and grad_y is the gradient of the
+/// loss with respect to y. p is the position on the pair's axis. Call it for queries and for keys.
+///   Shapes: y, grad_y [B, S, H, D]; positions [B or 1, S]; grad_inv_freq [rotary_dim / 2]
+///   Types:  sums in double, in the order b, s, h, also on the threads of a device
+///   Throws: ShapeError, before anything is added
 template <class Pairing, class T, Device D = detail::CallingThread>
 requires Scalar<std::remove_const_t<T>>
 void accumulate_frequency_gradient(const Rope<Pairing>& rope,

@@ -20,7 +20,7 @@
   "like), all of one element type, positions a posenc::Positions; an Eigen device may come last; " \
   "rotate_all takes ({q, k}, positions)"
 
-// The calls that rotary encodings and their tables have in common, written once.
+// The calls that rotary encodings and their tables share.
 POSENC_BEGIN
 namespace detail {
 
@@ -31,7 +31,7 @@ constexpr Direction direction_of(RotaryCall call) noexcept {
   return call == RotaryCall::Inverse ? Direction::Inverse : Direction::Forward;
 }
 
-/// What messages call the five, in their order.
+/// The names of the five calls in error messages, in the order of RotaryCall.
 using RotaryCallNames = std::array<const char*, 5>;
 constexpr const char* name_of(const RotaryCallNames& names, RotaryCall call) noexcept {
   return names[static_cast<std::size_t>(call)];
@@ -47,13 +47,14 @@ constexpr std::array<RotationOperand<T>, Count> in_place_operands(
 
 }  // namespace detail
 
-/// The calls of an encoding that treats queries and keys alike. With an Eigen device the work is split over batch
-/// and positions among its threads, with the same bits. Self has one function that does them all,
+/// The calls of an encoding that treats queries and keys alike. With an Eigen device, batch rows
+/// and positions are distributed over its threads, with bit-identical results. Self must have one
+/// function that implements all calls,
 ///   apply(call, device, tensors, positions), tensors an array of RotationOperand.
 template <class Self>
 class RotaryCalls {
  public:
-  /// x <- m R x in place.
+  /// Computes x <- m R x in place.
   template <detail::Written T, Device D = detail::CallingThread>
   void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Rotate, device, {{{x, x}}}, positions);
@@ -68,31 +69,34 @@ class RotaryCalls {
                                     detail::in_place_operands(tensors), positions);
   }
 
-  /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
-  /// are copied.
+  /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
+  /// rotary slice are copied.
   template <detail::Written T, Device D = detail::CallingThread>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::RotateInto, device, {{{x, out}}}, positions);
   }
 
-  /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
-  /// m.
+  /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
+  /// gradient of the input. The factor m is kept.
   template <detail::Written T, Device D = detail::CallingThread>
   void adjoint(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}}, positions);
   }
 
-  /// x <- R^T x / m: undoes rotate(). Also DeepSeek-V4's last step, where one tensor of turned keys is the
-  /// values, too: attention's output, at the positions of its queries, so that each value is turned by its
-  /// distance alone. There m is 1, and rotate() is the backward pass.
+  /// Computes x <- R^T x / m in place, which undoes rotate().
+  /// It is also the last step of DeepSeek-V4's attention, in which one tensor of rotated keys also
+  /// serves as the values. The step is applied to attention's output at the positions of its
+  /// queries, so that each value is rotated only by its distance. There m is 1, and rotate() is the
+  /// backward pass.
   ///   Source: huggingface/transformers, deepseek_v4/modeling_deepseek_v4.py (02356fe)
   template <detail::Written T, Device D = detail::CallingThread>
   void inverse(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
   }
 
-  // The concepts RotaryEncoding and DifferentiableRotary; queries and keys are treated alike.
+  // Calls of the concepts RotaryEncoding and DifferentiableRotary. Queries and keys are treated
+  // alike.
   template <detail::Written T, Device D = detail::CallingThread>
   void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
     rotate(q, positions, device);
@@ -111,7 +115,7 @@ class RotaryCalls {
     adjoint(grad_k, positions, device);
   }
 
-  // What no call above takes.
+  // Diagnose arguments that the calls above do not accept.
   template <class T = void>
   void rotate(detail::Anything, detail::Anything, detail::Anything = 0) const {
     static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
@@ -140,7 +144,7 @@ class RotaryCalls {
   }
 
  protected:
-  /// apply() of an encoding that this one holds.
+  /// Calls apply() of an encoding that this one holds.
   template <detail::Written T, std::size_t Count, class Encoding, Device D>
   static void apply_to(const Encoding& encoding, detail::RotaryCall call, const D& device,
                        const std::array<detail::RotationOperand<T>, Count>& tensors,
@@ -163,7 +167,7 @@ struct CheckTable {
   static constexpr bool value = true;
 };
 
-/// Whether a table of Real rotates tensors of T; an error that says so where not.
+/// True if a table of Real rotates tensors of T. If not, a static_assert of CheckTable says so.
 template <class T, class Real>
 concept FitsTable = CheckTable<T, Real>::value;
 
@@ -185,13 +189,14 @@ concept TableReal = CheckTableReal<Real>::value && is_table_real<Real>;
 
 }  // namespace detail
 
-/// The calls of a table of cos and sin in Real: as RotaryCalls, without positions. Self has
+/// The calls of a table of cos and sin in Real: those of RotaryCalls, without positions. Self must
+/// have
 ///   apply(call, device, tensors).
 template <class Self, std::floating_point Real>
 class TableCalls {
  public:
-  /// x <- m R x in place.
-  ///   Shape:  x [B, S, H, D], B the table's or any where it has one row,
+  /// Computes x <- m R x in place.
+  ///   Shape:  x [B, S, H, D], B that of the table, or any if the table has one batch row,
   ///           D >= rotary_offset + rotary_dim
   ///   Throws: ShapeError
   template <detail::Written T, Device D = detail::CallingThread>
@@ -209,8 +214,8 @@ class TableCalls {
                                     detail::in_place_operands(tensors));
   }
 
-  /// out <- m R x; out is x itself or shares no memory with it. Channels outside the rotary slice
-  /// are copied.
+  /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
+  /// rotary slice are copied.
   template <detail::Written T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
@@ -218,15 +223,15 @@ class TableCalls {
     self().template apply<T, 1>(detail::RotaryCall::RotateInto, device, {{{x, out}}});
   }
 
-  /// x <- m R^T x: the backward pass, gradient of the output in, gradient of the input out. Keeps
-  /// m.
+  /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
+  /// gradient of the input. The factor m is kept.
   template <detail::Written T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void adjoint(HeadsView<T> x, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}});
   }
 
-  /// x <- R^T x / m: undoes rotate().
+  /// Computes x <- R^T x / m in place, which undoes rotate().
   template <detail::Written T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void inverse(HeadsView<T> x, const D& device = {}) const {
@@ -234,7 +239,7 @@ class TableCalls {
   }
 
  protected:
-  /// apply() of this table or of one that it holds.
+  /// Calls apply() of this table or of one that it holds.
   template <detail::Written T, std::size_t Count, class Table, Device D>
   static void apply_to(const Table& table, detail::RotaryCall call, const D& device,
                        const std::array<detail::RotationOperand<T>, Count>& tensors) {

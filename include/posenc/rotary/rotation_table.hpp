@@ -22,16 +22,16 @@
 
 POSENC_BEGIN
 
-/// cos and sin of one forward pass, made once and shared by q, k, every layer and every thread.
-/// Immutable.
+/// A table of cos and sin of one forward pass, computed once and shared by q, k, every layer and
+/// every thread. Immutable. Its rotations are bit-identical to those of the Rope that computed it.
 ///   Type:  Real is float for tensors of float, half and bfloat16, double for double
-///   Make:  rope.table<Real>(positions), or from cos and sin of your own
+///   Make:  rope.table<Real>(positions), from_cos_sin() or from_cache()
 ///   Holds: [B or 1, S, rotary_dim / 2] of each; a table with one batch row serves every batch
-/// Rotating with a table gives the same bits as the Rope that made it.
 template <class Pairing, std::floating_point Real>
 class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
  public:
-  /// From cos and sin of the user's own, with the attention factor multiplied in; used as given.
+  /// Builds a table from user-supplied cos and sin, which must include the attention factor and are
+  /// used as given.
   ///   Shapes: cos, sin [B or 1, S, rotary_dim / 2]
   ///   Throws: ShapeError, ConfigError
   template <Device D = detail::CallingThread>
@@ -50,7 +50,8 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     return table;
   }
 
-  /// From rows of cos and sin caches indexed by position, as other libraries keep them.
+  /// Builds a table from rows of cos and sin caches indexed by position, the form in which other
+  /// libraries store them.
   ///   Shapes: cos, sin [max_position, rotary_dim / 2]; positions [B or 1, S], integers on one axis
   ///   Throws: ShapeError, ConfigError, PositionError for a position outside [0, max_position)
   template <Device D = detail::CallingThread>
@@ -79,15 +80,15 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     return table;
   }
 
-  /// Batch rows; 1 serves every batch.
+  /// Returns the number of batch rows; 1 serves every batch.
   Index batch() const noexcept { return batch_; }
   Index seq() const noexcept { return seq_; }
   Index rotary_dim() const noexcept { return 2 * slice_.pairs; }
   Index rotary_offset() const noexcept { return slice_.offset; }
   double attention_factor() const noexcept { return attention_factor_; }
-  /// m cos, [B or 1, S, rotary_dim / 2].
+  /// Returns m cos, [B or 1, S, rotary_dim / 2].
   EmbeddingsView<const Real> cos() const noexcept { return view(cos_.data()); }
-  /// m sin, [B or 1, S, rotary_dim / 2].
+  /// Returns m sin, [B or 1, S, rotary_dim / 2].
   EmbeddingsView<const Real> sin() const noexcept { return view(sin_.data()); }
 
  private:
@@ -105,7 +106,7 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
       : batch_(batch), seq_(seq), slice_(slice), attention_factor_(attention_factor) {
     detail::check_slice_and_factor(function, slice, attention_factor);
     const auto size = detail::product_of({batch, seq, slice.pairs});
-    // One batch row is checked by itself, because its size is a stride even without rows.
+    // seq * pairs is checked separately, because it is a stride even if there are no batch rows.
     if (!size || !detail::product_of({*size, Index{sizeof(Real)}}) ||
         !detail::product_of({seq, slice.pairs})) {
       detail::fail<ShapeError>(function, "no memory holds a table of [", batch, ", ", seq, ", ",
@@ -115,7 +116,8 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     sin_.resize(cos_.size());
   }
 
-  /// rows(b, s, count, cos, sin) writes [count, pairs] of each for positions s .. s + count - 1.
+  /// Fills the table. rows(b, s, count, cos, sin) must write [count, pairs] of each for positions s
+  /// .. s + count - 1.
   template <Device D, class WriteRows>
   void fill(const D& device, const WriteRows& rows) {
     if (cos_.empty()) return;

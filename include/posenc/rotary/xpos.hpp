@@ -30,10 +30,10 @@
 
 POSENC_STABLE_BEGIN
 
-/// How fast the scores of XPos decay, and from where positions are counted.
+/// The decay of the scores of XPos, and the position from which it is measured.
 struct XPosConfig {
   double scale_base = 0;  ///< required; B, 512 in the paper
-  double centre = 0;      ///< where queries and keys are not scaled; see XPos
+  double centre = 0;      ///< position at which queries and keys are not scaled; see XPos
 };
 
 static_assert(std::is_trivially_copyable_v<XPosConfig>);
@@ -44,7 +44,8 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// t * (hi + lo) as whole + rest, |rest| <= 1/2, while |t * hi| < 2^51.
+/// The product t * (hi + lo) as an integer `whole` and a remainder `rest`, |rest| <= 1/2, if |t *
+/// hi| < 2^51.
 template <class P>
 struct SplitProduct {
   P whole, rest;
@@ -56,7 +57,7 @@ POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
 #if POSENC_HAS_FMA
   const P error = mul_add(t, hi, P::zero() - product);
 #else
-  // Dekker's product, as reduce() has it.
+  // Dekker's product, as in reduce().
   const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
   const P t_high = t & upper, hi_high = hi & upper;
   const P t_low = t - t_high, hi_low = hi - hi_high;
@@ -66,16 +67,16 @@ POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
   return {whole, (product - whole) + mul_add(t, lo, error)};
 }
 
-/// 2^x for |x| <= 1/2.
-///   Accuracy: 2^-52.4 of itself
+/// Returns 2^x for |x| <= 1/2.
+///   Accuracy: relative error 2^-52.4
 template <class P>
 POSENC_ALWAYS_INLINE P exp2_of_rest(P x) noexcept {
   const P r = x * P::broadcast(ln_2.hi);
   return mul_add(exp_tail(r), r * r, r) + P::broadcast(1.0);
 }
 
-/// cos[i], sin[i] <- factor 2^(t (hi[i] + lo[i])) times those without a scale, for exponents within
-/// +-1022.
+/// Computes cos[i] and sin[i] as factor 2^(t (hi[i] + lo[i])) times the unscaled cos and sin, for
+/// exponents within +-1022.
 template <class Tier = tier::Best, std::floating_point Real>
 void scale_by_powers(double t, const double* hi, const double* lo, double factor,
                      const double* unscaled_cos, const double* unscaled_sin, Real* cos, Real* sin,
@@ -101,7 +102,7 @@ void scale_by_powers(double t, const double* hi, const double* lo, double factor
   }
 }
 
-/// 2^(t e), also where it overflows or vanishes.
+/// Returns 2^(t e), also if it overflows or underflows.
 inline double power_of_2(double t, DoubleDouble e) noexcept {
   using One = Pack<double, tier::Scalar>;
   const auto [whole, rest] = split_product(One{t}, One{e.hi}, One{e.lo});
@@ -111,32 +112,33 @@ inline double power_of_2(double t, DoubleDouble e) noexcept {
 
 }  // namespace detail
 
-/// xPos (arXiv 2212.10554): rope whose queries shrink and whose keys grow with the
-/// position, so that the score of query position p and key position q gets the factor zeta_i^((p -
+/// xPos (arXiv 2212.10554): a rope with an additional scale, which shrinks queries and grows keys
+/// with the position. The score of query position p and key position q gets the factor zeta_i^((p -
 /// q) / B), which decays for causal attention (p >= q).
 ///
 ///   query pairs: zeta_i^((p - c) / B) m R_p,   key pairs: zeta_i^-((q - c) / B) m R_q
 ///   zeta_i = (2i + 0.4 r) / (1.4 r) with r = rotary_dim
 ///
-/// Other libraries take half of the length at hand as the centre c, so that keys in a cache and
-/// later queries do not share it. Here it is fixed, hence decoding gives the scores of one pass.
-/// Scores do not depend on c; range does.
+/// Other libraries use half of the current length as the centre c, so that cached keys and later
+/// queries have different centres. Here c is fixed, so decoding gives the scores of one pass.
+/// Scores do not depend on c, but the range does.
 ///   Shapes:   x [B, S, H, D], positions [B or 1, S] on one axis; channels outside the rotary slice
-///             keep their bits
-///   Range:    scales stay within 2^+-63, half of float's exponents (double 2^+-511, half 2^+-7): for
-///             B = 512, |position - c| <= 17847 in float and bfloat16, 144759 in double, 1983 in half
-///   Throws:   ConfigError; ShapeError; PositionError beyond that range or where an angle exceeds
+///             are unchanged
+///   Range:    scales stay within 2^+-63, half of float's exponents (double 2^+-511, half 2^+-7):
+///             for B = 512, |position - c| <= 17847 in float and bfloat16, 144759 in double, 1983
+///             in half
+///   Throws:   ConfigError; ShapeError; PositionError beyond that range or if an angle exceeds
 ///             2^50. Nothing is written then
-///   Device:   its threads share batch rows and positions; the same bits
-///   Accuracy: as Rope; scales within 2^-51 of themselves
-///   Cost:     as Rope, and about 25 vector operations more for each vector of doubles. No
+///   Device:   the threads of the device share batch rows and positions; results are bit-identical
+///   Accuracy: that of Rope; scales have a relative error of at most 2^-51
+///   Cost:     that of Rope, and about 25 vector operations more per vector of doubles. No
 ///             allocation
 template <class Pairing = detail::NoPairing>
 class XPos {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
-  // A moved one is a copy, as of Rope.
+  // No move operations: moving copies, as for Rope.
   XPos(const XPos&) = default;
   XPos& operator=(const XPos&) = default;
 
@@ -159,7 +161,8 @@ class XPos {
     log2_zeta_hi_ = detail::AlignedVector<double>(pairs);
     log2_zeta_lo_ = detail::AlignedVector<double>(pairs);
     for (std::size_t i = 0; i < pairs; ++i) {
-      // zeta with both sides times 5, so that nothing is rounded but the quotient.
+      // Numerator and denominator of zeta are multiplied by 5, so that only the quotient is
+      // rounded.
       const detail::DoubleDouble zeta =
           (detail::DoubleDouble(10.0) * static_cast<double>(i) + 2.0 * r) / (7.0 * r);
       const detail::DoubleDouble log2_zeta = log(zeta) / detail::ln_2 / config.scale_base;
@@ -172,19 +175,19 @@ class XPos {
   XPos(const Rule& rule, const XPosConfig& config, Index rotary_offset = 0)
       : XPos(detail::evaluate(rule), config, rotary_offset) {}
 
-  /// q <- zeta^((p - c) / B) m R q in place.
+  /// Computes q <- zeta^((p - c) / B) m R q in place.
   template <detail::Written T, Device D = detail::CallingThread>
   void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
   }
-  /// k <- zeta^-((p - c) / B) m R k in place.
+  /// Computes k <- zeta^-((p - c) / B) m R k in place.
   template <detail::Written T, Device D = detail::CallingThread>
   void rotate_keys(HeadsView<T> k, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
-  /// The same into out, which is x itself or shares no memory with it; channels outside the rotary
-  /// slice are copied.
+  /// Overloads that write to `out`, which must be x itself or share no memory with it. Channels
+  /// outside the rotary slice are copied.
   template <detail::Written T, Device D = detail::CallingThread>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
                            const Positions& positions, const D& device = {}) const {
@@ -197,7 +200,7 @@ class XPos {
     apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
   }
 
-  /// The transposed maps, which keep scale and attention factor: the backward pass.
+  /// Computes the transposed maps in place, the backward pass. They keep scale and attention factor.
   template <detail::Written T, Device D = detail::CallingThread>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
                        const D& device = {}) const {
@@ -210,8 +213,8 @@ class XPos {
              -1);
   }
 
-  /// x <- m R x in place: the rotation alone, which is that of queries and keys at the centre. Scores of
-  /// what is turned so do not decay.
+  /// Computes x <- m R x in place: the rotation without the scale, which is that of queries and
+  /// keys at the centre. Scores of tensors rotated by this call do not decay.
   template <detail::Written T, Device D = detail::CallingThread>
   void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
@@ -221,7 +224,8 @@ class XPos {
     return frequencies_.softmax_scale_multiplier();
   }
 
-  /// zeta_i^((position - c) / B), the scale of pair i of a query; a key's is its reciprocal.
+  /// Returns zeta_i^((position - c) / B), the scale of pair i of a query. The scale of a key is its
+  /// reciprocal.
   double scale(double position, Index pair) const noexcept {
     const auto i = static_cast<std::size_t>(pair);
     return detail::power_of_2(position - config_.centre, {log2_zeta_hi_[i], log2_zeta_lo_[i]});
@@ -233,8 +237,8 @@ class XPos {
   Index rotary_offset() const noexcept { return slice_.offset; }
 
  private:
-  /// log2 of the largest scale: half of the type's exponents, so that scaled values and their
-  /// products with others of their kind stay finite.
+  /// Returns log2 of the largest scale: half of the type's exponents, so that scaled values and
+  /// products of two scaled values stay finite.
   template <detail::Written T>
   static constexpr double largest_exponent() {
     if constexpr (std::same_as<T, double>) return 511;
@@ -255,7 +259,7 @@ class XPos {
     });
   }
 
-  /// m cos and m sin, scaled, of one position.
+  /// Computes scaled m cos and m sin of one position.
   template <std::floating_point Real>
   void fill(double position, double sign, Index first, Index count, Real* cos,
             Real* sin) const noexcept {
@@ -296,7 +300,7 @@ class XPos {
   detail::Oscillator oscillator_;
   detail::RotarySlice slice_;
   XPosConfig config_;
-  // Divided by scale_base; two arrays, as vectors of neighbouring lanes.
+  // log2(zeta) / scale_base, as two arrays, so that each load reads consecutive doubles.
   detail::AlignedVector<double> log2_zeta_hi_, log2_zeta_lo_;
 };
 

@@ -16,15 +16,17 @@
 POSENC_BEGIN
 namespace detail {
 
-/// d loss / d angle of a pair is dy1 y0 - dy0 y1, with y the rotated pair, attention factor
-/// included. visit(b, s, h, i, gradient) gets that of each pair of each head vector: from b, s and h to
-/// the next by one thread for each pair, so that a pair's sum has the same order on any device.
+/// Calls visit(b, s, h, i, gradient) with d loss / d angle of each pair of each head vector: dy1 y0
+/// - dy0 y1, where y is the rotated pair, attention factor included. All calls for one pair come
+/// from one thread, in the order of b, s, h, so that sums per pair have the same order on any
+/// device.
 template <class Pairing, Scalar T, Device D, class Visit>
 void for_each_angle_gradient(const D& device, HeadsView<const T> y, HeadsView<const T> grad_y,
                              RotarySlice slice, const Visit& visit) {
   if (y.empty() || slice.pairs == 0) return;
   const auto number = [](T x) { return static_cast<double>(static_cast<Compute<T>>(x)); };
-  // So many pairs go together that threads do not write to the same cache line.
+  // One group of pairs is handled by one thread, so that threads do not write to the same cache
+  // line.
   constexpr Index group = 8;
   const auto numbers = static_cast<double>(y.batch) * static_cast<double>(y.seq * y.heads * group);
   parallel_for(device, (slice.pairs + group - 1) / group, numbers * 4 * sizeof(T), numbers * 2,

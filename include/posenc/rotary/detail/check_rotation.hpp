@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-// The tensors of a rotation, and what is checked of them before anything is written.
+// The tensors of a rotation, and their checks before anything is written.
 POSENC_BEGIN
 namespace detail {
 
@@ -69,8 +69,8 @@ void check_views(const char* function, const HeadsView<const T>& in, const Heads
   check_overlap<T>(function, in, out);
 }
 
-/// Checks one operand of any rotation. Operands in place with nested strides, the common kind, need a few
-/// comparisons alone, because rotating the heads of one token takes less time than check_views().
+/// Checks one operand of any rotation. In-place operands with nested strides, the common kind, need
+/// only a few comparisons, because check_views() takes longer than rotating the heads of one token.
 template <Scalar T>
 POSENC_ALWAYS_INLINE void check_rotation(const char* function, const RotationOperand<T>& x,
                                          RotarySlice slice) {

@@ -18,7 +18,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// cos and sin of a sum of two angles, from those of either.
+/// Returns cos of the sum of two angles, given cos and sin of each.
 template <class P>
 POSENC_ALWAYS_INLINE P cos_of_sum(P cos_a, P sin_a, P cos_b, P sin_b) noexcept {
   return mul_sub(cos_a, cos_b, sin_a * sin_b);
@@ -28,7 +28,7 @@ POSENC_ALWAYS_INLINE P sin_of_sum(P cos_a, P sin_a, P cos_b, P sin_b) noexcept {
   return mul_add(sin_a, cos_b, cos_a * sin_b);
 }
 
-/// The same of rows of them.
+/// Computes cos and sin of the sums of two rows of angles.
 template <class Tier = tier::Best, std::floating_point Real>
 POSENC_ALWAYS_INLINE void add_angles(const double* cos_a, const double* sin_a, const double* cos_b,
                                      const double* sin_b, Real* cos, Real* sin,
@@ -53,9 +53,9 @@ POSENC_ALWAYS_INLINE void add_angles(const double* cos_a, const double* sin_a, c
   }
 }
 
-/// cos and sin of angles that add up over axes, for a run of tokens. Tokens often share a coordinate, as
-/// the cells of a grid do, so those of each coordinate are made once and kept for all tokens that have
-/// it. All memory is in the object.
+/// cos and sin of angles that are sums over axes, for consecutive tokens. Tokens often share a
+/// coordinate, for example the cells of a grid. cos and sin of each coordinate are therefore
+/// computed once and reused by all tokens with that coordinate. All memory is inside the object.
 class MixedAngles {
  public:
   static constexpr Index most_axes = 64, most_pairs = 64;
@@ -66,10 +66,11 @@ class MixedAngles {
         slots_((std::min)(room / (std::max)(pairs_, Index{1}), most_slots) / axes),
         tokens_((std::min)(most_tokens, places / axes)) {}
 
-  /// How many pairs fill() makes at most.
+  /// Returns the maximum number of pairs per call of fill().
   Index pairs() const noexcept { return pairs_; }
 
-  /// Takes tokens from s on, to `end` at most, and returns how many.
+  /// Registers the coordinates of tokens from s up to `end` at most, and returns the number of
+  /// tokens.
   Index take(const Positions& positions, Index b, Index s, Index end) noexcept {
     std::fill_n(used_, axes_, Index{0});
     const Index most = (std::min)(tokens_, end - s);
@@ -78,8 +79,8 @@ class MixedAngles {
     return token;
   }
 
-  /// Makes cos and sin of pairs first .. first + count - 1 of every coordinate that was taken.
-  /// frequency_of(axis, pair) is an index of the oscillator.
+  /// Computes cos and sin of pairs first .. first + count - 1 for every registered coordinate.
+  /// frequency_of(axis, pair) returns an index into the oscillator.
   template <class FrequencyOf>
   void fill(const Oscillator& oscillator, Index first, Index count,
             const FrequencyOf& frequency_of) noexcept {
@@ -91,7 +92,7 @@ class MixedAngles {
     }
   }
 
-  /// cos and sin [tokens, count] of tokens from `token` on.
+  /// Writes cos and sin [tokens, count] of tokens from `token` on.
   template <std::floating_point Real>
   void write(Index token, Index tokens, Index count, Real* cos, Real* sin) noexcept {
     if (axes_ == 2) {  // the most common case, without the loop over axes
@@ -134,7 +135,7 @@ class MixedAngles {
       const double coordinate = positions.at(b, s, axis);
       double* const known = coordinates_ + axis * slots_;
       const Index used = used_[axis];
-      // It is most likely that of the token before, or the one that came after it.
+      // The coordinate is most likely the previous token's, or the one registered after it.
       Index slot = token == 0 ? 0 : slot_of_[axis * tokens_ + token - 1] - axis * slots_;
       if (slot < used && !(known[slot] == coordinate)) ++slot;
       if (slot == used || !(known[slot] == coordinate)) {
@@ -153,8 +154,9 @@ class MixedAngles {
   Index axes_, pairs_, slots_, tokens_;
   Index used_[most_axes];
   double coordinates_[most_slots];
-  std::uint16_t slot_of_[places];              ///< [axes, tokens]
-  alignas(64) double cos_[room + most_pairs];  ///< [axes, slots, pairs], and a row of sums
+  std::uint16_t slot_of_[places];  ///< [axes, tokens]
+  /// [axes, slots, pairs], and a row for intermediate sums.
+  alignas(64) double cos_[room + most_pairs];
   alignas(64) double sin_[room + most_pairs];
 };
 

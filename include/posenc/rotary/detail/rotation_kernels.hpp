@@ -15,27 +15,30 @@
 #include <type_traits>
 #include <utility>
 
-// The rotation kernels. They are bound by one load and one store of x: cos and sin of a position stay in registers
-// over all heads if they fit (ResidentAngles), and are loaded once for four heads if they do not (GroupedHeads).
+// The rotation kernels. Their bound is one load and one store of x. cos and sin of a position stay
+// in registers over all heads if they fit (ResidentAngles). Otherwise they are loaded once for four
+// heads (GroupedHeads).
 //
-// If the number of pairs is no multiple of a step's, the last step is the narrowest that has the remaining pairs, and
-// ends with the last pair. It may share pairs with the step before it: it loads them before that one stores, and stores
-// the same bits. So memory is read in ascending order, which takes a Zen 5 a third less time out of its caches.
+// If the number of pairs is no multiple of a step's pairs, the last step is the narrowest one that
+// has the remaining pairs, and it ends with the last pair. It may share pairs with the step before
+// it. It loads them before that step stores, and stores the same bits. Memory is therefore read in
+// ascending order, which takes a Zen 5 a third less time if x is in its caches.
 POSENC_BEGIN
 namespace detail {
 
-/// True if two vectors of bfloat16 are stored faster by one call than one after the other.
+/// True if two vectors of bfloat16 are stored faster by one call than by two.
 template <class P>
 inline constexpr bool has_paired_store = requires(void* p, P a) {
   P::store_bfloat16_pairs(p, a, a, p, a, a);
 };
 
-/// The pairs that one set of vectors holds: how they are loaded, rotated and stored.
+/// The pairs that one set of vectors holds: their load, rotation and store.
 ///
 ///   y0 = c x0 - s x1,   y1 = c x1 + s x0
 ///
-/// The product with s is rounded, the one with c fused: the same bits on every tier with fma. SingleStore: interleaved
-/// bfloat16 has one set of vectors even if the tier stores two faster.
+/// The product with s is rounded and the product with c is fused, so that all tiers with fma are
+/// bit-identical. SingleStore: interleaved bfloat16 has one set of vectors even if the tier stores
+/// two faster.
 template <class Pairing, Scalar T, class Tier, bool SingleStore = false>
 struct RotationStep {
   using Element = T;
@@ -49,15 +52,18 @@ struct RotationStep {
   using Narrower =
       std::conditional_t<uses_paired_store, RotationStep<Pairing, T, Tier, true>,
                          RotationStep<Pairing, T, typename tier::Narrower<Tier>::Type>>;
-  /// A vector of interleaved channels is rotated as it lies, each channel beside its partner.
+  /// A vector of interleaved channels is rotated without deinterleaving; partners are swapped
+  /// within the vector.
   static constexpr bool swaps_adjacent = interleaved && !even_odd && P::width > 1;
   static constexpr std::size_t packs = uses_paired_store || (even_odd && !interleaved) ? 2 : 1;
   static constexpr Index pairs =
       swaps_adjacent ? P::width / 2 : static_cast<Index>(packs) * P::width;
-  static constexpr Index channels = interleaved ? 2 * pairs : pairs;  ///< from step to step
-  static constexpr Index vectors = 2 * packs;                         ///< of cos and sin
+  /// Distance in channels from step to step.
+  static constexpr Index channels = interleaved ? 2 * pairs : pairs;
+  static constexpr Index vectors = 2 * packs;  ///< number of vectors of cos and sin
   static constexpr Index registers = Tier::registers;
-  /// The most steps whose angles leave half of the registers for channels, a quarter if it swaps adjacent ones.
+  /// The maximum number of steps whose angles leave half of the registers for channels, or a
+  /// quarter if swaps_adjacent.
   static constexpr Index max_resident_steps = (swaps_adjacent ? 3 : 2) * registers / 4 / vectors;
 
   using Packs = std::array<P, packs>;
@@ -65,7 +71,7 @@ struct RotationStep {
     Packs cos, sin;
   };
   struct Channels {
-    Packs x0;  ///< first channels of the pairs; all channels if it swaps adjacent ones
+    Packs x0;  ///< first channels of the pairs; all channels if swaps_adjacent
     std::array<P, swaps_adjacent ? 0 : packs> x1;
   };
 
@@ -83,7 +89,7 @@ struct RotationStep {
       return {{loaded_once(P::load(cos + i))}, {loaded_once(P::load(sin + i))}};
     }
   }
-  /// Loads the channels of the pairs from `in` on, the first channel of the first one.
+  /// Loads the channels of the pairs that start at `in`, the first channel of the first pair.
   POSENC_ALWAYS_INLINE static Channels load(const T* in, Index pair_stride) noexcept {
     Channels x;
     if constexpr (swaps_adjacent) {
@@ -135,7 +141,8 @@ struct RotationStep {
       store_channels(y.x1, out + pair_stride);
     }
   }
-  /// Prefetches `Count` pairs: a constant, for which the compiler writes as many prefetches as there are lines.
+  /// Prefetches `Count` pairs. Count is a constant, so that the compiler emits one prefetch per
+  /// cache line.
   template <Index Count>
   POSENC_ALWAYS_INLINE static void prefetch(const T* in, Index pair_stride) noexcept {
     constexpr Index bytes = Count * Index{sizeof(T)};
@@ -148,7 +155,7 @@ struct RotationStep {
   }
 
  private:
-  /// A pair's first channel gets -s x1.
+  /// Signs that negate s in the first channel of each pair, which gets -s x1.
   alignas(64) static constexpr auto first_channel_sign = [] {
     std::array<C, P::width> signs = {};
     for (std::size_t i = 0; i < signs.size(); i += 2) signs[i] = C(-0.0);
@@ -178,12 +185,12 @@ struct RotationStep {
   }
 };
 
-/// m cos and m sin of some pairs at consecutive positions.
+/// Pointers to m cos and m sin of some pairs at consecutive positions.
 template <class C>
 struct CosSinRows {
   const C* cos;
   const C* sin;
-  Index stride;  ///< from position to position
+  Index stride;  ///< distance from position to position
 };
 
 /// Some heads at some consecutive positions of a tensor, and the angles of those positions.
@@ -193,18 +200,20 @@ struct RotationBlock {
   T* out;       ///< may be `in`
   Index in_seq_stride, in_head_stride, out_seq_stride, out_head_stride;
   Index seq, heads;
-  Index pair_stride;              ///< HalfRotate: from a pair's first channel to its second
-  Index pairs;                    ///< to be rotated
+  Index pair_stride;  ///< HalfRotate: distance from a pair's first channel to its second
+  Index pairs;        ///< number of pairs to rotate
   CosSinRows<Compute<T>> angles;  ///< [seq, pairs]
   Index prefetch_distance = 0;    ///< in channels; 0: no prefetch
 };
 
-/// Calls rotate(in, out, cos, sin) for the positions of a block; rotate moves `in` and `out` behind the last head.
+/// Calls rotate(in, out, cos, sin) for each position of a block. rotate() must advance `in` and
+/// `out` to one head stride after the last head.
 template <Scalar T, class Rotate>
 POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<T>& block,
                                             const Rotate& rotate) noexcept {
-  // Copies, which no store to x can alias: a value that is loaded again after a store may wait for it. Members are copied
-  // one by one, because a copy of the struct would wait for the stores that have just filled it.
+  // Local copies, which no store to x can alias; a member would be reloaded after each store and
+  // could stall on it. Members are copied one by one, because a copy of the struct would stall on
+  // the stores that have just written it.
   const T* in = block.in;
   T* out = block.out;
   const Compute<T>*cos = block.angles.cos, *sin = block.angles.sin;
@@ -220,8 +229,8 @@ POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<T>& block,
   }
 }
 
-/// Kernel that keeps cos and sin of one position in registers over all heads. They take FullSteps times Step and
-/// one Tail, the last step.
+/// A kernel that keeps cos and sin of one position in registers over all heads. They are those of
+/// FullSteps times Step and of one Tail, the last step.
 template <class Step, class Tail, Index FullSteps>
 struct ResidentAngles {
   using T = typename Step::Element;
@@ -238,8 +247,8 @@ struct ResidentAngles {
                       });
   }
 
-  /// Rotates the heads of one position with all pairs of the slice. Its arguments come in registers: those of a block
-  /// would be stored first, which adds a fifth to a token's time.
+  /// Rotates the heads of one position, with all pairs of the slice. The arguments are passed in
+  /// registers. A block would have to be stored first, which adds a fifth to a token's time.
   POSENC_NOINLINE static void rotate_token(const T* in, T* out, Index pairs, Index heads,
                                            const C* cos, const C* sin, Index in_stride,
                                            Index out_stride) noexcept {
@@ -254,7 +263,7 @@ struct ResidentAngles {
     return {Step::angles(cos, sin, N * Step::pairs)...};
   }
 
-  /// Moves `in` and `out` to one head stride after the last head.
+  /// Advances `in` and `out` to one head stride after the last head.
   POSENC_ALWAYS_INLINE static void rotate_position(const T*& in, T*& out, Index pairs, Index heads,
                                                    const C* cos, const C* sin, Index in_stride,
                                                    Index out_stride, Index pair_stride,
@@ -266,8 +275,8 @@ struct ResidentAngles {
     // An array, because g++ 12 keeps a struct in memory.
     const std::array<typename Tail::Angles, 1> tail_angles = {Tail::angles(cos, sin, tail)};
     for (Index h = heads; h > 0; --h) {
-      // Unlikely moves it out of the loop: heads in caches, which prefetch nothing, would jump over its instructions,
-      // which takes up to 5 % of their time.
+      // [[unlikely]] moves the prefetch out of the loop. Otherwise heads in caches, which need no
+      // prefetch, would jump over its instructions, which takes up to 5 % of their time.
       if (prefetch_distance > 0) [[unlikely]] {
         Step::template prefetch<FullSteps * Step::pairs + Tail::pairs>(in + prefetch_distance,
                                                                        pair_stride);
@@ -293,7 +302,8 @@ struct ResidentAngles {
   }
 };
 
-/// Kernel that loads cos and sin once for a group of four heads: for any number of pairs, but no fewer than a step has.
+/// A kernel that loads cos and sin once for a group of four heads. It supports any number of pairs
+/// from Step::pairs on.
 template <class Step>
 struct GroupedHeads {
   using T = typename Step::Element;
@@ -366,7 +376,8 @@ struct GroupedHeads {
   }
 };
 
-/// Calls choose.operator()<Kernel>() with FullSteps full steps and the narrowest tail that has the remaining pairs.
+/// Calls choose.operator()<Kernel>() with FullSteps full steps and the narrowest tail that has the
+/// remaining pairs.
 template <class Step, class Tail, Index FullSteps, class Choose>
 auto with_tail(Index pairs, const Choose& choose) noexcept {
   using Narrower = typename Tail::Narrower;
@@ -378,7 +389,8 @@ auto with_tail(Index pairs, const Choose& choose) noexcept {
   return choose.template operator()<ResidentAngles<Step, Tail, FullSteps>>();
 }
 
-/// The same with as many full steps as leave some pairs for the tail; or GroupedHeads if registers do not hold so many.
+/// Like with_tail(), with the largest number of full steps that leaves some pairs for the tail.
+/// Chooses GroupedHeads if registers cannot hold the angles of so many steps.
 template <class Step, class Choose, Index... FullSteps>
 auto with_step_count(Index pairs, const Choose& choose,
                      std::integer_sequence<Index, FullSteps...>) noexcept {
@@ -390,8 +402,8 @@ auto with_step_count(Index pairs, const Choose& choose,
   return chosen;
 }
 
-/// The same for any number of pairs above 0: by steps of this tier, or of narrower ones if there are fewer pairs than a
-/// step has.
+/// Like with_step_count(), for any number of pairs above 0. Uses narrower tiers if there are fewer
+/// pairs than a step has.
 template <class Step, Index MaxSteps, class Choose>
 auto with_kernel(Index pairs, const Choose& choose) noexcept {
   if constexpr (Step::pairs == 1) {
@@ -405,7 +417,7 @@ auto with_kernel(Index pairs, const Choose& choose) noexcept {
 template <Scalar T>
 using BlockKernel = void (*)(const RotationBlock<T>& block) noexcept;
 
-/// Returns the kernel that rotates blocks of so many pairs, above 0.
+/// Returns the kernel that rotates blocks of `pairs` pairs; pairs must be positive.
 template <class Pairing, Scalar T, class Tier = tier::Best>
 BlockKernel<T> block_kernel(Index pairs) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
@@ -417,7 +429,8 @@ template <Scalar T>
 using TokenKernel = void (*)(const T* in, T* out, Index pairs, Index heads, const Compute<T>* cos,
                              const Compute<T>* sin, Index in_stride, Index out_stride) noexcept;
 
-/// Returns the kernel that rotates the heads of one position with so many pairs, above 0, which are all of the slice.
+/// Returns the kernel that rotates the heads of one position with `pairs` pairs, which must be
+/// positive and all pairs of the slice.
 template <class Pairing, Scalar T, class Tier = tier::Best>
 TokenKernel<T> token_kernel(Index pairs) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;

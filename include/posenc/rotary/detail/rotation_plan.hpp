@@ -17,16 +17,17 @@
 #include <span>
 #include <type_traits>
 
-// How every rotation goes over its tensors. A plan per tensor fixes the order of heads and positions and the prefetch.
-// rotate_tensors() then goes over blocks of positions: it has their angles computed, and calls a kernel for all heads.
+// The traversal of tensors that all rotations share. A plan per tensor fixes the order of heads and
+// positions and the prefetch distance. rotate_tensors() iterates over blocks of positions. For each
+// block it computes the angles and calls a kernel for all heads.
 POSENC_BEGIN
 namespace detail {
 
-/// With m the attention factor and R the rotation: m R, its transpose m R^T, or its inverse R^T /
-/// m.
+/// The map that a call applies, with m the attention factor and R the rotation: m R, its transpose
+/// m R^T, or its inverse R^T / m.
 enum class Direction { Forward, Adjoint, Inverse };
 
-/// Half pairing within each half of the channels: ChatGLM's.
+/// ChatGLM's pairing: half pairing within each half of the channels.
 struct HalfRotatePerHalf {
   static constexpr const char* name = "half, twice";
   static constexpr Index first(Index pair, Index pairs) noexcept {
@@ -37,18 +38,19 @@ struct HalfRotatePerHalf {
   }
 };
 
-/// The pairing that the kernels see.
+/// The pairing with which the kernels are called.
 template <class Pairing>
 using KernelPairing =
     std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
 
-/// Returns the number of pairs that one call of a kernel can rotate: their channels are consecutive, too.
+/// Returns the number of pairs that one kernel call can rotate: pairs whose channels are
+/// consecutive.
 template <class Pairing>
 constexpr Index pairs_per_call(Index pairs) noexcept {
   return std::same_as<Pairing, HalfRotatePerHalf> ? pairs / 2 : pairs;
 }
 
-/// Calls visit(first, count) for chunks of the pairs, of at most max_count each.
+/// Calls visit(first, count) for chunks of the pairs, of at most max_count pairs each.
 template <class Pairing, class Visit>
 POSENC_ALWAYS_INLINE void for_pair_chunks(Index pairs, Index max_count, const Visit& visit) {
   const Index per_call = pairs_per_call<Pairing>(pairs);
@@ -58,14 +60,15 @@ POSENC_ALWAYS_INLINE void for_pair_chunks(Index pairs, Index max_count, const Vi
   }
 }
 
-/// Makes m cos and m sin of `seq` positions into the factors of the direction, adjoint or inverse, which it writes to
-/// cos and sin [seq, count]; `rows` may lie there.
+/// Converts m cos and m sin of `seq` positions to the factors of the adjoint or of the inverse.
+/// Writes them to cos and sin [seq, count]; `rows` may point to that memory.
 template <class C>
 CosSinRows<C> apply_direction(const CosSinRows<C>& rows, Direction direction,
                               double attention_factor, Index seq, Index count, C* cos,
                               C* sin) noexcept {
   if (direction == Direction::Inverse && attention_factor != 1) {
-    // One rounding, and no overflow where 1 / m^2 is beyond floats.
+    // Scaling by a double-double 1 / m^2 rounds once, and does not overflow if 1 / m^2 exceeds
+    // float.
     const DoubleDouble scale = DoubleDouble(1.0) / two_product(attention_factor, attention_factor);
     for (Index i = 0; i < seq; ++i) {
       for (Index k = 0; k < count; ++k) {
@@ -86,7 +89,7 @@ CosSinRows<C> apply_direction(const CosSinRows<C>& rows, Direction direction,
   return {cos, sin, count};
 }
 
-/// Copies the channels outside the slice, which the rotation leaves alone.
+/// Copies the channels outside the slice, which the rotation does not change.
 template <Scalar T>
 void copy_unrotated(const RotationOperand<T>& x, Index b, Index rows, Index s, Index seq,
                     RotarySlice slice) noexcept {
@@ -103,9 +106,10 @@ void copy_unrotated(const RotationOperand<T>& x, Index b, Index rows, Index s, I
   }
 }
 
-/// Returns how many channels before its use x is prefetched; 0 if a tensor of so many lies in caches that are fast
-/// enough. From memory, halves of a head are streams that hardware prefetchers lose. They lose slices with gaps between
-/// them sooner, in ascending order from L3 on: that distance is full strides, from slice to slice.
+/// Returns the prefetch distance of x in channels, or 0 if a tensor of `channels` channels fits in
+/// caches that are fast enough. In memory, the halves of a head are streams that hardware
+/// prefetchers lose. They lose slices with gaps between them earlier: in ascending order, from L3
+/// on. The distance is a multiple of the stride from slice to slice if it can be.
 template <Scalar T>
 constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_ascending,
                                       Index stride) noexcept {
@@ -115,12 +119,12 @@ constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_asc
   return stride > 0 && stride < most ? most - most % stride : most;
 }
 
-/// How a tensor is rotated.
+/// The order and the prefetch distance with which a tensor is rotated.
 template <Scalar T>
 struct RotationPlan {
   RotationOperand<T> operand;
   RotarySlice slice;
-  Index heads_per_pass = 1;     ///< heads that go side by side over the positions of a block
+  Index heads_per_pass = 1;     ///< heads that one pass over the positions of a block rotates
   Index prefetch_distance = 0;  ///< in channels; 0: no prefetch
 };
 
@@ -128,8 +132,9 @@ template <Scalar T>
 RotationPlan<T> plan_rotation(const RotationOperand<T>& operand, RotarySlice slice) noexcept {
   const HeadsView<const T>& x = operand.in;
   if (x.empty()) return {operand, slice};
-  // [B, H, S, D]: a head's positions lie together and the heads apart. Few heads go side by side there, and more if
-  // positions are few: each group of heads takes some 5 ns to begin.
+  // In [B, H, S, D] the positions of a head are consecutive and the heads are far apart. A pass
+  // then has few heads. If positions are few it has more heads, because each pass takes some 5 ns
+  // to start.
   const bool heads_apart = x.seq > 1 && x.heads > 1 && x.seq_stride < x.head_stride;
   const Index stride = x.heads == 1 || heads_apart ? x.seq_stride : x.head_stride;
   return {operand, slice, heads_apart ? (std::max)(Index{2}, 64 / x.seq) : x.heads,
@@ -145,15 +150,16 @@ std::array<RotationPlan<T>, Count> plan_rotations(
   return plans;
 }
 
-/// Returns heads [h, h + heads) at positions [s, s + seq) of batch row b, with pairs first .. first + count - 1, as a
-/// kernel takes them.
+/// Returns the kernel's argument for heads [h, h + heads) at positions [s, s + seq) of batch row b,
+/// with pairs first .. first + count - 1.
 template <class Pairing, Scalar T>
 POSENC_ALWAYS_INLINE RotationBlock<T> rotation_block(
     const RotationPlan<T>& plan, Index b, Index s, Index seq, Index h, Index heads, Index first,
     Index count, const CosSinRows<Compute<T>>& angles) noexcept {
   const auto& [in, out] = plan.operand;
   const Index at = plan.slice.offset + Pairing::first(first, plan.slice.pairs);
-  // Kernels step once behind the last row, and the stride of an axis with one element may be anything.
+  // Kernels advance once past the last row, and the stride of an axis with one element may be any
+  // number.
   const auto kernel_stride = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
   return {.in = in.row(b, s, h) + at,
           .out = out.row(b, s, h) + at,
@@ -169,8 +175,8 @@ POSENC_ALWAYS_INLINE RotationBlock<T> rotation_block(
           .prefetch_distance = plan.prefetch_distance};
 }
 
-/// Rotates the only token of tensors by m cos and m sin of all pairs. A plan would take longer than the rotation, which
-/// decoding does in every layer.
+/// Rotates tensors of a single token by m cos and m sin of all pairs. It needs no plan, because
+/// building one takes longer than the rotation. Decoding rotates a token in every layer.
 template <class Pairing, Scalar T, std::size_t Count>
 POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Count>& operands,
                                        RotarySlice slice, const Compute<T>* cos,
@@ -179,7 +185,7 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Coun
     const TokenKernel<T> rotate = token_kernel<KernelPairing<Pairing>, T>(count);
     const Index at = slice.offset + Pairing::first(first, slice.pairs);
     for (const auto& [in, out] : operands) {
-      const bool has_heads = in.heads > 1;  // the stride of one may be anything
+      const bool has_heads = in.heads > 1;  // the stride of a single head may be any number
       rotate(in.data + at, out.data + at, count, in.heads, cos + first, sin + first,
              has_heads ? in.head_stride : 0, has_heads ? out.head_stride : 0);
     }
@@ -189,18 +195,19 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Coun
   }
 }
 
-/// Rotates tensors of the same batch, sequence and slice by the same angles. angles(b, s, seq, first, count, cos, sin)
-/// returns m cos and m sin as CosSinRows, of its own or written to cos and sin [seq, count]. It is called before the
-/// kernels, once for all heads and tensors, and once for all batch rows if `shares_angles` says that they agree.
+/// Rotates tensors of the same batch, sequence and slice by the same angles. angles(b, s, seq,
+/// first, count, cos, sin) returns m cos and m sin as CosSinRows: either pointers to existing rows,
+/// or rows that it writes to cos and sin [seq, count]. It is called before the kernels, once for
+/// all heads and tensors, and once for all batch rows if `shares_angles`.
 template <class Pairing, Device D, Scalar T, class Angles>
 POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPlan<T>> plans,
                                     Direction direction, double attention_factor,
                                     bool shares_angles, const Angles& angles) {
   using C = Compute<T>;
-  // Few enough positions and pairs at a time that their angles stay in L1.
+  // Upper limits per block, so that the angles of a block stay in L1.
   constexpr Index max_pairs = 128, max_positions = 16;
   constexpr auto capacity = static_cast<std::size_t>(max_positions * max_pairs);
-  // Tensors differ in heads alone. Empty ones return at once, however long the other axes are.
+  // Tensors differ only in heads. Empty tensors return at once, however long the other axes are.
   if (std::all_of(plans.begin(), plans.end(),
                   [](const RotationPlan<T>& plan) { return plan.operand.in.empty(); })) {
     return;
@@ -208,11 +215,12 @@ POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPla
   const HeadsView<const T>& shape = plans[0].operand.in;
   const RotarySlice slice = plans[0].slice;
   const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
-  // Splitting batch rows too computes shared angles again, which pays for short sequences alone.
+  // Splitting batch rows as well recomputes shared angles for each thread, which pays only for
+  // short sequences.
   const auto threads = static_cast<Index>(device.numThreads());
   const bool share =
       shares_angles && (threads == 1 || shape.batch == 1 || shape.seq >= max_positions * threads);
-  const Index rows = share ? shape.batch : 1;  // that one set of angles serves
+  const Index rows = share ? shape.batch : 1;  // batch rows that share one set of angles
   parallel_for(
       device, share ? shape.seq : shape.batch * shape.seq, bytes * static_cast<double>(rows),
       bytes / 16, [&](Index unit, Index unit_end) {
