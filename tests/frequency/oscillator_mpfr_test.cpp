@@ -28,7 +28,7 @@ namespace {
 class Worst {
  public:
   /// Tests pair i of the oscillator at a position; inv_freq is the true frequency.
-  void meet(const Oscillator& oscillator, double position, Index i, const Mpfr& inv_freq) {
+  void test_angle(const Oscillator& oscillator, double position, Index i, const Mpfr& inv_freq) {
     const Mpfr angle = Mpfr(position) * inv_freq;
     double wide_cos = 0, wide_sin = 0;
     float cos_float = 0, sin_float = 0;
@@ -39,8 +39,8 @@ class Worst {
   }
 
   /// Tests a single frequency, taken as exact.
-  void meet(DoubleDouble inv_freq, double position) {
-    meet(Oscillator({&inv_freq, 1}), position, 0, inv_freq);
+  void test_angle(DoubleDouble inv_freq, double position) {
+    test_angle(Oscillator({&inv_freq, 1}), position, 0, inv_freq);
   }
 
   double of_double = 0, of_float = 0;
@@ -67,7 +67,7 @@ void check_rule(const Rule& rule) {
   Worst worst;
   for (const double position : presets::positions) {
     for (Index i = 0; i < oscillator.size(); ++i) {
-      worst.meet(oscillator, position, i, inv_freq[static_cast<std::size_t>(i)]);
+      worst.test_angle(oscillator, position, i, inv_freq[static_cast<std::size_t>(i)]);
     }
   }
   check(worst);
@@ -95,8 +95,8 @@ TEST_CASE("any frequency and position up to 2^40 radians", "[oscillator][mpfr]")
   for (int n = 0; n < 5000; ++n) {
     const double inv_freq = std::exp2(random.uniform(-24, 2));
     const double position = std::exp2(random.uniform(-10, 39.9)) / inv_freq;
-    whole.meet(inv_freq, std::rint(std::min(position, 0x1p53)));
-    real.meet(n % 2 == 0 ? inv_freq : -inv_freq, position);
+    whole.test_angle(inv_freq, std::rint(std::min(position, 0x1p53)));
+    real.test_angle(n % 2 == 0 ? inv_freq : -inv_freq, position);
   }
   check(whole);
   check(real);
@@ -109,7 +109,7 @@ TEST_CASE("frequencies with all bits of a double-double in use", "[oscillator][m
     const double high = std::exp2(random.uniform(-24, 2));
     const DoubleDouble inv_freq =
         posenc::detail::quick_two_sum(high, high * 0x1p-54 * random.uniform(-1, 1));
-    worst.meet(inv_freq, std::exp2(random.uniform(20, 40)) / high);
+    worst.test_angle(inv_freq, std::exp2(random.uniform(20, 40)) / high);
   }
   check(worst);
 }
@@ -119,14 +119,14 @@ TEST_CASE("from 2^40 to 2^50 radians", "[oscillator][mpfr]") {
   Worst worst;
   for (int n = 0; n < 5000; ++n) {
     const double inv_freq = std::exp2(random.uniform(-3, 2));
-    worst.meet(inv_freq, std::rint(std::exp2(random.uniform(40, 50)) / inv_freq));
+    worst.test_angle(inv_freq, std::rint(std::exp2(random.uniform(40, 50)) / inv_freq));
   }
   const auto llama = posenc::Unscaled{.rotary_dim = 128, .base = 500000};
   const Oscillator oscillator(posenc::detail::exact_inv_freq(frequencies(llama)));
   const truth::InvFreq inv_freq = truth::inv_freq(llama);
   for (const double position : {0x1p50, -0x1p50 + 1, 0x1p49 + 3}) {
     for (Index i = 0; i < 64; ++i) {
-      worst.meet(oscillator, position, i, inv_freq[static_cast<std::size_t>(i)]);
+      worst.test_angle(oscillator, position, i, inv_freq[static_cast<std::size_t>(i)]);
     }
   }
   check(worst);
@@ -139,8 +139,8 @@ TEST_CASE("angles next to quarter turns and half way between them", "[oscillator
     const double inv_freq = std::exp2(random.uniform(-20, 0));
     const double quarters = std::rint(std::exp2(random.uniform(0, 39))) + (n % 2 == 0 ? 0 : 0.5);
     const double position = quarters * 0x1.921fb54442d18p+0 / inv_freq;
-    worst.meet(inv_freq, position);
-    worst.meet(inv_freq, std::nextafter(position, 0));
+    worst.test_angle(inv_freq, position);
+    worst.test_angle(inv_freq, std::nextafter(position, 0));
   }
   check(worst);
 }

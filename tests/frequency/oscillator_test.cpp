@@ -45,11 +45,11 @@ std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 TEST_CASE("an oscillator knows its frequencies", "[oscillator]") {
   const Oscillator oscillator = llama();
   CHECK(oscillator.size() == 64);
-  CHECK(oscillator.fastest() == 1);
+  CHECK(oscillator.max_inv_freq() == 1);
   const auto own = Frequencies::from_inv_freq(std::vector<double>{0.5, -3.0, 0.0});
-  CHECK(Oscillator(posenc::detail::exact_inv_freq(own)).fastest() == 3);
+  CHECK(Oscillator(posenc::detail::exact_inv_freq(own)).max_inv_freq() == 3);
   CHECK(Oscillator({}).size() == 0);
-  CHECK(Oscillator({}).fastest() == 0);
+  CHECK(Oscillator({}).max_inv_freq() == 0);
 }
 
 TEST_CASE("position 0 is exactly (1, 0)", "[oscillator]") {

@@ -41,18 +41,18 @@ TEST_CASE("the factor divides what turns", "[proportional]") {
 }
 
 TEST_CASE("a share of the pairs is rounded down", "[proportional]") {
-  const auto turning = [](Index head_dim, double share) {
+  const auto num_rotated_pairs = [](Index head_dim, double share) {
     Index count = 0;
     const auto ours = frequencies(
         ProportionalScaling{.head_dim = head_dim, .base = 10000, .partial_rotary_factor = share});
     for (const double w : ours.inv_freq()) count += w != 0;
     return count;
   };
-  CHECK(turning(64, 1) == 32);
-  CHECK(turning(64, 0.99) == 31);
-  CHECK(turning(80, 0.4) == 16);
-  CHECK(turning(10, 0.5) == 2);
-  CHECK(turning(2, 1) == 1);
+  CHECK(num_rotated_pairs(64, 1) == 32);
+  CHECK(num_rotated_pairs(64, 0.99) == 31);
+  CHECK(num_rotated_pairs(80, 0.4) == 16);
+  CHECK(num_rotated_pairs(10, 0.5) == 2);
+  CHECK(num_rotated_pairs(2, 1) == 1);
 }
 
 TEST_CASE("channels of pairs that stand still keep their bits, and are no suffix",

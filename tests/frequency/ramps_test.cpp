@@ -146,7 +146,8 @@ TEST_CASE("two ramps: kept, then NTK, then interpolated", "[ramps]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     const auto index = [base = base, dim = dim](double rotations) {
-      return static_cast<double>(posenc::detail::index_of_rotations(dim, base, 2048, rotations));
+      return static_cast<double>(
+          posenc::detail::pair_index_at_rotations(dim, base, 2048, rotations));
     };
     const auto ours = frequencies(posenc::TwoRampNtkScaling{
         .rotary_dim = dim, .base = base, .factor = 8, .original_max_position = 2048});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Settings that the rules reject, field by field, and the error messages.
-#include "frequency/refusals.hpp"
+#include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/rotary_rule.hpp>
 
@@ -10,8 +10,8 @@
 
 namespace rotary_rule_errors_test {
 
-using namespace posenc;    // NOLINT: every rule there is
-using namespace refusals;  // NOLINT: every check of a rejection
+using namespace posenc;      // NOLINT: every rule there is
+using namespace rejections;  // NOLINT: every check of a rejection
 
 TEST_CASE("Unscaled refuses bad settings", "[rules]") {
   check_shared_fields(Unscaled{.rotary_dim = 8, .base = 10000}, 2);
@@ -45,13 +45,13 @@ TEST_CASE("YarnScaling refuses bad settings", "[rules]") {
   check_length(rule);
   const std::string betas =
       "YarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are ";
-  refuse(rule, &YarnScaling::beta_slow, 0.0, betas + "32 and 0");
-  refuse(rule, &YarnScaling::beta_slow, -1.0, betas + "32 and -1");
-  refuse(rule, &YarnScaling::beta_slow, not_a_number, betas + "32 and nan");
-  refuse(rule, &YarnScaling::beta_slow, 33.0, betas + "32 and 33");
-  refuse(rule, &YarnScaling::beta_fast, 0.5, betas + "0.5 and 1");
-  refuse(rule, &YarnScaling::beta_fast, infinity, betas + "inf and 1");
-  refuse(rule, &YarnScaling::beta_fast, not_a_number, betas + "nan and 1");
+  check_rejected(rule, &YarnScaling::beta_slow, 0.0, betas + "32 and 0");
+  check_rejected(rule, &YarnScaling::beta_slow, -1.0, betas + "32 and -1");
+  check_rejected(rule, &YarnScaling::beta_slow, not_a_number, betas + "32 and nan");
+  check_rejected(rule, &YarnScaling::beta_slow, 33.0, betas + "32 and 33");
+  check_rejected(rule, &YarnScaling::beta_fast, 0.5, betas + "0.5 and 1");
+  check_rejected(rule, &YarnScaling::beta_fast, infinity, betas + "inf and 1");
+  check_rejected(rule, &YarnScaling::beta_fast, not_a_number, betas + "nan and 1");
 }
 
 TEST_CASE("YarnScaling refuses magnitudes that contradict each other", "[rules]") {
@@ -60,34 +60,39 @@ TEST_CASE("YarnScaling refuses magnitudes that contradict each other", "[rules]"
   using Optional = std::optional<double>;
   YarnScaling deepseek = rule;
   deepseek.mscale = deepseek.mscale_all_dim = 0.707;
-  refuse(deepseek, &YarnScaling::attention_factor, Optional(1.25),
-         "YarnScaling: mscale and attention_factor contradict each other: they are 0.707 and 1.25");
-  refuse(deepseek, &YarnScaling::mscale_all_dim, Optional(),
-         "YarnScaling: mscale needs mscale_all_dim; it is 0.707");
-  refuse(deepseek, &YarnScaling::mscale, Optional(),
-         "YarnScaling: mscale_all_dim needs mscale or attention_factor; it is 0.707");
+  check_rejected(
+      deepseek, &YarnScaling::attention_factor, Optional(1.25),
+      "YarnScaling: mscale and attention_factor contradict each other: they are 0.707 and 1.25");
+  check_rejected(deepseek, &YarnScaling::mscale_all_dim, Optional(),
+                 "YarnScaling: mscale needs mscale_all_dim; it is 0.707");
+  check_rejected(deepseek, &YarnScaling::mscale, Optional(),
+                 "YarnScaling: mscale_all_dim needs mscale or attention_factor; it is 0.707");
   const std::string finite = " must be finite and not negative but is ";
-  refuse(deepseek, &YarnScaling::mscale, Optional(-1), "YarnScaling: mscale" + finite + "-1");
-  refuse(deepseek, &YarnScaling::mscale, Optional(not_a_number),
-         "YarnScaling: mscale" + finite + "nan");
-  refuse(deepseek, &YarnScaling::mscale_all_dim, Optional(infinity),
-         "YarnScaling: mscale_all_dim" + finite + "inf");
-  refuse(rule, &YarnScaling::attention_factor, Optional(0),
-         "Frequencies: attention_factor must be positive and finite but is 0");
+  check_rejected(deepseek, &YarnScaling::mscale, Optional(-1),
+                 "YarnScaling: mscale" + finite + "-1");
+  check_rejected(deepseek, &YarnScaling::mscale, Optional(not_a_number),
+                 "YarnScaling: mscale" + finite + "nan");
+  check_rejected(deepseek, &YarnScaling::mscale_all_dim, Optional(infinity),
+                 "YarnScaling: mscale_all_dim" + finite + "inf");
+  check_rejected(rule, &YarnScaling::attention_factor, Optional(0),
+                 "Frequencies: attention_factor must be positive and finite but is 0");
 }
 
 TEST_CASE("DynamicYarnScaling refuses bad settings", "[rules]") {
   const DynamicYarnScaling rule{.rotary_dim = 8, .base = 10000, .original_max_position = 2048};
   check_shared_fields(rule, 2);
   check_length(rule);
-  refuse(rule, &DynamicYarnScaling::beta_slow, 33.0,
-         "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 32 "
-         "and 33");
-  refuse(rule, &DynamicYarnScaling::beta_fast, 0.5,
-         "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 0.5 "
-         "and 1");
-  refuse(rule, &DynamicYarnScaling::finetuned_max_position, std::optional<Index>(2047),
-         "DynamicYarnScaling: finetuned_max_position must not be less than 2048 but is 2047");
+  check_rejected(
+      rule, &DynamicYarnScaling::beta_slow, 33.0,
+      "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 32 "
+      "and 33");
+  check_rejected(
+      rule, &DynamicYarnScaling::beta_fast, 0.5,
+      "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 0.5 "
+      "and 1");
+  check_rejected(
+      rule, &DynamicYarnScaling::finetuned_max_position, std::optional<Index>(2047),
+      "DynamicYarnScaling: finetuned_max_position must not be less than 2048 but is 2047");
 }
 
 TEST_CASE("AlphaNtkScaling refuses bad settings", "[rules]") {
@@ -109,10 +114,10 @@ TEST_CASE("VllmMixedNtkScaling refuses bad settings", "[rules]") {
   check_factor(rule);
   const std::string mixed_b =
       "VllmMixedNtkScaling: mixed_b must be given and lie in (0, 1000] but is ";
-  refuse(rule, &VllmMixedNtkScaling::mixed_b, 0.0, mixed_b + "0");
-  refuse(rule, &VllmMixedNtkScaling::mixed_b, -1.0, mixed_b + "-1");
-  refuse(rule, &VllmMixedNtkScaling::mixed_b, 1001.0, mixed_b + "1001");
-  refuse(rule, &VllmMixedNtkScaling::mixed_b, not_a_number, mixed_b + "nan");
+  check_rejected(rule, &VllmMixedNtkScaling::mixed_b, 0.0, mixed_b + "0");
+  check_rejected(rule, &VllmMixedNtkScaling::mixed_b, -1.0, mixed_b + "-1");
+  check_rejected(rule, &VllmMixedNtkScaling::mixed_b, 1001.0, mixed_b + "1001");
+  check_rejected(rule, &VllmMixedNtkScaling::mixed_b, not_a_number, mixed_b + "nan");
 }
 
 TEST_CASE("NtkByPartsScaling refuses bad settings", "[rules]") {
@@ -122,11 +127,11 @@ TEST_CASE("NtkByPartsScaling refuses bad settings", "[rules]") {
   check_factor(rule);
   check_length(rule);
   const std::string ends = "NtkByPartsScaling: beta >= alpha > 0 must hold but they are ";
-  refuse(rule, &NtkByPartsScaling::alpha, 0.0, ends + "32 and 0");
-  refuse(rule, &NtkByPartsScaling::alpha, 33.0, ends + "32 and 33");
-  refuse(rule, &NtkByPartsScaling::alpha, not_a_number, ends + "32 and nan");
-  refuse(rule, &NtkByPartsScaling::beta, infinity, ends + "inf and 1");
-  refuse(rule, &NtkByPartsScaling::beta, 0.5, ends + "0.5 and 1");
+  check_rejected(rule, &NtkByPartsScaling::alpha, 0.0, ends + "32 and 0");
+  check_rejected(rule, &NtkByPartsScaling::alpha, 33.0, ends + "32 and 33");
+  check_rejected(rule, &NtkByPartsScaling::alpha, not_a_number, ends + "32 and nan");
+  check_rejected(rule, &NtkByPartsScaling::beta, infinity, ends + "inf and 1");
+  check_rejected(rule, &NtkByPartsScaling::beta, 0.5, ends + "0.5 and 1");
 }
 
 TEST_CASE("TwoRampNtkScaling refuses bad settings", "[rules]") {
@@ -149,31 +154,31 @@ TEST_CASE("Llama3Scaling refuses bad settings", "[rules]") {
   check_length(rule);
   const std::string ends =
       "Llama3Scaling: high_freq_factor >= low_freq_factor > 0 must hold but they are ";
-  refuse(rule, &Llama3Scaling::low_freq_factor, 0.0, ends + "4 and 0");
-  refuse(rule, &Llama3Scaling::low_freq_factor, 5.0, ends + "4 and 5");
-  refuse(rule, &Llama3Scaling::low_freq_factor, not_a_number, ends + "4 and nan");
-  refuse(rule, &Llama3Scaling::high_freq_factor, 0.0, ends + "0 and 1");
-  refuse(rule, &Llama3Scaling::high_freq_factor, infinity, ends + "inf and 1");
+  check_rejected(rule, &Llama3Scaling::low_freq_factor, 0.0, ends + "4 and 0");
+  check_rejected(rule, &Llama3Scaling::low_freq_factor, 5.0, ends + "4 and 5");
+  check_rejected(rule, &Llama3Scaling::low_freq_factor, not_a_number, ends + "4 and nan");
+  check_rejected(rule, &Llama3Scaling::high_freq_factor, 0.0, ends + "0 and 1");
+  check_rejected(rule, &Llama3Scaling::high_freq_factor, infinity, ends + "inf and 1");
 }
 
 TEST_CASE("DivisorScaling refuses bad settings", "[rules]") {
   const DivisorScaling rule{.rotary_dim = 4, .base = 10000, .divisors = {1, 8}};
   using List = std::vector<double>;
-  refuse(rule, &DivisorScaling::rotary_dim, Index{3},
-         "DivisorScaling: rotary_dim must be even and at least 2 but is 3");
-  refuse(rule, &DivisorScaling::base, 1.0,
-         "DivisorScaling: base must be given, finite and greater than 1, but is 1");
-  refuse(rule, &DivisorScaling::divisors, List{},
-         "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 0");
-  refuse(rule, &DivisorScaling::divisors, List{1, 2, 3},
-         "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 3");
+  check_rejected(rule, &DivisorScaling::rotary_dim, Index{3},
+                 "DivisorScaling: rotary_dim must be even and at least 2 but is 3");
+  check_rejected(rule, &DivisorScaling::base, 1.0,
+                 "DivisorScaling: base must be given, finite and greater than 1, but is 1");
+  check_rejected(rule, &DivisorScaling::divisors, List{},
+                 "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 0");
+  check_rejected(rule, &DivisorScaling::divisors, List{1, 2, 3},
+                 "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 3");
   const std::string positive = "DivisorScaling: divisors must be positive and finite but holds ";
-  refuse(rule, &DivisorScaling::divisors, List{1, 0}, positive + "0");
-  refuse(rule, &DivisorScaling::divisors, List{-1, 1}, positive + "-1");
-  refuse(rule, &DivisorScaling::divisors, List{1, infinity}, positive + "inf");
-  refuse(rule, &DivisorScaling::divisors, List{1, not_a_number}, positive + "nan");
-  refuse(rule, &DivisorScaling::attention_factor, 0.0,
-         "Frequencies: attention_factor must be positive and finite but is 0");
+  check_rejected(rule, &DivisorScaling::divisors, List{1, 0}, positive + "0");
+  check_rejected(rule, &DivisorScaling::divisors, List{-1, 1}, positive + "-1");
+  check_rejected(rule, &DivisorScaling::divisors, List{1, infinity}, positive + "inf");
+  check_rejected(rule, &DivisorScaling::divisors, List{1, not_a_number}, positive + "nan");
+  check_rejected(rule, &DivisorScaling::attention_factor, 0.0,
+                 "Frequencies: attention_factor must be positive and finite but is 0");
 }
 
 TEST_CASE("LongRopeScaling refuses bad settings", "[rules]") {
@@ -185,51 +190,55 @@ TEST_CASE("LongRopeScaling refuses bad settings", "[rules]") {
                              .factor = 32};
   using List = std::vector<double>;
   using Optional = std::optional<double>;
-  refuse(rule, &LongRopeScaling::rotary_dim, Index{0},
-         "LongRopeScaling: rotary_dim must be even and at least 2 but is 0");
-  refuse(rule, &LongRopeScaling::base, 0.0,
-         "LongRopeScaling: base must be given, finite and greater than 1, but is 0");
-  refuse(rule, &LongRopeScaling::short_factor, List{1},
-         "LongRopeScaling: short_factor must hold rotary_dim / 2 = 2 divisors but holds 1");
-  refuse(rule, &LongRopeScaling::long_factor, List{1, 2, 3},
-         "LongRopeScaling: long_factor must hold rotary_dim / 2 = 2 divisors but holds 3");
-  refuse(rule, &LongRopeScaling::short_factor, List{1, 0},
-         "LongRopeScaling: short_factor must be positive and finite but holds 0");
-  refuse(rule, &LongRopeScaling::long_factor, List{not_a_number, 1},
-         "LongRopeScaling: long_factor must be positive and finite but holds nan");
+  check_rejected(rule, &LongRopeScaling::rotary_dim, Index{0},
+                 "LongRopeScaling: rotary_dim must be even and at least 2 but is 0");
+  check_rejected(rule, &LongRopeScaling::base, 0.0,
+                 "LongRopeScaling: base must be given, finite and greater than 1, but is 0");
+  check_rejected(rule, &LongRopeScaling::short_factor, List{1},
+                 "LongRopeScaling: short_factor must hold rotary_dim / 2 = 2 divisors but holds 1");
+  check_rejected(rule, &LongRopeScaling::long_factor, List{1, 2, 3},
+                 "LongRopeScaling: long_factor must hold rotary_dim / 2 = 2 divisors but holds 3");
+  check_rejected(rule, &LongRopeScaling::short_factor, List{1, 0},
+                 "LongRopeScaling: short_factor must be positive and finite but holds 0");
+  check_rejected(rule, &LongRopeScaling::long_factor, List{not_a_number, 1},
+                 "LongRopeScaling: long_factor must be positive and finite but holds nan");
   check_length(rule);
-  refuse(rule, &LongRopeScaling::original_max_position, Index{1},
-         "LongRopeScaling: original_max_position must be greater than 1 where factor is given");
-  refuse(rule, &LongRopeScaling::factor, Optional(0.5),
-         "LongRopeScaling: factor must be given, finite and at least 1, but is 0.5");
+  check_rejected(
+      rule, &LongRopeScaling::original_max_position, Index{1},
+      "LongRopeScaling: original_max_position must be greater than 1 where factor is given");
+  check_rejected(rule, &LongRopeScaling::factor, Optional(0.5),
+                 "LongRopeScaling: factor must be given, finite and at least 1, but is 0.5");
   const std::string one =
       "LongRopeScaling: exactly one of factor, attention_factor, and short_mscale with long_mscale "
       "must be given, but there are ";
-  refuse(rule, &LongRopeScaling::factor, Optional(), one + "0");
-  refuse(rule, &LongRopeScaling::attention_factor, Optional(1.25), one + "2");
-  refuse(rule, &LongRopeScaling::short_mscale, Optional(1.25),
-         "LongRopeScaling: short_mscale and long_mscale must be given together, but long_mscale is "
-         "missing");
-  refuse(rule, &LongRopeScaling::long_mscale, Optional(1.25),
-         "LongRopeScaling: short_mscale and long_mscale must be given together, but short_mscale "
-         "is missing");
+  check_rejected(rule, &LongRopeScaling::factor, Optional(), one + "0");
+  check_rejected(rule, &LongRopeScaling::attention_factor, Optional(1.25), one + "2");
+  check_rejected(
+      rule, &LongRopeScaling::short_mscale, Optional(1.25),
+      "LongRopeScaling: short_mscale and long_mscale must be given together, but long_mscale is "
+      "missing");
+  check_rejected(
+      rule, &LongRopeScaling::long_mscale, Optional(1.25),
+      "LongRopeScaling: short_mscale and long_mscale must be given together, but short_mscale "
+      "is missing");
 }
 
 TEST_CASE("ProportionalScaling refuses bad settings", "[rules]") {
   const ProportionalScaling rule{.head_dim = 64, .base = 10000, .partial_rotary_factor = 0.25};
-  refuse(rule, &ProportionalScaling::head_dim, Index{63},
-         "ProportionalScaling: head_dim must be even and at least 2 but is 63");
-  refuse(rule, &ProportionalScaling::base, 1.0,
-         "ProportionalScaling: base must be given, finite and greater than 1, but is 1");
+  check_rejected(rule, &ProportionalScaling::head_dim, Index{63},
+                 "ProportionalScaling: head_dim must be even and at least 2 but is 63");
+  check_rejected(rule, &ProportionalScaling::base, 1.0,
+                 "ProportionalScaling: base must be given, finite and greater than 1, but is 1");
   check_factor(rule);
   const std::string share =
       "ProportionalScaling: partial_rotary_factor must be given and lie in (0, 1] but is ";
-  refuse(rule, &ProportionalScaling::partial_rotary_factor, 0.0, share + "0");
-  refuse(rule, &ProportionalScaling::partial_rotary_factor, 1.5, share + "1.5");
-  refuse(rule, &ProportionalScaling::partial_rotary_factor, not_a_number, share + "nan");
-  refuse(rule, &ProportionalScaling::partial_rotary_factor, 0.01,
-         "ProportionalScaling: partial_rotary_factor must let a pair turn, but is 0.01 of head_dim "
-         "64");
+  check_rejected(rule, &ProportionalScaling::partial_rotary_factor, 0.0, share + "0");
+  check_rejected(rule, &ProportionalScaling::partial_rotary_factor, 1.5, share + "1.5");
+  check_rejected(rule, &ProportionalScaling::partial_rotary_factor, not_a_number, share + "nan");
+  check_rejected(
+      rule, &ProportionalScaling::partial_rotary_factor, 0.01,
+      "ProportionalScaling: partial_rotary_factor must let a pair turn, but is 0.01 of head_dim "
+      "64");
 }
 
 TEST_CASE("lengths must not be negative", "[rules]") {

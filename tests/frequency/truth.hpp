@@ -185,10 +185,10 @@ inline InvFreq inv_freq(const posenc::LongRopeScaling& rule, Index length) {
 
 inline InvFreq inv_freq(const posenc::ProportionalScaling& rule) {
   InvFreq w = divided(power_law(rule.base, rule.head_dim), rule.factor);
-  const auto turning =
+  const auto num_rotated_pairs =
       std::floor(rule.partial_rotary_factor * static_cast<double>(rule.head_dim) / 2);
   for (std::size_t i = 0; i < w.size(); ++i) {
-    if (static_cast<double>(i) >= turning) w[i] = 0;
+    if (static_cast<double>(i) >= num_rotated_pairs) w[i] = 0;
   }
   return w;
 }

@@ -68,7 +68,7 @@ void check_against_reference(const YarnScaling& rule) {
 
 TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
   const auto index = [](const YarnScaling& rule, double rotations) {
-    return static_cast<double>(posenc::detail::index_of_rotations(
+    return static_cast<double>(posenc::detail::pair_index_at_rotations(
         rule.rotary_dim, rule.base, rule.original_max_position, rotations));
   };
   CHECK(index(yarn(128, 1e4, 4096), 32) == Approx(20.94).margin(0.005));
@@ -120,7 +120,7 @@ TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
     YarnScaling step = yarn(128, 1e4, 4096);
     step.truncate = false;
     step.beta_fast = step.beta_slow = 8;
-    const auto at = static_cast<double>(posenc::detail::index_of_rotations(128, 1e4, 4096, 8));
+    const auto at = static_cast<double>(posenc::detail::pair_index_at_rotations(128, 1e4, 4096, 8));
     check_ramp(step, static_cast<Index>(std::floor(at)), static_cast<Index>(std::ceil(at)));
     check_against_reference(step);
   }

@@ -84,7 +84,7 @@ class SinusoidalAxis {
     Index i = 0;
     // The count is a compile-time constant, so that values stay in registers.
     for (; i + together <= width_ / 2; i += together) {
-      oscillator_.inlined_row(position, i, together, scale, cos, sin);
+      oscillator_.cos_sin_row_inline(position, i, together, scale, cos, sin);
       interleave_row(sin, cos, both, 2 * together);
       part(2 * i, both, 2 * together);
     }
@@ -253,7 +253,7 @@ class Sinusoidal {
       detail::fail<ConfigError>(name, "model_dim must be given and positive but is ",
                                 config.model_dim);
     }
-    detail::check_most_channels(name, "model_dim", config.model_dim);
+    detail::check_max_channels(name, "model_dim", config.model_dim);
     if (!(std::abs(static_cast<double>(config.start)) <= furthest)) {
       detail::fail<ConfigError>(name, "start must lie within 2^50 but is ", config.start);
     }

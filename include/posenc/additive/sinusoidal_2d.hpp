@@ -87,7 +87,7 @@ class Sinusoidal2d {
       detail::fail<ConfigError>(name, "model_dim must be given, positive and even but is ",
                                 config.model_dim);
     }
-    detail::check_most_channels(name, "model_dim", config.model_dim);
+    detail::check_max_channels(name, "model_dim", config.model_dim);
     if (config.axis_order != GridAxisOrder::ColumnFirst &&
         config.axis_order != GridAxisOrder::RowFirst) {
       detail::fail<ConfigError>(name, "axis_order must be given as ColumnFirst or RowFirst");
@@ -98,7 +98,7 @@ class Sinusoidal2d {
   template <class T>
   void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
     detail::check_embeddings(function, x, config_.model_dim, positions, 2);
-    detail::check_reach(function, half_.oscillator(), positions);
+    detail::check_max_angle(function, half_.oscillator(), positions);
   }
 
   template <bool Add, Device D, detail::Written T>

@@ -154,10 +154,10 @@ Frequencies evaluate(const R& rule) {
 
 /// Upper limit for the channels of a head, of a token, and of a list of heads. It is far beyond any
 /// use, and arrays of that many numbers fit in memory.
-inline constexpr Index most_channels = Index{1} << 24;
+inline constexpr Index max_channels = Index{1} << 24;
 
-inline void check_most_channels(const char* rule, const char* field, Index channels) {
-  if (channels > most_channels) {
+inline void check_max_channels(const char* rule, const char* field, Index channels) {
+  if (channels > max_channels) {
     fail<ConfigError>(rule, field, " must not exceed 2^24 but is ", channels);
   }
 }
@@ -167,7 +167,7 @@ inline void check_rotary_dim(const char* rule, Index rotary_dim, Index smallest 
   if (rotary_dim < smallest || rotary_dim % 2 != 0) {
     fail<ConfigError>(rule, field, " must be even and at least ", smallest, " but is ", rotary_dim);
   }
-  check_most_channels(rule, field, rotary_dim);
+  check_max_channels(rule, field, rotary_dim);
 }
 
 /// Throws ConfigError unless head_dim fits a head whose two halves rotate by different positions,
@@ -176,12 +176,12 @@ inline void check_head_of_two_halves(const char* rule, Index head_dim) {
   if (head_dim < 4 || head_dim % 4 != 0) {
     fail<ConfigError>(rule, "head_dim must be divisible by 4 and at least 4 but is ", head_dim);
   }
-  check_most_channels(rule, "head_dim", head_dim);
+  check_max_channels(rule, "head_dim", head_dim);
 }
 
 /// Throws ConfigError for values beyond 1e100, far beyond any use. Powers and logarithms stay
 /// finite below it.
-inline void check_size(const char* rule, const char* field, double value) {
+inline void check_max_value(const char* rule, const char* field, double value) {
   if (value > 1e100) fail<ConfigError>(rule, field, " must not exceed 1e100 but is ", value);
 }
 
@@ -189,14 +189,14 @@ inline void check_base(const char* rule, double base) {
   if (!std::isfinite(base) || base <= 1) {
     fail<ConfigError>(rule, "base must be given, finite and greater than 1, but is ", base);
   }
-  check_size(rule, "base", base);
+  check_max_value(rule, "base", base);
 }
 
 inline void check_scaling_factor(const char* rule, double factor, const char* field = "factor") {
   if (!std::isfinite(factor) || factor < 1) {
     fail<ConfigError>(rule, field, " must be given, finite and at least 1, but is ", factor);
   }
-  check_size(rule, field, factor);
+  check_max_value(rule, field, factor);
 }
 
 inline void check_original_max_position(const char* rule, Index length) {
@@ -215,7 +215,7 @@ inline Wide log_of_ratio(const Wide& base, Index dim) {
 }
 
 /// Returns e^(i log_ratio) for i < count.
-inline std::vector<Wide> geometric_row(const Wide& log_ratio, Index count) {
+inline std::vector<Wide> geometric_sequence(const Wide& log_ratio, Index count) {
   const Wide ratio = exp(log_ratio);
   std::vector<Wide> inv_freq(static_cast<std::size_t>(count));
   Wide power = 1;
@@ -228,7 +228,7 @@ inline std::vector<Wide> geometric_row(const Wide& log_ratio, Index count) {
 
 /// Returns base^(-2i / dim) for i < count, at full precision.
 inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count) {
-  return geometric_row(log_of_ratio(base, dim), count);
+  return geometric_sequence(log_of_ratio(base, dim), count);
 }
 
 inline std::vector<DoubleDouble> rounded(const std::vector<Wide>& inv_freq) {

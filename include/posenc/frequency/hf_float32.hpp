@@ -53,7 +53,7 @@ inline std::vector<double> float32_divided(std::vector<double> inv_freq, double 
 }
 
 /// Returns Frequencies with the given inv_freq and the two factors of `exact`.
-inline Frequencies with_inv_freq(const Frequencies& exact, const std::vector<double>& inv_freq) {
+inline Frequencies replace_inv_freq(const Frequencies& exact, const std::vector<double>& inv_freq) {
   return exact_frequencies({inv_freq.begin(), inv_freq.end()}, exact.attention_factor(),
                            exact.softmax_scale_multiplier());
 }
@@ -66,14 +66,14 @@ inline Frequencies with_inv_freq(const Frequencies& exact, const std::vector<dou
 ///   Throws:   ConfigError.
 ///   Source:   the float32 operations of huggingface/transformers, modeling_rope_utils.
 inline Frequencies hf_float32_frequencies(const Unscaled& rule) {
-  return detail::with_inv_freq(frequencies(rule), detail::float32_inverse(detail::float32_powers(
-                                                      rule.base, rule.rotary_dim)));
+  return detail::replace_inv_freq(frequencies(rule), detail::float32_inverse(detail::float32_powers(
+                                                         rule.base, rule.rotary_dim)));
 }
 
 inline Frequencies hf_float32_frequencies(const LinearScaling& rule) {
   const Frequencies exact = frequencies(rule);
   const auto unscaled = detail::float32_inverse(detail::float32_powers(rule.base, rule.rotary_dim));
-  return detail::with_inv_freq(exact, detail::float32_divided(unscaled, rule.factor));
+  return detail::replace_inv_freq(exact, detail::float32_divided(unscaled, rule.factor));
 }
 
 /// Overload for DynamicNtkScaling. The stretched base is computed in double.
@@ -90,7 +90,7 @@ inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index l
     detail::fail<ConfigError>("hf_float32_frequencies", "factor is too large: it is ", rule.factor);
   }
   const double base = (pow(stretch, detail::DoubleDouble(dim) / (dim - 2)) * rule.base).hi;
-  return detail::with_inv_freq(
+  return detail::replace_inv_freq(
       exact, detail::float32_inverse(detail::float32_powers(base, rule.rotary_dim)));
 }
 
@@ -113,7 +113,7 @@ inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
     const double slow = to_float(interpolated[i] * to_float(1 - kept));
     inv_freq[i] = to_float(slow + to_float(inv_freq[i] * kept));
   }
-  return detail::with_inv_freq(exact, inv_freq);
+  return detail::replace_inv_freq(exact, inv_freq);
 }
 
 inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
@@ -124,7 +124,7 @@ inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, LongRopeR
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     inv_freq[i] = to_float(1 / to_float(to_float(divisors[i]) * inv_freq[i]));
   }
-  return detail::with_inv_freq(exact, inv_freq);
+  return detail::replace_inv_freq(exact, inv_freq);
 }
 
 /// Overload for LongRopeScaling that selects the regime by the length.
@@ -153,7 +153,7 @@ inline Frequencies hf_float32_frequencies(const Llama3Scaling& rule) {
     const double slow = to_float(to_float(to_float(1 - smooth) * w) / to_float(rule.factor));
     w = to_float(slow + to_float(smooth * w));
   }
-  return detail::with_inv_freq(exact, inv_freq);
+  return detail::replace_inv_freq(exact, inv_freq);
 }
 
 inline Frequencies hf_float32_frequencies(const ProportionalScaling& rule) {
@@ -162,7 +162,7 @@ inline Frequencies hf_float32_frequencies(const ProportionalScaling& rule) {
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     if (detail::exact_inv_freq(exact)[i] == detail::DoubleDouble(0)) inv_freq[i] = 0;
   }
-  return detail::with_inv_freq(exact, detail::float32_divided(inv_freq, rule.factor));
+  return detail::replace_inv_freq(exact, detail::float32_divided(inv_freq, rule.factor));
 }
 
 POSENC_END

@@ -22,8 +22,8 @@ namespace detail {
 
 /// Returns the (real) index of the pair that makes `rotations` rotations within the trained length
 /// L: dim * ln(L / (2 pi rotations)) / (2 ln base).
-inline Wide index_of_rotations(Index rotary_dim, double base, Index original_max_position,
-                               double rotations) {
+inline Wide pair_index_at_rotations(Index rotary_dim, double base, Index original_max_position,
+                                    double rotations) {
   const Wide wavelength =
       Wide(static_cast<double>(original_max_position)) / (wide_pi * 2.0 * rotations);
   return log(wavelength) * static_cast<double>(rotary_dim) / (log(Wide(base)) * 2.0);
@@ -39,8 +39,8 @@ struct IndexRamp {
   /// ends are equal, and its width may be negative.
   static IndexRamp between(Index rotary_dim, double base, Index original_max_position, double fast,
                            double slow, bool truncate, YarnCrossing crossing = YarnCrossing::Step) {
-    Wide low = index_of_rotations(rotary_dim, base, original_max_position, fast);
-    Wide high = index_of_rotations(rotary_dim, base, original_max_position, slow);
+    Wide low = pair_index_at_rotations(rotary_dim, base, original_max_position, fast);
+    Wide high = pair_index_at_rotations(rotary_dim, base, original_max_position, slow);
     if (truncate) {
       low = floor(low);
       high = -floor(-high);

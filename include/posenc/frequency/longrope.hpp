@@ -109,10 +109,10 @@ inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regim
   detail::check_longrope_magnitude(rule);
 
   const bool is_long = regime == LongRopeRegime::Long;
-  const auto& of_regime = is_long ? rule.long_mscale : rule.short_mscale;
+  const auto& regime_mscale = is_long ? rule.long_mscale : rule.short_mscale;
   const double attention_factor =
       rule.factor ? detail::longrope_magnitude(*rule.factor, rule.original_max_position)
-                  : rule.attention_factor.value_or(of_regime.value_or(1));
+                  : rule.attention_factor.value_or(regime_mscale.value_or(1));
   return detail::exact_frequencies(
       detail::divided_power_law(rule.base, rule.rotary_dim,
                                 is_long ? rule.long_factor : rule.short_factor),

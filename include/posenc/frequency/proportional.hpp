@@ -51,16 +51,16 @@ inline Frequencies frequencies(const ProportionalScaling& rule) {
     detail::fail<ConfigError>(name, "partial_rotary_factor must be given and lie in (0, 1] but is ",
                               rule.partial_rotary_factor);
   }
-  const double turning_pairs =
+  const double num_rotated_pairs =
       std::floor(rule.partial_rotary_factor * static_cast<double>(rule.head_dim) / 2);
-  if (turning_pairs < 1) {
+  if (num_rotated_pairs < 1) {
     detail::fail<ConfigError>(name, "partial_rotary_factor must let a pair turn, but is ",
                               rule.partial_rotary_factor, " of head_dim ", rule.head_dim);
   }
-  const auto turning = static_cast<std::size_t>(turning_pairs);
+  const auto rotated_pairs = static_cast<std::size_t>(num_rotated_pairs);
   auto inv_freq = detail::wide_power_law(rule.base, rule.head_dim, rule.head_dim / 2);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    inv_freq[i] = i < turning ? inv_freq[i] / rule.factor : detail::Wide(0);
+    inv_freq[i] = i < rotated_pairs ? inv_freq[i] / rule.factor : detail::Wide(0);
   }
   return detail::exact_frequencies(detail::rounded(inv_freq));
 }

@@ -137,7 +137,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
                               x.in.extents());
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
-    detail::check_reach(function, oscillator_, positions);
+    detail::check_max_angle(function, oscillator_, positions);
 
     const HeadsView<const T>& x = tensors[0].in;
     if (x.empty())

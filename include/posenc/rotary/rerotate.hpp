@@ -106,7 +106,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
   constexpr auto function = "shift_keys";
   detail::check_rerotation(function, rope, k);
   detail::check_positions(function, deltas, k.batch, k.seq, rope.axis_count(), k.extents());
-  detail::check_reach(function, detail::oscillator_of(rope), deltas);
+  detail::check_max_angle(function, detail::oscillator_of(rope), deltas);
   detail::shift(device, k, rope, deltas);
 }
 
@@ -123,7 +123,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta
   std::vector<Positions> axes;
   for (const Index delta : delta_of_axis) axes.push_back(Positions::range(delta, 1));
   const Positions delta = Positions::axes(axes);
-  detail::check_reach(function, detail::oscillator_of(rope), delta);
+  detail::check_max_angle(function, detail::oscillator_of(rope), delta);
   detail::shift_all(device, k, rope, delta);
 }
 
@@ -152,7 +152,7 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
   const auto check = [&](const Rope<Pairing>& rope, const Positions& positions) {
     detail::check_positions(function, positions, k.batch, k.seq, rope.axis_count(), k.extents());
     detail::check_kind(function, positions, rope.axes().kind());
-    detail::check_reach(function, detail::oscillator_of(rope), positions);
+    detail::check_max_angle(function, detail::oscillator_of(rope), positions);
   };
   check(from, from_positions);
   check(to, to_positions);

@@ -110,7 +110,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     constexpr auto function = "Rope::table";
     detail::check_axes(function, positions, axes_.axis_count());
     detail::check_kind(function, positions, axes_.kind());
-    detail::check_reach(function, oscillator_, positions);
+    detail::check_max_angle(function, oscillator_, positions);
     RotationTable<Pairing, Real> table(function, positions.batch(), positions.count(), slice_,
                                        frequencies_.attention_factor());
     table.fill(device, [&](Index b, Index row, Index count, Real* cos, Real* sin) {
@@ -164,7 +164,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
     detail::check_kind(function, positions, axes_.kind());
-    detail::check_reach(function, oscillator_, positions);
+    detail::check_max_angle(function, oscillator_, positions);
     using C = Compute<T>;
     const detail::Direction direction = detail::direction_of(call);
     const HeadsView<const T>& shape = tensors[0].in;

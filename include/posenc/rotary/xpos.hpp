@@ -200,7 +200,8 @@ class XPos {
     apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
   }
 
-  /// Computes the transposed maps in place, the backward pass. They keep scale and attention factor.
+  /// Computes the transposed maps in place, the backward pass. They keep the scale and the
+  /// attention factor.
   template <detail::Written T, Device D = detail::CallingThread>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
                        const D& device = {}) const {
@@ -281,7 +282,7 @@ class XPos {
              const detail::RotationOperand<T>& x, const Positions& positions, double sign) const {
     detail::check_rotation<T>(function, x, slice_);
     detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
-    detail::check_reach(function, oscillator_, positions);
+    detail::check_max_angle(function, oscillator_, positions);
     if (sign != 0) check_range<T>(function, positions);
     using Real = Compute<T>;
     const auto plan = detail::plan_rotation<T>(x, slice_);

@@ -25,8 +25,8 @@ namespace detail {
 /// a table.
 ///
 /// Frequencies are stored in quarter turns per position, as double-double, and angles are reduced
-/// exactly. Accuracy therefore does not decay with the position. Where position * inv_freq is
-/// rounded to float32, the error reaches 6e-2 at position 1e6.
+/// exactly. Accuracy therefore does not decay with the position. If position * inv_freq is rounded
+/// to float32 instead, the error reaches 6e-2 at position 1e6.
 ///   Accuracy: stated at AnglePolicy; encoders throw PositionError for larger angles
 ///   Throws:   ConfigError if the compiler was allowed to reorder sums, because double-double
 ///             arithmetic would then be wrong
@@ -37,28 +37,29 @@ class Oscillator {
       : policy_(policy) {
     check_order_of_sums(function);
     if (policy == AnglePolicy::HfFloat32) {
-      // The lower bound 2^-70 limits positions to 2^120 (check_reach()), which float can represent.
-      fastest_ = 0x1p-70;
+      // The lower bound 2^-70 limits positions to 2^120 (check_max_angle()), which float can
+      // represent.
+      max_inv_freq_ = 0x1p-70;
       float_inv_freq_ = AlignedVector<double>(inv_freq.size());
       for (std::size_t k = 0; k < inv_freq.size(); ++k) {
         float_inv_freq_[k] = static_cast<double>(static_cast<float>(inv_freq[k].hi));
-        fastest_ = (std::max)(fastest_, std::abs(float_inv_freq_[k]));
+        max_inv_freq_ = (std::max)(max_inv_freq_, std::abs(float_inv_freq_[k]));
       }
       return;
     }
-    turns_hi_ = AlignedVector<double>(inv_freq.size());
-    turns_lo_ = AlignedVector<double>(inv_freq.size());
+    quarter_turns_hi_ = AlignedVector<double>(inv_freq.size());
+    quarter_turns_lo_ = AlignedVector<double>(inv_freq.size());
     for (std::size_t k = 0; k < inv_freq.size(); ++k) {
-      const DoubleDouble turns = inv_freq[k] * two_over_pi;
-      turns_hi_[k] = turns.hi;
-      turns_lo_[k] = turns.lo;
-      fastest_ = (std::max)(fastest_, std::abs(inv_freq[k].hi));
+      const DoubleDouble quarter_turns = inv_freq[k] * two_over_pi;
+      quarter_turns_hi_[k] = quarter_turns.hi;
+      quarter_turns_lo_[k] = quarter_turns.lo;
+      max_inv_freq_ = (std::max)(max_inv_freq_, std::abs(inv_freq[k].hi));
     }
   }
 
   /// Returns the number of frequencies.
   Index size() const noexcept {
-    return static_cast<Index>((std::max)(turns_hi_.size(), float_inv_freq_.size()));
+    return static_cast<Index>((std::max)(quarter_turns_hi_.size(), float_inv_freq_.size()));
   }
   AnglePolicy policy() const noexcept { return policy_; }
 
@@ -69,7 +70,7 @@ class Oscillator {
       const float angle = static_cast<float>(position) * static_cast<float>(float_inv_freq_[k]);
       return cos_sin(static_cast<double>(angle), two_over_pi);
     }
-    return cos_sin(position, DoubleDouble(turns_hi_[k], turns_lo_[k]));
+    return cos_sin(position, DoubleDouble(quarter_turns_hi_[k], quarter_turns_lo_[k]));
   }
 
   /// Writes factor * cos and factor * sin of frequencies first .. first + count - 1, rounded once
@@ -80,32 +81,33 @@ class Oscillator {
   template <class Tier = tier::Best, std::floating_point T>
   void row(double position, Index first, Index count, double factor, T* cos_row,
            T* sin_row) const noexcept {
-    write_row<Tier>(OnePosition<false>{position}, first, count, factor, cos_row, sin_row);
+    write_cos_sin<Tier>(SharedPosition<false>{position}, first, count, factor, cos_row, sin_row);
   }
 
   /// Overload of row() with one position per frequency: positions [count].
   template <class Tier = tier::Best, std::floating_point T>
   void row(const double* positions, Index first, Index count, double factor, T* cos_row,
            T* sin_row) const noexcept {
-    write_row<Tier>(PositionOfEach{positions}, first, count, factor, cos_row, sin_row);
+    write_cos_sin<Tier>(PerPairPosition{positions}, first, count, factor, cos_row, sin_row);
   }
 
   /// Like row() at one position, but always inlined. If `count` is a compile-time constant and the
   /// caller uses the row immediately, the values stay in registers.
   template <class Tier = tier::Best, std::floating_point T>
-  POSENC_ALWAYS_INLINE void inlined_row(double position, Index first, Index count, double factor,
-                                        T* cos_row, T* sin_row) const noexcept {
-    write_row<Tier>(OnePosition<true>{position}, first, count, factor, cos_row, sin_row);
+  POSENC_ALWAYS_INLINE void cos_sin_row_inline(double position, Index first, Index count,
+                                               double factor, T* cos_row,
+                                               T* sin_row) const noexcept {
+    write_cos_sin<Tier>(SharedPosition<true>{position}, first, count, factor, cos_row, sin_row);
   }
 
   /// Returns the largest |inv_freq|, which bounds the positions that are accepted.
-  double fastest() const noexcept { return fastest_; }
+  double max_inv_freq() const noexcept { return max_inv_freq_; }
 
  private:
-  template <bool InRegisters>
-  struct OnePosition {
+  template <bool ConsumedInRegisters>
+  struct SharedPosition {
     /// True if the caller uses the row immediately, from registers.
-    static constexpr bool in_registers = InRegisters;
+    static constexpr bool consumed_in_registers = ConsumedInRegisters;
     double position;
     double at(Index) const noexcept { return position; }
     template <class P>
@@ -117,8 +119,8 @@ class Oscillator {
       return P::broadcast(position);
     }
   };
-  struct PositionOfEach {
-    static constexpr bool in_registers = false;
+  struct PerPairPosition {
+    static constexpr bool consumed_in_registers = false;
     const double* positions;
     double at(Index i) const noexcept { return positions[i]; }
     template <class P>
@@ -131,81 +133,83 @@ class Oscillator {
     }
   };
 
-  template <class Tier, class Where, class T>
-  POSENC_ALWAYS_INLINE void write_row(Where where, Index first, Index count, double factor,
-                                      T* cos_row, T* sin_row) const noexcept {
+  template <class Tier, class PositionSource, class T>
+  POSENC_ALWAYS_INLINE void write_cos_sin(PositionSource positions, Index first, Index count,
+                                          double factor, T* cos_row, T* sin_row) const noexcept {
     if (policy_ == AnglePolicy::HfFloat32) {
-      write_in_float(where, first, count, factor, cos_row, sin_row);
+      write_float32(positions, first, count, factor, cos_row, sin_row);
       return;
     }
     using P = Pack<double, Tier>;
     Index i = 0;
     for (; i + 2 * P::width <= count; i += 2 * P::width) {
-      write<Twice<P>>(where, i, first, factor, cos_row, sin_row);
+      write<Twice<P>>(positions, i, first, factor, cos_row, sin_row);
     }
     if (i + P::width <= count) {
-      write<P>(where, i, first, factor, cos_row, sin_row);
+      write<P>(positions, i, first, factor, cos_row, sin_row);
       i += P::width;
     }
     if (const Index rest = count - i; rest > 0) {
-      const CosSinOf<P> value = cos_sin(where.template load_partial<P>(i, rest),
-                                        P::load_partial(turns_hi_.data() + first + i, rest),
-                                        P::load_partial(turns_lo_.data() + first + i, rest));
-      store_partial_as(times(factor, value.cos), cos_row + i, rest);
-      store_partial_as(times(factor, value.sin), sin_row + i, rest);
+      const CosSinOf<P> value =
+          cos_sin(positions.template load_partial<P>(i, rest),
+                  P::load_partial(quarter_turns_hi_.data() + first + i, rest),
+                  P::load_partial(quarter_turns_lo_.data() + first + i, rest));
+      store_partial_as(scaled(factor, value.cos), cos_row + i, rest);
+      store_partial_as(scaled(factor, value.sin), sin_row + i, rest);
     }
   }
 
-  template <class P, class Where, class T>
-  POSENC_ALWAYS_INLINE void write(Where where, Index i, Index first, double factor, T* cos_row,
-                                  T* sin_row) const noexcept {
+  template <class P, class PositionSource, class T>
+  POSENC_ALWAYS_INLINE void write(PositionSource positions, Index i, Index first, double factor,
+                                  T* cos_row, T* sin_row) const noexcept {
     const CosSinOf<P> value =
-        cos_sin(where.template load<P>(i), P::load(turns_hi_.data() + first + i),
-                P::load(turns_lo_.data() + first + i));
-    store<Where>(times(factor, value.cos), cos_row + i);
-    store<Where>(times(factor, value.sin), sin_row + i);
+        cos_sin(positions.template load<P>(i), P::load(quarter_turns_hi_.data() + first + i),
+                P::load(quarter_turns_lo_.data() + first + i));
+    store<PositionSource>(scaled(factor, value.cos), cos_row + i);
+    store<PositionSource>(scaled(factor, value.sin), sin_row + i);
   }
 
-  template <class Where, class P, class T>
+  template <class PositionSource, class P, class T>
   POSENC_ALWAYS_INLINE static void store(P value, T* p) noexcept {
-    if constexpr (Where::in_registers && requires { value.store_rounded_whole(p); }) {
+    if constexpr (PositionSource::consumed_in_registers &&
+                  requires { value.store_rounded_whole(p); }) {
       value.store_rounded_whole(p);
     } else {
       store_as(value, p);
     }
   }
 
-  template <class Where, class T>
-  void write_in_float(Where where, Index first, Index count, double factor, T* cos_row,
-                      T* sin_row) const noexcept {
+  template <class PositionSource, class T>
+  void write_float32(PositionSource positions, Index first, Index count, double factor, T* cos_row,
+                     T* sin_row) const noexcept {
     const auto float_factor = static_cast<float>(factor);
     for (Index i = 0; i < count; ++i) {
-      const CosSin value = at(where.at(i), first + i);
+      const CosSin value = at(positions.at(i), first + i);
       cos_row[i] = static_cast<T>(float_factor * static_cast<float>(value.cos));
       sin_row[i] = static_cast<T>(float_factor * static_cast<float>(value.sin));
     }
   }
 
   template <class P>
-  POSENC_ALWAYS_INLINE static P times(double factor, P value) noexcept {
+  POSENC_ALWAYS_INLINE static P scaled(double factor, P value) noexcept {
     return factor == 1 ? value : P::broadcast(factor) * value;
   }
   // Two arrays instead of one array of DoubleDouble, so that each load reads consecutive doubles.
-  AlignedVector<double> turns_hi_, turns_lo_;
+  AlignedVector<double> quarter_turns_hi_, quarter_turns_lo_;
   /// inv_freq with AnglePolicy::HfFloat32, in place of the two arrays above. Each value is a float.
   AlignedVector<double> float_inv_freq_;
-  double fastest_ = 0;
+  double max_inv_freq_ = 0;
   AnglePolicy policy_ = AnglePolicy::Exact;
 };
 
 /// Throws PositionError if an angle can exceed 2^50 radians, the limit of the oscillator's
 /// accuracy.
-inline void check_reach(const char* function, const Oscillator& oscillator,
-                        const Positions& positions) {
-  if (!(positions.max_magnitude() * oscillator.fastest() <= 0x1p50)) {
+inline void check_max_angle(const char* function, const Oscillator& oscillator,
+                            const Positions& positions) {
+  if (!(positions.max_magnitude() * oscillator.max_inv_freq() <= 0x1p50)) {
     fail<PositionError>(
         function, "angles must not exceed 2^50 radians, but a position has magnitude ",
-        positions.max_magnitude(), " and the fastest inv_freq is ", oscillator.fastest());
+        positions.max_magnitude(), " and the fastest inv_freq is ", oscillator.max_inv_freq());
   }
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 /// Checks that rules reject bad values, field by field.
-namespace refusals {
+namespace rejections {
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
@@ -26,7 +26,7 @@ posenc::Frequencies evaluate(const Rule& rule) {
 
 /// Checks that the rule is rejected if the field has this value, and that the message names both.
 template <class Rule, class Field>
-void refuse(Rule rule, Field Rule::*field, Field value, const std::string& message) {
+void check_rejected(Rule rule, Field Rule::*field, Field value, const std::string& message) {
   CHECK_NOTHROW(evaluate(rule));
   rule.*field = value;
   CHECK_THROWS_MATCHES(evaluate(rule), posenc::ConfigError,
@@ -39,27 +39,27 @@ void check_shared_fields(const Rule& rule, posenc::Index smallest) {
   const std::string name = posenc::RuleDescription<Rule>::name;
   const std::string dim =
       name + ": rotary_dim must be even and at least " + std::to_string(smallest) + " but is ";
-  refuse(rule, &Rule::rotary_dim, posenc::Index{0}, dim + "0");
-  refuse(rule, &Rule::rotary_dim, posenc::Index{-2}, dim + "-2");
-  refuse(rule, &Rule::rotary_dim, posenc::Index{7}, dim + "7");
-  refuse(rule, &Rule::rotary_dim, smallest - 2, dim + std::to_string(smallest - 2));
+  check_rejected(rule, &Rule::rotary_dim, posenc::Index{0}, dim + "0");
+  check_rejected(rule, &Rule::rotary_dim, posenc::Index{-2}, dim + "-2");
+  check_rejected(rule, &Rule::rotary_dim, posenc::Index{7}, dim + "7");
+  check_rejected(rule, &Rule::rotary_dim, smallest - 2, dim + std::to_string(smallest - 2));
   const std::string base = name + ": base must be given, finite and greater than 1, but is ";
-  refuse(rule, &Rule::base, 0.0, base + "0");
-  refuse(rule, &Rule::base, 1.0, base + "1");
-  refuse(rule, &Rule::base, -10000.0, base + "-10000");
-  refuse(rule, &Rule::base, infinity, base + "inf");
-  refuse(rule, &Rule::base, not_a_number, base + "nan");
-  refuse(rule, &Rule::base, 1e101, name + ": base must not exceed 1e100 but is 1e+101");
+  check_rejected(rule, &Rule::base, 0.0, base + "0");
+  check_rejected(rule, &Rule::base, 1.0, base + "1");
+  check_rejected(rule, &Rule::base, -10000.0, base + "-10000");
+  check_rejected(rule, &Rule::base, infinity, base + "inf");
+  check_rejected(rule, &Rule::base, not_a_number, base + "nan");
+  check_rejected(rule, &Rule::base, 1e101, name + ": base must not exceed 1e100 but is 1e+101");
 }
 
 /// Checks the message of a numeric field for values that are not at least 1.
 template <class Rule>
 void check_at_least_1(const Rule& rule, double Rule::*field, const std::string& text) {
-  refuse(rule, field, 0.0, text + "0");
-  refuse(rule, field, 0.5, text + "0.5");
-  refuse(rule, field, -2.0, text + "-2");
-  refuse(rule, field, infinity, text + "inf");
-  refuse(rule, field, not_a_number, text + "nan");
+  check_rejected(rule, field, 0.0, text + "0");
+  check_rejected(rule, field, 0.5, text + "0.5");
+  check_rejected(rule, field, -2.0, text + "-2");
+  check_rejected(rule, field, infinity, text + "inf");
+  check_rejected(rule, field, not_a_number, text + "nan");
 }
 
 template <class Rule>
@@ -67,15 +67,15 @@ void check_factor(const Rule& rule) {
   const std::string name = posenc::RuleDescription<Rule>::name;
   check_at_least_1(rule, &Rule::factor,
                    name + ": factor must be given, finite and at least 1, but is ");
-  refuse(rule, &Rule::factor, 1e101, name + ": factor must not exceed 1e100 but is 1e+101");
+  check_rejected(rule, &Rule::factor, 1e101, name + ": factor must not exceed 1e100 but is 1e+101");
 }
 
 template <class Rule>
 void check_length(const Rule& rule) {
   const std::string name = posenc::RuleDescription<Rule>::name;
   const std::string length = name + ": original_max_position must be given and positive but is ";
-  refuse(rule, &Rule::original_max_position, posenc::Index{0}, length + "0");
-  refuse(rule, &Rule::original_max_position, posenc::Index{-1}, length + "-1");
+  check_rejected(rule, &Rule::original_max_position, posenc::Index{0}, length + "0");
+  check_rejected(rule, &Rule::original_max_position, posenc::Index{-1}, length + "-1");
 }
 
-}  // namespace refusals
+}  // namespace rejections
