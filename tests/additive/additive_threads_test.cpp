@@ -37,7 +37,7 @@ EmbeddingsView<float> view(std::vector<float>& x) {
 }
 
 /// Returns positions with repetitions, [1, seq] or [batch, seq].
-Positions places(Index rows) {
+Positions repeating_positions(Index rows) {
   std::vector<Index> ids;
   for (Index i = 0; i < rows * seq; ++i) ids.push_back(i * 7 % 31);
   return Positions::ids(rows, ids);
@@ -56,7 +56,7 @@ TEST_CASE("additive encodings give the same bits on every device", "[additive][t
   const posenc::BinaryEncoding binary({.model_dim = dim});
   const posenc::IntegerEncoding integer({.max_length = 100});
   for (const Index rows : {Index{1}, batch}) {
-    const auto p = places(rows);
+    const auto p = repeating_positions(rows);
     support::check_same_on_all_devices([&](const auto&... device) {
       auto x = random_values(batch * seq * dim, 2);
       auto y = x;
@@ -84,7 +84,7 @@ TEST_CASE("gradients of additive encodings are summed alike on every device",
   const posenc::Sinusoidal sinusoidal(
       {.model_dim = dim, .layout = posenc::SinusoidalLayout::Concatenated});
   for (const Index rows : {Index{1}, batch}) {
-    const auto p = places(rows);
+    const auto p = repeating_positions(rows);
     support::check_same_on_all_devices([&](const auto&... device) {
       auto sums = random_values(31 * dim, 3);
       learned.add_gradient(view(grad), p, MatrixView<float>{sums.data(), 31, dim, dim}, device...);

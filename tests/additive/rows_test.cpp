@@ -40,7 +40,7 @@ void fill(support::Random& random, T* p, Index count) {
 /// Calls kernel(out, in, count) for every length up to `longest`, at both ends of the memory.
 /// Returns true if out equals expected(out, in) each time.
 template <class T, class Value, class Kernel, class Expected>
-bool right_for_all_lengths(Index longest, const Kernel& kernel, const Expected& expected) {
+bool is_right_for_all_lengths(Index longest, const Kernel& kernel, const Expected& expected) {
   support::Random random(81);
   support::Guarded<T> outs(longest);
   support::Guarded<Value> ins(longest);
@@ -74,12 +74,12 @@ void check_store_row() {
   const auto set = [](T* out, const Value* in, Index count) {
     posenc::detail::store_row<false, Tier>(out, in, count);
   };
-  CHECK(right_for_all_lengths<T, Value>(
+  CHECK(is_right_for_all_lengths<T, Value>(
       longest, set, [](T, Value b) { return static_cast<T>(static_cast<Compute<T>>(b)); }));
   const auto add = [](T* out, const Value* in, Index count) {
     posenc::detail::store_row<true, Tier>(out, in, count);
   };
-  CHECK(right_for_all_lengths<T, Value>(longest, add, sum_of<T, Value>));
+  CHECK(is_right_for_all_lengths<T, Value>(longest, add, sum_of<T, Value>));
 }
 
 template <class Tier, class C>
@@ -130,11 +130,11 @@ TEST_CASE("every token of any number of batch rows gets its row of P once", "[ro
       const auto value = [shared](Index b, Index s, Index i) {
         return static_cast<float>(1 + i + dim * (s + (shared ? 0 : seq * b)));
       };
-      posenc::detail::store_written_rows<true>(posenc::detail::CallingThread(), x, shared,
-                                               [&](Index b, Index s, float* row) {
-                                                 for (Index i = 0; i < dim; ++i)
-                                                   row[i] = value(b, s, i);
-                                               });
+      posenc::detail::store_eager_rows<true>(posenc::detail::CallingThread(), x, shared,
+                                             [&](Index b, Index s, float* row) {
+                                               for (Index i = 0; i < dim; ++i)
+                                                 row[i] = value(b, s, i);
+                                             });
       bool right = true;
       for (Index b = 0; b < batch; ++b) {
         for (Index s = 0; s < seq; ++s) {
@@ -162,7 +162,7 @@ TEST_CASE("accumulate adds any type to any other", "[simd][rows]") {
       const auto kernel = [](T* out, const Value* in, Index count) {
         posenc::detail::accumulate(out, in, count);
       };
-      CHECK(right_for_all_lengths<T, Value>(67, kernel, sum_of<T, Value>));
+      CHECK(is_right_for_all_lengths<T, Value>(67, kernel, sum_of<T, Value>));
     });
   });
 }

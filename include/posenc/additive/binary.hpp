@@ -63,13 +63,13 @@ class BinaryEncoding {
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
-    detail::store_written_rows<true>(device, x, positions.batch() == 1,
-                                     [&](Index b, Index s, Compute<T>* row) {
-                                       const Bits bits(positions.at(b, s));
-                                       for (Index k = 0; k < x.dim; ++k) {
-                                         row[k] = bits.at(k) ? Compute<T>{1} : zero;
-                                       }
-                                     });
+    detail::store_eager_rows<true>(device, x, positions.batch() == 1,
+                                   [&](Index b, Index s, Compute<T>* row) {
+                                     const Bits bits(positions.at(b, s));
+                                     for (Index k = 0; k < x.dim; ++k) {
+                                       row[k] = bits.at(k) ? Compute<T>{1} : zero;
+                                     }
+                                   });
   }
 
   const BinaryEncodingConfig& config() const noexcept { return config_; }
@@ -90,19 +90,21 @@ class BinaryEncoding {
       // The leading 53 bits of the position, or all if there are fewer. All bits below them are
       // zero.
       const double leading = std::frexp(position, &exponent);
-      const int taken = (std::min)(exponent, 53);
-      leading_ = static_cast<std::uint64_t>(std::ldexp(leading, taken));
-      zeros_ = exponent - taken;
+      const int num_bits = (std::min)(exponent, 53);
+      leading_ = static_cast<std::uint64_t>(std::ldexp(leading, num_bits));
+      num_zeros_ = exponent - num_bits;
     }
     /// Returns the number of bits up to the highest bit set.
-    Index width() const noexcept { return zeros_ + static_cast<Index>(std::bit_width(leading_)); }
+    Index width() const noexcept {
+      return num_zeros_ + static_cast<Index>(std::bit_width(leading_));
+    }
     bool at(Index k) const noexcept {
-      return k >= zeros_ && k - zeros_ < 64 && ((leading_ >> (k - zeros_)) & 1) != 0;
+      return k >= num_zeros_ && k - num_zeros_ < 64 && ((leading_ >> (k - num_zeros_)) & 1) != 0;
     }
 
    private:
     std::uint64_t leading_ = 0;
-    Index zeros_ = 0;
+    Index num_zeros_ = 0;
   };
 
   template <class T>

@@ -61,9 +61,9 @@ inline const char* name_of(ResizeCoordinates coordinates) noexcept {
   return coordinates == ResizeCoordinates::Geometric ? "Geometric" : "AlignCorners";
 }
 
-inline ResizeAxis resize_axis(const char* function, const char* axis_name, Index source,
-                              Index target, std::optional<double> scale,
-                              const GridResizeConfig& config) {
+inline ResizeAxis checked_resize_axis(const char* function, const char* axis_name, Index source,
+                                      Index target, std::optional<double> scale,
+                                      const GridResizeConfig& config) {
   if (source < 1 || target < 1) {
     fail<ConfigError>(function, axis_name,
                       " of source and target must be given and positive but are ", source, " and ",
@@ -91,11 +91,11 @@ inline ResizeAxis resize_axis(const char* function, const char* axis_name, Index
 
 template <class T>
 void check_grid_table(const char* function, const char* table_name, const MatrixView<T>& table,
-                      Index others, GridShape grid) {
+                      Index extra_rows, GridShape grid) {
   check_extents(function, table_name, table);
   const auto cells = product_of({grid.rows, grid.cols});
-  if (!cells || sum_of(others, *cells) != table.rows) {
-    fail<ShapeError>(function, table_name, " must have ", others, " + ", grid.rows, " * ",
+  if (!cells || sum_of(extra_rows, *cells) != table.rows) {
+    fail<ShapeError>(function, table_name, " must have ", extra_rows, " + ", grid.rows, " * ",
                      grid.cols, " rows but is ", table.extents());
   }
 }
@@ -103,9 +103,9 @@ void check_grid_table(const char* function, const char* table_name, const Matrix
 /// Checks the settings of a resize and the shapes of both tables. Messages use the given names of
 /// the tables.
 template <class Source, class Target>
-GridResize make_grid_resize(const char* function, const GridResizeConfig& config,
-                            const char* source_name, const MatrixView<Source>& source_table,
-                            const char* target_name, const MatrixView<Target>& target_table) {
+GridResize checked_grid_resize(const char* function, const GridResizeConfig& config,
+                               const char* source_name, const MatrixView<Source>& source_table,
+                               const char* target_name, const MatrixView<Target>& target_table) {
   if (config.filter != ResizeFilter::Bilinear && config.filter != ResizeFilter::Bicubic) {
     fail<ConfigError>(function, "filter must be given as Bilinear or Bicubic");
   }
@@ -123,23 +123,23 @@ GridResize make_grid_resize(const char* function, const GridResizeConfig& config
   if (config.suffix_tokens < 0) {
     fail<ConfigError>(function, "suffix_tokens must not be negative but is ", config.suffix_tokens);
   }
-  const auto others = sum_of(config.prefix_tokens, config.suffix_tokens);
-  if (!others) {
+  const auto extra_rows = sum_of(config.prefix_tokens, config.suffix_tokens);
+  if (!extra_rows) {
     fail<ConfigError>(function, "no table has ", config.prefix_tokens, " prefix_tokens and ",
                       config.suffix_tokens, " suffix_tokens");
   }
   const GridShape source = config.source, target = config.target;
   ResizeAxis rows =
-      resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config);
+      checked_resize_axis(function, "rows", source.rows, target.rows, config.row_scale, config);
   ResizeAxis cols =
-      resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config);
+      checked_resize_axis(function, "cols", source.cols, target.cols, config.col_scale, config);
   // In timm a grid that keeps its size is copied. An axis that keeps its size is resampled if the
   // other axis changes.
   if (geometric && source.rows == target.rows && source.cols == target.cols) {
     rows.coordinates = cols.coordinates = ResizeCoordinates::AlignCorners;
   }
-  check_grid_table(function, source_name, source_table, *others, source);
-  check_grid_table(function, target_name, target_table, *others, target);
+  check_grid_table(function, source_name, source_table, *extra_rows, source);
+  check_grid_table(function, target_name, target_table, *extra_rows, target);
   return {config.prefix_tokens, config.suffix_tokens, source, target, rows, cols};
 }
 
@@ -160,8 +160,8 @@ void check_grid_tables(const char* function, const MatrixView<const T>& in,
 }
 
 template <class T>
-void copy_others(const MatrixView<const T>& in, const MatrixView<T>& out,
-                 const GridResize& resize) noexcept {
+void copy_prefix_and_suffix(const MatrixView<const T>& in, const MatrixView<T>& out,
+                            const GridResize& resize) noexcept {
   for (Index r = 0; r < resize.prefix; ++r) std::copy_n(in.row(r), in.cols, out.row(r));
   for (Index r = 1; r <= resize.suffix; ++r) {
     std::copy_n(in.row(in.rows - r), in.cols, out.row(out.rows - r));
@@ -176,7 +176,7 @@ void accumulate_weighted(double weight, const T* in, double* sum, Index count) n
 
 /// Returns the bytes of both tables per column.
 template <class T>
-double bytes_of_resize(const GridResize& resize) noexcept {
+double bytes_per_column(const GridResize& resize) noexcept {
   return (static_cast<double>(resize.source.rows) * static_cast<double>(resize.source.cols) +
           static_cast<double>(resize.target.rows) * static_cast<double>(resize.target.cols)) *
          sizeof(T);
@@ -219,14 +219,14 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
                  const GridResizeConfig& config, const D& device = {}) {
   constexpr auto function = "resize_grid";
   const detail::GridResize resize =
-      detail::make_grid_resize(function, config, "table", table, "out", out);
+      detail::checked_grid_resize(function, config, "table", table, "out", out);
   detail::check_grid_tables<T>(function, table, out);
   if (out.empty()) return;  // before weights of so many cells are allocated
 
   const detail::ResizeWeights row_weights(resize.rows), col_weights(resize.cols);
   const Index source_cols = resize.source.cols;
   std::vector<double> memory(static_cast<std::size_t>((source_cols + 1) * table.cols));
-  detail::copy_others<T>(table, out, resize);
+  detail::copy_prefix_and_suffix<T>(table, out, resize);
   const auto resize_columns = [&](Index column, Index dim) {
     const MatrixView<double> line{memory.data() + column, source_cols, dim, table.cols};
     double* const cell = line.row(source_cols);
@@ -250,7 +250,7 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
       }
     }
   };
-  const double bytes = detail::bytes_of_resize<T>(resize);
+  const double bytes = detail::bytes_per_column<T>(resize);
   detail::parallel_for_columns(device, table.cols, bytes, bytes, resize_columns);
 }
 
@@ -266,14 +266,14 @@ void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
                          const D& device = {}) {
   constexpr auto function = "resize_grid_adjoint";
   const detail::GridResize resize =
-      detail::make_grid_resize(function, config, "grad_table", grad_table, "grad_out", grad_out);
+      detail::checked_grid_resize(function, config, "grad_table", grad_table, "grad_out", grad_out);
   detail::check_grid_tables<T>(function, grad_out, grad_table);
   if (grad_table.empty()) return;
 
   const detail::ResizeWeights row_weights(resize.rows), col_weights(resize.cols);
   const Index source_cols = resize.source.cols, cells = resize.source.rows * source_cols;
   std::vector<double> memory(static_cast<std::size_t>((cells + source_cols) * grad_out.cols));
-  detail::copy_others<T>(grad_out, grad_table, resize);
+  detail::copy_prefix_and_suffix<T>(grad_out, grad_table, resize);
   const auto sum_columns = [&](Index column, Index dim) {
     const MatrixView<double> sums{memory.data() + column, cells, dim, grad_out.cols};
     const MatrixView<double> line{sums.row(cells), source_cols, dim, grad_out.cols};
@@ -299,7 +299,7 @@ void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
       detail::store_sums(sums.row(cell), grad_table.row(resize.prefix + cell) + column, dim);
     }
   };
-  const double bytes = detail::bytes_of_resize<T>(resize);
+  const double bytes = detail::bytes_per_column<T>(resize);
   detail::parallel_for_columns(device, grad_out.cols, bytes, bytes, sum_columns);
 }
 

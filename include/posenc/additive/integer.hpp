@@ -47,7 +47,7 @@ class IntegerEncoding {
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
-    detail::store_written_rows<true>(
+    detail::store_eager_rows<true>(
         device, x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
           std::fill_n(row, x.dim, static_cast<Compute<T>>(positions.at(b, s) / unit));
         });

@@ -72,7 +72,7 @@ class Learned {
     const auto table_row = [&](Index b, Index s, Index) {
       return table_.row(row_of(positions.at(b, s)));
     };
-    detail::visit_all_rows(
+    detail::for_all_token_rows(
         device, x, positions.batch() == 1, [&] { return table_row; },
         [&x](const auto& out, const T* row) { detail::store_rows<true>(out, row, x.dim); });
   }

@@ -53,14 +53,14 @@ struct ResizeTaps {
 class ResizeWeights {
  public:
   explicit ResizeWeights(const ResizeAxis& axis) : axis_(axis) {
-    if (axis.coordinates == ResizeCoordinates::Geometric) measure_distances();
+    if (axis.coordinates == ResizeCoordinates::Geometric) compute_geometric_grid();
     const auto cells = static_cast<std::size_t>(axis.target);
     first_.reserve(cells);
     begin_.reserve(cells + 1);
     begin_.push_back(0);
     for (Index cell = 0; cell < axis.target; ++cell) {
       if (axis.coordinates == ResizeCoordinates::Geometric) {
-        push_between_distances(cell);
+        push_geometric(cell);
       } else if (axis.antialias) {
         push_antialiased(cell);
       } else {
@@ -77,9 +77,9 @@ class ResizeWeights {
 
  private:
   /// Returns the radius of the filter in cells.
-  Index reach() const noexcept { return axis_.filter == ResizeFilter::Bicubic ? 2 : 1; }
+  Index filter_radius() const noexcept { return axis_.filter == ResizeFilter::Bicubic ? 2 : 1; }
 
-  double kernel(double distance) const noexcept {
+  double filter_weight(double distance) const noexcept {
     const double x = std::abs(distance);
     if (axis_.filter == ResizeFilter::Bilinear) return (std::max)(1 - x, 0.0);
     const double a = axis_.antialias ? -0.5 : -0.75;
@@ -102,13 +102,13 @@ class ResizeWeights {
     const double centre = source_coordinate(cell);
     const auto left = static_cast<Index>(std::floor(centre));
     const auto clamp = [&](Index sample) { return std::clamp(sample, Index{0}, axis_.source - 1); };
-    const Index low = left - reach() + 1, high = left + reach();
+    const Index low = left - filter_radius() + 1, high = left + filter_radius();
     const Index first = clamp(low);
     first_.push_back(first);
     weights_.resize(weights_.size() + static_cast<std::size_t>(clamp(high) - first + 1));
     double* taps = weights_.data() + begin_.back();
     for (Index sample = low; sample <= high; ++sample) {
-      taps[clamp(sample) - first] += kernel(centre - static_cast<double>(sample));
+      taps[clamp(sample) - first] += filter_weight(centre - static_cast<double>(sample));
     }
   }
 
@@ -117,14 +117,14 @@ class ResizeWeights {
   void push_antialiased(Index cell) {
     const double centre = source_coordinate(cell);
     const double stretch = (std::max)(axis_.step, 1.0);
-    const double support = static_cast<double>(reach()) * stretch;
+    const double support = static_cast<double>(filter_radius()) * stretch;
     const Index low = (std::max)(static_cast<Index>(std::floor(centre - support)) + 1, Index{0});
     const Index high =
         (std::min)(static_cast<Index>(std::ceil(centre + support)) - 1, axis_.source - 1);
     first_.push_back(low);
     double sum = 0;
     for (Index sample = low; sample <= high; ++sample) {
-      weights_.push_back(kernel((static_cast<double>(sample) - centre) / stretch));
+      weights_.push_back(filter_weight((static_cast<double>(sample) - centre) / stretch));
       sum += weights_.back();
     }
     for (std::size_t tap = begin_.back(); tap < weights_.size(); ++tap) weights_[tap] /= sum;
@@ -132,17 +132,17 @@ class ResizeWeights {
 
   /// Computes the distances of the source's cells from the middle cell on; q is found by bisection,
   /// as in timm.
-  void measure_distances() {
-    const Index reach = axis_.source / 2, half = axis_.target / 2;
+  void compute_geometric_grid() {
+    const Index source_radius = axis_.source / 2, target_radius = axis_.target / 2;
     double low = 1.01, high = 1.5, q = high;
     while (high - low > 1e-6) {
       q = (low + high) / 2;
-      double last = 0;  // 1 + q + ... + q^(reach - 1)
-      for (Index n = 0; n < reach; ++n) last = mul_add(last, q, 1.0);
-      (last > static_cast<double>(half) ? high : low) = q;
+      double last = 0;  // 1 + q + ... + q^(source_radius - 1)
+      for (Index n = 0; n < source_radius; ++n) last = mul_add(last, q, 1.0);
+      (last > static_cast<double>(target_radius) ? high : low) = q;
     }
     double distance = 0;
-    for (Index n = 0; n <= reach; ++n) {
+    for (Index n = 0; n <= source_radius; ++n) {
       distances_.push_back(distance);
       distance = mul_add(distance, q, 1.0);
     }
@@ -150,18 +150,18 @@ class ResizeWeights {
 
   /// Appends the taps of a cell of the geometric grid. Cells beyond the border read the border
   /// cell.
-  void push_between_distances(Index cell) {
+  void push_geometric(Index cell) {
     const Index from_middle = cell - axis_.target / 2, middle = axis_.source / 2;
     const auto distance = static_cast<double>(from_middle < 0 ? -from_middle : from_middle);
     const auto after = std::lower_bound(distances_.begin(), distances_.end(), distance);
-    const Index away = (std::min)(static_cast<Index>(after - distances_.begin()), middle);
+    const Index steps = (std::min)(static_cast<Index>(after - distances_.begin()), middle);
     if (after == distances_.end() || *after == distance) {
-      first_.push_back(from_middle < 0 ? middle - away : middle + away);
+      first_.push_back(from_middle < 0 ? middle - steps : middle + steps);
       weights_.push_back(1);
       return;
     }
     const double before = *std::prev(after), beyond = (distance - before) / (*after - before);
-    first_.push_back(from_middle < 0 ? middle - away : middle + away - 1);
+    first_.push_back(from_middle < 0 ? middle - steps : middle + steps - 1);
     weights_.push_back(from_middle < 0 ? beyond : 1 - beyond);
     weights_.push_back(from_middle < 0 ? 1 - beyond : beyond);
   }

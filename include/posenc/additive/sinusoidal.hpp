@@ -76,22 +76,22 @@ class SinusoidalAxis {
   }
 
   /// Computes the row that write() writes, for the Interleaved layout, in parts. It calls
-  /// part(first, values, count) for channels that together cover the row.
+  /// part(first, values, count) for channels that jointly cover the row.
   template <std::floating_point C, class Part>
-  void make_interleaved(double position, double scale, const Part& part) const noexcept {
-    constexpr Index together = 32;
-    C cos[together], sin[together], both[2 * together];
+  void compute_interleaved(double position, double scale, const Part& part) const noexcept {
+    constexpr Index chunk = 32;
+    C cos[chunk], sin[chunk], interleaved[2 * chunk];
     Index i = 0;
     // The count is a compile-time constant, so that values stay in registers.
-    for (; i + together <= width_ / 2; i += together) {
-      oscillator_.cos_sin_row_inline(position, i, together, scale, cos, sin);
-      interleave_row(sin, cos, both, 2 * together);
-      part(2 * i, both, 2 * together);
+    for (; i + chunk <= width_ / 2; i += chunk) {
+      oscillator_.cos_sin_row_inline(position, i, chunk, scale, cos, sin);
+      interleave_row(sin, cos, interleaved, 2 * chunk);
+      part(2 * i, interleaved, 2 * chunk);
     }
     if (const Index rest = width_ - 2 * i; rest > 0) {
       oscillator_.row(position, i, frequencies_.pairs() - i, scale, cos, sin);
-      interleave_row(sin, cos, both, rest);
-      part(2 * i, both, rest);
+      interleave_row(sin, cos, interleaved, rest);
+      part(2 * i, interleaved, rest);
     }
   }
 
@@ -232,21 +232,21 @@ class Sinusoidal {
     // busy during memory accesses.
     if constexpr (std::is_same_v<T, Compute<T>>) {
       if (config_.layout == SinusoidalLayout::Interleaved) {
-        detail::store_made_rows<Add>(
+        detail::store_lazy_rows<Add>(
             device, x, positions.batch() == 1, [&](Index b, Index s, const auto& part) {
-              axis_.make_interleaved<T>(at(positions, b, s), config_.scale, part);
+              axis_.compute_interleaved<T>(at(positions, b, s), config_.scale, part);
             });
         return;
       }
     }
-    detail::store_written_rows<Add>(device, x, positions.batch() == 1,
-                                    [&](Index b, Index s, Compute<T>* row) {
-                                      axis_.write(at(positions, b, s), config_.scale, row);
-                                    });
+    detail::store_eager_rows<Add>(device, x, positions.batch() == 1,
+                                  [&](Index b, Index s, Compute<T>* row) {
+                                    axis_.write(at(positions, b, s), config_.scale, row);
+                                  });
   }
 
   static constexpr auto name = "Sinusoidal";
-  static constexpr double furthest = 0x1p50;
+  static constexpr double max_angle = 0x1p50;
 
   static const SinusoidalConfig& checked(const SinusoidalConfig& config) {
     if (config.model_dim < 1) {
@@ -254,7 +254,7 @@ class Sinusoidal {
                                 config.model_dim);
     }
     detail::check_max_channels(name, "model_dim", config.model_dim);
-    if (!(std::abs(static_cast<double>(config.start)) <= furthest)) {
+    if (!(std::abs(static_cast<double>(config.start)) <= max_angle)) {
       detail::fail<ConfigError>(name, "start must lie within 2^50 but is ", config.start);
     }
     if (!std::isfinite(config.scale)) {
@@ -268,8 +268,9 @@ class Sinusoidal {
     detail::check_embeddings(function, x, config_.model_dim, positions);
     // The largest frequency of every layout is 1, so that the largest angle is the largest
     // position.
-    const double reach = positions.max_magnitude() + std::abs(static_cast<double>(config_.start));
-    if (!(reach <= furthest)) {
+    const double magnitude =
+        positions.max_magnitude() + std::abs(static_cast<double>(config_.start));
+    if (!(magnitude <= max_angle)) {
       detail::fail<PositionError>(
           function, "|start| + |position| must not exceed 2^50, but start is ", config_.start,
           " and a position has magnitude ", positions.max_magnitude());

@@ -106,7 +106,7 @@ class Sinusoidal2d {
              const Positions& positions) const {
     check(function, x, positions);
     const Index first = config_.axis_order == GridAxisOrder::RowFirst ? 0 : 1;
-    detail::store_written_rows<Add>(
+    detail::store_eager_rows<Add>(
         device, x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
           half_.write(positions.at(b, s, first), 1, row);
           half_.write(positions.at(b, s, 1 - first), 1, row + config_.model_dim / 2);

@@ -82,33 +82,35 @@ void accumulate(T* out, const Value* in, Index count) noexcept {
   }
 }
 
-inline constexpr Index most_rows_together = 64;
+inline constexpr Index max_positions_per_block = 64;
 
 /// Returns the number of positions per block. A block's rows of P stay in L2, and each batch row is
 /// accessed in long contiguous runs.
-inline Index rows_together(Index dim) noexcept {
-  return std::clamp(Index{65536} / (std::max)(dim, Index{1}), Index{8}, most_rows_together);
+inline Index positions_per_block(Index dim) noexcept {
+  return std::clamp(Index{65536} / (std::max)(dim, Index{1}), Index{8}, max_positions_per_block);
 }
 
 /// Batch rows that one loop writes. Memory is faster with several interleaved streams, and the
 /// batch rows share the loads of P.
-inline constexpr std::size_t rows_abreast = 4;
+inline constexpr std::size_t interleaved_batch_rows = 4;
 
 /// Rows of P that a function writes as full rows, one block of rows at a time.
 template <class C, class Write>
-class WrittenRows {
+class EagerRows {
  public:
-  WrittenRows(const Write& write, Index dim)
-      : write_(write), dim_(dim), rows_(static_cast<std::size_t>(dim * rows_together(dim))) {}
+  EagerRows(const Write& write, Index dim)
+      : write_row_(write),
+        dim_(dim),
+        rows_(static_cast<std::size_t>(dim * positions_per_block(dim))) {}
 
-  const C* operator()(Index b, Index s, Index slot) {
-    C* row = rows_.data() + slot * dim_;
-    write_(b, s, row);
+  const C* operator()(Index b, Index s, Index index) {
+    C* row = rows_.data() + index * dim_;
+    write_row_(b, s, row);
     return row;
   }
 
  private:
-  const Write& write_;
+  const Write& write_row_;
   Index dim_;
   AlignedVector<C> rows_;
 };
@@ -116,108 +118,109 @@ class WrittenRows {
 /// Rows of P that a function computes on first use, in parts, while they are stored. The arithmetic
 /// of one part overlaps the memory accesses of the parts before it. A row that further batch rows
 /// use is buffered.
-template <class C, class Make>
-class MadeRows {
+template <class C, class ComputeRow>
+class LazyRows {
  public:
   struct Row {
-    const MadeRows* rows;
+    const LazyRows* rows;
     Index b, s;
     C* values;
-    bool made;
+    bool is_computed;
 
     template <bool Add, std::size_t N>
     void store_to(C* const (&out)[N]) {
-      if (made) {
+      if (is_computed) {
         store_rows<Add>(out, values, rows->dim_);
         return;
       }
-      rows->make_(b, s,
-                  Part<Add, N>{out, rows->sharing_ > static_cast<Index>(N) ? values : nullptr});
-      made = true;
+      rows->compute_row_(
+          b, s, Part<Add, N>{out, rows->batch_reuse_ > static_cast<Index>(N) ? values : nullptr});
+      is_computed = true;
     }
   };
 
-  /// Constructs rows of which each is used by `sharing` batch rows.
-  MadeRows(const Make& make, Index dim, Index sharing)
-      : make_(make),
+  /// Constructs rows of which each is used by `batch_reuse` batch rows.
+  LazyRows(const ComputeRow& compute_row, Index dim, Index batch_reuse)
+      : compute_row_(compute_row),
         dim_(dim),
-        sharing_(sharing),
-        values_(static_cast<std::size_t>(dim * rows_together(dim))) {}
+        batch_reuse_(batch_reuse),
+        values_(static_cast<std::size_t>(dim * positions_per_block(dim))) {}
 
-  Row operator()(Index b, Index s, Index slot) {
-    return {this, b, s, values_.data() + slot * dim_, false};
+  Row operator()(Index b, Index s, Index index) {
+    return {this, b, s, values_.data() + index * dim_, false};
   }
 
  private:
   template <bool Add, std::size_t N>
   struct Part {
     C* const (&out)[N];
-    C* kept;  ///< buffer for reuse, or null
+    C* reuse_buffer;  ///< buffer for reuse, or null
 
     POSENC_ALWAYS_INLINE void operator()(Index first, const C* values, Index count) const noexcept {
       C* channels[N];
       for (std::size_t n = 0; n < N; ++n) channels[n] = out[n] + first;
       store_rows<Add>(channels, values, count);
-      if (kept != nullptr) store_row<false>(kept + first, values, count);
+      if (reuse_buffer != nullptr) store_row<false>(reuse_buffer + first, values, count);
     }
   };
 
-  const Make& make_;
-  Index dim_, sharing_;
+  const ComputeRow& compute_row_;
+  Index dim_, batch_reuse_;
   AlignedVector<C> values_;
 };
 
 /// Calls use(out, row) for the tokens [s, s_end) of batch rows [b, b_end), which share their rows
 /// of P. `out` is an array of pointers to a token's features in some batch rows. `row` is the
 /// token's row of P.
-template <std::size_t MostAbreast, class T, class Source, class Use>
-void visit_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end, Source&& source,
-                const Use& use) {
+template <std::size_t MaxBatchRows, class T, class Source, class Use>
+void for_token_rows(EmbeddingsView<T> x, Index b, Index b_end, Index s, Index s_end,
+                    Source&& source, const Use& use) {
   using Row = decltype(source(b, s, Index{0}));
-  const Index together = rows_together(x.dim);
-  for (; s < s_end; s += together) {
-    const Index count = (std::min)(together, s_end - s);
-    Row rows[static_cast<std::size_t>(most_rows_together)];
+  const Index block_size = positions_per_block(x.dim);
+  for (; s < s_end; s += block_size) {
+    const Index count = (std::min)(block_size, s_end - s);
+    Row rows[static_cast<std::size_t>(max_positions_per_block)];
     for (Index i = 0; i < count; ++i) rows[i] = source(b, s + i, i);
     Index row = b;
-    const auto visit = [&]<std::size_t Abreast>(std::integral_constant<std::size_t, Abreast>) {
-      for (; row + static_cast<Index>(Abreast) <= b_end; row += static_cast<Index>(Abreast)) {
+    const auto visit = [&]<std::size_t BatchRows>(std::integral_constant<std::size_t, BatchRows>) {
+      for (; row + static_cast<Index>(BatchRows) <= b_end; row += static_cast<Index>(BatchRows)) {
         for (Index i = 0; i < count; ++i) {
-          T* of_token[Abreast];
-          for (std::size_t n = 0; n < Abreast; ++n) {
-            of_token[n] = x.row(row + static_cast<Index>(n), s + i);
+          T* token_rows[BatchRows];
+          for (std::size_t n = 0; n < BatchRows; ++n) {
+            token_rows[n] = x.row(row + static_cast<Index>(n), s + i);
           }
-          use(of_token, rows[i]);
+          use(token_rows, rows[i]);
         }
       }
     };
-    visit(std::integral_constant<std::size_t, MostAbreast>());
-    if constexpr (MostAbreast > rows_abreast) {
-      visit(std::integral_constant<std::size_t, rows_abreast>());
+    visit(std::integral_constant<std::size_t, MaxBatchRows>());
+    if constexpr (MaxBatchRows > interleaved_batch_rows) {
+      visit(std::integral_constant<std::size_t, interleaved_batch_rows>());
     }
     visit(std::integral_constant<std::size_t, 1>());
   }
 }
 
-/// Like visit_rows(), for every token of x, on the threads of a device. make_source() returns a
+/// Like for_token_rows(), for every token of x, on the threads of a device. make_source() returns a
 /// source for one thread. If `shared`, all batch rows use the same rows of P, and the source is
 /// called once for all of them.
-template <std::size_t MostAbreast = rows_abreast, Device D, class T, class MakeSource, class Use>
-void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
-                    const MakeSource& make_source, const Use& use) {
+template <std::size_t MaxBatchRows = interleaved_batch_rows, Device D, class T, class MakeSource,
+          class Use>
+void for_all_token_rows(const D& device, EmbeddingsView<T> x, bool shared,
+                        const MakeSource& make_source, const Use& use) {
   if (x.empty()) return;  // before rows of P are allocated
   const double bytes = static_cast<double>(x.dim) * sizeof(T);
   if (shared) {
     parallel_for(device, x.seq, bytes * static_cast<double>(x.batch), bytes / 8,
                  [&](Index begin, Index end) {
-                   visit_rows<MostAbreast>(x, 0, x.batch, begin, end, make_source(), use);
+                   for_token_rows<MaxBatchRows>(x, 0, x.batch, begin, end, make_source(), use);
                  });
   } else {
     parallel_for(device, x.batch, bytes * static_cast<double>(x.seq),
                  bytes / 8 * static_cast<double>(x.seq), [&](Index begin, Index end) {
                    auto source = make_source();
                    for (Index b = begin; b < end; ++b) {
-                     visit_rows<MostAbreast>(x, b, b + 1, 0, x.seq, source, use);
+                     for_token_rows<MaxBatchRows>(x, b, b + 1, 0, x.seq, source, use);
                    }
                  });
   }
@@ -225,20 +228,22 @@ void visit_all_rows(const D& device, EmbeddingsView<T> x, bool shared,
 
 /// Computes x += P (Add) or x = P, where write(b, s, row) writes a row of P to C row[D].
 template <bool Add, Device D, Scalar T, class Write>
-void store_written_rows(const D& device, EmbeddingsView<T> x, bool shared, const Write& write) {
+void store_eager_rows(const D& device, EmbeddingsView<T> x, bool shared, const Write& write) {
   using C = Compute<T>;
-  visit_all_rows(
-      device, x, shared, [&] { return WrittenRows<C, Write>(write, x.dim); },
+  for_all_token_rows(
+      device, x, shared, [&] { return EagerRows<C, Write>(write, x.dim); },
       [&x](const auto& out, const C* row) { store_rows<Add>(out, row, x.dim); });
 }
 
-/// Like store_written_rows(), but make(b, s, part) calls part(first, values, count) for channels
-/// that together cover [0, D). It interleaves twice as many batch rows, so that more memory
+/// Like store_eager_rows(), but compute_row(b, s, part) calls part(first, values, count) for
+/// channels that jointly cover [0, D). It interleaves twice as many batch rows, so that more memory
 /// accesses overlap the computation of the next part.
-template <bool Add, Device D, class C, class Make>
-void store_made_rows(const D& device, EmbeddingsView<C> x, bool shared, const Make& make) {
-  visit_all_rows<2 * rows_abreast>(
-      device, x, shared, [&] { return MadeRows<C, Make>(make, x.dim, shared ? x.batch : 1); },
+template <bool Add, Device D, class C, class ComputeRow>
+void store_lazy_rows(const D& device, EmbeddingsView<C> x, bool shared,
+                     const ComputeRow& compute_row) {
+  for_all_token_rows<2 * interleaved_batch_rows>(
+      device, x, shared,
+      [&] { return LazyRows<C, ComputeRow>(compute_row, x.dim, shared ? x.batch : 1); },
       [](const auto& out, auto& row) { row.template store_to<Add>(out); });
 }
 
