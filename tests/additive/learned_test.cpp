@@ -103,21 +103,22 @@ TEMPLATE_TEST_CASE("Learned: gradient of the table", "", float, double, Eigen::h
   const auto want = reference::learned_gradient(8, grad.matrix(), ids, offset, padding);
 
   // Gradients in the table's type, added to an existing gradient, and in float.
-  GuardedEmbeddings<TestType> own(1, 8, 5), start(1, 8, 5);
-  own.fill(3);
+  GuardedEmbeddings<TestType> native_gradient(1, 8, 5), start(1, 8, 5);
+  native_gradient.fill(3);
   start.fill(3);
   GuardedEmbeddings<float> wide(1, 8, 5);
   for (Index r = 0; r < 8; ++r) std::fill_n(wide.table().row(r), 5, 0.0f);
-  encoding.add_gradient(grad.view(), Positions::ids(2, ids), own.table());
+  encoding.add_gradient(grad.view(), Positions::ids(2, ids), native_gradient.table());
   encoding.add_gradient(grad.view(), Positions::ids(2, ids), wide.table());
   for (Index r = 0; r < 8; ++r) {
     for (Index d = 0; d < 5; ++d) {
-      CHECK(std::abs(own(0, r, d) - start(0, r, d) - want(r, d)) <= 24 * rounding_of<TestType>(1));
+      CHECK(std::abs(native_gradient(0, r, d) - start(0, r, d) - want(r, d)) <=
+            24 * rounding_of<TestType>(1));
       CHECK(std::abs(wide(0, r, d) - want(r, d)) <= 12 * rounding_of<float>(1));
-      if (padding == r) CHECK(own(0, r, d) == start(0, r, d));
+      if (padding == r) CHECK(native_gradient(0, r, d) == start(0, r, d));
     }
   }
-  CHECK(own.guards_hold());
+  CHECK(native_gradient.guards_hold());
   CHECK(wide.guards_hold());
 }
 

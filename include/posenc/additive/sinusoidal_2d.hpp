@@ -50,7 +50,7 @@ POSENC_BEGIN
 class Sinusoidal2d {
  public:
   explicit Sinusoidal2d(const Sinusoidal2dConfig& config)
-      : config_(checked(config)), half_(name, config.model_dim / 2, config.layout, config.base) {}
+      : config_(checked(config)), axis_(name, config.model_dim / 2, config.layout, config.base) {}
 
   /// Adds P to x.
   template <detail::Written T, Device D = detail::CallingThread>
@@ -67,7 +67,7 @@ class Sinusoidal2d {
   const Sinusoidal2dConfig& config() const noexcept { return config_; }
   Index model_dim() const noexcept { return config_.model_dim; }
   /// Returns w_i of either half, fastest first.
-  const Frequencies& frequencies() const noexcept { return half_.frequencies(); }
+  const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
   // Diagnose arguments that the calls above do not accept.
   template <class T = void>
@@ -98,7 +98,7 @@ class Sinusoidal2d {
   template <class T>
   void check(const char* function, const EmbeddingsView<T>& x, const Positions& positions) const {
     detail::check_embeddings(function, x, config_.model_dim, positions, 2);
-    detail::check_max_angle(function, half_.oscillator(), positions);
+    detail::check_max_angle(function, axis_.oscillator(), positions);
   }
 
   template <bool Add, Device D, detail::Written T>
@@ -108,13 +108,13 @@ class Sinusoidal2d {
     const Index first = config_.axis_order == GridAxisOrder::RowFirst ? 0 : 1;
     detail::store_eager_rows<Add>(
         device, x, positions.batch() == 1, [&](Index b, Index s, Compute<T>* row) {
-          half_.write(positions.at(b, s, first), 1, row);
-          half_.write(positions.at(b, s, 1 - first), 1, row + config_.model_dim / 2);
+          axis_.write(positions.at(b, s, first), 1, row);
+          axis_.write(positions.at(b, s, 1 - first), 1, row + config_.model_dim / 2);
         });
   }
 
   Sinusoidal2dConfig config_;
-  detail::SinusoidalAxis half_;
+  detail::SinusoidalAxis axis_;
 };
 
 POSENC_END

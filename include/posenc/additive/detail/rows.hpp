@@ -95,11 +95,11 @@ inline Index positions_per_block(Index dim) noexcept {
 inline constexpr std::size_t interleaved_batch_rows = 4;
 
 /// Rows of P that a function writes as full rows, one block of rows at a time.
-template <class C, class Write>
+template <class C, class WriteRow>
 class EagerRows {
  public:
-  EagerRows(const Write& write, Index dim)
-      : write_row_(write),
+  EagerRows(const WriteRow& write_row, Index dim)
+      : write_row_(write_row),
         dim_(dim),
         rows_(static_cast<std::size_t>(dim * positions_per_block(dim))) {}
 
@@ -110,7 +110,7 @@ class EagerRows {
   }
 
  private:
-  const Write& write_row_;
+  const WriteRow& write_row_;
   Index dim_;
   AlignedVector<C> rows_;
 };
@@ -226,12 +226,13 @@ void for_all_token_rows(const D& device, EmbeddingsView<T> x, bool shared,
   }
 }
 
-/// Computes x += P (Add) or x = P, where write(b, s, row) writes a row of P to C row[D].
-template <bool Add, Device D, Scalar T, class Write>
-void store_eager_rows(const D& device, EmbeddingsView<T> x, bool shared, const Write& write) {
+/// Computes x += P (Add) or x = P, where write_row(b, s, row) writes a row of P to C row[D].
+template <bool Add, Device D, Scalar T, class WriteRow>
+void store_eager_rows(const D& device, EmbeddingsView<T> x, bool shared,
+                      const WriteRow& write_row) {
   using C = Compute<T>;
   for_all_token_rows(
-      device, x, shared, [&] { return EagerRows<C, Write>(write, x.dim); },
+      device, x, shared, [&] { return EagerRows<C, WriteRow>(write_row, x.dim); },
       [&x](const auto& out, const C* row) { store_rows<Add>(out, row, x.dim); });
 }
 
