@@ -46,8 +46,8 @@ TEST_CASE("an oscillator knows its frequencies", "[oscillator]") {
   const Oscillator oscillator = llama();
   CHECK(oscillator.size() == 64);
   CHECK(oscillator.max_inv_freq() == 1);
-  const auto own = Frequencies::from_inv_freq(std::vector<double>{0.5, -3.0, 0.0});
-  CHECK(Oscillator(posenc::detail::exact_inv_freq(own)).max_inv_freq() == 3);
+  const auto user_frequencies = Frequencies::from_inv_freq(std::vector<double>{0.5, -3.0, 0.0});
+  CHECK(Oscillator(posenc::detail::exact_inv_freq(user_frequencies)).max_inv_freq() == 3);
   CHECK(Oscillator({}).size() == 0);
   CHECK(Oscillator({}).max_inv_freq() == 0);
 }
@@ -63,8 +63,9 @@ TEST_CASE("position 0 is exactly (1, 0)", "[oscillator]") {
     }
   };
   check(llama());
-  const auto own = Frequencies::from_inv_freq(std::vector<double>{123.456, -0.75, 0.0, 1e-300});
-  check(Oscillator(posenc::detail::exact_inv_freq(own)));
+  const auto user_frequencies =
+      Frequencies::from_inv_freq(std::vector<double>{123.456, -0.75, 0.0, 1e-300});
+  check(Oscillator(posenc::detail::exact_inv_freq(user_frequencies)));
 }
 
 TEST_CASE("frequency 0 is (1, 0) at every position", "[oscillator]") {
