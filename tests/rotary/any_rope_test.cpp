@@ -160,7 +160,7 @@ TEST_CASE("any rope that is assigned another holds a rope of that kind", "[any_r
   const auto p = Positions::grid(1, 3), one_axis = Positions::range(300, 3);
   support::Random random(4);
   const auto x = Heads<float>::random(random, 1, 3, 2, 24);
-  const auto turned = [&](const AnyRope& rope) {
+  const auto rotated = [&](const AnyRope& rope) {
     auto y = x;
     rope.rotate(y.view(), rope.axis_count() == 2 ? p : one_axis);
     return y;
@@ -170,10 +170,10 @@ TEST_CASE("any rope that is assigned another holds a rope of that kind", "[any_r
       AnyRope rope(*from);
       rope = *to;
       const AnyRope taken(std::move(rope));
-      auto want = turned(*to);
-      CHECK(support::same_bits(turned(taken).view(), want.view()));
+      auto want = rotated(*to);
+      CHECK(support::same_bits(rotated(taken).view(), want.view()));
       // NOLINTNEXTLINE(bugprone-use-after-move): a moved one is a copy
-      CHECK(support::same_bits(turned(rope).view(), want.view()));
+      CHECK(support::same_bits(rotated(rope).view(), want.view()));
     }
   }
 }

@@ -70,7 +70,7 @@ posenc::XPos<Pairing> xpos() {
 
 /// Returns the output of a call that rotates x in place.
 template <class T, class Call>
-Heads<T> after(const Heads<T>& x, const Call& call) {
+Heads<T> result_of(const Heads<T>& x, const Call& call) {
   Heads<T> y = x;
   call(y.view());
   return y;
@@ -78,22 +78,22 @@ Heads<T> after(const Heads<T>& x, const Call& call) {
 
 /// Runs the calls of every rotary encoding: queries and keys, forward and backward.
 template <class T, class Rope, class Keep, class... Device>
-void of_concept(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
-                const Device&... device) {
-  keep(after(x, [&](auto v) { rope.rotate_queries(v, p, device...); }));
-  keep(after(x, [&](auto v) { rope.rotate_keys(v, p, device...); }));
-  keep(after(x, [&](auto v) { rope.adjoint_queries(v, p, device...); }));
-  keep(after(x, [&](auto v) { rope.adjoint_keys(v, p, device...); }));
+void run_concept_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+                       const Device&... device) {
+  keep(result_of(x, [&](auto v) { rope.rotate_queries(v, p, device...); }));
+  keep(result_of(x, [&](auto v) { rope.rotate_keys(v, p, device...); }));
+  keep(result_of(x, [&](auto v) { rope.adjoint_queries(v, p, device...); }));
+  keep(result_of(x, [&](auto v) { rope.adjoint_keys(v, p, device...); }));
 }
 
 /// Runs the calls of encodings that treat queries and keys alike.
 template <class T, class Rope, class Keep, class... Device>
-void of_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
-              const Device&... device) {
-  of_concept(rope, p, x, keep, device...);
-  keep(after(x, [&](auto v) { rope.rotate(v, p, device...); }));
-  keep(after(x, [&](auto v) { rope.adjoint(v, p, device...); }));
-  keep(after(x, [&](auto v) { rope.inverse(v, p, device...); }));
+void run_shared_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+                      const Device&... device) {
+  run_concept_calls(rope, p, x, keep, device...);
+  keep(result_of(x, [&](auto v) { rope.rotate(v, p, device...); }));
+  keep(result_of(x, [&](auto v) { rope.adjoint(v, p, device...); }));
+  keep(result_of(x, [&](auto v) { rope.inverse(v, p, device...); }));
   Heads<T> q = x, k = x, out = x;
   rope.rotate_all({q.view(), k.view()}, p, device...);
   keep(q);
@@ -104,12 +104,12 @@ void of_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Kee
 
 /// Runs the calls of a table, whose results are bit-identical to those of its rope.
 template <class T, class Rope, class Keep, class... Device>
-void of_table(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
-              const Device&... device) {
+void run_table_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+                     const Device&... device) {
   const auto table = rope.template table<posenc::Compute<T>>(p, device...);
-  keep(after(x, [&](auto v) { table.rotate(v, device...); }));
-  keep(after(x, [&](auto v) { table.adjoint(v, device...); }));
-  keep(after(x, [&](auto v) { table.inverse(v, device...); }));
+  keep(result_of(x, [&](auto v) { table.rotate(v, device...); }));
+  keep(result_of(x, [&](auto v) { table.adjoint(v, device...); }));
+  keep(result_of(x, [&](auto v) { table.inverse(v, device...); }));
   Heads<T> q = x, k = x, out = x;
   table.rotate_all({q.view(), k.view()}, device...);
   keep(q);
@@ -120,14 +120,14 @@ void of_table(const Rope& rope, const Positions& p, const Heads<T>& x, const Kee
 
 /// Runs the shifts of keys, and the gradients of frequencies.
 template <class T, class Rope, class Keep, class KeepNumbers, class... Device>
-void of_functions(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
-                  const KeepNumbers& keep_numbers, const Device&... device) {
+void run_function_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+                        const KeepNumbers& keep_numbers, const Device&... device) {
   const auto deltas = positions(rope.axis_count());
   const std::vector<Index> one(static_cast<std::size_t>(rope.axis_count()), -5);
-  keep(after(x, [&](auto v) { posenc::shift_keys(v, rope, deltas, device...); }));
-  keep(after(x,
-             [&](auto v) { posenc::shift_keys(v, rope, std::span<const Index>(one), device...); }));
-  keep(after(x, [&](auto v) { posenc::rerotate(v, rope, p, rope, deltas, device...); }));
+  keep(result_of(x, [&](auto v) { posenc::shift_keys(v, rope, deltas, device...); }));
+  keep(result_of(
+      x, [&](auto v) { posenc::shift_keys(v, rope, std::span<const Index>(one), device...); }));
+  keep(result_of(x, [&](auto v) { posenc::rerotate(v, rope, p, rope, deltas, device...); }));
   std::vector<double> gradient(posenc::detail::exact_inv_freq(rope.frequencies()).size(), 0.5);
   Heads<T> y = x, grad = x;
   posenc::accumulate_frequency_gradient(rope, y.view(), grad.view(), p, gradient, device...);
@@ -138,15 +138,15 @@ void of_functions(const Rope& rope, const Positions& p, const Heads<T>& x, const
 
 /// Runs all calls of Rope.
 template <class T, class Rope, class Keep, class KeepNumbers, class... Device>
-void of_rope(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
-             const KeepNumbers& keep_numbers, const Device&... device) {
-  of_calls(rope, p, x, keep, device...);
-  of_table(rope, p, x, keep, device...);
-  of_functions(rope, p, x, keep, keep_numbers, device...);
+void run_rope_calls(const Rope& rope, const Positions& p, const Heads<T>& x, const Keep& keep,
+                    const KeepNumbers& keep_numbers, const Device&... device) {
+  run_shared_calls(rope, p, x, keep, device...);
+  run_table_calls(rope, p, x, keep, device...);
+  run_function_calls(rope, p, x, keep, keep_numbers, device...);
 }
 
 /// The properties that Rope reports.
-struct Facts {
+struct RopeProperties {
   posenc::Frequencies frequencies;
   Index rotary_dim, rotary_offset, axis_count;
   posenc::AnglePolicy policy;
@@ -155,11 +155,11 @@ struct Facts {
   std::array<Index, 4> table;
   std::array<Index, 3> cos, sin;
 
-  bool operator==(const Facts&) const = default;
+  bool operator==(const RopeProperties&) const = default;
 };
 
 template <class Rope>
-Facts facts_of(const Rope& rope) {
+RopeProperties rope_properties(const Rope& rope) {
   const auto table = rope.template table<double>(positions(rope.axis_count()));
   return {rope.frequencies(),
           rope.rotary_dim(),

@@ -26,7 +26,7 @@ auto results(const Rope& rope, Index position_rows) {
                                   every_rope::dim);
   std::vector<Heads<T>> kept;
   std::vector<double> numbers;
-  every_rope::of_rope(
+  every_rope::run_rope_calls(
       rope, every_rope::positions(rope.axis_count(), position_rows), x,
       [&](const Heads<T>& y) { kept.push_back(y); },
       [&](const std::vector<double>& y) { numbers.insert(numbers.end(), y.begin(), y.end()); });
@@ -36,7 +36,7 @@ auto results(const Rope& rope, Index position_rows) {
 template <class T, class Rope>
 void check_any(const Rope& rope) {
   const AnyRope any(rope);
-  CHECK(every_rope::facts_of(any) == every_rope::facts_of(rope));
+  CHECK(every_rope::rope_properties(any) == every_rope::rope_properties(rope));
   for (const Index rows : {Index{1}, every_rope::batch}) {
     auto [want, numbers] = results<T>(rope, rows);
     auto [got, any_numbers] = results<T>(any, rows);
@@ -48,10 +48,11 @@ void check_any(const Rope& rope) {
     CHECK(any_numbers == numbers);
     // A table is bit-identical to the rope that computed it: rotate, adjoint, inverse, two of
     // rotate_all, rotate_into.
-    constexpr std::size_t of_rope = 4, of_table = 10;
+    constexpr std::size_t first_rope_result = 4, first_table_result = 10;
     for (std::size_t n = 0; n < 6; ++n) {
       INFO("call " << n);
-      CHECK(support::same_bits(want[of_table + n].view(), want[of_rope + n].view()));
+      CHECK(support::same_bits(want[first_table_result + n].view(),
+                               want[first_rope_result + n].view()));
     }
   }
 }
@@ -117,7 +118,7 @@ TEMPLATE_TEST_CASE("mixed rope turns several tensors, and back", "[mixed_rope]",
   const auto x = Heads<double>::random(random, every_rope::batch, every_rope::seq,
                                        every_rope::heads, every_rope::dim);
   std::vector<Heads<double>> kept;
-  every_rope::of_calls(rope, p, x, [&](const Heads<double>& y) { kept.push_back(y); });
+  every_rope::run_shared_calls(rope, p, x, [&](const Heads<double>& y) { kept.push_back(y); });
   // rotate_queries, rotate_keys, adjoint_queries, adjoint_keys, rotate, adjoint, inverse, all, into
   for (const std::size_t n : {0U, 1U, 7U, 8U, 9U}) {
     CHECK(support::same_bits(kept[n].view(), kept[4].view()));

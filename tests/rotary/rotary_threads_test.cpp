@@ -43,7 +43,7 @@ void check_rope(const Rope& rope) {
   for (const Index rows : {Index{1}, every_rope::batch}) {
     const auto p = every_rope::positions(rope.axis_count(), rows);
     check<T>([&](const auto& keep, const auto& keep_numbers, const auto&... device) {
-      every_rope::of_rope(rope, p, random_heads<T>(), keep, keep_numbers, device...);
+      every_rope::run_rope_calls(rope, p, random_heads<T>(), keep, keep_numbers, device...);
     });
   }
 }
@@ -64,7 +64,7 @@ TEST_CASE("mixed rope and xpos give the same bits on every device", "[rope][thre
     check<float>([&](const auto& keep, const auto& keep_numbers, const auto&... device) {
       const auto p = every_rope::positions(2, rows);
       auto x = random_heads<float>(), grad = x;
-      every_rope::of_calls(mixed, p, x, keep, device...);
+      every_rope::run_shared_calls(mixed, p, x, keep, device...);
       std::vector<double> gradient(2 * every_rope::heads * 20, -1.0);
       mixed.rotate(grad.view(), p);
       posenc::accumulate_frequency_gradient(mixed, x.view(), grad.view(), p, gradient, device...);
@@ -73,7 +73,7 @@ TEST_CASE("mixed rope and xpos give the same bits on every device", "[rope][thre
     check<float>([&](const auto& keep, const auto&, const auto&... device) {
       const auto p = every_rope::positions(1, rows);
       auto x = random_heads<float>(), out = x;
-      every_rope::of_concept(xpos, p, x, keep, device...);
+      every_rope::run_concept_calls(xpos, p, x, keep, device...);
       xpos.rotate_queries_into(x.view(), out.view(), p, device...);
       keep(out);
       xpos.rotate_keys_into(x.view(), out.view(), p, device...);

@@ -32,7 +32,7 @@ struct Shape {
 
 /// Returns the smallest step of T. Some numbers under test are only a few such steps.
 template <class T>
-double least() {
+double smallest_step() {
   if (std::is_same_v<T, double>) return 0x1p-1074;
   if (std::is_same_v<T, float>) return 0x1p-149;
   return std::is_same_v<T, Eigen::half> ? 0x1p-24 : 0x1p-133;
@@ -139,9 +139,10 @@ double allowed(double c_product, double s_product, double result) {
   using C = Compute<T>;
   const double roundings =
       std::abs(s_product) + std::abs(result) + (POSENC_HAS_FMA ? 0 : std::abs(c_product));
-  const double arithmetic = support::rounding<C>(1.0001 * roundings) + 2 * least<C>();
+  const double arithmetic = support::rounding<C>(1.0001 * roundings) + 2 * smallest_step<C>();
   if (sizeof(T) != 2) return arithmetic;
-  return arithmetic + std::max(support::rounding<T>(std::abs(result) + arithmetic), least<T>() / 2);
+  return arithmetic +
+         std::max(support::rounding<T>(std::abs(result) + arithmetic), smallest_step<T>() / 2);
 }
 
 template <class Pairing, class Tier, class T>
@@ -204,7 +205,7 @@ class Case {
     const auto kind = random_.integer(0, 9);
     const double x = random_.normal();
     if (kind == 0) return static_cast<T>(0.0f);
-    return rounded_to<T>(static_cast<C>(kind <= 2 ? 50 * least<T>() * x : x));
+    return rounded_to<T>(static_cast<C>(kind <= 2 ? 50 * smallest_step<T>() * x : x));
   }
 
   void rotate(Tensor<Pairing, T>& in, Tensor<Pairing, T>& out) {
@@ -234,13 +235,13 @@ class Case {
 
   /// Returns c x0 - s x1 or c x1 + s x0, with the roundings that every tier must perform.
   T formula(Index s, Index h, Index i, Index k) {
-    const C own = static_cast<C>(in_.channel(s, h, i, k));
-    const C other = static_cast<C>(in_.channel(s, h, i, 1 - k));
-    const volatile C s_product = (k == 0 ? -sin(s, i) : sin(s, i)) * other;
+    const C channel_value = static_cast<C>(in_.channel(s, h, i, k));
+    const C partner_value = static_cast<C>(in_.channel(s, h, i, 1 - k));
+    const volatile C s_product = (k == 0 ? -sin(s, i) : sin(s, i)) * partner_value;
 #if POSENC_HAS_FMA
-    return rounded_to<T>(std::fma(cos(s, i), own, static_cast<C>(s_product)));
+    return rounded_to<T>(std::fma(cos(s, i), channel_value, static_cast<C>(s_product)));
 #else
-    const volatile C c_product = cos(s, i) * own;
+    const volatile C c_product = cos(s, i) * channel_value;
     return rounded_to<T>(c_product + s_product);
 #endif
   }
@@ -248,10 +249,10 @@ class Case {
   /// Returns the error as a share of the allowed error.
   double error(Index s, Index h, Index i, Index k) {
     using Wide = long double;
-    const Wide own = static_cast<Wide>(support::to_double(in_.channel(s, h, i, k)));
-    const Wide other = static_cast<Wide>(support::to_double(in_.channel(s, h, i, 1 - k)));
-    const Wide c = static_cast<Wide>(cos(s, i)) * own;
-    const Wide n = static_cast<Wide>(k == 0 ? -sin(s, i) : sin(s, i)) * other;
+    const Wide channel_value = static_cast<Wide>(support::to_double(in_.channel(s, h, i, k)));
+    const Wide partner_value = static_cast<Wide>(support::to_double(in_.channel(s, h, i, 1 - k)));
+    const Wide c = static_cast<Wide>(cos(s, i)) * channel_value;
+    const Wide n = static_cast<Wide>(k == 0 ? -sin(s, i) : sin(s, i)) * partner_value;
     const Wide got = static_cast<Wide>(support::to_double(out_.channel(s, h, i, k)));
     return static_cast<double>(std::abs(got - (c + n))) /
            allowed<T>(static_cast<double>(c), static_cast<double>(n), static_cast<double>(c + n));

@@ -47,14 +47,15 @@ bool rotated_by(const Table& table, Heads<T>& x, Heads<T>& y) {
     for (Index s = 0; s < in.seq; ++s) {
       for (Index h = 0; h < in.heads; ++h) {
         const Index row = table.batch() == 1 ? 0 : b;
-        const reference::CosSin turn{row_of_table(table.cos(), row, s),
-                                     row_of_table(table.sin(), row, s)};
+        const reference::CosSin angles{row_of_table(table.cos(), row, s),
+                                       row_of_table(table.sin(), row, s)};
         const auto before = support::row_of(in, b, s, h), after = support::row_of(out, b, s, h);
-        const auto want = reference::rotate_by(before, turn, rule);
-        for (std::size_t i = 0; i < turn.cos.size(); ++i) {
-          const auto at = reference::pair_channels(rule, turn.cos.size(), i);
+        const auto want = reference::rotate_by(before, angles, rule);
+        for (std::size_t i = 0; i < angles.cos.size(); ++i) {
+          const auto at = reference::pair_channels(rule, angles.cos.size(), i);
           const double x0 = before[at.first], x1 = before[at.second];
-          const double c = static_cast<double>(turn.cos[i]), n = static_cast<double>(turn.sin[i]);
+          const double c = static_cast<double>(angles.cos[i]),
+                       n = static_cast<double>(angles.sin[i]);
           // Three roundings of numbers bounded by |c x0| + |s x1| or |s x0| + |c x1|, the store of
           // a 16-bit type, and the reference's rounding.
           for (const auto& [d, size] :
@@ -67,7 +68,7 @@ bool rotated_by(const Table& table, Heads<T>& x, Heads<T>& y) {
         }
         for (std::size_t d = 0; d < before.size(); ++d) {
           const auto offset = static_cast<std::size_t>(rule.offset);
-          const bool outside = d < offset || d >= offset + 2 * turn.cos.size();
+          const bool outside = d < offset || d >= offset + 2 * angles.cos.size();
           if (outside && after[d] != before[d]) return false;
         }
       }

@@ -212,10 +212,10 @@ void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_ax
 template <detail::Written T, Device D = detail::CallingThread>
 void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
               const AnyRope& to, const Positions& to_positions, const D& device = {}) {
-  from.visit([&]<class From>(const From& old) {
-    to.visit([&]<class To>(const To& now) {
+  from.visit([&]<class From>(const From& from_rope) {
+    to.visit([&]<class To>(const To& to_rope) {
       if constexpr (std::is_same_v<From, To>) {
-        rerotate(k, old, from_positions, now, to_positions, device);
+        rerotate(k, from_rope, from_positions, to_rope, to_positions, device);
       } else {
         detail::fail<ConfigError>("rerotate", "both ropes must have the same pairing");
       }

@@ -42,30 +42,32 @@ class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
   /// Constructs the rope from the frequencies of one half. In the ChatGLM-6B checkpoint they are
   /// rounded to half precision.
   explicit ChatGlmRope(const Frequencies& half, AnglePolicy policy = AnglePolicy::Exact)
-      : Rope(twice(half), 0, PairAxes::sections({half.pairs(), half.pairs()}), policy),
-        half_(half) {}
+      : Rope(duplicate_frequencies(half), 0, PairAxes::sections({half.pairs(), half.pairs()}),
+             policy),
+        half_frequencies_(half) {}
 
   /// Constructs the rope with base^(-2i / (head_dim / 2)) in both halves.
   ///   Throws: ConfigError.
-  ChatGlmRope(Index head_dim, double base) : ChatGlmRope(half_of(head_dim, base)) {}
+  ChatGlmRope(Index head_dim, double base) : ChatGlmRope(make_half_frequencies(head_dim, base)) {}
 
   /// Returns the frequencies of one half.
-  const Frequencies& frequencies() const noexcept { return half_; }
+  const Frequencies& frequencies() const noexcept { return half_frequencies_; }
   /// Returns zeros of the size that accumulate_frequency_gradient() adds to: one half.
   std::vector<double> zero_frequency_gradient() const {
-    return std::vector<double>(static_cast<std::size_t>(half_.pairs()));
+    return std::vector<double>(static_cast<std::size_t>(half_frequencies_.pairs()));
   }
   /// Returns the first half as a separate rope.
   Rope<HalfRotate> position_half() const {
-    return Rope<HalfRotate>(half_, 0, PairAxes::only(0, 2, half_.pairs()), angle_policy());
+    return Rope<HalfRotate>(half_frequencies_, 0, PairAxes::only(0, 2, half_frequencies_.pairs()),
+                            angle_policy());
   }
   Rope<HalfRotate> block_half() const {
-    return Rope<HalfRotate>(half_, half_.rotary_dim(), PairAxes::only(1, 2, half_.pairs()),
-                            angle_policy());
+    return Rope<HalfRotate>(half_frequencies_, half_frequencies_.rotary_dim(),
+                            PairAxes::only(1, 2, half_frequencies_.pairs()), angle_policy());
   }
 
  private:
-  static Frequencies twice(const Frequencies& half) {
+  static Frequencies duplicate_frequencies(const Frequencies& half) {
     const auto w = detail::exact_inv_freq(half);
     std::vector<detail::DoubleDouble> both;
     both.reserve(2 * w.size());
@@ -75,14 +77,14 @@ class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
     return detail::exact_frequencies(std::move(both), half.attention_factor(),
                                      half.softmax_scale_multiplier());
   }
-  static Frequencies half_of(Index head_dim, double base) {
+  static Frequencies make_half_frequencies(Index head_dim, double base) {
     constexpr auto function = "ChatGlmRope";
     detail::check_head_of_two_halves(function, head_dim);
     detail::check_base(function, base);
     return detail::evaluate(Unscaled{.rotary_dim = head_dim / 2, .base = base});
   }
 
-  Frequencies half_;
+  Frequencies half_frequencies_;
 };
 
 /// Overload for ChatGlmRope: adds the gradient of the frequencies of one half, which both halves

@@ -93,8 +93,8 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
       detail::fail<ConfigError>(function, "axes and heads must be given and positive but are ",
                                 config.axes, " and ", config.heads);
     }
-    if (config.axes > detail::MixedAngles::most_axes) {
-      detail::fail<ConfigError>(function, "axes must be at most ", detail::MixedAngles::most_axes,
+    if (config.axes > detail::MixedAngles::max_axes) {
+      detail::fail<ConfigError>(function, "axes must be at most ", detail::MixedAngles::max_axes,
                                 " but are ", config.axes);
     }
     detail::check_rotary_dim(function, config.rotary_dim);
@@ -120,7 +120,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
                                                  "MixedRope::rotate_into", "MixedRope::adjoint",
                                                  "MixedRope::inverse"};
 
-  static constexpr Index block = 16;  // tokens per block
+  static constexpr Index tokens_per_block = 16;
 
   template <detail::Written T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
@@ -153,7 +153,8 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
           detail::MixedAngles angles(config_.axes, slice_.pairs);
           while (unit < unit_end) {
             const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
-            const Index seq = angles.take(positions, b, s, (std::min)(x.seq, s + unit_end - unit));
+            const Index seq =
+                angles.add_tokens(positions, b, s, (std::min)(x.seq, s + unit_end - unit));
             rotate_tokens<T>(plans, direction, angles, b, rows, s, seq);
             for (const detail::RotationOperand<T>& operand : tensors) {
               if (operand.in.data != operand.out.data)
@@ -178,20 +179,21 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
                      detail::Direction direction, detail::MixedAngles& angles, Index b, Index rows,
                      Index s, Index seq) const noexcept {
     using C = Compute<T>;
-    constexpr auto room = static_cast<std::size_t>(block * detail::MixedAngles::most_pairs);
-    alignas(64) C cos[room], sin[room];
+    constexpr auto capacity =
+        static_cast<std::size_t>(tokens_per_block * detail::MixedAngles::max_pairs);
+    alignas(64) C cos[capacity], sin[capacity];
     for (Index head = 0; head < config_.heads; ++head) {
       for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
         const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
         const auto rotate = detail::block_kernel<detail::KernelPairing<Pairing>, T>(count);
-        angles.fill(oscillator_, first, count, [&](Index axis, Index pair) {
+        angles.compute(oscillator_, first, count, [&](Index axis, Index pair) {
           return (axis * config_.heads + head) * slice_.pairs + pair;
         });
-        prefetch_heads<T>(plans, b, rows, s, (std::min)(block, seq), head);
-        for (Index token = 0; token < seq; token += block) {
-          const Index tokens = (std::min)(block, seq - token);
-          prefetch_heads<T>(plans, b, rows, s + token + block,
-                            (std::min)(block, seq - token - block), head);
+        prefetch_heads<T>(plans, b, rows, s, (std::min)(tokens_per_block, seq), head);
+        for (Index token = 0; token < seq; token += tokens_per_block) {
+          const Index tokens = (std::min)(tokens_per_block, seq - token);
+          prefetch_heads<T>(plans, b, rows, s + token + tokens_per_block,
+                            (std::min)(tokens_per_block, seq - token - tokens_per_block), head);
           angles.write(token, tokens, count, cos, sin);
           detail::CosSinRows<C> block_angles{cos, sin, count};
           if (direction != detail::Direction::Forward) {

@@ -56,7 +56,7 @@ class PairAxes {
       }
       const std::size_t next = i + 1;
       if (next == axis_of_pair_.size() || axis_of_pair_[next] != axis) {
-        run_ends_.push_back(static_cast<Index>(next));
+        range_ends_.push_back(static_cast<Index>(next));
       }
     }
   }
@@ -103,12 +103,12 @@ class PairAxes {
   /// are pairs first .. first + count - 1.
   template <class Visit>
   void for_each_run(Index first, Index count, const Visit& visit) const {
-    if (run_ends_.empty()) {
+    if (range_ends_.empty()) {
       visit(Index{0}, first, count);
       return;
     }
     Index run = 0;
-    for (const Index run_end : run_ends_) {
+    for (const Index run_end : range_ends_) {
       const Index begin = (std::max)(run, first), end = (std::min)(run_end, first + count);
       if (begin < end) visit(axis(run), begin, end - begin);
       run = run_end;
@@ -124,7 +124,7 @@ class PairAxes {
   PositionKind kind_ = PositionKind::Unspecified;
   Index axis_count_ = 1;
   std::vector<Index> axis_of_pair_;
-  std::vector<Index> run_ends_;  ///< ends of the ranges of consecutive pairs on the same axis
+  std::vector<Index> range_ends_;  ///< ends of the ranges of consecutive pairs on the same axis
 };
 
 /// Frequencies together with the table of their axes, for encodings in which the index of the

@@ -34,7 +34,7 @@ namespace detail {
 
 /// Returns for each j the channel in From's order that is at j in To's order.
 template <class From, class To>
-std::vector<Index> pair_order(Index pairs) {
+std::vector<Index> pairing_permutation(Index pairs) {
   std::vector<Index> source(static_cast<std::size_t>(2 * pairs));
   for (Index i = 0; i < pairs; ++i) {
     source[static_cast<std::size_t>(To::first(i, pairs))] = From::first(i, pairs);
@@ -44,7 +44,7 @@ std::vector<Index> pair_order(Index pairs) {
 }
 
 template <class T>
-void check_head_rows(const char* function, const MatrixView<T>& weights, const HeadRows& heads) {
+void check_head_layout(const char* function, const MatrixView<T>& weights, const HeadRows& heads) {
   check_extents(function, "weights", weights);
   if (heads.head_dim <= 0) {
     fail<ConfigError>(function, "head_dim must be given and positive but is ", heads.head_dim);
@@ -73,7 +73,7 @@ struct RowSwap {
 /// cycles of the permutation.
 template <class From, class To>
 std::vector<RowSwap> pair_swaps(Index pairs) {
-  std::vector<Index> source = pair_order<From, To>(pairs);
+  std::vector<Index> source = pairing_permutation<From, To>(pairs);
   constexpr Index done = -1;
   std::vector<RowSwap> swaps;
   swaps.reserve(source.size());
@@ -126,7 +126,7 @@ void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> o
 ///   Device: the threads of the device share the heads
 template <class From, class To, class T, Device D = detail::CallingThread>
 void permute_pairs(MatrixView<T> weights, const HeadRows& heads, const D& device = {}) {
-  detail::check_head_rows("permute_pairs", weights, heads);
+  detail::check_head_layout("permute_pairs", weights, heads);
   detail::check_output("permute_pairs", "weights", weights);
   if (weights.empty()) return;
   const auto swaps = detail::pair_swaps<From, To>(heads.rotary_dim / 2);
@@ -138,7 +138,7 @@ template <class From, class To, class T, Device D = detail::CallingThread>
 void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
                    const HeadRows& heads, const D& device = {}) {
   constexpr auto function = "permute_pairs";
-  detail::check_head_rows(function, weights, heads);
+  detail::check_head_layout(function, weights, heads);
   detail::check_extents(function, "out", out);
   if (weights.extents() != out.extents()) {
     detail::fail<ShapeError>(function, "input ", weights.extents(), " and output ", out.extents(),

@@ -31,8 +31,8 @@ void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView
 /// Rotates one tensor in place. angles(b, s, first, count, cos, sin) writes m cos and m sin of one
 /// position.
 template <class Pairing, Device D, detail::Written T, class Angles>
-void rotate_by(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
-               const Angles& angles) {
+void rotate_positions(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
+                      const Angles& angles) {
   using C = Compute<T>;
   const auto plan = plan_rotation<T>({k, k}, slice);
   rotate_tensors<Pairing, D, T>(
@@ -47,20 +47,22 @@ void rotate_by(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
 
 /// Rotates each key by a delta per key.
 template <Device D, class Pairing, detail::Written T>
-void shift(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas) {
+void shift_per_key(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
+                   const Positions& deltas) {
   using C = Compute<T>;
-  rotate_by<Pairing>(device, k, {rope.rotary_offset(), rope.rotary_dim() / 2}, deltas.batch() == 1,
-                     [&](Index b, Index s, Index first, Index count, C* cos, C* sin) {
-                       axial_row(
-                           oscillator_of(rope), rope.axes(),
-                           [&](Index axis) { return deltas.at(b, s, axis); }, first, count, 1.0,
-                           cos, sin);
-                     });
+  rotate_positions<Pairing>(
+      device, k, {rope.rotary_offset(), rope.rotary_dim() / 2}, deltas.batch() == 1,
+      [&](Index b, Index s, Index first, Index count, C* cos, C* sin) {
+        axial_row(
+            oscillator_of(rope), rope.axes(), [&](Index axis) { return deltas.at(b, s, axis); },
+            first, count, 1.0, cos, sin);
+      });
 }
 
 /// Rotates all keys by one delta.
 template <Device D, class Pairing, detail::Written T>
-void shift_all(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delta) {
+void shift_all_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
+                    const Positions& delta) {
   using C = Compute<T>;
   const auto plan = plan_rotation<T>({k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
   rotate_tensors<Pairing, D, T>(device, std::span(&plan, 1), Direction::Forward, 1.0, true,
@@ -75,8 +77,8 @@ void shift_all(const D& device, HeadsView<T> k, const Rope<Pairing>& rope, const
 
 /// Returns cos and sin of to_position * w' - from_position * w for one pair.
 template <class Pairing>
-CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<Pairing>& to,
-                    double to_position, Index pair) noexcept {
+CosSin rotation_between(const Rope<Pairing>& from, double from_position, const Rope<Pairing>& to,
+                        double to_position, Index pair) noexcept {
   if (from.angle_policy() == AnglePolicy::Exact && to.angle_policy() == AnglePolicy::Exact) {
     // The difference of the angles rounds once, a product of two rotations four times.
     const auto i = static_cast<std::size_t>(pair);
@@ -84,10 +86,10 @@ CosSin turn_between(const Rope<Pairing>& from, double from_position, const Rope<
                                exact_inv_freq(from.frequencies())[i] * from_position;
     return cos_sin(1.0, angle * two_over_pi);
   }
-  const CosSin old = oscillator_of(from).at(from_position, pair);
-  const CosSin now = oscillator_of(to).at(to_position, pair);
-  return {mul_add(now.cos, old.cos, now.sin * old.sin),
-          mul_add(now.sin, old.cos, -(now.cos * old.sin))};
+  const CosSin from_rotation = oscillator_of(from).at(from_position, pair);
+  const CosSin to_rotation = oscillator_of(to).at(to_position, pair);
+  return {mul_add(to_rotation.cos, from_rotation.cos, to_rotation.sin * from_rotation.sin),
+          mul_add(to_rotation.sin, from_rotation.cos, -(to_rotation.cos * from_rotation.sin))};
 }
 
 }  // namespace detail
@@ -107,7 +109,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
   detail::check_rerotation(function, rope, k);
   detail::check_positions(function, deltas, k.batch, k.seq, rope.axis_count(), k.extents());
   detail::check_max_angle(function, detail::oscillator_of(rope), deltas);
-  detail::shift(device, k, rope, deltas);
+  detail::shift_per_key(device, k, rope, deltas);
 }
 
 /// Overload with one delta per axis for all keys; a context shift by -n is {-n}.
@@ -124,7 +126,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta
   for (const Index delta : delta_of_axis) axes.push_back(Positions::range(delta, 1));
   const Positions delta = Positions::axes(axes);
   detail::check_max_angle(function, detail::oscillator_of(rope), delta);
-  detail::shift_all(device, k, rope, delta);
+  detail::shift_all_keys(device, k, rope, delta);
 }
 
 /// Re-rotates cached keys in place from (from, from_positions) to (to, to_positions): rotates each
@@ -162,15 +164,16 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
   const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
     for (Index i = 0; i < count; ++i) {
       const Index pair = first + i;
-      const detail::CosSin turn =
-          detail::turn_between(from, from_positions.at(b, s, from.axes().axis(pair)), to,
-                               to_positions.at(b, s, to.axes().axis(pair)), pair);
-      cos[i] = static_cast<Real>(ratio * turn.cos);
-      sin[i] = static_cast<Real>(ratio * turn.sin);
+      const detail::CosSin rotation =
+          detail::rotation_between(from, from_positions.at(b, s, from.axes().axis(pair)), to,
+                                   to_positions.at(b, s, to.axes().axis(pair)), pair);
+      cos[i] = static_cast<Real>(ratio * rotation.cos);
+      sin[i] = static_cast<Real>(ratio * rotation.sin);
     }
   };
-  detail::rotate_by<Pairing>(device, k, {to.rotary_offset(), to.rotary_dim() / 2},
-                             from_positions.batch() == 1 && to_positions.batch() == 1, angles);
+  detail::rotate_positions<Pairing>(device, k, {to.rotary_offset(), to.rotary_dim() / 2},
+                                    from_positions.batch() == 1 && to_positions.batch() == 1,
+                                    angles);
 }
 
 POSENC_END

@@ -114,7 +114,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     RotationTable<Pairing, Real> table(function, positions.batch(), positions.count(), slice_,
                                        frequencies_.attention_factor());
     table.fill(device, [&](Index b, Index row, Index count, Real* cos, Real* sin) {
-      fill(positions, b, row, count, 0, slice_.pairs, cos, sin);
+      compute_cos_sin(positions, b, row, count, 0, slice_.pairs, cos, sin);
     });
     return table;
   }
@@ -143,8 +143,8 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   /// Computes m cos and m sin [seq, count] of pairs first .. first + count - 1 at positions s .. s
   /// + seq - 1.
   template <std::floating_point Real>
-  void fill(const Positions& positions, Index b, Index s, Index seq, Index first, Index count,
-            Real* cos, Real* sin) const noexcept {
+  void compute_cos_sin(const Positions& positions, Index b, Index s, Index seq, Index first,
+                       Index count, Real* cos, Real* sin) const noexcept {
     for (Index i = 0; i < seq; ++i) {
       detail::axial_row(
           oscillator_, axes_, [&](Index axis) { return positions.at(b, s + i, axis); }, first,
@@ -168,14 +168,14 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     using C = Compute<T>;
     const detail::Direction direction = detail::direction_of(call);
     const HeadsView<const T>& shape = tensors[0].in;
-    constexpr Index most_pairs = 128;
+    constexpr Index max_pairs = 128;
     // A single token, as in decoding: setting up the loop over blocks would take a tenth of its
     // time.
     if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward &&
-        slice_.pairs <= most_pairs) {
-      alignas(64) C cos[static_cast<std::size_t>(most_pairs)];
-      alignas(64) C sin[static_cast<std::size_t>(most_pairs)];
-      fill(positions, 0, 0, 1, 0, slice_.pairs, &cos[0], &sin[0]);
+        slice_.pairs <= max_pairs) {
+      alignas(64) C cos[static_cast<std::size_t>(max_pairs)];
+      alignas(64) C sin[static_cast<std::size_t>(max_pairs)];
+      compute_cos_sin(positions, 0, 0, 1, 0, slice_.pairs, &cos[0], &sin[0]);
       detail::rotate_token<Pairing, T>(tensors, slice_, &cos[0], &sin[0]);
       return;
     }
@@ -183,7 +183,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     detail::rotate_tensors<Pairing, D, T>(
         device, plans, direction, frequencies_.attention_factor(), positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
-          fill(positions, b, s, seq, first, count, cos, sin);
+          compute_cos_sin(positions, b, s, seq, first, count, cos, sin);
           return detail::CosSinRows<C>{cos, sin, count};
         });
   }

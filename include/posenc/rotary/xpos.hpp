@@ -44,16 +44,16 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// The product t * (hi + lo) as an integer `whole` and a remainder `rest`, |rest| <= 1/2, if |t *
-/// hi| < 2^51.
+/// The product t * (hi + lo), split into an integer and a fraction, |fraction| <= 1/2, if
+/// |t * hi| < 2^51.
 template <class P>
 struct SplitProduct {
-  P whole, rest;
+  P integer, fraction;
 };
 template <class P>
 POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
   const P product = t * hi;
-  const P whole = (product + P::broadcast(shifter)) - P::broadcast(shifter);
+  const P integer = (product + P::broadcast(shifter)) - P::broadcast(shifter);
 #if POSENC_HAS_FMA
   const P error = mul_add(t, hi, P::zero() - product);
 #else
@@ -64,13 +64,13 @@ POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
   const P error =
       ((t_high * hi_high - product) + t_high * hi_low + t_low * hi_high) + t_low * hi_low;
 #endif
-  return {whole, (product - whole) + mul_add(t, lo, error)};
+  return {integer, (product - integer) + mul_add(t, lo, error)};
 }
 
 /// Returns 2^x for |x| <= 1/2.
 ///   Accuracy: relative error 2^-52.4
 template <class P>
-POSENC_ALWAYS_INLINE P exp2_of_rest(P x) noexcept {
+POSENC_ALWAYS_INLINE P exp2_fraction(P x) noexcept {
   const P r = x * P::broadcast(ln_2.hi);
   return mul_add(exp_tail(r), r * r, r) + P::broadcast(1.0);
 }
@@ -83,11 +83,11 @@ void scale_by_powers(double t, const double* hi, const double* lo, double factor
                      Index count) noexcept {
   using P = Pack<double, Tier>;
   const auto scale_of = [&](P high, P low) {
-    const auto [whole, rest] = split_product(P::broadcast(t), high, low);
+    const auto [integer, fraction] = split_product(P::broadcast(t), high, low);
     constexpr int shift = ExpConstants<double>::exponent_shift;
-    const P power = shift_left<shift>(
-        whole + P::broadcast(ExpConstants<double>::shifter + ExpConstants<double>::exponent_bias));
-    return P::broadcast(factor) * (exp2_of_rest(rest) * power);
+    const P power = shift_left<shift>(integer + P::broadcast(ExpConstants<double>::shifter +
+                                                             ExpConstants<double>::exponent_bias));
+    return P::broadcast(factor) * (exp2_fraction(fraction) * power);
   };
   Index i = 0;
   for (; i + P::width <= count; i += P::width) {
@@ -105,9 +105,9 @@ void scale_by_powers(double t, const double* hi, const double* lo, double factor
 /// Returns 2^(t e), also if it overflows or underflows.
 inline double power_of_2(double t, DoubleDouble e) noexcept {
   using One = Pack<double, tier::Scalar>;
-  const auto [whole, rest] = split_product(One{t}, One{e.hi}, One{e.lo});
-  const double within = (std::min)((std::max)(-4e3, whole.v), 4e3);
-  return std::ldexp(exp2_of_rest(rest).v, static_cast<int>(within));
+  const auto [integer, fraction] = split_product(One{t}, One{e.hi}, One{e.lo});
+  const double clamped = (std::min)((std::max)(-4e3, integer.v), 4e3);
+  return std::ldexp(exp2_fraction(fraction).v, static_cast<int>(clamped));
 }
 
 }  // namespace detail
@@ -241,7 +241,7 @@ class XPos {
   /// Returns log2 of the largest scale: half of the type's exponents, so that scaled values and
   /// products of two scaled values stay finite.
   template <detail::Written T>
-  static constexpr double largest_exponent() {
+  static constexpr double max_exponent() {
     if constexpr (std::same_as<T, double>) return 511;
     if constexpr (std::same_as<T, float>) return 63;
     return std::isfinite(static_cast<float>(static_cast<T>(0x1p64F))) ? 63 : 7;
@@ -251,10 +251,10 @@ class XPos {
   void check_range(const char* function, const Positions& positions) const {
     if (slice_.pairs == 0) return;
     // zeta_0 is the smallest, so the first pair has the largest exponents.
-    const double farthest = largest_exponent<T>() / std::abs(log2_zeta_hi_.front());
+    const double max_distance = max_exponent<T>() / std::abs(log2_zeta_hi_.front());
     detail::for_extreme_positions(positions, [&](double position) {
-      if (!(std::abs(position - config_.centre) <= farthest)) {
-        detail::fail<PositionError>(function, "positions must lie within ", farthest,
+      if (!(std::abs(position - config_.centre) <= max_distance)) {
+        detail::fail<PositionError>(function, "positions must lie within ", max_distance,
                                     " of the centre ", config_.centre, ", but one is ", position);
       }
     });
@@ -262,8 +262,8 @@ class XPos {
 
   /// Computes scaled m cos and m sin of one position.
   template <std::floating_point Real>
-  void fill(double position, double sign, Index first, Index count, Real* cos,
-            Real* sin) const noexcept {
+  void compute_cos_sin(double position, double sign, Index first, Index count, Real* cos,
+                       Real* sin) const noexcept {
     constexpr Index chunk = 128;
     alignas(64) double unscaled_cos[static_cast<std::size_t>(chunk)];
     alignas(64) double unscaled_sin[static_cast<std::size_t>(chunk)];
@@ -291,7 +291,8 @@ class XPos {
         positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, Real* cos, Real* sin) {
           for (Index i = 0; i < seq; ++i) {
-            fill(positions.at(b, s + i), sign, first, count, cos + i * count, sin + i * count);
+            compute_cos_sin(positions.at(b, s + i), sign, first, count, cos + i * count,
+                            sin + i * count);
           }
           return detail::CosSinRows<Real>{cos, sin, count};
         });

@@ -58,36 +58,37 @@ POSENC_ALWAYS_INLINE void add_angles(const double* cos_a, const double* sin_a, c
 /// computed once and reused by all tokens with that coordinate. All memory is inside the object.
 class MixedAngles {
  public:
-  static constexpr Index most_axes = 64, most_pairs = 64;
+  static constexpr Index max_axes = 64, max_pairs = 64;
 
   MixedAngles(Index axes, Index pairs) noexcept
       : axes_(axes),
-        pairs_((std::min)(pairs, most_pairs)),
-        slots_((std::min)(room / (std::max)(pairs_, Index{1}), most_slots) / axes),
-        tokens_((std::min)(most_tokens, places / axes)) {}
+        pairs_((std::min)(pairs, max_pairs)),
+        entries_per_axis_((std::min)(capacity / (std::max)(pairs_, Index{1}), max_entries) / axes),
+        tokens_((std::min)(max_tokens, max_entry_refs / axes)) {}
 
-  /// Returns the maximum number of pairs per call of fill().
+  /// Returns the maximum number of pairs per call of compute().
   Index pairs() const noexcept { return pairs_; }
 
   /// Registers the coordinates of tokens from s up to `end` at most, and returns the number of
   /// tokens.
-  Index take(const Positions& positions, Index b, Index s, Index end) noexcept {
-    std::fill_n(used_, axes_, Index{0});
-    const Index most = (std::min)(tokens_, end - s);
+  Index add_tokens(const Positions& positions, Index b, Index s, Index end) noexcept {
+    std::fill_n(num_entries_, axes_, Index{0});
+    const Index max_count = (std::min)(tokens_, end - s);
     Index token = 0;
-    while (token < most && take_token(positions, b, s + token, token)) ++token;
+    while (token < max_count && add_token(positions, b, s + token, token)) ++token;
     return token;
   }
 
   /// Computes cos and sin of pairs first .. first + count - 1 for every registered coordinate.
   /// frequency_of(axis, pair) returns an index into the oscillator.
   template <class FrequencyOf>
-  void fill(const Oscillator& oscillator, Index first, Index count,
-            const FrequencyOf& frequency_of) noexcept {
+  void compute(const Oscillator& oscillator, Index first, Index count,
+               const FrequencyOf& frequency_of) noexcept {
     for (Index axis = 0; axis < axes_; ++axis) {
-      for (Index slot = axis * slots_; slot < axis * slots_ + used_[axis]; ++slot) {
-        oscillator.row(coordinates_[slot], frequency_of(axis, first), count, 1.0,
-                       cos_ + slot * pairs_, sin_ + slot * pairs_);
+      for (Index entry = axis * entries_per_axis_;
+           entry < axis * entries_per_axis_ + num_entries_[axis]; ++entry) {
+        oscillator.row(coordinates_[entry], frequency_of(axis, first), count, 1.0,
+                       cos_ + entry * pairs_, sin_ + entry * pairs_);
       }
     }
   }
@@ -96,22 +97,23 @@ class MixedAngles {
   template <std::floating_point Real>
   void write(Index token, Index tokens, Index count, Real* cos, Real* sin) noexcept {
     if (axes_ == 2) {  // the most common case, without the loop over axes
-      const std::uint16_t *slot_a = slot_of_ + token, *slot_b = slot_a + tokens_;
+      const std::uint16_t *entry_a = entry_of_ + token, *entry_b = entry_a + tokens_;
       const Index pairs = pairs_;
       for (Index t = 0; t < tokens; ++t, cos += count, sin += count) {
-        const Index a = slot_a[t] * pairs, b = slot_b[t] * pairs;
+        const Index a = entry_a[t] * pairs, b = entry_b[t] * pairs;
         add_angles(cos_ + a, sin_ + a, cos_ + b, sin_ + b, cos, sin, count);
       }
       return;
     }
     for (Index t = token; t < token + tokens; ++t, cos += count, sin += count) {
-      const double *c = cos_ + row(0, t), *s = sin_ + row(0, t);
+      const double *c = cos_ + row_offset(0, t), *s = sin_ + row_offset(0, t);
       for (Index axis = 1; axis + 1 < axes_; ++axis) {
-        add_angles(c, s, cos_ + row(axis, t), sin_ + row(axis, t), cos_ + room, sin_ + room, count);
-        c = cos_ + room, s = sin_ + room;
+        add_angles(c, s, cos_ + row_offset(axis, t), sin_ + row_offset(axis, t), cos_ + capacity,
+                   sin_ + capacity, count);
+        c = cos_ + capacity, s = sin_ + capacity;
       }
       if (axes_ > 1) {
-        const Index last = row(axes_ - 1, t);
+        const Index last = row_offset(axes_ - 1, t);
         add_angles(c, s, cos_ + last, sin_ + last, cos, sin, count);
       } else {
         for (Index i = 0; i < count; ++i) {
@@ -123,41 +125,45 @@ class MixedAngles {
   }
 
  private:
-  static constexpr Index room = 4096, most_slots = 512, most_tokens = 256, places = 2048;
-  static_assert(room / most_pairs >= most_axes && most_tokens <= 65536);
+  static constexpr Index capacity = 4096, max_entries = 512, max_tokens = 256,
+                         max_entry_refs = 2048;
+  static_assert(capacity / max_pairs >= max_axes && max_tokens <= 65536);
 
-  Index row(Index axis, Index token) const noexcept {
-    return slot_of_[axis * tokens_ + token] * pairs_;
+  Index row_offset(Index axis, Index token) const noexcept {
+    return entry_of_[axis * tokens_ + token] * pairs_;
   }
 
-  bool take_token(const Positions& positions, Index b, Index s, Index token) noexcept {
+  bool add_token(const Positions& positions, Index b, Index s, Index token) noexcept {
     for (Index axis = 0; axis < axes_; ++axis) {
       const double coordinate = positions.at(b, s, axis);
-      double* const known = coordinates_ + axis * slots_;
-      const Index used = used_[axis];
+      double* const known_coordinates = coordinates_ + axis * entries_per_axis_;
+      const Index num_entries = num_entries_[axis];
       // The coordinate is most likely the previous token's, or the one registered after it.
-      Index slot = token == 0 ? 0 : slot_of_[axis * tokens_ + token - 1] - axis * slots_;
-      if (slot < used && !(known[slot] == coordinate)) ++slot;
-      if (slot == used || !(known[slot] == coordinate)) {
-        slot = std::find(known, known + used, coordinate) - known;
+      Index entry =
+          token == 0 ? 0 : entry_of_[axis * tokens_ + token - 1] - axis * entries_per_axis_;
+      if (entry < num_entries && !(known_coordinates[entry] == coordinate)) ++entry;
+      if (entry == num_entries || !(known_coordinates[entry] == coordinate)) {
+        entry = std::find(known_coordinates, known_coordinates + num_entries, coordinate) -
+                known_coordinates;
       }
-      if (slot == used) {
-        if (used == slots_) return false;
-        known[slot] = coordinate;
-        ++used_[axis];
+      if (entry == num_entries) {
+        if (num_entries == entries_per_axis_) return false;
+        known_coordinates[entry] = coordinate;
+        ++num_entries_[axis];
       }
-      slot_of_[axis * tokens_ + token] = static_cast<std::uint16_t>(axis * slots_ + slot);
+      entry_of_[axis * tokens_ + token] =
+          static_cast<std::uint16_t>(axis * entries_per_axis_ + entry);
     }
     return true;
   }
 
-  Index axes_, pairs_, slots_, tokens_;
-  Index used_[most_axes];
-  double coordinates_[most_slots];
-  std::uint16_t slot_of_[places];  ///< [axes, tokens]
-  /// [axes, slots, pairs], and a row for intermediate sums.
-  alignas(64) double cos_[room + most_pairs];
-  alignas(64) double sin_[room + most_pairs];
+  Index axes_, pairs_, entries_per_axis_, tokens_;
+  Index num_entries_[max_axes];
+  double coordinates_[max_entries];
+  std::uint16_t entry_of_[max_entry_refs];  ///< [axes, tokens]
+  /// [axes, entries, pairs], and a row for intermediate sums.
+  alignas(64) double cos_[capacity + max_pairs];
+  alignas(64) double sin_[capacity + max_pairs];
 };
 
 }  // namespace detail

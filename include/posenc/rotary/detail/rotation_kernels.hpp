@@ -44,22 +44,24 @@ struct RotationStep {
   using Element = T;
   using C = Compute<T>;
   using P = Pack<C, Tier>;
-  static constexpr bool interleaved = std::same_as<Pairing, Interleaved>;
+  static constexpr bool is_interleaved = std::same_as<Pairing, Interleaved>;
   /// bfloat16 is widened and narrowed most cheaply as even and odd channels.
-  static constexpr bool even_odd = storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;
+  static constexpr bool uses_even_odd =
+      storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;
   static constexpr bool uses_paired_store =
-      interleaved && even_odd && has_paired_store<P> && !SingleStore;
+      is_interleaved && uses_even_odd && has_paired_store<P> && !SingleStore;
   using Narrower =
       std::conditional_t<uses_paired_store, RotationStep<Pairing, T, Tier, true>,
                          RotationStep<Pairing, T, typename tier::Narrower<Tier>::Type>>;
   /// A vector of interleaved channels is rotated without deinterleaving; partners are swapped
   /// within the vector.
-  static constexpr bool swaps_adjacent = interleaved && !even_odd && P::width > 1;
-  static constexpr std::size_t packs = uses_paired_store || (even_odd && !interleaved) ? 2 : 1;
+  static constexpr bool swaps_adjacent = is_interleaved && !uses_even_odd && P::width > 1;
+  static constexpr std::size_t packs =
+      uses_paired_store || (uses_even_odd && !is_interleaved) ? 2 : 1;
   static constexpr Index pairs =
       swaps_adjacent ? P::width / 2 : static_cast<Index>(packs) * P::width;
   /// Distance in channels from step to step.
-  static constexpr Index channels = interleaved ? 2 * pairs : pairs;
+  static constexpr Index channels = is_interleaved ? 2 * pairs : pairs;
   static constexpr Index vectors = 2 * packs;  ///< number of vectors of cos and sin
   static constexpr Index registers = Tier::registers;
   /// The maximum number of steps whose angles leave half of the registers for channels, or a
@@ -83,7 +85,7 @@ struct RotationStep {
     } else if constexpr (packs == 2) {
       const P cos_low = P::load(cos + i), cos_high = P::load(cos + i + P::width);
       const P sin_low = P::load(sin + i), sin_high = P::load(sin + i + P::width);
-      if constexpr (interleaved) return {{cos_low, cos_high}, {sin_low, sin_high}};
+      if constexpr (is_interleaved) return {{cos_low, cos_high}, {sin_low, sin_high}};
       return {split_even_odd(cos_low, cos_high), split_even_odd(sin_low, sin_high)};
     } else {
       return {{loaded_once(P::load(cos + i))}, {loaded_once(P::load(sin + i))}};
@@ -94,11 +96,11 @@ struct RotationStep {
     Channels x;
     if constexpr (swaps_adjacent) {
       x.x0[0] = loaded_once(load_as<P>(in));
-    } else if constexpr (interleaved && even_odd) {
+    } else if constexpr (is_interleaved && uses_even_odd) {
       for (std::size_t k = 0; k < packs; ++k) {
         P::load_bfloat16_pairs(in + static_cast<Index>(k) * 2 * P::width, x.x0[k], x.x1[k]);
       }
-    } else if constexpr (interleaved) {
+    } else if constexpr (is_interleaved) {
       split_pairs(loaded_once(load_as<P>(in)), loaded_once(load_as<P>(in + P::width)), x.x0[0],
                   x.x1[0]);
     } else {
@@ -123,18 +125,18 @@ struct RotationStep {
   POSENC_ALWAYS_INLINE static void store(const Channels& y, T* out, Index pair_stride) noexcept {
     if constexpr (swaps_adjacent) {
       store_as(y.x0[0], out);
-    } else if constexpr (interleaved && even_odd) {
+    } else if constexpr (is_interleaved && uses_even_odd) {
       if constexpr (packs == 2) {
         P::store_bfloat16_pairs(out, y.x0[0], y.x1[0], out + 2 * P::width, y.x0[1], y.x1[1]);
       } else {
         P::store_bfloat16_pairs(out, y.x0[0], y.x1[0]);
       }
-    } else if constexpr (interleaved) {
+    } else if constexpr (is_interleaved) {
       P low, high;
       join_pairs(y.x0[0], y.x1[0], low, high);
       store_as(low, out);
       store_as(high, out + P::width);
-    } else if constexpr (even_odd && has_paired_store<P>) {
+    } else if constexpr (uses_even_odd && has_paired_store<P>) {
       P::store_bfloat16_pairs(out, y.x0[0], y.x0[1], out + pair_stride, y.x1[0], y.x1[1]);
     } else {
       store_channels(y.x0, out);
@@ -146,7 +148,7 @@ struct RotationStep {
   template <Index Count>
   POSENC_ALWAYS_INLINE static void prefetch(const T* in, Index pair_stride) noexcept {
     constexpr Index bytes = Count * Index{sizeof(T)};
-    if constexpr (interleaved) {
+    if constexpr (is_interleaved) {
       detail::prefetch(in, 2 * bytes);
     } else {
       detail::prefetch(in, bytes);
@@ -169,7 +171,7 @@ struct RotationStep {
   }
   POSENC_ALWAYS_INLINE static Packs load_channels(const T* p) noexcept {
     Packs x;
-    if constexpr (even_odd) {
+    if constexpr (uses_even_odd) {
       P::load_bfloat16_pairs(p, x[0], x[1]);
     } else {
       x[0] = loaded_once(load_as<P>(p));
@@ -177,7 +179,7 @@ struct RotationStep {
     return x;
   }
   POSENC_ALWAYS_INLINE static void store_channels(const Packs& x, T* p) noexcept {
-    if constexpr (even_odd) {
+    if constexpr (uses_even_odd) {
       P::store_bfloat16_pairs(p, x[0], x[1]);
     } else {
       store_as(x[0], p);
@@ -217,15 +219,15 @@ POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<T>& block,
   const T* in = block.in;
   T* out = block.out;
   const Compute<T>*cos = block.angles.cos, *sin = block.angles.sin;
-  const Index to_next_in = block.in_seq_stride - block.heads * block.in_head_stride;
-  const Index to_next_out = block.out_seq_stride - block.heads * block.out_head_stride;
-  const Index to_next_angles = block.angles.stride;
+  const Index in_increment = block.in_seq_stride - block.heads * block.in_head_stride;
+  const Index out_increment = block.out_seq_stride - block.heads * block.out_head_stride;
+  const Index angles_increment = block.angles.stride;
   for (Index s = block.seq; s > 0; --s) {
     rotate(in, out, cos, sin);
-    in += to_next_in;
-    out += to_next_out;
-    cos += to_next_angles;
-    sin += to_next_angles;
+    in += in_increment;
+    out += out_increment;
+    cos += angles_increment;
+    sin += angles_increment;
   }
 }
 
@@ -366,12 +368,12 @@ struct GroupedHeads {
     if (i == tail) return rotate_step(tail_angles);
     const auto angles = Step::angles(cos, sin, i);
     unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-      const T* from = in + h * in_stride;
-      T* to = out + h * out_stride;
-      const auto y = Step::load(from + tail_at, pair_stride);
-      const auto x = Step::load(from + at, pair_stride);
-      Step::store(Step::rotated(x, angles), to + at, pair_stride);
-      Step::store(Step::rotated(y, tail_angles), to + tail_at, pair_stride);
+      const T* head_in = in + h * in_stride;
+      T* head_out = out + h * out_stride;
+      const auto y = Step::load(head_in + tail_at, pair_stride);
+      const auto x = Step::load(head_in + at, pair_stride);
+      Step::store(Step::rotated(x, angles), head_out + at, pair_stride);
+      Step::store(Step::rotated(y, tail_angles), head_out + tail_at, pair_stride);
     });
   }
 };
@@ -379,38 +381,38 @@ struct GroupedHeads {
 /// Calls choose.operator()<Kernel>() with FullSteps full steps and the narrowest tail that has the
 /// remaining pairs.
 template <class Step, class Tail, Index FullSteps, class Choose>
-auto with_tail(Index pairs, const Choose& choose) noexcept {
+auto select_tail(Index pairs, const Choose& choose) noexcept {
   using Narrower = typename Tail::Narrower;
   if constexpr (Narrower::pairs > 1) {
     if (pairs - FullSteps * Step::pairs <= Narrower::pairs) {
-      return with_tail<Step, Narrower, FullSteps>(pairs, choose);
+      return select_tail<Step, Narrower, FullSteps>(pairs, choose);
     }
   }
   return choose.template operator()<ResidentAngles<Step, Tail, FullSteps>>();
 }
 
-/// Like with_tail(), with the largest number of full steps that leaves some pairs for the tail.
+/// Like select_tail(), with the largest number of full steps that leaves some pairs for the tail.
 /// Chooses GroupedHeads if registers cannot hold the angles of so many steps.
 template <class Step, class Choose, Index... FullSteps>
-auto with_step_count(Index pairs, const Choose& choose,
-                     std::integer_sequence<Index, FullSteps...>) noexcept {
-  auto chosen = choose.template operator()<GroupedHeads<Step>>();
+auto select_step_count(Index pairs, const Choose& choose,
+                       std::integer_sequence<Index, FullSteps...>) noexcept {
+  auto kernel = choose.template operator()<GroupedHeads<Step>>();
   const Index full_steps = (pairs - 1) / Step::pairs;
   (void)((full_steps == FullSteps &&
-          (chosen = with_tail<Step, Step, FullSteps>(pairs, choose), true)) ||
+          (kernel = select_tail<Step, Step, FullSteps>(pairs, choose), true)) ||
          ...);
-  return chosen;
+  return kernel;
 }
 
-/// Like with_step_count(), for any number of pairs above 0. Uses narrower tiers if there are fewer
-/// pairs than a step has.
+/// Like select_step_count(), for any number of pairs above 0. Uses narrower tiers if there are
+/// fewer pairs than a step has.
 template <class Step, Index MaxSteps, class Choose>
-auto with_kernel(Index pairs, const Choose& choose) noexcept {
+auto select_kernel(Index pairs, const Choose& choose) noexcept {
   if constexpr (Step::pairs == 1) {
     return choose.template operator()<GroupedHeads<Step>>();
   } else {
-    if (pairs < Step::pairs) return with_kernel<typename Step::Narrower, 2>(pairs, choose);
-    return with_step_count<Step>(pairs, choose, std::make_integer_sequence<Index, MaxSteps>());
+    if (pairs < Step::pairs) return select_kernel<typename Step::Narrower, 2>(pairs, choose);
+    return select_step_count<Step>(pairs, choose, std::make_integer_sequence<Index, MaxSteps>());
   }
 }
 
@@ -421,7 +423,7 @@ using BlockKernel = void (*)(const RotationBlock<T>& block) noexcept;
 template <class Pairing, Scalar T, class Tier = tier::Best>
 BlockKernel<T> block_kernel(Index pairs) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
-  return with_kernel<Step, Step::max_resident_steps>(
+  return select_kernel<Step, Step::max_resident_steps>(
       pairs, []<class Kernel>() -> BlockKernel<T> { return &Kernel::rotate; });
 }
 
@@ -434,7 +436,7 @@ using TokenKernel = void (*)(const T* in, T* out, Index pairs, Index heads, cons
 template <class Pairing, Scalar T, class Tier = tier::Best>
 TokenKernel<T> token_kernel(Index pairs) noexcept {
   using Step = RotationStep<Pairing, T, Tier>;
-  return with_kernel<Step, Step::max_resident_steps>(
+  return select_kernel<Step, Step::max_resident_steps>(
       pairs, []<class Kernel>() -> TokenKernel<T> { return &Kernel::rotate_token; });
 }
 

@@ -114,9 +114,9 @@ template <Scalar T>
 constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_ascending,
                                       Index stride) noexcept {
   constexpr Index size = sizeof(T), page = 4096;
-  const Index most = (has_gaps ? 2 * page : page) / size;
+  const Index max_distance = (has_gaps ? 2 * page : page) / size;
   if (channels * size < (Index{has_gaps && is_ascending ? 4 : 32} << 20)) return 0;
-  return stride > 0 && stride < most ? most - most % stride : most;
+  return stride > 0 && stride < max_distance ? max_distance - max_distance % stride : max_distance;
 }
 
 /// The order and the prefetch distance with which a tensor is rotated.
@@ -135,11 +135,11 @@ RotationPlan<T> plan_rotation(const RotationOperand<T>& operand, RotarySlice sli
   // In [B, H, S, D] the positions of a head are consecutive and the heads are far apart. A pass
   // then has few heads. If positions are few it has more heads, because each pass takes some 5 ns
   // to start.
-  const bool heads_apart = x.seq > 1 && x.heads > 1 && x.seq_stride < x.head_stride;
-  const Index stride = x.heads == 1 || heads_apart ? x.seq_stride : x.head_stride;
-  return {operand, slice, heads_apart ? (std::max)(Index{2}, 64 / x.seq) : x.heads,
+  const bool is_head_major = x.seq > 1 && x.heads > 1 && x.seq_stride < x.head_stride;
+  const Index stride = x.heads == 1 || is_head_major ? x.seq_stride : x.head_stride;
+  return {operand, slice, is_head_major ? (std::max)(Index{2}, 64 / x.seq) : x.heads,
           prefetch_distance_for<T>(x.batch * x.seq * x.heads * x.dim, slice.pairs * 2 < x.dim,
-                                   !heads_apart, stride)};
+                                   !is_head_major, stride)};
 }
 
 template <Scalar T, std::size_t Count>
