@@ -150,7 +150,7 @@ Frequencies evaluate(const R& rule) {
   }
 }
 
-// Checks shared by the rules; `rule` is the name that messages carry.
+// Checks shared by the rules; `rule` is the name of the rule in error messages.
 
 /// Upper limit for the channels of a head, of a token, and of a list of heads. It is far beyond any
 /// use, and arrays of that many numbers fit in memory.

@@ -20,7 +20,7 @@
 //   Rope<HalfRotate> rope(hf_float32_frequencies(rule), 0, {}, AnglePolicy::HfFloat32);
 //
 // Every value below is a float held in a double. A sum, product or quotient of two floats that is
-// rounded to double and then to float is correctly rounded, and no compiler contracts across those
+// rounded to double and then to float is correctly rounded. No compiler contracts across those
 // roundings.
 POSENC_BEGIN
 namespace detail {

@@ -8,8 +8,8 @@
 
 POSENC_STABLE_BEGIN
 
-/// Shape of YaRN's ramp if its ends cross, which happens if the trained length is far too short or
-/// too long for the base and the width.
+/// Shape of YaRN's ramp if its ends cross. They cross if the trained length is far too short or too
+/// long for the base and the width.
 enum class YarnCrossing {
   Step,      ///< a step at the low end, as ggml has it
   Backwards  ///< a ramp of negative width, as Hugging Face and the YaRN repository have it

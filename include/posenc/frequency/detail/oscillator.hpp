@@ -84,15 +84,15 @@ class Oscillator {
     write_cos_sin<Tier>(SharedPosition<false>{position}, first, count, factor, cos_row, sin_row);
   }
 
-  /// Overload of row() with one position per frequency: positions [count].
+  /// Overload with one position per frequency: positions [count].
   template <class Tier = tier::Best, std::floating_point T>
   void row(const double* positions, Index first, Index count, double factor, T* cos_row,
            T* sin_row) const noexcept {
     write_cos_sin<Tier>(PerPairPosition{positions}, first, count, factor, cos_row, sin_row);
   }
 
-  /// Like row() at one position, but always inlined. If `count` is a compile-time constant and the
-  /// caller uses the row immediately, the values stay in registers.
+  /// Like the overload with one position, but always inlined. If `count` is a compile-time constant
+  /// and the caller uses the row immediately, the values stay in registers.
   template <class Tier = tier::Best, std::floating_point T>
   POSENC_ALWAYS_INLINE void cos_sin_row_inline(double position, Index first, Index count,
                                                double factor, T* cos_row,
