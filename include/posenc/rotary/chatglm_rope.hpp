@@ -28,7 +28,7 @@ template <std::floating_point Real>
 using ChatGlmRotationTable = RotationTable<detail::HalfRotatePerHalf, Real>;
 
 /// ChatGLM-6B's two-dimensional rotary encoding. Each half of the head is a separate rope with half
-/// pairing: the first half rotates by the position id (axis 0), the second by the block id (axis
+/// pairing. The first half rotates by the position id (axis 0), the second by the block id (axis
 /// 1). chatglm_positions() computes both ids.
 /// ChatGLM2 and later models are Rope<Interleaved> over the first half of the head. All calls are
 /// those of Rope, over both halves. Only frequencies() and their gradient are for one half.

@@ -113,8 +113,8 @@ void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> o
 }  // namespace detail
 
 /// Converts the rows of W_q or W_k, in place, from pairing From to pairing To. A rope with pairing
-/// To on the new projection then has the results of a rope with pairing From on the old one:
-/// bit-identical products, and equal scores up to rounding.
+/// To on the new projection then equals a rope with pairing From on the old one. Products are
+/// bit-identical, and scores are equal up to rounding.
 /// Interleaved to HalfRotate is the conversion of Hugging Face's converter for Meta's Llama; the
 /// reverse is llama.cpp's conversion of Hugging Face models. Rows outside the rotary channels are
 /// unchanged. Exchanging From and To undoes the conversion bit for bit.

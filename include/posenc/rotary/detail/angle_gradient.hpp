@@ -16,10 +16,10 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Calls visit(b, s, h, i, gradient) with d loss / d angle of each pair of each head vector: dy1 y0
-/// - dy0 y1, where y is the rotated pair, attention factor included. All calls for one pair come
-/// from one thread, in the order of b, s, h, so that sums per pair have the same order on any
-/// device.
+/// Calls visit(b, s, h, i, gradient) with d loss / d angle of each pair of each head vector. The
+/// gradient is dy1 y0 - dy0 y1, where y is the rotated pair, attention factor included. All calls
+/// for one pair come from one thread, in the order of b, s, h. Sums per pair therefore have the
+/// same order on any device.
 template <class Pairing, Scalar T, Device D, class Visit>
 void for_each_angle_gradient(const D& device, HeadsView<const T> y, HeadsView<const T> grad_y,
                              RotarySlice slice, const Visit& visit) {

@@ -196,9 +196,10 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Coun
 }
 
 /// Rotates tensors of the same batch, sequence and slice by the same angles. angles(b, s, seq,
-/// first, count, cos, sin) returns m cos and m sin as CosSinRows: either pointers to existing rows,
-/// or rows that it writes to cos and sin [seq, count]. It is called before the kernels, once for
-/// all heads and tensors, and once for all batch rows if `shares_angles`.
+/// first, count, cos, sin) returns m cos and m sin as CosSinRows. It returns pointers to existing
+/// rows, or writes rows to cos and sin [seq, count] and returns pointers to them. It is called
+/// before the kernels, once for all heads and tensors, and once for all batch rows if
+/// `shares_angles`.
 template <class Pairing, Device D, Scalar T, class Angles>
 POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPlan<T>> plans,
                                     Direction direction, double attention_factor,
