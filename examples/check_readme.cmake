@@ -1,41 +1,36 @@
 # SPDX-License-Identifier: MIT
-# The README shows the quickstart and what it prints, byte for byte, and of each of the EXCERPTS the lines from
-# "  // excerpt: NAME" to "  // end of excerpt", two columns to the left:
-# cmake -D README=<README.md> -D SOURCE=<quickstart.cpp> -D PROGRAM=<quickstart> -D "EXCERPTS=<a.cpp;b.cpp>"
-#       -P check_readme.cmake
+# Checks that a page shows a program and its output byte for byte, and excerpts of other programs. An excerpt is the
+# lines from "  // excerpt: NAME" to "  // end of excerpt", two columns to the left:
+# cmake -D PAGE=<page.md> [-D SOURCE=<a.cpp> -D PROGRAM=<a>] [-D "EXCERPTS=<b.cpp;c.cpp>"] -P check_readme.cmake
 
-# Splits `text` at the first fenced block of `language`: the block's content and what follows it.
-function(take_block language text content rest)
-  set(opening "\n```${language}\n")
-  string(FIND "${text}" "${opening}" begin)
+file(READ "${PAGE}" text)
+
+if(SOURCE)
+  file(READ "${SOURCE}" source)
+  string(FIND "${text}" "\n```cpp\n${source}```\n" begin)
   if(begin EQUAL -1)
-    message(FATAL_ERROR "${README} has no ```${language} block where one is expected")
+    message(FATAL_ERROR "${PAGE} has no ```cpp block with the text of ${SOURCE}:\n${source}")
+  endif()
+
+  # The first ```text block after the program holds its output.
+  string(SUBSTRING "${text}" ${begin} -1 after)
+  set(opening "\n```text\n")
+  string(FIND "${after}" "${opening}" begin)
+  if(begin EQUAL -1)
+    message(FATAL_ERROR "${PAGE} has no ```text block after the text of ${SOURCE}")
   endif()
   string(LENGTH "${opening}" length)
   math(EXPR begin "${begin} + ${length}")
-  string(SUBSTRING "${text}" ${begin} -1 text)
-  string(FIND "${text}" "```\n" end)
-  string(SUBSTRING "${text}" 0 ${end} block)
-  string(SUBSTRING "${text}" ${end} -1 text)
-  set(${content} "${block}" PARENT_SCOPE)
-  set(${rest} "${text}" PARENT_SCOPE)
-endfunction()
+  string(SUBSTRING "${after}" ${begin} -1 after)
+  string(FIND "${after}" "```\n" end)
+  string(SUBSTRING "${after}" 0 ${end} promised_output)
 
-file(READ "${README}" text)
-take_block(cpp "${text}" program text)
-take_block(text "${text}" promised_output text)
-
-file(READ "${SOURCE}" source)
-if(NOT program STREQUAL source)
-  message(FATAL_ERROR "the first ```cpp block of ${README} is not the text of ${SOURCE}:\n${program}")
+  execute_process(COMMAND "${PROGRAM}" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT output STREQUAL promised_output)
+    message(FATAL_ERROR "${PAGE} promises\n${promised_output}\nbut ${SOURCE} prints\n${output}")
+  endif()
 endif()
 
-execute_process(COMMAND "${PROGRAM}" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
-if(NOT output STREQUAL promised_output)
-  message(FATAL_ERROR "${README} promises\n${promised_output}\nbut ${SOURCE} prints\n${output}")
-endif()
-
-file(READ "${README}" text)
 foreach(file IN LISTS EXCERPTS)
   file(READ "${file}" source)
   string(FIND "${source}" "\n  // excerpt: " begin)
@@ -51,6 +46,6 @@ foreach(file IN LISTS EXCERPTS)
   string(REPLACE "\n  " "\n" excerpt "${excerpt}")
   string(FIND "${text}" "\n```cpp${excerpt}\n```\n" place)
   if(place EQUAL -1)
-    message(FATAL_ERROR "${README} does not show the excerpt of ${file}:\n${excerpt}")
+    message(FATAL_ERROR "${PAGE} does not show the excerpt of ${file}:\n${excerpt}")
   endif()
 endforeach()

@@ -108,14 +108,14 @@ int main() {
   std::uint32_t state = 1;
   const auto positions = posenc::Positions::range(0, seq);
   // excerpt: training
-  posenc::MultiHeadTape<float> tape;  // what the backward pass needs, in memory that is kept
+  posenc::MultiHeadTape<float> tape;  // activations for backward(); its memory is reused
   for (int step = 0; step < 400; ++step) {
     draw(state, x, target);
     module.forward(bsd(x), positions, bsd(y), tape, {.causal = posenc::Causal::TopLeft});
     grad_y = (y - target) * (2.0F / static_cast<float>(y.size()));  // of the mean square error
     auto gradients = module.zero_gradients();
-    gradients.rotary = module.rotary().zero_frequency_gradient();  // RoPE's frequencies learn, too
-    module.backward(tape, bsd(grad_y), {}, gradients);  // {}: nobody asks for the gradient of x
+    gradients.rotary = module.rotary().zero_frequency_gradient();  // RoPE learns its frequencies
+    module.backward(tape, bsd(grad_y), {}, gradients);             // {}: no gradient of x
     optimiser.step(module, gradients);
     losses.push_back(mean_square(y, target));
   }

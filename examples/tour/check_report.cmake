@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Checks what a run of the tour wrote, and that README.md and the recorded study have the same numbers:
-# cmake -D FOLDER=<--out of the tour> -D README=<README.md> -D RECORDED=<recorded.csv> -P check_report.cmake
+# Checks what a run of the tour wrote, and that the study's page and its record have the same numbers:
+# cmake -D FOLDER=<--out of the tour> -D PAGE=<README.md of the study> -D RECORDED=<recorded.csv> -P check_report.cmake
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -55,13 +55,13 @@ foreach(path IN LISTS scripts)
   endif()
 endforeach()
 
-# The recorded study's values are those of README.md, in its order of rows and columns.
-file(READ "${README}" readme)
-string(FIND "${readme}" "### Train short, test long" begin)
-string(SUBSTRING "${readme}" ${begin} -1 readme)
-string(FIND "${readme}" "A line that rises" end)
-string(SUBSTRING "${readme}" 0 ${end} readme)
-string(REGEX MATCHALL "[0-9.]+ ±|refused" expected "${readme}")
+# The recorded values are those of the page's section "Results", in its order of rows and columns.
+file(READ "${PAGE}" page)
+string(FIND "${page}" "\n## Results\n" begin)
+string(SUBSTRING "${page}" ${begin} -1 page)
+string(FIND "${page}" "A rising row" end)
+string(SUBSTRING "${page}" 0 ${end} page)
+string(REGEX MATCHALL "[0-9.]+ ±|refused" expected "${page}")
 list(TRANSFORM expected REPLACE " ±" "")
 file(STRINGS "${RECORDED}" lines REGEX "^[a-z0-9]+,[^,]*,(no|yes),")
 set(recorded "")
@@ -73,5 +73,5 @@ foreach(line IN LISTS lines)
   list(APPEND recorded "${value}")
 endforeach()
 if(NOT recorded STREQUAL expected OR recorded STREQUAL "")
-  message(SEND_ERROR "${RECORDED} and README.md differ:\n${recorded}\n${expected}")
+  message(SEND_ERROR "${RECORDED} and ${PAGE} differ:\n${recorded}\n${expected}")
 endif()

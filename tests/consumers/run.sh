@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds and runs programs against posenc in each of the ways that README.md shows, by its own lines, word for word:
+# Builds and runs programs against posenc in each of the ways that its pages show, by their own lines, word for word:
 # tests/consumers/run.sh <directory to build in>
 set -euo pipefail
 
@@ -21,16 +21,24 @@ if command -v make >/dev/null; then ln -s "$(command -v make)" "$work/no_ninja/"
 ln -s "$(command -v ninja)" "$(command -v pkg-config)" "$work/bin/"
 bare() { env -i PATH="$work/bin" HOME="$work/home" ${CXX:+CXX="$CXX"} "$@"; }
 
-# The fenced blocks of README.md, a file each. block prints the only one of a language that holds a text.
-mkdir "$work/readme"
-awk -v out="$work/readme" '
-  /^```/ { if (inside) { close(file) } else { file = out "/" ++n "." substr($0, 4) } inside = !inside; next }
-  inside { print > file }' "$source_dir/README.md"
+# The fenced blocks of a page, a file each.
+extract_blocks() {
+  mkdir -p "$work/blocks/$1"
+  awk -v out="$work/blocks/$1" '
+    /^```/ { if (inside) { close(file) } else { file = out "/" ++n "." substr($0, 4) } inside = !inside; next }
+    inside { print > file }' "$source_dir/$1"
+}
+pages=(cmake/README.md examples/guide/model_files.md)
+for page in README.md "${pages[@]}"; do extract_blocks "$page"; done
+
+# block <language> <text> [<page>...]: prints the only block of this language that holds the text; of `pages` if none is named.
 block() {
-  local found
-  found="$(grep --files-with-matches --fixed-strings -e "$2" "$work/readme/"*".$1")" && [[ "$found" != *$'\n'* ]] ||
-    { echo "README.md must show exactly one block of $1 with '$2'" >&2; return 1; }
-  cat "$found"
+  local language="$1" text="$2" found
+  shift 2
+  if ((!$#)); then set -- "${pages[@]}"; fi
+  found="$(cd "$work/blocks" && grep --recursive --files-with-matches --fixed-strings --include="*.$language" -e "$text" "$@")" &&
+    [[ "$found" != *$'\n'* ]] || { echo "$* must show exactly one block of $language with '$text'" >&2; return 1; }
+  cat "$work/blocks/$found"
 }
 
 # run_block <folder> <text>: runs the block of sh with this text in the folder.
@@ -40,7 +48,7 @@ run_block() {
   (cd "$1" && bare bash -euo pipefail -c "$lines") >"$work/log" 2>&1 || { echo "$lines"; cat "$work/log"; return 1; } >&2
 }
 
-# A copy of what git would commit: the repository that README's lines install, add or fetch.
+# A copy of what git would commit: the repository that the pages' lines install, add or fetch.
 mkdir "$work/posenc"
 git -C "$source_dir" ls-files -z --cached --others --exclude-standard |
   (cd "$source_dir" && while IFS= read -r -d '' file; do if [[ -e "$file" ]]; then printf '%s\0' "$file"; fi; done) |
@@ -64,7 +72,7 @@ project() {
   } >"$work/$name/CMakeLists.txt"
 }
 
-# consume <name>: builds the project by README's line and runs it.
+# consume <name>: builds the project by the line of cmake/README.md and runs it.
 consume() {
   echo "-- $1"
   run_block "$work/$1" '&& cmake --build build'
@@ -98,9 +106,12 @@ consume add_subdirectory_core
 project add_subdirectory_interop interop "$no_eigen" 'set(POSENC_WITH_EIGEN OFF)' "$(block cmake 'add_subdirectory(')" \
   'target_link_libraries(app PRIVATE posenc::interop)'
 consume add_subdirectory_interop
-fetch="$(block cmake FetchContent_MakeAvailable)"
+# The lines of the front page are those of cmake/README.md.
+fetch="$(block cmake FetchContent_MakeAvailable README.md)"
 [[ "$fetch" == *'<url of this repository>'* ]] || { echo "README.md: no <url of this repository>" >&2; exit 1; }
-project fetch_content app "${fetch/<url of this repository>/"file://$work/posenc"}" "$link"
+[[ "$fetch" == "$(block cmake FetchContent_MakeAvailable)"$'\n'"$link" ]] ||
+  { echo "README.md and cmake/README.md differ in how they fetch posenc" >&2; exit 1; }
+project fetch_content app "${fetch/<url of this repository>/"file://$work/posenc"}"
 consume fetch_content
 
 # Eigen by download instead of by package: FETCHCONTENT_SOURCE_DIR_EIGEN stands in for the network.
@@ -109,7 +120,7 @@ project fetched_eigen app 'set(CMAKE_DISABLE_FIND_PACKAGE_Eigen3 ON)' "set(FETCH
   "$(block cmake 'add_subdirectory(')" "$link"
 consume fetched_eigen
 
-# One unit, as README's lines without CMake name one.
+# One unit, as the lines without CMake name one.
 echo "-- without CMake"
 cat "$here"/app/*.cpp >"$work/posenc/app.cpp"
 run_block "$work/posenc" '-I include $(pkg-config'
