@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Checks the prose of the repository, in one pass of awk over its files:
+#
+#   tests/words/check.sh openings   first word of every comment in include/, tests/, bench/ and examples/
+#   tests/words/check.sh readme     length of README.md (200 lines at most), and the relative links of all pages
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# A comment is a run of lines that begin with // or ///. A licence line is a comment of its own.
+openings() {
+  find include tests bench examples \( -name '*.hpp' -o -name '*.cpp' \) -print0 | sort -z | xargs -0 awk '
+    { text = $0 }
+    FNR == 1 { kind = "" }
+    !sub(/^[ \t]*\/\//, "", text) { kind = ""; next }
+    {
+      previous = kind
+      kind = sub(/^\/+</, "", text) ? "///<" : sub(/^\/+/, "", text) ? "///" : "//"
+      sub(/^[ \t]+/, "", text)
+      if (text ~ /^SPDX-License-Identifier/) { kind = ""; next }
+      if (kind == previous) next
+      if (text ~ /^(Of|But|What|Who|Whether|Where|That|None)([^A-Za-z_]|$)/) {
+        print FILENAME ":" FNR ": " text
+        ++bad
+      }
+    }
+    END {
+      if (bad) print bad " comments do not begin with what they are about"
+      exit bad > 0
+    }'
+}
+
+# Links in fenced blocks and in inline code are text. An anchor is a heading of its page, as GitHub spells it.
+readme() {
+  local pages failed=0 lines found
+  mapfile -t pages < <(
+    printf '%s\n' README.md CONTRIBUTING.md tests/README.md bench/README.md cmake/README.md
+    find include examples -name '*.md' | sort
+  )
+  lines="$(wc -l <README.md)"
+  if ((lines > 200)); then
+    echo "README.md has $lines lines, more than 200"
+    failed=1
+  fi
+
+  # heading <tab> page#anchor, and link <tab> page:line <tab> file <tab> file#anchor
+  found="$(awk '
+    function resolved(page, target,    parts, kept, n, i, path) {
+      if (target == "") return page
+      sub(/[^\/]*$/, "", page)
+      n = split(page target, parts, "/")
+      kept = 0
+      for (i = 1; i <= n; ++i) {
+        if (parts[i] == ".." && kept > 0) --kept
+        else if (parts[i] != "." && parts[i] != "") parts[++kept] = parts[i]
+      }
+      path = parts[1]
+      for (i = 2; i <= kept; ++i) path = path "/" parts[i]
+      return path
+    }
+    FNR == 1 { fenced = 0; split("", count) }
+    /^ *```/ { fenced = !fenced; next }
+    fenced || /^    / { next }
+    /^#+ / {
+      slug = tolower($0)
+      sub(/^#+ +/, "", slug)
+      gsub(/[^a-z0-9 _-]/, "", slug)
+      gsub(/ /, "-", slug)
+      print "heading\t" FILENAME "#" slug (count[slug] ? "-" count[slug] : "")
+      ++count[slug]
+    }
+    {
+      text = $0
+      gsub(/`[^`]*`/, "", text)
+      while (match(text, /\]\([^()]*\)/)) {
+        target = substr(text, RSTART + 2, RLENGTH - 3)
+        text = substr(text, RSTART + RLENGTH)
+        if (target ~ /^[a-z]+:/) continue
+        anchor = target
+        if (!sub(/^[^#]*#/, "", anchor)) anchor = ""
+        sub(/#.*/, "", target)
+        file = resolved(FILENAME, target)
+        print "link\t" FILENAME ":" FNR "\t" file "\t" (anchor == "" || file !~ /\.md$/ ? "" : file "#" anchor)
+      }
+    }' "${pages[@]}")"
+
+  local kind from file heading
+  local -A headings=()
+  while IFS=$'\t' read -r kind heading; do
+    if [[ "$kind" == heading ]]; then headings["$heading"]=1; fi
+  done <<<"$found"
+  while IFS=$'\t' read -r kind from file heading; do
+    if [[ "$kind" != link ]]; then continue; fi
+    if [[ ! -e "$file" ]]; then
+      echo "$from: $file does not exist"
+      failed=1
+    elif [[ -n "$heading" && -z "${headings[$heading]:-}" ]]; then
+      echo "$from: no heading is $heading"
+      failed=1
+    fi
+  done <<<"$found"
+  return "$failed"
+}
+
+case "${1:-}" in
+  openings | readme) "$1" ;;
+  *) echo "check.sh: unknown argument '${1:-}'; use openings or readme" >&2; exit 2 ;;
+esac
