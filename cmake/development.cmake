@@ -49,6 +49,9 @@ endif()
 
 # posenc_join_sources(<target>): of units that are about equally long.
 function(posenc_join_sources target)
+  if(POSENC_JOIN_SOURCES LESS_EQUAL 1)
+    return()  # so that clangd finds each source in the compilation database
+  endif()
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
   math(EXPR units "(${count} + ${POSENC_JOIN_SOURCES} - 1) / ${POSENC_JOIN_SOURCES}")

@@ -13,6 +13,10 @@ openings() {
   find include tests bench examples \( -name '*.hpp' -o -name '*.cpp' \) -print0 | sort -z | xargs -0 awk '
     { text = $0 }
     FNR == 1 { kind = "" }
+    /[^ \t\/].*[ \t]\/\/+<? (Of|But|What|Who|Whether|Where|That|None)([^A-Za-z_]|$)/ {
+      print FILENAME ":" FNR ": " text  # at the end of a line of code
+      ++bad
+    }
     !sub(/^[ \t]*\/\//, "", text) { kind = ""; next }
     {
       previous = kind
