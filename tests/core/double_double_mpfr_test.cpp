@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bounds that DoubleDouble documents, against MPFR.
+// Documented error bounds of DoubleDouble, checked against MPFR.
 #ifdef POSENC_HAVE_MPFR
 
 #include "support/catch.hpp"
@@ -22,12 +22,12 @@ using support::relative_error;
 
 namespace {
 
-/// A value with all 106 bits in use: high and up to half an ulp of it.
+/// Returns a random value that uses all 106 bits: `high` plus at most half an ulp of it.
 DoubleDouble full(support::Random& random, double high) {
   return posenc::detail::quick_two_sum(high, high * 0x1p-54 * random.uniform(-1, 1));
 }
 
-/// Either sign, magnitude between 2^low and 2^high.
+/// Returns a random value of either sign with a magnitude between 2^low and 2^high.
 DoubleDouble any_sign(support::Random& random, double low, double high) {
   const double magnitude = std::exp2(random.uniform(low, high));
   return full(random, random.uniform() < 0.5 ? -magnitude : magnitude);

@@ -12,7 +12,7 @@ using posenc::detail::DoubleDouble;
 
 namespace {
 
-/// |value / truth - 1|, near enough to compare with a bound.
+/// Returns |value / truth - 1|, accurate enough to compare with a bound.
 double relative_error(DoubleDouble value, DoubleDouble truth) {
   const DoubleDouble error = value - truth;
   return std::abs(error.hi / truth.hi);
@@ -74,7 +74,7 @@ TEST_CASE("exp, log and pow are exact where scaling rules rely on it", "[double_
 }
 
 TEST_CASE("exp, log and pow meet known constants", "[double_double]") {
-  // From mpmath with 60 digits.
+  // Expected values from mpmath with 60 digits.
   const DoubleDouble e{0x1.5bf0a8b145769p+1, 0x1.4d57ee2b1013ap-53};
   const DoubleDouble ln_10{0x1.26bb1bbb55516p+1, -0x1.f48ad494ea3e9p-53};
   const DoubleDouble root_2{0x1.6a09e667f3bcdp+0, -0x1.bdd3413b26456p-54};

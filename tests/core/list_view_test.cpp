@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whatever holds elements is a ListView of them, a list written in place too.
+// Conversions to ListView from containers, pointers and braced lists.
 #include "support/catch.hpp"
 #include <posenc/core/list_view.hpp>
 

@@ -12,21 +12,19 @@ POSENC_UNDEFINED_OPERANDS_END
 
 POSENC_BEGIN
 
-/// What this translation unit was compiled with; print it first in anything that measures or
-/// reports.
+/// The settings with which a translation unit was compiled. Print them first in every benchmark and
+/// report.
 struct BuildInfo {
-  std::string version;  ///< posenc's own, "0.1.0"
-  std::string level;    ///< what the compiler may emit: "sse2", "avx2", "avx512", ...
-  std::string tier;     ///< which kernels posenc runs
-  std::string
-      missing;  ///< what the flags lack for the kernels of their level, and whose these are: "FMA (avx2)"
-  std::string tag;       ///< of all that depends on flags: objects of one tag share functions
+  std::string version;   ///< version of posenc, "0.1.0"
+  std::string level;     ///< instruction sets that the compiler may emit: "sse2", "avx512", ...
+  std::string tier;      ///< POSENC_TIER: the kernels that posenc runs
+  std::string missing;   ///< instruction sets that the flags lack for wider kernels: "FMA (avx2)"
+  std::string tag;       ///< name of the inline namespace; object files of one tag share functions
   std::string compiler;  ///< name and version
-  std::string eigen;     ///< Eigen's version
-  bool fma = false;      ///< fused multiply-add in hardware: the bit-exact contracts hold
-  bool bfloat16_products =
-      false;             ///< POSENC_BFLOAT16_PRODUCTS: bfloat16 meets bfloat16 without floats
-  bool checked = false;  ///< POSENC_CHECKED
+  std::string eigen;     ///< version of Eigen
+  bool fma = false;      ///< fused multiply-add in hardware, which bit-exact contracts require
+  bool bfloat16_products = false;  ///< POSENC_BFLOAT16_PRODUCTS
+  bool checked = false;            ///< POSENC_CHECKED
   bool fast_math = false;
 };
 
@@ -48,7 +46,7 @@ inline std::string compiler_name() {
 }
 
 inline std::string eigen_version() {
-// Eigen 5 kept EIGEN_WORLD_VERSION at 3 and put its real major number into EIGEN_MAJOR_VERSION.
+// Eigen 5 defines EIGEN_WORLD_VERSION as 3 and its major version as EIGEN_MAJOR_VERSION.
 #if EIGEN_MAJOR_VERSION >= 5
   return POSENC_DETAIL_TEXT(EIGEN_MAJOR_VERSION) "." POSENC_DETAIL_TEXT(EIGEN_MINOR_VERSION) "."  //
       POSENC_DETAIL_TEXT(EIGEN_PATCH_VERSION);
@@ -59,7 +57,7 @@ inline std::string eigen_version() {
 }
 }  // namespace detail
 
-/// The build of the calling translation unit.
+/// Returns the settings of the calling translation unit.
 inline BuildInfo build_info() {
   BuildInfo info;
   info.version =
@@ -78,7 +76,7 @@ inline BuildInfo build_info() {
   return info;
 }
 
-/// One line: "posenc 0.1.0, tier scalar, level avx512, fma, Eigen 3.4.0, g++ 12.2.0".
+/// Writes one line: "posenc 0.1.0, tier scalar, level avx512, fma, Eigen 3.4.0, g++ 12.2.0".
 inline std::ostream& operator<<(std::ostream& out, const BuildInfo& info) {
   out << "posenc " << info.version << ", tier " << info.tier;
   if (!info.missing.empty()) out << ", for want of " << info.missing;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Every header of posenc includes this one before anything else. With an older standard g++ would report thousands
-// of errors. Only a missing file stops both g++ and clang++, so the compiler is sent to one.
+// Every header of posenc includes this one first. With an older standard g++ would report thousands
+// of errors. Only a missing include stops both g++ and clang++, so a file that does not exist is
+// included.
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) <= 201703L
 #error "posenc needs C++20: compile with -std=c++20 (MSVC: /std:c++20)"
 #define POSENC_DETAIL_STOP <posenc needs C++20>
@@ -15,10 +16,11 @@
 #include <cstddef>
 #include <cstdint>
 
-// What the compiler may emit in this translation unit, as opposed to what posenc's kernels use. A
-// function compiled with AVX and the same function compiled without must not share a symbol, or the
-// linker keeps either one and a processor without AVX runs into the wrong one. So all instruction
-// sets are part of every mangled name. The level is their name for people.
+// POSENC_LEVEL: readable name of the instruction sets that the compiler may emit in this
+// translation unit. The kernels may use fewer (POSENC_TIER). All instruction sets are part of every
+// mangled name. Otherwise a function compiled with AVX and the same function compiled without would
+// share a symbol. The linker would keep either one, and a processor without AVX could run the wrong
+// one.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #if defined(__AVX512BF16__)
 #define POSENC_LEVEL avx512bf16
@@ -48,7 +50,8 @@
 #define POSENC_LEVEL generic
 #endif
 
-// On RISC-V, POWER and z/Architecture it belongs to the instructions of double.
+// POSENC_HAS_FMA: fused multiply-add in hardware. On RISC-V, POWER and z/Architecture it is part of
+// the instructions for double.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || defined(_M_ARM64) || \
     (defined(_MSC_VER) && defined(__AVX2__)) || defined(__riscv_float_abi_double) ||               \
     defined(__powerpc64__) || defined(__s390x__)
@@ -57,7 +60,8 @@
 #define POSENC_HAS_FMA 0
 #endif
 
-// Which kernels the flags allow. AVX2 stands for AVX2 with FMA, AVX-512 for F, BW, DQ and VL.
+// POSENC_HAS_<tier>: the kernels that the flags allow. The AVX2 kernels need AVX2 and FMA, the
+// AVX-512 kernels in addition AVX-512 F, BW, DQ and VL.
 #if defined(__SSE2__) || defined(_M_X64)
 #define POSENC_HAS_SSE2 1
 #else
@@ -85,8 +89,8 @@
 #define POSENC_HAS_NEON 0
 #endif
 
-/// The kernels that run: scalar, sse2, avx2, avx512 or neon. The best that the flags allow; define it
-/// to force it down.
+/// The tier of the kernels: scalar, sse2, avx2, avx512 or neon. If not defined, it is the best tier
+/// that the flags allow. Define it to select a lower tier.
 #ifdef POSENC_TIER
 #define POSENC_DETAIL_TIER_TAG(tier) POSENC_DETAIL_TIER_TAG_(tier)
 #define POSENC_DETAIL_TIER_TAG_(tier) _tier_##tier
@@ -110,20 +114,22 @@
 #define POSENC_TIER scalar
 #endif
 #endif
-/// What the flags lack, and the tier that wants it, where they name wider vectors than the kernels then
-/// use; else empty.
+/// The instruction sets that the flags lack for kernels of their vector width, and the tier of
+/// those kernels, such as "FMA (avx2)". Empty if nothing is missing.
 #ifndef POSENC_MISSING
 #define POSENC_MISSING ""
 #elif !POSENC_HAS_AVX2 && defined(__GNUC__)
 #pragma message("posenc: -mavx2 without -mfma runs the SSE2 kernels; the AVX2 ones need both")
 #endif
 
-/// Whether attention multiplies bfloat16 by bfloat16 (vdpbf16ps) instead of making floats of them first. On
-/// AMD's processors one such instruction takes the time of one multiply-add of floats and does twice the
-/// work. On Intel's it takes the time of two, so nothing is won, and laying out pairs made prefill 1.3 to 1.5
-/// times slower. All of Intel's that have AVX512_BF16 have AMX too, but for Cooper Lake, so flags that name
-/// AMX stand for them. Define it as 1 or 0 to decide otherwise. The bits are the same, but for what is below
-/// 2^-126, which is taken for zero.
+/// 1 if attention multiplies bfloat16 by bfloat16 (vdpbf16ps), 0 if it converts them to float
+/// first. If not defined, it is 1 if the flags enable AVX512_BF16 and not AMX. Define it as 1 or 0
+/// to override.
+///
+/// On AMD processors vdpbf16ps takes the time of one float multiply-add and does twice the work. On
+/// Intel processors it takes the time of two, and packing pairs made prefill 1.3 to 1.5 times
+/// slower. All Intel processors with AVX512_BF16 except Cooper Lake have AMX, so AMX identifies
+/// them. Results are bit-identical, except that vdpbf16ps treats magnitudes below 2^-126 as zero.
 #ifdef POSENC_BFLOAT16_PRODUCTS
 #define POSENC_DETAIL_PRODUCTS_TAG(products) POSENC_DETAIL_PRODUCTS_TAG_(products)
 #define POSENC_DETAIL_PRODUCTS_TAG_(products) _bfloat16_products_##products
@@ -155,9 +161,10 @@
 #define POSENC_INLINE_LAMBDA __attribute__((always_inline))
 #endif
 
-// g++ 12 takes the undefined operands of its own AVX-512 intrinsics for mistakes (PR 105593), wherever
-// they are inlined. A pragma around the functions that use them is heard there; around Eigen's headers it
-// is heard by Eigen's product, where nobody included Eigen before.
+// g++ 12 warns of the undefined operands of its own AVX-512 intrinsics wherever they are inlined
+// (PR 105593). A pragma around the functions that use the intrinsics silences the warning in them.
+// Around Eigen's headers it silences the warning in Eigen's product, unless Eigen was included
+// before.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13 && defined(__AVX512F__)
 #define POSENC_UNDEFINED_OPERANDS_BEGIN                                                \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
@@ -168,8 +175,8 @@
 #define POSENC_UNDEFINED_OPERANDS_END
 #endif
 
-/// POSENC_CHECKED=1 adds checks whose cost is more than a few comparisons a call (overlapping
-/// views).
+/// 1 enables checks that cost more than a few comparisons per call: the check for overlapping
+/// views.
 #ifndef POSENC_CHECKED
 #define POSENC_CHECKED 0
 #endif
@@ -187,9 +194,10 @@
 #define POSENC_EXCEPTIONS_TAG _noexcept
 #endif
 
-// Angle reduction relies on the order of floating-point operations, and an empty attention row is -inf. Both
-// are optimised away by -ffast-math; the order by -fassociative-math alone, which is what -fno-finite-math-only
-// leaves of it. clang++ has no macro for that, so encodings look when the program runs.
+// Angle reduction depends on the order of floating-point operations, and an empty attention row is
+// -inf. -ffast-math breaks both. -fassociative-math alone, which remains of it if
+// -fno-finite-math-only is added, breaks the order. clang++ has no macro for it, so encodings test
+// the order at run time.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     defined(__ASSOCIATIVE_MATH__) || defined(_M_FP_FAST)
 #ifndef POSENC_ALLOW_FAST_MATH
@@ -205,8 +213,8 @@ accuracy and infinity guarantees."
 #define POSENC_FAST_MATH_TAG
 #endif
 
-// Each compiler lays out in its own order what a lambda captures without naming it, so one compiler's
-// functions cannot take another's lambdas.
+// Compilers order the implicit captures of a lambda differently, so a function of one compiler must
+// not be called with a lambda of another.
 #if defined(__clang__)
 #define POSENC_COMPILER_TAG _clang
 #elif defined(__GNUC__)
@@ -215,8 +223,8 @@ accuracy and infinity guarantees."
 #define POSENC_COMPILER_TAG
 #endif
 
-// These change what standard containers hold: another library, libstdc++'s checked ones, and its strings of
-// before C++11. All are known once a standard header has been included.
+// Switches that change the layout of standard containers: libc++, libstdc++'s debug mode, and its
+// strings from before C++11. Their macros are defined once a standard header has been included.
 #if defined(_LIBCPP_VERSION)
 #define POSENC_STD_TAG _libcxx
 #elif defined(_GLIBCXX_DEBUG)
@@ -234,15 +242,15 @@ accuracy and infinity guarantees."
 #define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
 #define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
 
-/// Name of the inline namespace of everything whose body depends on the compiler or its flags.
+/// Name of the inline namespace for everything whose body depends on the compiler or its flags.
 #define POSENC_ABI_TAG                                                               \
   POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL,     \
                     POSENC_INSTRUCTION_SETS, POSENC_TIER_TAG, POSENC_PRODUCTS_TAG,   \
                     POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG, \
                     POSENC_COMPILER_TAG, POSENC_STD_TAG)
-/// Name of the inline namespace of errors, enums and config structs that are trivially copyable: the
-/// same types under all flags. What holds a vector has functions that the compiler writes, and
-/// belongs to the other one.
+/// Name of the inline namespace for errors, enums and trivially copyable config structs, which are
+/// the same types under all flags. A struct that holds a vector belongs in the other namespace,
+/// because the compiler generates functions for it.
 #define POSENC_STABLE_TAG POSENC_DETAIL_STABLE_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR)
 
 #define POSENC_BEGIN \
@@ -259,6 +267,7 @@ accuracy and infinity guarantees."
   }
 
 POSENC_STABLE_BEGIN
-/// Every extent, stride and loop counter: products of attention shapes pass 2^31 in practice.
+/// The type of every extent, stride and loop counter. It has 64 bits, because products of attention
+/// shapes exceed 2^31 in practice.
 using Index = std::int64_t;
 POSENC_STABLE_END

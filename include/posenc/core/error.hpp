@@ -14,22 +14,22 @@
 
 POSENC_STABLE_BEGIN
 
-/// Tensors whose shapes do not fit each other or the encoder.
+/// The error of tensors whose shapes do not match each other or the encoding.
 struct ShapeError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// A setting that is missing, out of its range, or contradicts another.
+/// The error of a setting that is missing, out of range, or contradicts another.
 struct ConfigError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// A position or index that the encoder cannot represent.
+/// The error of a position or index that the encoding cannot represent.
 struct PositionError : std::out_of_range {
   using std::out_of_range::out_of_range;
 };
 
-/// More memory than a limit that was set allows: a KvBlockPool is exhausted.
+/// The error of a memory limit that the caller set: a KvBlockPool is exhausted.
 struct MemoryLimitError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -48,7 +48,7 @@ std::string to_text(Number value) {
   return std::string(buffer, result.ptr);
 }
 
-/// The fewest digits that give the number back.
+/// Returns the shortest text that reads back as the same number.
 template <std::floating_point Number>
 std::string to_text(Number value) {
   char buffer[64];
@@ -56,7 +56,7 @@ std::string to_text(Number value) {
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
   return std::string(buffer, result.ptr);
 #else
-  // Apple's library before macOS 13.3 and others of its age have std::to_chars of integers alone.
+  // Standard libraries as old as Apple's before macOS 13.3 have std::to_chars only for integers.
   const auto number = static_cast<double>(value);
   for (int digits = 6; digits < 17; ++digits) {
     std::snprintf(buffer, sizeof buffer, "%.*g", digits, number);
@@ -67,7 +67,8 @@ std::string to_text(Number value) {
 #endif
 }
 
-/// "[2, 8, 16, 96]". A span as parameter would ask of every part of every message whether it is a range.
+/// Returns extents as text, such as "[2, 8, 16, 96]". A template, because a std::span parameter
+/// would make the compiler test every part of every message for being a range.
 template <class Extents>
 requires requires(const Extents& extents) {
   { extents.data() } -> std::same_as<const Index*>;
@@ -91,7 +92,7 @@ template <class Error>
 #endif
 }
 
-/// "posenc::<function>: "
+/// Returns the start of a message, "posenc::<function>: ".
 inline std::string message_of(std::string_view function) {
   std::string message = "posenc::";
   message += function;
@@ -102,9 +103,9 @@ void append(std::string& message, const Part& part) {
   message += to_text(part);
 }
 
-/// Throws Error("posenc::<function>: <parts...>"). Out of line and cold, so that callers stay small. Parts are
-/// taken by value, as literals of all lengths then have one type: a function for each of the library's messages
-/// would be compiled in every file.
+/// Throws Error("posenc::<function>: <parts...>"). Not inlined and cold, so that callers stay
+/// small. Parts are passed by value, because string literals of all lengths then have one type. By
+/// reference almost every message would instantiate a function of its own in every file.
 template <class Error, class... Parts>
 #if defined(__GNUC__)
 [[gnu::cold, gnu::noinline]]

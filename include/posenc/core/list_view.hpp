@@ -11,8 +11,9 @@
 
 POSENC_BEGIN
 
-/// Elements that a call reads: those of a vector, an array or a span, from a pointer on, or of a list
-/// written in place, {0, 2}. For parameters alone: it owns nothing, and a list written in place ends with the call.
+/// A read-only list parameter, made from a vector, an array, a span, a pointer and a count, or a
+/// braced list such as {0, 2}. Use it for parameters only: it owns nothing, and a braced list lives
+/// only until the end of the call.
 template <class T>
 class ListView {
  public:
@@ -20,7 +21,7 @@ class ListView {
   constexpr ListView(std::initializer_list<T> list) noexcept
       : ListView(list.begin(), list.size()) {}
   constexpr ListView(const T* first, std::size_t count) noexcept : first_(first), count_(count) {}
-  // Apart from other ranges: what std::span asks of them costs a compiler much for each T anew.
+  // Separate from other ranges, because the constraints of std::span compile slowly for every T.
   constexpr ListView(const std::vector<T>& list) noexcept : ListView(list.data(), list.size()) {}
   template <class Range>
   requires(

@@ -7,8 +7,8 @@
 
 POSENC_BEGIN
 
-/// a * b + c, fused where the hardware fuses; written by name so that no compiler's contraction
-/// decides the bits.
+/// Returns a * b + c, fused if the hardware has FMA. Use it instead of the operators where the bits
+/// must not depend on whether a compiler contracts them.
 template <class T>
 inline T mul_add(T a, T b, T c) noexcept {
 #if POSENC_HAS_FMA

@@ -20,7 +20,7 @@ namespace detail {
 #endif
 }
 
-/// Whole cache lines, and no zeros written that are overwritten at once.
+/// An allocator that aligns to cache lines of 64 bytes and does not zero new elements.
 template <class T>
 struct AlignedAllocator {
   using value_type = T;  // NOLINT(readability-identifier-naming): the standard's name
@@ -48,7 +48,7 @@ struct AlignedAllocator {
   friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
 };
 
-/// A vector whose resize() leaves new elements as they come.
+/// A std::vector aligned to cache lines whose resize() leaves new elements uninitialised.
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 

@@ -8,12 +8,12 @@
 #include <limits>
 #include <optional>
 
-// Arithmetic on what callers hand in (extents, strides, offsets, counts), which may be anything: a sum or
-// a product is looked at before it is used.
+// Checked arithmetic for numbers that callers pass in: extents, strides, offsets, counts. They can
+// have any value, so sums and products report overflow.
 POSENC_BEGIN
 namespace detail {
 
-/// a + b, or nothing where an Index does not hold it.
+/// Returns a + b, or nothing if an Index cannot hold it.
 constexpr std::optional<Index> sum_of(Index a, Index b) noexcept {
   constexpr Index most = (std::numeric_limits<Index>::max)();
   constexpr Index least = (std::numeric_limits<Index>::min)();
@@ -21,7 +21,7 @@ constexpr std::optional<Index> sum_of(Index a, Index b) noexcept {
   return a + b;
 }
 
-/// a * b of numbers that are not negative, or nothing where an Index does not hold it.
+/// Returns a * b, or nothing if an Index cannot hold it. Neither factor may be negative.
 constexpr std::optional<Index> product_of(Index a, Index b) noexcept {
 #if defined(__GNUC__)
   Index product = 0;
@@ -33,8 +33,8 @@ constexpr std::optional<Index> product_of(Index a, Index b) noexcept {
 #endif
 }
 
-/// The product of extents, or nothing where one of them is negative or an Index does not hold it. 0 times
-/// anything is 0.
+/// Returns the product of extents, or nothing if one is negative or an Index cannot hold it. If any
+/// extent is 0, the product is 0, however large the others are.
 constexpr std::optional<Index> product_of(ListView<Index> extents) noexcept {
   bool is_zero = false;
   for (const Index extent : extents) {
@@ -49,7 +49,8 @@ constexpr std::optional<Index> product_of(ListView<Index> extents) noexcept {
   return product;
 }
 
-/// The same, or `otherwise`: for what a check refuses later.
+/// Returns the product of extents, or `otherwise` if there is none. Use it if a later check rejects
+/// `otherwise`.
 constexpr Index product_or(Index otherwise, std::initializer_list<Index> extents) noexcept {
   return product_of(extents).value_or(otherwise);
 }

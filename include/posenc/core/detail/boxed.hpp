@@ -8,19 +8,20 @@
 POSENC_BEGIN
 namespace detail {
 
-/// A value apart from its holder, copied with it; or none. For one of several types: a std::variant of them
-/// takes several times as long to compile.
+/// An owning pointer, possibly null, whose copy copies the value. A class that holds a value of one
+/// of several types has one such member per type, because a std::variant compiles several times
+/// slower.
 template <class T>
 class Boxed {
  public:
   Boxed() = default;
-  Boxed(const T& value) : value_(new T(value)) {}  // NOLINT: what it holds
+  Boxed(const T& value) : value_(new T(value)) {}  // NOLINT: converts from its value
   Boxed(const Boxed& other) : value_(other.value_ == nullptr ? nullptr : new T(*other.value_)) {}
-  Boxed& operator=(const Boxed&) = delete;  // two of them might be assigned, and the third not
+  Boxed& operator=(const Boxed&) = delete;  // a failure would leave its holder half assigned
   ~Boxed() { delete value_; }
 
   void swap(Boxed& other) noexcept { std::swap(value_, other.value_); }
-  /// nullptr where there is none.
+  /// Returns the value, or nullptr if there is none.
   const T* get() const noexcept { return value_; }
 
  private:

@@ -6,17 +6,16 @@
 POSENC_BEGIN
 namespace detail {
 
-/// How many of something an object holds: 0 once it was moved from, as it holds none then.
+/// An element count that becomes 0 when it is moved from, as the container beside it becomes empty.
 class Count {
  public:
-  Count(Index count) noexcept
-      : count_(count) {}  // NOLINT(google-explicit-constructor): it is a number
+  Count(Index count) noexcept : count_(count) {}  // NOLINT(google-explicit-constructor)
   Count(const Count&) = default;
   Count& operator=(const Count&) = default;
   Count(Count&& other) noexcept : count_(other.count_) { other.count_ = 0; }
   Count& operator=(Count&& other) noexcept {
     count_ = other.count_;
-    other.count_ = 0;  // its own, too, where it is moved to itself
+    other.count_ = 0;  // self-move gives 0, too
     return *this;
   }
   ~Count() = default;

@@ -10,7 +10,7 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// An unevaluated sum hi + lo with |lo| <= ulp(hi) / 2: about 106 bits.
+/// A double-double number: an unevaluated sum hi + lo with |lo| <= ulp(hi) / 2, about 106 bits.
 ///   Accuracy: + - * / within 2^-103 relative, exp, log, pow within 2^-97 for results and arguments
 ///             up to 2^64 (pow: |y log x| <= 40).
 ///   Source:   Dekker 1971, Knuth TAOCP 4.2.2, Hida, Li, Bailey 2001 (QD).
@@ -19,11 +19,11 @@ struct DoubleDouble {
   double lo = 0;
 
   constexpr DoubleDouble() = default;
-  constexpr DoubleDouble(double value) : hi(value) {}  // NOLINT: a double is a DoubleDouble
+  constexpr DoubleDouble(double value) : hi(value) {}  // NOLINT: exact
   constexpr DoubleDouble(double high, double low) : hi(high), lo(low) {}
 
-  /// Lexicographic, which is the numeric order of normalised values.
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 means the 0 of the defaulted comparison.
+  /// Compares lexicographically, which is the numeric order of normalised values.
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 reports the 0 of the defaulted comparison.
   friend constexpr auto operator<=>(const DoubleDouble&, const DoubleDouble&) = default;
 };
 
@@ -31,23 +31,24 @@ inline constexpr DoubleDouble pi{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
 inline constexpr DoubleDouble two_over_pi{0x1.45f306dc9c883p-1, -0x1.6b01ec5417056p-55};
 inline constexpr DoubleDouble ln_2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 
-/// a + b exactly, for |a| >= |b| or a == 0.
+/// Returns a + b exactly. Requires |a| >= |b| or a == 0.
 inline DoubleDouble quick_two_sum(double a, double b) noexcept {
   const double sum = a + b;
   return {sum, b - (sum - a)};
 }
 
-/// a + b exactly.
+/// Returns a + b exactly, for any a and b.
 inline DoubleDouble two_sum(double a, double b) noexcept {
   const double sum = a + b;
   const double b_part = sum - a;
   return {sum, (a - (sum - b_part)) + (b - b_part)};
 }
 
-/// a * b exactly, barring overflow and underflow of its last bit.
+/// Returns a * b exactly, unless the product overflows or its last bit underflows.
 inline DoubleDouble two_product(double a, double b) noexcept {
 #if POSENC_HAS_FMA
-  // As an fma, so that no compiler fuses it with what is added to it, error and all.
+  // Written as an fma, so that no compiler contracts the product with a later sum. A contracted sum
+  // would contain the product's error already, and the error is added to it once more.
   const double product = std::fma(a, b, 0.0);
   return {product, std::fma(a, b, -product)};
 #else
@@ -57,7 +58,7 @@ inline DoubleDouble two_product(double a, double b) noexcept {
     const double high = scaled - (scaled - x);
     return DoubleDouble{high, x - high};
   };
-  // A split of more would overflow.
+  // Larger factors are scaled down, because split() would overflow.
   const double a_unit = std::abs(a) > 0x1p990 ? 0x1p-60 : 1,
                b_unit = std::abs(b) > 0x1p990 ? 0x1p-60 : 1;
   const DoubleDouble x = split(a * a_unit), y = split(b * b_unit);
@@ -67,7 +68,8 @@ inline DoubleDouble two_product(double a, double b) noexcept {
 #endif
 }
 
-/// a b + more, where more is far smaller, rounded hardly more than once; what overflows is infinite.
+/// Returns a b + more with hardly more than one rounding, for |more| far smaller than |a b|.
+/// Overflow gives infinity.
 inline double rounded_product(double a, DoubleDouble b, double more = 0) noexcept {
   const DoubleDouble product = two_product(a, b.hi);
   const double low = mul_add(a, b.lo, product.lo + more);
@@ -99,16 +101,16 @@ inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) noexcept {
   return DoubleDouble(quick_two_sum(first, second)) + rest.hi / b.hi;
 }
 
-/// Largest integer not above x.
+/// Returns the largest integer not above x.
 inline DoubleDouble floor(DoubleDouble x) noexcept {
   const double high = std::floor(x.hi);
   return high == x.hi ? quick_two_sum(high, std::floor(x.lo)) : DoubleDouble(high);
 }
 
-/// e^x - 1 for |x| < 0.4, to full relative precision.
+/// Returns e^x - 1 to full relative precision. Requires |x| < 0.4.
 inline DoubleDouble exp_minus_1(DoubleDouble x) noexcept {
-  // |x / 512| < 0.0008, so that eleven terms of the series are enough; (1 + p)^2 - 1 = 2p + p^2 is
-  // applied nine times, which keeps the leading 1 out of the rounding.
+  // |x / 512| < 0.0008, so eleven terms of the series are enough. Squaring nine times by
+  // (1 + p)^2 - 1 = 2p + p^2 keeps the leading 1 out of the rounding.
   const DoubleDouble r{x.hi * 0x1p-9, x.lo * 0x1p-9};
   DoubleDouble p;
   for (int n = 11; n >= 1; --n) p = r * (p + 1.0) / static_cast<double>(n);
@@ -116,7 +118,7 @@ inline DoubleDouble exp_minus_1(DoubleDouble x) noexcept {
   return p;
 }
 
-/// e^x. exp(0) is exactly 1.
+/// Returns e^x. exp(0) is exactly 1.
 inline DoubleDouble exp(DoubleDouble x) noexcept {
   const double k = std::rint(x.hi / ln_2.hi);
   const DoubleDouble p = exp_minus_1(x - ln_2 * k) + 1.0;
@@ -124,16 +126,17 @@ inline DoubleDouble exp(DoubleDouble x) noexcept {
   return {std::ldexp(p.hi, exponent), std::ldexp(p.lo, exponent)};
 }
 
-/// Natural logarithm of x > 0. log(1) is exactly 0.
+/// Returns the natural logarithm of x > 0. log(1) is exactly 0.
 inline DoubleDouble log(DoubleDouble x) noexcept {
   const double guess = std::log(x.hi);
-  // x e^-guess - 1; near x = 1 the result is small, and so the 1 must not take part in the rounding.
+  // error = x e^-guess - 1. Near x = 1 the result is small, so the 1 must not take part in the
+  // rounding.
   const DoubleDouble error = std::abs(guess) < 0.3 ? (x - 1.0) + x * exp_minus_1(-guess)
                                                    : x * exp(-DoubleDouble(guess)) - 1.0;
   return DoubleDouble(guess) + (error - error * error * 0.5);
 }
 
-/// x^y for x > 0. pow(x, 0) and pow(1, y) are exactly 1.
+/// Returns x^y for x > 0. pow(x, 0) and pow(1, y) are exactly 1.
 inline DoubleDouble pow(DoubleDouble x, DoubleDouble y) noexcept { return exp(y * log(x)); }
 
 }  // namespace detail

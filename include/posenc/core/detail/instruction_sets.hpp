@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Which instructions the compiler may emit in this translation unit, as a word short enough to stand
-// in every mangled name: POSENC_INSTRUCTION_SETS, a string of hexadecimal digits. A digit tells which
-// of four macros are defined as 1, the first of them in its highest bit. Left out are instructions
-// that no compiler emits unasked: those for operating systems, of random numbers, of caches. What
-// compilers have no macro for cannot be told apart.
+// POSENC_INSTRUCTION_SETS: the instruction sets that the compiler may emit in this translation
+// unit, as a string of hexadecimal digits. It is part of every mangled name, so it is short. Each
+// digit encodes which of four macros are defined as 1, the first macro in the highest bit. Left
+// out are instructions that no compiler emits on its own: operating-system, random-number and
+// cache instructions. Instruction sets for which compilers define no macro cannot be told apart.
 
 #define POSENC_DETAIL_EXPAND(x) x
-// A defined macro is 1 by the time that it is pasted, and moves the list of digits on by its weight. Every file's
-// namespace is spelled out anew, so there are no more steps than these.
+// A defined macro has become 1 when it is pasted, and shifts the list of digits by its weight.
+// Every file expands these macros for its namespace, so the number of expansion steps is kept
+// small.
 #define POSENC_DETAIL_MOVE_8_1 , , , , , , , ,
 #define POSENC_DETAIL_MOVE_4_1 , , , ,
 #define POSENC_DETAIL_MOVE_2_1 , ,
@@ -28,7 +29,7 @@
 
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
 
-// What compilers name differently.
+// Macros whose names differ between compilers.
 #if defined(__AMX_TILE__) || defined(__AMXTILE__)
 #define POSENC_DETAIL_AMX_TILE 1
 #endif
@@ -47,7 +48,7 @@
 #if defined(__AVX10_2__) || defined(__AVX10_2_256__)
 #define POSENC_DETAIL_AVX10_2 1
 #endif
-// -mfpmath=387 rounds otherwise, and this is all that g++ says of it.
+// -mfpmath=387 rounds differently, and g++ shows it only by leaving __SSE2_MATH__ undefined.
 #if defined(__SSE2__) && defined(__GNUC__) && !defined(__SSE2_MATH__)
 #define POSENC_DETAIL_X87_MATH 1
 #endif
@@ -85,7 +86,7 @@
 
 #elif defined(__aarch64__) || defined(__arm__) || defined(_M_ARM64) || defined(_M_ARM)
 
-// Code for vectors of one length runs on no other.
+// Code compiled for one SVE vector length does not run with another one.
 #if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS
 #define POSENC_DETAIL_SVE_BITS __ARM_FEATURE_SVE_BITS
 #else

@@ -3,7 +3,8 @@
 
 #include <posenc/core/config.hpp>
 
-// libc++ built without threads, as for WebAssembly, has no std::mutex. Its macro has two names, one of either sense.
+// libc++ built without threads, for example for WebAssembly, has no std::mutex. Its versions say so
+// by one of two macros of opposite sense.
 #if defined(_LIBCPP_HAS_NO_THREADS) || (defined(_LIBCPP_HAS_THREADS) && !_LIBCPP_HAS_THREADS)
 #define POSENC_HAS_THREADS 0
 #else
@@ -17,14 +18,15 @@ namespace detail {
 #if POSENC_HAS_THREADS
 using Mutex = std::mutex;
 #else
-/// std::mutex of a program with one thread.
+/// A stand-in for std::mutex in a program with one thread.
 struct Mutex {
   void lock() noexcept {}
   void unlock() noexcept {}
 };
 #endif
 
-/// std::unique_lock that holds its mutex from construction to destruction, except between unlock() and lock().
+/// A lock that holds its mutex from construction to destruction, except between unlock() and
+/// lock().
 class MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) : mutex_(mutex) { mutex_.lock(); }

@@ -11,7 +11,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// A list of sequences must not name its nth one before.
+/// Throws if entry n of a list of sequences also occurs before n.
 ///   Throws: ShapeError
 inline void check_named_once(const char* function, std::span<const Index> sequences,
                              std::size_t n) {

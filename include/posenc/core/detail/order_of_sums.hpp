@@ -6,8 +6,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Whether sums are computed as they are written. The compiler does not know the number, but flags that allow
-/// it to reorder sums make it see that the other two cancel.
+/// True if floating-point sums are computed in the order in which they are written. The volatile
+/// number is unknown to the compiler. Flags that allow reassociation let it cancel the two
+/// constants.
 POSENC_ALWAYS_INLINE bool keeps_order_of_sums() noexcept {
   const volatile double third = 1.0 / 3;
   const double x = third;
@@ -15,9 +16,10 @@ POSENC_ALWAYS_INLINE bool keeps_order_of_sums() noexcept {
   return (x + without_fraction) - without_fraction != x;
 }
 
-/// Refuses what config.hpp cannot: clang++ tells of -ffast-math by macros, but not of its parts. Called by who
-/// counts on the order of sums: angles, and what is made in double-double.
-///   Throws: ConfigError
+/// Throws if the compiler reassociates floating-point sums. config.hpp cannot detect this: clang++
+/// has macros for -ffast-math, but none for -fassociative-math alone. Types that depend on the
+/// order of sums call it in their constructors: angles and double-double results.
+///   Throws: ConfigError, unless POSENC_ALLOW_FAST_MATH is defined
 POSENC_ALWAYS_INLINE void check_order_of_sums(const char* function) {
 #ifndef POSENC_ALLOW_FAST_MATH
   if (!keeps_order_of_sums()) {

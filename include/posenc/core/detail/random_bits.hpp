@@ -5,11 +5,12 @@
 
 #include <cstdint>
 
-// Random numbers that are functions of a seed and of what they are drawn for, so that no state is kept.
+// Random numbers without state: functions of a seed and of the index that they are drawn for.
 POSENC_BEGIN
 namespace detail {
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+/// Applies the finaliser of SplitMix64: every input bit influences every output bit.
+///   Source: Steele, Lea, Flood 2014
 constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,7 +18,7 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-/// Uniform in [0, 1): the first 53 of the bits.
+/// Returns a uniform number in [0, 1) from the upper 53 bits.
 constexpr double uniform(std::uint64_t bits) noexcept {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }

@@ -3,25 +3,27 @@
 
 #include <posenc/core/config.hpp>
 
-// Calls that fit no function are answered in words: beside the functions of a name stands one of Anything,
-// which loses against every one that fits, and whose static_assert says what is wanted.
+// Diagnostics for calls that match no overload. Beside the real overloads stands one that takes
+// Anything. It loses overload resolution against every overload that matches, and its static_assert
+// states what the function accepts.
 POSENC_BEGIN
 namespace detail {
 
-/// An argument of any kind.
+/// An argument of any type.
 struct Anything {
   template <class T>
-  constexpr Anything(const T&) noexcept {}  // NOLINT: made from whatever was given
+  constexpr Anything(const T&) noexcept {}  // NOLINT: converts from every type
 };
 
-/// Several of any kind in braces.
+/// Two or more arguments of any types in braces.
 struct AnythingBraced {
   template <class... T>
   requires(sizeof...(T) > 1) constexpr AnythingBraced(const T&...) noexcept {
-  }  // NOLINT: made from whatever was given
+  }  // NOLINT: converts from every list
 };
 
-/// false, where a template is used.
+/// A false that depends on template arguments. A static_assert of it fails only if its template is
+/// instantiated.
 template <class...>
 inline constexpr bool never = false;
 

@@ -7,23 +7,26 @@
 #include <cmath>
 #include <cstddef>
 
-// Numbers of some 200 bits, for the settings of a model alone: where a difference of two logarithms,
-// or of a frequency and a bound, keeps only a few of its bits, enough are left for a DoubleDouble.
+// Arithmetic with about 200 bits, used only for the settings of a model. A difference of two
+// logarithms, or of a frequency and a bound, can cancel most bits. Enough remain for a
+// DoubleDouble.
 POSENC_BEGIN
 namespace detail {
 
-/// An unevaluated sum of four doubles, each at most half an ulp of the one before.
-///   Accuracy: + - * / within 2^-195 of their larger operand or result, exp and log within 2^-185, for
-///             magnitudes from 1e-110 to 1e300 (0 is exact)
+/// A quad-double number: an unevaluated sum of four doubles, each at most half an ulp of the
+/// previous.
+///   Accuracy: + - * / within 2^-195 of their larger operand or result, exp and log within 2^-185,
+///             for magnitudes from 1e-110 to 1e300; 0 is exact
+///   Source:   Hida, Li, Bailey 2001 (QD)
 struct Wide {
   std::array<double, 4> part{};
 
   constexpr Wide() = default;
-  constexpr Wide(double value) : part{value} {}                     // NOLINT: a double is one,
-  constexpr Wide(DoubleDouble value) : part{value.hi, value.lo} {}  // NOLINT: a DoubleDouble is
+  constexpr Wide(double value) : part{value} {}                     // NOLINT: exact
+  constexpr Wide(DoubleDouble value) : part{value.hi, value.lo} {}  // NOLINT: exact
   constexpr explicit Wide(const std::array<double, 4>& parts) : part(parts) {}
 
-  /// The nearest double.
+  /// Returns the nearest double.
   explicit operator double() const noexcept { return part[0]; }
 
   friend bool operator==(const Wide&, const Wide&) = default;
@@ -37,15 +40,16 @@ inline constexpr Wide wide_ln_2{std::array{0x1.62e42fefa39efp-1, 0x1.abc9e3b3980
 inline constexpr Wide wide_last_of_exp{std::array{0x1.ae7f3e733b81fp-45, 0x1.1d8656b0ee8cbp-101,
                                                   -0x1.6e142a138f825p-161, 0x1.43c0c38ccdcc6p-216}};
 
+/// Rounds x to a DoubleDouble.
 inline DoubleDouble rounded(const Wide& x) noexcept {
   return quick_two_sum(x.part[0], x.part[1] + x.part[2]);
 }
 
-/// The sum of numbers, the large ones first by and large.
+/// Returns the normalised sum of numbers that are roughly in descending order of magnitude.
 template <std::size_t N>
 Wide sum_of_parts(std::array<double, N> x) noexcept {
-  // Every pass keeps the sum and moves it forward; where much cancels it takes some of them until the
-  // numbers overlap no more.
+  // Every pass keeps the sum exact and moves it towards x[0]. After heavy cancellation several
+  // passes are needed until no two components overlap.
   bool moved = true;
   for (int pass = 0; moved && pass < 16; ++pass) {
     moved = false;
@@ -68,8 +72,8 @@ inline Wide operator-(const Wide& a) noexcept {
   return Wide(std::array{-a.part[0], -a.part[1], -a.part[2], -a.part[3]});
 }
 
-/// The sum of numbers of which each is at most some ulps of the one before; where much cancelled in that it takes
-/// two passes until they overlap no more.
+/// Returns the normalised sum of five numbers, each at most a few ulps of the previous one. After
+/// heavy cancellation two passes are needed until no two components overlap.
 template <int Passes>
 Wide renormalized(std::array<double, 5> x) noexcept {
   for (int pass = 0; pass < Passes; ++pass) {
@@ -94,15 +98,16 @@ Wide renormalized(std::array<double, 5> x) noexcept {
   return result;
 }
 
-/// a + b + c as a sum of three, exactly.
+/// Returns a + b + c exactly, as an unevaluated sum of three doubles.
 inline std::array<double, 3> three_sum(double a, double b, double c) noexcept {
   const DoubleDouble ab = two_sum(a, b), all = two_sum(ab.hi, c), low = two_sum(ab.lo, all.lo);
   return {all.hi, low.hi, low.lo};
 }
 
-// Sums and products go level by level, each 2^-53 of the one before: what falls below a level is added to the next
-// ones, exactly but for the fifth, whose roundings are some 2^-206 of the whole. As in Hida, Li and Bailey's "sloppy"
-// operations, which are so called for sums that cancel: relative to the larger operand they are exact enough.
+// Sums and products proceed level by level, each level 2^-53 of the previous one. The rounding
+// errors of a level are added exactly to the levels below it. Only the fifth level rounds, by about
+// 2^-206 of the largest term. These are the "sloppy" operations of Hida, Li and Bailey: their error
+// is bounded relative to the larger operand, not relative to a sum that cancels.
 
 inline Wide operator+(const Wide& a, const Wide& b) noexcept {
   const auto& [a0, a1, a2, a3] = a.part;
@@ -137,14 +142,14 @@ inline Wide operator*(const Wide& a, const Wide& b) noexcept {
 }
 
 inline Wide operator/(const Wide& a, const Wide& b) noexcept {
-  // Two digits of a hundred bits.
+  // Long division with two digits of about 100 bits.
   const DoubleDouble divisor = rounded(b), first = rounded(a) / divisor;
   return Wide(first) + Wide(rounded(a - b * first) / divisor);
 }
 
 inline bool operator<(const Wide& a, const Wide& b) noexcept { return (a - b).part[0] < 0; }
 
-/// Largest integer not above x.
+/// Returns the largest integer not above x.
 inline Wide floor(const Wide& x) noexcept {
   Wide result;
   for (std::size_t i = 0; i < 4; ++i) {
@@ -154,12 +159,13 @@ inline Wide floor(const Wide& x) noexcept {
   return sum_of_parts(result.part);
 }
 
-/// e^x. exp(0) is exactly 1.
+/// Returns e^x. exp(0) is exactly 1.
 inline Wide exp(const Wide& x) noexcept {
   const double k = std::rint(x.part[0] / ln_2.hi);
   const Wide r = (x - wide_ln_2 * k) * 0x1p-9;
-  // |r| < 2^-10: sixteen terms, summed as 16! / n! r^n, whose factors are exact. Those from r^9 on are less than
-  // 2^-108 of the sum, so that a DoubleDouble has enough of them.
+  // |r| < 2^-10, so sixteen terms are enough. They are summed as 16! / n! r^n, whose factors are
+  // exact. The terms from r^9 on are less than 2^-108 of the sum, so DoubleDouble precision is
+  // enough for them.
   DoubleDouble tail = 1.0;
   double factor = 1;
   for (int n = 16; n > 9; --n) {
@@ -177,11 +183,11 @@ inline Wide exp(const Wide& x) noexcept {
   return power;
 }
 
-/// Natural logarithm of x > 0. log(1) is exactly 0.
+/// Returns the natural logarithm of x > 0. log(1) is exactly 0.
 inline Wide log(const Wide& x) noexcept {
   const double guess = std::log(x.part[0]);
   const Wide error = x * exp(Wide(-guess)) - 1.0;
-  // log(1 + error), whose fourth power is less than 2^-200.
+  // The series of log(1 + error) up to error^3, because error^4 is less than 2^-200.
   return guess + (error - error * error * (Wide(0.5) - error.part[0] / 3));
 }
 
