@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The two halves of cos_sin() against MPFR; the oscillator's tests cover the whole.
+// The two steps of cos_sin(), reduction and polynomials, against MPFR. The oscillator's tests cover
+// cos_sin() itself.
 #ifdef POSENC_HAVE_MPFR
 
 #include "support/catch.hpp"

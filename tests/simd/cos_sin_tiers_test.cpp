@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cos and sin on every tier: the accuracy promised, and the bits of the one-lane code, whose accuracy
-// the tests of core and frequency measure over all of its range.
+// cos and sin on every tier: the documented accuracy, and the bits of the scalar tier. The tests of
+// core and frequency measure the accuracy of the scalar tier over its full range.
 #include "frequency/presets.hpp"
 #include "support/worse.hpp"
 #include "tiers.hpp"
@@ -30,7 +30,7 @@ bool same(const CosSin& a, const CosSin& b) {
   return tiers::bits(a.cos) == tiers::bits(b.cos) && tiers::bits(a.sin) == tiers::bits(b.sin);
 }
 
-/// cos_sin of all angles, as many at a time as P has lanes; the last ones beside angles of 0.
+/// Returns cos_sin() of all angles, P::width per call. The last call is padded with angles of 0.
 template <class P>
 std::vector<CosSin> cos_sin_of(const std::vector<Angle>& angles) {
   constexpr auto width = static_cast<std::size_t>(P::width);
@@ -51,7 +51,7 @@ std::vector<CosSin> cos_sin_of(const std::vector<Angle>& angles) {
   return values;
 }
 
-/// How many angles have other bits than one lane gives.
+/// Returns the number of angles whose results differ in bits from those of the scalar tier.
 template <class P>
 int differing(const std::vector<Angle>& angles) {
   const auto values = cos_sin_of<P>(angles);
@@ -62,7 +62,7 @@ int differing(const std::vector<Angle>& angles) {
   return count;
 }
 
-/// Quarter turns from -4.5 to 4.5, which are all octants and more, in small odd steps.
+/// Returns angles from -4.5 to 4.5 quarter turns, which cover all octants, in small odd steps.
 std::vector<Angle> octants() {
   std::vector<Angle> angles;
   for (int i = -36864; i <= 36864; i += 3) angles.push_back({i / 8192.0, 1.0});
@@ -162,7 +162,7 @@ TEMPLATE_LIST_TEST_CASE("cos_sin on every tier: cos is even and sin is odd", "[s
     const auto backward = cos_sin_of<P>(angles);
     int different = 0;
     for (std::size_t i = 0; i < angles.size(); ++i) {
-      // Where sin is 0 both may be -0.
+      // If sin is 0, both may be -0.
       const bool odd = backward[i].sin == -forward[i].sin;
       different += odd && backward[i].cos == forward[i].cos ? 0 : 1;
     }

@@ -21,14 +21,14 @@ std::vector<T> exp_nonpositive_of(const std::vector<T>& x) {
   return tiers::each<P>(x, [](P a) { return exp_nonpositive(a); });
 }
 
-/// Where e^x is normal, a multiple of the least denormal, and beyond both ends.
+/// Bounds of x: e^x is normal from `normal` on, 0 at `zero`, and finite up to `largest`.
 template <class T>
 struct Ends;
 template <>
 struct Ends<float> {
   static constexpr float normal = -87.33654f, zero = -104.0f, largest = 88.72283f;
   static constexpr float nonpositive =
-      -68.96f;  ///< the last that exp_nonpositive() does not call 0
+      -68.96f;  ///< smallest x for which exp_nonpositive() is not 0
 };
 template <>
 struct Ends<double> {
@@ -47,7 +47,7 @@ std::vector<T> arguments() {
     x.push_back(static_cast<T>(random.uniform(-1, 1)));
     x.push_back(static_cast<T>(random.normal() * std::exp2(random.uniform(-60, 0))));
   }
-  // Next to odd multiples of ln(2) / 2, where the split has to decide.
+  // Neighbours of odd multiples of ln(2) / 2, at which the split changes n.
   for (int n = -149; n < 127; ++n) {
     const auto half = static_cast<T>((n + 0.5) * std::log(2.0));
     for (const T end : {-std::numeric_limits<T>::max(), std::numeric_limits<T>::max()}) {
@@ -83,7 +83,7 @@ TEMPLATE_LIST_TEST_CASE("exp on every tier: within 1.2 ulp", "[simd][exp]", tier
     worst = support::worse(worst, error_in_ulp(values[i], x[i]));
   }
   CHECK(normal <= 1.2);
-  // Rounded to the normal number's place, and again to a coarser one.
+  // Denormal results are rounded twice: like a normal number, and then to a coarser ulp.
   CHECK(denormal <= 1.2);
 }
 
@@ -163,7 +163,7 @@ TEMPLATE_LIST_TEST_CASE("exp_nonpositive on every tier: special values", "[simd]
   CHECK(exp_one(Ends<T>::nonpositive) > 0);
   CHECK(error_in_ulp(exp_one(T{1} / 3), T{1} / 3) <= 1.4);
   CHECK(error_in_ulp(exp_one(88), T{88}) <= 1.4);
-  // Whatever a NaN carries.
+  // NaN with any payload.
   const auto quiet = tiers::bits(Limits::quiet_NaN());
   for (tiers::Bits<T> payload = 1; payload < 0x1000; ++payload) {
     const T nan = std::bit_cast<T>(static_cast<tiers::Bits<T>>(quiet + payload));

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-/// The packs' conversions between float and 16 bits, each as one function over whole arrays.
+/// The packs' conversions between float and 16 bits, each as a function over arrays.
 namespace float16 {
 
 using posenc::Index;
 
 struct Half {
   static constexpr reference::Format16 format = reference::ieee_half;
-  static constexpr int together = 1;  ///< vectors at a time
+  static constexpr int together = 1;  ///< vectors per call
 
   template <class P>
   static void widen(const void* from, float* to) {
@@ -43,7 +43,7 @@ struct Bfloat16 {
   }
 };
 
-/// Even and odd neighbours in two packs.
+/// Conversion of even and odd values in two packs.
 struct Bfloat16Pairs {
   static constexpr reference::Format16 format = reference::bfloat16;
   static constexpr int together = 2;
@@ -75,7 +75,7 @@ inline bool is_nan(reference::Format16 format, std::uint16_t bits) {
   return (bits & 0x7fff) > (2 * format.max_exponent + 1) << format.fraction_bits();
 }
 
-/// A NaN may have any payload; its sign stays.
+/// True if a and b have the same bits, or are NaN of the same sign with any payloads.
 inline bool same(reference::Format16 format, std::uint16_t a, std::uint16_t b) {
   return a == b || (is_nan(format, a) && is_nan(format, b) && ((a ^ b) & 0x8000) == 0);
 }
@@ -85,8 +85,8 @@ inline bool same(float a, float b) {
          (std::isnan(a) && std::isnan(b) && std::signbit(a) == std::signbit(b));
 }
 
-/// Where narrowing differs from the expected bits, or "" if nowhere; `floats` are a whole number of
-/// vectors.
+/// Returns a description of the first float whose conversion differs from the expected bits, or ""
+/// if there is none. `floats` must fill a number of vectors exactly.
 template <class Conversion, class P>
 std::string wrong_narrowing(const std::vector<float>& floats,
                             const std::vector<std::uint16_t>& expected) {

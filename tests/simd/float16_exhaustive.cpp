@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All 2^32 floats on every tier: minutes, so not among the tests that ctest runs.
+// Conversion of all 2^32 floats on every tier. It takes minutes, so ctest does not run it.
 #include "float16_case.hpp"
 
 using float16::Bfloat16;
@@ -21,7 +21,7 @@ std::string wrong_on_any(const std::vector<float>& floats,
   return wrong;
 }
 
-/// test(floats, expected bits) for all floats, a block at a time.
+/// Calls test(floats, expected bits) for all floats, block by block.
 template <class Test>
 void for_all_floats(reference::Format16 format, const Test& test) {
   constexpr std::uint32_t block = 1u << 16;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// half and bfloat16: every value read, and floats of all kinds written, against the definition.
+// Conversions of half and bfloat16 against their definition: every value read, and floats of all
+// kinds written.
 #include "float16_case.hpp"
 #include "support/guarded.hpp"
 #include "support/user_float16.hpp"
@@ -28,8 +29,9 @@ void for_each_conversion(const Test& test) {
   test(Bfloat16Pairs{});
 }
 
-/// Each value of the format, the ties between neighbours, and the floats next to all of these; then
-/// special floats and a stride through all bit patterns. A multiple of 64 floats.
+/// Returns each value of the format, the ties between consecutive values, and the floats next to
+/// all of these. Special floats and a stride through all bit patterns follow. The count is a
+/// multiple of 64.
 std::vector<float> sample(reference::Format16 format) {
   std::vector<float> all;
   for (unsigned bits = 0; bits < 0x10000; ++bits) {
@@ -43,7 +45,7 @@ std::vector<float> sample(reference::Format16 format) {
     }
   }
   for (const float x : tiers::numbers<float>(11, 1000)) all.push_back(x);
-  // NaN whose payload lies in the bits that are dropped, and in those that are kept.
+  // NaN with payloads in the dropped and in the kept bits.
   for (int bit = 0; bit < 23; ++bit) {
     for (const std::uint32_t sign : {0u, 0x80000000u}) {
       all.push_back(std::bit_cast<float>(sign | 0x7f800000u | (1u << bit)));
@@ -57,7 +59,7 @@ std::vector<float> sample(reference::Format16 format) {
   return all;
 }
 
-/// Neighbours of `sample` come from everywhere, so that whatever one lane does can hurt others.
+/// Returns the floats in random order, so that any two kinds can be in adjacent lanes of a vector.
 std::vector<float> shuffled(std::vector<float> floats) {
   support::Random random(12);
   for (std::size_t i = floats.size() - 1; i > 0; --i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every lane of every operation does what the scalar operator does.
+// Arithmetic of packs, lane by lane, against the scalar operators.
 #include "tiers.hpp"
 
 #include <algorithm>
@@ -11,14 +11,14 @@ using posenc::Index;
 
 namespace {
 
-/// Whether op(a, b, c) of packs is what expected(a, b, c) is of scalars, in each lane, for many
-/// numbers. Results that are NaN must be NaN, with the same bits where `exact_nan`.
+/// True if op(a, b, c) of packs equals expected(a, b, c) of scalars in every lane, for many
+/// numbers. If one is NaN the other must be, with the same bits if `exact_nan`.
 template <class P, class T, class Op, class Expected>
 bool agrees(const Op& op, const Expected& expected, bool exact_nan = false) {
   const auto a = tiers::numbers<T>(1);
   auto b = a, c = a;
   const auto width = static_cast<std::size_t>(P::width);
-  // Each shift lets every number meet others in every lane.
+  // Each shift combines every number with other numbers, in every lane.
   for (std::size_t shift = 0; shift < 41; ++shift) {
     for (std::size_t at = 0; at + width <= a.size(); at += 1 + shift % 3) {
       const auto got = tiers::lanes_of(

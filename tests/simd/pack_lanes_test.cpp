@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads, stores and the order of lanes.
+// Loads, stores and lane orders of packs.
 #include "support/guarded.hpp"
 #include "tiers.hpp"
 
@@ -13,7 +13,7 @@ using posenc::Index;
 
 namespace {
 
-/// first, first + step, ...
+/// Returns first, first + step, ....
 template <class P, class T>
 P counting(T first, T step = 1) {
   T lanes[P::width];
@@ -115,7 +115,7 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are split, joined and swapped", "[simd][pa
              second);
   CHECK(counts(first, T{0}));
   CHECK(counts(second, width));
-  // In place.
+  // Outputs may be the inputs.
   split_pairs(first, second, first, second);
   CHECK(counts(natural_order(first), T{0}, T{2}));
   CHECK(counts(natural_order(second), T{1}, T{2}));
@@ -154,7 +154,7 @@ TEMPLATE_LIST_TEST_CASE("packs: two are interleaved over the whole width", "[sim
   interleave(a, b, low, high);
   CHECK(counts(low, T{0}));
   CHECK(counts(high, width));
-  // In place.
+  // Outputs may be the inputs.
   interleave(a, b, a, b);
   CHECK(counts(a, T{0}));
   CHECK(counts(b, width));

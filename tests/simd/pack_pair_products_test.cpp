@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products of bfloat16 pairs, where the processor has them.
+// Products of bfloat16 pairs, on tiers that have them.
 #include "tiers.hpp"
 
 #include <array>
@@ -12,10 +12,10 @@ namespace pack_pair_products_test {
 
 using posenc::Index;
 
-// Called where a tier has products of pairs.
+// These functions are used only if a tier has products of pairs.
 namespace {
 
-/// The float with these 16 bits in front.
+/// Returns the float whose upper 16 bits are `bits`.
 [[maybe_unused]] float number(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
@@ -27,11 +27,12 @@ float flushed(float x) {
   return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
 }
 
-/// One product and its sum, as the contract of the packs has it.
+/// Returns a b + sum as the contract of add_pair_products() defines it.
 [[maybe_unused]] float add_product(float sum, float a, float b) {
   const float x = flushed(a), y = flushed(b), z = flushed(sum);
-  // Exact where the sum is about as small as the least normal number. Whether it is below that is seen by 24
-  // bits, where fma has fewer for a denormal and rounds some up to it.
+  // This double is exact if the sum is about as small as the smallest normal float. The sum is
+  // compared with it after rounding to 24 bits; fma keeps fewer bits of a denormal and rounds some
+  // up to it.
   const double exact = static_cast<double>(x) * static_cast<double>(y) + static_cast<double>(z);
   constexpr double least = 0x1p-126 - 0x1p-151;
   if (exact != 0 && std::abs(exact) < least) return std::copysign(0.0F, static_cast<float>(exact));
@@ -45,7 +46,7 @@ inline constexpr bool has_pairs = requires(P p) {
 
 using Pair = std::array<std::uint16_t, 2>;
 
-/// add_pair_products in every lane, the first of which is returned, against the contract.
+/// True if add_pair_products() follows its contract in every lane.
 template <class P>
 bool agrees(float sum, Pair a, Pair b) {
   std::array<Pair, static_cast<std::size_t>(P::width)> many;
@@ -75,7 +76,7 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are multiplied and added second first", "[
         };
         const Pair a{front(any(range)), front(any(range))}, b{front(any(range)), front(any(range))};
         float sum = any(range);
-        // What nearly cancels shows every rounding.
+        // Sums that nearly cancel reveal every rounding.
         if (i % 3 == 0) sum = -number(a[1]) * number(b[1]) * (1 + std::ldexp(1.0F, -i % 24));
         right &= agrees<P>(sum, a, b);
       }
@@ -94,7 +95,7 @@ TEMPLATE_LIST_TEST_CASE("packs: sums of pairs about the least normal number", "[
     bool right = true;
     for (int below = 0; below <= 40; ++below) {
       for (int i = 0; i < 500; ++i) {
-        // A product some bits below the sum, which is the least, or a little more.
+        // A product some bits below the sum, and a sum at or just above the smallest normal float.
         const auto of = [&](int exponent) {
           const double mantissa = i % 5 == 0 ? 1 : random.uniform(1, 2);
           const double sign = random.integer(0, 1) == 0 ? 1 : -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One set of bits, however a tensor is cut, laid out or spread over threads.
+// Results are bit-identical for all slicings, layouts and numbers of threads.
 #define EIGEN_USE_THREADS
 #include "support/catch.hpp"
 #include "support/cutter.hpp"
@@ -24,12 +24,13 @@ using support::Heads;
 
 namespace {
 
-// One type that vectors hold as it is, and one that they convert.
+// An element type that packs load directly, and one that they convert.
 using Scalars = std::tuple<float, Eigen::bfloat16>;
 
 constexpr Index batch = 3, seq = 37, heads = 3, rotary_offset = 1;
 
-/// test(device) on one, two and three threads, and for cuts of several sizes.
+/// Calls test(device) with one, two and three threads, and with devices that cut work into several
+/// sizes.
 template <class Test>
 void for_each_device(const Test& test) {
   test(Eigen::DefaultDevice());
@@ -53,7 +54,7 @@ std::vector<Positions> positions() {
           Positions::real(real)};
 }
 
-/// The position of one token, by itself.
+/// Returns the position of one token.
 Positions one(const Positions& all, Index b, Index s) {
   return Positions::real({all.at(all.batch() == 1 ? 0 : b, s)});
 }
@@ -70,7 +71,8 @@ posenc::EmbeddingsView<T> as_embeddings(HeadsView<T> x) {
   return {x.data, x.batch, x.seq, x.dim, x.batch_stride, x.seq_stride};
 }
 
-/// test(rope) for both pairings, a width that the kernels know and one that is cut into chunks.
+/// Calls test(rope) for both pairings, for a width with a kernel of its own and one processed in
+/// chunks.
 template <class Test>
 void for_each_rope(const Test& test) {
   for (const Index rotary_dim : {64, 300}) {

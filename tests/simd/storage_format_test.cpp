@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which types are stored how, and the conversions of Half and Bfloat16 beside what float16_test compares.
+// Storage formats of types, and conversions of Half and Bfloat16 that float16_test does not
+// compare.
 #include "float16_case.hpp"
 #include "support/user_float16.hpp"
 #include <posenc/simd/detail/storage.hpp>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// A class that could be an element but for one thing.
+/// A class that lacks one requirement of an element type.
 template <int lacks>
 struct Almost16 {
   std::uint16_t bits = 0;
@@ -59,7 +60,7 @@ struct posenc::StorageFormatOf<unsigned short>
 
 namespace storage_format_test {
 
-// What decides between loads of vectors and of values.
+// The formats that choose between vector and per-value loads.
 static_assert(storage_format<float> == StorageFormat::Native);
 static_assert(storage_format<double> == StorageFormat::Native);
 static_assert(storage_format<Half> == StorageFormat::Half);
@@ -91,7 +92,7 @@ static_assert(std::is_trivial_v<Bfloat16> && sizeof(Bfloat16) == 2 && alignof(Bf
 static_assert(std::is_convertible_v<Half, float> && !std::is_convertible_v<float, Half>);
 static_assert(std::is_convertible_v<Bfloat16, float> && !std::is_convertible_v<float, Bfloat16>);
 
-// To nearest even, at compile time.
+// Rounding to nearest even at compile time.
 static_assert(Half(1.0F).bits() == 0x3c00 && Half(-2.5F) == -2.5F && Half{} == 0.0F);
 static_assert(Half(1.0F + 0x1p-11F).bits() == 0x3c00 && Half(1.0F + 0x3p-11F).bits() == 0x3c02);
 static_assert(Half(65519.0F).bits() == 0x7bff && Half(65520.0F) == infinity);

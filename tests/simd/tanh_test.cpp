@@ -15,7 +15,7 @@ std::vector<T> tanh_of(const std::vector<T>& x) {
   return tiers::each<P>(x, [](P a) { return tanh(a); });
 }
 
-/// Of every exponent, and closely where tanh bends.
+/// Returns arguments of every exponent, and more of them where tanh bends.
 template <class T>
 std::vector<T> arguments() {
   std::vector<T> x;

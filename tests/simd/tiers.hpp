@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-/// What the tests of the packs and kernels share: the tiers that this unit's flags allow, and numbers.
+/// Helpers of the tests of packs and kernels: lists of the allowed tiers, and numbers.
 namespace tiers {
 
 using posenc::Index;
@@ -36,7 +36,7 @@ using Joined = decltype(std::tuple_cat(std::declval<Lists>()...));
 template <template <class> class TypesOn, class... Tiers>
 Joined<std::conditional_t<tier::allowed<Tiers>, TypesOn<Tiers>, std::tuple<>>...> on_allowed(
     tier::List<Tiers...>);
-/// TypesOn<Tier>, a tuple, of all tiers that are allowed.
+/// The concatenation of the tuples TypesOn<Tier> of all allowed tiers.
 template <template <class> class TypesOn>
 using OnAll = decltype(on_allowed<TypesOn>(tier::All()));
 
@@ -62,7 +62,7 @@ Bits<T> bits(T x) {
   return std::bit_cast<Bits<T>>(x);
 }
 
-/// The same bits, or two NaN.
+/// True if a and b have the same bits or are both NaN.
 template <class T>
 bool same(T a, T b) {
   return bits(a) == bits(b) || (std::isnan(a) && std::isnan(b));
@@ -76,7 +76,7 @@ auto lanes_of(P a) {
   return lanes;
 }
 
-/// op(x), a pack at a time.
+/// Returns op(x) of all elements, pack by pack.
 template <class P, class T, class Op>
 std::vector<T> each(const std::vector<T>& x, const Op& op) {
   constexpr auto width = static_cast<std::size_t>(P::width);
@@ -88,7 +88,7 @@ std::vector<T> each(const std::vector<T>& x, const Op& op) {
   return values;
 }
 
-/// How many of them have not the same bits, where not both are NaN.
+/// Returns the number of elements that differ in bits and are not both NaN.
 template <class T>
 std::size_t differing(const std::vector<T>& a, const std::vector<T>& b) {
   REQUIRE(a.size() == b.size());
@@ -97,7 +97,8 @@ std::size_t differing(const std::vector<T>& a, const std::vector<T>& b) {
   return count;
 }
 
-/// |value - truth| in units of the last place of the truth, of the least denormal below them.
+/// Returns |value - truth| in ulp of the truth, or of the smallest denormal if the truth is
+/// smaller.
 template <class T>
 double ulps(T value, long double truth) {
   int exponent = 0;
@@ -107,7 +108,7 @@ double ulps(T value, long double truth) {
   return static_cast<double>(std::abs(static_cast<long double>(value) - truth) / ulp);
 }
 
-/// Numbers of every kind: zeros, denormals, infinities, NaN with payloads, and random bits.
+/// Returns numbers of every kind: zeros, denormals, infinities, NaN with payloads, and random bits.
 template <class T>
 std::vector<T> numbers(std::uint64_t seed, std::size_t random = 200) {
   using Limits = std::numeric_limits<T>;

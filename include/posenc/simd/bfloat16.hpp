@@ -9,11 +9,12 @@
 
 POSENC_STABLE_BEGIN
 
-/// A bfloat16 number: the upper 16 bits of a float. It stores; arithmetic on it is arithmetic of floats. Its
-/// memory is that of std::uint16_t.
-///   Accuracy: a float is rounded to nearest even, denormals are kept, a NaN stays a NaN and becomes quiet
+/// A bfloat16 number: the upper 16 bits of a float. It is a storage type, and arithmetic converts
+/// it to float. Its memory layout is that of std::uint16_t.
+///   Accuracy: a float is rounded to nearest even; denormals are kept; a NaN stays NaN and becomes
+///             quiet
 struct Bfloat16 {
-  /// Uninitialised, as a float is; Bfloat16{} is zero.
+  /// Leaves the number uninitialised, like a float. Bfloat16{} is zero.
   Bfloat16() = default;
 
   POSENC_ALWAYS_INLINE constexpr explicit Bfloat16(float value) noexcept
@@ -34,7 +35,7 @@ struct Bfloat16 {
   POSENC_ALWAYS_INLINE constexpr static std::uint16_t rounded_bits(float value) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    // A NaN is made quiet, since its payload may lie in the bits that are dropped.
+    // A NaN becomes quiet, because its payload may lie entirely in the dropped bits.
     const std::uint32_t rounded =
         is_nan ? (bits >> 16) | 0x40u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return static_cast<std::uint16_t>(rounded);

@@ -21,18 +21,19 @@ struct CosSin {
   double sin = 0;
 };
 
-/// A quarter turn split into the nearest whole number and the rest.
+/// A reduced angle: a number of quarter turns, split into the nearest integer and the remainder.
 template <class P>
 struct Phase {
-  P shifted_whole;  ///< the whole number plus 1.5 * 2^52: its last bits are the whole number's
-  P rest;           ///< |rest| <= 1/2 + 2^-4 while |position * turns| <= 2^49.4
+  P shifted_whole;  ///< the integer plus 1.5 * 2^52; its last bits are those of the integer
+  P rest;           ///< the remainder; at most 1/2 + 2^-4 while |position * turns| <= 2^49.4
 };
 
-/// Added to a number below 2^51, it leaves an integer in the last bits, rounded to nearest even.
+/// A constant that rounds: its sum with x, |x| < 2^51, has x in the last bits, rounded to nearest
+/// even.
 inline constexpr double shifter = 0x1.8p52;
 
-/// position * turns, reduced. The product's rounding error is recovered exactly, so nothing is lost
-/// to its size.
+/// Reduces position * (hi + lo) quarter turns. The rounding error of the product is recovered
+/// exactly, so the size of the product costs no accuracy.
 template <class P>
 POSENC_ALWAYS_INLINE Phase<P> reduce(P position, P hi, P lo) noexcept {
 #if POSENC_HAS_FMA
@@ -43,7 +44,7 @@ POSENC_ALWAYS_INLINE Phase<P> reduce(P position, P hi, P lo) noexcept {
   const P product = position * hi;
   const P shifted = product + P::broadcast(shifter);
   const P minus_whole = P::broadcast(shifter) - shifted;
-  // Dekker's product: the halves have 26 bits, by a mask so that they overflow nowhere.
+  // Dekker's product. A mask splits the factors into halves of 26 bits, because it cannot overflow.
   const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
   const P position_high = position & upper, hi_high = hi & upper;
   const P position_low = position - position_high, hi_low = hi - hi_high;
@@ -54,8 +55,8 @@ POSENC_ALWAYS_INLINE Phase<P> reduce(P position, P hi, P lo) noexcept {
 #endif
 }
 
-/// cos(pi/2 r) and sin(pi/2 r) for |r| <= 9/16: minimax polynomials in r^2 with absolute error
-/// below 2.3e-19.
+/// Returns cos(pi/2 r) and sin(pi/2 r) for |r| <= 9/16, by minimax polynomials in r^2 with absolute
+/// error below 2.3e-19.
 template <class P>
 POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_of_rest(P r) noexcept {
   const auto next = [u = r * r](P polynomial, double coefficient) {
@@ -81,16 +82,18 @@ POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_of_rest(P r) noexcept {
 
 }  // namespace detail
 
-/// cos and sin of position * turns quarter turns in every lane, turns = hi + lo = inv_freq * 2 / pi.
+/// Returns cos and sin of position * (hi + lo) quarter turns in every lane, where hi + lo is
+/// inv_freq * 2 / pi.
 ///   Accuracy: absolute error <= 4e-16 for angles |position * inv_freq| <= 2^40 and <= 1e-13 up to
-///             2^50, turns taken as exact; position 0 gives exactly 1 and 0, cos is even, sin odd.
-///             The same bits in every lane of every tier wherever fma exists.
-///   Cost:     two products, one rounding and two polynomials of degree 7; no branch, no table.
+///             2^50, with hi + lo taken as exact; position 0 gives exactly 1 and 0; cos is even,
+///             sin odd
+///   Bits:     every lane of every tier with FMA returns the same bits
+///   Cost:     two products, one rounding and two polynomials of degree 7; no branch, no table
 template <class P>
 POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin(P position, P hi, P lo) noexcept {
   const detail::Phase<P> phase = detail::reduce(position, hi, lo);
   const CosSinOf<P> first = detail::cos_sin_of_rest(phase.rest);
-  // An odd quarter swaps the two. sin changes its sign in quarters 2 and 3, cos in 1 and 2.
+  // Odd quarters swap cos and sin. sin is negated in quarters 2 and 3, cos in quarters 1 and 2.
   const P odd = shift_left<63>(phase.shifted_whole);
   const P sin_sign = shift_left<62>(phase.shifted_whole) & P::broadcast(-0.0);
   const P cos_sign = sin_sign ^ odd;
@@ -100,7 +103,7 @@ POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin(P position, P hi, P lo) noexcept {
 
 namespace detail {
 
-/// cos_sin() of one angle.
+/// Returns cos and sin of one angle, position * turns quarter turns.
 inline CosSin cos_sin(double position, DoubleDouble turns) noexcept {
   using One = Pack<double, tier::Scalar>;
   const CosSinOf<One> value = posenc::cos_sin(One{position}, One{turns.hi}, One{turns.lo});

@@ -9,15 +9,16 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What exp() needs to know of a type: x is split into n ln 2 + r, and exp(r) is 1 + r + r^2 q(r).
+/// Constants of exp() for a type. exp() splits x into n ln 2 + r with an integer n, and computes
+/// exp(r) as 1 + r + r^2 q(r).
 template <class T>
 struct ExpConstants;
 
 template <>
 struct ExpConstants<float> {
-  static constexpr float shifter = 0x1.8p23f;  ///< leaves an integer in the last bits of a sum
-  static constexpr float smallest = -105, largest = 89.5;  ///< where the result is 0, and infinite
-  /// exp_nonpositive() is 0 where n is -100, and from -69.5 on, whose n that is.
+  static constexpr float shifter = 0x1.8p23f;  ///< its sum with x has rint(x) in the last bits
+  static constexpr float smallest = -105, largest = 89.5;  ///< results here are 0 and infinity
+  /// exp_nonpositive() returns 0 if n is -least_n, which is the n of `nothing` and of smaller x.
   static constexpr float nothing = -69.5F, least_n = 100;
   static constexpr float rest = 0x1p27F;  ///< 2^(exponent_bias - least_n)
   static constexpr float exponent_bias = 127;
@@ -45,8 +46,8 @@ struct ExpConstants<double> {
                                  0x1.5555555555556p-3,  0.5};
 };
 
-/// x as n ln 2 + r with |r| <= ln(2) / 2, and 2^(n + bias - exponent_bias): for n from -bias, where it is
-/// 0, to bias. A NaN in x stays in r.
+/// The result of split_exponent(): x = n ln 2 + r with |r| <= ln(2) / 2. The power of 2 is
+/// 2^(n + bias - exponent_bias) for n in [-bias, bias], and 0 at n = -bias. A NaN in x stays in r.
 template <class P>
 struct SplitExponent {
   P r, power_of_2;
@@ -58,7 +59,7 @@ POSENC_ALWAYS_INLINE SplitExponent<Pack<T, Tier>> split_exponent(
   using P = Pack<T, Tier>;
   using K = ExpConstants<T>;
   constexpr int shift = K::exponent_shift;  // by name, or clang++ 14 finds no shift_left
-  // The sum's last bits are n + bias: all that has to be done to them is to be moved.
+  // The last bits of the sum are n + bias, so a shift moves them into the exponent.
   const P biased = P::broadcast(K::shifter + bias);
   const P shifted = mul_add(x, P::broadcast(K::log2_e), biased);
   const P n = shifted - biased;
@@ -66,7 +67,7 @@ POSENC_ALWAYS_INLINE SplitExponent<Pack<T, Tier>> split_exponent(
   return {mul_add(n, P::broadcast(-K::ln_2_lo), r), shift_left<shift>(shifted)};
 }
 
-/// (exp(r) - 1 - r) / r^2, times a power of 2.
+/// Returns times * (exp(r) - 1 - r) / r^2, where `times` is a power of 2.
 template <class T, class Tier>
 POSENC_ALWAYS_INLINE Pack<T, Tier> exp_tail(Pack<T, Tier> r, T times = 1) noexcept {
   using P = Pack<T, Tier>;
@@ -80,22 +81,23 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp_tail(Pack<T, Tier> r, T times = 1) noexce
 
 }  // namespace detail
 
-/// e^x in every lane.
-///   Accuracy: 1.2 ulp; 0 and infinity where they are the nearest, denormal results rounded once more;
-///             exp(0) is exactly 1; NaN stays NaN. The same bits on every tier with fma.
+/// Returns e^x in every lane.
+///   Accuracy: 1.2 ulp; 0 and infinity if they are nearest; denormal results are rounded once more;
+///             exp(0) is exactly 1; NaN stays NaN
+///   Bits:     all tiers with FMA return the same bits
 ///   Cost:     about 15 operations; no branch, no table.
 template <class T, class Tier>
 POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
   using P = Pack<T, Tier>;
   using K = detail::ExpConstants<T>;
   const P shifter = P::broadcast(K::shifter);
-  // The variable comes second, so that its NaN survives.
+  // x is the second argument, so that NaN is kept.
   x = smaller(P::broadcast(K::largest), larger(P::broadcast(K::smallest), x));
   const P n = mul_add(x, P::broadcast(K::log2_e), shifter) - shifter;
   P r = mul_add(n, P::broadcast(-K::ln_2_hi), x);
   r = mul_add(n, P::broadcast(-K::ln_2_lo), r);
   const P power = mul_add(detail::exp_tail(r), r * r, r) + P::broadcast(T{1});
-  // 2^n may lie beyond the exponents, its two halves do not.
+  // 2^n may be out of range, so it is applied as two factors.
   const P first = mul_add(n, P::broadcast(T{0.5}), shifter);
   const P second = (n - (first - shifter)) + shifter;
   constexpr int shift = K::exponent_shift;  // by name, or clang++ 14 finds no shift_left
@@ -105,20 +107,21 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
   return (power * power_of_2(first)) * power_of_2(second);
 }
 
-/// e^x in every lane for x <= 0, as a softmax takes it of scores less their maximum.
-///   Accuracy: 1.1 ulp (1.4 without fma) down to 2^-99 (double: 2^-899); 0 instead of what is smaller, so
-///             that its products with values are no denormal numbers, which processors are slow
-///             with. exp(0) is exactly 1; NaN stays NaN. The same bits on every tier with fma.
-///             Finite x above 0 will do up to 88.
-///   Cost:     13 operations, 10 of them products (double: 18 and 15); no branch, no table.
+/// Returns e^x in every lane for x <= 0, as a softmax needs it for scores minus their maximum.
+/// Finite x up to 88 is allowed, too.
+///   Accuracy: 1.1 ulp (1.4 without FMA) down to 2^-99 (double: 2^-899). Smaller results are 0,
+///             because their products with values would be denormal, which is slow. exp(0) is
+///             exactly 1; NaN stays NaN
+///   Bits:     all tiers with FMA return the same bits
+///   Cost:     13 operations, 10 of them products (double: 18 and 15); no branch, no table
 template <class T, class Tier>
 POSENC_ALWAYS_INLINE Pack<T, Tier> exp_nonpositive(Pack<T, Tier> x) noexcept {
   using P = Pack<T, Tier>;
   using K = detail::ExpConstants<T>;
-  // 2^n comes from its bits, which are 0 where n is the least: powers of 2 are moved into the polynomial,
-  // exactly, so that this is not the least exponent that there is.
+  // 2^n is built from its bits, which are 0 at the smallest n. A power of 2 is moved into the
+  // polynomial, which is exact, so that the smallest n is not the smallest exponent of the type.
   const P one = P::broadcast(K::rest);
-  // The variable comes second, so that its NaN survives.
+  // x is the second argument, so that NaN is kept.
   const auto [r, power_of_2] =
       detail::split_exponent(larger(P::broadcast(K::nothing), x), K::least_n);
   return mul_add(mul_add(detail::exp_tail(r, K::rest), r, one), r, one) * power_of_2;

@@ -9,11 +9,12 @@
 
 POSENC_STABLE_BEGIN
 
-/// A number of IEEE 754 binary16, half precision. It stores; arithmetic on it is arithmetic of floats. Its
-/// memory is that of std::uint16_t.
-///   Accuracy: a float is rounded to nearest even, denormals are kept, a NaN stays a NaN and becomes quiet
+/// An IEEE 754 binary16 number (half precision). It is a storage type, and arithmetic converts it
+/// to float. Its memory layout is that of std::uint16_t.
+///   Accuracy: a float is rounded to nearest even; denormals are kept; a NaN stays NaN and becomes
+///             quiet
 struct Half {
-  /// Uninitialised, as a float is; Half{} is zero.
+  /// Leaves the number uninitialised, like a float. Half{} is zero.
   Half() = default;
 
   POSENC_ALWAYS_INLINE constexpr explicit Half(float value) noexcept : bits_(rounded_bits(value)) {}
@@ -25,7 +26,7 @@ struct Half {
       const std::uint32_t quiet = magnitude > 0x7c00u ? 0x400000u : 0u;
       return std::bit_cast<float>(sign | 0x7f800000u | (magnitude << 13) | quiet);
     }
-    // Moves the exponent by a product, which is exact and also normalises denormals.
+    // The product shifts the exponent. It is exact and also normalises denormals.
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
   }
@@ -45,9 +46,9 @@ struct Half {
     std::uint32_t rounded = 0;
     if (magnitude > 0x7f800000u) {
       rounded = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-    } else if (magnitude >= 0x47800000u) {  // 2^16 and more, infinity too
+    } else if (magnitude >= 0x47800000u) {  // 2^16 and more, and infinity
       rounded = 0x7c00u;
-    } else if (magnitude < 0x38800000u) {  // below 2^-14: let the sum's rounding drop the bits
+    } else if (magnitude < 0x38800000u) {  // below 2^-14: the sum's rounding drops the bits
       const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
       rounded = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
     } else {

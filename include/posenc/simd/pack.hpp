@@ -52,9 +52,10 @@ concept Transposes = requires {
 
 }  // namespace detail
 
-/// `width` lanes of float or double. Kernels are written once over it; a tier is these operations and nothing else.
-/// They are written here where g++ and clang++ have them for every tier's vectors, and by detail::Instructions where
-/// they do not. All are noexcept, and no address needs alignment.
+/// A vector of `width` floats or doubles. Kernels are written once, over packs; a tier consists of
+/// these operations alone. Operators that g++ and clang++ provide for the vectors of every tier are
+/// implemented here, and the others in detail::Instructions. All are noexcept, and no address needs
+/// alignment.
 template <std::floating_point T, class Tier>
 struct Pack {
  private:
@@ -66,16 +67,18 @@ struct Pack {
 
   typename Ops::V v;
 
+  /// Returns a pack with x in every lane.
   POSENC_ALWAYS_INLINE static Pack broadcast(T x) noexcept { return {Ops::broadcast(x)}; }
   POSENC_ALWAYS_INLINE static Pack zero() noexcept { return {typename Ops::V{}}; }
 
   POSENC_ALWAYS_INLINE static Pack load(const T* p) noexcept { return {Ops::load(p)}; }
   POSENC_ALWAYS_INLINE void store(T* p) const noexcept { Ops::store(p, v); }
-  /// Loads the first n, 0 <= n <= width; the other lanes are zero and their memory is not touched.
+  /// Loads the first n values, 0 <= n <= width. The other lanes are zero, and their memory is not
+  /// accessed.
   POSENC_ALWAYS_INLINE static Pack load_partial(const T* p, Index n) noexcept {
     return {Ops::load_partial(p, n)};
   }
-  /// Stores the first n, 0 <= n <= width.
+  /// Stores the first n lanes, 0 <= n <= width.
   POSENC_ALWAYS_INLINE void store_partial(T* p, Index n) const noexcept {
     Ops::store_partial(p, n, v);
   }
@@ -84,23 +87,24 @@ struct Pack {
       T* p, std::int32_t stride) const noexcept requires detail::Scatters<Ops> {
     Ops::scatter(p, stride, v);
   }
-  /// Loads width / 2 values, each twice.
+  /// Loads width / 2 values, each into two adjacent lanes.
   POSENC_ALWAYS_INLINE static Pack load_doubled(const T* p) noexcept requires(width > 1) {
     return {Ops::load_doubled(p)};
   }
-  /// Loads p[places[u] - places[0]] into lane u; the places lie 0 .. width - 1 apart. Only AVX2 (float) and AVX-512
-  /// have it.
+  /// Loads p[places[u] - places[0]] into lane u: a gather within `width` elements, by a
+  /// permutation. All differences must be in [0, width). Only AVX2 (float) and AVX-512 have it.
   POSENC_ALWAYS_INLINE static Pack load_near(
       const T* p, const std::int32_t* places) noexcept requires detail::LoadsNear<Ops> {
     return {Ops::load_near(p, places)};
   }
-  /// Returns lanes n .. n + width - 1 of a and, behind it, b; 0 <= n <= width. Only AVX-512 has it.
+  /// Returns lanes n .. n + width - 1 of the concatenation of a and b, 0 <= n <= width. Only
+  /// AVX-512 has it.
   POSENC_ALWAYS_INLINE friend Pack lanes_from(Index n, Pack a,
                                               Pack b) noexcept requires detail::JoinsLanes<Ops> {
     return {Ops::lanes_from(n, a.v, b.v)};
   }
 
-  // Arithmetic is rounded once, as the scalar operators are.
+  // Every operator rounds once, like the scalar operator.
   POSENC_ALWAYS_INLINE friend Pack operator+(Pack a, Pack b) noexcept { return {a.v + b.v}; }
   POSENC_ALWAYS_INLINE friend Pack operator-(Pack a, Pack b) noexcept { return {a.v - b.v}; }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
@@ -124,16 +128,16 @@ struct Pack {
       return a * b - c;
     }
   }
-  /// Returns the larger lanes, and b where a lane of either is NaN.
+  /// Returns the larger of a and b in every lane, and b if either is NaN.
   POSENC_ALWAYS_INLINE friend Pack larger(Pack a, Pack b) noexcept {
     return {Ops::larger(a.v, b.v)};
   }
-  /// Returns the smaller lanes, and b where a lane of either is NaN.
+  /// Returns the smaller of a and b in every lane, and b if either is NaN.
   POSENC_ALWAYS_INLINE friend Pack smaller(Pack a, Pack b) noexcept {
     return {Ops::smaller(a.v, b.v)};
   }
 
-  // Arithmetic on the lanes' bits, as unsigned integers.
+  // Operations on the lanes' bits as unsigned integers.
   POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {
     return {Ops::bit_and(a.v, b.v)};
   }
@@ -147,7 +151,7 @@ struct Pack {
   POSENC_ALWAYS_INLINE friend Pack shift_left(Pack a) noexcept {
     return from_bits(a.bits() << N);
   }
-  /// Returns a where the sign bit of `sign` is set, else b.
+  /// Returns, per lane, a if the sign bit of `sign` is set, else b.
   POSENC_ALWAYS_INLINE friend Pack select_by_sign(Pack sign, Pack a, Pack b) noexcept {
     return {Ops::select_by_sign(sign.v, a.v, b.v)};
   }
@@ -156,24 +160,29 @@ struct Pack {
   POSENC_ALWAYS_INLINE friend Pack swap_pairs(Pack a) noexcept requires(width > 1) {
     return {Ops::swap_pairs(a.v)};
   }
-  /// Splits 2 width neighbours into the even and the odd ones, in the tier's pair order; join_pairs() goes back.
+  /// Deinterleaves 2 width values into the even and the odd ones, in the tier's deinterleaved lane
+  /// order. join_pairs() is the inverse.
   POSENC_ALWAYS_INLINE friend void split_pairs(Pack low, Pack high, Pack& even,
                                                Pack& odd) noexcept {
     Ops::split_pairs(low.v, high.v, even.v, odd.v);
   }
+  /// Interleaves two packs in the tier's deinterleaved lane order: the inverse of split_pairs().
   POSENC_ALWAYS_INLINE friend void join_pairs(Pack even, Pack odd, Pack& low, Pack& high) noexcept {
     Ops::join_pairs(even.v, odd.v, low.v, high.v);
   }
-  /// Brings lanes from natural into pair order; natural_order() goes back.
+  /// Permutes lanes from natural order to the tier's deinterleaved lane order. natural_order() is
+  /// the inverse.
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
     if constexpr (detail::OrdersPairs<Ops>) a.v = Ops::pair_order(a.v);
     return a;
   }
+  /// Permutes lanes from the tier's deinterleaved lane order to natural order.
   POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept {
     if constexpr (detail::OrdersPairs<Ops>) a.v = Ops::natural_order(a.v);
     return a;
   }
-  /// Writes a0 b0 a1 b1 ...: its first width lanes to low, the rest to high.
+  /// Interleaves a and b: a0 b0 a1 b1 .... `low` receives the first `width` values, `high` the
+  /// others.
   POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
     if constexpr (detail::OrdersPairs<Ops>) {
       Ops::interleave(a.v, b.v, low.v, high.v);
@@ -182,12 +191,12 @@ struct Pack {
     }
   }
 
-  // The order of the lanes is the tier's choice.
+  // Reductions over the lanes, in an order that depends on the tier.
   POSENC_ALWAYS_INLINE friend T sum(Pack a) noexcept { return Ops::sum(a.v); }
   POSENC_ALWAYS_INLINE friend T maximum(Pack a) noexcept { return Ops::maximum(a.v); }
 
-  // Only float has these. Numbers of 16 bits in memory, p without type: rounded to nearest even, denormals kept, NaN
-  // stays NaN.
+  // Conversions from and to 16-bit numbers in memory at the untyped address p, for float only.
+  // Stores round to nearest even, keep denormals, and store NaN as NaN.
   POSENC_ALWAYS_INLINE static Pack load_half(
       const void* p) noexcept requires std::same_as<T, float> {
     return {Ops::load_half(p)};
@@ -202,49 +211,50 @@ struct Pack {
   POSENC_ALWAYS_INLINE void store_bfloat16(void* p) const noexcept requires std::same_as<T, float> {
     Ops::store_bfloat16(p, v);
   }
-  /// Loads 2 width neighbours, both in natural order.
+  /// Loads and deinterleaves 2 width values, both packs in natural order.
   POSENC_ALWAYS_INLINE static void load_bfloat16_pairs(
       const void* p, Pack& even, Pack& odd) noexcept requires std::same_as<T, float> {
     Ops::load_bfloat16_pairs(p, even.v, odd.v);
   }
-  /// Stores 2 width neighbours, both from natural order.
+  /// Interleaves and stores 2 width values, both packs in natural order.
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(
       void* p, Pack even, Pack odd) noexcept requires std::same_as<T, float> {
     Ops::store_bfloat16_pairs(p, even.v, odd.v);
   }
-  /// Stores to two p one after the other. Only tiers on which that is faster have it.
+  /// Stores (even, odd) to p and (even2, odd2) to p2. Only tiers on which one call is faster than
+  /// two have it.
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(
       void* p, Pack even, Pack odd, void* p2, Pack even2,
       Pack odd2) noexcept requires detail::StoresTwoPairs<Ops> {
     Ops::store_two_bfloat16_pairs(p, even.v, odd.v, p2, even2.v, odd2.v);
   }
-  /// Stores 2 width neighbours, a and then b: the pair 2u + 1, 2u to the u-th of p, `stride` pairs apart. Only tiers
-  /// with scatter() have it.
+  /// Stores the 2 width values of a and then b as pairs: values 2u + 1 and 2u become pair
+  /// number u * stride at p. Only tiers with scatter() have it.
   POSENC_ALWAYS_INLINE static void scatter_bfloat16_pairs(
       void* p, std::int32_t stride, Pack a, Pack b) noexcept requires detail::Scatters<Ops> {
     Ops::scatter_bfloat16_pairs(p, stride, a.v, b.v);
   }
 
-  // Only processors that multiply bfloat16 by bfloat16 quickly have these (POSENC_BFLOAT16_PRODUCTS). Lanes hold two
-  // of them each.
-  /// Loads 2 width neighbours.
+  // Products of bfloat16 pairs, for processors that compute them quickly
+  // (POSENC_BFLOAT16_PRODUCTS). Every lane holds a pair.
+  /// Loads 2 width consecutive values.
   POSENC_ALWAYS_INLINE static Pack load_pairs(
       const void* p) noexcept requires detail::MultipliesPairs<Ops> {
     return {Ops::load(static_cast<const T*>(p))};
   }
-  /// Loads the two at p into every lane.
+  /// Loads the pair at p into every lane.
   POSENC_ALWAYS_INLINE static Pack broadcast_pair(
       const void* p) noexcept requires detail::MultipliesPairs<Ops> {
     return {Ops::broadcast_pair(p)};
   }
-  /// Returns fma(a0, b0, fma(a1, b1, sum)), the second of a pair first, but what is below 2^-126 is zero: numbers, and
-  /// sums once they are rounded to 24 bits.
+  /// Returns fma(a0, b0, fma(a1, b1, sum)), the second of a pair first. Inputs with magnitudes
+  /// below 2^-126 count as zero. So do sums that are below 2^-126 once they are rounded to 24 bits.
   POSENC_ALWAYS_INLINE friend Pack add_pair_products(
       Pack sum, Pack a, Pack b) noexcept requires detail::MultipliesPairs<Ops> {
     return {Ops::add_pair_products(sum.v, a.v, b.v)};
   }
 
-  // Only double has these, which round to float.
+  // Stores and conversions that round double to float.
   POSENC_ALWAYS_INLINE void store_rounded(
       float* p) const noexcept requires std::same_as<T, double> {
     Ops::store_rounded(p, v);
@@ -253,14 +263,14 @@ struct Pack {
       float* p, Index n) const noexcept requires std::same_as<T, double> {
     Ops::store_rounded_partial(p, n, v);
   }
-  /// Rounds both, one after the other.
+  /// Returns low and then high, rounded to float, as one pack.
   POSENC_ALWAYS_INLINE friend Pack<float, Tier> rounded(Pack low, Pack high) noexcept
       requires(std::same_as<T, double>&& width > 1) {
     return {Ops::rounded(low.v, high.v)};
   }
 
-  /// Exchanges rows[i] lane j and rows[j] lane i. Only tiers with a faster way than interleave() have it: AVX-512
-  /// (float). transpose() of transpose.hpp takes any pack.
+  /// Exchanges lane j of rows[i] and lane i of rows[j]. Only tiers that are faster without
+  /// interleave() have it: AVX-512 (float). For any pack use transpose() of transpose.hpp.
   POSENC_ALWAYS_INLINE static void transpose(
       Pack (&rows)[std::size_t{width}]) noexcept requires detail::Transposes<Ops, Pack> {
     Ops::transpose(rows);

@@ -5,18 +5,19 @@
 
 POSENC_BEGIN
 
-/// tanh(x) in every lane, as (e^2|x| - 1) / (e^2|x| + 1) with the sign of x.
-///   Accuracy: 2.6 ulp (2.7 without fma); odd, never beyond 1 and exactly that from 10 (double: 20)
-///             on, x itself where it is tiny; NaN stays NaN. The same bits on every tier with fma.
+/// Returns tanh(x) in every lane, as (e^2|x| - 1) / (e^2|x| + 1) with the sign of x.
+///   Accuracy: 2.6 ulp (2.7 without FMA); odd; magnitudes never exceed 1 and are exactly 1 from
+///             |x| = 10 on (double: 20); tiny x is returned unchanged; NaN stays NaN
+///   Bits:     all tiers with FMA return the same bits
 ///   Cost:     19 operations (double: 24) and a division; no branch, no table.
 template <class T, class Tier>
 POSENC_ALWAYS_INLINE Pack<T, Tier> tanh(Pack<T, Tier> x) noexcept {
   using P = Pack<T, Tier>;
-  // From here on e^2|x| + 1 and e^2|x| - 1 are the same number.
+  // For 2|x| >= 40, e^2|x| + 1 and e^2|x| - 1 round to the same number.
   const P largest = P::broadcast(T{40});
   const P sign = x & P::broadcast(-T{0});
   const P magnitude = x ^ sign;
-  // The variable comes second, so that its NaN survives.
+  // The variable is the second argument, so that NaN is kept.
   const auto [r, power_of_2] = detail::split_exponent(smaller(largest, magnitude + magnitude));
   const P of_r = mul_add(detail::exp_tail(r), r * r, r);
   const P minus_one = mul_add(of_r, power_of_2, power_of_2 - P::broadcast(T{1}));

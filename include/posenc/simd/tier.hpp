@@ -5,9 +5,9 @@
 
 POSENC_BEGIN
 
-/// The instruction sets that kernels are written for. `allowed` says whether this translation unit's
-/// flags permit one; several may be, so that one binary can test and time them side by side. A tier's
-/// `registers` are those of its vectors, which kernels hold sums in.
+/// Tags of the instruction sets for which kernels exist. allowed<Tier> is true if the flags of this
+/// translation unit permit the tier. Several can be allowed, so that one binary can test and time
+/// them. `registers` is the number of vector registers, in which kernels hold their accumulators.
 namespace tier {
 struct Scalar {
   static constexpr const char* name = "scalar";
@@ -17,7 +17,7 @@ struct Sse2 {
   static constexpr const char* name = "sse2";
   static constexpr int registers = 16;
 };
-struct Avx2 {  ///< AVX2 and FMA; without F16C halfs take longer
+struct Avx2 {  ///< AVX2 and FMA; conversions of Half are slower without F16C
   static constexpr const char* name = "avx2";
   static constexpr int registers = 16;
 };
@@ -47,7 +47,7 @@ inline constexpr bool allowed<Avx512> = POSENC_HAS_AVX512 != 0;
 template <>
 inline constexpr bool allowed<Neon> = POSENC_HAS_NEON != 0;
 
-/// The tier that takes what is left over when a tier's vectors are too wide.
+/// The tier that processes a remainder that is too short for the vectors of Tier.
 template <class Tier>
 struct Narrower {
   using Type = Scalar;
@@ -61,7 +61,7 @@ struct Narrower<Avx2> {
   using Type = Sse2;
 };
 
-// As POSENC_TIER names them.
+// Tiers under the names that POSENC_TIER uses.
 // NOLINTBEGIN(readability-identifier-naming)
 namespace named {
 using scalar = Scalar;
@@ -72,7 +72,7 @@ using neon = Neon;
 }  // namespace named
 // NOLINTEND(readability-identifier-naming)
 
-/// The tier that posenc's public calls use.
+/// The tier of all public calls.
 using Best = named::POSENC_TIER;
 static_assert(allowed<Best>,
               "posenc: POSENC_TIER names a tier that the compiler's flags do not allow");

@@ -9,8 +9,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// One round moves the top bit of a row's number to the bottom of its lanes' numbers and the lanes'
-/// top bit to the bottom of the row's; after log2(width) of them the two numbers are exchanged.
+/// Runs the remaining rounds of a transposition network. One round moves the top bit of the row
+/// index to the bottom of the lane index, and the top bit of the lane index to the bottom of the
+/// row index. After log2(width) rounds the two indices are exchanged.
 template <Index Rounds, class P, std::size_t... R>
 POSENC_ALWAYS_INLINE void interleave_halves(P (&rows)[P::width],
                                             std::index_sequence<R...> half) noexcept {
@@ -24,9 +25,9 @@ POSENC_ALWAYS_INLINE void interleave_halves(P (&rows)[P::width],
 
 }  // namespace detail
 
-/// rows[i] lane j <-> rows[j] lane i.
-///   Cost: width / 2 * log2(width) interleaves, or as many cheaper shuffles where the tier has a way of its own; all
-///         in registers where 2 width of them are enough
+/// Exchanges lane j of rows[i] and lane i of rows[j].
+///   Cost: width / 2 * log2(width) calls of interleave(), or as many cheaper shuffles if the tier
+///         has Pack::transpose(); no memory access if there are 2 width registers
 template <class P>
 POSENC_ALWAYS_INLINE void transpose(P (&rows)[P::width]) noexcept {
   if constexpr (requires { P::transpose(rows); }) {

@@ -8,7 +8,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// scores[u] += values[u].
+/// Adds values[u] to scores[u] for 0 <= u < count.
 template <class Tier = tier::Best, std::floating_point Real>
 void add_values(const Real* values, Real* scores, Index count) noexcept {
   using P = Pack<Real, Tier>;

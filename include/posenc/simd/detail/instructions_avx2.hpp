@@ -11,7 +11,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Eight floats.
+/// Operations on eight floats.
 template <>
 struct Instructions<float, tier::Avx2> {
   using V = __m256;
@@ -122,7 +122,7 @@ struct Instructions<float, tier::Avx2> {
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
   POSENC_ALWAYS_INLINE static __m256i bits(V v) noexcept { return _mm256_castps_si256(v); }
-  /// Each lane's bfloat16 in its upper half; the lower half holds what is left over.
+  /// Rounds every lane to bfloat16, in its upper 16 bits. The lower 16 bits are unspecified.
   POSENC_ALWAYS_INLINE static __m256i rounded_to_bfloat16(V v) noexcept {
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits(v), 16), _mm256_set1_epi32(1));
     const __m256i up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
@@ -133,7 +133,7 @@ struct Instructions<float, tier::Avx2> {
   }
 };
 
-/// Four doubles.
+/// Operations on four doubles.
 template <>
 struct Instructions<double, tier::Avx2> {
   using V = __m256d;

@@ -16,7 +16,7 @@ POSENC_UNDEFINED_OPERANDS_BEGIN
 POSENC_BEGIN
 namespace detail {
 
-/// Sixteen floats.
+/// Operations on sixteen floats.
 template <>
 struct Instructions<float, tier::Avx512> {
   using V = __m512;
@@ -32,7 +32,7 @@ struct Instructions<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE static void store_partial(float* p, Index n, V v) noexcept {
     _mm512_mask_storeu_ps(p, first(n), v);
   }
-// Without optimisation g++ makes a macro of the intrinsic, whose constant it warns of.
+// Without optimisation the intrinsic is a macro in g++, and g++ warns of a constant in it.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
@@ -41,7 +41,8 @@ struct Instructions<float, tier::Avx512> {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     _mm512_i32scatter_ps(p, _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride)), v, sizeof(float));
   }
-  /// Pairs of neighbours, those of a and then those of b, the second of each pair first. `stride` in pairs.
+  /// Stores the pairs of adjacent lanes of a and then of b, the second lane of each pair first.
+  /// `stride` counts pairs.
   POSENC_ALWAYS_INLINE static void scatter_bfloat16_pairs(void* p, std::int32_t stride, V a,
                                                           V b) noexcept {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -110,7 +111,8 @@ struct Instructions<float, tier::Avx512> {
     low = _mm512_permutex2var_ps(a, lower, b);
     high = _mm512_permutex2var_ps(a, upper, b);
   }
-  /// rows[i] lane j <-> rows[j] lane i. What stays within 128 bits is cheaper than an interleave.
+  /// Exchanges lane j of rows[i] and lane i of rows[j]. Shuffles within 128 bits are cheaper than
+  /// interleave().
   template <class P>
   POSENC_ALWAYS_INLINE static void transpose(P (&rows)[width]) noexcept {
     for (Index i = 0; i < width; i += 4) {
@@ -178,7 +180,7 @@ struct Instructions<float, tier::Avx512> {
     }
 #endif
     __m512i low = nearest_bfloat16(even), high = nearest_bfloat16(odd);
-    // One comparison for both, as NaN is rare.
+    // NaN is rare, so one comparison tests both packs.
     if (_mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q) != 0) [[unlikely]] {
       low = rounded_to_bfloat16(even);
       high = rounded_to_bfloat16(odd);
@@ -189,7 +191,7 @@ struct Instructions<float, tier::Avx512> {
   }
 
 #if defined(__AVX512BF16__)
-  /// Two of them, for which one branch is enough.
+  /// Stores two packs of pairs like two calls of store_bfloat16_pairs(), with one branch for both.
   POSENC_ALWAYS_INLINE static void store_two_bfloat16_pairs(void* p, V even, V odd, void* p2,
                                                             V even2, V odd2) noexcept {
     const __m512i packed = packed_bfloat16(even, odd);
@@ -212,12 +214,12 @@ struct Instructions<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE static __mmask16 first(Index n) noexcept {
     return static_cast<__mmask16>((1u << n) - 1u);
   }
-  // By the forms that g++ 12 does not warn of.
+  // These are the forms of the intrinsics for which g++ 12 gives no warning.
   POSENC_ALWAYS_INLINE static __m256 low(V v) noexcept { return _mm512_extractf32x8_ps(v, 0); }
   POSENC_ALWAYS_INLINE static __m256 high(V v) noexcept { return _mm512_extractf32x8_ps(v, 1); }
 };
 
-/// Eight doubles.
+/// Operations on eight doubles.
 template <>
 struct Instructions<double, tier::Avx512> {
   using V = __m512d;

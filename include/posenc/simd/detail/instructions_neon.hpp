@@ -10,7 +10,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Four floats.
+/// Operations on four floats.
 template <>
 struct Instructions<float, tier::Neon> {
   using V = float32x4_t;
@@ -94,7 +94,7 @@ struct Instructions<float, tier::Neon> {
   POSENC_ALWAYS_INLINE static void store_narrow(void* p, uint16x4_t narrow) noexcept {
     vst1_u8(static_cast<std::uint8_t*>(p), vreinterpret_u8_u16(narrow));
   }
-  /// Each lane's bfloat16 in its upper half; the lower half holds what is left over.
+  /// Rounds every lane to bfloat16, in its upper 16 bits. The lower 16 bits are unspecified.
   POSENC_ALWAYS_INLINE static uint32x4_t rounded_to_bfloat16(V v) noexcept {
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits(v), 16), vdupq_n_u32(1));
     const uint32x4_t rounded = vaddq_u32(bits(v), vaddq_u32(odd, vdupq_n_u32(0x7fff)));
@@ -103,7 +103,7 @@ struct Instructions<float, tier::Neon> {
   }
 };
 
-/// Two doubles.
+/// Operations on two doubles.
 template <>
 struct Instructions<double, tier::Neon> {
   using V = float64x2_t;

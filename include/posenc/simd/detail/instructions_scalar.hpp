@@ -16,14 +16,16 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The operations of Pack<T, Tier>, which documents them, that each tier writes with instructions of its own. V is its
-/// vector, which has the operators + - * / and unary -; Bits is the lanes' bits, as unsigned integers. A tier without
-/// mul_add and mul_sub multiplies and then adds; one without pair_order, natural_order and interleave has pairs in their
-/// natural order, and interleaves by join_pairs.
+/// The operations of Pack<T, Tier> that each tier implements with its own instructions. Pack
+/// documents them. V is the vector type, with operators + - * / and unary -. Bits holds the lanes'
+/// bits as unsigned integers. A tier without mul_add and mul_sub multiplies and then adds. A tier
+/// without pair_order, natural_order and interleave splits pairs in natural order, so join_pairs()
+/// interleaves.
 template <class T, class Tier>
 struct Instructions;
 
-/// One lane, in plain C++: for processors without a tier of their own and as the measure of the others.
+/// Operations on one lane, in plain C++: the tier for all other processors, and the reference for
+/// the other tiers.
 template <std::floating_point T>
 struct Instructions<T, tier::Scalar> {
   using V = T;

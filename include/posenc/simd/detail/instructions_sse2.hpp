@@ -13,7 +13,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Four floats.
+/// Operations on four floats.
 template <>
 struct Instructions<float, tier::Sse2> {
   using V = __m128;
@@ -75,7 +75,7 @@ struct Instructions<float, tier::Sse2> {
     const __m128i magnitude = _mm_and_si128(wide, _mm_set1_epi32(0x7fff));
     const __m128i sign = _mm_slli_epi32(_mm_xor_si128(wide, magnitude), 16);
     const __m128i shifted = _mm_slli_epi32(magnitude, 13);
-    // Moves the exponent by a product, which is exact and also normalises denormals.
+    // The product shifts the exponent. It is exact and also normalises denormals.
     const __m128 scaled = _mm_mul_ps(_mm_castsi128_ps(shifted), _mm_set1_ps(0x1p112f));
     const __m128i special = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff));
     const __m128i nan = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7c00));
@@ -86,7 +86,8 @@ struct Instructions<float, tier::Sse2> {
   POSENC_ALWAYS_INLINE static void store_half(void* p, V v) noexcept {
     const __m128i sign = _mm_and_si128(bits(v), _mm_set1_epi32(static_cast<int>(0x80000000u)));
     const __m128i magnitude = _mm_xor_si128(bits(v), sign);
-    // Below 2^-14 the sum's rounding drops the bits; above, integers round.
+    // Below 2^-14 the rounding of the float sum drops the surplus bits. Above, integer arithmetic
+    // rounds.
     const __m128 shifted = _mm_add_ps(_mm_castsi128_ps(magnitude), _mm_set1_ps(0.5f));
     const __m128i tiny = _mm_sub_epi32(_mm_castps_si128(shifted), _mm_set1_epi32(0x3f000000));
     const __m128i odd = _mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(1));
@@ -129,11 +130,11 @@ struct Instructions<float, tier::Sse2> {
     return _mm_or_si128(_mm_and_si128(mask, a), _mm_andnot_si128(mask, b));
   }
   POSENC_ALWAYS_INLINE static void store_low_halves(void* p, __m128i wide) noexcept {
-    // Packing saturates as signed numbers do, so the 16 bits are made one first.
+    // _mm_packs_epi32() saturates signed numbers, so the 16 bits are sign-extended first.
     const __m128i number = _mm_srai_epi32(_mm_slli_epi32(wide, 16), 16);
     _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packs_epi32(number, number));
   }
-  /// Each lane's bfloat16 in its upper half; the lower half holds what is left over.
+  /// Rounds every lane to bfloat16, in its upper 16 bits. The lower 16 bits are unspecified.
   POSENC_ALWAYS_INLINE static __m128i rounded_to_bfloat16(V v) noexcept {
     const __m128i odd = _mm_and_si128(_mm_srli_epi32(bits(v), 16), _mm_set1_epi32(1));
     const __m128i up = _mm_add_epi32(odd, _mm_set1_epi32(0x7fff));
@@ -142,7 +143,7 @@ struct Instructions<float, tier::Sse2> {
   }
 };
 
-/// Two doubles.
+/// Operations on two doubles.
 template <>
 struct Instructions<double, tier::Sse2> {
   using V = __m128d;
@@ -169,7 +170,8 @@ struct Instructions<double, tier::Sse2> {
   POSENC_ALWAYS_INLINE static V bit_and(V a, V b) noexcept { return _mm_and_pd(a, b); }
   POSENC_ALWAYS_INLINE static V bit_xor(V a, V b) noexcept { return _mm_xor_pd(a, b); }
   POSENC_ALWAYS_INLINE static V select_by_sign(V sign, V a, V b) noexcept {
-    // SSE2 shifts no 64-bit number arithmetically: the upper halves' masks serve both halves.
+    // SSE2 has no arithmetic shift of 64-bit lanes, so the mask of the upper 32 bits is copied to
+    // the lower ones.
     const __m128i upper = _mm_srai_epi32(_mm_castpd_si128(sign), 31);
     const __m128d mask = _mm_castsi128_pd(_mm_shuffle_epi32(upper, 0xf5));
     return _mm_or_pd(_mm_and_pd(mask, a), _mm_andnot_pd(mask, b));

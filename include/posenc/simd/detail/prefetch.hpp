@@ -5,14 +5,16 @@
 
 #include <cstddef>
 
-// Hints for walks that a processor's own prefetchers do not see through: rows of a head lie pages
-// apart. Any address will do.
+// Prefetch hints for access patterns that hardware prefetchers do not follow, because rows of a
+// head lie pages apart. A hint may name any address, valid or not.
 POSENC_BEGIN
 namespace detail {
 
+/// The size of a cache line in bytes.
 inline constexpr Index cache_line = 64;
 
-/// Asks for the lines of `bytes` bytes from p on. Write and Locality are those of the compiler's builtin.
+/// Prefetches the cache lines of `bytes` bytes starting at p. Write and Locality are the arguments
+/// of __builtin_prefetch().
 template <int Write, int Locality>
 POSENC_ALWAYS_INLINE void prefetch_lines([[maybe_unused]] const void* p,
                                          [[maybe_unused]] Index bytes) noexcept {
@@ -23,12 +25,12 @@ POSENC_ALWAYS_INLINE void prefetch_lines([[maybe_unused]] const void* p,
 #endif
 }
 
-/// Asks for `bytes` from p on, which are soon read.
+/// Prefetches `bytes` bytes starting at p that will soon be read.
 POSENC_ALWAYS_INLINE void prefetch(const void* p, Index bytes) noexcept {
   prefetch_lines<0, 3>(p, bytes);
 }
 
-/// Asks for `bytes` from p on, which are soon overwritten.
+/// Prefetches `bytes` bytes starting at p that will soon be overwritten.
 POSENC_ALWAYS_INLINE void prefetch_to_write(const void* p, Index bytes) noexcept {
   prefetch_lines<1, 3>(p, bytes);
 }

@@ -4,11 +4,12 @@
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/storage_format.hpp>
 
-// Loads and stores between packs and what tensors store: the pack's own type, half, bfloat16, or
-// another 16-bit float of the user's, which goes one value at a time.
+// Loads and stores between packs and element types of tensors: float, double, half, bfloat16, or
+// another 16-bit type, whose values are converted one at a time.
 POSENC_BEGIN
 namespace detail {
 
+/// Loads P::width values of type T.
 template <class P, class T>
 POSENC_ALWAYS_INLINE P load_as(const T* p) noexcept {
   constexpr StorageFormat format = storage_format<T>;
@@ -25,6 +26,7 @@ POSENC_ALWAYS_INLINE P load_as(const T* p) noexcept {
   }
 }
 
+/// Stores P::width values as type T.
 template <class P, class T>
 POSENC_ALWAYS_INLINE void store_as(P value, T* p) noexcept {
   constexpr StorageFormat format = storage_format<T>;
@@ -45,7 +47,8 @@ POSENC_ALWAYS_INLINE void store_as(P value, T* p) noexcept {
   }
 }
 
-/// The first n values, 0 <= n <= width; the other lanes are zero, their memory is not touched.
+/// Loads the first n values, 0 <= n <= P::width. The other lanes are zero, and their memory is not
+/// accessed.
 template <class P, class T>
 POSENC_ALWAYS_INLINE P load_partial_as(const T* p, Index n) noexcept {
   if constexpr (storage_format<T> == StorageFormat::Native) {
@@ -57,6 +60,7 @@ POSENC_ALWAYS_INLINE P load_partial_as(const T* p, Index n) noexcept {
   }
 }
 
+/// Stores the first n values, 0 <= n <= P::width.
 template <class P, class T>
 POSENC_ALWAYS_INLINE void store_partial_as(P value, T* p, Index n) noexcept {
   if constexpr (storage_format<T> == StorageFormat::Native) {

@@ -6,8 +6,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Two packs as one of twice the width. A long chain of dependent operations leaves a processor's
-/// units idle; two of them side by side keep it busy.
+/// Two packs used as one of twice the width. One long dependency chain leaves execution units idle,
+/// and two interleaved chains keep them busy.
 template <class P>
 struct Twice {
   static constexpr Index width = 2 * P::width;
@@ -32,8 +32,8 @@ struct Twice {
     a.store_rounded(p);
     b.store_rounded(p + P::width);
   }
-  /// The same as one pack, which a load of one then finds in registers. For a row that goes to memory,
-  /// store_rounded() takes less time.
+  /// Stores both halves, rounded to float, as one vector. The compiler can then replace a later
+  /// load of one vector by the register. If the row does go to memory, store_rounded() is faster.
   POSENC_ALWAYS_INLINE void store_rounded_whole(float* p) const noexcept requires(P::width > 1) {
     rounded(a, b).store(p);
   }

@@ -6,11 +6,11 @@
 POSENC_BEGIN
 namespace detail {
 
-/// x, a product, as a number of its own. GCC fuses a product with the sum that it goes into wherever the
-/// processor can (-ffp-contract=fast is its default, and its vector intrinsics are products like any
-/// other). What is to be fused is written as mul_add; everywhere else that would give other bits than other
-/// compilers and lower levels of optimisation, and where a product's rounding error is added to it
-/// later, wrong ones. Costs no instruction.
+/// Returns the product x unchanged and prevents GCC from contracting it with a sum into an FMA. GCC
+/// contracts by default (-ffp-contract=fast), also products written as vector intrinsics. Its bits
+/// would differ from those of other compilers and of lower optimisation levels. They would be wrong
+/// where a product's rounding error is added later. Intended fusion is written as mul_add().
+///   Cost: no instruction
 template <class T>
 POSENC_ALWAYS_INLINE T unfused(T x) noexcept {
 #if POSENC_HAS_FMA && defined(__GNUC__) && !defined(__clang__)

@@ -9,8 +9,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// step(0) .. step(Count - 1). g++ 12 unrolls a loop after it has decided what lies in registers: an array that
-/// the loop indexes goes by way of the stack, before and after a kernel that has it in registers.
+/// Calls step(0) .. step(Count - 1) without a loop. g++ 12 unrolls a loop only after it has chosen
+/// which arrays live in registers. An array indexed by the loop is therefore copied through the
+/// stack before and after a kernel that keeps it in registers.
 template <Index Count, class Step>
 POSENC_ALWAYS_INLINE void unrolled(const Step& step) noexcept {
   [&]<std::size_t... N>(std::index_sequence<N...>) POSENC_INLINE_LAMBDA {
