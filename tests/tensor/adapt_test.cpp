@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Eigen's dense matrices, maps and blocks, and a tensor type of the user's own.
+// Adapters for Eigen's dense matrices, maps and blocks, and for a user-supplied tensor type.
 #include "support/catch.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
@@ -14,13 +14,13 @@
 
 namespace user {
 
-/// A tensor type that posenc has never heard of.
+/// A tensor type that posenc does not know.
 struct Volume {
   std::vector<double> values;
   posenc::Index depth, height, width;
 };
 
-/// A column-major view of somebody else's memory.
+/// A column-major view that does not own its memory.
 struct Span3 {
   float* values;
   posenc::Index first, second, third;
@@ -65,7 +65,7 @@ using Extents3 = std::array<Index, 3>;
 
 namespace {
 
-/// Element (i, j) is 10 i + j, whatever the storage order.
+/// Returns a matrix whose element (i, j) is 10 i + j, in either storage order.
 template <class Matrix>
 Matrix numbered(Index rows, Index cols) {
   Matrix m(rows, cols);
@@ -209,7 +209,7 @@ TEST_CASE("the last axis must be contiguous", "[adapt]") {
   CHECK_THROWS_AS(posenc::table_view(x), posenc::ShapeError);
   CHECK_THROWS_AS(posenc::qk(x), posenc::ShapeError);
 
-  // One feature, or none, is contiguous whatever the stride says.
+  // One feature, or none, is contiguous with any stride.
   EverySecond column(memory.data(), 3, 1, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(20, 2));
   CHECK(posenc::sd(column).extents() == Extents3{1, 3, 1});
   EverySecond nothing(memory.data(), 3, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(20, 2));

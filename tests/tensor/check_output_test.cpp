@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// This unit alone is checked, whatever the others are: POSENC_CHECKED is part of every name.
+// Checks of outputs. This unit is compiled with POSENC_CHECKED, which is part of every mangled
+// name, so the other units may differ.
 #undef POSENC_CHECKED
 #define POSENC_CHECKED 1
 
@@ -18,7 +19,7 @@ using posenc::ShapeError;
 
 namespace {
 
-/// [1, seq, heads, 4] at an offset of some memory, seq_stride apart.
+/// Returns a view [1, seq, heads, 4] at an offset of `memory`.
 HeadsView<float> at(std::vector<float>& memory, Index offset, Index seq, Index heads,
                     Index seq_stride) {
   return {.data = memory.data() + offset,
@@ -53,7 +54,7 @@ TEST_CASE("partial overlap is an error", "[overlap]") {
     CHECK_THROWS_AS(check(in, at(memory, offset, 4, 2, 8)), ShapeError);
     CHECK_THROWS_AS(check(at(memory, offset, 4, 2, 8), in), ShapeError);
   }
-  // The same start, but rows in another order.
+  // A view that starts at the same address with rows in another order.
   const HeadsView<float> transposed{.data = memory.data(),
                                     .batch = 1,
                                     .seq = 4,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Eigen::Tensor and TensorMap, in both storage orders, under every order of letters.
+// Adapters for Eigen::Tensor and TensorMap, in both storage orders and with every order of letters.
 #include "support/catch.hpp"
 #include <posenc/tensor/eigen.hpp>
 
@@ -25,7 +25,7 @@ using Extents3 = std::array<Index, 3>;
 
 namespace {
 
-/// 0, 1, 2, ... in memory, so that every element has a value of its own.
+/// Returns a tensor whose elements are 0, 1, 2, ... in memory order.
 template <class Tensor, class... Extents>
 Tensor counted(Extents... extents) {
   Tensor x(extents...);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A 16-bit type whose format is known gives the bits of Eigen's type of that format, by the same vectors.
+// 16-bit types with a known format give the bits of Eigen's type of that format, by vector
+// conversions.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/user_float16.hpp"
@@ -32,7 +33,8 @@ namespace {
 
 constexpr Index seq = 37, heads = 3, dim = 72;
 
-/// seq x heads x dim numbers of both signs, with denormals among them, as T and as Eigen's type of T's format.
+/// Numbers [seq, heads, dim] of both signs, some of them denormal, stored as T and as Eigen's type of
+/// the same format.
 template <class T>
 struct Both {
   using Eigens = std::conditional_t<posenc::detail::storage_format<T> == StorageFormat::Half,
@@ -56,7 +58,7 @@ struct Both {
     return {.data = x.data(), .batch = 1, .seq = seq, .dim = heads * dim};
   }
 
-  /// Calls change(vector) for both and compares what it left.
+  /// True if change(vector) leaves the same bits in both.
   template <class Change>
   bool same_after(const Change& change) {
     change(ours);
@@ -95,7 +97,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit types: rotated as Eigen's", "[tensor][float16]",
   support::user_conversions = 0;
   check_rotation<posenc::Interleaved, TestType>();
   check_rotation<posenc::HalfRotate, TestType>();
-  CHECK(support::user_conversions == 0);  // or values were converted one by one
+  CHECK(support::user_conversions == 0);  // else values were converted one by one
 }
 
 TEMPLATE_LIST_TEST_CASE("16-bit types: encoded as Eigen's", "[tensor][float16]", Types) {
@@ -116,7 +118,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit types: encoded as Eigen's", "[tensor][float16]",
   }));
 }
 
-// One type for each, because attention takes long to compile.
+// Each case uses one type, because attention takes long to compile.
 TEST_CASE("16-bit types: attended to as Eigen's", "[tensor][float16]") {
   using B = Both<posenc::Half>;
   B q(3), k(4), v(5), out(6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a view must be before anything is computed with it, and the arithmetic that finds out.
+// Checks of views before anything is computed with them, and the checked arithmetic that they use.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/core/detail/arithmetic.hpp>
@@ -75,10 +75,10 @@ TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {
   x = good;
   x.batch_stride = least;
   CHECK(refusal(x) != "nothing was thrown");
-  // The stride of an axis with one element says nothing.
+  // The stride of an axis with one element is ignored.
   x.batch = 1;
   CHECK(refusal(x) == "nothing was thrown");
-  // Rows that are the same memory are still rows to be counted.
+  // Rows that share memory still count as rows.
   x = good;
   x.batch = Index{1} << 60;
   x.batch_stride = 0;
@@ -93,7 +93,7 @@ TEST_CASE("what no memory holds is refused before it is filled", "[tensor][exten
   CHECK(refused([&] { (void)Positions::grid(far, far); }));
   CHECK(refused([&] { (void)posenc::xy_grid(most, 2); }));
   CHECK(refused([&] { (void)posenc::merge_block_grid({.rows = far, .cols = 4, .merge = 2}); }));
-  // Nothing in each of very many frames.
+  // Very many frames without cells are allowed.
   CHECK(posenc::merge_block_grid({.frames = most, .rows = 0, .cols = 2}).count() == 0);
   CHECK(posenc::prompt_positions({{.rows = 2, .cols = 0, .frames = most}}).positions.count() == 0);
   CHECK(refused([&] { (void)posenc::prompt_positions({{.text = far}, {.padding = most}}); }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Queries, keys and values cut out of one buffer that a single projection wrote.
+// Queries, keys and values sliced out of one buffer that a single projection wrote.
 #include "support/catch.hpp"
 #include <posenc/tensor/eigen.hpp>
 #include <posenc/tensor/view.hpp>
@@ -24,7 +24,7 @@ void count(Tensor& x) {
   for (Index i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(i);
 }
 
-/// Where feature d of a head of the fused buffer lies, counted by hand.
+/// Returns the value of feature d of a head of the fused buffer, which is its index in memory.
 float expected(Index b, Index s, Index head, Index d) {
   return static_cast<float>(((b * seq + s) * all_heads + head) * dim + d);
 }

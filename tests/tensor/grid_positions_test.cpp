@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Positions of patches in the orders of vision towers.
+// Positions of image patches in the orders of vision towers.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/tensor/grid_positions.hpp>
@@ -38,7 +38,7 @@ TEST_CASE("merge blocks are visited one after the other", "[positions]") {
                                 0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5});
   CHECK(grid.max_magnitude() == 5);
 
-  // The same by Qwen2-VL's way: [h/m, m, w/m, m] with the two middle axes exchanged.
+  // Qwen2-VL's algorithm gives the same order: [h/m, m, w/m, m] with the two middle axes exchanged.
   for (const Index m : {1, 2, 3}) {
     const auto positions =
         posenc::merge_block_grid({.frames = 2, .rows = 6, .cols = 12, .merge = m});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a few comparisons take for well made is what all checks take for it.
+// Views that pass the fast checks of nests() also pass check_extents() and check_output().
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include <posenc/tensor/detail/check_output.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What Positions refuses, and what it says.
+// Arguments that Positions rejects, and the messages.
 #include "support/catch.hpp"
 #include <posenc/tensor/positions.hpp>
 

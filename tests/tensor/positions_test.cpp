@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every form of Positions and its values.
+// Values of every form of Positions.
 #include "support/catch.hpp"
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr Index limit = Index{1} << 53;
 
-/// Positions of one batch row on one axis.
+/// Returns the positions of one batch row on one axis.
 std::vector<double> row(const Positions& positions, Index b = 0, Index axis = 0) {
   std::vector<double> values;
   for (Index s = 0; s < positions.count(); ++s) values.push_back(positions.at(b, s, axis));

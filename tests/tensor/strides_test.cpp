@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Strides that are left out mean dense, and nothing that is written may share memory with itself.
+// Omitted strides mean dense, and no two elements of an output may share memory.
 #include "support/catch.hpp"
 #include <posenc/additive/binary.hpp>
 #include <posenc/additive/grid_resize.hpp>
@@ -46,7 +46,8 @@ std::vector<float> counted(std::size_t count) {
   return values;
 }
 
-/// Calls write, which must refuse the view named `name` for its stride, and leave memory as it was.
+/// Calls write(), which must reject the view named `name` for its stride and leave memory
+/// unchanged.
 template <class Write>
 void refuses(const std::vector<float>& memory, const std::string& name, const std::string& stride,
              const Write& write) {
@@ -195,7 +196,7 @@ TEST_CASE("additive encodings refuse tokens that share memory", "[strides]") {
     refused([&] { learned.add_to(to, positions); });
   }
   refuses(memory, "grad_table", "row_stride", [&] { learned.add_gradient(x, positions, flat); });
-  // What is read may repeat.
+  // Inputs may repeat elements.
   CHECK(sinusoidal.scale_gradient(x, positions) != 0);
 
   const posenc::GridResizeConfig config{
@@ -248,7 +249,7 @@ TEST_CASE("strides that are written may go backwards, and axes in any order", "[
   CHECK_NOTHROW(check(ScoresView<float>{memory.data(), 1, 1, 3, 4, 0, 0, 1, 3}));
   CHECK_NOTHROW(check(LseView<float>{memory.data(), 2, 3, 4, 1, 2, 6}));
   CHECK_NOTHROW(check(MatrixView<float>{memory.data(), 1, 9, 0}));
-  // An axis without elements, or with one, has no stride to speak of.
+  // The stride of an axis without elements, or with one, is ignored.
   CHECK_NOTHROW(check(HeadsView<float>{memory.data(), 0, 3, 4, 5, 0, 0, 0}));
   CHECK_THROWS_AS(check(LseView<float>{memory.data(), 2, 3, 4, 12, 4, 0}), ShapeError);
   CHECK_THROWS_AS(check(ScoresView<float>{memory.data(), 1, 1, 3, 4, 0, 0, 4, 0}), ShapeError);

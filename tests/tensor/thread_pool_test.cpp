@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Calls on Eigen's thread pool: long ones are split between its threads, short ones run on the calling thread. Eigen decides from
-// the costs that posenc passes to parallelFor(), by a model that differs between its versions.
+// Calls on Eigen's thread pool: long ones are split between its threads, short ones run on the
+// calling thread. Eigen decides from the costs that posenc passes to parallelFor(), by a model that
+// differs between its versions.
 #define EIGEN_USE_THREADS
 #include "support/catch.hpp"
 #include "support/devices.hpp"
@@ -21,7 +22,7 @@ using posenc::Positions;
 
 namespace {
 
-/// Eigen's device, which counts the ranges that it calls work for.
+/// Eigen's device, with a count of the ranges that it processes.
 struct CountedPool {
   const Eigen::ThreadPoolDevice& device;
   std::atomic<int>& ranges;
@@ -38,7 +39,7 @@ struct CountedPool {
   }
 };
 
-/// Number of ranges that a call on two threads is split into.
+/// Returns the number of ranges into which a call on two threads is split.
 int ranges_of(const std::function<void(const support::AnyDevice&)>& call) {
   Eigen::ThreadPool pool(2);
   const Eigen::ThreadPoolDevice device(&pool, 2);

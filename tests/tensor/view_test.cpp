@@ -23,14 +23,14 @@ using posenc::ShapeError;
 
 namespace {
 
-/// 0, 1, 2, ...: an element's value is its place in memory.
+/// Returns 0, 1, 2, ...: the value of an element is its index in memory.
 std::vector<float> counted(std::size_t count) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), 0.0F);
   return values;
 }
 
-/// [2, 3, 4, 5] laid out as [batch, heads, seq, dim].
+/// Returns a view [2, 3, 4, 5] laid out as [batch, heads, seq, dim].
 HeadsView<float> heads_of(std::vector<float>& memory) {
   return {.data = memory.data(),
           .batch = 2,

@@ -9,23 +9,25 @@
 #include <span>
 #include <type_traits>
 
-// Adapters from tensors to views. Nothing is copied. The letters are the tensor's own indices in their
-// order, and the features d, which are contiguous, tell the storage order:
+// Adapters from tensors to views, without a copy. The letters of a name are the indices of the
+// tensor in their order. The features d are contiguous, so their place in the name implies the
+// storage order:
 //
 //   row-major     bshd  bhsd  shd  hsd  bsd  sd     x(b, s, h, d) ...
-//   column-major  dhsb  dshb  dhs  dsh  dsb  ds     x(d, h, s, b) ...: the same memory in mirror writing
+//   column-major  dhsb  dshb  dhs  dsh  dsb  ds     x(d, h, s, b) ...: the same memory, reversed
 //
-// A matrix that is one head, for rotation and attention, is head_sd or head_ds. Letters of the other storage
-// order do not compile. What is right then depends on how the tensor is indexed: Eigen's default, a
-// column-major x(s, d), is neither sd nor ds, because a token's features are not contiguous. On a square
-// matrix no check of extents finds that, so the letters must be the tensor's own. Tables, masks
-// and scores (table_view, bhqk, hqk, qk, bk, bhq) are row-major. A row vector is row-major and a column
-// vector column-major, as Eigen has it: sd(row) and ds(column) are both one token.
+// head_sd and head_ds view a matrix as one head, for rotation and attention. An adapter of the
+// other storage order does not compile. The right one depends on how the tensor is indexed. Eigen's
+// default, a column-major x(s, d), is neither sd nor ds, because the features of a token are not
+// contiguous. No check of extents finds such a mistake on a square matrix, so use the letters of
+// the tensor's indices. Tables, masks and scores (table_view, bhqk, hqk, qk, bk, bhq) are
+// row-major. In Eigen a row vector is row-major and a column vector is column-major: sd(row) and
+// ds(column) are both one token.
 //
-// A temporary that owns its memory does not compile either, as the view would outlive it; temporary maps
-// and blocks do. Rank and element type are checked at compile time, too.
+// A temporary that owns its memory does not compile, because the view would outlive it. Temporary
+// maps and blocks compile. Rank and element type are checked at compile time, too.
 
-// As Eigen declares it, so that this header does without Eigen.
+// Forward declaration of Eigen::Ref, so that this header does not include Eigen.
 namespace Eigen {
 template <class PlainObject, int Options, class Stride>
 class Ref;
@@ -33,7 +35,7 @@ class Ref;
 
 POSENC_BEGIN
 
-/// A tensor's memory, with its axes from the outermost to the innermost.
+/// The memory of a tensor, with its axes from the outermost to the innermost.
 template <class T, std::size_t Rank>
 struct Strided {
   using Element = T;
@@ -42,21 +44,21 @@ struct Strided {
   std::array<Index, Rank> strides;
 };
 
-/// Tells how to read a tensor type:
+/// The description of a tensor type to the adapters:
 ///   static constexpr std::size_t rank
-///   static constexpr bool row_major       whether its last index is the innermost axis; otherwise its
-///                                         first one is
-///   static constexpr bool owns_memory     false for maps and views, whose temporaries may be read; true
-///                                         where it is not given
-///   static Strided<T, rank> describe(x)   for x and for const x, T const there
-/// Specialised for Eigen's dense matrices, maps and blocks here, for Eigen::Tensor, TensorFixedSize and
-/// TensorMap in tensor/eigen.hpp; users may add their own.
+///   static constexpr bool row_major       true if the last index is the innermost axis, false if
+///                                         the first index is
+///   static constexpr bool owns_memory     false for maps and views, whose temporaries may be
+///                                         viewed; true if omitted
+///   static Strided<T, rank> describe(x)   for x and for const x; T is const for const x
+/// This header specialises it for Eigen's dense matrices, maps and blocks, tensor/eigen.hpp for
+/// Eigen::Tensor, TensorFixedSize and TensorMap. Specialise it for types of your own.
 template <class X>
 struct TensorTraits;
 
 namespace detail {
 
-/// Eigen's dense matrices, maps and blocks.
+/// A dense matrix, map or block of Eigen.
 template <class X>
 concept MatrixLike = requires(X& x) {
   x.data();
@@ -67,7 +69,8 @@ concept MatrixLike = requires(X& x) {
   X::IsRowMajor;
 };
 
-/// Matrices and arrays; and references that hold a copy where what they were given does not fit.
+/// True for matrices and arrays, and for Eigen::Ref<const Matrix>, which holds a copy of an
+/// argument whose layout does not match.
 template <class X>
 inline constexpr bool owns_matrix = !requires {
   typename X::PlainObject;
@@ -101,7 +104,8 @@ namespace detail {
 enum class Storage { RowMajor, ColumnMajor };
 enum class Misfit { None, NoTensor, NoStorage, Temporary, Rank, Storage };
 
-/// What keeps an argument of type Given, a reference where it has a name, from being read.
+/// Returns the reason why an argument of type Given cannot be viewed, or None. Given is an lvalue
+/// reference if the argument has a name.
 template <class Given, std::size_t Rank, Storage Wanted>
 constexpr Misfit misfit() {
   using Traits = TensorTraits<std::remove_cvref_t<Given>>;
@@ -124,7 +128,7 @@ template <class Given, std::size_t Rank>
 inline constexpr bool fits_column_major =
     misfit<Given, Rank, Storage::ColumnMajor>() != Misfit::Storage;
 
-/// Strided of x, whatever its storage order.
+/// Returns the Strided of x, for either storage order.
 template <class Given, std::size_t Rank, class X>
 auto describe([[maybe_unused]] const char* function, [[maybe_unused]] X& x) {
   constexpr Misfit found = misfit<Given, Rank, Storage::RowMajor>();
@@ -151,7 +155,7 @@ auto describe([[maybe_unused]] const char* function, [[maybe_unused]] X& x) {
     using Traits = TensorTraits<std::remove_cvref_t<Given>>;
     const auto t = Traits::describe(x);
     if (t.strides[Rank - 1] != 1 && t.extents[Rank - 1] > 1) {
-      auto own = t.extents;  // in the order of the tensor's indices
+      auto own = t.extents;  // in the order of the indices of x
       if (!Traits::row_major) std::reverse(own.begin(), own.end());
       fail<ShapeError>(function, "the ", Traits::row_major ? "last" : "first",
                        " axis must be contiguous, but its stride is ", t.strides[Rank - 1],
@@ -159,15 +163,15 @@ auto describe([[maybe_unused]] const char* function, [[maybe_unused]] X& x) {
     }
     return t;
   } else {
-    return Strided<float, Rank>{};  // so that nothing else is said
+    return Strided<float, Rank>{};  // avoids further errors
   }
 }
 
+/// Extents and strides of axes that a tensor may lack. A negative axis has extent 1 and stride 0.
 template <class T, std::size_t Rank>
 struct AxisReader {
   const Strided<T, Rank>& tensor;
 
-  // A negative axis is one that the tensor does not have.
   Index extent(int axis) const {
     return axis < 0 ? 1 : tensor.extents[static_cast<std::size_t>(axis)];
   }
@@ -201,9 +205,9 @@ ScoresView<T> scores_view(const Strided<T, Rank>& tensor, int batch, int heads, 
 
 }  // namespace detail
 
-// ---- heads and embeddings
+// ---- heads and embeddings ----
 
-/// Heads from a row-major x(b, s, h, d).
+/// Views a row-major x(b, s, h, d) as heads.
 template <class X>
 auto bshd(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
@@ -212,7 +216,7 @@ auto bshd(X&& x) {
                 "its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 4>("bshd", x), 0, 1, 2);
 }
-/// Heads from a column-major x(d, h, s, b).
+/// Views a column-major x(d, h, s, b) as heads.
 template <class X>
 auto dhsb(X&& x) {
   static_assert(
@@ -223,7 +227,7 @@ auto dhsb(X&& x) {
   return detail::heads_view(detail::describe<X, 4>("dhsb", x), 0, 1, 2);
 }
 
-/// Heads from a row-major x(b, h, s, d).
+/// Views a row-major x(b, h, s, d) as heads.
 template <class X>
 auto bhsd(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
@@ -232,7 +236,7 @@ auto bhsd(X&& x) {
                 "its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 4>("bhsd", x), 0, 2, 1);
 }
-/// Heads from a column-major x(d, s, h, b).
+/// Views a column-major x(d, s, h, b) as heads.
 template <class X>
 auto dshb(X&& x) {
   static_assert(
@@ -243,7 +247,7 @@ auto dshb(X&& x) {
   return detail::heads_view(detail::describe<X, 4>("dshb", x), 0, 2, 1);
 }
 
-/// Heads of one sequence from a row-major x(s, h, d); B = 1.
+/// Views a row-major x(s, h, d) as heads of one sequence; B = 1.
 template <class X>
 auto shd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -252,7 +256,7 @@ auto shd(X&& x) {
                 "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 3>("shd", x), -1, 0, 1);
 }
-/// Heads of one sequence from a column-major x(d, h, s); B = 1.
+/// Views a column-major x(d, h, s) as heads of one sequence; B = 1.
 template <class X>
 auto dhs(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
@@ -262,7 +266,7 @@ auto dhs(X&& x) {
   return detail::heads_view(detail::describe<X, 3>("dhs", x), -1, 0, 1);
 }
 
-/// Heads of one sequence from a row-major x(h, s, d); B = 1.
+/// Views a row-major x(h, s, d) as heads of one sequence; B = 1.
 template <class X>
 auto hsd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -271,7 +275,7 @@ auto hsd(X&& x) {
                 "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 3>("hsd", x), -1, 1, 0);
 }
-/// Heads of one sequence from a column-major x(d, s, h); B = 1.
+/// Views a column-major x(d, s, h) as heads of one sequence; B = 1.
 template <class X>
 auto dsh(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
@@ -281,7 +285,7 @@ auto dsh(X&& x) {
   return detail::heads_view(detail::describe<X, 3>("dsh", x), -1, 1, 0);
 }
 
-/// The one head of one sequence from a row-major x(s, d), a token per row; B = H = 1.
+/// Views a row-major x(s, d), one token per row, as one head of one sequence; B = H = 1.
 template <class X>
 auto head_sd(X&& x) {
   static_assert(
@@ -291,7 +295,7 @@ auto head_sd(X&& x) {
       "features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::heads_view(detail::describe<X, 2>("head_sd", x), -1, 0, -1);
 }
-/// The one head of one sequence from a column-major x(d, s), a token per column; B = H = 1.
+/// Views a column-major x(d, s), one token per column, as one head of one sequence; B = H = 1.
 template <class X>
 auto head_ds(X&& x) {
   static_assert(detail::fits_column_major<X, 2>,
@@ -301,7 +305,7 @@ auto head_ds(X&& x) {
   return detail::heads_view(detail::describe<X, 2>("head_ds", x), -1, 0, -1);
 }
 
-/// Embeddings from a row-major x(b, s, d).
+/// Views a row-major x(b, s, d) as embeddings.
 template <class X>
 auto bsd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -310,7 +314,7 @@ auto bsd(X&& x) {
                 "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::embeddings_view(detail::describe<X, 3>("bsd", x), 0, 1);
 }
-/// Embeddings from a column-major x(d, s, b).
+/// Views a column-major x(d, s, b) as embeddings.
 template <class X>
 auto dsb(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
@@ -320,7 +324,7 @@ auto dsb(X&& x) {
   return detail::embeddings_view(detail::describe<X, 3>("dsb", x), 0, 1);
 }
 
-/// Embeddings of one sequence from a row-major x(s, d), a token per row; B = 1.
+/// Views a row-major x(s, d), one token per row, as embeddings of one sequence; B = 1.
 template <class X>
 auto sd(X&& x) {
   static_assert(
@@ -330,7 +334,7 @@ auto sd(X&& x) {
       "not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
   return detail::embeddings_view(detail::describe<X, 2>("sd", x), -1, 0);
 }
-/// Embeddings of one sequence from a column-major x(d, s), a token a column; B = 1.
+/// Views a column-major x(d, s), one token per column, as embeddings of one sequence; B = 1.
 template <class X>
 auto ds(X&& x) {
   static_assert(detail::fits_column_major<X, 2>,
@@ -340,9 +344,9 @@ auto ds(X&& x) {
   return detail::embeddings_view(detail::describe<X, 2>("ds", x), -1, 0);
 }
 
-// ---- tables, scores, masks: row-major
+// ---- tables, scores, masks: row-major ----
 
-/// A table [rows, cols].
+/// Views a row-major matrix as a table [rows, cols].
 template <class X>
 auto table_view(X&& x) {
   static_assert(detail::fits_row_major<X, 2>,
@@ -353,7 +357,7 @@ auto table_view(X&& x) {
                                                    t.strides[0]};
 }
 
-/// Scores, weights or a mask [batch, heads, queries, keys].
+/// Views a row-major tensor [batch, heads, queries, keys] as scores, weights or a mask.
 template <class X>
 auto bhqk(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
@@ -362,7 +366,7 @@ auto bhqk(X&& x) {
   return detail::scores_view(detail::describe<X, 4>("bhqk", x), 0, 1, 2);
 }
 
-/// The same for all batch rows: [heads, queries, keys].
+/// Views a row-major tensor [heads, queries, keys] as scores, weights or a mask of all batch rows.
 template <class X>
 auto hqk(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -371,7 +375,8 @@ auto hqk(X&& x) {
   return detail::scores_view(detail::describe<X, 3>("hqk", x), -1, 0, 1);
 }
 
-/// The same for all batch rows and heads: [queries, keys].
+/// Views a row-major matrix [queries, keys] as scores, weights or a mask of all batch rows and
+/// heads.
 template <class X>
 auto qk(X&& x) {
   static_assert(detail::fits_row_major<X, 2>,
@@ -380,7 +385,7 @@ auto qk(X&& x) {
   return detail::scores_view(detail::describe<X, 2>("qk", x), -1, -1, 0);
 }
 
-/// The same for all heads and queries, a padding mask: [batch, keys].
+/// Views a row-major matrix [batch, keys] as a padding mask of all heads and queries.
 template <class X>
 auto bk(X&& x) {
   static_assert(detail::fits_row_major<X, 2>,
@@ -389,7 +394,8 @@ auto bk(X&& x) {
   return detail::scores_view(detail::describe<X, 2>("bk", x), 0, -1, -1);
 }
 
-/// One number a query and head, the log-sum-exp of scores: [batch, heads, queries].
+/// Views a row-major tensor [batch, heads, queries] as one number per query and head: the
+/// log-sum-exp (LSE) of scores.
 template <class X>
 auto bhq(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,

@@ -7,14 +7,18 @@
 
 POSENC_BEGIN
 
-/// What the calls that touch whole tensors take first: Eigen::DefaultDevice, Eigen::ThreadPoolDevice, or
-/// a class of the user's that has threads. One with more than one thread has, as Eigen's pool has it,
-///   parallelFor(count, cost, work), which calls work(first, last) for parts that cover [0, count),
-/// and returns when all are done; cost is bytes read, bytes written and cycles per unit. If parts run at the
-/// same time, it has besides, as Eigen's has, numThreadsInPool(), and currentThreadId(), which counts from 0
-/// and is -1 for the thread that calls: parts with the same number share scratch memory. Which device runs a
-/// call changes no bit of its result. A call waits for the device's threads: from one of them, none may be left
-/// to do the work.
+/// An execution device, the last parameter of calls that process whole tensors:
+/// Eigen::DefaultDevice, Eigen::ThreadPoolDevice, or a class with the same interface.
+///
+/// A device with more than one thread must provide parallelFor(count, cost, work). It calls
+/// work(first, last) for ranges that cover [0, count), and returns when all are done. `cost` is
+/// bytes read, bytes written and cycles per unit. If ranges run concurrently, the device must also
+/// provide numThreadsInPool() and currentThreadId(), as Eigen's pool does. The id counts from 0 and
+/// is -1 for the calling thread; ranges with the same id share scratch memory.
+///
+/// A call blocks until the threads of the device are done. Do not call from one of these threads:
+/// there may be no thread left to do the work.
+///   Bits: do not depend on the device
 template <class D>
 concept Device = requires(const D& device) {
   { device.numThreads() } -> std::convertible_to<Index>;
@@ -22,7 +26,7 @@ concept Device = requires(const D& device) {
 
 namespace detail {
 
-/// The device of calls that are given none: the thread that calls.
+/// The default device: runs everything on the calling thread.
 struct CallingThread {
   static constexpr Index numThreads() noexcept { return 1; }  // NOLINT: as Eigen names it
 };

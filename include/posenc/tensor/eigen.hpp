@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <type_traits>
 
-// Eigen::Tensor, TensorFixedSize and TensorMap as arguments of bshd(), bsd(), ..., or of dhsb(), dsb(), ...
-// where they are column-major. This is the only header of posenc that includes Eigen's Tensor module.
+// Adapters of Eigen::Tensor, TensorFixedSize and TensorMap: arguments of bshd(), bsd(), ... if they
+// are row-major, of dhsb(), dsb(), ... if they are column-major. Only this header of posenc
+// includes Eigen's Tensor module.
 //
-// Eigen's Tensor module includes <thread>, with which libc++ 14 to 19 end the compilation where they were built without
-// threads, as for WebAssembly. There this header is empty, unless -D_LIBCPP_THREAD has left out what <thread> contains.
+// Eigen's Tensor module includes <thread>, which does not compile with libc++ 14 to 19 built
+// without threads, for example for WebAssembly. In that case this header is empty, unless
+// -D_LIBCPP_THREAD disables the contents of <thread>.
 #if !defined(_LIBCPP_HAS_NO_THREADS) || defined(_LIBCPP_THREAD)
 POSENC_UNDEFINED_OPERANDS_BEGIN
 #include <unsupported/Eigen/CXX11/Tensor>
@@ -20,7 +22,8 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// Shared by all of them: row-major dimensions as they stand, column-major ones reversed.
+/// The base of all TensorTraits of Eigen's tensors. describe() keeps the order of the dimensions of
+/// row-major tensors and reverses that of column-major tensors.
 template <int Rank, bool RowMajor, bool OwnsMemory>
 struct EigenTensorTraits {
   static constexpr std::size_t rank = static_cast<std::size_t>(Rank);
@@ -30,7 +33,7 @@ struct EigenTensorTraits {
   template <class Tensor>
   static auto describe(Tensor& x) {
     Strided<std::remove_pointer_t<decltype(x.data())>, rank> t{x.data(), {}, {}};
-    // Eigen::Sizes, the dimensions of tensors of fixed size, count with sign.
+    // Eigen::Sizes, the dimensions of tensors of fixed size, has signed indices.
     using Dimensions = std::remove_cvref_t<decltype(x.dimensions())>;
     constexpr bool with_sign = requires { Dimensions::total_size; };
     using At = std::conditional_t<with_sign, std::ptrdiff_t, std::size_t>;

@@ -9,16 +9,17 @@
 #include <type_traits>
 #include <vector>
 
-// Positions of the patches of pictures, in the orders that models visit them. Row-major with axes
-// (row, column) is Positions::grid.
+// Positions of image patches in the orders of vision models. Row-major order with axes (row,
+// column) is Positions::grid.
 POSENC_STABLE_BEGIN
 
-/// Patches of a picture or video whose merge x merge neighbours become one token later.
+/// The patch grid of an image or video. A later layer merges each block of merge x merge patches to
+/// one token.
 struct PatchGrid {
   Index frames = 1;
   Index rows = 0;   ///< required; a multiple of merge
   Index cols = 0;   ///< required; a multiple of merge
-  Index merge = 1;  ///< patches on a side of a merge block; Qwen2-VL 2
+  Index merge = 1;  ///< patches per side of a merge block; 2 in Qwen2-VL
 };
 
 static_assert(std::is_trivially_copyable_v<PatchGrid>);
@@ -29,7 +30,8 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// The number of cells. Rejects extents that are negative, or whose product no Positions can hold.
+/// Returns the number of cells.
+///   Throws: ShapeError for a negative extent, or more cells than Positions can hold
 inline Index checked_cells(const char* function, ListView<Index> extents) {
   for (const Index extent : extents) {
     if (extent < 0) {
@@ -43,7 +45,8 @@ inline Index checked_cells(const char* function, ListView<Index> extents) {
   return *cells;
 }
 
-/// Room for so many cells, asked for at once: a grid that no memory holds fails before it fills it.
+/// Returns an empty vector with capacity for all cells. A grid that does not fit into memory fails
+/// here, before any cell is written.
 template <class T>
 std::vector<T> room_for(Index cells) {
   std::vector<T> values;
@@ -53,10 +56,9 @@ std::vector<T> room_for(Index cells) {
 
 }  // namespace detail
 
-/// Rows and columns (axis 0, axis 1) of patches in the order of Qwen2-VL's vision tower: frame
-/// after frame, in each the merge blocks in row-major order, in each block its patches in row-major
-/// order.
-///   Throws: ShapeError, also where merge does not divide rows and columns
+/// Returns rows (axis 0) and columns (axis 1) of patches in the order of Qwen2-VL's vision tower.
+/// Frames follow each other. Merge blocks of a frame and patches of a block are in row-major order.
+///   Throws: ShapeError, also if merge does not divide rows and columns
 inline Positions merge_block_grid(const PatchGrid& grid) {
   constexpr auto function = "merge_block_grid";
   const Index cells = detail::checked_cells(function, {grid.frames, grid.rows, grid.cols});
@@ -79,7 +81,8 @@ inline Positions merge_block_grid(const PatchGrid& grid) {
       .with_kind(PositionKind::RowsColumns);
 }
 
-/// Columns and rows (axis 0 is x, axis 1 is y) of a grid in row-major order, from 0: RoPE-ViT.
+/// Returns columns (axis 0, x) and rows (axis 1, y) of a grid in row-major order, counted from 0,
+/// as in RoPE-ViT.
 ///   Throws: ShapeError
 inline Positions xy_grid(Index rows, Index cols) {
   const Index cells = detail::checked_cells("xy_grid", {rows, cols});
@@ -92,8 +95,9 @@ inline Positions xy_grid(Index rows, Index cols) {
       .with_kind(PositionKind::ColumnsRows);
 }
 
-/// A grid of any number of axes in row-major order whose cells lie evenly between -1 and 1 on each
-/// axis, both ends included (one cell lies at -1), plus an offset per axis: lucidrains' pixels.
+/// Returns a grid of any number of axes in row-major order, lucidrains' pixel coordinates. Cells
+/// are evenly spaced from -1 to 1 on each axis, both ends included; a single cell is at -1.
+/// offsets[i] is added to axis i.
 ///   Throws: ShapeError; PositionError for an offset that is not finite
 inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = {}) {
   constexpr auto function = "pixel_grid";
@@ -118,7 +122,8 @@ inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = 
   return p;
 }
 
-/// The same positions with one more axis that is 0 everywhere, such as the fourth of ggml's M-RoPE.
+/// Returns positions with one more axis that is 0 everywhere, such as the fourth axis of ggml's
+/// M-RoPE.
 inline Positions with_zero_axis(const Positions& positions) {
   Positions p("with_zero_axis", Positions::Form::Table, positions.batch(), positions.count(),
               positions.axis_count() + 1);

@@ -5,14 +5,14 @@
 
 POSENC_STABLE_BEGIN
 
-/// The coordinates that positions are, and that an encoding is made for.
+/// The kind of coordinates that positions are, or that an encoding accepts.
 enum class PositionKind {
-  Unspecified,   ///< the caller's own: fit every encoding
-  Tokens,        ///< ids of tokens, frames or cells, one apart
-  RowsColumns,   ///< Tokens, but axis 0 is the row of a cell and axis 1 its column
-  ColumnsRows,   ///< Tokens, but axis 0 is the column (x) of a cell and axis 1 its row (y)
+  Unspecified,   ///< user-supplied coordinates; every encoding accepts them
+  Tokens,        ///< ids of tokens, frames or cells, with distance 1
+  RowsColumns,   ///< Tokens with the row of a cell on axis 0 and its column on axis 1
+  ColumnsRows,   ///< Tokens with the column (x) of a cell on axis 0 and its row (y) on axis 1
   PatchCentres,  ///< centres of DINOv3's patches: 2 pi times coordinates between -1 and 1
-  Pixels         ///< lucidrains' pixels: coordinates between -1 and 1
+  Pixels         ///< lucidrains' pixel coordinates, between -1 and 1
 };
 
 POSENC_STABLE_END
@@ -20,12 +20,13 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
+/// True if the coordinates of a kind are ids of tokens or cells.
 constexpr bool counts_tokens(PositionKind kind) noexcept {
   return kind == PositionKind::Tokens || kind == PositionKind::RowsColumns ||
          kind == PositionKind::ColumnsRows;
 }
 
-/// True if an encoding made for one kind can mean positions of another.
+/// True if an encoding for the kind `wanted` accepts positions of the kind `given`.
 constexpr bool kinds_fit(PositionKind wanted, PositionKind given) noexcept {
   if (wanted == given) return true;
   if (wanted == PositionKind::Unspecified || given == PositionKind::Unspecified) return true;
@@ -33,6 +34,7 @@ constexpr bool kinds_fit(PositionKind wanted, PositionKind given) noexcept {
   return given == PositionKind::Tokens && counts_tokens(wanted);
 }
 
+/// Returns the description of a kind, for messages.
 constexpr const char* name_of(PositionKind kind) noexcept {
   switch (kind) {
     case PositionKind::Tokens:
@@ -51,7 +53,7 @@ constexpr const char* name_of(PositionKind kind) noexcept {
   return "coordinates of the caller's own";
 }
 
-/// The functions that make positions of a kind.
+/// Returns the names of the functions that create positions of a kind, for messages.
 constexpr const char* makers_of(PositionKind kind) noexcept {
   switch (kind) {
     case PositionKind::RowsColumns:

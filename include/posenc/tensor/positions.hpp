@@ -21,14 +21,14 @@
 
 POSENC_BEGIN
 
-/// Where each token stands: a value, cheap to make, of [B, S] positions on one or more axes.
+/// The positions [B, S] of tokens on one or more axes: a cheap value.
 ///
-/// Any order, repeats and negative positions are legal. A value made without a batch axis (batch()
-/// == 1) serves tensors of any batch size. Positions are kept as double, which holds every integer
-/// up to 2^53 exactly.
-///   Throws: PositionError for an integer beyond 2^53, NaN or inf; ShapeError where counts do not
-///           fit each other
-///   Cost:   range() and starts() allocate nothing per token, the other forms one double per token
+/// Positions may be in any order, repeated or negative. Positions with batch() == 1 apply to all
+/// batch rows of a tensor. They are stored as double, which holds every integer up to 2^53 exactly.
+///   Throws: PositionError for an integer beyond 2^53, NaN or infinity; ShapeError if counts do not
+///           match
+///   Cost:   range() and starts() allocate nothing per token; the other forms store one double per
+///           position
 class Positions {
   template <class Ids>
   static constexpr bool are_indices = std::convertible_to<const Ids&, ListView<Index>>;
@@ -36,8 +36,8 @@ class Positions {
   static constexpr bool are_short_ids = std::convertible_to<const Ids&, ListView<std::int32_t>>;
 
  public:
-  /// start, start + 1, ..., start + count - 1 in every batch row. A cache of n tokens makes the
-  /// next one range(n, 1).
+  /// Returns start, start + 1, ..., start + count - 1 for every batch row. The token after n cached
+  /// ones has range(n, 1).
   static Positions range(Index start, Index count) {
     constexpr auto function = "Positions::range";
     Positions p(function, Form::Range, 1, count, 1);
@@ -46,7 +46,8 @@ class Positions {
     return p;
   }
 
-  /// Row b is start_b, start_b + 1, ... for start_b = starts[b]: the rows of a batched cache.
+  /// Returns positions whose batch row b is starts[b], starts[b] + 1, ...: the rows of a batched
+  /// cache.
   static Positions starts(ListView<Index> starts, Index count) {
     constexpr auto function = "Positions::starts";
     Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
@@ -54,15 +55,15 @@ class Positions {
     return p;
   }
 
-  /// Explicit ids [S], the same in every batch row.
+  /// Returns explicit ids [S] for every batch row.
   static Positions ids(ListView<Index> ids_of_row) { return of_ids(1, ids_of_row); }
 
-  /// Explicit ids [B, S], row-major: padding, speculative trees, anything.
+  /// Returns explicit ids [B, S], row-major, for example of padded rows or speculative trees.
   static Positions ids(Index batch, ListView<Index> ids_of_batch) {
     return of_ids(batch, ids_of_batch);
   }
 
-  /// The same of 32-bit ids, as other libraries keep them.
+  /// Overloads for 32-bit ids, which other libraries use.
   template <class Ids>
   requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
     return ids(1, ids_of_row);
@@ -73,7 +74,7 @@ class Positions {
     return of_ids(batch, ListView<std::int32_t>(ids_of_batch));
   }
 
-  // Numbers of other types.
+  // Overloads that reject numbers of other types by a message.
   template <class Ids>
   requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
     return ids(1, ids_of_row);
@@ -85,7 +86,8 @@ class Positions {
   template <class Ids>
   requires(!are_indices<Ids>) static Positions starts(const Ids&, Index) { return refused<Ids>(); }
 
-  /// Real-valued positions [B, S], row-major: interpolated or continuous coordinates, of Unspecified kind.
+  /// Returns real-valued positions [B, S], row-major, of Unspecified kind: interpolated or
+  /// continuous coordinates.
   static Positions real(Index batch, ListView<double> positions) {
     constexpr auto function = "Positions::real";
     Positions p = table(function, batch, static_cast<Index>(positions.size()));
@@ -95,8 +97,9 @@ class Positions {
   }
   static Positions real(ListView<double> positions) { return real(1, positions); }
 
-  /// Sequences packed one after the other; cu_seqlens are the prefix sums [0, n_0, n_0 + n_1, ...], as
-  /// in AttentionOptions. Positions begin at 0, or at starts[i] where given, in each sequence.
+  /// Returns the positions of sequences that are packed one after the other. cu_seqlens are the
+  /// prefix sums [0, n_0, n_0 + n_1, ...] of their lengths, as in AttentionOptions. The positions
+  /// of sequence i begin at starts[i], or at 0 if `starts` is empty.
   static Positions packed(ListView<Index> cu_seqlens, ListView<Index> starts = {}) {
     constexpr auto function = "Positions::packed";
     if (cu_seqlens.empty() || cu_seqlens.front() != 0 ||
@@ -118,9 +121,9 @@ class Positions {
     return p;
   }
 
-  /// The n-th kept token of a row stands at n - 1; a masked one gets masked_position. keep is [B,
-  /// S], true = a token. Hugging Face puts masked tokens at 1, BLOOM at 0; it matters only if their
-  /// keys are attended to.
+  /// Returns positions of padded rows. keep is [B, S], true for tokens and false for padding. The
+  /// n-th token of a row gets position n - 1, and padding gets masked_position. Hugging Face gives
+  /// padding position 1, BLOOM 0. The value matters only if queries attend to keys of padding.
   static Positions from_padding_mask(MatrixView<const bool> keep, Index masked_position = 1) {
     constexpr auto function = "Positions::from_padding_mask";
     detail::check_extents(function, "keep", keep);
@@ -135,8 +138,8 @@ class Positions {
     return p;
   }
 
-  /// One token per cell of a rows x cols grid in row-major order; axis 0 is the row, axis 1 the
-  /// column.
+  /// Returns the positions of the cells of a rows x cols grid in row-major order, one token per
+  /// cell. Axis 0 is the row, axis 1 the column.
   static Positions grid(Index rows, Index cols) {
     constexpr auto function = "Positions::grid";
     if (rows < 0 || cols < 0) {
@@ -159,8 +162,9 @@ class Positions {
     return p;
   }
 
-  /// Several axes, each with the same batch and count: (t, h, w) ids, rows and columns. Of the kind that all
-  /// axes have, else Unspecified.
+  /// Combines positions of one axis each into positions on several axes, such as (t, h, w) ids. All
+  /// must have the same batch and count. The kind is that of the axes if they agree, else
+  /// Unspecified.
   static Positions axes(ListView<Positions> axes) {
     constexpr auto function = "Positions::axes";
     if (axes.empty()) detail::fail<ShapeError>(function, "there must be at least one axis");
@@ -180,27 +184,27 @@ class Positions {
     return p;
   }
 
-  /// Number of batch rows; 1 serves every batch.
+  /// Returns the number of batch rows. Positions of 1 batch row fit tensors of any batch size.
   Index batch() const noexcept { return batch_; }
-  /// Number of tokens S.
+  /// Returns the number of tokens S.
   Index count() const noexcept { return count_; }
-  /// These positions as coordinates of another kind; their values stay.
+  /// Returns the same values as coordinates of another kind.
   Positions with_kind(PositionKind kind) && {
     kind_ = kind;
     return std::move(*this);
   }
   Positions with_kind(PositionKind kind) const& { return Positions(*this).with_kind(kind); }
 
-  /// The coordinates that the positions are: Tokens, unless the function that made them says otherwise.
+  /// Returns the kind of coordinates: Tokens, unless the creating function documents another one.
   PositionKind kind() const noexcept { return kind_; }
-  /// Number of axes.
+  /// Returns the number of axes.
   Index axis_count() const noexcept { return axes_; }
-  /// Largest |position|; 0 where there are none.
+  /// Returns the largest |position|, or 0 if there are none.
   double max_magnitude() const noexcept { return max_magnitude_; }
-  /// Whether every position is an integer, as tables of rows need.
+  /// True if every position is an integer, as lookups in tables require.
   bool integral() const noexcept { return integral_; }
 
-  /// Position of token s of batch row b on an axis; unchecked.
+  /// Returns the position of token s of batch row b on an axis. Arguments are not checked.
   double at(Index b, Index s, Index axis = 0) const noexcept {
     const Index row = batch_ == 1 ? 0 : b;
     switch (form_) {
@@ -214,8 +218,8 @@ class Positions {
     return values_[static_cast<std::size_t>((axis * batch_ + row) * count_ + s)];
   }
 
-  /// The positions of batch row b on the first axis, [S], where they are kept one by one; empty where they
-  /// follow each other from at(b, 0) on.
+  /// Returns the explicit positions [S] of batch row b on the first axis. Empty if they are a range
+  /// that starts at at(b, 0).
   std::span<const double> kept(Index b) const noexcept {
     if (form_ != Form::Table) return {};
     const auto count = static_cast<std::size_t>(count_);
@@ -269,8 +273,8 @@ class Positions {
     return p;
   }
 
-  /// Takes integers, each of which begins a run of so many positions. First their range, as checks one
-  /// by one would take longer than all the rest.
+  /// Copies integers, each of which starts a range of `run` positions. It checks their minimum and
+  /// maximum, because checking them one by one would take longer than everything else.
   template <class Id>
   void take(const char* function, ListView<Id> ids, Index run) {
     if (ids.empty()) return;
@@ -335,6 +339,7 @@ class Positions {
 
 namespace detail {
 
+/// Throws ShapeError unless positions have the given number of axes.
 inline void check_axes(const char* function, const Positions& positions, Index axes) {
   if (positions.axis_count() != axes) {
     fail<ShapeError>(function, "positions must have ", axes, axes == 1 ? " axis" : " axes",
@@ -342,7 +347,7 @@ inline void check_axes(const char* function, const Positions& positions, Index a
   }
 }
 
-/// Positions must be coordinates of the kind that an encoding is made for.
+/// Throws PositionError if positions are coordinates of a kind that an encoding does not accept.
 inline void check_kind(const char* function, const Positions& positions, PositionKind wanted) {
   if (!kinds_fit(wanted, positions.kind())) {
     fail<PositionError>(function, "positions must be ", name_of(wanted), ", as made by ",
@@ -351,7 +356,8 @@ inline void check_kind(const char* function, const Positions& positions, Positio
   }
 }
 
-/// Positions must describe the B x S tokens of a tensor on the given number of axes.
+/// Throws ShapeError unless positions describe the B x S tokens of a tensor on the given number of
+/// axes.
 template <std::size_t Rank>
 void check_positions(const char* function, const Positions& positions, Index batch, Index seq,
                      Index axes, const std::array<Index, Rank>& extents) {
@@ -363,8 +369,8 @@ void check_positions(const char* function, const Positions& positions, Index bat
   }
 }
 
-/// Calls visit(position) for positions on the first axis, among which are the least and the greatest of each batch
-/// row: of those that follow each other, the two ends.
+/// Calls visit(position) for positions on the first axis that include the smallest and the largest
+/// of each batch row. It visits the two ends of a range, and all explicit positions.
 template <class Visit>
 void for_extreme_positions(const Positions& positions, const Visit& visit) {
   const Index count = positions.count();
@@ -378,7 +384,7 @@ void for_extreme_positions(const Positions& positions, const Visit& visit) {
   }
 }
 
-/// Only whole positions can select a row or a bit.
+/// Throws PositionError unless all positions are integers, as lookups of rows and bits require.
 inline void check_integral(const char* function, const Positions& positions) {
   if (!positions.integral()) {
     fail<PositionError>(function, "positions must be integers, but some have a fraction");

@@ -9,8 +9,8 @@
 
 POSENC_BEGIN
 
-/// A 16-bit float: Half, Bfloat16, Eigen::half, Eigen::bfloat16, the compiler's own, or a user's class that
-/// specialises StorageFormatOf.
+/// A 16-bit float: Half, Bfloat16, Eigen::half, Eigen::bfloat16, a built-in type of the compiler,
+/// or a user-supplied class with a specialisation of StorageFormatOf.
 template <class T>
 concept Float16 = detail::HasStorageFormat<T> && sizeof(T) == 2 &&
                   !std::integral<T> && std::is_trivially_copyable_v<T> &&
@@ -19,13 +19,13 @@ concept Float16 = detail::HasStorageFormat<T> && sizeof(T) == 2 &&
   static_cast<T>(f);
 };
 
-/// What a tensor's elements may be.
+/// An element type of tensors: float, double, or a 16-bit float.
 template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || Float16<T>;
 
 namespace detail {
 
-/// A class of the user's that would be a Float16 if it said its format.
+/// A user-supplied class that would be a Float16 if it specialised StorageFormatOf.
 template <class T>
 concept UnknownFloat16 =
     !HasStorageFormat<T> && sizeof(T) == 2 && std::is_class_v<T> && requires(T value, float f) {
@@ -33,8 +33,8 @@ concept UnknownFloat16 =
   static_cast<T>(f);
 };
 
-/// Asserts that T is a Scalar. Everything that tensors enter by has it, so that its message is the first thing
-/// that a compiler says.
+/// Asserts that T is a Scalar. All entry points of tensors use it, so that its message is the first
+/// of the compiler's errors.
 template <class T>
 struct CheckScalar {
   static_assert(
@@ -62,8 +62,8 @@ struct CheckWritten {
   static constexpr bool value = true;
 };
 
-/// Elements of what is written. Others are an error that says so, rather than a function that does not
-/// exist.
+/// An element type of outputs. Any other type is an error with a message, not an overload that does
+/// not match.
 template <class T>
 concept Written = CheckWritten<T>::value && Scalar<T>;
 
@@ -76,14 +76,15 @@ struct CheckTile {
   static constexpr bool value = true;
 };
 
-/// The same for tiles of scores.
+/// An element type of score tiles and gradients that are written: float or double, not const. Any
+/// other type is an error with a message.
 template <class T>
 concept WrittenTile = CheckTile<T>::value && std::floating_point<T>;
 
 }  // namespace detail
 
-/// Arithmetic is done in double for double and in float for everything else, and rounded once when
-/// stored.
+/// The type of arithmetic on elements of type T: double for double, float for all others. Results
+/// are rounded to T once, when they are stored.
 template <Scalar T>
 using Compute = std::conditional_t<std::same_as<T, double>, double, float>;
 

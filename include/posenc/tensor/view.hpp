@@ -15,30 +15,31 @@
 #include <string>
 #include <type_traits>
 
-// Views describe tensors that belong to somebody else: a pointer, extents and strides, all in
-// elements. The last axis (features; keys of a score tile) is contiguous. The axes are logical:
-// they are always read in the order of the fields, whatever their order in memory. Adapters from
-// Eigen types are in tensor/adapt.hpp and tensor/eigen.hpp; raw pointers fill the fields by name.
+// Views describe tensors in memory of the caller: a pointer, extents and strides, all in elements.
+// The last axis (features; keys of a score tile) is contiguous. The order of the fields is the
+// logical order of the axes, and their order in memory may differ. Adapters from Eigen types are in
+// tensor/adapt.hpp and tensor/eigen.hpp. For raw pointers, fill the fields by name.
 //
-// A stride that is left out is that of a dense tensor of these extents, with the axes in the order of
-// the fields. It is taken from the extents that stand beside it: where they are assigned later, the
-// strides have to be as well.
-// Strides of what is read may be anything: 0 reads the same again along an axis (a broadcast), and a
-// negative one goes backwards. Strides of what is written may be negative too, but no two elements may
-// share memory: an axis of extent > 1 steps over all that lies within it, or there is a ShapeError.
+// An omitted stride is that of a dense tensor with these extents and the axes in the order of the
+// fields. It is computed at initialisation: if you assign extents later, assign the strides, too.
+//
+// Inputs may have any strides: 0 repeats the same elements along an axis (a broadcast), and a
+// negative stride goes backwards. Outputs may have negative strides, but no two of their elements
+// may share memory. If an axis of extent > 1 does not step over all that lies within it, the call
+// throws ShapeError.
 POSENC_BEGIN
 
 namespace detail {
 
-/// The stride of an axis over dense inner ones; as far as an Index goes where it does not hold that, so
-/// that checks refuse it.
+/// Returns the stride of an axis over dense inner axes. If an Index cannot hold it, returns the
+/// largest Index, which later checks reject.
 constexpr Index dense_stride(std::initializer_list<Index> inner) noexcept {
   return product_or((std::numeric_limits<Index>::max)(), inner);
 }
 
 }  // namespace detail
 
-/// Per-head vectors [B, S, H, D]: queries, keys or values.
+/// A view of per-head vectors [B, S, H, D]: queries, keys or values.
 template <class T>
 struct HeadsView {
   static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
@@ -49,7 +50,7 @@ struct HeadsView {
   Index seq_stride = detail::dense_stride({heads, dim});
   Index head_stride = dim;
 
-  /// The D contiguous features of head h at position s of batch row b.
+  /// Returns the D contiguous features of head h of token s of batch row b.
   T* row(Index b, Index s, Index h) const noexcept {
     return data + (b * batch_stride + s * seq_stride + h * head_stride);
   }
@@ -60,7 +61,7 @@ struct HeadsView {
   }
 };
 
-/// Token vectors [B, S, D]: embeddings or hidden states.
+/// A view of token vectors [B, S, D]: embeddings or hidden states.
 template <class T>
 struct EmbeddingsView {
   static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
@@ -78,7 +79,7 @@ struct EmbeddingsView {
   }
 };
 
-/// A table or a tile [R, C]: rows of a learned table, or queries by keys.
+/// A view of a matrix [R, C]: a learned table, or a score tile of queries by keys.
 template <class T>
 struct MatrixView {
   T* data = nullptr;
@@ -91,8 +92,8 @@ struct MatrixView {
   operator MatrixView<const T>() const noexcept { return {data, rows, cols, row_stride}; }
 };
 
-/// Scores, weights, or a mask [B, H, Sq, Sk]. An axis of extent 1 is broadcast where the view is a
-/// mask; here alone the last axis may have a stride.
+/// A view of scores, weights, or a mask [B, H, Sq, Sk]. Axes of extent 1 of a mask are broadcast.
+/// The last axis may have a stride, unlike the features of other views.
 template <class T>
 struct ScoresView {
   T* data = nullptr;
@@ -112,7 +113,7 @@ struct ScoresView {
   }
 };
 
-/// One number a query and head [B, H, Sq]: the log-sum-exp of attention scores.
+/// A view of one number per query and head [B, H, Sq]: the log-sum-exp (LSE) of attention scores.
 template <class T>
 struct LseView {
   T* data = nullptr;
@@ -130,18 +131,17 @@ struct LseView {
   }
 };
 
-// ---- what a view must be before there is arithmetic with it
-// -----------------------------------------------------------------------
+// ---- checks of views, before there is arithmetic with them ----
 
 namespace detail {
 
-/// One axis of a view, and what messages call its stride.
+/// One axis of a view, with the name of its stride for messages.
 struct ViewAxis {
   const char* name;
   Index extent, stride;
 };
 
-// The axes of a view, in the order of its fields.
+/// Returns the axes of a view, in the order of its fields.
 template <class T>
 std::array<ViewAxis, 4> axes_of(const HeadsView<T>& x) noexcept {
   return {{{"batch_stride", x.batch, x.batch_stride},
@@ -173,7 +173,7 @@ std::array<ViewAxis, 3> axes_of(const LseView<T>& x) noexcept {
            {"query_stride", x.queries, x.query_stride}}};
 }
 
-/// Strides of all axes.
+/// Returns the strides of all axes of a view.
 template <class View>
 auto strides_of(const View& x) noexcept {
   const auto axes = axes_of(x);
@@ -182,8 +182,8 @@ auto strides_of(const View& x) noexcept {
   return strides;
 }
 
-/// How far the last element lies from the first, in elements, or how many there are behind it where that is
-/// more; nothing where an Index does not hold it.
+/// Returns the distance from the first to the last element, in elements, or the number of elements
+/// minus 1 if that is larger. Returns nothing if an Index cannot hold it.
 template <std::size_t Rank>
 std::optional<Index> reach_of(const std::array<Index, Rank>& extents,
                               const std::array<Index, Rank>& strides) noexcept {
@@ -200,10 +200,10 @@ std::optional<Index> reach_of(const std::array<Index, Rank>& extents,
   return (std::max)(*count - 1, *reach);
 }
 
-/// Every public function looks at its views with this before it does arithmetic with them: no extent is
-/// negative, and where there are elements, there is memory, and none of it is farther away than memory
-/// can be. `name` is what messages call the view.
-///   Throws: ShapeError
+/// Checks a view. Every public function calls it before it does arithmetic with a view. `name` is
+/// the name of the view in messages.
+///   Throws: ShapeError if an extent is negative, if there are elements but data is null, or if
+///           elements are farther apart than memory can be
 template <class View>
 void check_extents(const char* function, const char* name, const View& x) {
   const auto extents = x.extents();
@@ -220,7 +220,7 @@ void check_extents(const char* function, const char* name, const View& x) {
   }
   const auto strides = strides_of(x);
   const auto reach = reach_of(extents, strides);
-  // What a process can address where addresses have 57 bits, the most that processors have.
+  // A process can address 2^56 bytes with addresses of 57 bits, the most of any processor.
   constexpr Index most = (Index{1} << 56) / Index{sizeof(*x.data)};
   if (!reach || *reach >= most) {
     fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
@@ -230,10 +230,10 @@ void check_extents(const char* function, const char* name, const View& x) {
 
 }  // namespace detail
 
-// ---- slices: the same memory, fewer elements
-// -----------------------------------------------------------------------
+// ---- slices: the same memory, fewer elements ----
 
 namespace detail {
+/// Throws ShapeError unless [first, first + count) lies within an axis of x.
 template <class View>
 void check_slice(const char* function, const View& x, Index first, Index count, Index extent) {
   check_extents(function, "x", x);
@@ -245,15 +245,16 @@ void check_slice(const char* function, const View& x, Index first, Index count, 
   }
 }
 
-/// Moves a view that was cut already; one without elements has no place to move to.
+/// Moves the data of a sliced view to its first element. A view without elements stays where it is,
+/// because such an address may not exist.
 template <class View>
 void move_data(View& x, Index first, Index stride) noexcept {
   if (!x.empty()) x.data += first * stride;
 }
 }  // namespace detail
 
-/// Heads first .. first + count - 1; with slice_features() this cuts q, k and v out of a fused QKV
-/// buffer.
+/// Returns heads first .. first + count - 1. With slice_features() this slices q, k and v out of a
+/// fused QKV buffer.
 template <class T>
 HeadsView<T> slice_heads(HeadsView<T> x, Index first, Index count) {
   detail::check_slice("slice_heads", x, first, count, x.heads);
@@ -262,7 +263,7 @@ HeadsView<T> slice_heads(HeadsView<T> x, Index first, Index count) {
   return x;
 }
 
-/// Sequence positions first .. first + count - 1 of HeadsView or EmbeddingsView.
+/// Returns tokens first .. first + count - 1 of a HeadsView or EmbeddingsView.
 template <class View>
 View slice_seq(View x, Index first, Index count) {
   detail::check_slice("slice_seq", x, first, count, x.seq);
@@ -271,7 +272,7 @@ View slice_seq(View x, Index first, Index count) {
   return x;
 }
 
-/// Features first .. first + count - 1 of HeadsView or EmbeddingsView.
+/// Returns features first .. first + count - 1 of a HeadsView or EmbeddingsView.
 template <class View>
 View slice_features(View x, Index first, Index count) {
   detail::check_slice("slice_features", x, first, count, x.dim);
@@ -280,7 +281,7 @@ View slice_features(View x, Index first, Index count) {
   return x;
 }
 
-/// [B, S, H*D] read as [B, S, H, D].
+/// Returns a view of x [B, S, H*D] as [B, S, H, D].
 template <class T>
 HeadsView<T> split_heads(EmbeddingsView<T> x, Index heads) {
   detail::check_extents("split_heads", "x", x);

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-// What a view must be that is written, by itself and beside what is read.
+// Checks of output views, alone and together with input views.
 POSENC_BEGIN
 namespace detail {
 
-/// One row of a view as a run of addresses, which are in order across views, too.
+/// The address range of one row of a view. Integers order addresses across views.
 struct RowRange {
   std::uintptr_t begin, end;
   bool of_output;
@@ -45,8 +45,8 @@ void append_rows(const MatrixView<const T>& x, bool of_output, std::vector<RowRa
   for (Index r = 0; r < x.rows; ++r) rows.push_back(range_of(x.row(r), x.cols, of_output));
 }
 
-/// Whether a row of one view shares memory with a row of the other. Rows, not whole views, because
-/// the q and k of a fused buffer lie between each other without touching.
+/// True if a row of one view shares memory with a row of the other. It compares rows, not whole
+/// views, because the rows of q and k in a fused buffer alternate without sharing memory.
 template <class View>
 bool rows_meet(const View& in, const View& out) {
   std::vector<RowRange> rows;
@@ -63,7 +63,8 @@ bool rows_meet(const View& in, const View& out) {
   return false;
 }
 
-/// In checked builds: input and output are the same view or share no memory at all.
+/// In checked builds, throws ShapeError unless input and output are the same view or share no
+/// memory.
 template <class T>
 void check_overlap([[maybe_unused]] const char* function,
                    [[maybe_unused]] const HeadsView<const T>& in,
@@ -96,8 +97,9 @@ void check_overlap([[maybe_unused]] const char* function,
 #endif
 }
 
-/// Throws ShapeError where two elements of a view that is written share memory: from the shortest
-/// stride on, every axis has to step over what lies within it. Negative extents are not its business.
+/// Throws ShapeError if two elements of an output share memory. From the shortest stride to the
+/// longest, every axis must step over the memory of the axes before it. It does not check for
+/// negative extents.
 template <class View>
 void check_output(const char* function, const char* name, const View& x) {
   auto axes = axes_of(x);
@@ -108,14 +110,15 @@ void check_output(const char* function, const char* name, const View& x) {
   for (const ViewAxis& axis : axes) {
     if (axis.extent <= 0) return;  // nothing is written
   }
-  // From the last axis on; insertion keeps the order of equal strides, so that of two the outer axis is named.
+  // The sort starts from the last axis. It keeps the order of equal strides, so that the message
+  // names the outer one of two such axes.
   std::reverse(axes.begin(), axes.end());
   for (std::size_t i = 1; i < axes.size(); ++i) {
     for (std::size_t j = i; j > 0 && step(axes[j]) < step(axes[j - 1]); --j) {
       std::swap(axes[j], axes[j - 1]);
     }
   }
-  Index reach = 0;  // from the first element within to the last
+  Index reach = 0;  // from the first to the last element of the axes so far
   for (const ViewAxis& axis : axes) {
     if (axis.extent == 1) continue;
     if (step(axis) <= reach) {
@@ -134,15 +137,16 @@ void check_output(const char* function, const char* name, const View& x) {
   }
 }
 
-/// Whether neither check_extents() nor check_output() finds fault with a view, where that is quickly seen: it
-/// has elements, tokens lie over heads or heads over tokens and batch rows over both, and numbers are small.
+/// True if a few comparisons show that a view passes check_extents() and check_output(). Then it
+/// has elements and small extents and strides. Heads lie within tokens or tokens within heads, and
+/// both lie within batch rows. If false, only the two functions can tell.
 template <class T>
 POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
-  constexpr Index apart = Index{1} << 25;  // what lies over an axis of one element
+  constexpr Index apart = Index{1} << 25;  // stride for an axis of one element
   const Index head = x.heads > 1 ? x.head_stride : apart;
   const Index token = x.seq > 1 ? x.seq_stride : apart;
   const Index row = x.batch > 1 ? x.batch_stride : apart;
-  // Below 2^26, so that their products have at most 52 bits, and none is negative.
+  // All must be below 2^26, so that their products have at most 52 bits, and not negative.
   if (((x.batch | x.seq | x.heads | x.dim | head | token | row) >> 26) != 0) return false;
   const bool tokens_over = head <= token;
   const Index inner = tokens_over ? head : token, outer = tokens_over ? token : head;
@@ -154,7 +158,7 @@ POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
          x.dim <= inner && inner_span <= outer && outer_span <= row;
 }
 
-/// The same of a matrix.
+/// Overload for matrices: true if a few comparisons show that x passes both checks.
 template <class T>
 POSENC_ALWAYS_INLINE bool nests(const MatrixView<T>& x) noexcept {
   if (((x.rows | x.cols | x.row_stride) >> 26) != 0) return false;

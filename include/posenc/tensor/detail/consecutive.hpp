@@ -7,24 +7,24 @@
 #include <cmath>
 #include <span>
 
-// Positions of neighbouring tokens, whose distances to others are few.
+// Detection of consecutive positions p, p + 1, p + 2, ..., which have few different distances.
 POSENC_BEGIN
 namespace detail {
 
-/// Whether a position is a whole number whose distance to another one is exact.
+/// True if a position is an integer whose distance to any other such integer is exact.
 inline bool whole(double position) noexcept {
   return std::abs(position) <= 0x1p51 && std::rint(position) == position;
 }
 
-/// Whether positions are whole numbers that go up by one.
+/// True if positions are such integers and each is the previous one plus 1.
 template <class Tier = tier::Best>
 bool consecutive(std::span<const double> positions) noexcept {
   using P = Pack<double, Tier>;
   const double* p = positions.data();
   const auto count = static_cast<Index>(positions.size());
   if (count == 0 || !whole(p[0])) return false;
-  // The sum of the squares of step - 1, which are multiples of 2^-53; NaN stays NaN. Two of them side by side,
-  // as each is a chain of additions that those who wait for the answer would have to wait for.
+  // Sums of squares of step - 1. It is a multiple of 2^-53, so no square underflows, and NaN stays
+  // NaN. Two interleaved sums, because each is a dependency chain whose latency delays the result.
   const P one = P::broadcast(1);
   P off[2] = {P::zero(), P::zero()};
   Index j = 1;

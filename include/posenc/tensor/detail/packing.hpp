@@ -10,8 +10,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Offsets of sequences that lie one after the other in `total` tokens: from 0 to there, and never down.
-///   Throws: ShapeError
+/// Checks the offsets of sequences packed into `total` tokens.
+///   Throws: ShapeError unless they begin with 0, end with total and do not decrease
 inline void check_offsets(const char* function, const char* name, std::span<const Index> offsets,
                           Index total) {
   if (offsets.front() != 0 || offsets.back() != total) {
@@ -26,7 +26,8 @@ inline void check_offsets(const char* function, const char* name, std::span<cons
   }
 }
 
-/// The same for tokens of the sequences of a cache.
+/// Overload for the sequences of a cache: also checks the number of offsets.
+///   Throws: ShapeError
 inline void check_offsets(const char* function, const char* name, std::span<const Index> offsets,
                           Index total, std::size_t sequences) {
   if (offsets.size() != sequences + 1) {

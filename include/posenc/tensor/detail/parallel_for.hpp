@@ -7,29 +7,29 @@
 POSENC_BEGIN
 namespace detail {
 
-/// True if a device shares work out to threads, for which it may need memory.
+/// True if a device distributes work over threads, for which it may allocate memory.
 template <class D>
 inline constexpr bool has_threads = requires(const D& device, void (*work)(Index, Index)) {
   device.parallelFor(Index{0}, {0.0, 0.0, 0.0}, work);
 };
 
-/// Calls work(first, last) for parts of [0, count) that cover it, on the threads of a device where it
-/// has any: Eigen::ThreadPoolDevice. Eigen::DefaultDevice and CallingThread do it in one part.
-/// bytes and cycles are the cost of one unit, from which Eigen chooses the size of the parts.
+/// Calls work(first, last) for ranges that cover [0, count), on the threads of the device if it has
+/// any. Eigen::DefaultDevice and CallingThread call it once. `bytes` and `cycles` are the cost of
+/// one unit, from which Eigen chooses the size of the ranges.
 template <Device D, class Work>
 void parallel_for([[maybe_unused]] const D& device, Index count, [[maybe_unused]] double bytes,
                   [[maybe_unused]] double cycles, const Work& work) {
   if constexpr (requires { device.parallelFor(count, {bytes, bytes, cycles}, work); }) {
-    // The braces become Eigen's TensorOpCost, whose header this one does without.
+    // The braces become Eigen's TensorOpCost, so that this header does not include Eigen.
     device.parallelFor(count, {bytes, bytes, cycles}, work);
   } else {
     work(Index{0}, count);
   }
 }
 
-/// Calls work(first, count) for groups of the columns of a matrix: what sums over rows gives the same bits
-/// on any device when each column is one thread's. Groups are wide enough that threads do not write to
-/// the same cache line.
+/// Calls work(first, count) for groups of columns of a matrix. Sums over rows have the same bits on
+/// every device, because one thread computes each column. Groups are wide enough that threads do
+/// not write to the same cache line.
 template <Device D, class Work>
 void parallel_for_columns(const D& device, Index columns, double bytes, double cycles,
                           const Work& work) {
@@ -41,8 +41,8 @@ void parallel_for_columns(const D& device, Index columns, double bytes, double c
                });
 }
 
-/// The parts into which a sum over `count` terms is cut, whatever the device: added up in their order
-/// they give the same bits with any number of threads.
+/// The split of a sum over `count` terms into parts that do not depend on the device. Partial sums
+/// that are added in the order of the parts have the same bits for any number of threads.
 class PartsOfSum {
  public:
   static constexpr Index most = 64;
@@ -51,7 +51,7 @@ class PartsOfSum {
       : count_(count), parts_(parts < count ? parts : count) {}
 
   Index size() const noexcept { return parts_; }
-  /// The first term of a part; begin(size()) is the end of the last.
+  /// Returns the first term of a part. begin(size()) is the end of the last part.
   Index begin(Index part) const noexcept {
     const Index longer = count_ % parts_;
     return count_ / parts_ * part + (part < longer ? part : longer);
