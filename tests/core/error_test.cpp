@@ -45,9 +45,9 @@ TEST_CASE("fail() names the function, the rule, the value and the whole shape", 
 }
 
 TEST_CASE("a thrown error is caught as its standard base", "[error]") {
-  CHECK_THROWS_AS(posenc::detail::raise<posenc::ShapeError>("x"), std::invalid_argument);
-  CHECK_THROWS_AS(posenc::detail::raise<posenc::ConfigError>("x"), std::invalid_argument);
-  CHECK_THROWS_AS(posenc::detail::raise<posenc::PositionError>("x"), std::out_of_range);
+  CHECK_THROWS_AS(posenc::detail::throw_error<posenc::ShapeError>("x"), std::invalid_argument);
+  CHECK_THROWS_AS(posenc::detail::throw_error<posenc::ConfigError>("x"), std::invalid_argument);
+  CHECK_THROWS_AS(posenc::detail::throw_error<posenc::PositionError>("x"), std::out_of_range);
 }
 
 TEST_CASE("to_text writes numbers in full and in their shortest form", "[error]") {

@@ -83,7 +83,7 @@ std::string to_text(const Extents& extents) {
 }
 
 template <class Error>
-[[noreturn]] void raise(const std::string& message) {
+[[noreturn]] void throw_error(const std::string& message) {
 #if POSENC_HAS_EXCEPTIONS
   throw Error(message);
 #else
@@ -93,13 +93,13 @@ template <class Error>
 }
 
 /// Returns the start of a message, "posenc::<function>: ".
-inline std::string message_of(std::string_view function) {
+inline std::string message_prefix(std::string_view function) {
   std::string message = "posenc::";
   message += function;
   return message += ": ";
 }
 template <class Part>
-void append(std::string& message, const Part& part) {
+void append_text(std::string& message, const Part& part) {
   message += to_text(part);
 }
 
@@ -112,9 +112,9 @@ template <class Error, class... Parts>
 #endif
 [[noreturn]] void
 fail(std::string_view function, Parts... parts) {
-  std::string message = message_of(function);
-  (append(message, parts), ...);
-  raise<Error>(message);
+  std::string message = message_prefix(function);
+  (append_text(message, parts), ...);
+  throw_error<Error>(message);
 }
 
 }  // namespace detail

@@ -15,9 +15,9 @@ namespace detail {
 
 /// Returns a + b, or nothing if an Index cannot hold it.
 constexpr std::optional<Index> sum_of(Index a, Index b) noexcept {
-  constexpr Index most = (std::numeric_limits<Index>::max)();
-  constexpr Index least = (std::numeric_limits<Index>::min)();
-  if (b > 0 ? a > most - b : a < least - b) return std::nullopt;
+  constexpr Index max_index = (std::numeric_limits<Index>::max)();
+  constexpr Index min_index = (std::numeric_limits<Index>::min)();
+  if (b > 0 ? a > max_index - b : a < min_index - b) return std::nullopt;
   return a + b;
 }
 

@@ -68,11 +68,11 @@ inline DoubleDouble two_product(double a, double b) noexcept {
 #endif
 }
 
-/// Returns a b + more with hardly more than one rounding, for |more| far smaller than |a b|.
+/// Returns a b + addend with hardly more than one rounding, for |addend| far smaller than |a b|.
 /// Overflow gives infinity.
-inline double rounded_product(double a, DoubleDouble b, double more = 0) noexcept {
+inline double rounded_product(double a, DoubleDouble b, double addend = 0) noexcept {
   const DoubleDouble product = two_product(a, b.hi);
-  const double low = mul_add(a, b.lo, product.lo + more);
+  const double low = mul_add(a, b.lo, product.lo + addend);
   return product.hi + (std::abs(product.hi) <= 0x1p1020 ? low : 0.0);
 }
 
@@ -95,10 +95,10 @@ inline DoubleDouble operator*(DoubleDouble a, DoubleDouble b) noexcept {
 
 inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) noexcept {
   const double first = a.hi / b.hi;
-  DoubleDouble rest = a - b * first;
-  const double second = rest.hi / b.hi;
-  rest = rest - b * second;
-  return DoubleDouble(quick_two_sum(first, second)) + rest.hi / b.hi;
+  DoubleDouble remainder = a - b * first;
+  const double second = remainder.hi / b.hi;
+  remainder = remainder - b * second;
+  return DoubleDouble(quick_two_sum(first, second)) + remainder.hi / b.hi;
 }
 
 /// Returns the largest integer not above x.

@@ -9,7 +9,7 @@ namespace detail {
 /// True if floating-point sums are computed in the order in which they are written. The volatile
 /// number is unknown to the compiler. Flags that allow reassociation let it cancel the two
 /// constants.
-POSENC_ALWAYS_INLINE bool keeps_order_of_sums() noexcept {
+POSENC_ALWAYS_INLINE bool has_strict_fp_order() noexcept {
   const volatile double third = 1.0 / 3;
   const double x = third;
   constexpr double without_fraction = 0x1.8p52;
@@ -22,7 +22,7 @@ POSENC_ALWAYS_INLINE bool keeps_order_of_sums() noexcept {
 ///   Throws: ConfigError, unless POSENC_ALLOW_FAST_MATH is defined
 POSENC_ALWAYS_INLINE void check_order_of_sums(const char* function) {
 #ifndef POSENC_ALLOW_FAST_MATH
-  if (!keeps_order_of_sums()) {
+  if (!has_strict_fp_order()) {
     fail<ConfigError>(
         function,
         "-fassociative-math, a part of -funsafe-math-optimizations, breaks exact angles; ",

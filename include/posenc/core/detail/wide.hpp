@@ -24,7 +24,7 @@ struct Wide {
   constexpr Wide() = default;
   constexpr Wide(double value) : part{value} {}                     // NOLINT: exact
   constexpr Wide(DoubleDouble value) : part{value.hi, value.lo} {}  // NOLINT: exact
-  constexpr explicit Wide(const std::array<double, 4>& parts) : part(parts) {}
+  constexpr explicit Wide(const std::array<double, 4>& values) : part(values) {}
 
   /// Returns the nearest double.
   explicit operator double() const noexcept { return part[0]; }
@@ -34,11 +34,12 @@ struct Wide {
 
 inline constexpr Wide wide_pi{std::array{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53,
                                          -0x1.f1976b7ed8fbcp-109, 0x1.4cf98e804177dp-163}};
-inline constexpr Wide wide_ln_2{std::array{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56,
+inline constexpr Wide quad_ln_2{std::array{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56,
                                            0x1.7b57a079a1934p-111, -0x1.ace93a4ebe5d1p-165}};
 /// 1 / 16!
-inline constexpr Wide wide_last_of_exp{std::array{0x1.ae7f3e733b81fp-45, 0x1.1d8656b0ee8cbp-101,
-                                                  -0x1.6e142a138f825p-161, 0x1.43c0c38ccdcc6p-216}};
+inline constexpr Wide quad_inv_16_factorial{
+    std::array{0x1.ae7f3e733b81fp-45, 0x1.1d8656b0ee8cbp-101, -0x1.6e142a138f825p-161,
+               0x1.43c0c38ccdcc6p-216}};
 
 /// Rounds x to a DoubleDouble.
 inline DoubleDouble rounded(const Wide& x) noexcept {
@@ -47,7 +48,7 @@ inline DoubleDouble rounded(const Wide& x) noexcept {
 
 /// Returns the normalised sum of numbers that are roughly in descending order of magnitude.
 template <std::size_t N>
-Wide sum_of_parts(std::array<double, N> x) noexcept {
+Wide renormalized_sum(std::array<double, N> x) noexcept {
   // Every pass keeps the sum exact and moves it towards x[0]. After heavy cancellation several
   // passes are needed until no two components overlap.
   bool moved = true;
@@ -156,13 +157,13 @@ inline Wide floor(const Wide& x) noexcept {
     result.part[i] = std::floor(x.part[i]);
     if (result.part[i] != x.part[i]) break;
   }
-  return sum_of_parts(result.part);
+  return renormalized_sum(result.part);
 }
 
 /// Returns e^x. exp(0) is exactly 1.
 inline Wide exp(const Wide& x) noexcept {
   const double k = std::rint(x.part[0] / ln_2.hi);
-  const Wide r = (x - wide_ln_2 * k) * 0x1p-9;
+  const Wide r = (x - quad_ln_2 * k) * 0x1p-9;
   // |r| < 2^-10, so sixteen terms are enough. They are summed as 16! / n! r^n, whose factors are
   // exact. The terms from r^9 on are less than 2^-108 of the sum, so DoubleDouble precision is
   // enough for them.
@@ -177,9 +178,9 @@ inline Wide exp(const Wide& x) noexcept {
     factor *= n;
     sum = sum * r + factor;
   }
-  Wide power = x.part[0] == 0 ? Wide(1) : sum * wide_last_of_exp;
+  Wide power = x.part[0] == 0 ? Wide(1) : sum * quad_inv_16_factorial;
   for (int i = 0; i < 9; ++i) power = power * power;
-  for (double& part : power.part) part = std::ldexp(part, static_cast<int>(k));
+  for (double& limb : power.part) limb = std::ldexp(limb, static_cast<int>(k));
   return power;
 }
 
