@@ -24,7 +24,7 @@ TEST_CASE("the polynomials are right to the last bits over their whole range", "
   constexpr int steps = 10000;
   for (int i = -steps; i <= steps; ++i) {
     const double r = 0.5625 * i / steps;
-    const auto value = posenc::detail::cos_sin_of_rest(One{r});
+    const auto value = posenc::detail::cos_sin_reduced(One{r});
     const Mpfr angle = quarter * r;
     cos_error = support::worse(cos_error, absolute_error(value.cos.v, cos(angle)));
     sin_error = support::worse(sin_error, absolute_error(value.sin.v, sin(angle)));
@@ -40,10 +40,10 @@ TEST_CASE("the reduction loses nothing to the size of the angle", "[cos_sin][mpf
     for (int i = 0; i < 5000; ++i) {
       const double position = reach * random.uniform(-1, 1), turns = random.uniform(-1, 1);
       const DoubleDouble exact(turns, turns * 0x1p-54 * random.uniform(-1, 1));
-      const auto phase = posenc::detail::reduce(One{position}, One{exact.hi}, One{exact.lo});
+      const auto angle = posenc::detail::reduce(One{position}, One{exact.hi}, One{exact.lo});
       largest = support::worse(
           largest,
-          absolute_error(Mpfr(phase.shifted_whole.v - posenc::detail::shifter) + phase.rest.v,
+          absolute_error(Mpfr(angle.quadrant_bits.v - posenc::detail::shifter) + angle.remainder.v,
                          Mpfr(position) * Mpfr(exact)));
     }
     CAPTURE(reach);

@@ -45,17 +45,17 @@ TEST_CASE("the low part of the frequency counts", "[cos_sin]") {
   CHECK(value.sin == Approx(std::sin(std::acos(-1.0) / 2 * 0x1p-12)).epsilon(1e-15));
 }
 
-TEST_CASE("a reduced phase is a whole number and at most 9/16 more", "[cos_sin]") {
+TEST_CASE("a reduced angle is a whole number and at most 9/16 more", "[cos_sin]") {
   support::Random random(21);
   for (const double reach : {1.0, 0x1p20, 0x1p40, 0x1p49}) {
     double widest = 0;
     for (int i = 0; i < 5000; ++i) {
       const double turns = random.uniform(-1, 1);
-      const auto phase = posenc::detail::reduce(One{reach * random.uniform(-1, 1)}, One{turns},
+      const auto angle = posenc::detail::reduce(One{reach * random.uniform(-1, 1)}, One{turns},
                                                 One{turns * 0x1p-54});
-      const double whole = phase.shifted_whole.v - posenc::detail::shifter;
+      const double whole = angle.quadrant_bits.v - posenc::detail::shifter;
       REQUIRE(whole == std::rint(whole));
-      widest = support::worse(widest, std::abs(phase.rest.v));
+      widest = support::worse(widest, std::abs(angle.remainder.v));
     }
     CAPTURE(reach);
     CHECK(widest <= 0.5625);

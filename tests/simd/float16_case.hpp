@@ -17,7 +17,7 @@ using posenc::Index;
 
 struct Half {
   static constexpr reference::Format16 format = reference::ieee_half;
-  static constexpr int together = 1;  ///< vectors per call
+  static constexpr int packs_per_call = 1;  ///< vectors per call
 
   template <class P>
   static void widen(const void* from, float* to) {
@@ -31,7 +31,7 @@ struct Half {
 
 struct Bfloat16 {
   static constexpr reference::Format16 format = reference::bfloat16;
-  static constexpr int together = 1;
+  static constexpr int packs_per_call = 1;
 
   template <class P>
   static void widen(const void* from, float* to) {
@@ -46,7 +46,7 @@ struct Bfloat16 {
 /// Conversion of even and odd values in two packs.
 struct Bfloat16Pairs {
   static constexpr reference::Format16 format = reference::bfloat16;
-  static constexpr int together = 2;
+  static constexpr int packs_per_call = 2;
 
   template <class P>
   static void widen(const void* from, float* to) {
@@ -90,7 +90,7 @@ inline bool same(float a, float b) {
 template <class Conversion, class P>
 std::string wrong_narrowing(const std::vector<float>& floats,
                             const std::vector<std::uint16_t>& expected) {
-  constexpr auto step = static_cast<std::size_t>(Conversion::together * P::width);
+  constexpr auto step = static_cast<std::size_t>(Conversion::packs_per_call * P::width);
   std::uint16_t got[step];
   for (std::size_t at = 0; at + step <= floats.size(); at += step) {
     Conversion::template narrow<P>(floats.data() + at, got);

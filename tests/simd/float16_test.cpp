@@ -122,7 +122,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: every value is read exactly", "[simd][fl
   INFO(TestType::Tier::name);
   for_each_conversion([](auto conversion) {
     using Conversion = decltype(conversion);
-    constexpr auto step = static_cast<std::size_t>(Conversion::together * P::width);
+    constexpr auto step = static_cast<std::size_t>(Conversion::packs_per_call * P::width);
     bool right = true;
     for (std::size_t at = 0; at < 0x10000; at += step) {
       std::uint16_t bits[step];
@@ -135,7 +135,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: every value is read exactly", "[simd][fl
                 std::signbit(got[i]) == ((bits[i] & 0x8000) != 0);
       }
     }
-    CAPTURE(Conversion::format.digits, Conversion::together);
+    CAPTURE(Conversion::format.digits, Conversion::packs_per_call);
     CHECK(right);
   });
 }
@@ -146,7 +146,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: written to nearest even, denormals and N
   INFO(TestType::Tier::name);
   for_each_conversion([](auto conversion) {
     using Conversion = decltype(conversion);
-    CAPTURE(Conversion::format.digits, Conversion::together);
+    CAPTURE(Conversion::format.digits, Conversion::packs_per_call);
     for (const Sample& s : samples<Conversion>()) {
       CHECK(float16::wrong_narrowing<Conversion, P>(s.floats, s.bits) == "");
     }
@@ -164,11 +164,11 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: two vectors of pairs, written together o
         const float *x = s.floats.data() + at, *y = s.floats.data() + s.floats.size() - step - at;
         const P even = P::load(x), odd = P::load(x + width);
         const P even2 = P::load(y), odd2 = P::load(y + width);
-        std::uint16_t together[2 * step], apart[2 * step];
-        P::store_bfloat16_pairs(together, even, odd, together + step, even2, odd2);
-        P::store_bfloat16_pairs(apart, even, odd);
-        P::store_bfloat16_pairs(apart + step, even2, odd2);
-        same &= std::memcmp(together, apart, sizeof(apart)) == 0;
+        std::uint16_t joint[2 * step], separate[2 * step];
+        P::store_bfloat16_pairs(joint, even, odd, joint + step, even2, odd2);
+        P::store_bfloat16_pairs(separate, even, odd);
+        P::store_bfloat16_pairs(separate + step, even2, odd2);
+        same &= std::memcmp(joint, separate, sizeof(separate)) == 0;
       }
       CHECK(same);
     }
@@ -181,7 +181,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: touch their bytes alone, at any address"
   INFO(TestType::Tier::name);
   for_each_conversion([](auto conversion) {
     using Conversion = decltype(conversion);
-    constexpr Index count = Conversion::together * P::width, bytes = 2 * count;
+    constexpr Index count = Conversion::packs_per_call * P::width, bytes = 2 * count;
     support::Guarded<unsigned char> memory(bytes + 9);
     std::vector<std::uint16_t> bits;
     for (Index i = 0; i < count; ++i) bits.push_back(static_cast<std::uint16_t>(0x3c00 + i));

@@ -34,8 +34,10 @@ float flushed(float x) {
   // compared with it after rounding to 24 bits; fma keeps fewer bits of a denormal and rounds some
   // up to it.
   const double exact = static_cast<double>(x) * static_cast<double>(y) + static_cast<double>(z);
-  constexpr double least = 0x1p-126 - 0x1p-151;
-  if (exact != 0 && std::abs(exact) < least) return std::copysign(0.0F, static_cast<float>(exact));
+  constexpr double flush_below = 0x1p-126 - 0x1p-151;
+  if (exact != 0 && std::abs(exact) < flush_below) {
+    return std::copysign(0.0F, static_cast<float>(exact));
+  }
   return std::fma(x, y, z);
 }
 
@@ -86,11 +88,11 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are multiplied and added second first", "[
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("packs: sums of pairs about the least normal number", "[simd][pack]",
+TEMPLATE_LIST_TEST_CASE("packs: sums of pairs about the smallest normal number", "[simd][pack]",
                         tiers::FloatPacks) {
   using P = typename TestType::P;
   if constexpr (has_pairs<P>) {
-    constexpr float least = std::numeric_limits<float>::min();
+    constexpr float min_normal = std::numeric_limits<float>::min();
     support::Random random(3);
     bool right = true;
     for (int below = 0; below <= 40; ++below) {
@@ -104,14 +106,15 @@ TEMPLATE_LIST_TEST_CASE("packs: sums of pairs about the least normal number", "[
         const int exponent = static_cast<int>(random.integer(-100, -20));
         const Pair a{of(exponent), of(exponent)};
         const Pair b{of(-126 - below - exponent), of(-126 - below / 2 - exponent)};
-        const float sum = i % 3 == 0 ? least : least * static_cast<float>(random.uniform(1, 3));
+        const float sum =
+            i % 3 == 0 ? min_normal : min_normal * static_cast<float>(random.uniform(1, 3));
         right &= agrees<P>(sum, a, b) && agrees<P>(-sum, a, b) && agrees<P>(sum, {0, a[1]}, b);
       }
     }
     CHECK(right);
-    CHECK(agrees<P>(least, {0, front(-0x1p-76F)}, {0, front(0x1p-76F)}));  // 2^-126 - 2^-152
-    CHECK(agrees<P>(least, {0, front(-0x1p-76F)}, {0, front(0x1p-75F)}));  // 2^-126 - 2^-151
-    CHECK(agrees<P>(least, {0, front(-0x1p-75F)}, {0, front(0x1p-75F)}));  // 2^-126 - 2^-150
+    CHECK(agrees<P>(min_normal, {0, front(-0x1p-76F)}, {0, front(0x1p-76F)}));  // 2^-126 - 2^-152
+    CHECK(agrees<P>(min_normal, {0, front(-0x1p-76F)}, {0, front(0x1p-75F)}));  // 2^-126 - 2^-151
+    CHECK(agrees<P>(min_normal, {0, front(-0x1p-75F)}, {0, front(0x1p-75F)}));  // 2^-126 - 2^-150
   }
 }
 

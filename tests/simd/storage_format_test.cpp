@@ -118,9 +118,9 @@ TEST_CASE("Half and Bfloat16: a NaN stays a NaN of its sign and becomes quiet", 
   for (int bit = 0; bit < 23; ++bit) {
     for (const std::uint32_t sign : {0U, 0x80000000U}) {
       const auto nan = std::bit_cast<float>(sign | 0x7f800000U | (1U << bit));
-      const auto wanted = static_cast<std::uint16_t>(sign >> 16);
-      CHECK((Half(nan).bits() & 0xfe00) == (wanted | 0x7e00));
-      CHECK((Bfloat16(nan).bits() & 0xffc0) == (wanted | 0x7fc0));
+      const auto expected = static_cast<std::uint16_t>(sign >> 16);
+      CHECK((Half(nan).bits() & 0xfe00) == (expected | 0x7e00));
+      CHECK((Bfloat16(nan).bits() & 0xffc0) == (expected | 0x7fc0));
     }
   }
   for (unsigned bits = 0; bits < 0x10000; ++bits) {

@@ -23,9 +23,9 @@ struct CosSin {
 
 /// A reduced angle: a number of quarter turns, split into the nearest integer and the remainder.
 template <class P>
-struct Phase {
-  P shifted_whole;  ///< the integer plus 1.5 * 2^52; its last bits are those of the integer
-  P rest;           ///< the remainder; at most 1/2 + 2^-4 while |position * turns| <= 2^49.4
+struct ReducedAngle {
+  P quadrant_bits;  ///< the integer plus 1.5 * 2^52; its last bits are those of the integer
+  P remainder;      ///< the remainder; at most 1/2 + 2^-4 while |position * turns| <= 2^49.4
 };
 
 /// A constant that rounds: its sum with x, |x| < 2^51, has x in the last bits, rounded to nearest
@@ -35,15 +35,16 @@ inline constexpr double shifter = 0x1.8p52;
 /// Reduces position * (hi + lo) quarter turns. The rounding error of the product is recovered
 /// exactly, so the size of the product costs no accuracy.
 template <class P>
-POSENC_ALWAYS_INLINE Phase<P> reduce(P position, P hi, P lo) noexcept {
+POSENC_ALWAYS_INLINE ReducedAngle<P> reduce(P position, P hi, P lo) noexcept {
 #if POSENC_HAS_FMA
   const P shifted = mul_add(position, hi, P::broadcast(shifter));
-  const P minus_whole = P::broadcast(shifter) - shifted;  // never -0, so that position -0 acts as 0
-  return {shifted, mul_add(position, lo, mul_add(position, hi, minus_whole))};
+  const P minus_integer =
+      P::broadcast(shifter) - shifted;  // never -0, so that position -0 acts as 0
+  return {shifted, mul_add(position, lo, mul_add(position, hi, minus_integer))};
 #else
   const P product = position * hi;
   const P shifted = product + P::broadcast(shifter);
-  const P minus_whole = P::broadcast(shifter) - shifted;
+  const P minus_integer = P::broadcast(shifter) - shifted;
   // Dekker's product. A mask splits the factors into halves of 26 bits, because it cannot overflow.
   const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
   const P position_high = position & upper, hi_high = hi & upper;
@@ -51,14 +52,14 @@ POSENC_ALWAYS_INLINE Phase<P> reduce(P position, P hi, P lo) noexcept {
   const P error =
       ((position_high * hi_high - product) + position_high * hi_low + position_low * hi_high) +
       position_low * hi_low;
-  return {shifted, (product + minus_whole) + (error + position * lo)};
+  return {shifted, (product + minus_integer) + (error + position * lo)};
 #endif
 }
 
 /// Returns cos(pi/2 r) and sin(pi/2 r) for |r| <= 9/16, by minimax polynomials in r^2 with absolute
 /// error below 2.3e-19.
 template <class P>
-POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_of_rest(P r) noexcept {
+POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_reduced(P r) noexcept {
   const auto next = [u = r * r](P polynomial, double coefficient) {
     return mul_add(polynomial, u, P::broadcast(coefficient));
   };
@@ -91,11 +92,11 @@ POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_of_rest(P r) noexcept {
 ///   Cost:     two products, one rounding and two polynomials of degree 7; no branch, no table
 template <class P>
 POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin(P position, P hi, P lo) noexcept {
-  const detail::Phase<P> phase = detail::reduce(position, hi, lo);
-  const CosSinOf<P> first = detail::cos_sin_of_rest(phase.rest);
+  const detail::ReducedAngle<P> angle = detail::reduce(position, hi, lo);
+  const CosSinOf<P> first = detail::cos_sin_reduced(angle.remainder);
   // Odd quarters swap cos and sin. sin is negated in quarters 2 and 3, cos in quarters 1 and 2.
-  const P odd = shift_left<63>(phase.shifted_whole);
-  const P sin_sign = shift_left<62>(phase.shifted_whole) & P::broadcast(-0.0);
+  const P odd = shift_left<63>(angle.quadrant_bits);
+  const P sin_sign = shift_left<62>(angle.quadrant_bits) & P::broadcast(-0.0);
   const P cos_sign = sin_sign ^ odd;
   return {select_by_sign(odd, first.sin, first.cos) ^ cos_sign,
           select_by_sign(odd, first.cos, first.sin) ^ sin_sign};

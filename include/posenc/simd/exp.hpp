@@ -17,10 +17,12 @@ struct ExpConstants;
 template <>
 struct ExpConstants<float> {
   static constexpr float shifter = 0x1.8p23f;  ///< its sum with x has rint(x) in the last bits
-  static constexpr float smallest = -105, largest = 89.5;  ///< results here are 0 and infinity
-  /// exp_nonpositive() returns 0 if n is -least_n, which is the n of `nothing` and of smaller x.
-  static constexpr float nothing = -69.5F, least_n = 100;
-  static constexpr float rest = 0x1p27F;  ///< 2^(exponent_bias - least_n)
+  /// exp() returns 0 and infinity for these, and clamps x to them.
+  static constexpr float min_argument = -105, max_argument = 89.5;
+  /// exp_nonpositive() clamps x to min_nonpositive_argument. Its n is -underflow_exponent, and the
+  /// result is 0.
+  static constexpr float min_nonpositive_argument = -69.5F, underflow_exponent = 100;
+  static constexpr float exponent_rescale = 0x1p27F;  ///< 2^(exponent_bias - underflow_exponent)
   static constexpr float exponent_bias = 127;
   static constexpr float log2_e = 0x1.715476p+0f;
   static constexpr float ln_2_hi = 0x1.62e400p-1f, ln_2_lo = 0x1.7f7d1cp-20f;
@@ -32,9 +34,9 @@ struct ExpConstants<float> {
 template <>
 struct ExpConstants<double> {
   static constexpr double shifter = 0x1.8p52;
-  static constexpr double smallest = -746, largest = 710;
-  static constexpr double nothing = -624, least_n = 900;
-  static constexpr double rest = 0x1p123;
+  static constexpr double min_argument = -746, max_argument = 710;
+  static constexpr double min_nonpositive_argument = -624, underflow_exponent = 900;
+  static constexpr double exponent_rescale = 0x1p123;
   static constexpr double exponent_bias = 1023;
   static constexpr double log2_e = 0x1.71547652b82fep+0;
   static constexpr double ln_2_hi = 0x1.62e42fefa3800p-1, ln_2_lo = 0x1.ef35793c76730p-45;
@@ -67,14 +69,14 @@ POSENC_ALWAYS_INLINE SplitExponent<Pack<T, Tier>> split_exponent(
   return {mul_add(n, P::broadcast(-K::ln_2_lo), r), shift_left<shift>(shifted)};
 }
 
-/// Returns times * (exp(r) - 1 - r) / r^2, where `times` is a power of 2.
+/// Returns scale * (exp(r) - 1 - r) / r^2, where `scale` is a power of 2.
 template <class T, class Tier>
-POSENC_ALWAYS_INLINE Pack<T, Tier> exp_tail(Pack<T, Tier> r, T times = 1) noexcept {
+POSENC_ALWAYS_INLINE Pack<T, Tier> exp_tail(Pack<T, Tier> r, T scale = 1) noexcept {
   using P = Pack<T, Tier>;
   using K = ExpConstants<T>;
-  P q = P::broadcast(K::q[0] * times);
+  P q = P::broadcast(K::q[0] * scale);
   for (std::size_t i = 1; i < std::size(K::q); ++i) {
-    q = mul_add(q, r, P::broadcast(K::q[i] * times));
+    q = mul_add(q, r, P::broadcast(K::q[i] * scale));
   }
   return q;
 }
@@ -92,7 +94,7 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
   using K = detail::ExpConstants<T>;
   const P shifter = P::broadcast(K::shifter);
   // x is the second argument, so that NaN is kept.
-  x = smaller(P::broadcast(K::largest), larger(P::broadcast(K::smallest), x));
+  x = smaller(P::broadcast(K::max_argument), larger(P::broadcast(K::min_argument), x));
   const P n = mul_add(x, P::broadcast(K::log2_e), shifter) - shifter;
   P r = mul_add(n, P::broadcast(-K::ln_2_hi), x);
   r = mul_add(n, P::broadcast(-K::ln_2_lo), r);
@@ -120,11 +122,11 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp_nonpositive(Pack<T, Tier> x) noexcept {
   using K = detail::ExpConstants<T>;
   // 2^n is built from its bits, which are 0 at the smallest n. A power of 2 is moved into the
   // polynomial, which is exact, so that the smallest n is not the smallest exponent of the type.
-  const P one = P::broadcast(K::rest);
+  const P one = P::broadcast(K::exponent_rescale);
   // x is the second argument, so that NaN is kept.
-  const auto [r, power_of_2] =
-      detail::split_exponent(larger(P::broadcast(K::nothing), x), K::least_n);
-  return mul_add(mul_add(detail::exp_tail(r, K::rest), r, one), r, one) * power_of_2;
+  const auto [r, power_of_2] = detail::split_exponent(
+      larger(P::broadcast(K::min_nonpositive_argument), x), K::underflow_exponent);
+  return mul_add(mul_add(detail::exp_tail(r, K::exponent_rescale), r, one), r, one) * power_of_2;
 }
 
 POSENC_END

@@ -18,35 +18,35 @@ namespace detail {
 
 // Operations that only some tiers have.
 template <class Ops>
-concept Fuses = requires {
+concept HasFusedMulAdd = requires {
   Ops::mul_add;
 };
 template <class Ops>
-concept OrdersPairs = requires {
+concept HasPairOrder = requires {
   Ops::pair_order;
 };
 template <class Ops>
-concept Scatters = requires {
+concept HasScatter = requires {
   Ops::scatter;
 };
 template <class Ops>
-concept LoadsNear = requires {
+concept HasGatherWindow = requires {
   Ops::load_near;
 };
 template <class Ops>
-concept JoinsLanes = requires {
+concept HasCombineShift = requires {
   Ops::lanes_from;
 };
 template <class Ops>
-concept StoresTwoPairs = requires {
+concept HasTwoPairStore = requires {
   Ops::store_two_bfloat16_pairs;
 };
 template <class Ops>
-concept MultipliesPairs = requires {
+concept HasPairProducts = requires {
   Ops::add_pair_products;
 };
 template <class Ops, class P>
-concept Transposes = requires {
+concept HasTranspose = requires {
   Ops::template transpose<P>;
 };
 
@@ -84,23 +84,23 @@ struct Pack {
   }
   /// Stores lane u to p[u * stride]. Only AVX-512 has it (float).
   POSENC_ALWAYS_INLINE void scatter(
-      T* p, std::int32_t stride) const noexcept requires detail::Scatters<Ops> {
+      T* p, std::int32_t stride) const noexcept requires detail::HasScatter<Ops> {
     Ops::scatter(p, stride, v);
   }
   /// Loads width / 2 values, each into two adjacent lanes.
   POSENC_ALWAYS_INLINE static Pack load_doubled(const T* p) noexcept requires(width > 1) {
     return {Ops::load_doubled(p)};
   }
-  /// Loads p[places[u] - places[0]] into lane u: a gather within `width` elements, by a
+  /// Loads p[indices[u] - indices[0]] into lane u: a gather within `width` elements, by a
   /// permutation. All differences must be in [0, width). Only AVX2 (float) and AVX-512 have it.
   POSENC_ALWAYS_INLINE static Pack load_near(
-      const T* p, const std::int32_t* places) noexcept requires detail::LoadsNear<Ops> {
-    return {Ops::load_near(p, places)};
+      const T* p, const std::int32_t* indices) noexcept requires detail::HasGatherWindow<Ops> {
+    return {Ops::load_near(p, indices)};
   }
   /// Returns lanes n .. n + width - 1 of the concatenation of a and b, 0 <= n <= width. Only
   /// AVX-512 has it.
-  POSENC_ALWAYS_INLINE friend Pack lanes_from(Index n, Pack a,
-                                              Pack b) noexcept requires detail::JoinsLanes<Ops> {
+  POSENC_ALWAYS_INLINE friend Pack lanes_from(
+      Index n, Pack a, Pack b) noexcept requires detail::HasCombineShift<Ops> {
     return {Ops::lanes_from(n, a.v, b.v)};
   }
 
@@ -114,7 +114,7 @@ struct Pack {
   POSENC_ALWAYS_INLINE friend Pack operator-(Pack a) noexcept { return {-a.v}; }
   /// Returns a b + c, fused wherever POSENC_HAS_FMA.
   POSENC_ALWAYS_INLINE friend Pack mul_add(Pack a, Pack b, Pack c) noexcept {
-    if constexpr (detail::Fuses<Ops>) {
+    if constexpr (detail::HasFusedMulAdd<Ops>) {
       return {Ops::mul_add(a.v, b.v, c.v)};
     } else {
       return a * b + c;
@@ -122,7 +122,7 @@ struct Pack {
   }
   /// Returns a b - c, fused wherever POSENC_HAS_FMA.
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
-    if constexpr (detail::Fuses<Ops>) {
+    if constexpr (detail::HasFusedMulAdd<Ops>) {
       return {Ops::mul_sub(a.v, b.v, c.v)};
     } else {
       return a * b - c;
@@ -173,18 +173,18 @@ struct Pack {
   /// Permutes lanes from natural order to the tier's deinterleaved lane order. natural_order() is
   /// the inverse.
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
-    if constexpr (detail::OrdersPairs<Ops>) a.v = Ops::pair_order(a.v);
+    if constexpr (detail::HasPairOrder<Ops>) a.v = Ops::pair_order(a.v);
     return a;
   }
   /// Permutes lanes from the tier's deinterleaved lane order to natural order.
   POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept {
-    if constexpr (detail::OrdersPairs<Ops>) a.v = Ops::natural_order(a.v);
+    if constexpr (detail::HasPairOrder<Ops>) a.v = Ops::natural_order(a.v);
     return a;
   }
   /// Interleaves a and b: a0 b0 a1 b1 .... `low` receives the first `width` values, `high` the
   /// others.
   POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
-    if constexpr (detail::OrdersPairs<Ops>) {
+    if constexpr (detail::HasPairOrder<Ops>) {
       Ops::interleave(a.v, b.v, low.v, high.v);
     } else {
       join_pairs(a, b, low, high);
@@ -225,13 +225,13 @@ struct Pack {
   /// two have it.
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(
       void* p, Pack even, Pack odd, void* p2, Pack even2,
-      Pack odd2) noexcept requires detail::StoresTwoPairs<Ops> {
+      Pack odd2) noexcept requires detail::HasTwoPairStore<Ops> {
     Ops::store_two_bfloat16_pairs(p, even.v, odd.v, p2, even2.v, odd2.v);
   }
   /// Stores the 2 width values of a and then b as pairs: values 2u + 1 and 2u become pair
   /// number u * stride at p. Only tiers with scatter() have it.
   POSENC_ALWAYS_INLINE static void scatter_bfloat16_pairs(
-      void* p, std::int32_t stride, Pack a, Pack b) noexcept requires detail::Scatters<Ops> {
+      void* p, std::int32_t stride, Pack a, Pack b) noexcept requires detail::HasScatter<Ops> {
     Ops::scatter_bfloat16_pairs(p, stride, a.v, b.v);
   }
 
@@ -239,18 +239,18 @@ struct Pack {
   // (POSENC_BFLOAT16_PRODUCTS). Every lane holds a pair.
   /// Loads 2 width consecutive values.
   POSENC_ALWAYS_INLINE static Pack load_pairs(
-      const void* p) noexcept requires detail::MultipliesPairs<Ops> {
+      const void* p) noexcept requires detail::HasPairProducts<Ops> {
     return {Ops::load(static_cast<const T*>(p))};
   }
   /// Loads the pair at p into every lane.
   POSENC_ALWAYS_INLINE static Pack broadcast_pair(
-      const void* p) noexcept requires detail::MultipliesPairs<Ops> {
+      const void* p) noexcept requires detail::HasPairProducts<Ops> {
     return {Ops::broadcast_pair(p)};
   }
   /// Returns fma(a0, b0, fma(a1, b1, sum)), the second of a pair first. Inputs with magnitudes
   /// below 2^-126 count as zero. So do sums that are below 2^-126 once they are rounded to 24 bits.
   POSENC_ALWAYS_INLINE friend Pack add_pair_products(
-      Pack sum, Pack a, Pack b) noexcept requires detail::MultipliesPairs<Ops> {
+      Pack sum, Pack a, Pack b) noexcept requires detail::HasPairProducts<Ops> {
     return {Ops::add_pair_products(sum.v, a.v, b.v)};
   }
 
@@ -272,7 +272,7 @@ struct Pack {
   /// Exchanges lane j of rows[i] and lane i of rows[j]. Only tiers that are faster without
   /// interleave() have it: AVX-512 (float). For any pack use transpose() of transpose.hpp.
   POSENC_ALWAYS_INLINE static void transpose(
-      Pack (&rows)[std::size_t{width}]) noexcept requires detail::Transposes<Ops, Pack> {
+      Pack (&rows)[std::size_t{width}]) noexcept requires detail::HasTranspose<Ops, Pack> {
     Ops::transpose(rows);
   }
 

@@ -14,14 +14,14 @@ template <class T, class Tier>
 POSENC_ALWAYS_INLINE Pack<T, Tier> tanh(Pack<T, Tier> x) noexcept {
   using P = Pack<T, Tier>;
   // For 2|x| >= 40, e^2|x| + 1 and e^2|x| - 1 round to the same number.
-  const P largest = P::broadcast(T{40});
+  const P max_argument = P::broadcast(T{40});
   const P sign = x & P::broadcast(-T{0});
   const P magnitude = x ^ sign;
   // The variable is the second argument, so that NaN is kept.
-  const auto [r, power_of_2] = detail::split_exponent(smaller(largest, magnitude + magnitude));
-  const P of_r = mul_add(detail::exp_tail(r), r * r, r);
-  const P minus_one = mul_add(of_r, power_of_2, power_of_2 - P::broadcast(T{1}));
-  return (minus_one / (minus_one + P::broadcast(T{2}))) ^ sign;
+  const auto [r, power_of_2] = detail::split_exponent(smaller(max_argument, magnitude + magnitude));
+  const P exp_r_minus_1 = mul_add(detail::exp_tail(r), r * r, r);
+  const P exp_minus_1 = mul_add(exp_r_minus_1, power_of_2, power_of_2 - P::broadcast(T{1}));
+  return (exp_minus_1 / (exp_minus_1 + P::broadcast(T{2}))) ^ sign;
 }
 
 POSENC_END

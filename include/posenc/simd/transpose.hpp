@@ -13,12 +13,12 @@ namespace detail {
 /// index to the bottom of the lane index, and the top bit of the lane index to the bottom of the
 /// row index. After log2(width) rounds the two indices are exchanged.
 template <Index Rounds, class P, std::size_t... R>
-POSENC_ALWAYS_INLINE void interleave_halves(P (&rows)[P::width],
-                                            std::index_sequence<R...> half) noexcept {
+POSENC_ALWAYS_INLINE void transpose_by_rounds(P (&rows)[P::width],
+                                              std::index_sequence<R...> half) noexcept {
   if constexpr (Rounds > 1) {
     P next[P::width];
     (interleave(rows[R], rows[R + sizeof...(R)], next[2 * R], next[2 * R + 1]), ...);
-    interleave_halves<Rounds / 2>(next, half);
+    transpose_by_rounds<Rounds / 2>(next, half);
     ((rows[2 * R] = next[2 * R], rows[2 * R + 1] = next[2 * R + 1]), ...);
   }
 }
@@ -34,7 +34,7 @@ POSENC_ALWAYS_INLINE void transpose(P (&rows)[P::width]) noexcept {
     P::transpose(rows);
   } else {
     constexpr auto half = static_cast<std::size_t>(P::width / 2);
-    detail::interleave_halves<P::width>(rows, std::make_index_sequence<half>());
+    detail::transpose_by_rounds<P::width>(rows, std::make_index_sequence<half>());
   }
 }
 

@@ -14,7 +14,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns a mask of the upper 16 bits of every lane.
-POSENC_ALWAYS_INLINE __m512i high_halves() noexcept {
+POSENC_ALWAYS_INLINE __m512i high_half_mask() noexcept {
   return _mm512_set1_epi32(static_cast<int>(0xffff0000u));
 }
 /// Rounds every lane to bfloat16, in its upper 16 bits. The lower 16 bits are unspecified. No lane
@@ -34,12 +34,12 @@ POSENC_ALWAYS_INLINE __m512i rounded_to_bfloat16(__m512 x) noexcept {
 
 #if defined(__AVX512BF16__)
 /// Rounds both to bfloat16, all even values before all odd ones. The instruction flushes denormals
-/// to zero. If zeros_of_bfloat16() is not 0, the caller must test any_denormal().
-POSENC_ALWAYS_INLINE __m512i packed_bfloat16(__m512 even, __m512 odd) noexcept {
+/// to zero. If zero_mask() is not 0, the caller must test any_denormal().
+POSENC_ALWAYS_INLINE __m512i convert_two_to_bfloat16(__m512 even, __m512 odd) noexcept {
   return std::bit_cast<__m512i>(_mm512_cvtne2ps_pbh(odd, even));
 }
 /// Returns a mask of the values that are zero.
-POSENC_ALWAYS_INLINE __mmask32 zeros_of_bfloat16(__m512i packed) noexcept {
+POSENC_ALWAYS_INLINE __mmask32 zero_mask(__m512i packed) noexcept {
   return _mm512_testn_epi16_mask(packed, _mm512_set1_epi16(0x7fff));
 }
 /// True if any lane of a or b is denormal.
@@ -47,8 +47,8 @@ POSENC_ALWAYS_INLINE bool any_denormal(__m512 a, __m512 b) noexcept {
   constexpr int denormal = 0x20;
   return (_mm512_fpclass_ps_mask(a, denormal) | _mm512_fpclass_ps_mask(b, denormal)) != 0;
 }
-/// Stores a result of packed_bfloat16(), with even and odd values interleaved.
-POSENC_ALWAYS_INLINE void store_packed_bfloat16(void* p, __m512i packed) noexcept {
+/// Stores a result of convert_two_to_bfloat16(), with even and odd values interleaved.
+POSENC_ALWAYS_INLINE void store_interleaved_bfloat16(void* p, __m512i packed) noexcept {
   const __m512i lanes = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   _mm512_storeu_si512(p, _mm512_permutexvar_epi16(lanes, packed));

@@ -21,11 +21,11 @@ struct Instructions<float, tier::Avx2> {
   POSENC_ALWAYS_INLINE static V broadcast(float x) noexcept { return _mm256_set1_ps(x); }
   POSENC_ALWAYS_INLINE static V load(const float* p) noexcept { return _mm256_loadu_ps(p); }
   POSENC_ALWAYS_INLINE static V load_partial(const float* p, Index n) noexcept {
-    return _mm256_maskload_ps(p, first(n));
+    return _mm256_maskload_ps(p, mask_of_first(n));
   }
   POSENC_ALWAYS_INLINE static void store(float* p, V v) noexcept { _mm256_storeu_ps(p, v); }
   POSENC_ALWAYS_INLINE static void store_partial(float* p, Index n, V v) noexcept {
-    _mm256_maskstore_ps(p, first(n), v);
+    _mm256_maskstore_ps(p, mask_of_first(n), v);
   }
 
   POSENC_ALWAYS_INLINE static V mul_add(V a, V b, V c) noexcept { return _mm256_fmadd_ps(a, b, c); }
@@ -43,9 +43,9 @@ struct Instructions<float, tier::Avx2> {
     const __m256i lanes = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), lanes);
   }
-  POSENC_ALWAYS_INLINE static V load_near(const float* p, const std::int32_t* places) noexcept {
-    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places));
-    const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(places[0]));
+  POSENC_ALWAYS_INLINE static V load_near(const float* p, const std::int32_t* indices) noexcept {
+    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices));
+    const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(indices[0]));
     return _mm256_permutevar8x32_ps(_mm256_loadu_ps(p), from_first);
   }
   POSENC_ALWAYS_INLINE static V pair_order(V a) noexcept {
@@ -117,7 +117,7 @@ struct Instructions<float, tier::Avx2> {
 #if !POSENC_HAS_F16C
   using Half = Instructions<float, tier::Sse2>;
 #endif
-  POSENC_ALWAYS_INLINE static __m256i first(Index n) noexcept {
+  POSENC_ALWAYS_INLINE static __m256i mask_of_first(Index n) noexcept {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
@@ -143,11 +143,11 @@ struct Instructions<double, tier::Avx2> {
   POSENC_ALWAYS_INLINE static V broadcast(double x) noexcept { return _mm256_set1_pd(x); }
   POSENC_ALWAYS_INLINE static V load(const double* p) noexcept { return _mm256_loadu_pd(p); }
   POSENC_ALWAYS_INLINE static V load_partial(const double* p, Index n) noexcept {
-    return _mm256_maskload_pd(p, first(n));
+    return _mm256_maskload_pd(p, mask_of_first(n));
   }
   POSENC_ALWAYS_INLINE static void store(double* p, V v) noexcept { _mm256_storeu_pd(p, v); }
   POSENC_ALWAYS_INLINE static void store_partial(double* p, Index n, V v) noexcept {
-    _mm256_maskstore_pd(p, first(n), v);
+    _mm256_maskstore_pd(p, mask_of_first(n), v);
   }
 
   POSENC_ALWAYS_INLINE static V mul_add(V a, V b, V c) noexcept { return _mm256_fmadd_pd(a, b, c); }
@@ -203,7 +203,7 @@ struct Instructions<double, tier::Avx2> {
   }
 
  private:
-  POSENC_ALWAYS_INLINE static __m256i first(Index n) noexcept {
+  POSENC_ALWAYS_INLINE static __m256i mask_of_first(Index n) noexcept {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
   }
 };

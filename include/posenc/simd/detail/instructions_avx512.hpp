@@ -26,11 +26,11 @@ struct Instructions<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE static V broadcast(float x) noexcept { return _mm512_set1_ps(x); }
   POSENC_ALWAYS_INLINE static V load(const float* p) noexcept { return _mm512_loadu_ps(p); }
   POSENC_ALWAYS_INLINE static V load_partial(const float* p, Index n) noexcept {
-    return _mm512_maskz_loadu_ps(first(n), p);
+    return _mm512_maskz_loadu_ps(mask_of_first(n), p);
   }
   POSENC_ALWAYS_INLINE static void store(float* p, V v) noexcept { _mm512_storeu_ps(p, v); }
   POSENC_ALWAYS_INLINE static void store_partial(float* p, Index n, V v) noexcept {
-    _mm512_mask_storeu_ps(p, first(n), v);
+    _mm512_mask_storeu_ps(p, mask_of_first(n), v);
   }
 // Without optimisation the intrinsic is a macro in g++, and g++ warns of a constant in it.
 #if defined(__GNUC__)
@@ -53,7 +53,7 @@ struct Instructions<float, tier::Avx512> {
     const __m512i first = _mm512_permutex2var_epi32(low, even, high);
     // second >> 16 | (first & high halves)
     const __m512i pairs =
-        _mm512_ternarylogic_epi32(_mm512_srli_epi32(second, 16), first, high_halves(), 0xf8);
+        _mm512_ternarylogic_epi32(_mm512_srli_epi32(second, 16), first, high_half_mask(), 0xf8);
     _mm512_i32scatter_epi32(p, _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride)), pairs, 4);
   }
 #if defined(__GNUC__)
@@ -79,8 +79,8 @@ struct Instructions<float, tier::Avx512> {
     const __m512i lanes = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
     return _mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
   }
-  POSENC_ALWAYS_INLINE static V load_near(const float* p, const std::int32_t* places) noexcept {
-    const __m512i lanes = _mm512_loadu_si512(places), first = _mm512_set1_epi32(places[0]);
+  POSENC_ALWAYS_INLINE static V load_near(const float* p, const std::int32_t* indices) noexcept {
+    const __m512i lanes = _mm512_loadu_si512(indices), first = _mm512_set1_epi32(indices[0]);
     return _mm512_permutexvar_ps(_mm512_sub_epi32(lanes, first), _mm512_loadu_ps(p));
   }
   POSENC_ALWAYS_INLINE static V lanes_from(Index n, V a, V b) noexcept {
@@ -170,13 +170,13 @@ struct Instructions<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE static void load_bfloat16_pairs(const void* p, V& even, V& odd) noexcept {
     const __m512i both = _mm512_loadu_si512(p);
     even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-    odd = _mm512_castsi512_ps(_mm512_and_si512(both, high_halves()));
+    odd = _mm512_castsi512_ps(_mm512_and_si512(both, high_half_mask()));
   }
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, V even, V odd) noexcept {
 #if defined(__AVX512BF16__)
-    const __m512i packed = packed_bfloat16(even, odd);
-    if (zeros_of_bfloat16(packed) == 0 || !any_denormal(even, odd)) [[likely]] {
-      return store_packed_bfloat16(p, packed);
+    const __m512i packed = convert_two_to_bfloat16(even, odd);
+    if (zero_mask(packed) == 0 || !any_denormal(even, odd)) [[likely]] {
+      return store_interleaved_bfloat16(p, packed);
     }
 #endif
     __m512i low = nearest_bfloat16(even), high = nearest_bfloat16(odd);
@@ -187,19 +187,19 @@ struct Instructions<float, tier::Avx512> {
     }
     // low | (high & high halves)
     _mm512_storeu_si512(
-        p, _mm512_ternarylogic_epi32(_mm512_srli_epi32(low, 16), high, high_halves(), 0xf8));
+        p, _mm512_ternarylogic_epi32(_mm512_srli_epi32(low, 16), high, high_half_mask(), 0xf8));
   }
 
 #if defined(__AVX512BF16__)
   /// Stores two packs of pairs like two calls of store_bfloat16_pairs(), with one branch for both.
   POSENC_ALWAYS_INLINE static void store_two_bfloat16_pairs(void* p, V even, V odd, void* p2,
                                                             V even2, V odd2) noexcept {
-    const __m512i packed = packed_bfloat16(even, odd);
-    const __m512i packed2 = packed_bfloat16(even2, odd2);
-    const __mmask32 zeros = zeros_of_bfloat16(packed);
-    if (_kortestz_mask32_u8(zeros, zeros_of_bfloat16(packed2)) != 0) [[likely]] {
-      store_packed_bfloat16(p, packed);
-      store_packed_bfloat16(p2, packed2);
+    const __m512i packed = convert_two_to_bfloat16(even, odd);
+    const __m512i packed2 = convert_two_to_bfloat16(even2, odd2);
+    const __mmask32 zeros = zero_mask(packed);
+    if (_kortestz_mask32_u8(zeros, zero_mask(packed2)) != 0) [[likely]] {
+      store_interleaved_bfloat16(p, packed);
+      store_interleaved_bfloat16(p2, packed2);
     } else {
       store_bfloat16_pairs(p, even, odd);
       store_bfloat16_pairs(p2, even2, odd2);
@@ -211,7 +211,7 @@ struct Instructions<float, tier::Avx512> {
   using Half = Instructions<float, tier::Avx2>;
 
   POSENC_ALWAYS_INLINE static __m512d pairs(__m512 x) noexcept { return _mm512_castps_pd(x); }
-  POSENC_ALWAYS_INLINE static __mmask16 first(Index n) noexcept {
+  POSENC_ALWAYS_INLINE static __mmask16 mask_of_first(Index n) noexcept {
     return static_cast<__mmask16>((1u << n) - 1u);
   }
   // These are the forms of the intrinsics for which g++ 12 gives no warning.
@@ -229,11 +229,11 @@ struct Instructions<double, tier::Avx512> {
   POSENC_ALWAYS_INLINE static V broadcast(double x) noexcept { return _mm512_set1_pd(x); }
   POSENC_ALWAYS_INLINE static V load(const double* p) noexcept { return _mm512_loadu_pd(p); }
   POSENC_ALWAYS_INLINE static V load_partial(const double* p, Index n) noexcept {
-    return _mm512_maskz_loadu_pd(first(n), p);
+    return _mm512_maskz_loadu_pd(mask_of_first(n), p);
   }
   POSENC_ALWAYS_INLINE static void store(double* p, V v) noexcept { _mm512_storeu_pd(p, v); }
   POSENC_ALWAYS_INLINE static void store_partial(double* p, Index n, V v) noexcept {
-    _mm512_mask_storeu_pd(p, first(n), v);
+    _mm512_mask_storeu_pd(p, mask_of_first(n), v);
   }
 
   POSENC_ALWAYS_INLINE static V mul_add(V a, V b, V c) noexcept { return _mm512_fmadd_pd(a, b, c); }
@@ -255,9 +255,9 @@ struct Instructions<double, tier::Avx512> {
     const __m512i lanes = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
     return _mm512_permutexvar_pd(lanes, _mm512_castpd256_pd512(_mm256_loadu_pd(p)));
   }
-  POSENC_ALWAYS_INLINE static V load_near(const double* p, const std::int32_t* places) noexcept {
-    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places));
-    const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(places[0]));
+  POSENC_ALWAYS_INLINE static V load_near(const double* p, const std::int32_t* indices) noexcept {
+    const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices));
+    const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(indices[0]));
     return _mm512_permutexvar_pd(_mm512_maskz_cvtepi32_epi64(0xff, from_first), _mm512_loadu_pd(p));
   }
   POSENC_ALWAYS_INLINE static V lanes_from(Index n, V a, V b) noexcept {
@@ -292,7 +292,7 @@ struct Instructions<double, tier::Avx512> {
     _mm256_storeu_ps(p, _mm512_cvtpd_ps(v));
   }
   POSENC_ALWAYS_INLINE static void store_rounded_partial(float* p, Index n, V v) noexcept {
-    _mm256_mask_storeu_ps(p, first(n), _mm512_cvtpd_ps(v));
+    _mm256_mask_storeu_ps(p, mask_of_first(n), _mm512_cvtpd_ps(v));
   }
   POSENC_ALWAYS_INLINE static __m512 rounded(V low, V high) noexcept {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high),
@@ -302,7 +302,7 @@ struct Instructions<double, tier::Avx512> {
  private:
   using Half = Instructions<double, tier::Avx2>;
 
-  POSENC_ALWAYS_INLINE static __mmask8 first(Index n) noexcept {
+  POSENC_ALWAYS_INLINE static __mmask8 mask_of_first(Index n) noexcept {
     return static_cast<__mmask8>((1u << n) - 1u);
   }
   POSENC_ALWAYS_INLINE static __m256d low(V v) noexcept {

@@ -113,17 +113,17 @@ struct Instructions<float, tier::Sse2> {
   POSENC_ALWAYS_INLINE static void load_bfloat16_pairs(const void* p, V& even, V& odd) noexcept {
     const __m128i both = _mm_loadu_si128(static_cast<const __m128i*>(p));
     even = _mm_castsi128_ps(_mm_slli_epi32(both, 16));
-    odd = _mm_castsi128_ps(_mm_and_si128(both, high_halves()));
+    odd = _mm_castsi128_ps(_mm_and_si128(both, high_half_mask()));
   }
   POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, V even, V odd) noexcept {
     const __m128i low = _mm_srli_epi32(rounded_to_bfloat16(even), 16);
-    const __m128i high = _mm_and_si128(rounded_to_bfloat16(odd), high_halves());
+    const __m128i high = _mm_and_si128(rounded_to_bfloat16(odd), high_half_mask());
     _mm_storeu_si128(static_cast<__m128i*>(p), _mm_or_si128(low, high));
   }
 
  private:
   POSENC_ALWAYS_INLINE static __m128i bits(V v) noexcept { return _mm_castps_si128(v); }
-  POSENC_ALWAYS_INLINE static __m128i high_halves() noexcept {
+  POSENC_ALWAYS_INLINE static __m128i high_half_mask() noexcept {
     return _mm_set1_epi32(static_cast<int>(0xffff0000u));
   }
   POSENC_ALWAYS_INLINE static __m128i select(__m128i mask, __m128i a, __m128i b) noexcept {
