@@ -25,25 +25,25 @@ using support::message_of;
 
 namespace {
 
-constexpr Index most = std::numeric_limits<Index>::max();
-constexpr Index least = std::numeric_limits<Index>::min();
+constexpr Index max_index = std::numeric_limits<Index>::max();
+constexpr Index min_index = std::numeric_limits<Index>::min();
 
-std::string refusal(const HeadsView<float>& x) {
+std::string rejection_message(const HeadsView<float>& x) {
   return message_of<ShapeError>([&] { posenc::detail::check_extents("f", "x", x); });
 }
 
 }  // namespace
 
 TEST_CASE("sums and products are checked", "[tensor][extents]") {
-  STATIC_REQUIRE(sum_of(most - 1, 1) == most);
-  STATIC_REQUIRE(sum_of(most, 1) == std::nullopt);
-  STATIC_REQUIRE(sum_of(least, most) == -1);
-  STATIC_REQUIRE(sum_of(least, -1) == std::nullopt);
+  STATIC_REQUIRE(sum_of(max_index - 1, 1) == max_index);
+  STATIC_REQUIRE(sum_of(max_index, 1) == std::nullopt);
+  STATIC_REQUIRE(sum_of(min_index, max_index) == -1);
+  STATIC_REQUIRE(sum_of(min_index, -1) == std::nullopt);
   STATIC_REQUIRE(product_of({3, 4, 5}) == 60);
   STATIC_REQUIRE(product_of({}) == 1);
-  STATIC_REQUIRE(product_of({most, 1}) == most);
+  STATIC_REQUIRE(product_of({max_index, 1}) == max_index);
   STATIC_REQUIRE(product_of({Index{1} << 32, Index{1} << 31}) == std::nullopt);
-  STATIC_REQUIRE(product_of({most, most, 0}) == 0);
+  STATIC_REQUIRE(product_of({max_index, max_index, 0}) == 0);
   STATIC_REQUIRE(product_of({2, -1}) == std::nullopt);
   STATIC_REQUIRE(product_of({0, -1}) == std::nullopt);
 }
@@ -51,54 +51,58 @@ TEST_CASE("sums and products are checked", "[tensor][extents]") {
 TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {
   float memory[64] = {};
   const HeadsView<float> good{memory, 2, 2, 2, 8, 32, 16, 8};
-  CHECK(refusal(good) == "nothing was thrown");
+  CHECK(rejection_message(good) == "nothing was thrown");
 
   auto x = good;
   x.seq = -2;
-  CHECK(refusal(x) == "posenc::f: x [2, -2, 2, 8] must not have a negative extent");
+  CHECK(rejection_message(x) == "posenc::f: x [2, -2, 2, 8] must not have a negative extent");
   x = good;
   x.batch = 0;
-  x.dim = least;
-  CHECK(refusal(x) ==
+  x.dim = min_index;
+  CHECK(rejection_message(x) ==
         "posenc::f: x [0, 2, 2, -9223372036854775808] must not have a negative extent");
   x = good;
   x.data = nullptr;
-  CHECK(refusal(x) == "posenc::f: x [2, 2, 2, 8] has elements but no memory: data is null");
+  CHECK(rejection_message(x) ==
+        "posenc::f: x [2, 2, 2, 8] has elements but no memory: data is null");
   x.heads = 0;
-  CHECK(refusal(x) == "nothing was thrown");
+  CHECK(rejection_message(x) == "nothing was thrown");
   x = good;
   x.seq = Index{1} << 40;
   x.seq_stride = Index{1} << 40;
-  CHECK(refusal(x) ==
+  CHECK(rejection_message(x) ==
         "posenc::f: x [2, 1099511627776, 2, 8] with strides [32, 1099511627776, 8, 1] is "
         "larger than any memory");
   x = good;
-  x.batch_stride = least;
-  CHECK(refusal(x) != "nothing was thrown");
+  x.batch_stride = min_index;
+  CHECK(rejection_message(x) != "nothing was thrown");
   // The stride of an axis with one element is ignored.
   x.batch = 1;
-  CHECK(refusal(x) == "nothing was thrown");
+  CHECK(rejection_message(x) == "nothing was thrown");
   // Rows that share memory still count as rows.
   x = good;
   x.batch = Index{1} << 60;
   x.batch_stride = 0;
-  CHECK(refusal(x) != "nothing was thrown");
+  CHECK(rejection_message(x) != "nothing was thrown");
 }
 
-TEST_CASE("what no memory holds is refused before it is filled", "[tensor][extents]") {
+TEST_CASE("grids larger than memory are rejected before they are filled", "[tensor][extents]") {
   const Index far = Index{1} << 52;
-  const auto refused = [](auto make) {
+  const auto is_rejected = [](auto make) {
     return message_of<ShapeError>(make) != "nothing was thrown";
   };
-  CHECK(refused([&] { (void)Positions::grid(far, far); }));
-  CHECK(refused([&] { (void)posenc::xy_grid(most, 2); }));
-  CHECK(refused([&] { (void)posenc::merge_block_grid({.rows = far, .cols = 4, .merge = 2}); }));
+  CHECK(is_rejected([&] { (void)Positions::grid(far, far); }));
+  CHECK(is_rejected([&] { (void)posenc::xy_grid(max_index, 2); }));
+  CHECK(is_rejected([&] { (void)posenc::merge_block_grid({.rows = far, .cols = 4, .merge = 2}); }));
   // Very many frames without cells are allowed.
-  CHECK(posenc::merge_block_grid({.frames = most, .rows = 0, .cols = 2}).count() == 0);
-  CHECK(posenc::prompt_positions({{.rows = 2, .cols = 0, .frames = most}}).positions.count() == 0);
-  CHECK(refused([&] { (void)posenc::prompt_positions({{.text = far}, {.padding = most}}); }));
+  CHECK(posenc::merge_block_grid({.frames = max_index, .rows = 0, .cols = 2}).count() == 0);
+  CHECK(posenc::prompt_positions({{.rows = 2, .cols = 0, .frames = max_index}}).positions.count() ==
+        0);
+  CHECK(is_rejected([&] {
+    (void)posenc::prompt_positions({{.text = far}, {.padding = max_index}});
+  }));
   const auto prompt = posenc::prompt_positions({{.text = 3}});
-  CHECK(message_of<posenc::PositionError>([&] { (void)prompt.decode(most, 1); }) !=
+  CHECK(message_of<posenc::PositionError>([&] { (void)prompt.decode(max_index, 1); }) !=
         "nothing was thrown");
 }
 

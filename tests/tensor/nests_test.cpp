@@ -14,13 +14,14 @@ using posenc::HeadsView;
 using posenc::Index;
 
 TEST_CASE("views of the common kind pass every check", "[tensor][strides]") {
-  constexpr Index most = std::numeric_limits<Index>::max();
+  constexpr Index max_index = std::numeric_limits<Index>::max();
   constexpr std::array extents = {Index{-1}, Index{0}, Index{1},       Index{2},       Index{3},
-                                  Index{8},  Index{9}, Index{1} << 13, Index{1} << 26, most};
-  constexpr std::array strides = {
-      -most - 1, Index{-8},      Index{0},       Index{1},       Index{3},       Index{8},
-      Index{9},  Index{24},      Index{72},      Index{648},     Index{1} << 13, Index{1} << 20,
-      most,      Index{1} << 24, Index{1} << 25, Index{1} << 26, Index{1} << 31};
+                                  Index{8},  Index{9}, Index{1} << 13, Index{1} << 26, max_index};
+  constexpr std::array strides = {-max_index - 1, Index{-8},      Index{0},       Index{1},
+                                  Index{3},       Index{8},       Index{9},       Index{24},
+                                  Index{72},      Index{648},     Index{1} << 13, Index{1} << 20,
+                                  max_index,      Index{1} << 24, Index{1} << 25, Index{1} << 26,
+                                  Index{1} << 31};
   double memory = 0;
   support::Random random(14);
   const auto one_of = [&random](const auto& values) {

@@ -19,13 +19,13 @@ using posenc::ShapeError;
 namespace {
 
 constexpr Index limit = Index{1} << 53;
-constexpr Index most = std::numeric_limits<Index>::max();
-constexpr Index least = std::numeric_limits<Index>::min();
+constexpr Index max_index = std::numeric_limits<Index>::max();
+constexpr Index min_index = std::numeric_limits<Index>::min();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("integers up to 2^53 are exact, beyond they are refused", "[positions]") {
+TEST_CASE("integers up to 2^53 are exact, larger ones are rejected", "[positions]") {
   CHECK(Positions::ids({limit, -limit}).at(0, 1) == -0x1p53);
   CHECK(Positions::range(limit, 1).at(0, 0) == 0x1p53);
   CHECK_THROWS_MATCHES(Positions::ids({0, limit + 1}), PositionError,
@@ -39,7 +39,7 @@ TEST_CASE("integers up to 2^53 are exact, beyond they are refused", "[positions]
 }
 
 TEST_CASE("positions near the ends of int64 do not overflow", "[positions]") {
-  for (const Index far : {most, most - 1, least, least + 1}) {
+  for (const Index far : {max_index, max_index - 1, min_index, min_index + 1}) {
     CAPTURE(far);
     CHECK_THROWS_AS(Positions::range(far, 3), PositionError);
     CHECK_THROWS_AS(Positions::starts({far}, 3), PositionError);
@@ -47,9 +47,9 @@ TEST_CASE("positions near the ends of int64 do not overflow", "[positions]") {
     const std::array<Index, 2> boundaries{0, 3};
     CHECK_THROWS_AS(Positions::packed(boundaries, std::array<Index, 1>{far}), PositionError);
   }
-  CHECK_THROWS_AS(Positions::range(0, most), ShapeError);
-  CHECK_THROWS_AS(Positions::starts({0}, most), ShapeError);
-  CHECK_THROWS_AS(Positions::packed(std::array<Index, 2>{0, most}), ShapeError);
+  CHECK_THROWS_AS(Positions::range(0, max_index), ShapeError);
+  CHECK_THROWS_AS(Positions::starts({0}, max_index), ShapeError);
+  CHECK_THROWS_AS(Positions::packed(std::array<Index, 2>{0, max_index}), ShapeError);
 }
 
 TEST_CASE("counts must not be negative", "[positions]") {
@@ -57,7 +57,7 @@ TEST_CASE("counts must not be negative", "[positions]") {
                        Message("posenc::Positions::range: the number of positions must be between "
                                "0 and 2^53 but is -1"));
   CHECK_THROWS_AS(Positions::starts({0}, -1), ShapeError);
-  CHECK_THROWS_AS(Positions::range(0, least), ShapeError);
+  CHECK_THROWS_AS(Positions::range(0, min_index), ShapeError);
 }
 
 TEST_CASE("real positions must be finite", "[positions]") {
@@ -105,9 +105,9 @@ TEST_CASE("a grid must have a size that can be counted", "[positions]") {
   CHECK_THROWS_AS(Positions::grid(Index{1} << 31, Index{1} << 31), ShapeError);
 }
 
-TEST_CASE("a grid whose number of cells passes int64 is refused", "[positions]") {
+TEST_CASE("a grid whose number of cells exceeds int64 is rejected", "[positions]") {
   CHECK_THROWS_AS(Positions::grid(Index{1} << 32, Index{1} << 32), ShapeError);
-  CHECK_THROWS_AS(Positions::grid(most, 2), ShapeError);
+  CHECK_THROWS_AS(Positions::grid(max_index, 2), ShapeError);
 }
 
 TEST_CASE("axes must agree", "[positions]") {

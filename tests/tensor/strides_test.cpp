@@ -38,7 +38,7 @@ using posenc::ShapeError;
 
 namespace {
 
-constexpr Index most = std::numeric_limits<Index>::max();
+constexpr Index max_index = std::numeric_limits<Index>::max();
 
 std::vector<float> counted(std::size_t count) {
   std::vector<float> values(count);
@@ -49,8 +49,8 @@ std::vector<float> counted(std::size_t count) {
 /// Calls write(), which must reject the view named `name` for its stride and leave memory
 /// unchanged.
 template <class Write>
-void refuses(const std::vector<float>& memory, const std::string& name, const std::string& stride,
-             const Write& write) {
+void check_rejected(const std::vector<float>& memory, const std::string& name,
+                    const std::string& stride, const Write& write) {
   const std::vector<float> before = memory;
   INFO(name << ", " << stride);
   try {
@@ -103,9 +103,9 @@ TEST_CASE("strides that are given are kept, and the others stay dense", "[stride
 }
 
 TEST_CASE("no extents are too large for strides to be left out", "[strides]") {
-  for (const Index extent : {most, Index{1} << 40, Index{-1}, -most - 1}) {
+  for (const Index extent : {max_index, Index{1} << 40, Index{-1}, -max_index - 1}) {
     const HeadsView<float> heads{.batch = 2, .seq = extent, .heads = extent, .dim = extent};
-    CHECK(heads.batch_stride == most);
+    CHECK(heads.batch_stride == max_index);
     CHECK(heads.head_stride == extent);
     const ScoresView<float> scores{.queries = extent, .keys = extent};
     CHECK(scores.query_stride == extent);
@@ -122,7 +122,7 @@ TEST_CASE("a dense view rotates all that it names", "[strides]") {
   for (const float value : memory) CHECK(value != 1.0F);
 }
 
-TEST_CASE("rotary encodings refuse rows that share memory", "[strides]") {
+TEST_CASE("rotary encodings reject rows that share memory", "[strides]") {
   auto memory = counted(64);
   const posenc::Unscaled rule{.rotary_dim = 8, .base = 10000};
   const posenc::Rope<posenc::HalfRotate> rope(rule);
@@ -148,20 +148,22 @@ TEST_CASE("rotary encodings refuse rows that share memory", "[strides]") {
         std::pair{short_heads, "head_stride"}, std::pair{assigned, "head_stride"}}) {
     const HeadsView<float> out = x;
     const std::string named = stride;
-    const auto refused = [&](const auto& write) { refuses(memory, "x", named, write); };
-    refused([&] { rope.rotate(out, positions); });
-    refused([&] { rope.rotate_all({good, out}, positions); });
-    refused([&] { rope.rotate_into(good, out, positions); });
-    refused([&] { rope.adjoint(out, positions); });
-    refused([&] { rope.inverse(out, positions); });
-    refused([&] { any.rotate(out, positions); });
-    refused([&] { xpos.rotate_queries(out, positions); });
-    refused([&] { xpos.rotate_keys_into(good, out, positions); });
-    refused([&] { mixed.rotate(out, positions); });
-    refused([&] { table.rotate(out); });
-    refused([&] { table.rotate_all({good, out}); });
-    refused([&] { shift_keys(out, rope, {-1}); });
-    refused([&] { rerotate(out, rope, positions, rope, positions); });
+    const auto check_x_rejected = [&](const auto& write) {
+      check_rejected(memory, "x", named, write);
+    };
+    check_x_rejected([&] { rope.rotate(out, positions); });
+    check_x_rejected([&] { rope.rotate_all({good, out}, positions); });
+    check_x_rejected([&] { rope.rotate_into(good, out, positions); });
+    check_x_rejected([&] { rope.adjoint(out, positions); });
+    check_x_rejected([&] { rope.inverse(out, positions); });
+    check_x_rejected([&] { any.rotate(out, positions); });
+    check_x_rejected([&] { xpos.rotate_queries(out, positions); });
+    check_x_rejected([&] { xpos.rotate_keys_into(good, out, positions); });
+    check_x_rejected([&] { mixed.rotate(out, positions); });
+    check_x_rejected([&] { table.rotate(out); });
+    check_x_rejected([&] { table.rotate_all({good, out}); });
+    check_x_rejected([&] { shift_keys(out, rope, {-1}); });
+    check_x_rejected([&] { rerotate(out, rope, positions, rope, positions); });
   }
 }
 
@@ -186,16 +188,19 @@ TEST_CASE("additive encodings refuse tokens that share memory", "[strides]") {
   for (const auto& [out, stride] : {std::pair{x, "seq_stride"}, std::pair{y, "batch_stride"}}) {
     const EmbeddingsView<float> to = out;
     const std::string named = stride;
-    const auto refused = [&](const auto& write) { refuses(memory, "x", named, write); };
-    refused([&] { sinusoidal.add_to(to, positions); });
-    refused([&] { sinusoidal.write_to(to, positions); });
-    refused([&] { grid.add_to(to, Positions::grid(2, 2)); });
-    refused([&] { grid.write_to(to, Positions::grid(2, 2)); });
-    refused([&] { binary.add_to(to, positions); });
-    refused([&] { integer.add_to(to, positions); });
-    refused([&] { learned.add_to(to, positions); });
+    const auto check_x_rejected = [&](const auto& write) {
+      check_rejected(memory, "x", named, write);
+    };
+    check_x_rejected([&] { sinusoidal.add_to(to, positions); });
+    check_x_rejected([&] { sinusoidal.write_to(to, positions); });
+    check_x_rejected([&] { grid.add_to(to, Positions::grid(2, 2)); });
+    check_x_rejected([&] { grid.write_to(to, Positions::grid(2, 2)); });
+    check_x_rejected([&] { binary.add_to(to, positions); });
+    check_x_rejected([&] { integer.add_to(to, positions); });
+    check_x_rejected([&] { learned.add_to(to, positions); });
   }
-  refuses(memory, "grad_table", "row_stride", [&] { learned.add_gradient(x, positions, flat); });
+  check_rejected(memory, "grad_table", "row_stride",
+                 [&] { learned.add_gradient(x, positions, flat); });
   // Inputs may repeat elements.
   CHECK(sinusoidal.scale_gradient(x, positions) != 0);
 
@@ -203,21 +208,21 @@ TEST_CASE("additive encodings refuse tokens that share memory", "[strides]") {
       .source = {2, 2}, .target = {2, 2}, .filter = posenc::ResizeFilter::Bilinear};
   auto source = counted(32);
   const MatrixView<float> from{.data = source.data(), .rows = 4, .cols = 8};
-  refuses(memory, "the table that is written", "row_stride",
-          [&] { posenc::resize_grid(from, flat, config); });
-  refuses(memory, "the table that is written", "row_stride",
-          [&] { posenc::resize_grid_adjoint(from, flat, config); });
+  check_rejected(memory, "the table that is written", "row_stride",
+                 [&] { posenc::resize_grid(from, flat, config); });
+  check_rejected(memory, "the table that is written", "row_stride",
+                 [&] { posenc::resize_grid_adjoint(from, flat, config); });
   using posenc::HalfRotate;
   using posenc::Interleaved;
-  refuses(memory, "weights", "row_stride", [&] {
+  check_rejected(memory, "weights", "row_stride", [&] {
     posenc::permute_pairs<Interleaved, HalfRotate>(flat, {.head_dim = 4, .rotary_dim = 4});
   });
-  refuses(memory, "out", "row_stride", [&] {
+  check_rejected(memory, "out", "row_stride", [&] {
     posenc::permute_pairs<Interleaved, HalfRotate>(from, flat, {.head_dim = 4, .rotary_dim = 4});
   });
 }
 
-TEST_CASE("biases refuse tiles and tables whose rows share memory", "[strides]") {
+TEST_CASE("biases reject tiles and tables whose rows share memory", "[strides]") {
   auto memory = counted(64);
   const std::vector<double> q{0, 1, 2}, k{0, 1, 2, 3};
   const MatrixView<float> tile{.data = memory.data(), .rows = 3, .cols = 4, .row_stride = 0};
@@ -225,20 +230,21 @@ TEST_CASE("biases refuse tiles and tables whose rows share memory", "[strides]")
   const MatrixView<float> flat{.data = memory.data(), .rows = 4, .cols = 2, .row_stride = 1};
   const posenc::T5Bias t5(
       table, {.buckets = 4, .max_distance = 8, .direction = posenc::T5Direction::Bidirectional});
-  const auto refused = [&](const auto& bias) {
-    refuses(memory, "tile", "row_stride", [&] { bias.add(0, q, k, tile); });
+  const auto check_tile_rejected = [&](const auto& bias) {
+    check_rejected(memory, "tile", "row_stride", [&] { bias.add(0, q, k, tile); });
   };
-  refused(posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Causal}));
-  refused(posenc::Kerple({.form = posenc::KerpleForm::Power, .r1 = {1.0}, .r2 = {1.0}}));
-  refused(posenc::Fire(posenc::FireParameters{.c = 1,
-                                              .threshold = 1,
-                                              .hidden_weight = {1.0},
-                                              .hidden_bias = {0.0},
-                                              .output_weight = {1.0},
-                                              .output_bias = {0.0}}));
-  refused(t5);
-  refuses(memory, "grad_table", "row_stride",
-          [&] { t5.add_gradient(0, q, k, MatrixView<const float>(tile), flat); });
+  check_tile_rejected(posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Causal}));
+  check_tile_rejected(
+      posenc::Kerple({.form = posenc::KerpleForm::Power, .r1 = {1.0}, .r2 = {1.0}}));
+  check_tile_rejected(posenc::Fire(posenc::FireParameters{.c = 1,
+                                                          .threshold = 1,
+                                                          .hidden_weight = {1.0},
+                                                          .hidden_bias = {0.0},
+                                                          .output_weight = {1.0},
+                                                          .output_bias = {0.0}}));
+  check_tile_rejected(t5);
+  check_rejected(memory, "grad_table", "row_stride",
+                 [&] { t5.add_gradient(0, q, k, MatrixView<const float>(tile), flat); });
 }
 
 TEST_CASE("strides that are written may go backwards, and axes in any order", "[strides]") {
@@ -254,8 +260,9 @@ TEST_CASE("strides that are written may go backwards, and axes in any order", "[
   CHECK_THROWS_AS(check(LseView<float>{memory.data(), 2, 3, 4, 12, 4, 0}), ShapeError);
   CHECK_THROWS_AS(check(ScoresView<float>{memory.data(), 1, 1, 3, 4, 0, 0, 4, 0}), ShapeError);
   CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 2, 3, 4, 5, 60, -19, 5}), ShapeError);
-  CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 2, 3, 4, 5, most, 20, 5}), ShapeError);
-  CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 3, 3, 4, 5, -most - 1, 20, 5}), ShapeError);
+  CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 2, 3, 4, 5, max_index, 20, 5}), ShapeError);
+  CHECK_THROWS_AS(check(HeadsView<float>{memory.data(), 3, 3, 4, 5, -max_index - 1, 20, 5}),
+                  ShapeError);
 }
 
 }  // namespace strides_test

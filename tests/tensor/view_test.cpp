@@ -161,10 +161,10 @@ TEST_CASE("slices must lie within their axis", "[view]") {
       posenc::slice_features(x, 6, 0), ShapeError,
       Message("posenc::slice_features: the slice [6, 6) must lie within the axis of 5"));
   CHECK_THROWS_AS(posenc::slice_features(x, 2, -1), ShapeError);
-  constexpr Index most = std::numeric_limits<Index>::max();
-  CHECK_THROWS_AS(posenc::slice_heads(x, 0, most), ShapeError);
-  CHECK_THROWS_AS(posenc::slice_heads(x, 1, most), ShapeError);
-  CHECK_THROWS_AS(posenc::slice_heads(x, most, 1), ShapeError);
+  constexpr Index max_index = std::numeric_limits<Index>::max();
+  CHECK_THROWS_AS(posenc::slice_heads(x, 0, max_index), ShapeError);
+  CHECK_THROWS_AS(posenc::slice_heads(x, 1, max_index), ShapeError);
+  CHECK_THROWS_AS(posenc::slice_heads(x, max_index, 1), ShapeError);
 }
 
 TEST_CASE("split_heads gives every head its share of the features", "[view]") {

@@ -52,7 +52,7 @@ struct Strided {
 ///                                         viewed; true if omitted
 ///   static Strided<T, rank> describe(x)   for x and for const x; T is const for const x
 /// This header specialises it for Eigen's dense matrices, maps and blocks, tensor/eigen.hpp for
-/// Eigen::Tensor, TensorFixedSize and TensorMap. Specialise it for types of your own.
+/// Eigen::Tensor, TensorFixedSize and TensorMap. Specialise it for user-supplied types.
 template <class X>
 struct TensorTraits;
 
@@ -101,65 +101,75 @@ struct TensorTraits<X> {
 
 namespace detail {
 
-enum class Storage { RowMajor, ColumnMajor };
-enum class Misfit { None, NoTensor, NoStorage, Temporary, Rank, Storage };
+enum class StorageOrder { RowMajor, ColumnMajor };
+enum class AdaptError {
+  None,
+  NotATensor,
+  UnknownStorageOrder,
+  OwningTemporary,
+  WrongRank,
+  WrongStorageOrder
+};
 
-/// Returns the reason why an argument of type Given cannot be viewed, or None. Given is an lvalue
+/// Returns the reason why an argument of type Arg cannot be viewed, or None. Arg is an lvalue
 /// reference if the argument has a name.
-template <class Given, std::size_t Rank, Storage Wanted>
-constexpr Misfit misfit() {
-  using Traits = TensorTraits<std::remove_cvref_t<Given>>;
+template <class Arg, std::size_t Rank, StorageOrder Required>
+constexpr AdaptError adapt_error() {
+  using Traits = TensorTraits<std::remove_cvref_t<Arg>>;
   if constexpr (!requires { Traits::rank; }) {
-    return Misfit::NoTensor;
+    return AdaptError::NotATensor;
   } else if constexpr (!requires { Traits::row_major; }) {
-    return Misfit::NoStorage;
+    return AdaptError::UnknownStorageOrder;
   } else {
     bool owns_memory = true;
     if constexpr (requires { Traits::owns_memory; }) owns_memory = Traits::owns_memory;
-    if (owns_memory && !std::is_lvalue_reference_v<Given>) return Misfit::Temporary;
-    if (Traits::rank != Rank) return Misfit::Rank;
-    return Traits::row_major == (Wanted == Storage::RowMajor) ? Misfit::None : Misfit::Storage;
+    if (owns_memory && !std::is_lvalue_reference_v<Arg>) return AdaptError::OwningTemporary;
+    if (Traits::rank != Rank) return AdaptError::WrongRank;
+    return Traits::row_major == (Required == StorageOrder::RowMajor)
+               ? AdaptError::None
+               : AdaptError::WrongStorageOrder;
   }
 }
 
-template <class Given, std::size_t Rank>
-inline constexpr bool fits_row_major = misfit<Given, Rank, Storage::RowMajor>() != Misfit::Storage;
-template <class Given, std::size_t Rank>
+template <class Arg, std::size_t Rank>
+inline constexpr bool fits_row_major =
+    adapt_error<Arg, Rank, StorageOrder::RowMajor>() != AdaptError::WrongStorageOrder;
+template <class Arg, std::size_t Rank>
 inline constexpr bool fits_column_major =
-    misfit<Given, Rank, Storage::ColumnMajor>() != Misfit::Storage;
+    adapt_error<Arg, Rank, StorageOrder::ColumnMajor>() != AdaptError::WrongStorageOrder;
 
 /// Returns the Strided of x, for either storage order.
-template <class Given, std::size_t Rank, class X>
+template <class Arg, std::size_t Rank, class X>
 auto describe([[maybe_unused]] const char* function, [[maybe_unused]] X& x) {
-  constexpr Misfit found = misfit<Given, Rank, Storage::RowMajor>();
+  constexpr AdaptError error = adapt_error<Arg, Rank, StorageOrder::RowMajor>();
   static_assert(
-      found != Misfit::NoTensor,
+      error != AdaptError::NotATensor,
       "posenc: this type is not a tensor that posenc can read. Include posenc/tensor/eigen.hpp for "
       "Eigen::Tensor, evaluate Eigen expressions first, fill a view (HeadsView, EmbeddingsView, "
       "...) "
       "from a raw pointer, or specialise posenc::TensorTraits.");
   static_assert(
-      found != Misfit::NoStorage,
+      error != AdaptError::UnknownStorageOrder,
       "posenc: the TensorTraits of this type must say `static constexpr bool row_major`: true "
       "where the last index is the innermost axis, false where the first one is.");
   static_assert(
-      found != Misfit::Temporary,
+      error != AdaptError::OwningTemporary,
       "posenc: a view of this temporary would outlive it, for it owns its memory: give the "
       "tensor a name first. (TensorTraits of types that do not own their memory say "
       "`static constexpr bool owns_memory = false`.)");
   static_assert(
-      found != Misfit::Rank,
+      error != AdaptError::WrongRank,
       "posenc: the tensor's rank is not the number of letters: bshd and dhsb take a rank-4 "
       "tensor, bsd and dsb a rank-3 one, sd, ds, head_sd, head_ds and table_view a matrix.");
-  if constexpr (found == Misfit::None || found == Misfit::Storage) {
-    using Traits = TensorTraits<std::remove_cvref_t<Given>>;
+  if constexpr (error == AdaptError::None || error == AdaptError::WrongStorageOrder) {
+    using Traits = TensorTraits<std::remove_cvref_t<Arg>>;
     const auto t = Traits::describe(x);
     if (t.strides[Rank - 1] != 1 && t.extents[Rank - 1] > 1) {
-      auto own = t.extents;  // in the order of the indices of x
-      if (!Traits::row_major) std::reverse(own.begin(), own.end());
+      auto extents = t.extents;  // in the order of the indices of x
+      if (!Traits::row_major) std::reverse(extents.begin(), extents.end());
       fail<ShapeError>(function, "the ", Traits::row_major ? "last" : "first",
                        " axis must be contiguous, but its stride is ", t.strides[Rank - 1],
-                       "; the tensor is ", std::span<const Index>(own));
+                       "; the tensor is ", std::span<const Index>(extents));
     }
     return t;
   } else {

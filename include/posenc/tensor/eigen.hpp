@@ -35,8 +35,8 @@ struct EigenTensorTraits {
     Strided<std::remove_pointer_t<decltype(x.data())>, rank> t{x.data(), {}, {}};
     // Eigen::Sizes, the dimensions of tensors of fixed size, has signed indices.
     using Dimensions = std::remove_cvref_t<decltype(x.dimensions())>;
-    constexpr bool with_sign = requires { Dimensions::total_size; };
-    using At = std::conditional_t<with_sign, std::ptrdiff_t, std::size_t>;
+    constexpr bool has_signed_indices = requires { Dimensions::total_size; };
+    using At = std::conditional_t<has_signed_indices, std::ptrdiff_t, std::size_t>;
     Index stride = 1;
     for (std::size_t axis = rank; axis-- > 0;) {
       t.extents[axis] = x.dimensions()[static_cast<At>(RowMajor ? axis : rank - 1 - axis)];

@@ -115,8 +115,8 @@ inline Positions pixel_grid(ListView<Index> extents, ListView<double> offsets = 
     const double offset = offsets.empty() ? 0 : offsets[axis];
     for (Index cell = 0; cell < cells; ++cell) {
       const auto at = static_cast<double>(cell / inner % extent);
-      const double along = extent == 1 ? -1 : 2 * at / static_cast<double>(extent - 1) - 1;
-      p.push_finite(function, along + offset);
+      const double coordinate = extent == 1 ? -1 : 2 * at / static_cast<double>(extent - 1) - 1;
+      p.push_finite(function, coordinate + offset);
     }
   }
   return p;

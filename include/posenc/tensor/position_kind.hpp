@@ -21,17 +21,17 @@ POSENC_BEGIN
 namespace detail {
 
 /// True if the coordinates of a kind are ids of tokens or cells.
-constexpr bool counts_tokens(PositionKind kind) noexcept {
+constexpr bool is_token_kind(PositionKind kind) noexcept {
   return kind == PositionKind::Tokens || kind == PositionKind::RowsColumns ||
          kind == PositionKind::ColumnsRows;
 }
 
-/// True if an encoding for the kind `wanted` accepts positions of the kind `given`.
-constexpr bool kinds_fit(PositionKind wanted, PositionKind given) noexcept {
-  if (wanted == given) return true;
-  if (wanted == PositionKind::Unspecified || given == PositionKind::Unspecified) return true;
-  if (wanted == PositionKind::Tokens) return counts_tokens(given);
-  return given == PositionKind::Tokens && counts_tokens(wanted);
+/// True if an encoding for the kind `required` accepts positions of the kind `actual`.
+constexpr bool kinds_fit(PositionKind required, PositionKind actual) noexcept {
+  if (required == actual) return true;
+  if (required == PositionKind::Unspecified || actual == PositionKind::Unspecified) return true;
+  if (required == PositionKind::Tokens) return is_token_kind(actual);
+  return actual == PositionKind::Tokens && is_token_kind(required);
 }
 
 /// Returns the description of a kind, for messages.
@@ -54,7 +54,7 @@ constexpr const char* name_of(PositionKind kind) noexcept {
 }
 
 /// Returns the names of the functions that create positions of a kind, for messages.
-constexpr const char* makers_of(PositionKind kind) noexcept {
+constexpr const char* creators_of(PositionKind kind) noexcept {
   switch (kind) {
     case PositionKind::RowsColumns:
       return "Positions::grid or merge_block_grid()";

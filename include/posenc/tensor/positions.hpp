@@ -41,8 +41,8 @@ class Positions {
   static Positions range(Index start, Index count) {
     constexpr auto function = "Positions::range";
     Positions p(function, Form::Range, 1, count, 1);
-    p.values_begin_ = exact(function, start);
-    p.include_run(function, start);
+    p.range_start_ = checked_double(function, start);
+    p.update_stats_of_range(function, start);
     return p;
   }
 
@@ -51,16 +51,16 @@ class Positions {
   static Positions starts(ListView<Index> starts, Index count) {
     constexpr auto function = "Positions::starts";
     Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
-    p.take(function, starts, count);
+    p.assign_ids(function, starts, count);
     return p;
   }
 
   /// Returns explicit ids [S] for every batch row.
-  static Positions ids(ListView<Index> ids_of_row) { return of_ids(1, ids_of_row); }
+  static Positions ids(ListView<Index> ids_of_row) { return from_ids(1, ids_of_row); }
 
   /// Returns explicit ids [B, S], row-major, for example of padded rows or speculative trees.
   static Positions ids(Index batch, ListView<Index> ids_of_batch) {
-    return of_ids(batch, ids_of_batch);
+    return from_ids(batch, ids_of_batch);
   }
 
   /// Overloads for 32-bit ids, which other libraries use.
@@ -71,7 +71,7 @@ class Positions {
   template <class Ids>
   requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions
       ids(Index batch, const Ids& ids_of_batch) {
-    return of_ids(batch, ListView<std::int32_t>(ids_of_batch));
+    return from_ids(batch, ListView<std::int32_t>(ids_of_batch));
   }
 
   // Overloads that reject numbers of other types by a message.
@@ -81,10 +81,12 @@ class Positions {
   }
   template <class Ids>
   requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(Index, const Ids&) {
-    return refused<Ids>();
+    return reject_ids<Ids>();
   }
   template <class Ids>
-  requires(!are_indices<Ids>) static Positions starts(const Ids&, Index) { return refused<Ids>(); }
+  requires(!are_indices<Ids>) static Positions starts(const Ids&, Index) {
+    return reject_ids<Ids>();
+  }
 
   /// Returns real-valued positions [B, S], row-major, of Unspecified kind: interpolated or
   /// continuous coordinates.
@@ -115,7 +117,7 @@ class Positions {
     for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
       const Index start = starts.empty() ? 0 : starts[i];
       for (Index t = 0; t < cu_seqlens[i + 1] - cu_seqlens[i]; ++t) {
-        p.push(exact(function, start + t));
+        p.push(checked_double(function, start + t));
       }
     }
     return p;
@@ -132,7 +134,7 @@ class Positions {
     for (Index b = 0; b < keep.rows; ++b) {
       Index next = 0;
       for (Index s = 0; s < keep.cols; ++s) {
-        p.push(exact(function, keep.row(b)[s] ? next++ : masked_position));
+        p.push(checked_double(function, keep.row(b)[s] ? next++ : masked_position));
       }
     }
     return p;
@@ -209,7 +211,7 @@ class Positions {
     const Index row = batch_ == 1 ? 0 : b;
     switch (form_) {
       case Form::Range:
-        return values_begin_ + static_cast<double>(s);
+        return range_start_ + static_cast<double>(s);
       case Form::Starts:
         return values_[static_cast<std::size_t>(row)] + static_cast<double>(s);
       case Form::Table:
@@ -231,7 +233,7 @@ class Positions {
   friend Positions with_zero_axis(const Positions& positions);
 
   template <class Ids>
-  static Positions refused() {
+  static Positions reject_ids() {
     static_assert(detail::never<Ids>,
                   "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t, ids "
                   "std::int32_t "
@@ -266,17 +268,17 @@ class Positions {
   }
 
   template <class Id>
-  static Positions of_ids(Index batch, ListView<Id> ids) {
+  static Positions from_ids(Index batch, ListView<Id> ids) {
     constexpr auto function = "Positions::ids";
     Positions p = table(function, batch, static_cast<Index>(ids.size()));
-    p.take(function, ids, 1);
+    p.assign_ids(function, ids, 1);
     return p;
   }
 
   /// Copies integers, each of which starts a range of `run` positions. It checks their minimum and
   /// maximum, because checking them one by one would take longer than everything else.
   template <class Id>
-  void take(const char* function, ListView<Id> ids, Index run) {
+  void assign_ids(const char* function, ListView<Id> ids, Index run) {
     if (ids.empty()) return;
     Index low = ids[0], high = ids[0];
     for (const Index id : ids) {
@@ -286,8 +288,8 @@ class Positions {
     const Index last = run > 0 ? run - 1 : 0;
     if (low < -exact_limit || high > exact_limit - last) {
       for (const Index id : ids) {
-        exact(function, id);
-        exact(function, id + last);
+        checked_double(function, id);
+        checked_double(function, id + last);
       }
     }
     values_.assign(ids.begin(), ids.end());
@@ -295,7 +297,7 @@ class Positions {
     max_magnitude_ = static_cast<double>((std::max)(std::abs(low), std::abs(high + last)));
   }
 
-  static double exact(const char* function, Index id) {
+  static double checked_double(const char* function, Index id) {
     if (id < -exact_limit || id > exact_limit) {
       detail::fail<PositionError>(function, "integer positions must lie within 2^53 but one is ",
                                   id);
@@ -305,7 +307,7 @@ class Positions {
 
   void push(double position) {
     values_.push_back(position);
-    include(position);
+    update_stats(position);
   }
 
   void push_finite(const char* function, double position) {
@@ -315,15 +317,15 @@ class Positions {
     push(position);
   }
 
-  void include(double position) {
+  void update_stats(double position) {
     max_magnitude_ = (std::max)(max_magnitude_, std::abs(position));
     integral_ = integral_ && position == std::rint(position);
   }
 
-  void include_run(const char* function, Index start) {
+  void update_stats_of_range(const char* function, Index start) {
     if (count_ == 0) return;
-    include(exact(function, start));
-    include(exact(function, start + (count_ - 1)));
+    update_stats(checked_double(function, start));
+    update_stats(checked_double(function, start + (count_ - 1)));
   }
 
   Form form_;
@@ -331,7 +333,7 @@ class Positions {
   detail::Count count_;
   Index axes_;
   PositionKind kind_ = PositionKind::Tokens;
-  double values_begin_ = 0;
+  double range_start_ = 0;
   double max_magnitude_ = 0;
   bool integral_ = true;
   std::vector<double> values_;
@@ -348,10 +350,10 @@ inline void check_axes(const char* function, const Positions& positions, Index a
 }
 
 /// Throws PositionError if positions are coordinates of a kind that an encoding does not accept.
-inline void check_kind(const char* function, const Positions& positions, PositionKind wanted) {
-  if (!kinds_fit(wanted, positions.kind())) {
-    fail<PositionError>(function, "positions must be ", name_of(wanted), ", as made by ",
-                        makers_of(wanted), ", but are ", name_of(positions.kind()),
+inline void check_kind(const char* function, const Positions& positions, PositionKind required) {
+  if (!kinds_fit(required, positions.kind())) {
+    fail<PositionError>(function, "positions must be ", name_of(required), ", as made by ",
+                        creators_of(required), ", but are ", name_of(positions.kind()),
                         ". (Coordinates of your own are Positions::real)");
   }
 }
@@ -375,9 +377,9 @@ template <class Visit>
 void for_extreme_positions(const Positions& positions, const Visit& visit) {
   const Index count = positions.count();
   for (Index b = 0; count != 0 && b < positions.batch(); ++b) {
-    const std::span<const double> kept = positions.kept(b);
-    for (const double position : kept) visit(position);
-    if (kept.empty()) {
+    const std::span<const double> values = positions.kept(b);
+    for (const double position : values) visit(position);
+    if (values.empty()) {
       visit(positions.at(b, 0));
       visit(positions.at(b, count - 1));
     }

@@ -56,7 +56,7 @@ struct CheckScalar {
 };
 
 template <class T>
-struct CheckWritten {
+struct CheckWritable {
   static_assert(!std::is_const_v<T>, "posenc: this tensor is written to, so it must not be const");
   static_assert(CheckScalar<std::remove_const_t<T>>::value);
   static constexpr bool value = true;
@@ -65,10 +65,10 @@ struct CheckWritten {
 /// An element type of outputs. Any other type is an error with a message, not an overload that does
 /// not match.
 template <class T>
-concept Written = CheckWritten<T>::value && Scalar<T>;
+concept Written = CheckWritable<T>::value && Scalar<T>;
 
 template <class T>
-struct CheckTile {
+struct CheckWritableTile {
   static_assert(
       std::is_same_v<T, float> || std::is_same_v<T, double>,
       "posenc: a tile of scores, or a gradient, is float or double, and not const where it is "
@@ -79,7 +79,7 @@ struct CheckTile {
 /// An element type of score tiles and gradients that are written: float or double, not const. Any
 /// other type is an error with a message.
 template <class T>
-concept WrittenTile = CheckTile<T>::value && std::floating_point<T>;
+concept WrittenTile = CheckWritableTile<T>::value && std::floating_point<T>;
 
 }  // namespace detail
 

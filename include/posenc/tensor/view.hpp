@@ -182,19 +182,19 @@ auto strides_of(const View& x) noexcept {
   return strides;
 }
 
-/// Returns the distance from the first to the last element, in elements, or the number of elements
-/// minus 1 if that is larger. Returns nothing if an Index cannot hold it.
+/// Returns the largest linear index of an element: its distance from the first element in memory, or
+/// its number in row-major order if that is larger. Returns nothing if an Index cannot hold it.
 template <std::size_t Rank>
-std::optional<Index> reach_of(const std::array<Index, Rank>& extents,
-                              const std::array<Index, Rank>& strides) noexcept {
+std::optional<Index> max_linear_index(const std::array<Index, Rank>& extents,
+                                      const std::array<Index, Rank>& strides) noexcept {
   std::optional<Index> reach = 0, count = 1;
   for (std::size_t axis = 0; axis < Rank && reach && count; ++axis) {
     count = product_of(*count, extents[axis]);
     if (extents[axis] <= 1) continue;
     const Index stride = strides[axis];
     if (stride == (std::numeric_limits<Index>::min)()) return std::nullopt;
-    const auto along = product_of(extents[axis] - 1, stride < 0 ? -stride : stride);
-    reach = along ? sum_of(*reach, *along) : std::nullopt;
+    const auto axis_span = product_of(extents[axis] - 1, stride < 0 ? -stride : stride);
+    reach = axis_span ? sum_of(*reach, *axis_span) : std::nullopt;
   }
   if (!count || !reach) return std::nullopt;
   return (std::max)(*count - 1, *reach);
@@ -219,10 +219,10 @@ void check_extents(const char* function, const char* name, const View& x) {
     fail<ShapeError>(function, name, " ", extents, " has elements but no memory: data is null");
   }
   const auto strides = strides_of(x);
-  const auto reach = reach_of(extents, strides);
+  const auto reach = max_linear_index(extents, strides);
   // A process can address 2^56 bytes with addresses of 57 bits, the most of any processor.
-  constexpr Index most = (Index{1} << 56) / Index{sizeof(*x.data)};
-  if (!reach || *reach >= most) {
+  constexpr Index max_elements = (Index{1} << 56) / Index{sizeof(*x.data)};
+  if (!reach || *reach >= max_elements) {
     fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
                      " is larger than any memory");
   }

@@ -21,34 +21,34 @@ namespace detail {
 /// The address range of one row of a view. Integers order addresses across views.
 struct RowRange {
   std::uintptr_t begin, end;
-  bool of_output;
+  bool is_output;
 };
 
 template <class T>
-RowRange range_of(const T* row, Index count, bool of_output) noexcept {
+RowRange address_range(const T* row, Index count, bool is_output) noexcept {
   return {reinterpret_cast<std::uintptr_t>(row), reinterpret_cast<std::uintptr_t>(row + count),
-          of_output};
+          is_output};
 }
 
 template <class T>
-void append_rows(const HeadsView<const T>& x, bool of_output, std::vector<RowRange>& rows) {
+void append_rows(const HeadsView<const T>& x, bool is_output, std::vector<RowRange>& rows) {
   for (Index b = 0; b < x.batch; ++b) {
     for (Index s = 0; s < x.seq; ++s) {
       for (Index h = 0; h < x.heads; ++h) {
-        rows.push_back(range_of(x.row(b, s, h), x.dim, of_output));
+        rows.push_back(address_range(x.row(b, s, h), x.dim, is_output));
       }
     }
   }
 }
 template <class T>
-void append_rows(const MatrixView<const T>& x, bool of_output, std::vector<RowRange>& rows) {
-  for (Index r = 0; r < x.rows; ++r) rows.push_back(range_of(x.row(r), x.cols, of_output));
+void append_rows(const MatrixView<const T>& x, bool is_output, std::vector<RowRange>& rows) {
+  for (Index r = 0; r < x.rows; ++r) rows.push_back(address_range(x.row(r), x.cols, is_output));
 }
 
 /// True if a row of one view shares memory with a row of the other. It compares rows, not whole
 /// views, because the rows of q and k in a fused buffer alternate without sharing memory.
 template <class View>
-bool rows_meet(const View& in, const View& out) {
+bool rows_overlap(const View& in, const View& out) {
   std::vector<RowRange> rows;
   append_rows(in, false, rows);
   append_rows(out, true, rows);
@@ -56,9 +56,9 @@ bool rows_meet(const View& in, const View& out) {
             [](const RowRange& a, const RowRange& b) { return a.begin < b.begin; });
   std::uintptr_t in_end = 0, out_end = 0;
   for (const RowRange& row : rows) {
-    if (row.begin < (row.of_output ? in_end : out_end)) return true;
-    std::uintptr_t& own_end = row.of_output ? out_end : in_end;
-    own_end = (std::max)(own_end, row.end);
+    if (row.begin < (row.is_output ? in_end : out_end)) return true;
+    std::uintptr_t& view_end = row.is_output ? out_end : in_end;
+    view_end = (std::max)(view_end, row.end);
   }
   return false;
 }
@@ -74,7 +74,7 @@ void check_overlap([[maybe_unused]] const char* function,
   const bool same = in.data == out.data && agree(in.batch, in.batch_stride, out.batch_stride) &&
                     agree(in.seq, in.seq_stride, out.seq_stride) &&
                     agree(in.heads, in.head_stride, out.head_stride);
-  if (!same && !in.empty() && !out.empty() && rows_meet<HeadsView<const T>>(in, out)) {
+  if (!same && !in.empty() && !out.empty() && rows_overlap<HeadsView<const T>>(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
@@ -88,7 +88,7 @@ void check_overlap([[maybe_unused]] const char* function,
                    [[maybe_unused]] const MatrixView<T>& out) {
 #if POSENC_CHECKED
   const bool same = in.data == out.data && (in.rows <= 1 || in.row_stride == out.row_stride);
-  if (!same && !in.empty() && !out.empty() && rows_meet<MatrixView<const T>>(in, out)) {
+  if (!same && !in.empty() && !out.empty() && rows_overlap<MatrixView<const T>>(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
@@ -103,9 +103,9 @@ void check_overlap([[maybe_unused]] const char* function,
 template <class View>
 void check_output(const char* function, const char* name, const View& x) {
   auto axes = axes_of(x);
-  constexpr Index most = (std::numeric_limits<Index>::max)();
+  constexpr Index max_index = (std::numeric_limits<Index>::max)();
   const auto step = [](const ViewAxis& axis) {
-    return axis.stride < 0 ? (axis.stride < -most ? most : -axis.stride) : axis.stride;
+    return axis.stride < 0 ? (axis.stride < -max_index ? max_index : -axis.stride) : axis.stride;
   };
   for (const ViewAxis& axis : axes) {
     if (axis.extent <= 0) return;  // nothing is written
@@ -127,9 +127,9 @@ void check_output(const char* function, const char* name, const View& x) {
                        " is ", axis.stride, " where at least ", reach + 1, " is needed; ", name,
                        " is ", x.extents());
     }
-    const Index extent_reach = product_or(most, {axis.extent - 1, step(axis)});
+    const Index extent_reach = product_or(max_index, {axis.extent - 1, step(axis)});
     const auto sum = sum_of(reach, extent_reach);
-    if (!sum || *sum == most) {
+    if (!sum || *sum == max_index) {
       fail<ShapeError>(function, "no memory holds ", name, ", whose ", axis.name, " is ",
                        axis.stride, "; ", name, " is ", x.extents());
     }
@@ -142,16 +142,17 @@ void check_output(const char* function, const char* name, const View& x) {
 /// both lie within batch rows. If false, only the two functions can tell.
 template <class T>
 POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
-  constexpr Index apart = Index{1} << 25;  // stride for an axis of one element
-  const Index head = x.heads > 1 ? x.head_stride : apart;
-  const Index token = x.seq > 1 ? x.seq_stride : apart;
-  const Index row = x.batch > 1 ? x.batch_stride : apart;
+  constexpr Index outer_stride = Index{1} << 25;  // stride for an axis of one element
+  const Index head = x.heads > 1 ? x.head_stride : outer_stride;
+  const Index token = x.seq > 1 ? x.seq_stride : outer_stride;
+  const Index row = x.batch > 1 ? x.batch_stride : outer_stride;
   // All must be below 2^26, so that their products have at most 52 bits, and not negative.
   if (((x.batch | x.seq | x.heads | x.dim | head | token | row) >> 26) != 0) return false;
-  const bool tokens_over = head <= token;
-  const Index inner = tokens_over ? head : token, outer = tokens_over ? token : head;
-  const Index inner_extent = tokens_over ? x.heads : x.seq;
-  const Index outer_extent = tokens_over ? x.seq : x.heads;
+  const bool heads_within_tokens = head <= token;
+  const Index inner = heads_within_tokens ? head : token,
+              outer = heads_within_tokens ? token : head;
+  const Index inner_extent = heads_within_tokens ? x.heads : x.seq;
+  const Index outer_extent = heads_within_tokens ? x.seq : x.heads;
   const Index inner_span = inner_extent > 1 ? inner_extent * inner : x.dim;
   const Index outer_span = outer_extent > 1 ? outer_extent * outer : inner_span;
   return x.data != nullptr && x.batch > 0 && inner_extent > 0 && outer_extent > 0 && x.dim > 0 &&

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <span>
 
-// Detection of consecutive positions p, p + 1, p + 2, ..., which have few different distances.
+// Detection of positions p, p + 1, p + 2, ..., which have few different distances.
 POSENC_BEGIN
 namespace detail {
 
@@ -26,23 +26,23 @@ bool consecutive(std::span<const double> positions) noexcept {
   // Sums of squares of step - 1. It is a multiple of 2^-53, so no square underflows, and NaN stays
   // NaN. Two interleaved sums, because each is a dependency chain whose latency delays the result.
   const P one = P::broadcast(1);
-  P off[2] = {P::zero(), P::zero()};
+  P excess_squares[2] = {P::zero(), P::zero()};
   Index j = 1;
-  const auto look = [&](P& sum, Index at) {
+  const auto accumulate = [&](P& sum, Index at) {
     const P excess = (P::load(p + at) - P::load(p + at - 1)) - one;
     sum = mul_add(excess, excess, sum);
   };
   for (; j + 2 * P::width <= count; j += 2 * P::width) {
-    look(off[0], j);
-    look(off[1], j + P::width);
+    accumulate(excess_squares[0], j);
+    accumulate(excess_squares[1], j + P::width);
   }
   if (j + P::width <= count) {
-    look(off[0], j);
+    accumulate(excess_squares[0], j);
     j += P::width;
   }
-  bool steady = sum(off[0] + off[1]) == 0;
-  for (; j < count; ++j) steady = steady && p[j] - p[j - 1] == 1;
-  return steady;
+  bool is_consecutive = sum(excess_squares[0] + excess_squares[1]) == 0;
+  for (; j < count; ++j) is_consecutive = is_consecutive && p[j] - p[j - 1] == 1;
+  return is_consecutive;
 }
 
 }  // namespace detail
