@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The slopes of ALiBi, against the reference and against lists typed from the rule.
+// Slopes of ALiBi, against the reference and against lists typed from the rule.
 #include "reference/alibi.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -20,14 +20,14 @@ using support::message_of;
 
 namespace {
 
-/// 2^-e for each exponent e.
+/// Returns 2^-e for each exponent e.
 std::vector<double> powers_of_half(const std::vector<double>& exponents) {
   std::vector<double> powers;
   for (const double e : exponents) powers.push_back(std::pow(2.0, -e));
   return powers;
 }
 
-/// exp2 and pow are good to 1 ulp each.
+/// True if the lists agree; exp2 and pow are accurate to 1 ulp each.
 bool agree(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -41,7 +41,7 @@ std::vector<double> joined(std::vector<double> a, const std::vector<double>& b) 
   return a;
 }
 
-/// step, 2 step, 3 step, ... or, by twos, step, 3 step, 5 step, ...
+/// Returns step, 2 step, 3 step, ... or, with by = 2, step, 3 step, 5 step, ....
 std::vector<double> multiples(double step, int count, int by = 1) {
   std::vector<double> exponents;
   for (int i = 0; i < count; ++i) exponents.push_back(step * (1 + by * i));
@@ -63,7 +63,8 @@ TEST_CASE("slopes of known models", "[alibi]") {
   CHECK(alibi_slopes(1) == std::vector<double>{1.0 / 256});
   CHECK(alibi_slopes(8) == std::vector<double>{1.0 / 2, 1.0 / 4, 1.0 / 8, 1.0 / 16, 1.0 / 32,
                                                1.0 / 64, 1.0 / 128, 1.0 / 256});
-  // The first 8 as for 8 heads, then 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5 of 16 heads: not sorted.
+  // The first 8 slopes are those of 8 heads, then 2^-0.5, 2^-1.5, 2^-2.5, 2^-3.5 of 16 heads: not
+  // sorted.
   CHECK(agree(alibi_slopes(12), {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625,
                                  0.70710678118654752, 0.35355339059327376, 0.17677669529663688,
                                  0.088388347648318441}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bias of ALiBi: values, tiles, absolute positions, gradients, bad input.
+// Bias of ALiBi: values, tiles, absolute positions, gradients, bad input.
 #include "reference/alibi.hpp"
 
 #include "bias/tiles.hpp"
@@ -33,7 +33,7 @@ static_assert(posenc::ScoreBias<Alibi, Eigen::half> && posenc::ScoreBias<Alibi, 
 
 namespace {
 
-/// A tile [queries, keys] with room after each row.
+/// Tile [queries, keys] with padding after each row.
 template <class Real>
 struct Tile {
   Index queries, keys, stride;
@@ -91,8 +91,8 @@ TEMPLATE_TEST_CASE("the bias is added to the scores of a tile", "[alibi]", float
             const double bias =
                 scale * reference::alibi_bias(slopes[static_cast<std::size_t>(head)], queries[i],
                                               keys[j], reference_form(form));
-            // 1 ulp (two half ulp) of the bias in the tile's type and one rounding of the sum; the
-            // slope and scale in double cost a few of double's.
+            // 1 ulp (two half ulps) of the bias in the tile's type and one rounding of the sum. The
+            // slope and the scale in double add a few roundings of double.
             const double tolerance = support::rounding<Real>(2 * std::abs(bias)) +
                                      support::rounding<Real>(1.01 * std::abs(old + bias)) +
                                      support::rounding<double>(8 * std::abs(bias));
@@ -198,8 +198,8 @@ TEMPLATE_TEST_CASE("ALiBi's gradient equals finite differences", "[alibi]", floa
   for (const auto form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
     const Values slopes{0.5, 0.25};
     auto grad = random_tile<Real>(4, 3, 5);
-    // The loss <grad, bias> is linear in the slope, so that a difference of any width is its
-    // gradient; 2^-3 is exact in all sums.
+    // The loss <grad, bias> is linear in the slope, so a difference of any width gives the
+    // gradient. 2^-3 is exact in all sums.
     const auto loss = [&](double step, Index head) {
       Values moved = slopes;
       moved[static_cast<std::size_t>(head)] += step;

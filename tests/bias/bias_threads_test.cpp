@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gradients of learned biases on a device: the bits of one thread.
+// Gradients of learned biases on a device are bit-identical to those of one thread.
 #define EIGEN_USE_THREADS
 #include "support/catch.hpp"
 #include "support/compare.hpp"

@@ -19,7 +19,7 @@ using tiles::Values;
 
 namespace {
 
-/// weight * distance, or of its magnitude, rounded once to T.
+/// Returns weight times the distance, or times its magnitude, rounded once to T.
 template <class T>
 T expected(double distance, double weight, bool symmetric) {
   const volatile double product = weight * (symmetric ? std::abs(distance) : distance);
@@ -151,7 +151,7 @@ TEMPLATE_TEST_CASE("every score gets the value of its own distance", "[distances
                                       {run(0, 1), run(5, 1300)},
                                       {run(0.5, 3), run(0, 17)},
                                       {Values{4, 5, 6, 6, 7, 1, 2, 3}, run(0, 1025)},
-                                      // Ends are those of neighbours.
+                                      // The ends look consecutive, the positions between are not.
                                       {Values{4, 6, 5, 7, 8}, run(0, 40)},
                                       {Values{4, 5, 7, 6, 8}, run(0, 40)},
                                       {run(9, 100), Values{0, 2, 1, 3}},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Biases of finite parameters and positions whose products and differences a double does not hold.
+// Biases of finite parameters and positions whose products and differences overflow a double.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/bias/alibi.hpp>

@@ -64,7 +64,7 @@ TEMPLATE_TEST_CASE("FIRE equals the reference", "[fire]", float, double) {
           for (std::size_t j = 0; j < keys.size(); ++j) {
             const double want = reference::fire_bias(p, 1e-6, h, queries[i], keys[j]);
             const double size = reference::fire_magnitude(p, 1e-6, h, queries[i], keys[j]);
-            // An ulp is two roundings; the reference has some of double's.
+            // An ulp is two roundings. The reference adds some roundings of double.
             const double roundings = 2 * (static_cast<double>(width) + 4);
             const double tolerance = support::rounding<Real>(roundings * size) +
                                      support::rounding<double>((roundings + 8) * size);
@@ -108,7 +108,7 @@ TEMPLATE_TEST_CASE("FIRE's gradient equals finite differences", "[fire]", float,
     }
     return sum;
   };
-  // What it held before is kept.
+  // Earlier contents of the gradient are kept.
   FireParameters got = Fire(p).zero_gradient();
   got.c = 100;
   got.output_bias[0] = 7;

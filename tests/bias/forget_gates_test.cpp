@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gates are appended, saved, restored and erased as the keys beside them.
+// Gates are appended, saved, restored and erased like the keys of a cache.
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
@@ -88,7 +88,7 @@ TEST_CASE("a ring of keys and its gates, saved and restored, go on with their bi
   support::Heads<float> keys(1, count, 1, dim), values(1, count, 1, dim);
   cache.copy_keys(0, first, keys.view(), values.view());
   const auto sums = sums_of(gates, 0);
-  gates.append(1, view(z, 0, 9));  // what restore() replaces
+  gates.append(1, view(z, 0, 9));  // replaced by restore()
   cache.restore(1, first, keys.view(), values.view());
   gates.restore(1, first, {sums.data(), 1, count, heads});
   bool same = true;

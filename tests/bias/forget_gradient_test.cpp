@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gradient of forgetting attention's gates, from that of scores.
+// Gradient of forgetting attention's gates, from the gradient of scores.
 #include "reference/forgetting.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -36,7 +36,8 @@ std::vector<double> random_numbers(Index count, std::uint64_t seed) {
   return numbers;
 }
 
-/// sum of grad(i, j) times the bias of query i and key j in one head, keys after the query hidden.
+/// Returns the sum of grad(i, j) times the bias of query i and key j in one head, with keys after
+/// the query masked.
 double loss(const std::vector<double>& logits, const std::vector<double>& grad, Index head) {
   std::vector<double> log_gates;
   for (Index t = 0; t < tokens; ++t) {
@@ -51,7 +52,7 @@ double loss(const std::vector<double>& logits, const std::vector<double>& grad, 
   return sum;
 }
 
-/// Adds the tile [rows, cols] from (i, j) on of the gradient of a head's scores.
+/// Adds the tile [rows, cols], which begins at (i, j), of the gradient of a head's scores.
 void add(const ForgettingBias& bias, Index sequence, Index head, Index i, Index j, Index rows,
          Index cols, const std::vector<double>& grad, ForgetGradient& gradient) {
   bias.add_gradient(
@@ -95,7 +96,7 @@ TEST_CASE("the gates' gradient is the derivative of the bias", "[bias][forgettin
       for (Index i = 0; i < tokens; ++i) {
         for (Index j = i + 1; j < tokens; ++j) of_scores.back()[size(i * tokens + j)] = 0;
       }
-      // In tiles, some of them into a gradient of their own.
+      // Gradient by tiles, some of them added to another gradient.
       ForgetGradient other = bias.zero_gradient();
       add(bias, n, head, 0, 0, 4, tokens, of_scores.back(), gradient);
       add(bias, n, head, 4, 0, 7, 3, of_scores.back(), other);
@@ -121,7 +122,7 @@ TEST_CASE("the gates' gradient is the derivative of the bias", "[bias][forgettin
       }
     }
   }
-  // Those of the last tokens alone, in place, are the same.
+  // Gradients of the last tokens alone, written in place, are the same.
   std::vector<double> last(both.begin() + (tokens - 4) * heads, both.begin() + tokens * heads);
   gradient.logits(1, EmbeddingsView<const double>{last.data(), 1, 4, heads},
                   EmbeddingsView<double>{last.data(), 1, 4, heads});
@@ -143,10 +144,10 @@ TEST_CASE("gates that are forgotten, shut or no numbers", "[bias][forgetting]") 
   std::vector<float> got(4);
   gradient.logits(0, EmbeddingsView<const float>{z.data() + 1, 1, 4, 1},
                   EmbeddingsView<float>{got.data(), 1, 4, 1});
-  CHECK(got[1] == 0);  // no gate is lower than the least
+  CHECK(got[1] == 0);  // the log gate is clamped
   CHECK(std::isnan(got[2]));
-  CHECK(got[3] == 0);  // wide open
-  CHECK(got[0] == 0);  // the oldest gate counts for nobody
+  CHECK(got[3] == 0);  // open gate: 1 - f is 0
+  CHECK(got[0] == 0);  // no score depends on the oldest gate
 }
 
 TEST_CASE("gradients of gates that do not fit are refused", "[bias][forgetting][errors]") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Forgetting attention: gates that are kept beside a cache, and the bias that they make.
+// Forgetting attention: gates that are stored beside a cache, and their bias.
 #include "reference/forgetting.hpp"
 
 #include "support/catch.hpp"
@@ -35,7 +35,7 @@ static_assert(!std::is_constructible_v<ForgettingBias, ForgetGates, std::span<co
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Gates' logits [1, tokens, heads].
+/// Logits [1, tokens, heads] of gates.
 class Logits {
  public:
   Logits(Index tokens, Index heads, std::uint64_t seed) : heads_(heads) {
@@ -62,7 +62,8 @@ class Logits {
   std::vector<double> z_;
 };
 
-/// The biases of a call, where queries and keys hold nothing, as the softmax sees them: [B, H, Sq, Sk].
+/// Returns the biases [B, H, Sq, Sk] of a call as the softmax reads them, with queries and keys of
+/// zeros.
 std::vector<double> biases(const ForgettingBias& bias, Index batch, Index queries, Index keys,
                            const posenc::AttentionOptions<double>& options = {
                                .causal = Causal::BottomRight}) {
@@ -140,7 +141,7 @@ TEST_CASE("decoding with gates gives the bits of prefill", "[bias][forgetting]")
     cache.append(1, slice_seq(k.view(), i, 1), slice_seq(v.view(), i, 1));
     gates.append(1, logits.view(i, 1));
     if (i % 50 == 9) {
-      // Tokens that are taken back, and a sequence that goes on as a copy.
+      // Tokens that are removed, and a sequence that continues as a copy.
       cache.append(1, slice_seq(k.view(), 0, 9), slice_seq(v.view(), 0, 9));
       gates.append(1, logits.view(0, 9));
       cache.truncate(1, i + 1);
@@ -193,9 +194,9 @@ TEST_CASE("gates that are shut, and gates that are no numbers", "[bias][forgetti
   gates.append(0, EmbeddingsView<const double>{z.data(), 1, 6, 1});
   const std::vector<Index> sequences{0}, broken{1};
   const auto row = biases(ForgettingBias(gates, sequences), 1, 1, 6);
-  for (std::size_t j = 0; j < 3; ++j) CHECK(row[j] <= -65536);  // behind a shut gate
+  for (std::size_t j = 0; j < 3; ++j) CHECK(row[j] <= -65536);  // before a closed gate
   CHECK(row[4] == Approx(reference::log_sigmoid(3)));
-  CHECK(row[3] == row[4]);  // a gate that is wide open
+  CHECK(row[3] == row[4]);  // an open gate
 
   const std::vector<double> with_nan{1, nan, 1};
   gates.append(1, EmbeddingsView<const double>{with_nan.data(), 1, 3, 1});

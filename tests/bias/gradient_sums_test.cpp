@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gradients of biases are summed by distance, and by stretches between bends: as if score by score.
+// Gradients of biases, summed by distance and by segments, against sums score by score.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include <posenc/bias/alibi.hpp>
@@ -21,7 +21,7 @@ using Values = std::vector<double>;
 
 namespace {
 
-/// A tile of random gradients, some rows' ends of which are hidden.
+/// Tile of random gradients, in which ends of some rows are masked.
 struct Tile {
   Values queries, keys;
   std::vector<float> grad;
@@ -62,7 +62,7 @@ Values numbers(const posenc::FireParameters& gradient) {
   return all;
 }
 
-/// The gradient in one call, and in one for each score.
+/// Compares the gradient of one call with that of one call per score.
 template <class Bias>
 void compare(const Bias& bias, const Tile& tile) {
   auto whole = bias.zero_gradient(), sum = bias.zero_gradient();
@@ -84,7 +84,7 @@ void compare(const Bias& bias, const Tile& tile) {
 }  // namespace
 
 TEST_CASE("gradients of biases are those of single scores", "[bias]") {
-  // Neighbours in more than a block; runs that break; positions that are no whole numbers.
+  // Consecutive positions over more than a block, runs that break, and fractional positions.
   Values broken = run(3, 40);
   for (std::size_t n = 17; n < broken.size(); ++n) broken[n] += 5;
   Values odd = run(0, 21);
@@ -100,8 +100,8 @@ TEST_CASE("gradients of biases are those of single scores", "[bias]") {
   const std::vector<float> table(32);
   const posenc::T5Bias t5(MatrixView<const float>{table.data(), 32, 1},
                           {.direction = posenc::T5Direction::Bidirectional});
-  // Units that begin, end, begin at 0, and are always or never on; two with one bend; one at x = 1, where
-  // keys are as far as queries are from the start.
+  // Units that begin, end, begin at 0, and are always or never active; two with one breakpoint; one
+  // at x = 1, where keys are as far as queries are from the start.
   const posenc::Fire fire({.c = 0.1,
                            .threshold = 30,
                            .hidden_weight = {1, -2, 0.5, 3, -1, 0, 0, 2, -0.5, 4, 1},
@@ -121,7 +121,8 @@ TEST_CASE("gradients of biases are those of single scores", "[bias]") {
 }
 
 TEST_CASE("FIRE's units are off at their bend", "[fire]") {
-  // x = 1 where the key at 0 is as far as the query from the start: there all units' ReLU is at its bend.
+  // x = 1 if the key at 0 is as far as the query from the start. All units are at their breakpoint
+  // there.
   const posenc::Fire fire({.c = 0.5,
                            .threshold = 2,
                            .hidden_weight = {3, -3, 1, 0.5},

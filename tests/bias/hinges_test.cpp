@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A network of one hidden layer as a line and its bends, on every tier.
+// ReLU network of one hidden layer as a piecewise linear function, on every tier.
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/guarded.hpp"
@@ -38,7 +38,7 @@ struct Network {
   }
 };
 
-/// Units that begin, end, are always on, always off, begin or end at 0 and have no weight.
+/// Units that begin, end, are always active, never active, begin or end at 0, and have no weight.
 const Network every_kind{.hidden_weight = {2, -1, 0.5, -3, 1, -1, 0, 0, 4, -0.25},
                          .hidden_bias = {-1, 0.75, 1, -2, 0, 0, 1, -1, -1, 2},
                          .output_weight = {1, -2, 0.5, 9, 0.75, 9, 3, 9, -1.5, 0.125},
@@ -57,9 +57,9 @@ TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges
   support::Guarded<T> scores(longest);
   support::Guarded<double> values(longest + width);
   for (Index count = 0; count <= longest; ++count) {
-    // Bends that are reached are not the first ones of the list.
+    // Not the first breakpoints of the list are reached.
     const double greatest = count % 2 == 0 ? 4 : 0.6;
-    // Nor does x always begin below all bends, of which one is at 0.5.
+    // x does not always begin below all breakpoints, of which one is at 0.5.
     const double least = count % 4 == 0 ? 1.2 : 0;
     const Index padded = (count + width - 1) / width * width;
     double* value = values.last(padded);
@@ -74,7 +74,7 @@ TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges
     const posenc::detail::DoubleDouble factor(0.5);
     std::vector<T> again = before;
     f.template add<Tier>(value, factor, {least, greatest}, score, count);
-    // Units that no x reaches, or all do, may be looked at or not.
+    // Breakpoints that no x reaches, or that all x pass, may be visited or not.
     f.template add<Tier>(value, factor, {0, 1000}, again.data(), count);
     CHECK(support::same_bits(score, again.data(), count));
     std::vector<T> written(static_cast<std::size_t>(count) + 1, T{42});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// KERPLE's two forms: values, cuts, gradients, bad settings.
+// KERPLE's two forms: values, blocks, gradients, bad settings.
 #include "reference/kerple.hpp"
 
 #include "bias/tiles.hpp"
@@ -93,7 +93,7 @@ TEMPLATE_TEST_CASE("KERPLE's gradient equals finite differences", "[kerple]", fl
       for (std::size_t i = 0; i < tile.size(); ++i) sum += tile[i] * static_cast<double>(grad[i]);
       return sum;
     };
-    // Error of a central difference: h^2 / 6 times the third derivative, and rounding / h.
+    // Error of a central difference: h^2 / 6 times the third derivative, and rounding divided by h.
     const double step = 0x1p-17;
     for (const std::size_t h : {0U, 1U, 2U}) {
       const auto head = static_cast<Index>(h);

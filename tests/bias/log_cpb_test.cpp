@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Swin-V2's network that makes a window's table, and its gradient.
+// Swin-V2's network that computes a window's table, and its gradient.
 #include "bias/tiles.hpp"
 #include "reference/window_bias.hpp"
 #include "support/catch.hpp"
@@ -63,11 +63,11 @@ TEST_CASE("Swin-V2's coordinates and sigmoid, by hand", "[log_cpb]") {
   CHECK(LogCpb::coordinate(-2, 8) == near(-0.5720690113));
   CHECK(LogCpb::coordinate(3, 8) == near(0.7156137961));
   CHECK(LogCpb::coordinate(7, 8) == near(1.056641667));
-  // A window of 16 and a network trained with 8.
+  // A window of 16 with a network trained for 8.
   CHECK(LogCpb::coordinate(-8, 8) == near(-1.114130732));
   CHECK(LogCpb::coordinate(15, 8) == near(1.393776588));
   CHECK(LogCpb::coordinate(0, 1) == 0);
-  // One token, so all that counts is the ReLU of the bias times the output's weight.
+  // One token, so the result is the ReLU of the bias times the output's weight.
   for (const auto& [x, want] :
        {std::pair<double, double>{-1, 4.303062742}, {0, 8}, {0.5, 9.959349299}, {3, 15.24118603}}) {
     const LogCpb network({.hidden_weight = {7, 9}, .hidden_bias = {1}, .output_weight = {x}},
@@ -96,7 +96,7 @@ TEST_CASE("Log-CPB's table equals the reference's", "[log_cpb]") {
       worst = std::max(worst, std::abs(got[i] - want.values[i]));
     }
     CHECK(worst < 1e-13);
-    // The other types get the same numbers rounded.
+    // Other types hold the same numbers, rounded.
     std::vector<float> floats(got.size());
     network.evaluate(MatrixView<float>{floats.data(), network.index().table_rows(), 3});
     CHECK(std::equal(floats.begin(), floats.end(), got.begin(),
@@ -112,7 +112,8 @@ TEST_CASE("a window that is one token high has distances in one axis", "[log_cpb
 }
 
 TEST_CASE("the network's gradient is the derivative of the biases that it makes", "[log_cpb]") {
-  // Of the sum of G(h, i, j) times the bias of head h, query i and key j, by way of the table.
+  // Loss: the sum of G(h, i, j) times the bias of head h, query i and key j, computed through the
+  // table.
   const std::size_t width = 6, heads = 2, tokens = 6;
   const LogCpbParameters parameters = random_parameters(width, heads);
   std::vector<double> grad(heads * tokens * tokens);
@@ -141,7 +142,7 @@ TEST_CASE("the network's gradient is the derivative of the biases that it makes"
     bias.add_gradient(head, positions, positions, of_head(head), table_of(of_table, 2));
   }
   LogCpbParameters gradient = network.zero_gradient();
-  gradient.hidden_bias[0] = 1;  // what was there is kept
+  gradient.hidden_bias[0] = 1;  // earlier contents are kept
   network.add_gradient<double>(table_of(of_table, 2), gradient);
   gradient.hidden_bias[0] -= 1;
 
@@ -175,7 +176,7 @@ TEST_CASE("networks that cannot be right are refused", "[log_cpb]") {
   CHECK(refuse(bad, small) == "posenc::LogCpb: weights must be finite but one is inf");
   for (std::vector<double>* const weights :
        {&bad.hidden_weight, &bad.hidden_bias, &bad.output_weight}) {
-    // Such as would make infinities of both signs meet.
+    // Weights that would add infinities of both signs.
     bad = good;
     weights->back() = -1e300;
     CHECK(refuse(bad, small)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The logarithms that biases are made of.
+// Logarithms that biases are computed from.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/worse.hpp"
@@ -15,7 +15,7 @@ using posenc::detail::logarithm_1_plus;
 
 namespace {
 
-/// |got - want| in units of the last place of want.
+/// Returns |got - want| in ulp of want.
 double ulps(double got, long double want) {
   const double nearest = std::abs(static_cast<double>(want));
   const double unit = std::nextafter(nearest, 2 * nearest + 1) - nearest;
@@ -23,7 +23,7 @@ double ulps(double got, long double want) {
                              static_cast<long double>(unit));
 }
 
-/// From all magnitudes, and many near 1.
+/// Returns arguments of all magnitudes, and many close to 1.
 std::vector<double> arguments() {
   support::Random random(5);
   std::vector<double> all{0x1p-1022, 0x1.fffffffffffffp1023, 0.5, 2, std::sqrt(0.5), std::sqrt(2)};

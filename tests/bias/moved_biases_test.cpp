@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is left of a bias that was moved from can be used: it is whole, or its calls refuse.
+// A moved-from bias can be used: it is complete, or its calls throw.
 #include "support/catch.hpp"
 #include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>

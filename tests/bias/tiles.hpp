@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-/// What the tests of biases share: tiles of scores, and positions.
+/// Tiles of scores and positions, shared by the tests of biases.
 namespace tiles {
 
 using posenc::Index;
@@ -23,7 +23,7 @@ inline Values run(double first, Index count) {
   return positions;
 }
 
-/// What the bias adds to a tile of zeros.
+/// Returns the values that the bias adds to a tile of zeros.
 template <class Real, class Bias>
 std::vector<Real> added(const Bias& bias, Index head, std::span<const double> queries,
                         std::span<const double> keys) {
@@ -33,8 +33,9 @@ std::vector<Real> added(const Bias& bias, Index head, std::span<const double> qu
   return tile;
 }
 
-/// Scores one by one have the bits of the whole tile. The tiles are long enough for every way that a
-/// bias goes: neighbouring tokens, more than one block of them, repeated and fractional positions.
+/// Checks that scores one by one are bit-identical to those of the full tile. The tiles cover all
+/// paths of a bias: consecutive tokens, more than one block of them, repeated and fractional
+/// positions.
 template <class Real, class Bias>
 void check_single_scores(const Bias& bias, Index head) {
   Values restarted = run(0, 40), repeated = run(7, 20);

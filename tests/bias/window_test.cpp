@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tables of relative positions in a window: which row a pair of tokens has, and the bias that reads it.
+// Tables of relative positions in a window: the row of a pair of tokens, and the bias that reads
+// it.
 #include "bias/tiles.hpp"
 #include "reference/window_bias.hpp"
 #include "support/catch.hpp"
@@ -93,7 +94,7 @@ TEMPLATE_TEST_CASE("a score gets the value of its row and head", "[window]", flo
   const Table table = Table::Random(WindowIndex(config).table_rows(), 2);
   const posenc::WindowBias bias(posenc::table_view(table), config);
   CHECK(bias.heads() == 2);
-  // More keys than a block of them, and strangers among both.
+  // More keys than a block has, and tokens outside of the window among queries and keys.
   auto positions = tiles::run(0, 361);
   positions.insert(positions.begin() + 7, {-1, 0.25, not_a_number, 361});
   const auto index = reference::window_index(18, 20, true);
@@ -120,7 +121,7 @@ TEST_CASE("the gradient of a window's table collects the scores' by row", "[wind
   const WindowConfig config{.rows = 2, .cols = 2, .class_token = true};
   const Table table = Table::Zero(12, 2);
   const posenc::WindowBias bias(posenc::table_view(table), config);
-  const auto positions = tiles::run(0, 6);  // the last is no token
+  const auto positions = tiles::run(0, 6);  // the last is not a token
   Table grad(6, 6), sum = Table::Constant(12, 2, 1.0F), want = sum;
   for (Index i = 0; i < 36; ++i) grad.data()[i] = static_cast<float>(i);
   const auto index = reference::window_index(2, 2, true);
@@ -137,7 +138,7 @@ TEST_CASE("the gradient of a window's table collects the scores' by row", "[wind
 TEST_CASE("attention's default positions are a window's tokens", "[window]") {
   const Table table = Table::Random(9, 1), q = Table::Random(8, 4);
   const posenc::WindowBias bias(posenc::table_view(table), {.rows = 2, .cols = 2});
-  // Two windows in a batch, and the scores that come out of it.
+  // Two windows in a batch, and their scores.
   Table out(8, 4), scores(8, 4), plain(8, 4);
   const posenc::HeadsView<const float> in{q.data(), 2, 4, 1, 4};
   const auto run = [&](Table& weights, const auto& of) {
@@ -158,7 +159,7 @@ TEST_CASE("attention's default positions are a window's tokens", "[window]") {
 }
 
 TEST_CASE("MaxViT's table by key - query gives the same biases", "[window]") {
-  // 2 by 3: distances -1 .. 1 and -2 .. 2, and what MaxViT looks up for query i and key j.
+  // 2 by 3: distances -1 .. 1 and -2 .. 2, and the entries that MaxViT reads for query i and key j.
   const Table maxvit = Table::Random(2, 15);
   Table table(15, 2);
   posenc::window_table_of_maxvit(posenc::table_view(std::as_const(maxvit)),

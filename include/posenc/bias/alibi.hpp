@@ -23,11 +23,10 @@
 
 POSENC_STABLE_BEGIN
 
-/// What ALiBi does with keys after the query; the two agree under a causal mask.
+/// Treatment of keys after the query. The forms agree under a causal mask.
 enum class AlibiForm {
   Unspecified,
-  Causal,    ///< -m (query - key): keys in the future would be rewarded, so a causal mask must hide
-             ///< them
+  Causal,    ///< -m (query - key): later keys get a positive bias, so a causal mask must hide them
   Symmetric  ///< -m |query - key|
 };
 
@@ -45,12 +44,13 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Slopes m_h for any number of heads. For n a power of two, m_h = 2^(-max_bias (h + 1) / n).
-/// Otherwise the first N = 2^floor(log2 n) as for N heads, then the odd-numbered slopes of 2 N
-/// heads; so they are not sorted.
+/// Returns the slopes m_h for any number of heads. For n a power of two, m_h = 2^(-max_bias (h + 1)
+/// / n).
+/// Otherwise the first N = 2^floor(log2 n) slopes are those of N heads, and the odd-numbered slopes
+/// of 2 N heads follow. The list is therefore not sorted.
 ///   Source: arXiv 2108.12409 and its repository's get_slopes; flash-attn, MPT, MLX and ggml give
-///           the same list.
-///   Throws: ConfigError.
+///           the same list
+///   Throws: ConfigError
 inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
   if (heads <= 0)
     detail::fail<ConfigError>("alibi_slopes", "heads must be given and positive but is ", heads);
@@ -75,17 +75,18 @@ inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
 
 namespace detail {
 
-/// Calls use(u, values) for each pack of Real of whole groups: lane l is weight * (from - to[u + l]), or weight times
-/// the magnitude of that.
+/// Calls use(u, values) for each pack of Real. Lane l holds weight * (from - to[u + l]), or weight
+/// times the magnitude of that difference if `symmetric`. `count` must be a multiple of
+/// distance_group.
 template <std::floating_point Real, class Tier, class Use>
 POSENC_ALWAYS_INLINE void for_alibi_values(double weight, bool symmetric, double from,
                                            const double* to, Index count, const Use& use) {
   using P = Pack<double, Tier>;
-  // Clears the sign, or nothing.
+  // Mask that clears the sign if `symmetric`, and changes nothing otherwise.
   const P kept = P::broadcast(std::bit_cast<double>(~std::uint64_t{0} >> (symmetric ? 1 : 0)));
   const auto bias = [&](Index u) {
     const P distance = (P::broadcast(from) - P::load(to + u)) & kept;
-    // No product, which could be fused with the sum that follows.
+    // mul_add(), because a product could be fused with the addition that follows.
     return mul_add(P::broadcast(weight), distance, P::zero());
   };
   for (Index u = 0; u < count; u += Pack<Real, Tier>::width) {
@@ -101,7 +102,7 @@ POSENC_ALWAYS_INLINE void for_alibi_values(double weight, bool symmetric, double
   }
 }
 
-/// values[u] = what for_alibi_values() gives for key u.
+/// Sets values[u] to the bias of key u, as for_alibi_values() computes it.
 template <class Tier = tier::Best, std::floating_point Real>
 void alibi_values(double weight, bool symmetric, double from, const double* to, Real* values,
                   Index count) noexcept {
@@ -109,7 +110,7 @@ void alibi_values(double weight, bool symmetric, double from, const double* to, 
                                [values](Index u, auto value) { value.store(values + u); });
 }
 
-/// scores[u] += the same.
+/// Adds the bias of key u, as for_alibi_values() computes it, to scores[u].
 template <class Tier = tier::Best, std::floating_point Real>
 void add_alibi_values(double weight, bool symmetric, double from, const double* to, Real* scores,
                       Index count) noexcept {
@@ -119,7 +120,7 @@ void add_alibi_values(double weight, bool symmetric, double from, const double* 
   });
 }
 
-/// The same in double, weight and distance in two doubles.
+/// Variant of alibi_values() for double: weight and distance are sums of two doubles.
 inline void exact_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
                                double* values, Index count) noexcept {
   for (Index u = 0; u < count; ++u) {
@@ -129,7 +130,7 @@ inline void exact_alibi_values(DoubleDouble weight, bool symmetric, double from,
   }
 }
 
-/// Whether no from - to[u] is rounded; of whole groups.
+/// True if no difference from - to[u] is rounded. `count` must be a multiple of distance_group.
 template <class Tier = tier::Best>
 bool differences_are_exact(double from, const double* to, Index count) noexcept {
   using P = Pack<double, Tier>;
@@ -144,7 +145,7 @@ bool differences_are_exact(double from, const double* to, Index count) noexcept 
   return maximum(worst) == 0;
 }
 
-/// The same where distances, or biases, may be beyond a double.
+/// Variant of alibi_values() for distances or biases that may overflow a double.
 template <std::floating_point Real>
 void far_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
                       Real* values, Index count) noexcept {
@@ -162,20 +163,23 @@ void far_alibi_values(DoubleDouble weight, bool symmetric, double from, const do
 
 }  // namespace detail
 
-/// Attention with linear biases (arXiv 2108.12409): a score loses slope * distance.
+/// Attention with linear biases (arXiv 2108.12409): slope * distance is subtracted from each score.
+/// A model of ScoreBias.
 ///
-/// The bias is made from absolute positions a tile at a time, so a decoded row equals the prefilled
-/// one and nothing of size Sq x Sk is kept. There is no key-only form (slope * key, as in BLOOM and
-/// MPT): it equals this one only under a causal mask, without a late soft cap, sinks or log-sum-exp,
-/// and would save next to nothing. A model of ScoreBias.
-///   Accuracy: 1 ulp of slope * distance, in the tile's type, plus the rounding of the sum
+/// The bias is computed from absolute positions, one tile at a time. A decoded row therefore equals
+/// the prefilled one, and nothing of size Sq x Sk is stored. There is no key-only form (slope *
+/// key, as in BLOOM and MPT). It equals this form only under a causal mask and without a late soft
+/// cap, sinks or log-sum-exp, and it would save next to nothing.
+///   Accuracy: 1 ulp of slope * distance in the tile's type, plus the rounding of the sum
 class Alibi {
  public:
-  ///   Throws: ConfigError.
+  ///   Throws: ConfigError
   explicit Alibi(const AlibiConfig& config)
       : Alibi(alibi_slopes(config.heads, config.max_bias), config.form, config.scale) {}
 
-  /// With slopes of the user's own, one per head: learned ones, or rounded as Falcon's are.
+  /// Constructs from user-supplied slopes, one per head: learned ones, or rounded ones as in
+  /// Falcon.
+  ///   Throws: ConfigError
   Alibi(std::vector<double> slopes, AlibiForm form, double scale = 1)
       : slopes_(std::move(slopes)), form_(form), scale_(scale) {
     if (form != AlibiForm::Causal && form != AlibiForm::Symmetric) {
@@ -203,9 +207,9 @@ class Alibi {
   Index heads() const noexcept { return static_cast<Index>(slopes_.size()); }
   const std::vector<double>& slopes() const noexcept { return slopes_; }
 
-  /// tile(i, j) += -scale * slope[head] * distance(query i, key j).
+  /// Adds the bias of one head: tile(i, j) += -scale * slope[head] * distance(query i, key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError.
+  ///   Throws: ShapeError
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
@@ -213,7 +217,8 @@ class Alibi {
                        key_positions, tile);
     MatrixView<Real> left = tile;
     if constexpr (std::same_as<Real, float>) {
-      // Biases of a single query serve once: they need not be written down first. Double has more to look at.
+      // Biases of a single query are used once, so they are added without an intermediate buffer.
+      // Double takes the general path, which selects among several kernels.
       if (tile.rows == 1 && !is_tiny(weight_of(head))) {
         const auto keys = static_cast<Index>(key_positions.size());
         const Index whole = keys / detail::distance_group * detail::distance_group;
@@ -227,17 +232,19 @@ class Alibi {
     detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), left);
   }
 
-  /// values[u] = -scale * slope[head] * distance, where query - key is farthest - u; see DistanceBias.
+  /// Writes values[u] = -scale * slope[head] * distance, where query - key is farthest - u; see
+  /// DistanceBias.
   using OfDistances = Alibi;
   template <detail::WrittenTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     detail::write_of_distances(farthest, values, values_of<Real>(head));
   }
 
-  /// gradient[head] += that of learned slopes[head] for the scores' gradient in one head: -scale times
-  /// the sum of distance * grad, in double.
+  /// Adds the gradient of the slope of one head: -scale times the sum of distance * grad, in
+  /// double, to gradient[head].
   ///   Shapes: grad [Sq, Sk]; gradient [H], see zero_gradient()
-  ///   Device: its threads share the queries; the same bits
+  ///   Device: queries are distributed over its threads
+  ///   Bits:   independent of the device
   ///   Throws: ShapeError
   template <std::floating_point Real, Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
@@ -257,7 +264,7 @@ class Alibi {
       double all = *sum;
       for (Index u = 0; u < count; ++u) {
         const double d = symmetric ? std::abs(from - to[u]) : from - to[u];
-        if (grads[u] != 0) all = mul_add(-d, grads[u], all);  // hidden keys may be infinitely far
+        if (grads[u] != 0) all = mul_add(-d, grads[u], all);  // masked keys may be infinitely far
       }
       *sum = all;
     };
@@ -266,19 +273,19 @@ class Alibi {
         detail::sums_over_distances(device, query_positions, key_positions, grad, 1, subtract)[0];
   }
 
-  /// Zeros, a value for each slope.
+  /// Returns zeros, one value per slope.
   std::vector<double> zero_gradient() const { return std::vector<double>(slopes_.size()); }
 
  private:
   detail::DoubleDouble weight_of(Index head) const noexcept {
     return detail::two_product(-scale_, slopes_[static_cast<std::size_t>(head)]);
   }
-  /// In float an infinite distance has a bias that is infinite too, unless the weight is so small.
+  /// True if the weight is so small that an infinite distance may have a finite bias in float.
   static bool is_tiny(const detail::DoubleDouble& weight) noexcept {
     return std::abs(weight.hi) < 0x1p-800;
   }
 
-  /// What a tile of one head adds, of distances.
+  /// Returns the function that evaluates the bias of one head; see add_of_distances().
   template <class Real>
   auto values_of(Index head) const noexcept {
     const detail::DoubleDouble weight = weight_of(head);

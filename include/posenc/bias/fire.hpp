@@ -27,21 +27,22 @@
 
 POSENC_BEGIN
 
-/// Functional interpolation of relative positions (FIRE): a score gets f_h(x),
-///     x = ln(1 + c |query - key|) / (ln(1 + c max(query, L)) + epsilon),
-/// with f a network 1 -> width -> H with one layer of ReLU. What normalises is the query's absolute
-/// position, so positions must count from the start of the text. Keys after the query, where a mask
-/// does not hide them, count as those before it. A model of ScoreBias.
-///   Accuracy: x within 2 ulp of the tile's type; f_h of such an x, not the same one in every term,
-///             within (width + 4) ulp of the sum of its terms' magnitudes, when written as a line and its
-///             bends; where x and what its bends are at are 0 or at least 1e-30
-///   Cost:     two operations per score for the line, and for each bend below the tile's greatest x three, or two where
-///             all of its x lie above; an addition per score where queries, neighbours up to the threshold, share
-///             distances
+/// Functional interpolation of relative positions (FIRE). A model of ScoreBias. Head h adds f_h(x)
+/// to a score, where
+///     x = ln(1 + c |query - key|) / (ln(1 + c max(query, L)) + epsilon)
+/// and f is a network 1 -> width -> H with one ReLU layer. The denominator depends on the query's
+/// absolute position, so positions must count from the start of the text. Keys after the query get
+/// the bias of keys at the same distance before it; a mask has to hide them.
+///   Accuracy: x is within 2 ulp of the tile's type; each term of f_h may see another such x. f_h
+///             is within (width + 4) ulp of the sum of its terms' magnitudes, written as a line and
+///             breakpoints, if x and their abscissas are 0 or at least 1e-30
+///   Cost:     two operations per score for the line. Each breakpoint below the tile's largest x
+///             costs three more, or two if all x of the tile lie above it. One addition per score
+///             if consecutive queries up to the threshold share distances
 ///   Source:   arXiv 2310.04418; the code in its appendix has the magnitude and the epsilon
 class Fire {
  public:
-  ///   Throws: ConfigError.
+  ///   Throws: ConfigError
   explicit Fire(FireParameters parameters, double epsilon = 1e-6)
       : parameters_(std::move(parameters)), epsilon_(epsilon) {
     detail::check_order_of_sums("Fire");
@@ -87,9 +88,9 @@ class Fire {
   Index heads() const noexcept { return static_cast<Index>(parameters_.output_bias.size()); }
   const FireParameters& parameters() const noexcept { return parameters_; }
 
-  /// tile(i, j) += f_head(x of query i and key j).
+  /// Adds the bias of one head: tile(i, j) += f_head(x of query i and key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError.
+  ///   Throws: ShapeError
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
@@ -100,14 +101,16 @@ class Fire {
     detail::Bounds bounds{};
     const double* distances = nullptr;
     Index count = 0;
-    // f of all these distances, for queries up to the threshold: x is a function of the distance there.
+    // f of all these distances, for queries up to the threshold. There x depends on the distance
+    // alone.
     alignas(64) Real shared[static_cast<std::size_t>(detail::block_distances)];
     bool has_shared = false;
     const auto evaluate = [&](double from, const double* to, double* values, Index n) {
       detail::logarithms_of_distances<Real>(parameters_.c, from, to, values, n,
                                             [](double log, double) { return log; });
       const detail::Bounds more = detail::bounds_of(values, n);
-      if (distances == nullptr || values == distances) {  // else more of the same row
+      if (distances == nullptr || values == distances) {  // otherwise a continuation of the same
+                                                          // row
         distances = values;
         count = 0;
         bounds = more;
@@ -129,12 +132,15 @@ class Fire {
     detail::for_each_row_of_distances<double>(query_positions, key_positions, evaluate, add_to_row);
   }
 
-  /// gradient += that of the parameters for the scores' gradient in one head. At a bend of ReLU, and
-  /// where a query stands at the threshold, the derivative from the left counts.
+  /// Adds the gradient of the parameters, for the gradient of the scores of one head. At a
+  /// breakpoint of the ReLU, and for a query at the threshold, the derivative from the left is
+  /// used.
   ///   Shapes:   grad [Sq, Sk]; gradient as the parameters, see zero_gradient()
-  ///   Device:   its threads share the queries; the same bits
-  ///   Throws:   ShapeError; std::bad_alloc where the network is wider than 255
-  ///   Accuracy: of output_weight, 2^-50 of the sum of |grad| (|w| x + |b|), w and b of its hidden unit
+  ///   Device:   queries are distributed over its threads
+  ///   Bits:     independent of the device
+  ///   Throws:   ShapeError; std::bad_alloc if the network is wider than 255
+  ///   Accuracy: output_weight is within 2^-50 of the sum of |grad| (|w| x + |b|), with w and b of
+  ///             its hidden unit
   ///   Cost:     O(Sq Sk + (Sq + width) width), in double
   template <std::floating_point Real, Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
@@ -178,7 +184,7 @@ class Fire {
     gradient.output_bias[at] += total_of({0, stretches_.count()}).score;
   }
 
-  /// Zeros in the shape of the parameters.
+  /// Returns zeros in the shape of the parameters.
   FireParameters zero_gradient() const {
     const auto zeros = [](const std::vector<double>& like) {
       return std::vector<double>(like.size());
@@ -190,7 +196,8 @@ class Fire {
   }
 
  private:
-  /// Beyond any use; within, every score is finite in float too, and x as accurate as promised.
+  /// Throws ConfigError unless epsilon and weights are in a range, far beyond any in use, in which
+  /// every score is finite in float and x has the documented accuracy.
   void check_range() const {
     const FireParameters& p = parameters_;
     if (epsilon_ > 1e20) {
@@ -242,7 +249,7 @@ class Fire {
     return 1 / normaliser.hi;
   }
 
-  /// Of a tile's queries, some at a time.
+  /// Reciprocal normalisers of a tile's queries; in float a group of queries is computed per pass.
   template <class Real>
   class InverseNormalisers {
    public:
@@ -280,8 +287,8 @@ class Fire {
     double values_[detail::distance_group];
   };
 
-  /// What the scores of a stretch of x have, added up: their gradients, and these times x, and times the
-  /// derivatives of x.
+  /// Sums over the scores of one segment of x: the gradients, and the gradients times x and times
+  /// the derivatives of x.
   struct OfStretch {
     static constexpr std::size_t kinds = 4;
     double score = 0, x = 0, c = 0, threshold = 0;
@@ -300,11 +307,11 @@ class Fire {
     }
   };
 
-  /// sums += what is of each stretch, OfStretch::kinds numbers a stretch.
+  /// Adds the sums of each segment to `sums`, which holds OfStretch::kinds numbers per segment.
   template <class Real>
   void add_to_stretches(std::span<const double> queries, std::span<const double> keys,
                         const MatrixView<const Real>& grad, double* sums) const {
-    /// ln(1 + c d), and its derivative by c.
+    /// ln(1 + c d) and its derivative by c.
     struct OfDistance {
       double log, slope;
     };
@@ -330,7 +337,7 @@ class Fire {
       stretches_.write_bounds(normaliser, bounds);
       const Real* const of_scores = grad.row(i) + j;
       for (Index u = 0, stretch = 0; u < n;) {
-        if (of_scores[u] == 0) {  // hidden keys take no time
+        if (of_scores[u] == 0) {  // masked keys cost nothing
           ++u;
           continue;
         }

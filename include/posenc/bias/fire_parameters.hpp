@@ -9,7 +9,8 @@
 
 POSENC_BEGIN
 
-/// What FIRE learns; its gradient has the same shape. Names in brackets are those of the paper's code.
+/// Parameters that FIRE learns. Their gradient has the same shape. Names in brackets are those of
+/// the paper's code.
 struct FireParameters {
   double c = 0;                            ///< required: |c|
   double threshold = 0;                    ///< required: L = |L_multiplier * init_L|
@@ -18,7 +19,7 @@ struct FireParameters {
   std::vector<double> output_weight = {};  ///< required: [H, width], row by row (mlp.2.weight)
   std::vector<double> output_bias = {};    ///< required: [H] (mlp.2.bias)
 
-  /// Adds the gradient of another part of the scores, or a step to parameters.
+  /// Adds the gradient of other scores, or an update step.
   ///   Throws: ShapeError
   FireParameters& operator+=(const FireParameters& other) {
     if (other.hidden_weight.size() != hidden_weight.size() ||

@@ -21,17 +21,18 @@
 
 POSENC_BEGIN
 
-/// Gates of forgetting attention (FoX), one per token and head, cumulated over each sequence: what
-/// ForgettingBias reads. Tokens are numbered as a KvCache numbers its keys, and the calls have its names,
-/// so that both are kept alike: append the gates where keys are appended, truncate, erase, clear, copy,
-/// restore.
-/// A token that is masked as padding must leave no trace: give it the log gate 0, or leave it out.
-///   Gate:     f = sigmoid(z), z a logit, one per query head; ln f is kept, no lower than -65536, where e^ln f
-///             is 0 beside anything
-///   Accuracy: ln f, and its sums F from the sequence's first token on, in double: differences of F are
-///             off by at most tokens x 2^-53 |F|, tokens that erase() took from the front included
+/// Cumulative log forget gates (FoX), one per token and head; the input of ForgettingBias. Tokens
+/// have the numbers of the KvCache keys, and the modifying calls (append, truncate, erase, clear,
+/// copy, restore) have the same names: apply each of them to both objects. A token that is masked
+/// as padding must not change later sums: give it the log gate 0, or leave it out.
+///   Gate:     f = sigmoid(z), with one logit z per query head. ln f is clamped to at least -65536,
+///             where e^ln f is negligible
+///   Accuracy: ln f and its sums F from the sequence's first token on are doubles. Differences of F
+///             are off by at most tokens x 2^-53 |F|, counting tokens at the front that erase()
+///             removed
 ///   Cost:     8 bytes per token and head
-///   Source:   arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101, fla/layers/forgetting_attn.py
+///   Source:   arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101,
+///             fla/layers/forgetting_attn.py
 class ForgetGates {
  public:
   ///   Throws: ShapeError, std::bad_alloc
@@ -41,21 +42,21 @@ class ForgetGates {
 
   Index sequences() const noexcept { return static_cast<Index>(all_.size()); }
   Index heads() const noexcept { return heads_; }
-  /// How many tokens the sequence has had.
+  /// Returns the number of tokens of the sequence, including evicted ones.
   ///   Throws: ShapeError
   Index length(Index sequence) const {
     check_sequence("ForgetGates::length", sequence);
     return end_of(at(sequence));
   }
-  /// The oldest token that is still there.
+  /// Returns the number of the oldest stored token.
   ///   Throws: ShapeError
   Index first(Index sequence) const {
     check_sequence("ForgetGates::first", sequence);
     return at(sequence).first;
   }
 
-  /// Appends n tokens to batch row b's sequence, sequences[b], from their logits z.
-  ///   Shapes: logits [B, n, H]; sequences [B], no two the same
+  /// Appends n tokens to each sequence, from their logits z: batch row b goes to sequences[b].
+  ///   Shapes: logits [B, n, H]; sequences [B], all different
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append(ListView<Index> sequences, EmbeddingsView<T> logits) {
@@ -65,14 +66,15 @@ class ForgetGates {
   void append(Index sequence, EmbeddingsView<T> logits) {
     append(ListView<Index>(&sequence, 1), logits);
   }
-  /// The same for sequences with a number of new tokens each, packed into one batch row, as KvCache has it.
+  /// Appends tokens to several sequences from one packed batch row, as KvCache does.
   ///   Shapes: logits [1, total, H]; sequences [N]; cu_seqlens [N + 1], from 0 to total
+  ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append(ListView<Index> sequences, ListView<Index> cu_seqlens, EmbeddingsView<T> logits) {
     detail::check_offsets(append_name, "cu_seqlens", cu_seqlens, logits.seq, sequences.size());
     append_gates({sequences, cu_seqlens}, logits, log_of_sigmoid);
   }
-  /// The same three from ln f, which a model may compute itself.
+  /// Overloads of append() for models that compute ln f themselves; the arguments are log gates.
   template <class T>
   void append_log(ListView<Index> sequences, EmbeddingsView<T> log_gates) {
     append_gates({sequences, {}}, log_gates, std::identity());
@@ -88,9 +90,9 @@ class ForgetGates {
     append_gates({sequences, cu_seqlens}, log_gates, std::identity());
   }
 
-  /// Copies the sums of ln f out, from token `first` on: what restore() takes.
+  /// Copies the sums of ln f of the tokens from `first` on; restore() reads them back.
   ///   Shapes: sums [1, n, H]
-  ///   Throws: ShapeError, also where one of the tokens is not there
+  ///   Throws: ShapeError, also if a token is not stored
   void copy_sums(Index sequence, Index first, EmbeddingsView<double> sums) const {
     constexpr auto function = "ForgetGates::copy_sums";
     check_tokens(function, sequence, first, check_sums(function, sums));
@@ -100,8 +102,8 @@ class ForgetGates {
     }
   }
 
-  /// Makes a sequence hold the tokens `first` .. first + n - 1 and no others, whatever it held before, as
-  /// KvCache::restore() does with keys: a session that copy_sums() saved goes on with the bits that it had.
+  /// Replaces the contents of a sequence by the tokens `first` .. first + n - 1, as
+  /// KvCache::restore() does with keys. A session that copy_sums() saved resumes bit-identically.
   ///   Shapes: sums [1, n, H]
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   void restore(Index sequence, Index first, EmbeddingsView<const double> sums) {
@@ -119,7 +121,7 @@ class ForgetGates {
     at(sequence) = std::move(restored);
   }
 
-  /// Forgets the tokens from `length` on.
+  /// Removes the tokens from `length` on.
   ///   Throws: ShapeError unless first(sequence) <= length <= length(sequence)
   void truncate(Index sequence, Index length) {
     check_cut("ForgetGates::truncate", "the new length", sequence, length);
@@ -127,9 +129,9 @@ class ForgetGates {
     s.sums.resize(size(length - s.first));
   }
 
-  /// Forgets the tokens before `first`, which no query will see again: those of a ring.
+  /// Removes the tokens before `first`, as a ring evicts keys that no later query sees.
   ///   Throws: ShapeError unless first(sequence) <= first <= length(sequence)
-  ///   Cost:   one pass over the tokens that stay
+  ///   Cost:   one pass over the remaining tokens
   void forget_before(Index sequence, Index first) {
     check_cut("ForgetGates::forget_before", "the first token", sequence, first);
     Sequence& s = at(sequence);
@@ -138,9 +140,10 @@ class ForgetGates {
     s.first = first;
   }
 
-  /// Removes tokens first .. first + count - 1, and what their gates would have taken from the tokens before them;
-  /// later ones move down by `count`, as keys do in KvCache::erase(), which a ring refuses and gates never do.
-  ///   Throws:   ShapeError unless the tokens are there
+  /// Removes the tokens first .. first + count - 1 and the effect of their gates on earlier tokens.
+  /// Later tokens move down by `count`, as keys do in KvCache::erase(). Unlike a KvCache with a
+  /// ring, gates can always be erased.
+  ///   Throws:   ShapeError unless the tokens are stored
   ///   Accuracy: sums of later tokens are rounded once more
   void erase(Index sequence, Index first, Index count) {
     check_tokens("ForgetGates::erase", sequence, first, count);
@@ -159,14 +162,14 @@ class ForgetGates {
                  from + static_cast<std::ptrdiff_t>(end));
   }
 
-  /// Forgets all tokens; the next one is token 0.
+  /// Removes all tokens. The next token is token 0.
   ///   Throws: ShapeError
   void clear(Index sequence) {
     check_sequence("ForgetGates::clear", sequence);
     at(sequence) = {};
   }
 
-  /// Makes sequence `to` a copy of `from`.
+  /// Replaces sequence `to` by a copy of `from`.
   ///   Throws: ShapeError, std::bad_alloc
   void copy(Index from, Index to) {
     check_sequence("ForgetGates::copy", from);
@@ -176,7 +179,7 @@ class ForgetGates {
     at(to) = std::move(copied);
   }
 
-  /// Sums of ln f over the tokens up to this one, [H]; of a token that is there.
+  /// Returns the sums [H] of ln f over the tokens up to `token`, which must be stored.
   const double* sums(Index sequence, Index token) const noexcept {
     const Sequence& s = at(sequence);
     return row(s, token);
@@ -188,7 +191,8 @@ class ForgetGates {
     std::vector<double> sums;  ///< [tokens][H]
   };
 
-  /// Which tokens of [B, n, H] continue which sequence; with offsets, those of one row.
+  /// Tokens of [B, n, H] and the sequences that they extend. With offsets, all tokens are in one
+  /// batch row.
   struct Runs {
     std::span<const Index> sequences, offsets;
 
@@ -200,7 +204,7 @@ class ForgetGates {
 
   static constexpr auto append_name = "ForgetGates::append";
 
-  /// ln(1 / (1 + e^-z)), without a large number in between.
+  /// Returns ln(1 / (1 + e^-z)) without a large intermediate value.
   static double log_of_sigmoid(double z) {
     return (std::min)(z, 0.0) - std::log1p(std::exp(-std::abs(z)));
   }
@@ -233,7 +237,7 @@ class ForgetGates {
     }
   }
 
-  /// A sequence is cut within what it has.
+  /// Throws ShapeError unless `token` lies in the stored tokens of a sequence, or is their end.
   void check_cut(const char* function, const char* what, Index sequence, Index token) const {
     check_sequence(function, sequence);
     const Sequence& s = at(sequence);
@@ -253,7 +257,7 @@ class ForgetGates {
     }
   }
 
-  /// Returns how many tokens there are.
+  /// Checks the view and returns its number of tokens.
   template <class T>
   Index check_sums(const char* function, const EmbeddingsView<T>& sums) const {
     detail::check_extents(function, "sums", sums);
@@ -280,7 +284,7 @@ class ForgetGates {
       detail::fail<ShapeError>(append_name, "no memory holds ", heads_, " gates of ", gates.seq,
                                " tokens");
     }
-    // All memory first: nothing is appended where one sequence finds none.
+    // Memory is reserved first, so that nothing is appended if an allocation fails.
     for (std::size_t n = 0; n < sequences.size(); ++n) {
       std::vector<double>& sums = at(sequences[n]).sums;
       const std::size_t needed = sums.size() + size(runs.end(n, gates.seq) - runs.begin(n));
@@ -292,7 +296,7 @@ class ForgetGates {
       for (Index t = runs.begin(n); t < runs.end(n, gates.seq); ++t) {
         const T* const of_token = gates.row(b, t);
         for (Index h = 0; h < heads_; ++h) {
-          // In this order a NaN stays one.
+          // std::max returns its first argument if that is NaN.
           const double added = (std::max)(log_gate(static_cast<double>(of_token[h])),
                                           ForgetGradient::least_log_gate);
           const std::size_t held = sums.size();
@@ -307,7 +311,7 @@ class ForgetGates {
     return s.first + static_cast<Index>(s.sums.size()) / heads_;
   }
 
-  static constexpr double most = 0x1p53;  ///< numbers that memory can hold
+  static constexpr double most = 0x1p53;  ///< most numbers that memory can hold
 
   Index heads_;
   std::vector<Sequence> all_;

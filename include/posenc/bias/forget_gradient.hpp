@@ -19,16 +19,16 @@
 
 POSENC_BEGIN
 
-/// Gradient of the gates that a ForgettingBias reads: of F, the sums of ln f, for each sequence that the bias
-/// names, head and token; what tokens get as queries apart from what they get as keys. log_gates() and logits()
-/// make of it what a model's own layers take.
-///   Source: arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101, ops/forgetting_attn/naive.py, which
-///           leaves it to automatic differentiation
+/// Gradient of the gates that a ForgettingBias reads: of F, the sums of ln f, for each sequence of
+/// the bias, head and token. Contributions of a token as a query and as a key are stored apart.
+/// log_gates() and logits() convert it to gradients of a model's own layers.
+///   Source: arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101,
+///           ops/forgetting_attn/naive.py, which leaves it to automatic differentiation
 class ForgetGradient {
  public:
   ForgetGradient() = default;
-  /// Zeros.
-  ///   Shapes: tokens [sequences], of each those whose gates are still there
+  /// Constructs zeros.
+  ///   Shapes: tokens [sequences], the number of tokens of each whose gates are stored
   ///   Throws: ShapeError, std::bad_alloc
   ForgetGradient(Index heads, std::vector<Index> tokens)
       : heads_(heads), tokens_(std::move(tokens)) {
@@ -47,11 +47,11 @@ class ForgetGradient {
   }
 
   Index heads() const noexcept { return heads_; }
-  /// Tokens of each sequence.
+  /// Returns the number of tokens of each sequence.
   const std::vector<Index>& tokens() const noexcept { return tokens_; }
 
-  /// Adds a tile of the scores' gradient in one head: dF of tokens query, query + 1, ... += sums of its rows, dF of
-  /// tokens key, key + 1, ... -= sums of its columns.
+  /// Adds a tile of the gradient of the scores in one head. Row sums are added to dF of the tokens
+  /// query, query + 1, ..., and column sums are subtracted from dF of the tokens key, key + 1, ....
   ///   Shapes: grad [queries, keys]
   ///   Throws: ShapeError
   template <std::floating_point Real>
@@ -80,8 +80,9 @@ class ForgetGradient {
     return *this;
   }
 
-  /// Writes the gradient of the log gates of the last n tokens: the reverse cumulative sum of dF. Rows are the
-  /// sequences from `first` on, counted as the bias names them: of a batch from 0 on, of packed ones each alone.
+  /// Writes the gradient of the log gates of the last n tokens: the reverse cumulative sum of dF.
+  /// Row b belongs to sequence first + b of the bias. For packed sequences call it for each
+  /// sequence, with B = 1.
   ///   Shapes: grad_log_gates [B, n, H]
   ///   Throws: ShapeError, before anything is written
   template <detail::Written T>
@@ -92,8 +93,8 @@ class ForgetGradient {
     write(first, grad_log_gates, [](Index, Index, Index, double of_log) { return of_log; });
   }
 
-  /// The same for the logits z that ForgetGates::append() took: the gradient of ln f times 1 - f, and 0 where
-  /// the least log gate stands for ln f.
+  /// Writes the gradient of the logits z that ForgetGates::append() was called with: the gradient
+  /// of ln f times 1 - f, and 0 where ln f was clamped to least_log_gate.
   ///   Shapes:   logits [B, n, H], grad_logits alike
   ///   Aliasing: grad_logits may be the memory of logits
   ///   Throws:   ShapeError, before anything is written
@@ -114,7 +115,7 @@ class ForgetGradient {
     });
   }
 
-  /// ForgetGates keeps none that is lower.
+  /// Lower bound of the log gates that ForgetGates stores.
   static constexpr double least_log_gate = -65536;
 
  private:
@@ -136,7 +137,8 @@ class ForgetGradient {
     }
   }
 
-  /// values -= row; returns the sum of the row, in an order that no instruction set changes.
+  /// Subtracts a row from `values` and returns the sum of the row, in an order that is the same for
+  /// all instruction sets.
   template <class Real>
   static double subtract_row(const Real* row, double* values, Index count) noexcept {
     constexpr Index lanes = 8;
@@ -181,7 +183,8 @@ class ForgetGradient {
     }
   }
 
-  /// From the last token to the first: grad(b, t, h) = of_token(b, t, h, the gradient of its log gate).
+  /// Sets grad(b, t, h) = of_token(b, t, h, gradient of its log gate), from the last token to the
+  /// first.
   template <class T, class OfToken>
   void write(Index first, const EmbeddingsView<T>& grad, const OfToken& of_token) const {
     if (grad.empty()) return;
@@ -199,10 +202,11 @@ class ForgetGradient {
     }
   }
 
-  static constexpr Index too_many = (Index{1} << 53) + 1;  ///< numbers, which no memory holds
+  static constexpr Index too_many = (Index{1} << 53) + 1;  ///< more numbers than memory can hold
 
   Index heads_ = 0;
-  std::vector<Index> tokens_, begins_;  ///< of each sequence: how many, and where its numbers begin
+  std::vector<Index> tokens_, begins_;  ///< for each sequence: number of tokens, index of its first
+                                        ///< number
   std::vector<double> of_queries_, of_keys_;  ///< [sequences][H, tokens]
 };
 

@@ -24,28 +24,29 @@
 
 POSENC_BEGIN
 
-/// Forgetting attention: a score of query i and key j gets the sum of ln f over the tokens j + 1 .. i, so
-/// the query's own key gets 0, and key j's own gate does not count for it. A model of TokenBias.
+/// Forgetting attention (FoX): the sum of ln f over the tokens j + 1 .. i is added to the score of
+/// query i and key j. The query's own key gets 0, and key j's own gate does not count for it. A
+/// model of TokenBias.
 ///
-/// Views gates and a list of sequences, which must outlive it: batch row b of attention(), or packed sequence
-/// b, has the tokens of sequences[b]. A query's token is the key at which it stands, so the call says where
-/// that is (any Causal but ByPosition; keys after the query are for a mask to hide). The bias stands
-/// where others do: after the scale, before the masks.
-///   Accuracy: the difference is taken in double and rounded once
-///   Bits:     of the tokens alone: a decoded row equals the prefilled one
-///   Throws:   attention() throws ShapeError, ConfigError where gates of its tokens are missing
-///   Source:   as ForgetGates, ops/forgetting_attn/naive.py; lucidrains/x-transformers @9252ed7 has it as
-///             DataDependentAlibi (causal)
+/// Views gates and a list of sequences, both of which must outlive it. Batch row b of attention(),
+/// or packed sequence b, has the tokens of sequences[b]. A query's token is its aligned key, so the
+/// call must give an alignment (any Causal but ByPosition); a mask has to hide keys after the
+/// query. Like every bias it is added after the scale and before the masks.
+///   Accuracy: the difference is computed in double and rounded once
+///   Bits:     depend on the tokens alone: a decoded row equals the prefilled one
+///   Throws:   attention() throws ShapeError or ConfigError if gates of its tokens are missing
+///   Source:   as ForgetGates, ops/forgetting_attn/naive.py; lucidrains/x-transformers @9252ed7 has
+///             it as DataDependentAlibi (causal)
 class ForgettingBias {
  public:
   ForgettingBias(const ForgetGates& gates, std::span<const Index> sequences) noexcept
       : gates_(gates), sequences_(sequences) {}
-  /// Gates that nobody keeps would be gone at the first call.
+  /// Deleted, because a temporary would be destroyed before the first call.
   ForgettingBias(const ForgetGates&&, std::span<const Index>) = delete;
 
   Index heads() const noexcept { return gates_.heads(); }
 
-  /// That the gates of all tokens of a sequence are there.
+  /// Checks that the gates of all tokens of a span are stored.
   ///   Throws: ShapeError, ConfigError
   void check(const char* function, const TokenSpan& span) const {
     if (span.sequence < 0 || span.sequence >= static_cast<Index>(sequences_.size())) {
@@ -72,7 +73,7 @@ class ForgettingBias {
                      .value_or((std::numeric_limits<Index>::max)()));
   }
 
-  /// tile(i, j) += F(query i) - F(key j).
+  /// Adds the bias of a tile: tile(i, j) += F(query i) - F(key j).
   template <std::floating_point Real>
   void add(const TokenTile& tokens, MatrixView<Real> tile) const noexcept {
     const Index sequence = sequences_[static_cast<std::size_t>(tokens.sequence)];
@@ -97,11 +98,11 @@ class ForgettingBias {
     }
   }
 
-  /// gradient += that of F of the tokens of a tile, for the gradient of its scores, summed in double. Of a tile's
-  /// queries and keys nothing else is touched, so that tiles without a common query and without a common key,
-  /// and tiles of different heads, may be added on several threads at a time.
+  /// Adds the gradient of F for the tokens of a tile, for the gradient of its scores, summed in
+  /// double. Only entries of the tile's queries and keys are written. Tiles without a common query
+  /// and without a common key, and tiles of different heads, may therefore be added concurrently.
   ///   Shapes: grad [queries, keys]; gradient see zero_gradient()
-  ///   Throws: ShapeError where the gradient lacks these tokens
+  ///   Throws: ShapeError if the gradient lacks these tokens
   template <std::floating_point Real>
   void add_gradient(const TokenTile& tokens, MatrixView<const Real> grad,
                     ForgetGradient& gradient) const {
@@ -112,7 +113,7 @@ class ForgettingBias {
                  grad);
   }
 
-  /// Zeros for the gates that are there now.
+  /// Returns zeros for the gates that are stored at the time of the call.
   ///   Throws: std::bad_alloc
   ForgetGradient zero_gradient() const {
     std::vector<Index> tokens;

@@ -23,7 +23,7 @@
 
 POSENC_STABLE_BEGIN
 
-/// How KERPLE's bias falls with the distance d = |query - key|.
+/// Dependence of KERPLE's bias on the distance d = |query - key|.
 enum class KerpleForm {
   Unspecified,
   Logarithmic,  ///< -r1 ln(1 + r2 d)
@@ -34,19 +34,19 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Settings of Kerple: what the model learned, one number per head. The authors' code calls r1 and r2
-/// bias_p and bias_a in the logarithmic form, bias_a and bias_p in the power form.
+/// Settings of Kerple: its learned parameters, one value per head. The authors' code calls r1 and
+/// r2 bias_p and bias_a in the logarithmic form, and bias_a and bias_p in the power form.
 struct KerpleConfig {
   KerpleForm form = KerpleForm::Unspecified;  ///< required
   std::vector<double> r1 = {};                ///< required; positive
   std::vector<double> r2 = {};  ///< required; positive, and at most 2 in the power form
 };
 
-/// Gradient of what Kerple learns, one number per head.
+/// Gradient of the parameters of Kerple, one value per head.
 struct KerpleGradient {
   std::vector<double> r1, r2;
 
-  /// Adds the gradient of another part of the scores.
+  /// Adds the gradient of other scores.
   ///   Throws: ShapeError
   KerpleGradient& operator+=(const KerpleGradient& other) {
     if (other.r1.size() != r1.size() || other.r2.size() != r2.size()) {
@@ -60,15 +60,15 @@ struct KerpleGradient {
   }
 };
 
-/// Kernelised relative positions (KERPLE): a score loses a function of |query - key| with two learned
-/// parameters per head. Keys after the query count as those before it, where a mask does not hide them.
-/// A model of ScoreBias.
-///   Accuracy: 1 ulp of the bias, in the tile's type, plus the rounding of the sum; in tiles of double
-///             the power form has a relative error of 2^-53 (3 + 2 r2 |ln d|)
+/// Kernelised relative positions (KERPLE): a function of |query - key| with two learned parameters
+/// per head is subtracted from each score. Keys after the query get the bias of keys at the same
+/// distance before it; a mask has to hide them. A model of ScoreBias.
+///   Accuracy: 1 ulp of the bias in the tile's type, plus the rounding of the sum. In tiles of
+///             double the power form has a relative error of 2^-53 (3 + 2 r2 |ln d|)
 ///   Source:   arXiv 2205.09921, section 4
 class Kerple {
  public:
-  ///   Throws: ConfigError.
+  ///   Throws: ConfigError
   explicit Kerple(const KerpleConfig& config) : config_(config) {
     detail::check_order_of_sums("Kerple");
     if (config.form != KerpleForm::Logarithmic && config.form != KerpleForm::Power) {
@@ -95,9 +95,9 @@ class Kerple {
   Index heads() const noexcept { return static_cast<Index>(config_.r1.size()); }
   const KerpleConfig& config() const noexcept { return config_; }
 
-  /// tile(i, j) += bias[head](|query i - key j|).
+  /// Adds the bias of one head: tile(i, j) += bias[head](|query i - key j|).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError.
+  ///   Throws: ShapeError
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
@@ -107,7 +107,8 @@ class Kerple {
     });
   }
 
-  /// values[u] = bias[head](|distance|), where query - key is farthest - u; see DistanceBias.
+  /// Writes values[u] = bias[head](|distance|), where query - key is farthest - u; see
+  /// DistanceBias.
   using OfDistances = Kerple;
   template <detail::WrittenTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
@@ -116,12 +117,14 @@ class Kerple {
     });
   }
 
-  /// gradient += that of r1[head] and r2[head] for the scores' gradient in one head, summed in double.
+  /// Adds the gradient of r1[head] and r2[head], for the gradient of the scores of one head, summed
+  /// in double.
   ///   Shapes: grad [Sq, Sk]; gradient [H] and [H], see zero_gradient()
-  ///   Device: its threads share the queries; the same bits
+  ///   Device: queries are distributed over its threads
+  ///   Bits:   independent of the device
   ///   Throws: ShapeError
-  ///   Cost:   an addition a score and a logarithm, or a power, a distance where positions are those of
-  ///           neighbours, else one a score
+  ///   Cost:   one addition per score, and one logarithm or power per distance at consecutive
+  ///           positions, otherwise per score
   template <std::floating_point Real, Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
@@ -145,7 +148,7 @@ class Kerple {
       }
       double of_r1 = sums[0], of_r2 = sums[1];
       for (Index u = 0; u < count; ++u) {
-        if (grads[u] == 0) continue;  // of hidden keys: their power may be infinite
+        if (grads[u] == 0) continue;  // masked keys: their power may be infinite
         const double d = std::abs(from - to[u]);
         double value = 0, slope = 0;
         if (logarithmic) {
@@ -167,13 +170,13 @@ class Kerple {
     gradient.r2[at] += sums[1];
   }
 
-  /// Zeros in the shape of the parameters.
+  /// Returns zeros in the shape of the parameters.
   KerpleGradient zero_gradient() const {
     return {std::vector<double>(config_.r1.size()), std::vector<double>(config_.r2.size())};
   }
 
  private:
-  /// Calls use() with what a tile of one head adds, of distances.
+  /// Calls use() with the function that evaluates the bias of one head; see add_of_distances().
   template <class Real, class Use>
   void with_values_of(Index head, const Use& use) const {
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
@@ -202,7 +205,7 @@ class Kerple {
     }
   }
 
-  /// values[u] = -r1 |from - to[u]|^r2.
+  /// Sets values[u] = -r1 |from - to[u]|^r2.
   template <class Real>
   static void power_values(double r1, double r2, double from, const double* to, Real* values,
                            Index count) noexcept {
@@ -211,14 +214,15 @@ class Kerple {
     using P = Pack<double, tier::Best>;
     const P rate = P::broadcast(r2), none = P::broadcast(-std::numeric_limits<double>::infinity());
     for (Index u = 0; u < count; u += P::width) {
-      // logarithm(0) is -1023 ln 2, below that of every normal number.
+      // logarithm(0) is -1023 ln 2, below the logarithm of every normal number.
       const P log = P::load(x + u);
       exp(select_by_sign(log + P::broadcast(709), none, rate * log)).store(x + u);
     }
     for (Index u = 0; u < count; ++u) values[u] = static_cast<Real>(mul_add(-r1, x[u], 0.0));
   }
 
-  /// The same, where the power may be beyond a double and its product with r1 is not.
+  /// Variant of power_values() for powers that may overflow a double although their product with r1
+  /// does not.
   template <class Real>
   static void far_power_values(double r1, double r2, double from, const double* to, Real* values,
                                Index count) noexcept {

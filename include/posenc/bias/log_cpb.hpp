@@ -17,11 +17,11 @@
 
 POSENC_STABLE_BEGIN
 
-/// The windows of LogCpb.
+/// Window sizes of LogCpb, in tokens.
 struct LogCpbConfig {
-  Index rows = 0;             ///< required: the window's height in tokens
+  Index rows = 0;             ///< required: the window's height
   Index cols = 0;             ///< required: its width
-  Index pretrained_rows = 0;  ///< those that the network was trained with; 0: the same
+  Index pretrained_rows = 0;  ///< window of the network's training; 0: the same
   Index pretrained_cols = 0;
 };
 
@@ -31,29 +31,29 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// What LogCpb learns; its gradient has the same shape. Names in brackets are those of Swin-V2's
-/// checkpoints (Hugging Face has continuous_position_bias_mlp in place of cpb_mlp).
+/// Parameters that LogCpb learns. Their gradient has the same shape. Names in brackets are those of
+/// Swin-V2's checkpoints (Hugging Face writes continuous_position_bias_mlp instead of cpb_mlp).
 struct LogCpbParameters {
   std::vector<double> hidden_weight = {};  ///< required: [width, 2], row by row (cpb_mlp.0.weight)
   std::vector<double> hidden_bias = {};    ///< required: [width] (cpb_mlp.0.bias)
   std::vector<double> output_weight = {};  ///< required: [H, width], row by row (cpb_mlp.2.weight)
 };
 
-/// Swin-V2's continuous position bias in logarithmic coordinates (Log-CPB): a network that makes the
-/// table of a WindowBias of any window,
-///     table[cell, h] = 16 sigmoid(f_h(c_y, c_x)),  c = sign(z) log2(1 + |z|) / 3,  z = 8 d / (W - 1),
-/// d a distance query - key on an axis, W the window's extent there, or that which the network was
-/// trained with, and f a network 2 -> width -> H with one layer of ReLU. Where a window is one token
-/// long, c = 0. There is no class token in Swin-V2, and none here. Its scores are those of cosine
-/// attention, for which cosine_queries() and cosine_keys() prepare.
-/// timm's modes "cr" and "rw" of RelPosMlp, other networks in other coordinates, are not these.
-///   Types:    in double, each value of the table rounded once
-///   Cost:     O(cells width H), once for a window
-///   Source:   arXiv 2111.09883, section 3.3; timm's models/swin_transformer_v2.py at 0041cb7 and Hugging
-///             Face's modeling_swinv2.py at 004edfe
+/// Swin-V2's continuous position bias in logarithmic coordinates (Log-CPB): a network that computes
+/// the table of a WindowBias for any window,
+///     table[cell, h] = 16 sigmoid(f_h(c_y, c_x)),  c = sign(z) log2(1 + |z|) / 3,  z = 8 d / (W - 1).
+/// Here d is a distance query - key on an axis, and W is the window's extent on this axis, or that
+/// of the training. f is a network 2 -> width -> H with one ReLU layer. If W = 1, then c = 0. Like
+/// Swin-V2 it has no class token. Swin-V2 uses cosine attention, for which cosine_queries() and
+/// cosine_keys() prepare. timm's modes "cr" and "rw" of RelPosMlp are other networks in other
+/// coordinates and are not covered.
+///   Types:  computed in double, each value of the table is rounded once
+///   Cost:   O(cells width H), once per window
+///   Source: arXiv 2111.09883, section 3.3; timm's models/swin_transformer_v2.py at 0041cb7 and
+///           Hugging Face's modeling_swinv2.py at 004edfe
 class LogCpb {
  public:
-  // A moved one is a copy, which has all of its network.
+  // Moving copies, so that a moved-from object keeps its network.
   LogCpb(const LogCpb&) = default;
   LogCpb& operator=(const LogCpb&) = default;
 
@@ -95,10 +95,10 @@ class LogCpb {
     return static_cast<Index>(parameters_.output_weight.size() / width_);
   }
   const LogCpbParameters& parameters() const noexcept { return parameters_; }
-  /// That of the WindowBias which reads the table.
+  /// Returns the index of the WindowBias that reads the table.
   const WindowIndex& index() const noexcept { return index_; }
 
-  /// c of a distance, where the window was `extent` tokens long in training.
+  /// Returns c for a distance on an axis on which the training window had `extent` tokens.
   static double coordinate(Index distance, Index extent) noexcept {
     if (distance == 0 || extent == 1) return 0;
     const double z = 8 * static_cast<double>(distance) / static_cast<double>(extent - 1);
@@ -122,9 +122,11 @@ class LogCpb {
     }
   }
 
-  /// gradient += that of the parameters for the table's gradient, which WindowBias::add_gradient() gives.
-  /// At a bend of ReLU the derivative from the left counts.
-  ///   Shapes: grad_table [index().table_rows(), H]; gradient as the parameters, see zero_gradient()
+  /// Adds the gradient of the parameters, for the gradient of the table that
+  /// WindowBias::add_gradient() computes. At a breakpoint of the ReLU the derivative from the left
+  /// is used.
+  ///   Shapes: grad_table [index().table_rows(), H]; gradient as the parameters, see
+  ///           zero_gradient()
   ///   Throws: ShapeError, std::bad_alloc
   template <Scalar T>
   void add_gradient(MatrixView<const T> grad_table, LogCpbParameters& gradient) const {
@@ -161,7 +163,7 @@ class LogCpb {
     }
   }
 
-  /// Zeros in the shape of the parameters.
+  /// Returns zeros in the shape of the parameters.
   LogCpbParameters zero_gradient() const {
     return {.hidden_weight = std::vector<double>(parameters_.hidden_weight.size()),
             .hidden_bias = std::vector<double>(width_),
@@ -182,7 +184,8 @@ class LogCpb {
     }
   }
 
-  /// Beyond this range sums over the width could be infinite, and their differences NaN.
+  /// Throws ConfigError unless weights are in a range in which no sum over the width is infinite,
+  /// so that no difference of sums is NaN.
   void check_range() const {
     const LogCpbParameters& p = parameters_;
     double greatest = 0;
@@ -206,7 +209,7 @@ class LogCpb {
             coordinate(cell % line - (cols - 1), trained_cols_)};
   }
 
-  /// What comes out of the ReLU.
+  /// Computes the outputs of the ReLU layer.
   void fill_hidden(const Coordinates& at, double* hidden) const noexcept {
     for (std::size_t k = 0; k < width_; ++k) {
       const double* const weights = parameters_.hidden_weight.data() + 2 * k;

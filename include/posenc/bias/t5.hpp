@@ -22,17 +22,17 @@
 
 POSENC_STABLE_BEGIN
 
-/// Which keys T5's buckets tell apart.
+/// Directions that T5's buckets distinguish.
 enum class T5Direction {
   Unspecified,
-  Bidirectional,  ///< encoders: half of the buckets for keys before the query, half for those after
-  Causal          ///< decoders: keys after the query all share bucket 0 and should be masked
+  Bidirectional,  ///< encoders: half of the buckets for later keys
+  Causal          ///< decoders: all keys after the query share bucket 0 and should be masked
 };
 
 /// Settings of T5Bias.
 struct T5BiasConfig {
-  Index buckets = 32;        ///< relative_attention_num_buckets; even where bidirectional
-  Index max_distance = 128;  ///< relative_attention_max_distance: from here on one bucket
+  Index buckets = 32;        ///< relative_attention_num_buckets; must be even if bidirectional
+  Index max_distance = 128;  ///< relative_attention_max_distance: from here on one bucket for all
   T5Direction direction = T5Direction::Unspecified;  ///< required
 };
 
@@ -42,16 +42,16 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// T5's buckets of relative positions: one per token nearby, wider ones with the logarithm of the
-/// distance. With n buckets a direction and e = n / 2, distance d has bucket d for d < e, else
-/// e + floor(ln(d / e) / ln(max_distance / e) (n - e)), at most n - 1; keys after the query add n
-/// where the buckets are bidirectional.
+/// T5's buckets of relative positions: one per distance for short distances, logarithmically wider
+/// ones beyond. With n buckets per direction and e = n / 2, distance d < e has bucket d. Longer
+/// ones have e + floor(ln(d / e) / ln(max_distance / e) (n - e)), at most n - 1. If bidirectional,
+/// n is added for keys after the query.
 ///   Throws:   ConfigError
-///   Accuracy: exact, from thresholds: floating-point logarithms do not decide about a whole distance
+///   Accuracy: exact; buckets are found by integer thresholds, not by floating-point logarithms
 ///   Source:   arXiv 1910.10683, section 2.1; Hugging Face's modeling_t5.py
 class T5Buckets {
  public:
-  // A moved one is a copy: without thresholds, what is left would look in vain.
+  // Moving copies, because bucket() must find thresholds in a moved-from object, too.
   T5Buckets(const T5Buckets&) = default;
   T5Buckets& operator=(const T5Buckets&) = default;
 
@@ -77,7 +77,7 @@ class T5Buckets {
                                 config.max_distance);
     }
     for (Index d = 1; d <= exact; ++d) thresholds_.push_back(static_cast<double>(d));
-    // Bucket exact + j begins at the first whole d with (d / e)^steps >= (max_distance / e)^j.
+    // Bucket exact + j begins at the smallest integer d with (d / e)^steps >= (max_distance / e)^j.
     const auto e = static_cast<double>(exact);
     const detail::DoubleDouble reach =
         log(detail::DoubleDouble(static_cast<double>(config.max_distance)) / e);
@@ -86,29 +86,30 @@ class T5Buckets {
       const auto reached = [&](double d) {
         const detail::DoubleDouble lack =
             goal - log(detail::DoubleDouble(d) / e) * static_cast<double>(steps);
-        return lack <= goal * 0x1p-80;  // equality, but for the rounding of the logarithms
+        return lack <= goal * 0x1p-80;  // equality up to the rounding of the logarithms
       };
       double d = std::floor(e * exp(goal / static_cast<double>(steps)).hi);
       while (d > 1 && reached(d - 1)) d -= 1;
       while (!reached(d)) d += 1;
       thresholds_.push_back(d);
     }
-    // From the last threshold on all distances share a bucket; a list too long ends before.
+    // Distances from the last threshold on share a bucket. The table ends before it if it would be
+    // too long.
     reach_ = static_cast<Index>((std::min)(thresholds_.back(), 0x1p12));
     for (Index d = -reach_; d <= reach_; ++d) near_.push_back(search(static_cast<double>(d)));
   }
 
-  /// The bucket of key_position - query_position; its whole part counts.
+  /// Returns the bucket of relative = key_position - query_position. Fractions are cut off.
   Index bucket(double relative) const noexcept {
     const auto reach = static_cast<double>(reach_);
     if (std::abs(relative) > reach && reach < thresholds_.back()) return search(relative);
-    // In this order a NaN becomes -reach.
+    // With the arguments in this order NaN becomes -reach.
     const auto whole = static_cast<Index>((std::min)((std::max)(-reach, relative), reach));
     return near_[static_cast<std::size_t>(whole + reach_)];
   }
 
-  /// visit(u, bucket) for each of `count` keys, key - query from `first` on, which must be a whole number of at
-  /// most 2^52.
+  /// Calls visit(u, bucket) for each of `count` keys at key - query = first + u. `first` must be an
+  /// integer of at most 2^52.
   template <class Visit>
   void for_each_neighbour(double first, Index count, const Visit& visit) const {
     const auto begin = static_cast<Index>(first);
@@ -125,7 +126,7 @@ class T5Buckets {
   }
 
   const T5BiasConfig& config() const noexcept { return config_; }
-  /// The distance at which buckets 1, 2, ... of a direction begin.
+  /// Returns the distances at which buckets 1, 2, ... of a direction begin.
   std::span<const double> thresholds() const noexcept {
     return {thresholds_.data(), thresholds_.size()};
   }
@@ -145,11 +146,12 @@ class T5Buckets {
   std::vector<Index> near_;  ///< buckets of -reach_ .. reach_
 };
 
-/// T5's learned bias: a score gets table[bucket of key - query, head].
+/// T5's learned bias: table[bucket of key - query, head] is added to each score. A model of
+/// ScoreBias.
 ///
-/// A view of the user's table, which must outlive it; T5 keeps it in its first layer and shares it
-/// with all others, and does not scale q k^T by 1 / sqrt(head_dim). The bias is made from absolute
-/// positions a tile at a time, so a decoded row equals the prefilled one. A model of ScoreBias.
+/// Views the user's table, which must outlive it. T5 keeps the table in its first layer and shares
+/// it with all others, and does not scale q k^T by 1 / sqrt(head_dim). The bias is computed from
+/// absolute positions, one tile at a time, so a decoded row equals the prefilled one.
 ///   Shapes:   table [buckets, H]
 ///   Accuracy: the table's value, and the rounding of the sum
 ///   Source:   as T5Buckets
@@ -158,7 +160,7 @@ class T5Bias {
   static_assert(detail::CheckScalar<T>::value);
 
  public:
-  ///   Throws: ConfigError; ShapeError where the table has not `buckets` rows
+  ///   Throws: ConfigError; ShapeError unless the table has `buckets` rows
   T5Bias(MatrixView<const T> table, const T5BiasConfig& config) : table_(table), buckets_(config) {
     detail::check_extents("T5Bias", "table", table);
     if (table.rows != config.buckets) {
@@ -170,7 +172,7 @@ class T5Bias {
   Index heads() const noexcept { return table_.cols; }
   const T5Buckets& buckets() const noexcept { return buckets_; }
 
-  /// tile(i, j) += table[bucket(key j - query i), head].
+  /// Adds the bias of one head: tile(i, j) += table[bucket(key j - query i), head].
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
   template <detail::WrittenTile Real>
@@ -181,20 +183,23 @@ class T5Bias {
     detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), tile);
   }
 
-  /// values[u] = table[bucket(key - query), head], where query - key is farthest - u; see DistanceBias.
+  /// Writes values[u] = table[bucket(key - query), head], where query - key is farthest - u; see
+  /// DistanceBias.
   using OfDistances = T5Bias;
   template <detail::WrittenTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     detail::write_of_distances(farthest, values, values_of<Real>(head));
   }
 
-  /// grad_table[bucket(key j - query i), head] += the sum of grad(i, j): the gradient of the table for
-  /// the scores' gradient. What grad_table held before is kept.
-  ///   Types:  a call's sums are double, and rounded once to be added to the table
-  ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see zero_gradient()
-  ///   Device: its threads share the queries; the same bits
-  ///   Throws: ShapeError; std::bad_alloc where the table has more than 1024 rows, and then on the threads of
-  ///           attention_backward(), too, where it ends the program
+  /// Adds the gradient of the table, for the gradient of the scores of one head:
+  /// grad_table[bucket(key j - query i), head] += the sum of grad(i, j).
+  ///   Types:  sums of a call are double, and are rounded once when added to the table
+  ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see
+  ///           zero_gradient()
+  ///   Device: queries are distributed over its threads
+  ///   Bits:   independent of the device
+  ///   Throws: ShapeError; std::bad_alloc if the table has more than 1024 rows. On the threads of
+  ///           attention_backward() a std::bad_alloc ends the program
   template <std::floating_point Real, detail::GradientOfTable Gradient,
             Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
@@ -216,11 +221,11 @@ class T5Bias {
     detail::add_sums(sums, head, table);
   }
 
-  /// Zeros in the shape of the table.
+  /// Returns zeros in the shape of the table.
   TableGradient zero_gradient() const { return TableGradient(table_.rows, table_.cols); }
 
  private:
-  /// What a tile of one head adds, of distances.
+  /// Returns the function that evaluates the bias of one head; see add_of_distances().
   template <class Real>
   auto values_of(Index head) const noexcept {
     return [this, head](double from, const double* to, Real* values, Index count) {

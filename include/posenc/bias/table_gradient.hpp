@@ -14,13 +14,13 @@
 
 POSENC_BEGIN
 
-/// Gradient of a learned table of biases [rows, cols], in double and with memory of its own: what
-/// zero_gradient() of T5Bias and WindowBias gives. Where a gradient has a place already, add_gradient() takes a
-/// view of that instead.
+/// Gradient of a learned table of biases [rows, cols], in double and in memory of its own;
+/// zero_gradient() of T5Bias and WindowBias returns one. Alternatively add_gradient() writes to a
+/// view of the caller's memory.
 class TableGradient {
  public:
   TableGradient() = default;
-  /// Zeros.
+  /// Constructs zeros.
   ///   Throws: ShapeError, std::bad_alloc
   TableGradient(Index rows, Index cols) : rows_(rows), cols_(cols) {
     const auto size = detail::product_of({rows, cols});
@@ -33,7 +33,7 @@ class TableGradient {
   MatrixView<double> view() noexcept { return {values_.data(), rows_, cols_}; }
   MatrixView<const double> view() const noexcept { return {values_.data(), rows_, cols_}; }
 
-  /// Adds the gradient of another part of the scores.
+  /// Adds the gradient of other scores.
   ///   Throws: ShapeError
   TableGradient& operator+=(const TableGradient& other) {
     if (other.view().extents() != view().extents()) {
@@ -51,7 +51,7 @@ class TableGradient {
 
 namespace detail {
 
-/// Where a table's gradient is, of what add_gradient() takes: a view, or a TableGradient.
+/// Returns the view of a gradient argument of add_gradient(): a MatrixView, or a TableGradient.
 template <WrittenTile Gradient>
 MatrixView<Gradient> gradient_view(const MatrixView<Gradient>& grad_table) noexcept {
   return grad_table;

@@ -22,11 +22,11 @@
 
 POSENC_STABLE_BEGIN
 
-/// A window of tokens that attend to each other: Swin's, or BEiT's whole picture.
+/// Window of tokens that attend to each other: Swin's, or the full image in BEiT.
 struct WindowConfig {
   Index rows = 0;            ///< required: its height in tokens
   Index cols = 0;            ///< required: its width
-  bool class_token = false;  ///< a class token stands before the window's (BEiT)
+  bool class_token = false;  ///< token 0 is a class token (BEiT)
 };
 
 static_assert(std::is_trivially_copyable_v<WindowConfig>);
@@ -35,14 +35,15 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Which row of a window's table a query and a key share. Positions are token numbers: the window's
-/// cells row by row from 0 on, or from 1 on where token 0 is the class token. For cells at (y, x) the
+/// Row of a window's table that a query and a key share. Positions are token numbers: the window's
+/// cells row by row, from 0 on, or from 1 on if token 0 is the class token. For cells at (y, x) the
 /// row is
-///     (y_query - y_key + rows - 1) (2 cols - 1) + (x_query - x_key + cols - 1),
-/// and behind those n = (2 rows - 1) (2 cols - 1) rows come three of the class token: n from it to a
-/// cell, n + 1 from a cell to it, n + 2 from it to itself.
+///     (y_query - y_key + rows - 1) (2 cols - 1) + (x_query - x_key + cols - 1).
+/// After these n = (2 rows - 1) (2 cols - 1) rows there are three of the class token: n from it to
+/// a cell, n + 1 from a cell to it, n + 2 from it to itself.
 ///   Throws: ConfigError
-///   Source: arXiv 2103.14030; timm's layers/pos_embed_rel.py at aa4b585, gen_relative_position_index
+///   Source: arXiv 2103.14030; timm's layers/pos_embed_rel.py at aa4b585,
+///           gen_relative_position_index
 class WindowIndex {
  public:
   explicit WindowIndex(const WindowConfig& config) : config_(config) {
@@ -54,18 +55,18 @@ class WindowIndex {
   }
 
   const WindowConfig& config() const noexcept { return config_; }
-  /// Tokens, the class token among them.
+  /// Returns the number of tokens, including the class token.
   Index tokens() const noexcept { return config_.rows * config_.cols + class_tokens(); }
-  /// Rows of the table that are for pairs of cells.
+  /// Returns the number of table rows for pairs of cells.
   Index distances() const noexcept { return (2 * config_.rows - 1) * (2 * config_.cols - 1); }
-  /// Rows of the table.
+  /// Returns the number of table rows.
   Index table_rows() const noexcept { return distances() + 3 * class_tokens(); }
 
-  /// The table's row, or none where one of the two is no token of the window.
+  /// Returns the table's row, or `none` if one of the two is not a token of the window.
   Index row(double query, double key) const noexcept { return row_of(place(query), place(key)); }
   static constexpr Index none = -1;
 
-  /// Looks for a position that is no token of the window.
+  /// Checks that all positions are tokens of the window.
   ///   Throws: PositionError
   void check_tokens(std::span<const double> positions) const {
     for (const double position : positions) {
@@ -76,9 +77,10 @@ class WindowIndex {
     }
   }
 
-  /// What a token has of row(), for loops that ask for many: row(q, k) is row_of(place(q), place(k)).
+  /// Returns the code of a token, for loops over many pairs: row(q, k) is row_of(place(q),
+  /// place(k)).
   Index place(double position) const noexcept {
-    // In this order a NaN is no token.
+    // Written so that NaN is outside, too.
     if (!(position >= 0 && position < static_cast<double>(tokens()))) return outside;
     const auto token = static_cast<Index>(position);
     if (static_cast<double>(token) != position) return outside;
@@ -101,26 +103,27 @@ class WindowIndex {
   WindowConfig config_;
 };
 
-/// The learned table of relative positions in a window (Swin, BEiT): a score gets table[row, head],
-/// where WindowIndex says which row.
+/// Learned table of relative positions in a window (Swin, BEiT): table[row, head] is added to each
+/// score, with the row of WindowIndex. A model of ScoreBias.
 ///
-/// Takes a copy of the table, a head after the other; every layer has its own, though BEiT may share one.
-/// Positions are token numbers, so with a window for each batch row the default positions are
-/// right. Between tokens of which one is not of the window (position -1, say) nothing is added, as timm
-/// does for prefix tokens beside Swin-V2's network; more than one class token has no table anywhere.
-/// Swin's shifted windows mask regions by an `additive` of -100 besides. Swin-V2's table is made by LogCpb,
-/// MaxViT's by window_table_of_maxvit(). resize_grid() gives the table of another window. A model of
-/// ScoreBias.
-///   Shapes:   table [WindowIndex::table_rows(), H], as checkpoints have relative_position_bias_table
+/// Copies the table, head by head. Every layer has its own table; BEiT's may be shared. Positions
+/// are token numbers, so with one window per batch row the default positions are right. Nothing is
+/// added if the query or the key is not a token of the window (position -1, for example), as timm
+/// does for prefix tokens beside Swin-V2's network. No known table has more than one class token.
+/// Swin's shifted windows additionally mask regions by an `additive` of -100. LogCpb computes
+/// Swin-V2's table, and window_table_of_maxvit() converts MaxViT's. resize_grid() returns the table
+/// of another window.
+///   Shapes:   table [WindowIndex::table_rows(), H], as relative_position_bias_table in checkpoints
 ///   Accuracy: the table's value, and the rounding of the sum
-///   Cost:     a copy and an addition a score where neighbouring keys are neighbouring tokens, else a look-up
+///   Cost:     a copy and an addition per score if neighbouring keys are neighbouring tokens,
+///             otherwise a look-up
 ///   Source:   as WindowIndex; BEiT: arXiv 2106.08254
 template <class T>
 class WindowBias {
   static_assert(detail::CheckScalar<T>::value);
 
  public:
-  ///   Throws: ConfigError; ShapeError where the table has other rows; std::bad_alloc
+  ///   Throws: ConfigError; ShapeError if the table has another number of rows; std::bad_alloc
   WindowBias(MatrixView<const T> table, const WindowConfig& config)
       : index_(config), heads_(table.cols) {
     detail::check_extents("WindowBias", "table", table);
@@ -144,9 +147,10 @@ class WindowBias {
   Index heads() const noexcept { return heads_; }
   const WindowIndex& index() const noexcept { return index_; }
 
-  /// tile(i, j) += table[index().row(query i, key j), head].
+  /// Adds the bias of one head: tile(i, j) += table[index().row(query i, key j), head]. Positions
+  /// are not checked to be tokens; index().check_tokens() does that.
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError. Whether positions are tokens, index().check_tokens() says
+  ///   Throws: ShapeError
   template <detail::WrittenTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
@@ -155,7 +159,7 @@ class WindowBias {
     if (tile.empty()) return;
     constexpr Index most = 256;
     Run runs[most];
-    Real values[most + detail::distance_group];  // a run is written in whole packs
+    Real values[most + detail::distance_group];  // runs are written in full packs
     for (Index j = 0; j < tile.cols; j += most) {
       const Index n = (std::min)(most, tile.cols - j);
       const auto block =
@@ -173,13 +177,15 @@ class WindowBias {
     }
   }
 
-  /// grad_table[index().row(query i, key j), head] += the sum of grad(i, j): the gradient of the table
-  /// for the scores' gradient. What grad_table held before is kept.
-  ///   Types:  a call's sums are double, and rounded once to be added to the table
-  ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see zero_gradient()
-  ///   Device: its threads share the queries; the same bits
-  ///   Throws: ShapeError; std::bad_alloc where the table has more than 1024 rows, and then on the threads of
-  ///           attention_backward(), too, where it ends the program
+  /// Adds the gradient of the table, for the gradient of the scores of one head:
+  /// grad_table[index().row(query i, key j), head] += the sum of grad(i, j).
+  ///   Types:  sums of a call are double, and are rounded once when added to the table
+  ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see
+  ///           zero_gradient()
+  ///   Device: queries are distributed over its threads
+  ///   Bits:   independent of the device
+  ///   Throws: ShapeError; std::bad_alloc if the table has more than 1024 rows. On the threads of
+  ///           attention_backward() a std::bad_alloc ends the program
   template <std::floating_point Real, detail::GradientOfTable Gradient,
             Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
@@ -209,16 +215,16 @@ class WindowBias {
     detail::add_sums(sums, head, table);
   }
 
-  /// Zeros in the shape of the table.
+  /// Returns zeros in the shape of the table.
   TableGradient zero_gradient() const { return TableGradient(index_.table_rows(), heads_); }
 
  private:
-  /// Neighbouring tokens of one row of the window; others stand alone.
+  /// Keys that are consecutive tokens of one row of the window, or one other key.
   struct Run {
-    Index count, place, room;  ///< how many tokens the row has from the first one on
+    Index count, place, room;  ///< tokens left in the window's row, from the first one on
   };
 
-  /// Returns how many there are.
+  /// Splits keys into runs and returns the number of runs.
   Index find_runs(std::span<const double> keys, Run* runs) const noexcept {
     Index count = 0;
     const Index cols = index_.config().cols;
@@ -235,7 +241,7 @@ class WindowBias {
     return count;
   }
 
-  /// What a run's scores get; -0 is what adds nothing.
+  /// Writes the values to add to the scores of a run; -0 adds nothing.
   template <class Real>
   void fill_run(Index head, Index query, const Run& run, Real* values) const noexcept {
     const Index row = index_.row_of(query, run.place), cells = index_.distances();
@@ -256,17 +262,17 @@ class WindowBias {
 
   WindowIndex index_;
   detail::Count heads_;
-  /// [H, rows]; those of cells from the last to the first, so that keys of a run find theirs in their
-  /// order; and what a pack may read behind them.
+  /// [H, rows], plus padding that a pack may read beyond the end. Rows of cells are reversed, so
+  /// that consecutive keys of a run read ascending addresses.
   std::vector<Compute<T>> values_;
 };
 
 template <class T>
 WindowBias(MatrixView<T>, const WindowConfig&) -> WindowBias<std::remove_const_t<T>>;
 
-/// WindowBias's table from one in the layout of MaxViT's TensorFlow checkpoints,
-/// [H, 2 rows - 1, 2 cols - 1] by key - query: both axes reversed, which reverses the order of the
-/// cells, and heads last.
+/// Converts a table of MaxViT's TensorFlow checkpoints, [H, 2 rows - 1, 2 cols - 1] by key - query,
+/// to one of WindowBias. Both axes are reversed there, which reverses the order of the cells, and
+/// heads come first.
 ///   Shapes:   maxvit [H, n], table [n, H], n = (2 rows - 1) (2 cols - 1)
 ///   Aliasing: none
 ///   Throws:   ShapeError

@@ -14,19 +14,19 @@
 #include <functional>
 #include <span>
 
-// Tiles of biases that are functions of query - key. Where positions are those of neighbouring
-// tokens, a tile of m x n scores has m + n - 1 distances, not m n.
+// Tiles of biases that depend on query - key. At consecutive positions a tile of m x n scores has m
+// + n - 1 distances instead of m n.
 POSENC_BEGIN
 namespace detail {
 
-/// Distances come in groups of so many, whatever the tier.
+/// Padding unit of distance counts, the same for all tiers.
 inline constexpr Index distance_group = 16;
 
 constexpr Index whole_groups(Index count) noexcept {
   return (count + distance_group - 1) / distance_group * distance_group;
 }
 
-/// How many positions from the first on are whole numbers that go up by one; at most `most`.
+/// Returns how many positions from the first on are consecutive integers; at most `most`.
 inline Index leading_run(std::span<const double> positions, Index most) noexcept {
   most = (std::min)(most, static_cast<Index>(positions.size()));
   if (!whole(positions[0])) return 1;
@@ -35,13 +35,14 @@ inline Index leading_run(std::span<const double> positions, Index most) noexcept
   return count;
 }
 
-/// Blocks of a tile, and what they have of distances.
+/// Limits of a block of scores, and of its number of distances.
 inline constexpr Index block_queries = 96, block_keys = 1024;
 inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_keys);
 
 static_assert(whole_groups(block_queries) + block_keys <= block_distances);
 
-/// 0, 1, 2, ... Not a std::array, whose operator[] g++ would evaluate for each number while it compiles.
+/// Table 0, 1, 2, .... Not a std::array, because g++ would evaluate its operator[] for each number
+/// during compilation.
 struct WholeNumbers {
   double of[std::size_t{block_distances}] = {};
 
@@ -53,48 +54,53 @@ struct WholeNumbers {
 };
 inline constexpr WholeNumbers whole_numbers;
 
-/// Whether what evaluate() gets as `to` is a part of them, and so goes up by one.
+/// True if `to`, as passed to evaluate(), points into the table of integers, so that its values
+/// ascend by one.
 inline bool are_whole_numbers(const double* to) noexcept {
   const std::less<> before;
   return !before(to, whole_numbers.begin()) && before(to, whole_numbers.end());
 }
 
-/// Whether the first and the last position are those of neighbouring tokens, between which others may lie.
+/// True if the first and the last position differ by their number - 1. Positions between them may
+/// still be others.
 inline bool end_as_neighbours(std::span<const double> positions) noexcept {
   const auto between = static_cast<double>(positions.size() - 1);
   return whole(positions.front()) && positions.back() - positions.front() == between;
 }
 
-/// A block of keys, looked at where rows of distances can be shared.
+/// Block of keys with consecutive positions, so that rows can share distances. Keys are tested when
+/// that is first needed.
 class NeighbouringKeys {
  public:
   NeighbouringKeys(bool wanted, std::span<const double> keys) noexcept
       : keys_(keys), wanted_(wanted && end_as_neighbours(keys)) {}
 
-  /// How many rows, from the first query on, are those of neighbours; where there is more than one, their values
-  /// are written: row r of m begins at values[m - 1 - r].
+  /// Returns how many queries, from the first one on, share their distances. If there are several,
+  /// their values are written: row r of m begins at values[m - 1 - r].
   template <class Value, class Evaluate>
   Index evaluate_rows(std::span<const double> queries, const Evaluate& evaluate, Value* values) {
     return wanted_ ? evaluate_wanted_rows(queries, evaluate, values) : 1;
   }
 
  private:
-  /// Whether keys are those of neighbours throughout.
+  /// True if all keys are at consecutive positions.
   bool steady() noexcept {
     wanted_ = wanted_ && (looked_ || consecutive(keys_));
     looked_ = true;
     return wanted_;
   }
 
-  // One place where compilers put evaluate() in, and none with more registers than it needs.
+  // Not inlined, so that evaluate() is instantiated once and does not compete for the caller's
+  // registers.
   template <class Value, class Evaluate>
   POSENC_NOINLINE Index evaluate_wanted_rows(std::span<const double> queries,
                                              const Evaluate& evaluate, Value* values) {
     const auto n = static_cast<Index>(keys_.size());
     Index m = (std::min)(block_queries, static_cast<Index>(queries.size()));
     queries = queries.first(static_cast<std::size_t>(m));
-    // Where ends agree, values come before a look at what lies between: a load across two values that were just
-    // stored waits until both are in the cache, and the look fills that time.
+    // If the ends look consecutive, values are computed before the positions between are tested. A
+    // load across two values that were just stored stalls until both are in the cache, and the test
+    // fills that time.
     bool looked = !end_as_neighbours(queries);
     if (looked) m = steady() ? leading_run(queries, m) : 1;
     while (m > 1) {
@@ -111,7 +117,7 @@ class NeighbouringKeys {
   bool wanted_, looked_ = false;
 };
 
-/// Values of a query and of keys that may lie anywhere.
+/// Evaluates one query and keys at arbitrary positions.
 template <class Value, class Evaluate>
 void evaluate_row(double query, std::span<const double> keys, const Evaluate& evaluate,
                   Value* values) {
@@ -125,12 +131,13 @@ void evaluate_row(double query, std::span<const double> keys, const Evaluate& ev
   }
 }
 
-/// Calls evaluate(from, to, values, count), where values[u], a number or a few, is to be that of the distance
-/// from - to[u] of query and key, count whole groups of them, at most block_distances, some of which
-/// belong to no score; and for each block of m rows and n columns of the tile use(i, m, j, n, values): query
-/// i + r and key j + k have values[m - 1 - r + k]. The first whole_groups(m) + whole_groups(n) may be
-/// read; of the last group what no score has need not have been written.
-///   Bits: a value depends on its distance alone, if evaluate's do
+/// Covers the score tile with blocks of m x n scores. For each block it calls evaluate(from, to,
+/// values, count), which writes one Value per distance from - to[u], and then use(i, m, j, n,
+/// values): the score of query i + r and key j + k gets values[m - 1 - r + k]. `count` is a
+/// multiple of distance_group, at most block_distances; some of these distances belong to no score.
+/// use() may read the first whole_groups(m) + whole_groups(n) values, of which those past the last
+/// score may be uninitialised.
+///   Bits: a value depends on its distance alone, if evaluate() guarantees that
 template <class Value, class Evaluate, class Use>
 void for_each_block_of_distances(std::span<const double> queries, std::span<const double> keys,
                                  const Evaluate& evaluate, const Use& use) {
@@ -150,7 +157,8 @@ void for_each_block_of_distances(std::span<const double> queries, std::span<cons
   }
 }
 
-/// The same with use(i, j, n, values) for each row: key j + k has values[k].
+/// Variant of for_each_block_of_distances() that calls use(i, j, n, values) for each row: the score
+/// of query i and key j + k gets values[k].
 template <class Value, class Evaluate, class Use>
 void for_each_row_of_distances(std::span<const double> queries, std::span<const double> keys,
                                const Evaluate& evaluate, const Use& use) {
@@ -161,15 +169,15 @@ void for_each_row_of_distances(std::span<const double> queries, std::span<const 
                                      });
 }
 
-/// Row r of scores, of which there are m, += values[m - 1 - r ...]; values as above.
+/// Adds a Toeplitz block: row r of the m rows of scores += values[m - 1 - r + k] at column k.
 template <class Tier = tier::Best, std::floating_point Real>
 POSENC_NOINLINE void add_diagonals(const Real* values, Index m, Index n, Real* scores,
                                    Index row_stride) noexcept {
   using P = Pack<Real, Tier>;
   for (Index from = m - 1; from >= 0; --from, scores += row_stride) {
     if constexpr (requires(P a) { lanes_from(Index{}, a, a); }) {
-      // What crosses cache lines takes twice as long to load, and what was just written at other offsets cannot
-      // be loaded before it is in the cache.
+      // Loads that cross cache lines take twice as long, and loads that overlap two recent stores
+      // stall. Packs are therefore loaded aligned and shifted in registers.
       const Index shift = from % P::width;
       const Real* const vectors = values + (from - shift);
       const auto add = [&](P value, Index k) { (P::load(scores + k) + value).store(scores + k); };
@@ -194,7 +202,8 @@ POSENC_NOINLINE void add_diagonals(const Real* values, Index m, Index n, Real* s
   }
 }
 
-/// tile(i, j) += what evaluate, as above, says of the distance of query i and key j.
+/// Adds the values that evaluate(), as in for_each_block_of_distances(), writes for the distance of
+/// query i and key j to tile(i, j).
 template <std::floating_point Real, class Evaluate>
 void add_of_distances(std::span<const double> queries, std::span<const double> keys,
                       const Evaluate& evaluate, const MatrixView<Real>& tile) {
@@ -209,7 +218,8 @@ void add_of_distances(std::span<const double> queries, std::span<const double> k
                                     });
 }
 
-/// values[u] = what evaluate, as above, says of the distance farthest - u.
+/// Sets values[u] to the value that evaluate(), as in for_each_block_of_distances(), writes for the
+/// distance farthest - u.
 template <std::floating_point Real, class Evaluate>
 void write_of_distances(double farthest, std::span<Real> values, const Evaluate& evaluate) {
   const auto count = static_cast<Index>(values.size());

@@ -18,19 +18,20 @@
 #include <type_traits>
 #include <vector>
 
-// How the gradient of a tile of scores is added up to that of a bias's parameters: in double, in an order
-// that no device changes; of functions of query - key, first along the tile's diagonals.
+// Reduction of the gradient of a tile of scores to that of a bias's parameters: in double, and in
+// an order that is independent of the device. Gradients of functions of query - key are first
+// summed along the tile's diagonals.
 POSENC_BEGIN
 namespace detail {
 
-/// Numbers on the stack where they are few: tiles are added up on a device's threads, where a call that finds no
-/// memory ends the program.
+/// Vector with inline capacity. Tiles are summed on a device's threads, where a failed allocation
+/// ends the program.
 template <class Number>
 class FewNumbers {
  public:
   static constexpr std::size_t few = 1024;
 
-  /// Zeros.
+  /// Constructs zeros.
   explicit FewNumbers(std::size_t size) : many_(size > few ? size : 0) {
     if (size <= few) std::fill_n(few_, size, Number{0});
   }
@@ -45,9 +46,10 @@ class FewNumbers {
   std::vector<Number> many_;
 };
 
-/// `size` sums over the rows of a tile: add_rows(sums, first row, count). Parts have `rows_of_part` rows at
-/// least, where there are so many. The same bits with any number of threads.
-///   Throws: std::bad_alloc; on the calling thread only of more than FewNumbers::few sums
+/// Returns `size` sums over the rows of a tile, computed by add_rows(sums, first row, count) in
+/// parts of at least `rows_of_part` rows, unless there are fewer.
+///   Bits:   independent of the number of threads
+///   Throws: std::bad_alloc; on the calling thread only for more than FewNumbers::few sums
 template <Device D, class AddRows>
 FewNumbers<double> sums_over_rows(const D& device, Index rows, Index rows_of_part, std::size_t size,
                                   double cycles_of_row, const AddRows& add_rows) {
@@ -88,18 +90,20 @@ FewNumbers<double> sums_over_rows(const D& device, Index rows, Index rows_of_par
   return total;
 }
 
-/// Blocks of a tile's gradient: more queries than scores' have, for the less is there to evaluate.
+/// Limits of a block of the gradient. It has more queries than blocks of scores, so that fewer
+/// distances are evaluated.
 inline constexpr Index summed_queries = 256, summed_keys = 512;
 static_assert(whole_groups(summed_queries - 1 + summed_keys) <= block_distances);
 
-/// Calls visit(from, to, sums, count), where sums[u] is what scores at the distance from - to[u] of query and
-/// key have of grad, added up in double in the order of their queries; count whole groups, at most
-/// block_distances, of which some may belong to no score and have a sum of 0.
+/// Calls visit(from, to, sums, count), where sums[u] is the sum of grad over the scores at the
+/// distance from - to[u], in double and in the order of the queries. `count` is a multiple of
+/// distance_group, at most block_distances. Distances that belong to no score have a sum of 0.
 template <std::floating_point Real, class Visit>
 void for_each_sum_of_distances(std::span<const double> queries, std::span<const double> keys,
                                const MatrixView<const Real>& grad, const Visit& visit) {
   alignas(64) double sums[static_cast<std::size_t>(block_distances)];
-  double lone[static_cast<std::size_t>(summed_keys)];  // keys, where queries are no neighbours
+  double lone[static_cast<std::size_t>(summed_keys)];  // padded copy of the keys, for queries that
+                                                       // are not consecutive
   const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
   for (Index j = 0; j < columns; j += summed_keys) {
     const Index n = (std::min)(summed_keys, columns - j);
@@ -128,8 +132,9 @@ void for_each_sum_of_distances(std::span<const double> queries, std::span<const 
   }
 }
 
-/// `size` sums over the distances of a tile: add(sums, from, to, grads, count) as for_each_sum_of_distances()
-/// visits them. The same bits with any number of threads.
+/// Returns `size` sums over the distances of a tile, computed by add(sums, from, to, grads, count)
+/// with the arguments of for_each_sum_of_distances().
+///   Bits:   independent of the number of threads
 ///   Throws: as sums_over_rows()
 template <Device D, std::floating_point Real, class Add>
 FewNumbers<double> sums_over_distances(const D& device, std::span<const double> queries,
@@ -149,7 +154,7 @@ FewNumbers<double> sums_over_distances(const D& device, std::span<const double> 
       });
 }
 
-/// The gradient of a table has the table's shape.
+/// Throws ShapeError unless the gradient of a table has the table's shape.
 template <class Gradient>
 void check_table_gradient(const char* function, const MatrixView<Gradient>& grad_table,
                           const std::array<Index, 2>& table) {
@@ -161,7 +166,7 @@ void check_table_gradient(const char* function, const MatrixView<Gradient>& grad
   check_output(function, "grad_table", grad_table);
 }
 
-/// grad_table[row, head] += the sum of each row, rounded once.
+/// Adds the sum of each row, rounded once, to grad_table[row, head].
 template <class Gradient>
 void add_sums(const FewNumbers<double>& sums, Index head,
               const MatrixView<Gradient>& grad_table) noexcept {

@@ -12,16 +12,16 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Backward of the network whose values Hinges has: the stretches of x >= 0 between its bends, on each of which
-/// the same hidden units are on. So what scores have is added up by stretches, whatever the width, and a unit
-/// collects those on which it is on: where w x + b > 0.
+/// Segments of x >= 0 between the breakpoints of the ReLU network. On each of them the set of
+/// active units is constant. Backward sums gradients per segment, at a cost independent of the
+/// width, and then per unit over the segments on which w x + b > 0.
 class HingeStretches {
  public:
   HingeStretches() = default;
   HingeStretches(ListView<double> hidden_weight, ListView<double> hidden_bias) {
     const std::size_t width = hidden_weight.size();
-    std::vector<std::size_t> units;  // that have a bend
-    std::vector<double> places;      // of these
+    std::vector<std::size_t> units;  // units with a breakpoint
+    std::vector<double> places;      // their breakpoints
     const auto find = [&](bool begins) {
       for (std::size_t k = 0; k < width; ++k) {
         const double w = hidden_weight[k], b = hidden_bias[k];
@@ -31,7 +31,8 @@ class HingeStretches {
         }
       }
     };
-    // A unit that ends is off at its bend, one that begins is not on yet: where they share one, ends come first.
+    // Each unit is inactive at its breakpoint. Where units share one, those that end therefore come
+    // first.
     find(false);
     const std::size_t ends = units.size();
     find(true);
@@ -44,7 +45,7 @@ class HingeStretches {
       const bool begins = n >= ends;
       bends_.push_back(places[n]);
       below_.push_back(begins ? 1.0 : 1.0 - 0x1p-53);
-      const std::size_t next = bends_.size();  // the stretch after this bend
+      const std::size_t next = bends_.size();  // the segment after this breakpoint
       on_first_[units[n]] = begins ? next : 0;
       on_end_[units[n]] = begins ? units.size() + 1 : next;
     }
@@ -55,10 +56,10 @@ class HingeStretches {
   struct Range {
     std::size_t first, end;
   };
-  /// The stretches on which a hidden unit is on.
+  /// Returns the segments on which a hidden unit is active.
   Range on(std::size_t unit) const noexcept { return {on_first_[unit], on_end_[unit]}; }
 
-  /// Writes count() + 1 numbers: x is on stretch n where bounds[n] < scale x <= bounds[n + 1].
+  /// Writes count() + 1 numbers: x is on segment n if bounds[n] < scale x <= bounds[n + 1].
   void write_bounds(double scale, double* bounds) const noexcept {
     bounds[0] = -1;
     for (std::size_t n = 0; n < bends_.size(); ++n) {
@@ -68,10 +69,11 @@ class HingeStretches {
   }
 
  private:
-  // Vectors of numbers, which exist anyhow: those of structs of its own take a compiler longer than all the rest.
-  std::vector<double> bends_;  ///< by rising x
+  // std::vector<double> is instantiated anyway; a vector of a struct would cost more compile time
+  // than the rest of the class.
+  std::vector<double> bends_;  ///< ascending
   std::vector<double>
-      below_;  ///< of each: what takes a number to the one below it, where the bend itself belongs to what follows
+      below_;  ///< per breakpoint: factor that makes the bound exclusive where a unit ends, or 1
   std::vector<std::size_t> on_first_, on_end_;  ///< the Range of each hidden unit
 };
 

@@ -20,12 +20,13 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What values lie between, none of them negative.
+/// Least and greatest value, neither of them negative.
 struct Bounds {
   double least, greatest;
 };
 
-/// Of those of count values that are numbers, whole packs of them; {infinity, 0} where none is.
+/// Returns the range of those of `count` values that are not NaN, or {infinity, 0} if there are
+/// none. `count` must be a multiple of the pack width.
 template <class Tier = tier::Best>
 Bounds bounds_of(const double* values, Index count) noexcept {
   using P = Pack<double, Tier>;
@@ -38,16 +39,16 @@ Bounds bounds_of(const double* values, Index count) noexcept {
   return {-maximum(P::zero() - least), maximum(most)};
 }
 
-/// A network 1 -> width -> 1 with ReLU, for x >= 0, as what it is: a line, and bends where hidden units
-/// begin or end. Bends that the greatest x does not reach cost nothing, those below the least x two thirds of
-/// the others.
+/// ReLU network 1 -> width -> 1 for x >= 0, evaluated as a piecewise linear function: a line, and a
+/// breakpoint wherever a hidden unit becomes active or inactive. Breakpoints above the greatest x
+/// cost nothing. Those below the least x cost two thirds of the others.
 template <class Real>
 class Hinges {
  public:
   Hinges(ListView<double> hidden_weight, ListView<double> hidden_bias,
          ListView<double> output_weight, double output_bias) {
     DoubleDouble at_zero = output_bias, slope = 0.0;
-    std::vector<double> places, rests, gains;  // of the bends
+    std::vector<double> places, rests, gains;  // one per breakpoint
     for (std::size_t k = 0; k < hidden_weight.size(); ++k) {
       const double w = hidden_weight[k], b = hidden_bias[k], out = output_weight[k];
       const bool on_at_zero = b > 0 || (b == 0 && w > 0);
@@ -55,7 +56,8 @@ class Hinges {
         at_zero = at_zero + two_product(out, b);
         slope = slope + two_product(out, w);
       }
-      // Begins or ends at x = -b / w > 0; either way the slope gains out * |w|.
+      // The unit becomes active or inactive at x = -b / w > 0. Either way the slope increases by
+      // out * |w|.
       if (w != 0 && b != 0 && (w > 0) == (b < 0)) {
         const DoubleDouble at = DoubleDouble(std::abs(b)) / std::abs(w);
         const bool beyond = !(at.hi < static_cast<double>((std::numeric_limits<Real>::max)()));
@@ -76,14 +78,14 @@ class Hinges {
     slope_ = static_cast<Real>(slope.hi);
   }
 
-  /// scores[u] += f(factor * values[u]), values within bounds, at most block_distances.
-  /// Reads values in whole packs.
+  /// Adds f(factor * values[u]) to scores[u]. Values must lie in `bounds`; there are at most
+  /// block_distances, and full packs of them are read.
   template <class Tier = tier::Best>
   void add(const double* values, DoubleDouble factor, Bounds bounds, Real* scores,
            Index count) const noexcept {
     evaluate_all<Tier, true>(values, factor, bounds, scores, count);
   }
-  /// scores[u] = f(factor * values[u]): what add() adds.
+  /// Sets scores[u] = f(factor * values[u]), the number that add() adds.
   template <class Tier = tier::Best>
   void write(const double* values, DoubleDouble factor, Bounds bounds, Real* scores,
              Index count) const noexcept {
@@ -93,15 +95,17 @@ class Hinges {
  private:
   struct Bend {
     Real at;
-    Real rest;  ///< what rounding took from `at`; in double alone, as x is more exact than a float
-    Real gain;  ///< of the slope
+    Real rest;  ///< rounding error of `at`; used in double alone, because float's x has a larger
+                ///< error
+    Real gain;  ///< change of the slope
   };
 
-  /// The bends that values within bounds meet: all of them lie above the first ones.
+  /// Breakpoints that matter for values in a range: all values lie above the first ones.
   struct Met {
     std::span<const Bend> below, between;
   };
-  /// A little farther on both sides: a bend is left out, or met, where no rounding could change that.
+  /// The range is widened a little on both sides, so that rounding cannot change which breakpoints
+  /// matter.
   Met met(DoubleDouble factor, Bounds bounds) const noexcept {
     const auto least = static_cast<Real>(factor.hi * bounds.least * (1 - 0x1p-20));
     const auto greatest = static_cast<Real>(factor.hi * bounds.greatest * (1 + 0x1p-20));
@@ -116,7 +120,7 @@ class Hinges {
   void evaluate_all(const double* values, DoubleDouble factor, Bounds bounds, Real* scores,
                     Index count) const noexcept {
     using P = Pack<Real, Tier>;
-    // As many packs side by side as registers hold, each with its x.
+    // Packs that are evaluated interleaved: as many as fit in registers, each with its x.
     constexpr std::size_t most = Tier::registers >= 32 ? 8 : 4;
     alignas(64) Real x[static_cast<std::size_t>(block_distances)];
     arguments<Tier>(values, factor, &x[0], (count + P::width - 1) / P::width * P::width);
@@ -144,7 +148,7 @@ class Hinges {
     }
   }
 
-  /// x[u] = factor * values[u], rounded once.
+  /// Sets x[u] = factor * values[u], rounded once.
   template <class Tier>
   static void arguments(const double* values, DoubleDouble factor, Real* x, Index count) noexcept {
     using P = Pack<double, Tier>;
@@ -166,14 +170,15 @@ class Hinges {
 #if POSENC_HAS_FMA
     return mul_add(a, b, P::zero() - product);
 #else
-    // Halves of 26 and 27 bits, by a mask; what the product of the lower ones loses is of no account.
+    // Veltkamp split into halves of 26 and 27 bits, by a mask. The rounding error of the product of
+    // the lower halves is negligible.
     const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
     const P a_high = a & upper, b_high = b & upper, a_low = a - a_high, b_low = b - b_high;
     return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
 #endif
   }
 
-  /// Several packs side by side, since each is a chain of dependent operations.
+  /// Evaluates several packs interleaved, because each is a chain of dependent operations.
   template <class P, std::size_t N>
   POSENC_ALWAYS_INLINE void evaluate(const Real* values, const Met& bends,
                                      P (&y)[N]) const noexcept {
@@ -202,7 +207,7 @@ class Hinges {
     }
   }
 
-  std::vector<Bend> bends_;  ///< by rising x
+  std::vector<Bend> bends_;  ///< ascending in `at`
   Real at_zero_ = 0, slope_ = 0;
 };
 

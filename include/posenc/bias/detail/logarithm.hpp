@@ -12,8 +12,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// 1/3 + z/5 + z^2/7 + ... + z^10/23, without a loop, which would keep g++ from making vectors of the one
-/// around it.
+/// Returns 1/3 + z/5 + z^2/7 + ... + z^10/23. Unrolled, because g++ does not vectorise an outer
+/// loop around a loop.
 POSENC_ALWAYS_INLINE double artanh_series(double z) noexcept {
   double series = mul_add(1.0 / 23, z, 1.0 / 21);
   series = mul_add(series, z, 1.0 / 19);
@@ -27,8 +27,8 @@ POSENC_ALWAYS_INLINE double artanh_series(double z) noexcept {
   return mul_add(series, z, 1.0 / 3);
 }
 
-/// ln(x (1 + extra)) for x normal, positive and finite and |extra| <= 2^-53. Without a branch, so that
-/// compilers make vectors of loops over it; the same bits in each. Zero gives -1023 ln 2.
+/// Returns ln(x (1 + extra)) for x normal, positive and finite and |extra| <= 2^-53. Branch-free,
+/// so that compilers vectorise loops over it, with the same bits. Zero gives -1023 ln 2.
 ///   Accuracy: 1 ulp
 POSENC_ALWAYS_INLINE double logarithm(double x, double extra = 0) noexcept {
   constexpr std::uint64_t one = 0x3ff0000000000000, sign_and_exponent = 0xfff0000000000000;
@@ -46,14 +46,14 @@ POSENC_ALWAYS_INLINE double logarithm(double x, double extra = 0) noexcept {
   return mul_add(k, ln_2_hi, f - mul_add(half, f, -part));
 }
 
-/// ln(1 + y) for finite y >= 0.
+/// Returns ln(1 + y) for finite y >= 0.
 ///   Accuracy: 1 ulp
 POSENC_ALWAYS_INLINE double logarithm_1_plus(double y) noexcept {
   const DoubleDouble sum = detail::two_sum(1, y);
   return logarithm(sum.hi, sum.lo / sum.hi);
 }
 
-/// ln(1 + y) for y.hi from 0 to 2^1000, without a branch.
+/// Returns ln(1 + y) for y.hi from 0 to 2^1000, branch-free.
 ///   Accuracy: 2^-57 relative
 POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcept {
   constexpr std::uint64_t one = 0x3ff0000000000000, sign_and_exponent = 0xfff0000000000000;
@@ -62,7 +62,8 @@ POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcep
   const DoubleDouble x = two_sum(1, y.hi);
   const DoubleDouble below = two_sum(x.lo, y.lo);
   const double extra = below.hi / x.hi;
-  // As above, with s in two doubles; what is left of the series is a hundredth of it.
+  // Like logarithm(), but with s in two doubles. The remaining terms of the series are a hundredth
+  // of it.
   const auto bits = std::bit_cast<std::uint64_t>(x.hi);
   const std::uint64_t scaled = bits + (one - root_of_half);
   const double k = std::bit_cast<double>((scaled >> 52) | two_to_52) - 0x1.00000000003ffp52;
@@ -79,29 +80,31 @@ POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcep
   return quick_two_sum(high.hi, high.lo + (whole.lo + part));
 }
 
-/// |from - to| in two doubles.
+/// Returns |from - to| as a sum of two doubles.
 POSENC_ALWAYS_INLINE DoubleDouble exact_distance(double from, double to) noexcept {
   const DoubleDouble d = two_sum(from, -to);
   const double sign = std::copysign(1.0, d.hi);
   return {d.hi * sign, d.lo * sign};
 }
 
-/// ln(1 + rate d) of a distance where nothing is far, in two doubles; without a branch.
+/// Returns ln(1 + rate |from - to|) as a sum of two doubles, branch-free. Distance and product must
+/// be far from overflow.
 POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_of(double rate, double from, double to) noexcept {
   const DoubleDouble d = exact_distance(from, to);
   const DoubleDouble product = two_product(rate, d.hi);
   return exact_logarithm_1_plus(quick_two_sum(product.hi, mul_add(rate, d.lo, product.lo)));
 }
 
-/// The same in one, as accurate as floats need it.
+/// Returns ln(1 + rate |from - to|) in one double, as accurately as float tiles need it.
 POSENC_ALWAYS_INLINE double logarithm_of(double rate, double from, double to) noexcept {
   return logarithm_1_plus(mul_add(rate, std::abs(from - to), 0.0));
 }
 
-/// Distances and products up to here are far from overflow.
+/// Limit up to which distances and products are far from overflow.
 inline constexpr double far_away = 0x1p980;
 
-/// Either of them where rate d, or d, may be beyond a double.
+/// Returns ln(1 + rate |from - to|) with the accuracy for tiles of Real, even if the distance or
+/// its product with the rate overflows a double.
 template <std::floating_point Real>
 DoubleDouble far_logarithm_of(double rate, double from, double to) noexcept {
   const double distance = std::abs(from - to);
@@ -116,7 +119,7 @@ DoubleDouble far_logarithm_of(double rate, double from, double to) noexcept {
          ln_2 * static_cast<double>(exponent + exponent_of_rate + 1);
 }
 
-/// The greatest |to[u]|; of whole groups.
+/// Returns the greatest |to[u]|. `count` must be a multiple of the pack width.
 template <class Tier = tier::Best>
 double greatest_magnitude(const double* to, Index count) noexcept {
   using P = Pack<double, Tier>;
@@ -128,14 +131,14 @@ double greatest_magnitude(const double* to, Index count) noexcept {
   return maximum(most);
 }
 
-/// Whether a distance from - to[u], or its product with the rate, may come near what a double holds.
+/// True if a distance from - to[u], or its product with the rate, may come close to overflow.
 inline bool reaches_far(double rate, double from, const double* to, Index count) noexcept {
   const double reach = 0.5 * std::abs(from) + 0.5 * greatest_magnitude(to, count);
   return !(reach <= far_away && reach * std::abs(rate) <= far_away);
 }
 
-/// values[u] = finish(ln(1 + rate |from - to[u]|)), as accurate as a tile of Real needs it; finish takes a sum
-/// of two doubles.
+/// Sets values[u] = finish(ln(1 + rate |from - to[u]|)), as accurately as a tile of Real needs it.
+/// The arguments of finish() are the high and the low part of the logarithm.
 template <std::floating_point Real, std::floating_point Value, class Finish>
 void logarithms_of_distances(double rate, double from, const double* to, Value* values, Index count,
                              const Finish& finish) noexcept {

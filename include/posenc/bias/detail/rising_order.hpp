@@ -10,7 +10,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The indices of values, none of them NaN, from the least to the greatest; of equal ones the first comes first.
+/// Returns the indices of values in ascending order of the values, which must not be NaN. Equal
+/// values keep their order.
 inline std::vector<std::size_t> rising_order(const std::vector<double>& values) {
   std::vector<std::size_t> order;
   for (std::size_t n = 0; n < values.size(); ++n) order.push_back(n);

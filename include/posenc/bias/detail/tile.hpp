@@ -10,18 +10,18 @@
 #include <span>
 #include <type_traits>
 
-// What biases made from positions do with a tile of scores.
+// Checks of tiles of scores, shared by biases that are computed from positions.
 POSENC_BEGIN
 namespace detail {
 
-/// The head that a tile is of, and what messages call those that there are: "the 8 slopes".
+/// Head of a tile, the number of heads, and the words for them in messages, as in "the 8 slopes".
 struct HeadOfBias {
   Index head, heads;
   const char* whose = "the ";
   const char* counted = " heads";
 };
 
-/// Says what is wrong with a tile, if anything is.
+/// Throws ShapeError if anything is wrong with a tile, and names it.
 template <class Real>
 POSENC_NOINLINE void check_odd_tile(const char* function, const HeadOfBias& of, std::size_t queries,
                                     std::size_t keys, const MatrixView<Real>& tile) {
@@ -37,14 +37,15 @@ POSENC_NOINLINE void check_odd_tile(const char* function, const HeadOfBias& of, 
   if constexpr (!std::is_const_v<Real>) check_output(function, "tile", tile);
 }
 
-/// What every bias asks of its tile of scores, and of the gradient of one, which is read.
+/// Checks the tile of scores of a bias, or the gradient of one, which is read only.
 ///   Throws: ShapeError
 template <class Real>
 POSENC_ALWAYS_INLINE void check_tile(const char* function, const HeadOfBias& of,
                                      std::span<const double> query_positions,
                                      std::span<const double> key_positions,
                                      const MatrixView<Real>& tile) {
-  // In place, as all checks of a tile of few scores would take longer than its scores.
+  // Inlined fast path, because all checks of a tile of few scores would take longer than its
+  // scores.
   const bool plain = nests(tile) && of.head >= 0 && of.head < of.heads &&
                      tile.rows == static_cast<Index>(query_positions.size()) &&
                      tile.cols == static_cast<Index>(key_positions.size());
