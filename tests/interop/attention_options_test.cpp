@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A layer's attention as options, and what options cannot express.
+// AttentionOptions of a model's layer, and layers that options cannot express.
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/interop/attention_options.hpp>
@@ -21,7 +21,7 @@ using posenc::LayerWindow;
 using posenc::ModelSettings;
 using posenc::WindowKind;
 
-/// A model of one layer with 4 heads and 2 of keys, which sees everything.
+/// Returns a model of one layer with 4 query heads, 2 KV heads and no mask.
 ModelSettings model() {
   ModelSettings llama = posenc::presets::model("llama3_8b");
   llama.layer_count = 1;
@@ -136,7 +136,7 @@ TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
   CHECK_THROWS_MATCHES(
       attention_options<float>(model(), 0, four), ConfigError,
       Message("posenc::attention_options: layer 0 has no sinks, but some are given"));
-  oss.attention[0].sinks.reset();  // not known: the caller's word counts
+  oss.attention[0].sinks.reset();  // unknown, so the caller decides
   CHECK(attention_options<float>(oss, 0, four).sinks.size() == 4);
   CHECK(attention_options<float>(oss, 0).sinks.empty());
 }
@@ -184,7 +184,7 @@ TEST_CASE("attention takes the options of a layer", "[interop]") {
   attend(model(), all);
   attend(with_window(WindowKind::Sliding, 1), narrow);
   for (posenc::Index head = 0; head < 4; ++head) {
-    CHECK(narrow(0, 5, head, 7) == v(0, 5, head / 2, 7));  // each token sees itself alone
+    CHECK(narrow(0, 5, head, 7) == v(0, 5, head / 2, 7));  // each token sees only itself
     CHECK(all(0, 5, head, 7) != narrow(0, 5, head, 7));
   }
 }

@@ -60,7 +60,7 @@ TEST_CASE("videos count frames, rows and columns", "[positions][diffusion]") {
   CHECK(axis_of(video, 0) == Row{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1});
   CHECK(axis_of(video, 1) == Row{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1});
   CHECK(axis_of(video, 2) == Row{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2});
-  // Cosmos at 30 frames a second.
+  // Cosmos at 30 frames per second.
   const auto slow =
       posenc::video_grid({.frames = 3, .rows = 1, .cols = 1, .frame_step = 24.0 / 30});
   CHECK(axis_of(slow, 0) == Row{0, 0.8, 1.6});
@@ -82,7 +82,7 @@ TEST_CASE("CogVideoX stretches a video over the grid of its training", "[positio
   CHECK(rows[1] == 2);
   CHECK(rows[41] == Approx(3.121376812).epsilon(1e-9));
   CHECK(rows[81] == Approx(4.242753623).epsilon(1e-9));
-  // What it was trained with keeps its places, and so do their first rows and columns.
+  // At the size of the training, positions are unchanged; so are the first rows and columns.
   CHECK(ids_of(posenc::cogvideox_positions(0, {.rows = 30, .cols = 45}))[46] == Ids{0, 1, 1});
   for (const Size& size :
        {Size{2, 24, 40}, Size{1, 45, 30}, Size{3, 1, 9}, Size{1, 7, 1}, Size{1, 33, 31}}) {
@@ -134,7 +134,7 @@ TEST_CASE("Qwen-Image counts as the model's own code does", "[positions][diffusi
       CHECK(ids_of(posenc::qwen_image_positions(4, grids, {.origin = origin})) ==
             reference::qwen_image(4, pictures, centred, false));
       auto layers = pictures;
-      layers.back()[0] = 1;  // a condition is one picture
+      layers.back()[0] = 1;  // a condition is a single image
       grids.back().frames = 1;
       CHECK(ids_of(posenc::qwen_image_positions(4, grids, {.origin = origin, .layered = true})) ==
             reference::qwen_image(4, layers, centred, true));
@@ -170,7 +170,7 @@ TEST_CASE("pictures of Ideogram 4 begin at 65536", "[positions][diffusion]") {
 }
 
 TEST_CASE("videos of Cosmos 3 begin 15000 after the text", "[positions][diffusion]") {
-  // A video at 16 frames a second beside 25 latents a second of sound.
+  // A video at 16 frames per second, with 25 latents of sound per second.
   const auto video =
       posenc::cosmos3_positions(2, {{.frames = 2, .rows = 1, .cols = 2, .frame_step = 24.0 / 16},
                                     {.frames = 3, .rows = 1, .cols = 1, .frame_step = 24.0 / 25}});

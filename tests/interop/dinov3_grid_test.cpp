@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where DINOv3's patches stand, and how training moves them.
+// Positions of DINOv3's patches, and their augmentation in training.
 #include "reference/grid_rope.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -31,7 +31,7 @@ const std::vector<std::pair<PatchNormalization, std::string>> normalizations{
     {PatchNormalization::Max, "max"},
     {PatchNormalization::Min, "min"}};
 
-/// The coordinate that a token has on an axis.
+/// Returns the coordinate of a token on an axis.
 double coordinate(const Positions& positions, Index token, Index axis) {
   return positions.at(0, token, axis) / two_pi;
 }
@@ -118,7 +118,7 @@ TEST_CASE("what training draws is a function of the seed, within its bounds",
       most_scale = std::max(most_scale, move.scale[axis]);
     }
     same_jitter += move.scale[0] == move.scale[1] ? 1 : 0;
-    // Rescaling alone is the same on both axes, and drawn as it is beside the others.
+    // Rescaling alone is equal on both axes, and draws the same number as together with the others.
     const auto both = posenc::dinov3_move({.rescale = 1.5, .seed = seed});
     CHECK(both.shift == std::array{0.0, 0.0});
     CHECK(both.scale[0] == both.scale[1]);

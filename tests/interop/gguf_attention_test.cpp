@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What GGUF metadata and llama.cpp's code of each architecture say of a layer's heads and window.
+// Heads and window of a layer, from GGUF metadata and from llama.cpp's code of each architecture.
 #include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/gguf.hpp>
@@ -109,7 +109,7 @@ TEST_CASE("windows as llama.cpp has them", "[interop][gguf]") {
                              {0, 0, 0, 1, 1, 1});
   CHECK(windows(listed) == std::vector<Index>{0, 0, 0, 512, 512, 512});
 
-  // llama.cpp reads the key and does not use it; gpt-oss must have it.
+  // llama.cpp reads the key and ignores it. For gpt-oss it is required.
   CHECK(layer(windowed("phi3", 2047)).window == std::nullopt);
   CHECK(layer(windowed("phi3", 2047)).kind == std::nullopt);
   CHECK(layer(with_heads("gpt-oss")).window == std::nullopt);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the reader of GGUF files refuses, key by key.
+// Errors of the reader of GGUF files, key by key.
 #include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/gguf.hpp>
@@ -81,7 +81,7 @@ TEST_CASE("widths that cannot be right are refused", "[interop][gguf]") {
 TEST_CASE("values that cannot be right are refused", "[interop][gguf]") {
   refuse(model().real("llama.rope.freq_base", 0.5F),
          "Unscaled: base must be given, finite and greater than 1, but is 0.5");
-  // Before the factor reaches any formula.
+  // Rejected before the factor enters any formula.
   refuse(yarn().real("llama.rope.scaling.yarn_beta_fast", std::numeric_limits<float>::infinity()),
          "read_gguf: llama.rope.scaling.yarn_beta_fast must be finite but is inf");
   refuse(model()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GGUF files: what is in them is found, and no file, however broken, is believed.
+// GGUF files: the contents of valid files are found, and invalid files are rejected.
 #include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/gguf_file.hpp>
@@ -45,7 +45,7 @@ std::vector<std::byte> bytes_of(std::initializer_list<std::uint64_t> numbers) {
   return bytes;
 }
 
-/// The bytes of a file, of which it counts how many are asked for, and how often.
+/// Bytes of a file that count reads and read bytes.
 class CountingBytes {
  public:
   explicit CountingBytes(std::span<const std::byte> file) : source_(file) {}
@@ -144,7 +144,7 @@ TEST_CASE("a value of another type is refused by name", "[interop][gguf]") {
 
 TEST_CASE("a file on disk reads as its bytes do", "[interop][gguf]") {
   const auto path = std::filesystem::temp_directory_path() / "posenc_gguf_file_test.gguf";
-  // Texts long enough that the reader seeks over some of them.
+  // Strings are long enough that the reader seeks over some of them.
   GgufWriter writer = everything();
   writer.text("longer", std::string(100000, 'y')).integer("after", 5);
   const auto bytes = writer.bytes();
@@ -287,7 +287,7 @@ TEST_CASE("tensors that lie are refused", "[interop][gguf]") {
             .rope_tensor("rope_freqs.weight") == std::vector<double>{3});
 }
 
-// No byte is asked for twice, whatever the file is full of: keys, texts, lists, tensors.
+// No byte is read twice, for files full of keys, strings, arrays or tensors.
 TEST_CASE("the work is linear in the size of the file", "[interop][gguf]") {
   const auto work = [](const GgufWriter& writer) {
     const auto bytes = writer.bytes();

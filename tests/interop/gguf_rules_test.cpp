@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A rule that is written into a GGUF file number by number comes back as it was.
+// A rule that is written into a GGUF file number by number is read back unchanged.
 #include "frequency/random_rules.hpp"
 #include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
@@ -17,7 +17,8 @@ using posenc::Index;
 
 namespace {
 
-/// The key of a field in a file of this type of scaling; empty where such a file has none.
+/// Returns the key of a field in a file with this type of scaling, or an empty string if such files
+/// have none.
 std::string key_of(const std::string& type, const std::string& name) {
   if (name == "factor") return "rope.scaling.factor";
   if (name == "original_max_position") return "rope.scaling.original_context_length";
@@ -26,7 +27,7 @@ std::string key_of(const std::string& type, const std::string& name) {
   return posenc::detail::gguf_is_type_key(key) ? key : "";
 }
 
-/// A file with the rule's numbers, as floats, which the rule is then rounded to.
+/// Returns a file with the rule's numbers as floats, and rounds the rule to these.
 template <class Rule>
 support::GgufWriter file_of(const std::string& type, Rule& rule) {
   support::GgufWriter writer;
@@ -52,7 +53,7 @@ support::GgufWriter file_of(const std::string& type, Rule& rule) {
   return writer;
 }
 
-/// The types of scaling that make such a rule, whose numbers are then those that were written.
+/// Checks all types of scaling that give such a rule: its numbers must be those that were written.
 template <class Rule>
 std::set<std::string> types_of() {
   std::set<std::string> types;
@@ -74,7 +75,7 @@ std::set<std::string> types_of() {
       });
       types.insert(name);
     } catch (const posenc::ConfigError&) {
-      continue;  // what this type does not have
+      continue;  // fields that this type does not have
     }
   }
   return types;

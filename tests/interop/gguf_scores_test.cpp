@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What GGUF metadata and llama.cpp's code of each architecture say of scores and of layers that turn
-// nothing; and that no key of either is passed over in silence.
+// Scores and layers without rotary encoding, from GGUF metadata and from llama.cpp's code of each
+// architecture. No key of either is ignored.
 #include "interop/gguf_writer.hpp"
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
@@ -55,7 +55,7 @@ void refuse(const GgufWriter& writer, const std::string& message, const GgufOpti
                        Message("posenc::read_gguf: " + message));
 }
 
-/// Layers of the file that turn nothing.
+/// Returns the layers of the file without rotary encoding.
 std::vector<Index> without(const GgufWriter& writer) { return read(writer).layers_without_rotary; }
 
 }  // namespace
@@ -126,7 +126,7 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
     return QueryTemperature{.scale = scale, .length = length};
   };
 
-  // Llama 4: in llama.cpp's code, for the layers without rotary encoding.
+  // Llama 4: values in llama.cpp's code, for the layers without rotary encoding.
   QueryTemperature llama4 = floor(0.1, 8192);
   llama4.offset = 1;
   llama4.only_without_rotary = true;
@@ -135,7 +135,7 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
   refuse(of("llama4", 0.2F, {}), "llama4.attention.temperature_scale is not Llama 4's 0.1");
   refuse(of("llama4", {}, 4096), "llama4.attention.temperature_length is not Llama 4's 8192");
 
-  // Ministral: the length is the trained one. Mistral Large 3: it is the file's.
+  // Ministral uses the trained length, Mistral Large 3 that of the file.
   CHECK(read(with(yarn("mistral3"), "mistral3", 0.5F, {})).query_temperature == floor(0.5, 2048));
   CHECK(read(of("mistral3", 0.5F, {})).query_temperature == floor(0.5, 4096));
   CHECK(!read(of("mistral3", 0.0F, 17)).query_temperature);
@@ -152,7 +152,7 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
                                    name + ".attention.temperature_scale is not 0");
   }
 
-  // Grok: what comes out of the soft cap grows, which llama.cpp leaves out.
+  // Grok: scores after the soft cap are multiplied, which llama.cpp omits.
   CHECK(!read(of("grok", {}, {})).query_temperature);
   CHECK(!read(of("grok", 0.0F, 0)).query_temperature);
   const auto grok = read(of("grok", {}, 1024));
@@ -189,7 +189,7 @@ TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
                ".rope.scaling.finetuned is false, which switches the rotary encoding of this "
                "architecture off");
   }
-  // Elsewhere it only tells how the model came about.
+  // In other architectures the key describes the training alone.
   CHECK_NOTHROW(read(model("llama").flag("llama.rope.scaling.finetuned", false)));
 
   CHECK_NOTHROW(read(model("baichuan", 32)));
@@ -318,8 +318,8 @@ TEST_CASE("DeepSeek's magnitudes that llama.cpp would fold into scores are refus
          "architecture twice");
 }
 
-// Each key that is listed as read changes what is read, or is refused; each that is listed as
-// ignorable does not; and a key that is listed nowhere is refused.
+// Each key that is listed as read changes the settings or is rejected. Each ignorable key changes
+// nothing. All other keys are rejected.
 TEST_CASE("no key of positions or scores is passed over", "[interop][gguf]") {
   const auto outcome = [](const GgufWriter& writer) -> std::optional<ModelSettings> {
     try {
@@ -357,8 +357,8 @@ TEST_CASE("no key of positions or scores is passed over", "[interop][gguf]") {
     }
     return writer.real(key, 16);
   };
-  // Of no effect on this model: a pattern of windows, what latent and local layers alone have; how it
-  // came about.
+  // Keys without effect on this model: a pattern of windows, settings of latent and local layers,
+  // and facts of its training.
   const std::vector<std::string> no_effect{"attention.sliding_window_pattern",
                                            "attention.value_length_mla",
                                            "attention.value_length_swa", "rope.scaling.finetuned"};

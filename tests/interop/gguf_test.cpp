@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GGUF metadata turn into the settings that llama.cpp runs the model with.
+// GGUF metadata is read as the settings with which llama.cpp runs the model.
 #include "interop/gguf_writer.hpp"
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
@@ -27,7 +27,7 @@ namespace presets = posenc::presets;
 
 namespace {
 
-/// The keys that every file has.
+/// Returns a file with the keys that every file has.
 GgufWriter model(const std::string& architecture, std::uint32_t head_dim, float base,
                  std::uint32_t context = 32768) {
   GgufWriter writer;
@@ -53,7 +53,7 @@ GgufWriter yarn(const std::string& architecture, float factor = 40) {
   return writer;
 }
 
-/// Equal but for the pairing and the name, in which GGUF files differ.
+/// Returns the difference of two models, except pairing and name, which differ in GGUF files.
 std::string difference_of_rotary(const ModelSettings& file, const ModelSettings& preset) {
   auto expected = rotary(preset);
   expected.pairing = rotary(file).pairing;
@@ -144,7 +144,8 @@ TEST_CASE("YaRN's factor is relative to its own magnitude", "[interop][gguf]") {
   CHECK(relative(factor_of(yarn("qwen2").real("qwen2.rope.scaling.yarn_attn_factor", 0.5F)),
                  own / 2) < 1e-15);
 
-  // A value that is YaRN's own magnitude is the final factor in OLMo's files, and unclear elsewhere.
+  // A value that is YaRN's own magnitude is the final factor in OLMo's files, and ambiguous
+  // elsewhere.
   const auto with_own = [own](const std::string& architecture) {
     return yarn(architecture)
         .real(architecture + ".rope.scaling.attn_factor", static_cast<float>(own));
@@ -181,14 +182,14 @@ TEST_CASE("DeepSeek's log multiplier is a tenth of mscale_all_dim", "[interop][g
   CHECK(frequencies(rotary(v3)).inv_freq() ==
         frequencies(rotary(presets::model("deepseek_v3"))).inv_freq());
 
-  // The absorbed form has wide keys and tells the head's own width apart.
+  // The absorbed form has wide keys and a separate key for the head's width.
   auto absorbed = yarn("deepseek2");
   absorbed.integer("deepseek2.attention.key_length", 576)
       .integer("deepseek2.attention.key_length_mla", 192)
       .real("deepseek2.rope.scaling.yarn_log_multiplier", 0.1F);
   CHECK(difference(rotary(read(absorbed)), rotary(v3)) == "");
 
-  // Mistral 3 stores mscale_all_dim itself, and its attention does not take it.
+  // Mistral 3 stores mscale_all_dim directly, and its attention does not use it.
   const auto mistral = frequencies(
       rotary(read(yarn("mistral3").real("mistral3.rope.scaling.yarn_log_multiplier", 1))));
   CHECK(mistral.attention_factor() == 1);

@@ -16,7 +16,7 @@
 
 namespace support {
 
-/// Writes small GGUF files for tests, correct ones unless told otherwise.
+/// Writer of small GGUF files for tests, valid unless requested otherwise.
 class GgufWriter {
  public:
   enum Type : std::uint32_t {
@@ -89,7 +89,7 @@ class GgufWriter {
     return *this;
   }
 
-  /// A key and a type, with bytes that need not fit them.
+  /// Writes a key and a type, with bytes that need not match the type.
   GgufWriter& raw(std::string_view key, std::uint32_t type, const std::vector<std::byte>& bytes) {
     begin(key, type);
     values_.insert(values_.end(), bytes.begin(), bytes.end());
@@ -108,7 +108,7 @@ class GgufWriter {
     return tensor(name, {elements.size()}, 1, bytes);
   }
 
-  /// `shift` is added to the right offset.
+  /// Writes a tensor. `shift` is added to the correct offset.
   GgufWriter& tensor(std::string_view name, const std::vector<std::uint64_t>& extents,
                      std::uint32_t type, const std::vector<std::byte>& bytes,
                      std::uint64_t shift = 0) {
@@ -130,8 +130,8 @@ class GgufWriter {
 
   std::uint32_t magic = 0x46554747;
   std::uint32_t version = 3;
-  std::uint64_t extra_values = 0;   ///< claimed beyond those that are there
-  std::uint64_t extra_tensors = 0;  ///< claimed beyond those that are there
+  std::uint64_t extra_values = 0;   ///< number of values claimed but not present
+  std::uint64_t extra_tensors = 0;  ///< number of tensors claimed but not present
 
   std::vector<std::byte> bytes() const {
     std::vector<std::byte> file;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Presets of models of pictures and videos, against their settings written down once more.
+// Presets of models of images and videos, against settings written down independently.
 #include "reference/grid_rope.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -47,7 +47,7 @@ std::vector<Model> models() {
 }  // namespace
 
 TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
-  REQUIRE(posenc::presets::on_grids().size() == models().size() + 4);  // four are below
+  REQUIRE(posenc::presets::on_grids().size() == models().size() + 4);  // four more are below
   for (const Model& model : models()) {
     INFO(model.name);
     const auto& rope = posenc::presets::on_grid(model.name);
@@ -97,7 +97,7 @@ TEST_CASE("Lumina Next's axes take turns", "[interop][grids]") {
   std::vector<double> y = x;
   const auto at = Positions::axes({Positions::ids({9}), Positions::ids({4})});
   rope.rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, 72, 72, 72, 72}, at);
-  // Two tables of 18, stacked along a last axis that is then flattened.
+  // Two tables of 18 columns, stacked along a last axis that is then flattened.
   const auto rows = reference::axial({9}, {36}, {10000}),
              cols = reference::axial({4}, {36}, {10000});
   reference::CosSin both;
@@ -132,7 +132,7 @@ TEST_CASE("axes of Cosmos 3 and Ideogram 4 alternate", "[interop][grids]") {
     std::vector<double> y = x;
     const auto dim = static_cast<Index>(model.dim);
     rope.rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, dim, dim, dim, dim}, at);
-    // Both files give the sections 24, 20, 20, of which their code reads those of rows and columns.
+    // Both files have the sections 24, 20, 20, of which their code reads those of rows and columns.
     const auto right = reference::rotate_by(x, reference::interleaved_hf(ids, {24, 20, 20}, w),
                                             {reference::Pairing::HalfRotate});
     double worst = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rotary encodings of pictures and videos: what models turn, and what follows from it for scores.
+// Rotary encodings of images and videos: the rotated channels of models, and properties of their
+// scores.
 #include "reference/grid_rope.hpp"
 #include "rotary/rotation_reference.hpp"
 #include "support/catch.hpp"
@@ -39,7 +40,7 @@ const double two_pi = 2 * std::acos(-1.0);
 
 std::vector<double> inv_freq(const AxialFrequencies& axial) { return axial.frequencies.inv_freq(); }
 
-/// As many pairs an axis, in blocks.
+/// Returns the pairs per axis, in blocks.
 std::vector<Index> blocks(const AxialFrequencies& axial) {
   std::vector<Index> pairs(static_cast<std::size_t>(axial.axes.axis_count()));
   Index last = 0;
@@ -76,7 +77,7 @@ std::vector<Model> models() {
           {"minimax_h3", half, posenc::minimax_h3()}};
 }
 
-/// One token on so many axes, moved along one of them.
+/// Returns one token on several axes, moved along one of them.
 Positions token(const std::vector<double>& at, Index moved = 0, double by = 0) {
   std::vector<Positions> axes;
   for (std::size_t axis = 0; axis < at.size(); ++axis) {
@@ -152,7 +153,7 @@ TEST_CASE("DINOv3's periods by hand", "[rope][grids][dinov3]") {
     }
     for (const auto& [t, period] : bfloat16) CHECK(rounded[axis + t] == 1 / period);
   }
-  // A patch at 0.5, as the last row of two.
+  // Patch at 0.5: the last row of two.
   const auto grid = posenc::dinov3_grid({.rows = 2, .cols = 1}, PatchNormalization::Separate);
   const std::array angles{3.141592654, 2.355862139, 1.766647376};
   for (std::size_t t = 0; t < angles.size(); ++t) {
@@ -193,7 +194,7 @@ TEST_CASE("DINOv3 turns as the model's own code does", "[rope][grids][dinov3]") 
     auto x = Heads<float>::random(random, 1, positions.count(), 2, one.settings.head_dim);
     auto y = x;
     rope.rotate(y.view(), positions);
-    // The reference's coordinates are rounded, which counts times 2 pi / T.
+    // The reference's coordinates are rounded; the error is multiplied by 2 pi / T.
     CHECK(rotation::worst_error_of_turns(
               x.view(), y.view(), {reference::Pairing::HalfRotate, 0},
               static_cast<std::size_t>(rope.rotary_dim() / 2),
@@ -228,11 +229,11 @@ TEST_CASE("scores depend on how far tokens are apart along each axis", "[rope][g
       INFO(model.name << ", axis " << axis);
       auto q1 = turned(q, token(at_q, axis, 13)), k1 = turned(k, token(at_k, axis, 13));
       CHECK(dot(q1, k1) == Approx(dot(q0, k0)).margin(1e-12));
-      CHECK(std::abs(dot(q1, k0) - dot(q0, k0)) > 1e-6);  // one alone does change them
+      CHECK(std::abs(dot(q1, k0) - dot(q0, k0)) > 1e-6);  // moving one of them changes the score
     }
     INFO(model.name);
     CHECK(dot(q0, q0) == Approx(dot(q, q)));
-    // <R q, k> = <q, R^T k>: what gradients go back through.
+    // <R q, k> = <q, R^T k>, the rule for gradients.
     auto back = k;
     rope.adjoint(back.view(), token(at_q));
     CHECK(dot(q0, k) == Approx(dot(q, back)).margin(1e-12));

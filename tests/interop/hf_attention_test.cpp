@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What config.json and its class say of each layer's heads, window and kind.
+// Heads, window and kind of each layer, from config.json and its class.
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -30,7 +30,7 @@ json config(const char* model_type, const json& more = json::object()) {
   return result;
 }
 
-/// The same without a base, which some classes do not read.
+/// Returns a file without a base, which some classes do not read.
 json plain(const char* model_type, const json& more = json::object()) {
   json result = config(model_type, more);
   result.erase("rope_theta");
@@ -41,7 +41,7 @@ LayerAttention layer(const json& of, Index number = 0) {
   return attention_of_layer(read_hf_config(of), number);
 }
 
-/// The size of each layer's window, 0 for none; all must be of one kind.
+/// Returns the window size of each layer, 0 for none. All windows must be of one kind.
 std::vector<Index> windows(const json& of, WindowKind kind = WindowKind::Sliding) {
   const ModelSettings model = read_hf_config(of);
   std::vector<Index> sizes;
@@ -59,7 +59,7 @@ TEST_CASE("heads of keys are the file's or the class's", "[interop]") {
   CHECK(layer(config("llama", {{"num_key_value_heads", 8}})).kv_heads == 8);
   CHECK(layer(config("mistral")).kv_heads == 8);
   CHECK(layer(config("qwen2", {{"num_attention_heads", 28}, {"hidden_size", 3584}})).kv_heads ==
-        std::nullopt);  // the class has 32, which cannot be
+        std::nullopt);  // the class's 32 does not divide the heads
   CHECK(layer(config("mistral", {{"num_key_value_heads", nullptr}})).kv_heads == std::nullopt);
   CHECK(layer(config("ernie4_5")).kv_heads == 2);
   CHECK(layer(config("bailing_moe", {{"rope_theta", 600000}})).kv_heads == std::nullopt);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the reader of config.json refuses, key by key: nothing that it does not understand passes.
+// Errors of the reader of config.json, key by key. Keys that it does not know are rejected.
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -31,7 +31,7 @@ void refuse(const json& of, const std::string& message) {
   CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError, Message("posenc::" + message));
 }
 
-/// Refused within the dict of scaling.
+/// Checks that a rope dict is rejected.
 void refuse_dict(const json& dict, const std::string& message, const char* model_type = "llama") {
   refuse(with(config(model_type), {{"rope_scaling", dict}}), message);
 }
@@ -225,7 +225,7 @@ TEST_CASE("values out of range are refused", "[interop]") {
          "read_hf_config: 'query_pre_attn_scalar' in the configuration must be positive");
 }
 
-// What a file can multiply is bounded: 2 KB with a hundred types of layers took seconds.
+// Bounds what a file can multiply. Without the bound, 2 KB with a hundred layer types took seconds.
 TEST_CASE("more types of layers than any model has are refused", "[interop]") {
   const auto types = [](std::size_t count, int head_dim) {
     auto nested = with(config(), {{"num_hidden_layers", 6}, {"head_dim", head_dim}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// config.json, old style and new, turns into the settings that transformers run the model with.
+// config.json in old and new style is read as the settings with which transformers runs the model.
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -222,7 +222,7 @@ TEST_CASE("one dict a type of layer", "[interop]") {
       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 10000}}}};
   CHECK(difference(read_hf_config(nested), by_class) == "");
 
-  // Types of layers that no version of transformers knows yet are kept by name.
+  // Layer types that are unknown to transformers are kept by name.
   auto own = config("qwen3");
   own["num_hidden_layers"] = 2;
   own["layer_types"] = {"near", "far"};

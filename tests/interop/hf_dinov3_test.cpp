@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// DINOv3's config.json: two axes, whatever else it says.
+// DINOv3's config.json has two axes regardless of its other keys.
 #include "support/catch.hpp"
 #include <posenc/interop/dinov3_grid.hpp>
 #include <posenc/interop/hf_config.hpp>
@@ -55,7 +55,7 @@ TEST_CASE("DINOv3 turns by rows and columns", "[interop][dinov3]") {
   CHECK(attention.window == posenc::LayerWindow{});
   CHECK_FALSE(model.query_temperature);
 
-  // What it gives takes the positions of patches, and no others.
+  // The rope accepts patch positions only.
   const auto rope = posenc::rope(model);
   CHECK(rope.axis_count() == 2);
   std::vector<float> x(64 * 9, 0.5f);
@@ -63,7 +63,7 @@ TEST_CASE("DINOv3 turns by rows and columns", "[interop][dinov3]") {
   rope.rotate(view, posenc::dinov3_grid({.rows = 2, .cols = 2, .prefix_tokens = 5},
                                         posenc::PatchNormalization::Separate));
   CHECK(x[0] == 0.5f);
-  CHECK(x[5 * 64] == -0.5f);  // by half a turn
+  CHECK(x[5 * 64] == -0.5f);  // half a turn
   CHECK_THROWS_AS(rope.rotate(view, posenc::Positions::range(0, 9)), posenc::ShapeError);
 }
 
@@ -95,10 +95,10 @@ TEST_CASE("a DINOv3 that no code knows is refused, never read with one axis",
   refuse({{"pos_embed_normalize", "min"}},
          "posenc::read_hf_config: 'pos_embed_normalize' in the configuration is unknown, or has "
          "no effect with the other settings; remove it if it changes neither positions nor scores");
-  // The pairing is the weights'; the axes stay.
+  // The pairing depends on the weights, the axes do not change.
   const auto permuted = read_hf_config(config(), {.pairing = posenc::PairingKind::Interleaved});
   CHECK(rope(permuted).axis_count() == 2);
-  // Nor is it a plain rotary model where the type is missing, or another one.
+  // It is not a plain rotary model either, if the type is missing or another one.
   for (const char* type : {"", "dinov3_vit_of_mine"}) {
     json nameless = config({{"model_type", type}});
     if (*type == '\0') nameless.erase("model_type");

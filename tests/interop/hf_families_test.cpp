@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Families of 2024 to 2026 whose layers differ in rotation, heads or windows; and the types that are known
-// and refused.
+// Families of 2024 to 2026 whose layers differ in rotation, heads or windows, and known unsupported
+// types.
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -167,7 +167,7 @@ TEST_CASE("Step 3.5 has lists of bases and rotary shares", "[interop]") {
   mixed["partial_rotary_factors"] = {0.5, 1.0, 1.0, 0.25};
   CHECK(rotary_dim(*rotary_of_layer(read_hf_config(mixed), 0)) == 64);
   CHECK(rotary_dim(*rotary_of_layer(read_hf_config(mixed), 3)) == 32);
-  mixed["partial_rotary_factors"] = {0.5};  // all others turn as a whole
+  mixed["partial_rotary_factors"] = {0.5};  // the other layers rotate all channels
   CHECK(rotary_dim(*rotary_of_layer(read_hf_config(mixed), 3)) == 128);
   mixed["use_rope_layers"] = {true, false, true, true, false};
   const auto some = read_hf_config(mixed);
@@ -306,7 +306,7 @@ TEST_CASE("heads and windows of further families", "[interop]") {
   CHECK(rotary_dim(*rotary_of_layer(laguna, 0)) == 64);
   CHECK(rotary_dim(*rotary_of_layer(laguna, 1)) == 128);
   CHECK(base_of(read_hf_config(config("laguna")), 3) == 500000);
-  // A length beside the dicts says nothing new.
+  // A length beside the dicts adds nothing.
   json beside = config("laguna", {{"rope_parameters",
                                    {{"full_attention",
                                      {{"rope_type", "yarn"},

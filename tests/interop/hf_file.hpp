@@ -6,7 +6,7 @@
 
 #include <string>
 
-// A plain config.json of a type, and what refuses one.
+// Plain config.json of a type, and a check that a file is rejected.
 namespace support::hf {
 
 inline nlohmann::json config(const std::string& model_type,

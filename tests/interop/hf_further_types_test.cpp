@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One file of each type that was added after the families of hf_families_test: what a plain reading gives,
-// what its class has where the file is silent, and the text models of those that see or hear.
+// One file per type that was added after the families of hf_families_test: the result of plain
+// keys, the class's defaults, and text models of multimodal types.
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -29,13 +29,13 @@ using posenc::WindowKind;
 using support::hf::config;
 using support::hf::refuse;
 
-/// What is expected of a type; the base is that of the file where `base_in_file` is not 0.
+/// Expected settings of a type. The base is that of the file if `base_in_file` is not 0.
 struct Expected {
   const char* type;
   PairingKind pairing;
-  double base;  ///< of the class; 0: the file must say it
+  double base;  ///< class default; 0: the file must give it
   Index head_dim;
-  std::optional<Index> kv_heads;  ///< of 32 heads
+  std::optional<Index> kv_heads;  ///< 32 query heads
   Index rotary_dim = 0;           ///< 0: head_dim
 };
 
@@ -45,7 +45,7 @@ TEST_CASE("further types that turn plainly", "[interop]") {
       {"aquila", half, 10000, 128, 32},
       {"arctic", half, 0, 128, std::nullopt},
       {"aria_text", half, 10000, 128, 32},
-      {"bitnet", half, 500000, 128, std::nullopt},  // the class has 5, which cannot be
+      {"bitnet", half, 500000, 128, std::nullopt},  // the class's 5 does not divide the heads
       {"chameleon", half, 10000, 128, 32},
       {"code_llama", half, 10000, 128, 32},
       {"codeshell", half, 10000, 128, 32},
@@ -136,7 +136,7 @@ TEST_CASE("what sets further types apart", "[interop]") {
       0.0078125);
   CHECK(read_hf_config(config("hyperclovax")).softmax_scale == std::nullopt);
 
-  // Every fourth layer sees all, the first among them, and the class scales.
+  // Every fourth layer sees all keys, beginning with the first, and the class scales.
   const auto cwm = read_hf_config(config("cwm", {{"num_hidden_layers", 5}}));
   const auto& llama3 = std::get<posenc::Llama3Scaling>(rotary_of_layer(cwm, 1)->rule);
   CHECK(llama3.base == 1000000);
@@ -213,7 +213,7 @@ TEST_CASE("what sets further types apart", "[interop]") {
   CHECK(rotary_dim(rotary(phi4)) == 6);
   CHECK(std::get<posenc::LongRopeScaling>(rotary(phi4).rule).original_max_position == 4096);
 
-  // Nomic's files have the names of GPT-2's.
+  // Nomic's files use the key names of GPT-2.
   const json nomic = {{"model_type", "nomic_bert"},
                       {"n_embd", 768},
                       {"n_head", 12},
@@ -237,7 +237,7 @@ TEST_CASE("what sets further types apart", "[interop]") {
   json tempered = gte;
   tempered["logn_attention_scale"] = true;
   CHECK_THROWS_AS(read_hf_config(tempered), ConfigError);
-  // A file may name another type than that of its code.
+  // A file may name another type than its code has.
   refuse(
       config("camembert", {{"position_embedding_type", "rotary"}}),
       "'position_embedding_type' in the configuration tells of a rotary encoding, which no class "
@@ -288,7 +288,7 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
       rotary(text_of("llava",
                      {{"model_type", "llama"}, {"hidden_size", 5120}, {"num_attention_heads", 40}}))
           .head_dim == 128);
-  // What the text model is, the type of the whole tells where its part does not.
+  // The type of the whole implies that of its text model if the part does not name one.
   CHECK(text_of("llava", json::object()).model_type == "llama");
   CHECK(text_of("idefics3", json::object()).model_type == "llama");
   CHECK(text_of("llava_onevision", json::object()).model_type == "qwen2");
@@ -314,7 +314,7 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
   CHECK_THROWS_AS(type_of(1e300), ConfigError);
   CHECK_THROWS_AS(type_of(true), ConfigError);
   CHECK(read_hf_config(config("phi4mm")).model_type == "phi4_multimodal");
-  // Other classes have changed their sizes, and a whole file has them all.
+  // Other classes changed their default sizes, and a complete file has all of them.
   refuse({{"model_type", "unheard-of"}, {"text_config", {{"model_type", "phi3"}}}},
          "the configuration must have hidden_size");
   refuse({{"model_type", "llama"}}, "the configuration must have hidden_size");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// No key that may change positions or scores goes unread, and none that cannot stands in the way.
+// Keys that may affect positions or scores are never ignored. Other keys are never rejected.
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -184,7 +184,7 @@ TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
          "'use_mla" + in + "must be true in a model of this type");
   refuse(deepseek("deepseek_v2", {{"rope_interleave", false}}),
          "'rope_interleave" + in + "is read by no class of this type");
-  // Its class puts qk_rope_head_dim into head_dim, whatever the file has there.
+  // Its class puts qk_rope_head_dim into head_dim, regardless of the file's head_dim.
   const json glm = {{"head_dim", 192}, {"rope_interleave", true}, {"rope_theta", 1000000}};
   CHECK(rotary(read_hf_config(deepseek("glm_moe_dsa", glm))).head_dim == 192);
   CHECK(rotary_dim(rotary(read_hf_config(deepseek("glm_moe_dsa", glm)))) == 64);

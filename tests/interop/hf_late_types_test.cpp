@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Types of 2026 whose layers see what an indexer chooses, or scale in part; types without a rotation; and
-// lists that have another length than the model.
+// Types of 2026 with layers whose keys an indexer chooses, or with partial scaling; types without a
+// rotation; and lists whose length is not that of the model.
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -53,7 +53,7 @@ TEST_CASE("a list has an entry for each layer", "[interop]") {
   refuse(config("granitemoehybrid", {{"position_embedding_type", "rope"},
                                      {"layers_block_type", {"mamba", "attention"}}}),
          "'layers_block_type" + in + "2 entries for 4 layers");
-  // Lists of these go on for layers that predict further tokens.
+  // Lists of these types continue for layers that predict further tokens.
   const json step = config(
       "step3p5",
       {{"num_attention_groups", 8}, {"rope_theta", 10000}, {"layer_types", std::vector(5, full)}});
@@ -102,7 +102,7 @@ TEST_CASE("Qwen4-Exp has linear layers, and layers whose keys an indexer chooses
   CHECK(model.vision->refused.empty());
 
   json other = text;
-  other["layer_types"][3] = "hybrid_indexed";  // as well, with an embedding of its own
+  other["layer_types"][3] = "hybrid_indexed";  // likewise, with an additional embedding
   CHECK(attention_of_layer(read_hf_config(other), 3).kind == LayerKind::Sparse);
   other["layer_types"][3] = "sliding_attention";
   refuse(other,
@@ -150,7 +150,8 @@ TEST_CASE("MiniMax-M3 has layers whose keys an indexer chooses", "[interop]") {
   json part = text;
   part.erase("model_type");
   check(read_hf_config(json{{"model_type", "minimax_m3_vl"}, {"text_config", part}}));
-  // The class makes its own text model of the part, whatever type it names, and with whichever keys.
+  // The class builds its own text model from the part, regardless of the type that the part names
+  // and of its other keys.
   json dense = with(part, {{"model_type", "minimax_m2"}});
   dense.erase("sparse_attention_config");
   const auto model = read_hf_config(json{{"model_type", "minimax_m3_vl"}, {"text_config", dense}});
@@ -215,7 +216,7 @@ TEST_CASE("XD-RoPE may be saved as dynamic, with its sections under M-RoPE's nam
              std::string("'mrope_section' in ") + name + " contradicts xdrope_section");
     }
   }
-  // Three sections are other axes, which are not read.
+  // Three sections are other axes and are not supported.
   CHECK_THROWS_AS(read_hf_config(config(
                       "hunyuan_vl",
                       {{"rope_scaling",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which layers of a model turn queries and keys, and what classes have where a file says nothing.
+// Layers with rotary encoding, and the defaults of classes.
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -32,7 +32,7 @@ json without(json changed, std::initializer_list<const char*> keys) {
   return changed;
 }
 
-/// The layers that turn nothing, of the first 12.
+/// Returns the layers without rotary encoding among the first 12.
 std::vector<Index> still(const ModelSettings& model) {
   std::vector<Index> layers;
   for (Index i = 0; i < 12; ++i) {
@@ -106,7 +106,8 @@ TEST_CASE("EXAONE 4 turns in local layers alone, if there are any", "[interop]")
   json letters = config("exaone4", {{"num_hidden_layers", 3}, {"sliding_window_pattern", "LG"}});
   refuse(letters, "the configuration must have layer_types");
   letters["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
-  CHECK(read_hf_config(letters).layer_types.size() == 3);  // the last may be global anyway
+  CHECK(read_hf_config(letters).layer_types.size() == 3);  // the last layer may be global
+                                                           // regardless
   letters["sliding_window_pattern"] = "LLLG";
   refuse(letters, "'sliding_window_pattern' in the configuration contradicts layer_types");
 }
@@ -176,7 +177,7 @@ TEST_CASE("what a file leaves out is what its class has", "[interop]") {
   CHECK(std::get<Unscaled>(rotary(gemma, "sliding_attention").rule).base == 10000);
   CHECK(gemma.layer_types[4] == "sliding_attention");
   CHECK(gemma.layer_types[5] == "full_attention");
-  CHECK(gemma.layer_types[6] == "full_attention");  // the last one always
+  CHECK(gemma.layer_types[6] == "full_attention");  // the last layer is always global
   const json beside = {{"model_type", "gemma4_text"}, {"rope_theta", 500000}};
   refuse(beside, "'rope_theta' in the configuration is read by no class of this type");
 

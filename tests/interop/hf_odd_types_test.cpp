@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Types with factors of keys, bases by layer, or attention in some layers alone; what classes have where
-// a file is silent; and dicts as several releases write them.
+// Types with factors of keys, with bases per layer, or with attention in some layers only; defaults
+// of classes; and dicts in the forms of several releases.
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -85,7 +85,7 @@ TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the s
   CHECK(base_of(rotary(model)) == 1e7);
   CHECK(rotary(model).rotary_offset == 128);
   CHECK_THAT(softmax_scale(model), Catch::Matchers::WithinRel(2 / std::sqrt(192.0), 1e-15));
-  json saved = longcat;  // transformers knows no switch
+  json saved = longcat;  // transformers has no switch
   saved.erase("mla_scale_q_lora");
   CHECK(softmax_scale(read_hf_config(saved)) == softmax_scale(model));
   saved.erase("q_lora_rank");
@@ -260,7 +260,7 @@ TEST_CASE("what classes have where a file is silent", "[interop]") {
     CHECK(base_of(rotary(read_hf_config(config(type)))) == base);
   }
   CHECK(rotary(read_hf_config(config("ernie4_5", {{"hidden_size", 2048}}))).head_dim == 128);
-  // Only nothing is the default of the class; null is the width that is left for a head.
+  // An absent key selects the class's default, null selects hidden_size / heads.
   CHECK(rotary(read_hf_config(config("seed_oss", {{"hidden_size", 2048}, {"head_dim", nullptr}})))
             .head_dim == 64);
 }

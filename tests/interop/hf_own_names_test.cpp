@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Types whose files say with names of their own what others say with the usual ones, types that are meant
-// by the name of another, and what sets them apart.
+// Types with their own names for common keys, types whose files name another type, and their
+// traits.
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -28,7 +28,7 @@ using support::hf::refuse;
 
 double base_of(const ModelSettings& model) { return std::get<Unscaled>(rotary(model).rule).base; }
 
-/// A file without the usual names.
+/// Returns a file without the usual names.
 json bare(const std::string& type, const json& more) {
   json result = {{"model_type", type}};
   result.update(more);
@@ -132,7 +132,7 @@ TEST_CASE("files with names of their own", "[interop]") {
   refuse(config("deci", {{"num_key_value_heads_per_layer", {4}}}),
          "'num_key_value_heads_per_layer' in the configuration must have an entry for each layer");
 
-  // Heads of queries are those of keys, once for each expert of a token.
+  // There are as many query heads as KV heads for each expert of a token.
   const auto jetmoe = read_hf_config(bare("jetmoe", {{"hidden_size", 2048},
                                                      {"num_layers", 24},
                                                      {"kv_channels", 128},
@@ -182,7 +182,7 @@ TEST_CASE("rotations and scales under names of their own", "[interop]") {
   CHECK(base_of(model) == 2000000);
   CHECK(model.softmax_scale == 1.0 / 128);
   CHECK(attention_of_layer(model, 0).kv_heads == 8);
-  CHECK(attention_of_layer(model, 0).window == std::nullopt);  // blocks of keys
+  CHECK(attention_of_layer(model, 0).window == std::nullopt);  // it attends to blocks of keys
   json other = phi;
   other["mup_use_scaling"] = false;
   CHECK(read_hf_config(other).softmax_scale == std::nullopt);
@@ -229,7 +229,7 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   CHECK(rotary_dim(*rotary_of_layer(bamba, 2)) == 64);
   CHECK(attention_of_layer(bamba, 2).kv_heads == 8);
 
-  // Before the first layer of experts, layers that see all keys turn.
+  // Before the first layer of experts, layers that see all keys have a rotary encoding.
   const json cohere =
       config("cohere2_moe", {{"num_hidden_layers", 9}, {"first_k_dense_replace", 1}});
   const auto moe = read_hf_config(cohere);
@@ -263,7 +263,7 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   CHECK(std::get<Unscaled>(rotary_of_layer(mellum, 1)->rule).base == 10000);
   CHECK(attention_of_layer(mellum, 1).window == LayerWindow{WindowKind::Sliding, 1024});
 
-  // As transformers saves what lists told.
+  // Form in which transformers saves the lists.
   const auto step =
       read_hf_config(config("step3p5", {{"num_hidden_layers", 2},
                                         {"head_dim", 128},
@@ -311,7 +311,7 @@ TEST_CASE("what releases of a class disagree on is asked for", "[interop]") {
   refuse(config("telechat", {{"training_seqlen", 8192}}),
          "'training_seqlen' in the configuration needs base_seqlen, which releases of the class "
          "have a number for");
-  // vLLM's class has no window, Upstage's own is not known.
+  // vLLM's class has no window; Upstage's own class is unknown.
   const auto solar = read_hf_config(config("solar", {{"sliding_window", 2047}}));
   for (const auto& layer : solar.attention) CHECK(layer.window == std::nullopt);
 }
@@ -395,7 +395,7 @@ TEST_CASE("files that name another's type", "[interop]") {
   CHECK(jina.model_type == "jina_embeddings_v3");
   CHECK(base_of(jina) == 20000);
 
-  // Without latent attention, DeepSeek's is Llama's.
+  // Without latent attention, DeepSeek's attention is Llama's.
   const json plain = {{"use_mla", false},
                       {"kv_lora_rank", nullptr},
                       {"qk_nope_head_dim", 0},

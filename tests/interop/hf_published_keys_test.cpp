@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Keys of published files that only sound like positions or scores: a file is read as it would be without
-// them. And keys that sound harmless, and are not.
+// Keys of published files whose names only suggest positions or scores: the result is the same
+// without them. Keys with harmless names that do have an effect.
 #include "interop/hf_file.hpp"
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
@@ -16,7 +16,7 @@ using nlohmann::json;
 using posenc::read_hf_config;
 using support::hf::config;
 
-/// A type, what its file must have, and what else files of it have.
+/// Model type, required keys of its files, and further keys of published files.
 struct File {
   const char* type;
   json needed, more;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A rule that is written into a dict field by field comes back as it was.
+// A rule that is written into a dict field by field is read back unchanged.
 #include "frequency/random_rules.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/detail/hf_rules.hpp>
@@ -16,7 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-/// The dict of a rule: each field under its name, but for what stands outside of the dict.
+/// Returns the dict of a rule: each field under its name, except values that stand outside of the
+/// dict.
 template <class Rule>
 json dict_of(const std::string& type, const Rule& rule) {
   json dict = {{"rope_type", type}};
@@ -32,7 +33,8 @@ json dict_of(const std::string& type, const Rule& rule) {
   return dict;
 }
 
-/// The field of each name is the same; enumerations are the reader's, not the file's.
+/// Checks that fields of the same name are equal. Enumerations are chosen by the reader, not by the
+/// file.
 template <class Rule>
 void check_fields(const Rule& read, const Rule& written) {
   posenc::RuleDescription<Rule>::fields([&](const char* name, auto member) {
@@ -42,7 +44,7 @@ void check_fields(const Rule& read, const Rule& written) {
   });
 }
 
-/// What the reader makes of a rule that a dict of this type holds.
+/// Returns the result of reading a rule from a dict of this type.
 template <class Rule>
 posenc::RotaryRule read_back(const std::string& type, const Rule& rule) {
   const auto width = posenc::detail::rotary_dim_of(rule);
@@ -52,7 +54,7 @@ posenc::RotaryRule read_back(const std::string& type, const Rule& rule) {
     context.max_position = rule.original_max_position;
   }
   json dict = dict_of(type, rule);
-  // Whoever calls the reader has read it.
+  // The caller of the reader has read this key.
   if (const auto share = dict.find("partial_rotary_factor"); share != dict.end()) {
     context.partial_rotary_factor = share->template get<double>();
     dict.erase(share);
@@ -60,7 +62,7 @@ posenc::RotaryRule read_back(const std::string& type, const Rule& rule) {
   return posenc::detail::hf_rule(posenc::detail::JsonKeys(dict, "rope_parameters"), context);
 }
 
-/// The types of scaling that make such a rule, whose fields are then those that were written.
+/// Checks all types of scaling that give such a rule: its fields must be those that were written.
 template <class Rule>
 std::set<std::string> types_of() {
   std::set<std::string> types;
@@ -91,8 +93,8 @@ TEST_CASE("rules come back from config.json field by field, under every type", "
       [&reached]<class... Rules>(const Rules&...) { (reached.merge(types_of<Rules>()), ...); },
       random_rules::All{});
   for (const auto& type : posenc::detail::hf_rule_types) all.emplace(type.name);
-  reached.insert("dynamic-yarn");    // its dict has one field of the rule alone
-  reached.insert("telechat3-yarn");  // and this one's magnitude is no field of it
+  reached.insert("dynamic-yarn");    // its dict has only one field of the rule
+  reached.insert("telechat3-yarn");  // its magnitude is not a field of the rule
   CHECK(reached == all);
   CHECK(types_of<posenc::Llama3Scaling>() == std::set<std::string>{"llama3"});
   CHECK(types_of<posenc::DynamicNtkScaling>() == std::set<std::string>{"dynamic"});

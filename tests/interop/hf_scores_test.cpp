@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What config.json says of scores: their scale, their cap, the temperature of queries.
+// Scores in config.json: scale, soft cap, temperature of queries.
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/presets.hpp>
@@ -77,7 +77,7 @@ TEST_CASE("the softmax scale of one type of layer", "[interop]") {
                        Message("posenc::softmax_scale: no layers of the type 'linear_attention' "
                                "with a softmax, but ''"));
   const auto local = read_hf_config(config("cohere2"));
-  CHECK(softmax_scale(local, "full_attention") == 0.125);  // it turns nothing, but attends
+  CHECK(softmax_scale(local, "full_attention") == 0.125);  // no rotary encoding, but attention
   CHECK_THROWS_AS(softmax_scale(local, "cross_attention"), ConfigError);
   CHECK_THROWS_AS(softmax_scale(posenc::ModelSettings{}), ConfigError);
 }
@@ -152,7 +152,7 @@ TEST_CASE("scores that cannot be right are refused", "[interop]") {
   refuse_model([](auto& m) { m.softcap = -1; }, "softcap must be finite and positive but is -1");
   refuse_model([](auto& m) { m.query_temperature = QueryTemperature{}; },
                "the length of query_temperature must be finite and positive but is 0");
-  // What would multiply scores with an infinity.
+  // Values that would multiply scores by an infinity.
   for (const auto formula : {QueryTemperatureFormula::LogN, QueryTemperatureFormula::LogRatio}) {
     refuse_model(
         [&](auto& m) { m.query_temperature = QueryTemperature{.formula = formula, .length = 1}; },

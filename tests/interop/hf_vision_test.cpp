@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The vision tower beside a text model: what is read of it, and that one which is not read leaves the text
-// model alone.
+// Vision tower beside a text model: its settings, and unsupported towers, which do not affect the
+// text model.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/interop/attention_options.hpp>
@@ -26,7 +26,7 @@ using posenc::VisionSettings;
 
 namespace {
 
-/// A model around the tower.
+/// Reads the tower of a model.
 VisionSettings read(const json& vision, const char* model_type = "some_model") {
   const json config = {{"model_type", model_type},
                        {"text_config",
@@ -54,7 +54,7 @@ json siglip(const json& more = json::object()) {
   return vision;
 }
 
-/// What the tower's rotation makes of channel `from` of a vector that is 1 there and 0 elsewhere.
+/// Returns the tower's rotation of a vector that is 1 in channel `from` and 0 elsewhere.
 std::vector<double> turned(const VisionSettings& tower, Index from, const posenc::Positions& at) {
   const Index dim = *tower.attention.head_dim;
   std::vector<double> x(static_cast<std::size_t>(dim));
@@ -113,7 +113,7 @@ TEST_CASE("towers with a table of learned positions", "[interop][vision]") {
 }
 
 TEST_CASE("Qwen's towers turn in merge blocks", "[interop][vision]") {
-  // Qwen2-VL has the text model's keys beside vision_config, which need not name its type.
+  // Qwen2-VL has the text model's keys beside vision_config, whose type may be absent.
   const json qwen2 = {{"model_type", "qwen2_vl"},
                       {"hidden_size", 1536},
                       {"num_attention_heads", 12},
@@ -135,7 +135,7 @@ TEST_CASE("Qwen's towers turn in merge blocks", "[interop][vision]") {
   CHECK(tower.rotary == VisionRotary{VisionRotaryForm::Qwen2Vl, 10000});
   CHECK_FALSE(tower.table);
   CHECK(tower.window == 0);
-  // Row 1, column 2: of 20 pairs each, the first of either axis has frequency 1.
+  // Row 1, column 2, with 20 pairs each. The first pair of either axis has frequency 1.
   const auto row = turned(tower, 0, place(1, 2)), column = turned(tower, 20, place(1, 2));
   CHECK(row[40] == Approx(std::sin(1)));
   CHECK(column[60] == Approx(std::sin(2)));
@@ -182,7 +182,8 @@ TEST_CASE("towers that turn in other ways", "[interop][vision]") {
             {"rope_parameters", {{"rope_theta", 10000.0}, {"rope_type", "default"}}}});
   CHECK(pixtral.rotary == VisionRotary{VisionRotaryForm::Pixtral, 10000});
   CHECK_FALSE(pixtral.table);
-  // A head of 8: frequencies 1, 0.1, 0.01, 0.001, of which rows have the first and the third.
+  // Head of 8 channels: frequencies 1, 0.1, 0.01, 0.001, of which rows have the first and the
+  // third.
   const posenc::AxialFrequencies by_hand = posenc::pixtral_vision({.head_dim = 8, .base = 10000});
   CHECK(turned(pixtral, 0, place(1, 2))[4] == Approx(std::sin(1)));
   CHECK(turned(pixtral, 1, place(1, 2))[5] == Approx(std::sin(0.01)));
@@ -222,7 +223,7 @@ TEST_CASE("a tower that is not read says why, and the text model is read", "[int
   CHECK(
       read({{"model_type", ""}, {"pos_emb_type", "divided_fixed"}}, "kimi_k25").refused ==
       "it has learned positions of rows, columns and frames, and a rotation by both axes in turn");
-  // A key that may change positions or scores is not dropped.
+  // A key that may affect positions or scores is not ignored.
   CHECK(refusal(siglip({{"position_embedding_type", "rope"}})) ==
         "'position_embedding_type' in vision_config is unknown, or has no effect with the other "
         "settings; remove it if it changes neither positions nor scores");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Text of unknown origin: what is JSON is read as it stands, what is not is refused with its place,
-// and the work stays linear in the size of the text.
+// Text of unknown origin: JSON is read unchanged, anything else is rejected with its position, and
+// the work is linear in the size of the text.
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/detail/json_keys.hpp>
@@ -37,7 +37,7 @@ std::string repeated(std::string_view text, std::size_t times) {
   return all;
 }
 
-/// A text that counts how often its bytes are looked at.
+/// Text that counts reads of its bytes.
 class Counting {
  public:
   explicit Counting(std::string_view text) : text_(text) {}
@@ -176,7 +176,7 @@ TEST_CASE("keys that occur twice and nests that are too deep are refused with th
   refuse(repeated("{\"a\":", 100000), deep + "321 (byte 321)");
 }
 
-// The bytes that are looked at and the allocations, for a text and for one twice as long.
+// Compares reads and allocations for a text and for one of twice its length.
 TEST_CASE("the work is linear in the size of the text", "[interop][json]") {
   std::string keys = "{", objects = "{", long_keys = "{";
   std::string keys2 = "{", objects2 = "{", long_keys2 = "{";

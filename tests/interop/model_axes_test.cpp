@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tables of axes of models that ship, pair by pair, and bad settings of them.
+// Axis tables of released models, pair by pair, and errors of their settings.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/interop/multimodal_axes.hpp>
@@ -20,7 +20,7 @@ using support::message_of;
 
 namespace {
 
-/// "tthhww": axis 0, 0, 1, 1, 2, 2.
+/// Returns the axes as letters: "tthhww" for 0, 0, 1, 1, 2, 2.
 std::string spelled(const PairAxes& axes, const char* letters = "thwe") {
   std::string text;
   for (Index i = 0; i < axes.pairs(); ++i) text += letters[axes.axis(i)];
@@ -41,7 +41,7 @@ TEST_CASE("the tables of multimodal models", "[axes]") {
   CHECK(posenc::mrope_chunked({16, 24, 24}).axis_count() == 3);
   CHECK(posenc::mrope_chunked({16, 24, 24, 0}).axis_count() == 4);
 
-  // 20 rounds of t, h, w; h and w are used up then.
+  // 20 rounds of t, h, w, after which h and w are exhausted.
   const auto rounds = repeated("thw", 20);
   CHECK(spelled(posenc::mrope_interleaved({24, 20, 20}, MropeTail::Time)) == rounds + "tttt");
   CHECK(spelled(posenc::mrope_interleaved({24, 20, 20}, MropeTail::Fourth)) == rounds + "teet");

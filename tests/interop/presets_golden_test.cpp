@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every preset's angles against a stored truth of the project's own.
+// Angles of every preset, against stored values computed by the project.
 #include "support/catch.hpp"
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/interop/presets.hpp>
@@ -63,7 +63,7 @@ std::vector<Row> golden_rows() {
 
 TEST_CASE("presets turn as their publications say", "[interop][golden]") {
   STATIC_REQUIRE(std::size(cells) % Row::width == 0);
-  // What the oscillator promises, and half an ulp of the stored truth.
+  // Bound of the oscillator, plus half an ulp of the stored value.
   constexpr double tolerance = 4e-16 + 0x1p-54;
   for (const Row& row : golden_rows()) {
     CAPTURE(row.name, row.layer, row.pair, row.position);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every preset is what the reader makes of the model's config.json.
+// Every preset equals the result of reading the model's config.json.
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -29,7 +29,7 @@ std::string sample(const std::string& name) {
   return text.str();
 }
 
-/// The rotary part of the models' published configurations; a name alone is a file of
+/// Returns the rotary part of the models' published configurations. A bare name is a file of
 /// examples/configs.
 const std::map<std::string, std::string>& published() {
   static const std::map<std::string, std::string> configs{

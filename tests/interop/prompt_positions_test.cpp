@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Positions of prompts of text and pictures, and of ChatGLM-6B.
+// Positions of prompts of text and images, and of ChatGLM-6B.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/interop/prompt_positions.hpp>
@@ -40,13 +40,13 @@ TEST_CASE("text alone counts up on every axis", "[positions][prompt]") {
 }
 
 TEST_CASE("a picture spans its merged grid, and text goes on above it", "[positions][prompt]") {
-  // Qwen2-VL: text, a picture of 4 x 6 patches merged 2 x 2 into 2 x 3 tokens, text.
+  // Qwen2-VL: text, an image of 4 x 6 patches merged 2 x 2 into 2 x 3 tokens, text.
   const auto prompt =
       posenc::prompt_positions({{.text = 3}, {.rows = 4, .cols = 6, .merge = 2}, {.text = 2}});
   CHECK(axis_of(prompt.positions, 0) == Row{0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7});
   CHECK(axis_of(prompt.positions, 1) == Row{0, 1, 2, 3, 3, 3, 4, 4, 4, 6, 7});
   CHECK(axis_of(prompt.positions, 2) == Row{0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7});
-  // 11 tokens, of which the last stands at 7.
+  // 11 tokens, the last of which has position 7.
   CHECK(prompt.rope_deltas == std::vector<Index>{-3});
   const auto next = prompt.decode(11, 2);
   CHECK(next.axis_count() == 3);
@@ -54,7 +54,7 @@ TEST_CASE("a picture spans its merged grid, and text goes on above it", "[positi
 }
 
 TEST_CASE("the example of the M-RoPE paper's code", "[positions][prompt]") {
-  // A video of 3 frames of 2 x 2 tokens and 5 tokens of text, as get_rope_index documents it:
+  // Video of 3 frames of 2 x 2 tokens, and 5 tokens of text, as get_rope_index documents it:
   //   t 0 0 0 0 1 1 1 1 2 2 2 2 | 3 4 5 6 7   h 0 0 1 1 ...   w 0 1 0 1 ...
   const auto prompt = posenc::prompt_positions({{.rows = 2, .cols = 2, .frames = 3}, {.text = 5}});
   CHECK(axis_of(prompt.positions, 0) == Row{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5, 6, 7});
@@ -64,13 +64,13 @@ TEST_CASE("the example of the M-RoPE paper's code", "[positions][prompt]") {
 }
 
 TEST_CASE("frames may be far apart in time", "[positions][prompt]") {
-  // Qwen2.5-VL documents one frame a second at 25 tokens a second: 0, 50, 100 at interval 50.
+  // Qwen2.5-VL documents one frame per second at 25 tokens per second: 0, 50, 100 at interval 50.
   const auto prompt = posenc::prompt_positions(
       {{.text = 1}, {.rows = 1, .cols = 2, .frames = 3, .frame_step = 50}, {.text = 1}});
   CHECK(axis_of(prompt.positions, 0) == Row{0, 1, 1, 51, 51, 101, 101, 102});
   CHECK(axis_of(prompt.positions, 1) == Row{0, 1, 1, 1, 1, 1, 1, 102});
   CHECK(axis_of(prompt.positions, 2) == Row{0, 1, 2, 1, 2, 1, 2, 102});
-  // Steps of a fraction are rounded down for each frame.
+  // Fractional times are rounded down for each frame.
   const auto slow =
       posenc::prompt_positions({{.rows = 1, .cols = 1, .frames = 5, .frame_step = 0.6}});
   CHECK(axis_of(slow.positions, 0) == Row{0, 0, 1, 1, 2});

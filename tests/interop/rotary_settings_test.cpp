@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Settings turn into frequencies and rotations, and what cannot be right is refused.
+// Settings give frequencies and rotations; wrong ones are rejected.
 #include "support/catch.hpp"
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/interop/multimodal_axes.hpp>
@@ -93,7 +93,7 @@ TEST_CASE("an index that begins anew on every axis makes ropes side by side", "[
   const auto in_float = posenc::hf_float32_frequencies(settings, 1);
   CHECK(in_float.inv_freq()[35] ==
         posenc::hf_float32_frequencies(Unscaled{.rotary_dim = 56, .base = 10000}).inv_freq()[27]);
-  // Axes in turn: Lumina's first version.
+  // Alternating axes: Lumina's first version.
   std::vector<Index> in_turn;
   for (Index i = 0; i < 64; ++i) in_turn.push_back(i % 2);
   settings.axes = posenc::PairAxes(2, in_turn);

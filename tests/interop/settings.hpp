@@ -7,7 +7,7 @@
 
 namespace support {
 
-/// Where two descriptions of a rotary encoding differ in what they compute; empty where they agree.
+/// Returns the first difference of two rotary encodings in what they compute, or an empty string.
 inline std::string difference(const posenc::RotarySettings& a, const posenc::RotarySettings& b) {
   if (a.rule.index() != b.rule.index()) return "rule";
   if (a.pairing != b.pairing) return "pairing";

@@ -16,7 +16,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The band of keys around a query's place that a window is. One of chunks is none.
+/// Returns the attention window for the window of a layer.
+///   Throws: ConfigError for chunks, which no window can express
 inline Window window_of(const LayerWindow& window, Index layer) {
   switch (window.kind) {
     case WindowKind::None:
@@ -31,7 +32,7 @@ inline Window window_of(const LayerWindow& window, Index layer) {
   }
 }
 
-/// Refuses what a layer does and no option of attention() expresses.
+/// Throws ConfigError if options of attention() cannot express the layer.
 inline void check_expressible(const LayerAttention& attention, Index layer) {
   constexpr auto function = "attention_options";
   const auto kind = attention.kind;
@@ -59,15 +60,15 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
 
 }  // namespace detail
 
-/// What the model's file says of the attention of one layer, counted from 0, as options of attention():
-/// scale, its multiplier, soft cap, temperature, window, sinks. The causal rule, which no file tells, is left to the
-/// caller, as is everything that belongs to a call. MultiHeadAttention takes the multiplier from its
-/// encoding: for it, set softmax_scale_multiplier back to 1.
+/// Returns AttentionOptions for a layer (0-based) of a model file: scale, softmax_scale_multiplier,
+/// soft cap, temperature, window and sinks. The caller sets `causal`, which no file contains, and
+/// everything that belongs to a call. For MultiHeadAttention set softmax_scale_multiplier back to
+/// 1, because the module takes it from its rotary encoding.
 ///   Aliasing: `sinks`, [heads] of the layer's weights, is kept by reference
-///   Throws:   ConfigError for a layer that there is not, or whose attention or head_dim is not known;
-///             for what attention() has no option for: chunks, compressed keys, keys that an
-///             indexer chooses, an output that is turned back; for linear layers; and for sinks that are missing, too many, or not the
-///             layer's
+///   Throws:   ConfigError for a layer that does not exist, or whose attention or head_dim is
+///             unknown; for features without an option: chunks, compressed keys, keys chosen by an
+///             indexer, inverse rotation of the output; for linear layers; and if sinks are
+///             missing, superfluous, or not as many as heads
 template <Scalar T>
 AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
                                       std::span<const Compute<T>> sinks = {}) {
@@ -112,9 +113,10 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
   return options;
 }
 
-/// The same of one layer of a vision tower, where every patch sees all others of its picture.
-///   Throws: ConfigError for a layer that there is not, a tower that is not read, and a layer that attends
-///           within windows of patches
+/// Returns AttentionOptions for a layer of a vision tower, where every patch attends to all patches
+/// of its image.
+///   Throws: ConfigError for a layer that does not exist, an unsupported tower, and a layer with
+///           windows of patches
 template <Scalar T>
 AttentionOptions<T> attention_options(const VisionSettings& tower, Index layer) {
   constexpr auto function = "attention_options";

@@ -16,19 +16,19 @@
 #include <utility>
 #include <vector>
 
-// Rotary encodings of diffusion transformers: axes in blocks of channels, each with frequencies of its
-// own; in Ideogram 4 and Cosmos 3 axes alternate, and the index of the frequencies runs through all of them.
-// Interleaved pairing, except where a function says half. interop/diffusion_positions.hpp makes the positions.
-// The projects' tables end at some position; these do not. LTX is not among them: its frequencies differ from
-// head to head.
-//   Source: huggingface/diffusers (58eb52c), src/diffusers/models/transformers; each function names its
-//           file there
+// Rotary encodings of diffusion transformers: axes in blocks of channels, each with its own
+// frequencies. In Ideogram 4 and Cosmos 3 axes alternate, and one frequency index runs through all
+// of them. Pairing is interleaved, unless a function says half. interop/diffusion_positions.hpp
+// computes the positions. Unlike the projects' tables, these have no maximum position. LTX is not
+// included, because its frequencies differ between heads.
+//   Source: huggingface/diffusers (58eb52c), src/diffusers/models/transformers; each function names
+//           its file there
 POSENC_STABLE_BEGIN
 
 /// Settings of Cosmos.
 struct CosmosRope {
   Index head_dim = 0;                          ///< required; even, at least 12
-  std::array<double, 3> scale{2.0, 1.0, 1.0};  ///< "rope_scale" of time, rows, columns
+  std::array<double, 3> scale{2.0, 1.0, 1.0};  ///< "rope_scale" of time, rows and columns
 };
 
 /// Settings of Lumina Next.
@@ -46,8 +46,8 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// Channels of time, rows and columns: a third of the pairs for rows, as many for columns, rounded down, and
-/// the rest for time.
+/// Returns the channels of time, rows and columns: a third of the pairs each for rows and columns,
+/// rounded down, and the rest for time.
 inline std::vector<Index> video_dims(const char* function, Index head_dim) {
   check_rotary_dim(function, head_dim, 6, "head_dim");
   const Index side = 2 * (head_dim / 6);
@@ -56,56 +56,59 @@ inline std::vector<Index> video_dims(const char* function, Index head_dim) {
 
 }  // namespace detail
 
-/// Flux 1: head_dim 128; axes unused, row, column (flux_positions).
+/// Returns Flux 1's encoding: head_dim 128; axes unused, row, column (flux_positions).
 ///   Source: transformer_flux.py
 inline AxialFrequencies flux() {
   return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
 }
 
-/// Flux 2: head_dim 128; axes time, row, column, token of text (flux2_positions).
+/// Returns Flux 2's encoding: head_dim 128; axes time, row, column, text token (flux2_positions).
 ///   Source: transformer_flux2.py
 inline AxialFrequencies flux2() {
   return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32, 32}, 2000));
 }
 
-/// Wan: axes frame, row, column (video_grid); 44, 42 and 42 channels of 128. Text enters by cross
-/// attention, which turns nothing.
+/// Returns Wan's encoding: axes frame, row, column (video_grid); 44, 42 and 42 channels of 128.
+/// Text enters by cross-attention, without rotation.
 ///   Throws: ConfigError
 ///   Source: transformer_wan.py
 inline AxialFrequencies wan(Index head_dim) {
   return detail::for_kind(PositionKind::Tokens, axial(detail::video_dims("wan", head_dim), 10000));
 }
 
-/// HunyuanVideo: head_dim 128; axes frame, row, column (hunyuan_video_positions).
+/// Returns HunyuanVideo's encoding: head_dim 128; axes frame, row, column
+/// (hunyuan_video_positions).
 ///   Source: transformer_hunyuan_video.py
 inline AxialFrequencies hunyuan_video() {
   return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 256));
 }
 
-/// HunyuanImage 2.1: head_dim 128; axes row, column (Positions::grid). Text after the picture is not turned.
+/// Returns HunyuanImage 2.1's encoding: head_dim 128; axes row, column (Positions::grid). Text
+/// after the image is not rotated.
 ///   Source: transformer_hunyuanimage.py (0711907)
 inline AxialFrequencies hunyuan_image() { return axial({64, 64}, 256); }
 
-/// Qwen-Image: head_dim 128; axes picture, row, column (qwen_image_positions).
+/// Returns Qwen-Image's encoding: head_dim 128; axes image, row, column (qwen_image_positions).
 ///   Source: transformer_qwenimage.py
 inline AxialFrequencies qwen_image() {
   return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
 }
 
-/// Z-Image: head_dim 128; axes token of the caption or frame, row, column (z_image_positions).
+/// Returns Z-Image's encoding: head_dim 128; axes caption token or frame, row, column
+/// (z_image_positions).
 ///   Source: transformer_z_image.py
 inline AxialFrequencies z_image() {
   return detail::for_kind(PositionKind::Tokens, axial({32, 48, 48}, 256));
 }
 
-/// Lumina 2: head_dim 96; axes token of the caption, row, column (lumina2_positions).
+/// Returns Lumina 2's encoding: head_dim 96; axes caption token, row, column (lumina2_positions).
 ///   Source: transformer_lumina2.py
 inline AxialFrequencies lumina2() {
   return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
 }
 
-/// Lumina Next: axes row and column (Positions::grid), whose pairs take turns: h, w, h, w, ....
-/// ntk_factor multiplies the base as it is.
+/// Returns Lumina Next's encoding: axes row and column (Positions::grid), with alternating pairs h,
+/// w, h, w, .... ntk_factor multiplies the base directly.
 ///   Throws: ConfigError
 ///   Source: models/embeddings.py, get_2d_rotary_pos_embed_lumina
 inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
@@ -130,8 +133,9 @@ inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
           PairAxes(2, std::move(axis_of_pair)).with_kind(PositionKind::RowsColumns)};
 }
 
-/// CogVideoX with rotation (5B): axes frame, row, column, of a quarter and twice three eighths of the
-/// channels; cogvideox_positions, or flux_positions in version 1.5.
+/// Returns the encoding of CogVideoX with rotation (5B): axes frame, row, column, with one quarter
+/// and twice three eighths of the channels. Positions: cogvideox_positions, or flux_positions in
+/// version 1.5.
 ///   Throws: ConfigError
 ///   Source: models/embeddings.py, get_3d_rotary_pos_embed
 inline AxialFrequencies cogvideox(Index head_dim) {
@@ -144,8 +148,9 @@ inline AxialFrequencies cogvideox(Index head_dim) {
                           axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000));
 }
 
-/// Cosmos: half pairing over the whole head; axes frame, row, column (video_grid, with a frame_step of
-/// 24 / fps for videos). An axis of n channels has the base 10000 scale^(n / (n - 2)).
+/// Returns Cosmos's encoding: half pairing over the whole head; axes frame, row, column
+/// (video_grid, for videos with a frame_step of 24 / fps). An axis of n channels has the base 10000
+/// scale^(n / (n - 2)).
 ///   Throws: ConfigError
 ///   Source: transformer_cosmos.py
 inline AxialFrequencies cosmos(const CosmosRope& settings) {
@@ -167,24 +172,25 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
   return detail::for_kind(PositionKind::Tokens, axial({of_axis(0), of_axis(1), of_axis(2)}));
 }
 
-/// Cosmos 3: head_dim 128, half pairing; axes frame, row, column (cosmos3_positions), which alternate as in
-/// mrope_interleaved: 24, 20 and 20 pairs.
+/// Returns Cosmos 3's encoding: head_dim 128, half pairing; axes frame, row, column
+/// (cosmos3_positions), which alternate as in mrope_interleaved: 24, 20 and 20 pairs.
 ///   Source: transformer_cosmos3.py, the defaults of its class
 inline AxialFrequencies cosmos3() {
   return {detail::evaluate(Unscaled{.rotary_dim = 128, .base = 5e6}),
           mrope_interleaved({24, 20, 20}, MropeTail::Time)};
 }
 
-/// Ideogram 4: head_dim 256, half pairing; axes frame, row, column (ideogram4_positions), which alternate as
-/// in mrope_interleaved: 88, 20 and 20 pairs. Its "mrope_section" of 24, 20, 20 counts half of the pairs; all
-/// that rows and columns leave over are the frame's.
+/// Returns Ideogram 4's encoding: head_dim 256, half pairing; axes frame, row, column
+/// (ideogram4_positions), which alternate as in mrope_interleaved: 88, 20 and 20 pairs. Its
+/// "mrope_section" of 24, 20, 20 counts half of the pairs; the frame has all remaining pairs.
 ///   Source: transformer_ideogram4.py
 inline AxialFrequencies ideogram4() {
   return {detail::evaluate(Unscaled{.rotary_dim = 256, .base = 5e6}),
           mrope_interleaved({88, 20, 20}, MropeTail::Time)};
 }
 
-/// MiniMax-H3: half pairing over the first 96 of 128 channels; axes time, row, column (minimax_h3_positions).
+/// Returns MiniMax-H3's encoding: half pairing over the first 96 of 128 channels; axes time, row,
+/// column (minimax_h3_positions).
 ///   Source: transformer_minimax_h3.py
 inline AxialFrequencies minimax_h3() {
   return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));

@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
-// Positions of the tokens of diffusion transformers: text, and the patches of pictures and videos in
-// row-major order, frame after frame. interop/diffusion_axes.hpp has the frequencies. Tokens at 0 on all axes
-// turn by nothing.
+// Positions of tokens in diffusion transformers: text, and patches of images and videos in
+// row-major order, frame by frame. interop/diffusion_axes.hpp has the frequencies. Tokens at 0 on
+// all axes are not rotated.
 //   Source: huggingface/diffusers (58eb52c), src/diffusers; each function names its file there
 POSENC_STABLE_BEGIN
 
-/// A picture or a video, counted in patches.
+/// Image or video, measured in patches.
 struct VideoGrid {
   Index frames = 1;
   Index rows = 0;         ///< required
@@ -30,13 +30,13 @@ struct VideoGrid {
   double frame_step = 1;  ///< time between frames; Cosmos 24 / fps
 };
 
-/// From where rows and columns are counted.
+/// Origin of row and column coordinates.
 enum class GridOrigin {
-  Centre,  ///< -(n - n / 2) to n / 2 - 1, one more on the negative side where n is odd
+  Centre,  ///< -(n - n / 2) to n / 2 - 1; one more negative value if n is odd
   Corner   ///< 0 to n - 1
 };
 
-/// Rows and columns of patches that CogVideoX 1.0 was trained with: those of 480 x 720 pixels.
+/// Rows and columns of patches in CogVideoX 1.0's training: those of 480 x 720 pixels.
 struct CogVideoXBase {
   Index rows = 30;
   Index cols = 45;
@@ -44,16 +44,16 @@ struct CogVideoXBase {
 
 /// Settings of Qwen-Image's positions.
 struct QwenImageLayout {
-  GridOrigin origin = GridOrigin::Centre;  ///< "scale_rope", true in all that ship
-  /// Qwen-Image-Layered: the last picture is the condition, which stands before the layers, at -1.
+  GridOrigin origin = GridOrigin::Centre;  ///< "scale_rope", true in all released models
+  /// Qwen-Image-Layered: the last image is the condition; its index is -1, before the layers.
   bool layered = false;
 };
 
 /// Settings of MiniMax-H3's positions.
 struct MiniMaxH3Layout {
-  Index audio = 0;           ///< latents of each of the soundtrack's two channels
-  bool first_frame = false;  ///< a key frame for the beginning of the video
-  bool last_frame = false;   ///< a key frame for its end
+  Index audio = 0;           ///< latents of each of the two channels of the soundtrack
+  bool first_frame = false;  ///< a key frame at the beginning of the video
+  bool last_frame = false;   ///< a key frame at the end of the video
 };
 
 static_assert(std::is_trivially_copyable_v<VideoGrid>);
@@ -67,15 +67,15 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// How many a checked grid has.
+/// Returns the number of patches of a checked grid.
 inline Index patches_of(const VideoGrid& grid) noexcept {
   return product_or(0, {grid.frames, grid.rows, grid.cols});
 }
 
-/// The positions of a sequence on its way: one list per axis.
+/// Builder of the positions of a sequence, with one list per axis.
 class TokenPositions {
  public:
-  /// Room for so many tokens of text and the patches of these grids, once they are checked; 3 or 4 axes.
+  /// Checks the grids and reserves memory for `text` tokens and all patches, on 3 or 4 axes.
   TokenPositions(const char* function, std::size_t axes, Index text, ListView<VideoGrid> grids)
       : count_(axes) {
     if (text < 0) fail<ShapeError>(function, "text must not be negative but is ", text);
@@ -99,7 +99,7 @@ class TokenPositions {
     for (std::size_t n = 0; n < count_; ++n) axes_[n].push_back(at[n]);
   }
 
-  /// The patches of a grid whose first one stands there.
+  /// Appends the patches of a grid. The arguments are the coordinates of the first patch.
   void grid(const VideoGrid& grid, double t = 0, Index first_row = 0, Index first_col = 0) {
     if (patches_of(grid) == 0) return;
     for (Index frame = 0; frame < grid.frames; ++frame) {
@@ -123,10 +123,10 @@ class TokenPositions {
 
  private:
   std::size_t count_;
-  std::array<std::vector<double>, 4> axes_;  ///< the first count_ of them
+  std::array<std::vector<double>, 4> axes_;  ///< only the first count_ are used
 };
 
-/// Pictures are not videos.
+/// Checks that images have one frame.
 inline void check_pictures(const char* function, ListView<VideoGrid> pictures) {
   for (const VideoGrid& picture : pictures) {
     if (picture.frames != 1) {
@@ -137,7 +137,7 @@ inline void check_pictures(const char* function, ListView<VideoGrid> pictures) {
 
 }  // namespace detail
 
-/// Frame, row and column of each patch, from 0: Wan, and Cosmos with a frame_step.
+/// Returns frame, row and column of each patch, from 0: Wan, and Cosmos with a frame_step.
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_wan.py, transformer_cosmos.py
 inline Positions video_grid(const VideoGrid& video) {
@@ -146,7 +146,8 @@ inline Positions video_grid(const VideoGrid& video) {
   return tokens.positions();
 }
 
-/// Text at 0 on all axes, then frame, row and column of each patch: Flux 1 with one frame, CogVideoX 1.5.
+/// Returns text at 0 on all axes, then frame, row and column of each patch: Flux 1 with one frame,
+/// CogVideoX 1.5.
 ///   Throws: ShapeError
 ///   Source: pipelines/flux/pipeline_flux.py, pipelines/cogvideo/pipeline_cogvideox.py
 inline Positions flux_positions(Index text, const VideoGrid& grid) {
@@ -156,9 +157,9 @@ inline Positions flux_positions(Index text, const VideoGrid& grid) {
   return tokens.positions();
 }
 
-/// Text at 0 on all axes, then patches whose rows and columns are stretched: to fill the base, keeping their
-/// proportion, and placed in its middle; both sizes are rounded to whole patches. Row k of n stands at
-/// start + (stop (n - 1) / n - start) k / (n - 1). CogVideoX 1.0.
+/// Returns the positions of CogVideoX 1.0: text at 0 on all axes, then patches. Rows and columns
+/// are scaled to fill the base with the aspect ratio preserved, and centred in it; both sizes are
+/// rounded to integers. Row k of n is at start + (stop (n - 1) / n - start) k / (n - 1).
 ///   Throws: ShapeError
 ///   Source: pipelines/cogvideo/pipeline_cogvideox.py, get_resize_crop_region_for_grid;
 ///           models/embeddings.py, get_3d_rotary_pos_embed
@@ -175,7 +176,7 @@ inline Positions cogvideox_positions(Index text, const VideoGrid& video,
   if (detail::patches_of(video) == 0) return tokens.positions();
   const auto high = static_cast<double>(video.rows), wide = static_cast<double>(video.cols);
   const auto base_high = static_cast<double>(base.rows), base_wide = static_cast<double>(base.cols);
-  // nearbyint as Python's round: ties go to the even number.
+  // nearbyint, like Python's round, rounds ties to even.
   const bool is_tall = high / wide > base_high / base_wide;
   const double filled_high = is_tall ? base_high : std::nearbyint(base_wide / wide * high);
   const double filled_wide = is_tall ? std::nearbyint(base_high / high * wide) : base_wide;
@@ -198,9 +199,9 @@ inline Positions cogvideox_positions(Index text, const VideoGrid& video,
   return tokens.positions();
 }
 
-/// On the axes time, row, column, token of text: text (0, 0, 0, i); then pictures (t, row, column, 0), the
-/// one that is made at time 0 and those that it is made from at 10, 20, ....
-///   Throws: ShapeError, also for a picture of several frames
+/// Returns positions on the axes time, row, column, text token. Text is at (0, 0, 0, i). Images
+/// follow at (t, row, column, 0): the generated one with t = 0, its inputs with t = 10, 20, ....
+///   Throws: ShapeError, also for an image of several frames
 ///   Source: pipelines/flux2/pipeline_flux2.py
 inline Positions flux2_positions(Index text, ListView<VideoGrid> pictures) {
   constexpr auto function = "flux2_positions";
@@ -213,7 +214,7 @@ inline Positions flux2_positions(Index text, ListView<VideoGrid> pictures) {
   return tokens.positions();
 }
 
-/// Frame, row and column of each patch, then text at 0 on all axes: HunyuanVideo.
+/// Returns frame, row and column of each patch, then text at 0 on all axes: HunyuanVideo.
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_hunyuan_video.py
 inline Positions hunyuan_video_positions(const VideoGrid& video, Index text) {
@@ -223,9 +224,9 @@ inline Positions hunyuan_video_positions(const VideoGrid& video, Index text) {
   return tokens.positions();
 }
 
-/// Text first, on all axes at n, n + 1, ..., where n is half of the longest side of all pictures, rounded
-/// down (counted from the corner, the whole); then the pictures, the one that is made first: i + frame, row
-/// and column in picture i.
+/// Returns text first, at n, n + 1, ... on all axes. n is half of the longest side of all images,
+/// rounded down, or the full side if the origin is the corner. Images follow, the generated one
+/// first: i + frame, row and column in image i.
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_qwenimage.py, QwenEmbedRope and QwenEmbedLayer3DRope
 inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
@@ -253,8 +254,9 @@ inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
   return tokens.positions();
 }
 
-/// Patches first, (n + 1 + frame, row, column), and padding of them at 0; then n tokens of the caption
-/// (1 + i, 0, 0), n being the least multiple of 32 that holds them, as patches too are padded to one.
+/// Returns patches first, at (n + 1 + frame, row, column), then their padding at 0, then n caption
+/// tokens at (1 + i, 0, 0). n is the caption's length rounded up to a multiple of 32; patches are
+/// padded to such a multiple as well.
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_z_image.py
 inline Positions z_image_positions(const VideoGrid& grid, Index caption) {
@@ -268,7 +270,7 @@ inline Positions z_image_positions(const VideoGrid& grid, Index caption) {
   return tokens.positions();
 }
 
-/// Caption (i, 0, 0), then patches (n, row, column) behind its n tokens.
+/// Returns n caption tokens at (i, 0, 0), then patches at (n, row, column).
 ///   Throws: ShapeError, also for several frames
 ///   Source: models/transformers/transformer_lumina2.py
 inline Positions lumina2_positions(Index caption, const VideoGrid& picture) {
@@ -280,8 +282,8 @@ inline Positions lumina2_positions(Index caption, const VideoGrid& picture) {
   return tokens.positions();
 }
 
-/// Text (i, i, i), then patches (65536, 65536 + row, 65536 + column). Guidance without a prompt has the
-/// patches alone.
+/// Returns text at (i, i, i), then patches at (65536, 65536 + row, 65536 + column). Guidance
+/// without a prompt has patches alone.
 ///   Throws: ShapeError, also for several frames
 ///   Source: pipelines/ideogram4/pipeline_ideogram4.py
 inline Positions ideogram4_positions(Index text, const VideoGrid& picture) {
@@ -297,9 +299,10 @@ inline Positions ideogram4_positions(Index text, const VideoGrid& picture) {
   return tokens.positions();
 }
 
-/// Text (i, i, i), then videos, each starting 15000 after the n tokens of text: (n + 15000 + time, row,
-/// column). frame_step is 24 / fps, for a picture anything. A soundtrack is a video of 1 row and 1 column with
-/// a frame_step of 24 / (latents per second). Actions are not included.
+/// Returns n text tokens at (i, i, i), then videos, each starting 15000 after the text: (n + 15000
+/// + time, row, column). frame_step is 24 / fps; for an image it has no effect. A soundtrack is a
+/// video of 1 row and 1 column with a frame_step of 24 / (latents per second). Actions are not
+/// included.
 ///   Throws:   ShapeError
 ///   Accuracy: times are computed in double; the project rounds those of videos to float32
 ///   Source:   pipelines/cosmos/pipeline_cosmos3_omni.py
@@ -314,14 +317,15 @@ inline Positions cosmos3_positions(Index text, ListView<VideoGrid> videos) {
   return tokens.positions();
 }
 
-/// Text (i, 0, 0), key frames, the soundtrack channel by channel, then the video. After n tokens of text, frame
-/// f is at time n + 5 u / 3 with u = 0, 1, 5, 9, 13, 17, 18, 22, ..., which grows by 1, 4, 4, 4, 4 in turn. A
-/// first key frame is at n, a last one at n + 5 (u - 1) / 3 with the u of the frame after the last. Row r of R
-/// is at 16 + 16 sqrt(R / C) (2 r - R) / R, column c of C likewise. Latent i of the soundtrack is at
-/// (n + i, 0, x) with x of the first column for one channel and of the last for the other. References of the
-/// task ref2va are not included.
+/// Returns text at (i, 0, 0), key frames, the soundtrack channel by channel, then the video. After
+/// n text tokens, frame f is at time n + 5 u / 3 with u = 0, 1, 5, 9, 13, 17, 18, 22, ..., whose
+/// increments are 1, 4, 4, 4, 4 in turn. A first key frame is at n. A last key frame is at n + 5 (u
+/// - 1) / 3 with the u of the frame after the last. Row r of R is at 16 + 16 sqrt(R / C) (2 r - R)
+/// / R, column c of C likewise. Latent i of the soundtrack is at (n + i, 0, x), with x of the first
+/// column for one channel and of the last for the other. References of the task ref2va are not
+/// included.
 ///   Throws:   ShapeError, also for a frame_step other than 1, and a soundtrack without patches
-///   Accuracy: equals the project's positions within 1e-13 of the greatest
+///   Accuracy: equals the project's positions within 1e-13 of the largest
 ///   Source:   modular_pipelines/minimax_h3/before_denoise.py
 inline Positions minimax_h3_positions(Index text, const VideoGrid& video,
                                       const MiniMaxH3Layout& layout = {}) {

@@ -13,34 +13,35 @@
 #include <cstdint>
 #include <type_traits>
 
-// Positions of DINOv3's patches, which depend on the size of the picture: a table made for one size does
-// not serve another.
+// Positions of DINOv3's patches. They depend on the image size, so a table computed for one size is
+// wrong for another.
 POSENC_STABLE_BEGIN
 
-/// By how many patches rows and columns are divided, so that they reach from -1 to 1.
+/// Number of patches by which rows and columns are divided, so that they range from -1 to 1.
 enum class PatchNormalization {
-  Separate,  ///< rows by the rows, columns by the columns: all models that ship
-  Max,       ///< both by the larger of the two
-  Min        ///< both by the smaller one; the longer side reaches beyond 1
+  Separate,  ///< rows by rows, columns by columns: all released models
+  Max,       ///< both by the larger number
+  Min        ///< both by the smaller number; the longer side exceeds 1
 };
 
-/// The tokens of one picture.
+/// Tokens of one image.
 struct Dinov3Grid {
   Index rows = 0;           ///< required
   Index cols = 0;           ///< required
-  Index prefix_tokens = 0;  ///< class token and registers, before the patches
+  Index prefix_tokens = 0;  ///< class token and registers, which precede the patches
 };
 
-/// How training moves the patches of a picture at random; as it stands, not at all.
+/// Random augmentation of patch coordinates in training. The default is none.
 struct Dinov3Augmentation {
-  double shift = 0;  ///< "pos_embed_shift": either axis moves by up to so much
-  double jitter =
-      1;  ///< "pos_embed_jitter", >= 1: either axis is stretched by 1 / jitter to jitter
-  double rescale = 1;      ///< "pos_embed_rescale", >= 1: both are, by the same factor
-  std::uint64_t seed = 0;  ///< a number for each picture and step
+  double shift = 0;  ///< "pos_embed_shift": maximum shift of each axis
+  /// "pos_embed_jitter", >= 1: each axis is scaled by 1 / jitter to jitter.
+  double jitter = 1;
+  /// "pos_embed_rescale", >= 1: both axes are scaled by the same factor, 1 / rescale to rescale.
+  double rescale = 1;
+  std::uint64_t seed = 0;  ///< a different number for each image and step
 };
 
-/// What was drawn: the coordinate c of an axis becomes (c + shift) * scale. Rows first.
+/// Drawn augmentation: a coordinate c of an axis becomes (c + shift) * scale. Rows come first.
 struct Dinov3Move {
   std::array<double, 2> shift{0, 0};
   std::array<double, 2> scale{1, 1};
@@ -54,12 +55,13 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The shift, uniform in [-shift, shift], and the scale, log-uniform in [1 / jitter, jitter] for an axis
-/// and in [1 / rescale, rescale] for both, that a seed stands for: always the same.
+/// Draws the augmentation of a seed, deterministically. The shift is uniform in [-shift, shift].
+/// The scale is log-uniform, in [1 / jitter, jitter] per axis times [1 / rescale, rescale] for both
+/// axes.
 ///   Throws: ConfigError for a shift that is negative or not finite, a jitter or rescale below 1 or
 ///           above 1e100
-///   Source: facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4); the numbers
-///           drawn are not those of PyTorch
+///   Source: facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4); the random
+///           numbers are not PyTorch's
 inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
   constexpr auto function = "dinov3_move";
   if (!(augmentation.shift >= 0 && augmentation.shift <= 1e100)) {
@@ -77,7 +79,7 @@ inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
   const auto drawn = [&augmentation](std::uint64_t number) {
     return 2 * detail::uniform(detail::mix_bits(detail::mix_bits(augmentation.seed) ^ number)) - 1;
   };
-  // In double-double, so that no C library's last bit is seen.
+  // Double-double, so that the result does not depend on the C library's rounding.
   const auto stretch = [](double factor, double by) {
     return exp(log(detail::DoubleDouble(factor)) * by).hi;
   };
@@ -87,15 +89,15 @@ inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
                     stretch(augmentation.jitter, drawn(3)) * both}};
 }
 
-/// Rows and columns (axis 0, axis 1) of the centres of patches, in row-major order behind the prefix
-/// tokens: patch k of n stands at (2k + 1) / n - 1, moved as the augmentation says, times 2 pi. So a pair
-/// with period T turns by 2 pi c / T, once around from c = -T / 2 to T / 2. Prefix tokens stand at 0, where
-/// no rope turns.
+/// Computes rows and columns (axes 0 and 1) of patch centres, in row-major order after the prefix
+/// tokens. Patch k of n is at (2k + 1) / n - 1, augmented, times 2 pi. A pair with period T
+/// therefore rotates by 2 pi c / T: one full turn from c = -T / 2 to T / 2. Prefix tokens are at 0,
+/// where no rope rotates.
 ///   Throws:   ShapeError; ConfigError as dinov3_move()
 ///   Accuracy: without augmentation within 0.51 ulp of the definition
 ///   Source:   facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4);
-///             huggingface/transformers, dinov3_vit/modeling_dinov3_vit.py (015e687), which has Separate
-///             alone; pytorch-image-models, timm/layers/pos_embed_sincos.py (aa4b585)
+///             huggingface/transformers, dinov3_vit/modeling_dinov3_vit.py (015e687), which has
+///             Separate alone; pytorch-image-models, timm/layers/pos_embed_sincos.py (aa4b585)
 inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normalization,
                              const Dinov3Augmentation& augmentation = {}) {
   constexpr auto function = "dinov3_grid";

@@ -27,10 +27,11 @@ POSENC_STABLE_BEGIN
 
 /// Settings of read_gguf.
 struct GgufOptions {
-  /// Which channels form a pair. Needed where the architecture is unknown; elsewhere it replaces
-  /// what the architecture implies.
+  /// Pairing of the channels. Required if the architecture is unknown; otherwise it overrides the
+  /// pairing that the architecture implies.
   std::optional<PairingKind> pairing = std::nullopt;
-  GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;  ///< of YaRN
+  /// Meaning of YaRN's attn_factor
+  GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
 };
 
 static_assert(std::is_trivially_copyable_v<GgufOptions>);
@@ -40,7 +41,7 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// One file on its way into ModelSettings.
+/// Reader of one file into ModelSettings.
 class GgufReader {
  public:
   GgufReader(const GgufFile& file, std::string architecture, const GgufOptions& options)
@@ -88,7 +89,7 @@ class GgufReader {
     model_.layers.push_back({type, std::move(rotary)});
   }
 
-  /// What switches the rotation off, for the model or for some of its layers.
+  /// Checks keys that switch the rotation off, for the model or for some of its layers.
   void check_switches() const {
     const bool finetuned = keys_.flag("rope.scaling.finetuned").value_or(true);
     if (entry_.rope.finetuned_turns && !finetuned) {
@@ -105,7 +106,7 @@ class GgufReader {
     if (entry_.windows.chunk != 0 && keys_.integer(window).value_or(1) == 0) {
       keys_.refuse(window, "is 0: which layers are turned then is not sure");
     }
-    if (entry_.rope.without == GgufWithout::FirstOfFour) {  // its loader has the number 4096
+    if (entry_.rope.without == GgufWithout::FirstOfFour) {  // the loader hard-codes 4096
       const Index size = keys_.integer(window).value_or(0);
       if (size != 0 && size != 4096) keys_.refuse(window, "is not the 4096 of this architecture");
     }
@@ -121,7 +122,8 @@ class GgufReader {
     }
   }
 
-  /// Granite's models with windows need the list of those; no other graph reads rope_pattern.
+  /// Checks the lists of Granite's models with windows, which must list those. No other graph reads
+  /// rope_pattern.
   ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906)
   void check_lists_of_layers() const {
     constexpr auto windows = "attention.sliding_window_pattern", turns = "attention.rope_pattern";
@@ -135,7 +137,7 @@ class GgufReader {
     }
   }
 
-  /// Its graph has the base 10000, whatever the file says.
+  /// Checks for CogVLM that the file agrees with the fixed base 10000 of its graph.
   ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889)
   void check_fixed_base() const {
     if (keys_.real("rope.freq_base").value_or(10000) != 10000) {
@@ -146,7 +148,8 @@ class GgufReader {
     }
   }
 
-  /// Graphs of some architectures take the base of the global layers, whatever the loader reads.
+  /// Checks that local layers have the base of the global layers if the graph uses that one
+  /// regardless of the loader.
   void check_local_base() const {
     constexpr auto key = "rope.freq_base_swa";
     const auto local = keys_.real(key);
@@ -156,7 +159,7 @@ class GgufReader {
     }
   }
 
-  /// Whether layers that see a window alone are turned in another way than global ones.
+  /// True if layers with a window have another rotation than global layers.
   bool has_local_rotary() const {
     const bool has_window =
         keys_.integer("attention.sliding_window").value_or(0) > 0 &&
@@ -222,7 +225,8 @@ class GgufReader {
     return rotary;
   }
 
-  /// The same without scaling, with what the file says of local layers.
+  /// Returns the rotation of local layers: the global one without scaling, and with the keys of
+  /// local layers.
   RotarySettings local_rotary(const RotarySettings& global) const {
     const bool unscaled = std::holds_alternative<Unscaled>(global.rule);
     if (!unscaled && entry_.rope.local != GgufLocal::Unscaled) {
@@ -274,17 +278,17 @@ class GgufReader {
 
 }  // namespace detail
 
-/// What a GGUF file says of the rotary encoding, as llama.cpp reads it: pairs as the architecture
-/// has them (weights of the Llama family are permuted to Interleaved), scaling by keys, by
-/// rope_freqs.weight (Llama 3 has it baked in there), or by rope_factors_long.weight and _short; the
-/// scale, softcap and temperature of scores, by keys or by the architecture; and the heads and windows
-/// of each layer, as far as both tell them. One thing llama.cpp reads and leaves out: Grok 2's temperature
-/// (attention.temperature_length), which is given as the model is made.
-///   Throws: ConfigError that names the key for an unknown architecture without options.pairing, one
-///           whose layers this reader does not know, an unknown type of scaling, an unknown key below
-///           <architecture>.rope or .attention or whose name elsewhere speaks of positions, keys that
-///           contradict each other or whose meaning is not sure, a model without rotary encoding, and
-///           values out of range
+/// Reads the settings of a GGUF file as llama.cpp does. Pairing: by the architecture (weights of
+/// the Llama family are permuted to Interleaved). Scaling: by keys, by rope_freqs.weight (which
+/// contains Llama 3's scaling), or by rope_factors_long.weight and _short. Scale, softcap and
+/// temperature of scores, and heads and window of each layer: by keys or by the architecture, as
+/// far as these give them. One difference: Grok 2's temperature (attention.temperature_length) is
+/// returned, as in the model's training; llama.cpp reads the key and does not apply it.
+///   Throws: ConfigError that names the key, for an unknown architecture without options.pairing,
+///           an architecture whose layers this reader does not support, an unknown type of scaling,
+///           an unknown key below <architecture>.rope or .attention or elsewhere with a name that
+///           suggests positions, keys that contradict each other or whose meaning is uncertain, a
+///           model without rotary encoding, and values out of range
 inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {}) {
   auto architecture = file.text("general.architecture");
   if (!architecture) {
@@ -293,13 +297,13 @@ inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options 
   return detail::GgufReader(file, *std::move(architecture), options).read();
 }
 
-/// The same from the bytes of a file.
+/// Overload that reads the bytes of a file.
 inline ModelSettings read_gguf(std::span<const std::byte> bytes, const GgufOptions& options = {}) {
   return read_gguf(GgufFile::from_bytes(bytes), options);
 }
 
 #if POSENC_HAS_FILESYSTEM
-/// The same from a file, of which only the header is read.
+/// Overload that reads only the header of a file on disk.
 inline ModelSettings read_gguf(const std::filesystem::path& path, const GgufOptions& options = {}) {
   return read_gguf(GgufFile::from_path(path), options);
 }

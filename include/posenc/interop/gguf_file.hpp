@@ -22,15 +22,15 @@
 
 POSENC_BEGIN
 
-/// The metadata of a GGUF file (versions 2 and 3, little-endian) and its small rotary tensors.
+/// Metadata of a GGUF file (versions 2 and 3, little-endian) and its small rotary tensors.
 ///
-/// Made for files of unknown origin: every length, count, type and offset is checked against the
-/// file before it is used, and nothing is allocated that the file has no bytes for. Long values
-/// (strings above 4096 bytes, arrays above 4096 elements, arrays of strings) are stepped over: their
-/// keys are known, their values are not kept.
-///   Throws: ConfigError that names the place or the key.
-///   Cost: linear in the size of the header, but for its keys, which are sorted; eight times its
-///         bytes at most are kept
+/// Files may be of unknown origin: every length, count, type and offset is checked against the file
+/// before use, and no memory is allocated beyond what the file's bytes can fill. Long values
+/// (strings above 4096 bytes, arrays above 4096 elements, arrays of strings) are skipped: their
+/// keys are kept, their values are not.
+///   Throws: ConfigError that names the offset or the key
+///   Cost:   linear in the size of the header, plus sorting its keys; the memory kept is at most
+///           eight times the header
 ///   Source: docs/gguf.md of ggml
 class GgufFile {
  public:
@@ -40,14 +40,14 @@ class GgufFile {
   }
 
 #if POSENC_HAS_FILESYSTEM
-  /// Reads the header alone, and the rotary tensors: a model of any size.
+  /// Reads only the header and the rotary tensors, so files may be of any size.
   static GgufFile from_path(const std::filesystem::path& path) {
     detail::FileBytes source(path);
     return GgufFile(source);
   }
 #endif
 
-  /// From anything that has size(), and read(at, n, out) as detail::SpanBytes has it.
+  /// Reads from any type with size(), and read(at, n, out) like detail::SpanBytes.
   template <class Bytes>
   static GgufFile from_source(Bytes& source) {
     return GgufFile(source);
@@ -55,7 +55,7 @@ class GgufFile {
 
   bool has(std::string_view key) const { return values_.find(key) != values_.end(); }
 
-  /// All keys that begin with `prefix`, sorted.
+  /// Returns all keys that begin with `prefix`, sorted.
   std::vector<std::string> keys(std::string_view prefix = {}) const {
     std::vector<std::string> found;
     for (auto at = values_.lower_bound(prefix);
@@ -65,12 +65,12 @@ class GgufFile {
     return found;
   }
 
-  // The value of a key, or nothing where the file has no such key. A value of another type is a
-  // ConfigError.
+  // Getters. They return the value of a key, or nullopt if the file does not have it, and throw
+  // ConfigError if the value has another type.
 
   std::optional<Index> integer(std::string_view key) const { return get<Index>(key, "an integer"); }
 
-  /// Integers are taken as well; infinities and NaN are refused.
+  /// Accepts integers, too. Rejects infinities and NaN.
   std::optional<double> real(std::string_view key) const {
     const Value* value = find(key);
     if (value != nullptr && std::holds_alternative<Index>(*value)) {
@@ -95,7 +95,7 @@ class GgufFile {
            (std::holds_alternative<Index>(*value) || std::holds_alternative<double>(*value));
   }
 
-  /// An array of integers or of flags, or one number for all.
+  /// Returns an array of integers or of flags, or a single number as an array.
   std::optional<std::vector<Index>> integers(std::string_view key) const {
     const Value* value = find(key);
     if (value != nullptr && std::holds_alternative<Index>(*value)) {
@@ -104,8 +104,8 @@ class GgufFile {
     return get<std::vector<Index>>(key, "an array of at most 4096 integers");
   }
 
-  /// The values of rope_freqs.weight, rope_factors_long.weight or rope_factors_short.weight, F32 or
-  /// F16; nothing where the file has no such tensor.
+  /// Returns the values of rope_freqs.weight, rope_factors_long.weight or
+  /// rope_factors_short.weight, F32 or F16; nullopt if the file has no such tensor.
   std::optional<std::vector<double>> rope_tensor(std::string_view name) const {
     const auto at = tensors_.find(name);
     return at == tensors_.end() ? std::nullopt : std::optional(at->second);
@@ -115,7 +115,7 @@ class GgufFile {
   static constexpr const char* function = "read_gguf";
   static constexpr std::uint64_t longest_kept = 4096;
 
-  /// monostate: a value that is not kept.
+  /// monostate: a value that was skipped.
   using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>>;
 
   enum class Type : std::uint32_t {
@@ -259,7 +259,7 @@ class GgufFile {
     return integers;
   }
 
-  /// Bytes of an element, at least; 0 for what no array may hold.
+  /// Returns the minimum size of an element in bytes; 0 for types that arrays cannot contain.
   static std::uint64_t element_size(std::uint32_t type) {
     switch (static_cast<Type>(type)) {
       case Type::UInt8:
@@ -327,7 +327,7 @@ class GgufFile {
           function, "general.alignment must be a power of two up to 2^31 but is ", alignment);
     }
     const auto mask = static_cast<std::uint64_t>(alignment) - 1;
-    // The cursor lies within the file, so this cannot overflow.
+    // No overflow, because the cursor lies within the file.
     const std::uint64_t data = (cursor.at() + mask) & ~mask;
     for (const Tensor& tensor : wanted) {
       const bool is_float = tensor.type == 0, is_half = tensor.type == 1;

@@ -19,10 +19,10 @@
 
 POSENC_STABLE_BEGIN
 
-/// What rope.scaling.attn_factor of a GGUF file with YaRN means. llama.cpp multiplies YaRN's own
-/// magnitude with it; some converters wrote the final factor into it.
+/// Meanings of rope.scaling.attn_factor in a GGUF file with YaRN. llama.cpp multiplies YaRN's own
+/// magnitude by it. Some converters wrote the final factor instead.
 enum class GgufAttentionFactor {
-  Unspecified,  ///< relative, but an error where the value is YaRN's own magnitude
+  Unspecified,  ///< Relative, but an error if the value is YaRN's own magnitude
   Relative,
   Final
 };
@@ -32,7 +32,7 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// The keys <architecture>.<name> of a file.
+/// Reader of the keys <architecture>.<name> of a file.
 class GgufKeys {
  public:
   GgufKeys(const GgufFile& file, std::string architecture)
@@ -68,7 +68,7 @@ struct GgufRuleContext {
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
 };
 
-/// The factor under its present or an older name; 0 is as good as nothing.
+/// Returns the factor under its current or an older name. 0 counts as absent.
 inline double gguf_factor(const GgufKeys& keys) {
   std::optional<double> found;
   for (const char* name : {"rope.scaling.factor", "rope.scale_linear", "rope.scale"}) {
@@ -87,8 +87,8 @@ inline Index gguf_original_length(const GgufKeys& keys) {
   return *length;
 }
 
-// What the file says of one field of a rule, by the field's type. Numbers that one type of scaling
-// alone has stand under `prefix` and the field's name; without a key, a field keeps its default.
+// Overloads that read one field of a rule, by the field's type. Numbers of a single type of scaling
+// are under `prefix` and the field's name. Without a key, a field keeps its default.
 
 inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
                             const std::string&, std::string_view name, Index& field) {
@@ -107,12 +107,12 @@ inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context
     field = keys.real(key).value_or(field);
   }
 }
-/// Fields that no key tells.
+/// Overload for fields without a key.
 template <class T>
 void gguf_read_field(const GgufKeys&, const GgufRuleContext&, const std::string&, std::string_view,
                      const T&) {}
 
-/// A rule whose numbers mean in the file what they mean here.
+/// Returns a rule whose numbers have the same meaning in the file.
 template <class Rule>
 Rule gguf_read(const GgufKeys& keys, const GgufRuleContext& context,
                const std::string& prefix = "rope.scaling.") {
@@ -123,13 +123,13 @@ Rule gguf_read(const GgufKeys& keys, const GgufRuleContext& context,
   return rule;
 }
 
-/// Whether attn_factor is all of the multiplier of cos and sin, not a factor on top of YaRN's own.
+/// True if attn_factor is the complete factor of cos and sin, instead of relative to YaRN's own.
 inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, double attn_factor,
                           double own) {
   if (context.attn_factor != GgufAttentionFactor::Unspecified) {
     return context.attn_factor == GgufAttentionFactor::Final;
   }
-  // A converter that knew llama.cpp would have written 1.
+  // A converter that follows llama.cpp writes 1.
   if (own == 1 || std::abs(attn_factor / own - 1) > 1e-5) return false;
   if (context.architecture->rope.attn_factor_may_be_final) return true;
   keys.refuse("rope.scaling.attn_factor",
@@ -137,8 +137,8 @@ inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, 
               "in the options");
 }
 
-/// llama.cpp derives the softmax scale of DeepSeek's models from the magnitude of cos and sin, which
-/// is what the model means only where that comes out as 1.
+/// Checks that llama.cpp's softmax scale of DeepSeek's models is that of the model. llama.cpp
+/// derives it from the magnitude of cos and sin, which is right only if that is 1.
 inline void gguf_check_deepseek(const GgufKeys& keys, bool must_be_one, double all_dim,
                                 double attn_factor) {
   constexpr auto multiplier = "rope.scaling.yarn_log_multiplier";
@@ -171,7 +171,7 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
   const double attn_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   if (is_deepseek && rule.factor > 1) gguf_check_deepseek(keys, must_be_one, all_dim, attn_factor);
   const bool is_final = gguf_is_final(keys, context, attn_factor, own);
-  // The file does not hold mscale: it equals mscale_all_dim in DeepSeek's models, and is 1 in
+  // The file does not contain mscale. It equals mscale_all_dim in DeepSeek's models, and is 1 in
   // Mistral's.
   if (all_dim != 0) own = is_deepseek ? 1 : own / yarn_mscale(rule.factor, all_dim);
   rule.attention_factor =
@@ -189,7 +189,7 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   return rule;
 }
 
-/// A tensor of divisors, one per pair.
+/// Returns a tensor of divisors, one per pair; nullopt if there is none.
 inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, const char* name,
                                                         Index rotary_dim) {
   auto divisors = keys.file().rope_tensor(name);
@@ -200,11 +200,11 @@ inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, co
   return divisors;
 }
 
-/// The values of rope.scaling.type.
+/// Values of rope.scaling.type.
 inline constexpr auto gguf_scaling_types =
     std::to_array<std::string_view>({"none", "linear", "yarn", "longrope"});
 
-/// A key that one type of scaling alone has.
+/// Key of a single type of scaling.
 struct GgufTypeKey {
   std::string_view type, key;
 };
@@ -229,7 +229,7 @@ inline void gguf_refuse_keys_of_other_types(const GgufKeys& keys, std::string_vi
   }
 }
 
-/// The rule of the global layers.
+/// Returns the rule of the global layers.
 inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
   const auto named = keys.text("rope.scaling.type");
   const std::string type = named.value_or("linear");
@@ -263,7 +263,7 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
 
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
-  if (longer) {  // whatever the type: older files name none
+  if (longer) {  // for any type, because older files name none
     if (factor != 1) keys.refuse("rope.scaling.factor", "contradicts the tensors of LongRoPE");
     return LongRopeScaling{.rotary_dim = dim,
                            .base = context.base,

@@ -15,24 +15,24 @@
 
 POSENC_BEGIN
 
-/// A rotary encoding of presets::on_grids().
+/// Rotary encoding of presets::on_grids().
 struct GridPreset {
   const char* name;
-  const char* source;     ///< what the settings were checked against
-  const char* positions;  ///< the function that makes its positions
+  const char* source;     ///< reference of the settings
+  const char* positions;  ///< function that computes its positions
   AnyRope rope;
 };
 
 namespace presets {
 
-/// Vision towers, and transformers that make pictures and videos.
+/// Returns the encodings of vision towers, and of transformers that generate images and videos.
 inline const std::vector<GridPreset>& on_grids() {
   using enum PairingKind;
-  // Of huggingface/diffusers, 58eb52c, models/transformers.
+  // Sources are files of huggingface/diffusers, 58eb52c, models/transformers.
   static const std::vector<GridPreset> table{
       {"dinov3_vit_b16", "a copy of its config.json", "dinov3_grid",
        AnyRope(HalfRotate, dinov3({.head_dim = 64, .base = 100}))},
-      // Larger models of the family have heads of 72 channels.
+      // Larger models of the family have heads with 72 channels.
       {"gemma4_vision", "huggingface/transformers, gemma4/modular_gemma4.py", "xy_grid",
        AnyRope(ChatGlmRope(64, 100))},
       {"flux_1", "transformer_flux.py", "flux_positions", AnyRope(Interleaved, flux())},
@@ -62,8 +62,8 @@ inline const std::vector<GridPreset>& on_grids() {
   return table;
 }
 
-/// The encoding of a model of on_grids(), by its name: "flux_1".
-///   Throws: ConfigError for another name, with the names that there are.
+/// Returns the encoding of a model of on_grids() by its name, such as "flux_1".
+///   Throws: ConfigError for another name; the message lists the names
 inline const AnyRope& on_grid(std::string_view name) {
   std::string names;
   for (const GridPreset& preset : on_grids()) {

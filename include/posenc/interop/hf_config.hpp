@@ -28,7 +28,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// All that a configuration says.
+/// Reader of a complete configuration of one text model.
 class HfReader : HfRotary {
  public:
   HfReader(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
@@ -56,7 +56,8 @@ class HfReader : HfRotary {
   }
 };
 
-/// Keys of rotary encoding beside the text model's part would be ignored in silence.
+/// Rejects keys of rotary encoding beside the text model's part that the part does not repeat,
+/// because they would be ignored.
 inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json& config,
                                       const nlohmann::json& text, const std::string& part) {
   constexpr auto words = std::to_array<std::string_view>({"rope_", "rotary"});
@@ -71,34 +72,34 @@ inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 
 }  // namespace detail
 
-/// What a config.json of Hugging Face says of the rotary encoding, of scores, and of the heads and
-/// window of each layer: of the text model where the file describes several. The vision tower beside it
-/// (vision_config) is in ModelSettings::vision, which says so where the tower is not one that is read.
+/// Reads a config.json of Hugging Face: the rotary encoding, the scores, and heads and window of
+/// each layer. In a multimodal file these are of the text model. Its vision tower (vision_config)
+/// is in ModelSettings::vision, which states so if the tower is not supported.
 ///
-/// Reads the old style (rope_theta, rope_scaling) and the new one (rope_parameters, per type of
-/// layer or not), with a value in the dict before one beside it, and the defaults of the model's
-/// class last, as transformers 5 does. Where transformers warns or says nothing, this throws. A key
-/// that sounds as if it changed positions, scores or windows and that the reader does not know is an
-/// error.
+/// Both styles are read: the old one (rope_theta, rope_scaling) and the new one (rope_parameters,
+/// with or without a dict per layer type). A value in the dict precedes one beside it, and defaults
+/// of the model's class come last, as in transformers 5. Where transformers warns or stays silent,
+/// this throws. An unknown key whose name suggests positions, scores or windows is an error.
 ///
-/// A factor that a class multiplies all queries or keys with is in the scale of scores. LongCat-Flash has
-/// another, sqrt(hidden_size / kv_lora_rank) of the latent that keys and values are made of, after its norm:
-/// it reaches values and the channels of keys that do not turn, no scale can say it, and it is in no
-/// setting. Who computes that latent multiplies it, or the weights of the norm (kv_a_layernorm), once.
+/// Factors by which a class multiplies all queries or keys are part of the scale of scores.
+/// LongCat-Flash has another factor: it multiplies the latent of keys and values by
+/// sqrt(hidden_size / kv_lora_rank) after its norm. That factor affects values and non-rotary
+/// channels of keys, so no scale can express it, and no setting contains it. Apply it once, to the
+/// latent or to the weights of the norm (kv_a_layernorm).
 ///
-/// An indexer, which chooses the keys of layers of LayerKind::Sparse, turns queries and keys of its own. How
-/// it pairs them is in no setting (indexer_rope_interleave is not read).
-///   Throws: ConfigError that names the key for an unknown model_type without options.pairing, an
-///           unknown rope type, a key of a rope dict that its type does not have, a key beside it
-///           that may change positions or scores, keys that contradict each other, a model without
-///           rotary encoding, and settings out of range
+/// In layers of LayerKind::Sparse an indexer chooses the keys. It rotates its own queries and keys;
+/// their pairing is not in the settings (indexer_rope_interleave is not read).
+///   Throws: ConfigError that names the key, for an unknown model_type without options.pairing, an
+///           unknown rope type, a key of a rope dict that its type does not have, a key beside the
+///           dict that may affect positions or scores, keys that contradict each other, a model
+///           without rotary encoding, and settings out of range
 ///   Source: transformers' modeling_rope_utils.py and configuration classes; vLLM for "ntk",
 ///           short_mscale and long_mscale
-template <std::same_as<nlohmann::json> Json>  // nothing that merely converts, such as a text
+template <std::same_as<nlohmann::json> Json>  // no implicit conversions, for example from text
 ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options = {}) {
   const detail::JsonKeys keys(config, "the configuration");
   auto model_type = keys.text("model_type");
-  if (const nlohmann::json* thinker = keys.find("thinker_config")) {  // of those that also speak
+  if (const nlohmann::json* thinker = keys.find("thinker_config")) {  // models that also speak
     detail::refuse_rotary_keys_beside(keys, config, *thinker, "thinker_config");
     return read_hf_config(*thinker, options);
   }
@@ -137,11 +138,11 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   return model;
 }
 
-/// The same from the text of the file, which may be anything. NaN, Infinity and numbers beyond a
-/// double's range, which Python writes and reads, are errors only where the value is asked for.
-///   Throws: ConfigError, also, with line and column, for text that is not JSON, nests more than 64
-///           deep, or has a key twice
-///   Cost: linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
+/// Reads the text of a config.json of unknown origin. NaN, Infinity and numbers beyond a double's
+/// range, which Python reads and writes, are errors only if their value is needed.
+///   Throws: ConfigError as for parsed files; with line and column if the text is not JSON, is
+///           nested more than 64 deep, or has a key twice
+///   Cost:   linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
 inline ModelSettings read_hf_config(std::string_view text, const HfConfigOptions& options = {}) {
   return read_hf_config(detail::parse_json(text), options);
 }

@@ -24,8 +24,8 @@ POSENC_STABLE_BEGIN
 
 /// Settings of read_hf_config.
 struct HfConfigOptions {
-  /// Which channels form a pair. Needed where model_type is unknown; elsewhere it replaces what the
-  /// type implies, for weights that were permuted.
+  /// Pairing of the channels. Required if model_type is unknown; otherwise it overrides the type's
+  /// pairing, for permuted weights.
   std::optional<PairingKind> pairing = std::nullopt;
 };
 
@@ -36,7 +36,7 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// One configuration on its way into ModelSettings: what type of model it is, and its widths.
+/// First stage of reading a configuration: its model type and widths.
 class HfWidths {
  protected:
   HfWidths(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
@@ -123,7 +123,7 @@ class HfWidths {
     hf_only_neutral(config_, "rope_position_scale", config_.real("rope_position_scale"), 1.0);
   }
 
-  /// Some have a switch of this name.
+  /// True if the key "rope", which some models have, switches the rotary encoding off.
   bool has_rope_off() const {
     const nlohmann::json* rope = config_.find("rope");
     if (rope == nullptr) return false;
@@ -133,12 +133,12 @@ class HfWidths {
 
   void read_widths() {
     const auto longest = config_.any_of<Index>({"max_position_embeddings", "n_positions"});
-    // Not all files that have these beside it mean the same by them.
+    // Files that have several of these keys use them with different meanings.
     const auto other = config_.first_integer({"max_seq_len", "max_sequence_length", "seq_length"});
     max_position_ = longest.value_or(other.value_or(0));
     model_.trained_length = max_position_;
     original_ = config_.integer("original_max_position_embeddings");
-    if (type_.layers.form != HfLayers::Step35) {  // which may have a list of them
+    if (type_.layers.form != HfLayers::Step35) {  // Step 3.5 may have a list of bases
       top_base_ = config_.any_of<double>({"rope_theta", "rotary_emb_base"});
     }
     top_partial_ =
@@ -160,7 +160,8 @@ class HfWidths {
       check_width("head_dim", *given);
       head_dim_ = *given;
     } else if (usual != 0 && !config_.has("head_dim")) {
-      // null in the file is not the class's default: the width is then hidden_size / heads.
+      // null in the file does not select the class's default; the width is then hidden_size /
+      // heads.
       head_dim_ = usual;
     } else {
       const Index hidden =
@@ -179,7 +180,7 @@ class HfWidths {
     if (type_.attention.heads == HfHeads::LastChannels) read_width_of_last_channels();
   }
 
-  /// The last channels of a head turn.
+  /// Reads the width of the rotated last channels of a head.
   void read_width_of_last_channels() {
     constexpr auto key = "qk_rope_head_dim";
     const Index usual =
@@ -188,7 +189,7 @@ class HfWidths {
     check_width(key, rotary_width_);
     if (rotary_width_ > head_dim_) config_.refuse(key, "is more than a head has");
     rotary_offset_ = head_dim_ - rotary_width_;
-    top_partial_.reset();  // of the head, where it is given
+    top_partial_.reset();  // it is a share of the whole head
   }
 
   void read_latent_widths() {
@@ -210,9 +211,9 @@ class HfWidths {
     }
     constexpr auto key = "rope_interleave";
     const auto interleave = config_.flag(key);
-    config_.find("indexer_rope_interleave");  // of the indexer, which is no part of this
+    config_.find("indexer_rope_interleave");  // the indexer is not part of the settings
     if (type_.attention.interleave == HfInterleave::MustBeTrue) {
-      // Releases of the class differ in what they do with it.
+      // Releases of the class differ in its effect.
       if (!config_.required(key, interleave)) config_.refuse(key, "must be true in this model");
     } else if (type_.attention.interleave == HfInterleave::Unread) {
       if (interleave) config_.refuse(key, "is read by no class of this type");

@@ -10,54 +10,55 @@
 
 POSENC_BEGIN
 
-/// How a layer lets tokens see each other. Whether it turns queries and keys is told by
-/// rotary_of_layer().
+/// Kinds of interaction between tokens in a layer. rotary_of_layer() returns whether a layer has a
+/// rotary encoding.
 enum class LayerKind {
-  Global,      ///< attention to every key that the causal rule shows
-  Sliding,     ///< attention to a window around the query
-  Chunked,     ///< attention within chunks of the sequence
-  Compressed,  ///< attention to a window, and to keys that stand for several tokens each
-  Sparse,  ///< attention to some keys of all that the causal rule shows, which an indexer chooses
-  Cross,   ///< attention to another sequence: a picture, an encoder's output
-  Linear,  ///< linear attention or a state space: no softmax
-  Convolution,  ///< tokens meet in a convolution alone
-  None          ///< tokens do not meet
+  Global,       ///< attention to every causally visible key
+  Sliding,      ///< attention to a window around the query
+  Chunked,      ///< attention within chunks of the sequence
+  Compressed,   ///< attention to a window, and to keys that represent several tokens each
+  Sparse,       ///< attention to those causally visible keys that an indexer chooses
+  Cross,        ///< attention to another sequence: an image, an encoder's output
+  Linear,       ///< linear attention or a state space, without softmax
+  Convolution,  ///< a convolution alone
+  None          ///< no interaction
 };
 
-/// What a layer's window is.
+/// Kinds of windows.
 enum class WindowKind {
   None,      ///< every key
-  Sliding,   ///< the `size` last keys, the query's own among them
+  Sliding,   ///< the `size` last keys, including the query's own
   Chunked,   ///< keys of the query's own chunk of `size` positions, up to the query
   BothSides  ///< size / 2 keys on either side, and the query's own
 };
 
 struct LayerWindow {
   WindowKind kind = WindowKind::None;
-  Index size = 0;  ///< > 0 but for WindowKind::None
+  Index size = 0;  ///< positive, unless the kind is WindowKind::None
 
   friend bool operator==(const LayerWindow&, const LayerWindow&) = default;
 };
 
-/// How a query's temperature grows with its position p, counted from 0.
+/// Dependence of a query's temperature on its position p, counted from 0.
 enum class QueryTemperatureFormula {
   LogFloor,  ///< 1 + scale * ln(1 + floor((p + offset) / length)): Llama 4, Ministral 3
-  LogN,      ///< larger(1, ln(p + 1) / ln(length)): Qwen 1
-  LogRatio   ///< log2(p) / log2(length) where p > length, else 1: Grok 2 (attn_temperature_len)
+  LogN,      ///< max(1, ln(p + 1) / ln(length)): Qwen 1
+  LogRatio   ///< log2(p) / log2(length) if p > length, else 1: Grok 2 (attn_temperature_len)
 };
 
-/// A factor of a query's scores that depends on its position alone: a function of it, to be
-/// AttentionOptions::temperature. LogRatio multiplies what comes out of the soft cap
-/// (TemperatureOf::CappedScores), the others the scaled scores.
-///   Source: huggingface/transformers, llama4/modeling_llama4.py and ministral3/modeling_ministral3.py;
-///           Qwen's modeling_qwen.py, whose table ends at position 32766; sgl-project/sglang,
-///           srt/models/grok.py and srt/layers/attention/triton_ops/decode_attention.py (86d10d2)
+/// Factor of a query's scores that depends on its position alone. It is a function, for use as
+/// AttentionOptions::temperature. LogRatio multiplies scores after the soft cap
+/// (TemperatureOf::CappedScores), the other formulas multiply the scaled scores.
+///   Source: huggingface/transformers, llama4/modeling_llama4.py and
+///           ministral3/modeling_ministral3.py; Qwen's modeling_qwen.py, whose table ends at
+///           position 32766; sgl-project/sglang, srt/models/grok.py and
+///           srt/layers/attention/triton_ops/decode_attention.py (86d10d2)
 struct QueryTemperature {
   QueryTemperatureFormula formula = QueryTemperatureFormula::LogFloor;
-  double scale = 0;                  ///< of LogFloor
-  double length = 0;                 ///< > 0; Llama 4's floor_scale, Ministral's trained length
-  Index offset = 0;                  ///< 1 in Llama 4
-  bool only_without_rotary = false;  ///< layers that turn nothing have it, the others have not
+  double scale = 0;   ///< for LogFloor
+  double length = 0;  ///< positive; Llama 4's floor_scale, Ministral's trained length
+  Index offset = 0;   ///< 1 in Llama 4
+  bool only_without_rotary = false;  ///< applies only in layers without rotary encoding
 
   double operator()(double position) const noexcept {
     if (formula == QueryTemperatureFormula::LogN) {
@@ -72,17 +73,19 @@ struct QueryTemperature {
   friend bool operator==(const QueryTemperature&, const QueryTemperature&) = default;
 };
 
-/// The attention of one layer, but for its rotation; what the file and its class do not tell is absent.
+/// Attention of one layer, without its rotation. Values that neither the file nor its class gives
+/// are absent.
 struct LayerAttention {
   std::optional<LayerKind> kind = std::nullopt;
-  std::optional<Index> heads = std::nullopt;      ///< of queries
-  std::optional<Index> kv_heads = std::nullopt;   ///< of keys; of latent attention, once expanded
-  std::optional<Index> head_dim = std::nullopt;   ///< of queries and keys, turned or not
-  std::optional<Index> value_dim = std::nullopt;  ///< of values
+  std::optional<Index> heads = std::nullopt;     ///< query heads
+  std::optional<Index> kv_heads = std::nullopt;  ///< KV heads; for latent attention after expansion
+  std::optional<Index> head_dim = std::nullopt;  ///< width of queries and keys, including
+                                                 ///< non-rotary channels
+  std::optional<Index> value_dim = std::nullopt;  ///< width of values
   std::optional<LayerWindow> window = std::nullopt;
-  std::optional<bool> sinks = std::nullopt;  ///< whether weights hold a sink for each head
-  /// Values are the turned keys, and the rotation at the query's position is undone on the output, by
-  /// the rope's inverse(): DeepSeek-V4.
+  std::optional<bool> sinks = std::nullopt;  ///< true if the weights contain a sink per head
+  /// Values are the rotated keys, and the inverse rotation at the query's position, the rope's
+  /// inverse(), is applied to the output: DeepSeek-V4.
   bool output_turns_back = false;
 
   friend bool operator==(const LayerAttention&, const LayerAttention&) = default;
@@ -92,12 +95,12 @@ namespace detail {
 
 constexpr Index most_heads = Index{1} << 20;
 
-/// Whether a layer of this kind has scores and a softmax.
+/// True if a layer of this kind has scores and a softmax.
 constexpr bool has_softmax(LayerKind kind) {
   return kind != LayerKind::Linear && kind != LayerKind::Convolution && kind != LayerKind::None;
 }
 
-/// The kind of a layer that attends to its own sequence through this window.
+/// Returns the kind of a layer that attends to its own sequence through this window.
 constexpr LayerKind kind_with(const LayerWindow& window) {
   switch (window.kind) {
     case WindowKind::None:

@@ -18,44 +18,45 @@
 
 POSENC_BEGIN
 
-/// The layers of one type, and how they turn queries and keys.
+/// Layers of one type, and their rotation.
 struct LayerRotary {
-  std::string layer_type =
-      {};                      ///< "full_attention", "sliding_attention"; empty where all are alike
+  /// "full_attention", "sliding_attention"; empty if all layers are alike.
+  std::string layer_type = {};
   RotarySettings rotary = {};  ///< required
 };
 
-/// What a model's file says of its rotary encoding, and of the attention of its layers: what it takes
-/// to build them but for their weights. What the file does not tell, and its class does not imply, is
-/// absent.
+/// Settings of a model's rotary encoding and of the attention of its layers, as read from its file:
+/// everything needed to build them except weights. Values that neither the file nor its class gives
+/// are absent.
 struct ModelSettings {
   std::string model_type = {};                ///< Hugging Face's model_type, or GGUF's architecture
-  std::vector<LayerRotary> layers = {};       ///< required; one a type of layer
-  std::vector<std::string> layer_types = {};  ///< the type of each layer, where the file tells it
-  std::vector<Index> layers_without_rotary = {};       ///< sorted; these layers turn nothing
-  std::vector<std::string> types_without_rotary = {};  ///< nor do layers of these types
-  Index layer_count = 0;                               ///< 0 if the file does not tell
-  std::vector<LayerAttention> attention =
-      {};                    ///< one per layer; a single one for all if all are alike
-  Index trained_length = 0;  ///< tokens that the file says the model is made for; 0 if it does not
-  /// What the model multiplies scores with, where that is not head_dim^-1/2. The frequencies'
-  /// softmax_scale_multiplier() comes on top; softmax_scale(model) is the product. A factor of all
-  /// queries or keys is in it; LongCat-Flash's factor of the latent of keys and values is not (see
-  /// read_hf_config).
+  std::vector<LayerRotary> layers = {};       ///< required; one per layer type
+  std::vector<std::string> layer_types = {};  ///< type of each layer, if the file gives it
+  std::vector<Index> layers_without_rotary = {};       ///< sorted; layers without rotary encoding
+  std::vector<std::string> types_without_rotary = {};  ///< types of layers without rotary encoding
+  Index layer_count = 0;                               ///< 0 if the file does not give it
+  /// One entry per layer, or a single entry if all layers are alike.
+  std::vector<LayerAttention> attention = {};
+  Index trained_length = 0;  ///< number of tokens that the model supports; 0 if the file does not
+                             ///< give it
+  /// Scale of scores, if it is not head_dim^-1/2. The frequencies' softmax_scale_multiplier() is
+  /// not included; softmax_scale(model) is the product of both. Factors of all queries or keys are
+  /// included. LongCat-Flash's factor of the latent of keys and values is not (see read_hf_config).
   std::optional<double> softmax_scale = std::nullopt;
-  /// Scores s become softcap * tanh(s / softcap) before the mask; nullopt where they stay as they are.
+  /// Soft cap: scores s become softcap * tanh(s / softcap) before the mask. nullopt: no cap.
   std::optional<double> softcap = std::nullopt;
   std::optional<QueryTemperature> query_temperature = std::nullopt;
-  std::optional<VisionSettings> vision = std::nullopt;  ///< of the tower beside the text model
+  std::optional<VisionSettings> vision = std::nullopt;  ///< tower beside the text model
 };
 
 namespace detail {
 
-// Bounds on what a file can multiply: whoever reads one knows no more of its frequencies than this.
+// Limits of what a file can multiply: reading it evaluates no more frequencies than this.
 constexpr std::size_t most_layer_types = 64;
-constexpr Index most_head_channels = Index{1} << 18;  ///< head_dim of all types of layers together
+constexpr Index most_head_channels = Index{1} << 18;  ///< sum of head_dim over all layer types
 
-/// One type more must fit; to be asked before its axes and divisors are read.
+/// Checks that `types` layer types are allowed. Call it before reading axes and divisors of another
+/// type.
 inline void check_layer_types(std::size_t types) {
   if (types > most_layer_types) {
     fail<ConfigError>("ModelSettings", "there are ", static_cast<Index>(types),
@@ -74,8 +75,8 @@ inline std::string list_of_types(const ModelSettings& model) {
 
 }  // namespace detail
 
-/// The settings of a type of layer.
-///   Throws: ConfigError for a type that the model does not have.
+/// Returns the settings of a layer type.
+///   Throws: ConfigError for a type that the model does not have
 inline const RotarySettings& rotary(const ModelSettings& model, std::string_view layer_type) {
   for (const LayerRotary& layer : model.layers) {
     if (layer.layer_type == layer_type) return layer.rotary;
@@ -84,8 +85,8 @@ inline const RotarySettings& rotary(const ModelSettings& model, std::string_view
                             detail::list_of_types(model));
 }
 
-/// The settings of a model whose layers are all alike.
-///   Throws: ConfigError if they are not.
+/// Returns the settings of a model whose layers are alike.
+///   Throws: ConfigError if they are not
 inline const RotarySettings& rotary(const ModelSettings& model) {
   if (model.layers.size() != 1) {
     detail::fail<ConfigError>("rotary", "name the type of layer, one of ",
@@ -99,16 +100,16 @@ namespace detail {
 inline double softmax_scale(const ModelSettings& model, const RotarySettings& settings) {
   const double own =
       model.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(settings.head_dim)));
-  // No rule's multiplier depends on the length.
+  // The multiplier does not depend on the length for any rule.
   return own * frequencies(settings, 1).softmax_scale_multiplier();
 }
 
 }  // namespace detail
 
-/// The whole number that attention multiplies scores with before the softmax: the model's own scale
-/// or head_dim^-1/2, times the multiplier of the frequencies (DeepSeek's squared mscale). The factor
-/// of cosine and sine (attention_factor) is not in it, since the rotation has it.
-///   Throws: ConfigError where it differs between the types of layers, and as frequencies() does
+/// Returns the total factor of scores before the softmax: the model's own scale or head_dim^-1/2,
+/// times the multiplier of the frequencies (DeepSeek's squared mscale). The factor of cos and sin
+/// (attention_factor) is not included, because the rotation applies it.
+///   Throws: ConfigError if it differs between layer types, and as frequencies() does
 inline double softmax_scale(const ModelSettings& model) {
   if (model.layers.empty()) {
     detail::fail<ConfigError>("softmax_scale", "layers must be given, but there are none");
@@ -124,7 +125,8 @@ inline double softmax_scale(const ModelSettings& model) {
   return scale;
 }
 
-/// The same for the layers of one type, also of one that turns nothing but attends.
+/// Returns the total factor of scores for one layer type, which may have no rotary encoding but
+/// must attend.
 ///   Throws: ConfigError for a type that the model does not have, or without a softmax (linear
 ///           attention, convolutions)
 inline double softmax_scale(const ModelSettings& model, std::string_view layer_type) {
@@ -146,8 +148,8 @@ inline double softmax_scale(const ModelSettings& model, std::string_view layer_t
   return softmax_scale(model);
 }
 
-/// The settings of one layer, counted from 0; nullptr for a layer that turns nothing.
-///   Throws: ConfigError where the file does not tell the type of this layer.
+/// Returns the settings of one layer (0-based), or nullptr for a layer without rotary encoding.
+///   Throws: ConfigError if the file does not give the type of this layer
 inline const RotarySettings* rotary_of_layer(const ModelSettings& model, Index layer) {
   constexpr auto function = "rotary_of_layer";
   if (layer < 0)
@@ -170,8 +172,8 @@ inline const RotarySettings* rotary_of_layer(const ModelSettings& model, Index l
   return &rotary(model, type);
 }
 
-/// The attention of one layer, counted from 0.
-///   Throws: ConfigError where the file does not tell it, and for layers that there are not.
+/// Returns the attention of one layer (0-based).
+///   Throws: ConfigError if the file does not give it, and for layers that do not exist
 inline const LayerAttention& attention_of_layer(const ModelSettings& model, Index layer) {
   constexpr auto function = "attention_of_layer";
   if (layer < 0 || (model.layer_count != 0 && layer >= model.layer_count)) {
@@ -187,8 +189,8 @@ inline const LayerAttention& attention_of_layer(const ModelSettings& model, Inde
   return model.attention[static_cast<std::size_t>(layer)];
 }
 
-/// The temperature of the queries of one layer; nullopt where they have none.
-///   Throws: as rotary_of_layer() does.
+/// Returns the temperature of the queries of one layer, or nullopt if it has none.
+///   Throws: as rotary_of_layer() does
 inline std::optional<QueryTemperature> temperature_of_layer(const ModelSettings& model,
                                                             Index layer) {
   const auto& temperature = model.query_temperature;
@@ -197,19 +199,19 @@ inline std::optional<QueryTemperature> temperature_of_layer(const ModelSettings&
   return has_none ? std::nullopt : temperature;
 }
 
-/// The rotation of a model whose layers are all alike, for sequences of `length` tokens; without
-/// a length where the rule does not depend on it.
-///   Throws: ConfigError.
+/// Returns the rotation of a model whose layers are alike, for sequences of `length` tokens. The
+/// length may be omitted if the rule does not depend on it.
+///   Throws: ConfigError
 inline AnyRope rope(const ModelSettings& model) { return rope(rotary(model)); }
 inline AnyRope rope(const ModelSettings& model, Index length,
                     AnglePolicy policy = AnglePolicy::Exact) {
   return rope(rotary(model), length, policy);
 }
 
-/// Checks the settings of all types of layers, and what is said of scores. There may be at most 64
-/// types, whose widths of a head add up to at most 2^18.
-///   Throws: ConfigError.
-///   Cost: evaluates each rule once
+/// Checks the settings of all layer types, and of scores. At most 64 types are allowed, whose
+/// widths of a head add up to at most 2^18.
+///   Throws: ConfigError
+///   Cost:   evaluates each rule once
 inline void validate(const ModelSettings& model) {
   if (model.layers.empty()) detail::fail<ConfigError>("ModelSettings", "layers must be given");
   detail::check_layer_types(model.layers.size());
@@ -224,7 +226,7 @@ inline void validate(const ModelSettings& model) {
                               " may be");
   }
   for (const LayerRotary& layer : model.layers) {
-    // Only evaluating a rule checks all of its fields.
+    // Evaluating a rule is the only complete check of its fields.
     frequencies(layer.rotary, 1);
   }
   const auto known = static_cast<Index>(model.attention.size());
@@ -249,12 +251,12 @@ inline void validate(const ModelSettings& model) {
       detail::fail<ConfigError>("ModelSettings", "the scale of query_temperature must be finite ",
                                 "but is ", t->scale);
     }
-    // Its logarithm is divided by.
+    // The formulas divide by its logarithm.
     if (t->formula != QueryTemperatureFormula::LogFloor && !(t->length > 1)) {
       detail::fail<ConfigError>("ModelSettings", "the length of query_temperature must be more ",
                                 "than 1 for a ratio of logarithms but is ", t->length);
     }
-    // Each goes one way from position 0 on.
+    // Each formula is monotonic from position 0 on.
     if (!std::isfinite((*t)(0x1p53))) {
       detail::fail<ConfigError>("ModelSettings", "query_temperature, of scale ", t->scale,
                                 " and length ", t->length, ", must be finite up to position 2^53");

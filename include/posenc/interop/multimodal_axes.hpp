@@ -8,23 +8,23 @@
 #include <utility>
 #include <vector>
 
-// Tables of axes of models that read text and pictures with one rope over time, height and width.
-// Sections count pairs and add up to rotary_dim / 2; the index of the frequencies runs through all
-// of them. interop/prompt_positions.hpp makes the positions.
+// Axis tables of models that read text and images with one rope over time, height and width.
+// Sections count pairs and add up to rotary_dim / 2. One frequency index runs through all of them.
+// interop/prompt_positions.hpp computes the positions.
 POSENC_STABLE_BEGIN
 
-/// Which axis takes the pairs that the alternation of interleaved M-RoPE leaves over.
+/// Axis of the pairs that remain after the alternation of interleaved M-RoPE.
 enum class MropeTail {
-  Time,   ///< the first axis: Hugging Face, vLLM
-  Fourth  ///< a fourth axis, to which llama.cpp gives 0: ggml IMROPE
+  Time,   ///< first axis: Hugging Face, vLLM
+  Fourth  ///< fourth axis, which is 0 in llama.cpp: ggml IMROPE
 };
 
 POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// M-RoPE of Qwen2-VL and Qwen2.5-VL: pairs in chunks, [t, h, w], 16, 24, 24 for head_dim 128. A
-/// fourth section, as in GGUF's rope.dimension_sections, adds a fourth axis.
+/// Returns the axes of chunked M-RoPE (Qwen2-VL, Qwen2.5-VL): chunks [t, h, w] of pairs, 16, 24, 24
+/// for head_dim 128. A fourth section, as in GGUF's rope.dimension_sections, adds a fourth axis.
 ///   Throws: ConfigError
 ///   Source: arXiv 2409.12191, section 2.1; half pairing
 inline PairAxes mrope_chunked(ListView<Index> sections) {
@@ -35,10 +35,10 @@ inline PairAxes mrope_chunked(ListView<Index> sections) {
   return PairAxes::sections(sections).with_kind(PositionKind::Tokens);
 }
 
-/// Interleaved M-RoPE of Qwen3-VL: t, h, w, t, h, w, ... as long as an axis has pairs left; the
-/// axes are t, h, w, and a fourth one for MropeTail::Fourth. Sections [t, h, w], such as 24, 20, 20;
-/// with MropeTail::Fourth also [t, h, w, e]. The two tails differ where h or w run out before the
-/// end: in pairs 61 and 62 of 24, 20, 20, never for 11, 11, 10.
+/// Returns the axes of interleaved M-RoPE (Qwen3-VL): t, h, w, t, h, w, ... as long as an axis has
+/// pairs left. The axes are t, h, w, and a fourth one for MropeTail::Fourth. Sections are [t, h,
+/// w], such as 24, 20, 20; with MropeTail::Fourth also [t, h, w, e]. The two tails differ if h or w
+/// is exhausted before the end: in pairs 61 and 62 of 24, 20, 20, never for 11, 11, 10.
 ///   Throws: ConfigError, also for an h or w that has no room to alternate
 ///   Source: Hugging Face's Qwen3-VL ("mrope_interleaved"); ggml; half pairing
 inline PairAxes mrope_interleaved(ListView<Index> sections, MropeTail tail) {
@@ -68,8 +68,8 @@ inline PairAxes mrope_interleaved(ListView<Index> sections, MropeTail tail) {
   return PairAxes(fourth ? 4 : 3, std::move(axis_of_pair)).with_kind(PositionKind::Tokens);
 }
 
-/// ERNIE-4.5-VL: h and w in turn, then t. Sections [h, w, t], 22, 22, 20; but the axes of the
-/// positions are t, h, w, as everywhere.
+/// Returns the axes of ERNIE-4.5-VL: h and w alternate, then t. Sections are [h, w, t], 22, 22, 20;
+/// the position axes are t, h, w, as for all models.
 ///   Throws: ConfigError
 ///   Source: Hugging Face's and vLLM's Ernie4.5-VL; interleaved pairing
 inline PairAxes ernie_axes(ListView<Index> sections) {
@@ -88,8 +88,8 @@ inline PairAxes ernie_axes(ListView<Index> sections) {
   return PairAxes(3, std::move(axis_of_pair)).with_kind(PositionKind::Tokens);
 }
 
-/// Hunyuan's xdrope: four chunks on the axes p, w, h, t, where p is the plain index of the token;
-/// its frequencies are those of NtkScaling.
+/// Returns the axes of Hunyuan's xdrope: four chunks on the axes p, w, h, t, where p is the index
+/// of the token. Its frequencies are those of NtkScaling.
 ///   Throws: ConfigError
 ///   Source: Hugging Face's and vLLM's HunYuan-VL ("xdrope_section"); half pairing
 inline PairAxes xdrope_axes(ListView<Index> sections) {

@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-// Settings of well-known models as Hugging Face ships their weights; where GGUF files or the
-// authors' own checkpoints pair channels otherwise, a line says so.
+// Settings of well-known models with the weights of Hugging Face. Comments note where GGUF files or
+// the authors' checkpoints have another pairing.
 
 POSENC_STABLE_BEGIN
 
-/// A table of learned positions.
+/// Table of learned positions.
 struct LearnedTable {
   Index rows = 0;
   Index dim = 0;
@@ -35,10 +35,10 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// A model of presets::all().
+/// Model of presets::all().
 struct RotaryPreset {
   const char* name;
-  const char* source;  ///< what the settings were checked against
+  const char* source;  ///< reference of the settings
   ModelSettings model;
 };
 
@@ -49,7 +49,7 @@ inline RotaryRule unscaled(Index rotary_dim, double base) {
   return Unscaled{.rotary_dim = rotary_dim, .base = base};
 }
 
-/// A model whose layers are all alike and turn the first channels of a head.
+/// Returns a model whose layers are alike and rotate the first channels of a head.
 inline ModelSettings alike(const char* model_type, PairingKind pairing, Index head_dim,
                            RotaryRule rule, Index trained_length, PairAxes axes = {}) {
   return {.model_type = model_type,
@@ -65,7 +65,7 @@ inline ModelSettings half(const char* model_type, Index head_dim, RotaryRule rul
   return alike(model_type, PairingKind::HalfRotate, head_dim, std::move(rule), trained_length);
 }
 
-/// Layers of two types; every period-th is global.
+/// Returns a model with two layer types, in which every period-th layer is global.
 inline ModelSettings local_and_global(const char* model_type, RotarySettings global,
                                       RotarySettings local, Index layers, Index period,
                                       Index trained_length) {
@@ -109,8 +109,9 @@ inline ModelSettings deepseek(const char* model_type, double mscale) {
   return model;
 }
 
-/// One head of 512 channels, keys and values alike, turns its last 64: layers that see a window alone
-/// plainly, the others, which see compressed keys besides, scaled and with a base of their own.
+/// Returns DeepSeek-V4's settings: one head of 512 channels, equal for keys and values, rotates its
+/// last 64. Layers with only a window are unscaled. The others, which also attend to compressed
+/// keys, are scaled and have another base.
 inline ModelSettings deepseek_v4(Index layers, Index first_compressed) {
   RotarySettings local{.rule = unscaled(64, 10000),
                        .pairing = PairingKind::Interleaved,
@@ -151,8 +152,9 @@ inline ModelSettings gemma3(Index layers, RotaryRule global, Index trained_lengt
 
 }  // namespace detail
 
-/// Gemma-4's text models, 30 layers (26B-A4B), 42 (E4B) or 60 (31B): global layers have wider heads of
-/// which few pairs turn, and the last layer is one. Other numbers make models of the same kind.
+/// Returns Gemma-4's text models, with 30 layers (26B-A4B), 42 (E4B) or 60 (31B). Global layers
+/// have wider heads with few rotated pairs, and the last layer is global. Other numbers give models
+/// of the same kind.
 ///   Throws: ConfigError for less than 1 layer, and for the 35 of E2B, whose pattern is another
 inline ModelSettings gemma4(Index layers) {
   if (layers < 1 || layers > 65536 || layers == 35) {
@@ -174,8 +176,8 @@ inline ModelSettings gemma4(Index layers) {
   return model;
 }
 
-/// Phi-3-mini-128k: the two lists of 48 divisors are those of its config.json, which this was checked
-/// against but for them.
+/// Returns Phi-3-mini-128k. The arguments are the two lists of 48 divisors of its config.json.
+/// Everything else was checked against that file.
 inline ModelSettings phi3_mini_128k(std::vector<double> short_factor,
                                     std::vector<double> long_factor) {
   return detail::half("phi3", 96,
@@ -188,8 +190,8 @@ inline ModelSettings phi3_mini_128k(std::vector<double> short_factor,
                       131072);
 }
 
-/// The rotary models: each is what read_hf_config makes of the model's config.json, but for the heads and
-/// windows of its layers, and a vision tower.
+/// Returns the rotary models. Each is the result of read_hf_config for the model's config.json,
+/// except heads and windows of its layers, and its vision tower.
 inline const std::vector<RotaryPreset>& all() {
   using namespace detail;  // NOLINT: the rows are made of them
   using enum PairingKind;
@@ -202,13 +204,13 @@ inline const std::vector<RotaryPreset>& all() {
        half("gpt_neox", 64, unscaled(16, 10000), 2048)},
       {"pythia_6_9b", file, half("gpt_neox", 128, unscaled(32, 10000), 2048)},
 
-      // Two axes. THUDM's code rounds frequencies to half precision, as this does not.
+      // Two axes. THUDM's code rounds frequencies to half precision; this does not.
       {"chatglm_6b", "THUDM's modeling_chatglm.py; an abridged config.json", chatglm_6b()},
       {"chatglm2_6b", file, alike("chatglm", Interleaved, 128, unscaled(64, 10000), 32768)},
-      // The base model; the chat model's base is 500 times as large.
+      // The base model. The chat model's base is 500 times as large.
       {"glm4_9b", file, alike("chatglm", Interleaved, 128, unscaled(64, 10000), 8192)},
 
-      // Interleaved in Meta's checkpoints and in GGUF files, as for all Llamas.
+      // Interleaved in Meta's checkpoints and in GGUF files, for all Llama models.
       {"llama2_7b", file, half("llama", 128, unscaled(128, 10000), 4096)},
       {"llama3_8b", "torchtune llama3", half("llama", 128, unscaled(128, 500000), 8192)},
       {"llama3_1_8b", file, llama3_scaled(128, 8)},
@@ -216,20 +218,20 @@ inline const std::vector<RotaryPreset>& all() {
       {"llama3_2_3b", file, llama3_scaled(128, 32)},
 
       {"mistral_7b_v0_1", file, half("mistral", 128, unscaled(128, 10000), 32768)},
-      // And v0.3.
+      // Also v0.3.
       {"mistral_7b_v0_2", "v0.2's model card; a copy of v0.3's config.json",
        half("mistral", 128, unscaled(128, 1000000), 32768)},
 
-      // The instruct model is made for 32768.
+      // The instruct model's maximum length is 32768.
       {"qwen2_5_7b", "torchtune qwen2_5; config.json of the instruct model",
        half("qwen2", 128, unscaled(128, 1000000), 131072)},
-      // The instruct model with the YaRN that its model card recommends.
+      // The instruct model with the YaRN settings of its model card.
       {"qwen2_5_7b_yarn", "a copy of its config.json with the model card's YaRN",
        half("qwen2", 128,
             YarnScaling{
                 .rotary_dim = 128, .base = 1000000, .factor = 4, .original_max_position = 32768},
             32768)},
-      // Of those that see pictures, the text models.
+      // Text models of the vision-language models.
       {"qwen2_vl_2b", file,
        alike("qwen2_vl", HalfRotate, 128, unscaled(128, 1000000), 32768,
              mrope_chunked({16, 24, 24}))},
@@ -237,12 +239,12 @@ inline const std::vector<RotaryPreset>& all() {
        alike("qwen3_vl_text", HalfRotate, 128, unscaled(128, 5000000), 262144,
              mrope_interleaved({24, 20, 20}, MropeTail::Time))},
 
-      // Scores are multiplied with softmax_scale_multiplier() on top of 192^-1/2.
+      // Scores are multiplied by softmax_scale_multiplier() in addition to 192^-1/2.
       {"deepseek_v2", "a copy of V2-Lite's config.json", deepseek("deepseek_v2", 0.707)},
       {"deepseek_v3", file, deepseek("deepseek_v3", 1)},  // and R1
       {"deepseek_v4_flash", file, deepseek_v4(43, 2)},
 
-      // 20b and 120b: a ramp between fractions of pairs.
+      // 20b and 120b. YaRN's ramp has fractional ends.
       {"gpt_oss", file,
        half("gpt_oss", 64,
             YarnScaling{.rotary_dim = 64,
@@ -253,7 +255,7 @@ inline const std::vector<RotaryPreset>& all() {
             131072)},
 
       {"gemma2_9b", file, gemma2(256, 1.0 / 16)},
-      // Scores are scaled by the model's width, not the head's: (4608 / 32)^-1/2.
+      // Scores are scaled by the model's width instead of the head's: (4608 / 32)^-1/2.
       {"gemma2_27b", "gemma.cpp gemma/configs.cc; maxtext's settings", gemma2(128, 1.0 / 12)},
       {"gemma3_1b", file, gemma3(26, unscaled(256, 1000000), 32768)},
       {"gemma3_4b", "google-deepmind/gemma, gemma3_4b; a copy of 27B's config.json",
@@ -267,8 +269,8 @@ inline const std::vector<RotaryPreset>& all() {
   return table;
 }
 
-/// The settings of a model of all(), by its name: "llama3_1_8b".
-///   Throws: ConfigError for another name, with the names that there are.
+/// Returns the settings of a model of all() by its name, such as "llama3_1_8b".
+///   Throws: ConfigError for another name; the message lists the names
 inline const ModelSettings& model(std::string_view name) {
   std::string names;
   for (const RotaryPreset& preset : all()) {
@@ -282,37 +284,45 @@ inline const ModelSettings& model(std::string_view name) {
 
 // Other encodings.
 
-/// Qwen2-VL's vision tower. models/qwen2_vl
+/// Returns Qwen2-VL's vision tower.
+///   Source: models/qwen2_vl
 inline AnyRope qwen2_vl_vision_tower() {
   return AnyRope(PairingKind::HalfRotate, qwen2_vl_vision({.head_dim = 80, .base = 10000}));
 }
 
-/// The Transformer of 2017: the paper's table; embeddings are multiplied with sqrt(512) before. Its
-/// code's table was SinusoidalLayout::ConcatenatedEndInclusive. arXiv 1706.03762, section 3.5
+/// Returns the table of the Transformer of 2017, as in the paper; embeddings are multiplied by
+/// sqrt(512) before. The table of its code was SinusoidalLayout::ConcatenatedEndInclusive.
+///   Source: arXiv 1706.03762, section 3.5
 inline SinusoidalConfig transformer_base() {
   return {.model_dim = 512, .layout = SinusoidalLayout::Interleaved};
 }
 
-/// BERT-base. google-research/bert, modeling.py
+/// Returns BERT-base's table.
+///   Source: google-research/bert, modeling.py
 inline LearnedTable bert_base() { return {.rows = 512, .dim = 768}; }
 
-/// GPT-2, the small one. openai/gpt-2, src/model.py
+/// Returns the table of the small GPT-2.
+///   Source: openai/gpt-2, src/model.py
 inline LearnedTable gpt2() { return {.rows = 1024, .dim = 768}; }
 
-/// OPT: 2048 positions and two rows before them; dim is that of the model's width.
-/// models/opt/modeling_opt.py
+/// Returns OPT's table: 2048 positions and two rows before them. `dim` is the model's width.
+///   Source: models/opt/modeling_opt.py
 inline LearnedTable opt(Index dim) {
   return {.rows = 2050, .dim = dim, .config = {.row_offset = 2}};
 }
 
-/// T5, all sizes; its scores are not scaled by 1 / sqrt(head_dim). models/t5/modeling_t5.py
+/// Returns T5's encoder bias, the same for all sizes. T5 does not scale scores by 1 /
+/// sqrt(head_dim).
+///   Source: models/t5/modeling_t5.py
 inline T5BiasConfig t5_encoder() { return {.direction = T5Direction::Bidirectional}; }
 inline T5BiasConfig t5_decoder() { return {.direction = T5Direction::Causal}; }
 
-/// BLOOM-176B. models/bloom/modeling_bloom.py; bigscience, train/tr11-176B-ml
+/// Returns BLOOM-176B's bias.
+///   Source: models/bloom/modeling_bloom.py; bigscience, train/tr11-176B-ml
 inline AlibiConfig bloom_176b() { return {.heads = 112, .form = AlibiForm::Causal}; }
 
-/// MPT-7B. models/mpt; a copy of its config.json
+/// Returns MPT-7B's bias.
+///   Source: models/mpt; a copy of its config.json
 inline AlibiConfig mpt_7b() { return {.heads = 32, .form = AlibiForm::Causal, .max_bias = 8}; }
 
 }  // namespace presets

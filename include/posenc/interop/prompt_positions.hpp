@@ -17,19 +17,19 @@
 
 POSENC_STABLE_BEGIN
 
-/// A stretch of a prompt: text, padding, or the patches of one picture or video.
+/// Part of a prompt: text, padding, or the patches of one image or video.
 struct PromptPart {
   Index text = 0;         ///< tokens of text
-  Index padding = 0;      ///< masked tokens; they stand at 1, as from_padding_mask puts them
-  Index rows = 0;         ///< rows of patches of a picture, a multiple of merge
+  Index padding = 0;      ///< masked tokens; their position is 1, as in from_padding_mask
+  Index rows = 0;         ///< rows of patches of an image, a multiple of merge
   Index cols = 0;         ///< columns of patches, a multiple of merge
   Index frames = 1;       ///< frames of a video, each rows x cols
-  Index merge = 1;        ///< merge x merge patches make one token; Qwen2-VL 2
-  double frame_step = 1;  ///< time between frames, rounded down for each; Qwen2.5-VL:
+  Index merge = 1;        ///< merge x merge patches form one token; Qwen2-VL: 2
+  double frame_step = 1;  ///< time between frames; times are rounded down. Qwen2.5-VL:
                           ///< second_per_grid * tokens_per_second
 };
 
-/// Where ChatGLM-6B stops counting: both are indices into the sequence.
+/// Indices at which ChatGLM-6B stops counting positions.
 struct ChatGlmPrompt {
   Index context_length = -1;  ///< required: tokens before the beginning-of-sequence token
   Index mask_position = -1;   ///< required: index of [MASK] or [gMASK]
@@ -42,14 +42,14 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Positions of prompts of text and pictures, on the axes t, h, w, and what decoding after them
+/// Positions of prompts of text and images, on the axes t, h, w, and the offsets that decoding
 /// needs.
 struct PromptPositions {
   Positions positions;             ///< [B, S] on 3 axes
-  std::vector<Index> rope_deltas;  ///< [B]: next position of a row less S
+  std::vector<Index> rope_deltas;  ///< [B]: next position of a row minus S
 
-  /// Positions of count new tokens of text behind `past` tokens of every row, padding and prompt
-  /// and earlier new ones together: past + rope_delta, ..., the same on all axes.
+  /// Returns positions of `count` new text tokens after `past` tokens of every row: past +
+  /// rope_delta, ..., equal on all axes. `past` includes padding, prompt and earlier new tokens.
   ///   Throws: PositionError, ShapeError
   Positions decode(Index past, Index count) const {
     std::vector<Index> starts;
@@ -72,7 +72,7 @@ namespace detail {
 
 inline bool is_picture(const PromptPart& part) { return part.rows != 0 || part.cols != 0; }
 
-/// A part is of one kind, and has no settings of another.
+/// Checks that a part is of one kind and has no settings of another.
 inline void check_prompt_part(const char* function, const PromptPart& part) {
   const auto count = [](Index value) { return value != 0 ? 1 : 0; };
   if (part.text < 0 || part.padding < 0 || part.rows < 0 || part.cols < 0 || part.frames < 0) {
@@ -104,13 +104,13 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
   }
 }
 
-/// Tokens of a checked part.
+/// Returns the number of tokens of a checked part.
 inline Index tokens_of(const PromptPart& part) noexcept {
   if (!is_picture(part)) return part.text + part.padding;  // one of them is 0
   return product_or(0, {part.frames, part.rows / part.merge, part.cols / part.merge});
 }
 
-/// The ids of one row, appended; returns where the next text would start.
+/// Appends the ids of one row and returns the next position of text.
 inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<double>, 3>& ids) {
   constexpr auto function = "prompt_positions";
   auto tokens = static_cast<Index>(ids[0].size());
@@ -122,7 +122,7 @@ inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<do
     }
     tokens = *sum;
   }
-  // At once: a prompt that no memory holds fails before it fills it.
+  // Reserved first, so that an impossible size fails before any work.
   for (std::vector<double>& of_axis : ids) of_axis.reserve(static_cast<std::size_t>(tokens));
   const auto push = [&ids](double t, double h, double w) {
     ids[0].push_back(t);
@@ -180,11 +180,11 @@ inline PromptPositions prompt_positions_of(ListView<std::vector<PromptPart>> pro
 
 }  // namespace detail
 
-/// Ids (t, h, w) of a batch of prompts, as Qwen2-VL numbers them: text counts on with t = h = w; a
-/// picture that begins at position p has t = p + time of the frame, h = p + row, w = p + column of
-/// its merged grid in row-major order; text after it begins above the largest of them.
-///   Throws: ConfigError for a part that contradicts itself; ShapeError where rows of the batch
-///           differ in length (pad them); PositionError
+/// Computes the ids (t, h, w) of a batch of prompts, as in Qwen2-VL. Text counts up with t = h = w.
+/// An image that starts at position p has t = p + time of the frame, h = p + row, w = p + column of
+/// its merged grid, in row-major order. Later text continues above the largest of these.
+///   Throws: ConfigError for a part that contradicts itself; ShapeError if rows of the batch differ
+///           in length (pad them); PositionError
 ///   Source: arXiv 2409.12191, section 2.1; Hugging Face's get_rope_index
 inline PromptPositions prompt_positions(std::span<const std::vector<PromptPart>> prompts) {
   return detail::prompt_positions_of({prompts.data(), prompts.size()});
@@ -194,9 +194,10 @@ inline PromptPositions prompt_positions(std::initializer_list<PromptPart> prompt
   return detail::prompt_positions_of({&one, 1});
 }
 
-/// Tokens first .. first + count - 1 of a ChatGLM-6B sequence. Axis 0, the position id, counts to
-/// the context's end and stays at mask_position behind it; axis 1, the block id, is 0 in the context
-/// and counts from 1 behind it. Decoding passes the number of tokens so far as first.
+/// Computes the positions of tokens first .. first + count - 1 of a ChatGLM-6B sequence. Axis 0,
+/// the position id, counts up to the end of the context and is mask_position after it. Axis 1, the
+/// block id, is 0 in the context and counts from 1 after it. For decoding pass the number of tokens
+/// so far as `first`.
 ///   Throws: ConfigError, ShapeError, PositionError
 ///   Source: THUDM's modeling_chatglm.py
 inline Positions chatglm_positions(const ChatGlmPrompt& prompt, Index first, Index count) {

@@ -21,16 +21,18 @@
 
 POSENC_BEGIN
 
-/// The rotary encoding of one kind of layer, as a model's file tells it.
+/// Rotary encoding of one type of layer, as read from a model's file.
 struct RotarySettings {
   RotaryRule rule = {};                               ///< required
   std::optional<PairingKind> pairing = std::nullopt;  ///< required
-  Index head_dim = 0;           ///< required; channels of a query's or key's head, rotary or not
-  Index rotary_offset = 0;      ///< first rotary channel of a head
-  PairAxes axes = {};           ///< which axis of the positions turns each pair
-  bool index_per_axis = false;  ///< the rule's index of pairs begins anew on every axis, as if each
-                                ///< were a rope of its own (Unscaled alone)
-  bool chatglm_halves = false;  ///< the rule is that of each half of the head (ChatGlmRope)
+  /// Required; channels of a head of queries or keys, including non-rotary ones.
+  Index head_dim = 0;
+  Index rotary_offset = 0;  ///< first rotary channel of a head
+  PairAxes axes = {};       ///< position axis of each pair
+  /// The rule's pair index restarts on every axis, as if each were a rope of its own (Unscaled
+  /// alone).
+  bool index_per_axis = false;
+  bool chatglm_halves = false;  ///< the rule applies to each half of the head (ChatGlmRope)
 };
 
 namespace detail {
@@ -46,14 +48,14 @@ Index rotary_dim_of(const Rule& rule) {
   }
 }
 
-/// Calls f with the rule that the settings hold.
+/// Calls f with the rule of the settings.
 template <class F>
 auto with_rule(const char* function, const RotarySettings& settings, const F& f) {
   return std::visit(
       [&](const auto& rule) {
         if constexpr (std::is_same_v<decltype(rule), const std::monostate&>) {
           fail<ConfigError>(function, "rule must be given");
-          return f(Unscaled{});  // never reached; it gives the type
+          return f(Unscaled{});  // unreachable; determines the return type
         } else {
           return f(rule);
         }
@@ -63,23 +65,23 @@ auto with_rule(const char* function, const RotarySettings& settings, const F& f)
 
 }  // namespace detail
 
-/// Number of rotary channels of a head.
-///   Throws: ConfigError without a rule.
+/// Returns the number of rotary channels of a head.
+///   Throws: ConfigError without a rule
 inline Index rotary_dim(const RotarySettings& settings) {
   return detail::with_rule("RotarySettings", settings,
                            [](const auto& rule) { return detail::rotary_dim_of(rule); });
 }
 
-/// Whether the frequencies depend on the length of the sequence (dynamic NTK, dynamic YaRN,
+/// True if the frequencies depend on the length of the sequence (dynamic NTK, dynamic YaRN,
 /// LongRoPE).
-///   Throws: ConfigError without a rule.
+///   Throws: ConfigError without a rule
 inline bool depends_on_length(const RotarySettings& settings) {
   return detail::with_rule("RotarySettings", settings,
                            []<class Rule>(const Rule&) { return !FrequencyRule<Rule>; });
 }
 
-/// Checks what the rules cannot see.
-///   Throws: ConfigError that names the field.
+/// Checks fields that rules do not check.
+///   Throws: ConfigError that names the field
 inline void validate(const RotarySettings& settings) {
   constexpr auto function = "RotarySettings";
   const Index head_dim = settings.head_dim, offset = settings.rotary_offset;
@@ -113,19 +115,19 @@ inline void validate(const RotarySettings& settings) {
 
 namespace detail {
 
-/// The frequencies of pairs each of which is counted on its own axis; `make` gives those of one axis.
+/// Returns frequencies whose pair index restarts on every axis. `make` returns those of one axis.
 template <class Make>
 Frequencies frequencies_per_axis(const RotarySettings& settings, const Make& make) {
   const double base = std::get<Unscaled>(settings.rule).base;
   const PairAxes& axes = settings.axes;
-  std::map<Index, std::size_t> pairs_of_axis;  // there may be axes that no pair reads
+  std::map<Index, std::size_t> pairs_of_axis;  // some axes may have no pairs
   for (Index pair = 0; pair < axes.pairs(); ++pair) ++pairs_of_axis[axes.axis(pair)];
   std::map<Index, Frequencies> frequencies_of_axis;
   for (const auto& [axis, pairs] : pairs_of_axis) {
     frequencies_of_axis.emplace(
         axis, make(Unscaled{.rotary_dim = 2 * static_cast<Index>(pairs), .base = base}));
   }
-  pairs_of_axis.clear();  // to count once more
+  pairs_of_axis.clear();  // reused for the indices of pairs
   std::vector<DoubleDouble> inv_freq;
   for (Index pair = 0; pair < axes.pairs(); ++pair) {
     const Index axis = axes.axis(pair);
@@ -136,8 +138,9 @@ Frequencies frequencies_per_axis(const RotarySettings& settings, const Make& mak
 
 }  // namespace detail
 
-/// The frequencies for a sequence of `length` tokens; rules that do not depend on it ignore it.
-///   Throws: ConfigError; PositionError for a negative length.
+/// Returns the frequencies for a sequence of `length` tokens. Rules that do not depend on the
+/// length ignore it.
+///   Throws: ConfigError; PositionError for a negative length
 inline Frequencies frequencies(const RotarySettings& settings, Index length) {
   validate(settings);
   if (settings.index_per_axis) {
@@ -153,8 +156,8 @@ inline Frequencies frequencies(const RotarySettings& settings, Index length) {
   });
 }
 
-/// The frequencies of a rule that does not depend on the length.
-///   Throws: ConfigError.
+/// Returns the frequencies of a rule that does not depend on the length.
+///   Throws: ConfigError
 inline Frequencies frequencies(const RotarySettings& settings) {
   if (depends_on_length(settings)) {
     detail::fail<ConfigError>("frequencies",
@@ -164,9 +167,10 @@ inline Frequencies frequencies(const RotarySettings& settings) {
   return frequencies(settings, 0);
 }
 
-/// What Hugging Face computes in float32 for a sequence of `length` tokens; see AnglePolicy.
-///   Throws: ConfigError, for a rule too that Hugging Face does not have; PositionError for a negative
-///           length.
+/// Returns the frequencies that Hugging Face computes in float32 for a sequence of `length` tokens;
+/// see AnglePolicy.
+///   Throws: ConfigError, also for a rule that Hugging Face does not have; PositionError for a
+///           negative length
 inline Frequencies hf_float32_frequencies(const RotarySettings& settings, Index length) {
   validate(settings);
   if (settings.index_per_axis) {
@@ -181,7 +185,7 @@ inline Frequencies hf_float32_frequencies(const RotarySettings& settings, Index 
     } else {
       detail::fail<ConfigError>("hf_float32_frequencies",
                                 "Hugging Face has no float32 pipeline for this rule");
-      return Frequencies::from_inv_freq({});  // never reached; it gives the type
+      return Frequencies::from_inv_freq({});  // unreachable; determines the return type
     }
   });
 }
@@ -197,9 +201,10 @@ inline AnyRope make_rope(const RotarySettings& settings, Frequencies frequencies
 
 }  // namespace detail
 
-/// The rotation for a sequence of `length` tokens, or of any length where the rule does not depend
-/// on it. With AnglePolicy::HfFloat32, frequencies and angles are those of Hugging Face's float32.
-///   Throws: ConfigError; PositionError for a negative length.
+/// Returns the rotation for a sequence of `length` tokens, or of any length if the rule does not
+/// depend on it. With AnglePolicy::HfFloat32, frequencies and angles are those of Hugging Face's
+/// float32.
+///   Throws: ConfigError; PositionError for a negative length
 inline AnyRope rope(const RotarySettings& settings, Index length,
                     AnglePolicy policy = AnglePolicy::Exact) {
   return detail::make_rope(settings,

@@ -17,25 +17,25 @@
 #include <utility>
 #include <vector>
 
-// Rotary encodings of vision towers. The index of the frequencies begins anew on each axis. A rope of these
-// frequencies rejects positions of another kind (PositionKind), such as cells where patch centres are meant.
+// Rotary encodings of vision towers. The frequency index restarts on each axis. A rope with these
+// frequencies rejects positions of another kind (PositionKind), for example cells instead of patch
+// centres.
 POSENC_STABLE_BEGIN
 
-/// Settings of the two-dimensional encodings that ship.
+/// Settings of the released two-dimensional encodings.
 struct VisionRope {
-  Index head_dim = 0;  ///< required; divisible by 4, all of it is rotated
-  double base = 0;     ///< required; 10000, RoPE-ViT 100
+  Index head_dim = 0;  ///< required; divisible by 4; all channels are rotated
+  double base = 0;     ///< required; 10000, or 100 for RoPE-ViT
 };
 
-/// Settings of DINOv3's encoding, whose periods T_t, t < head_dim / 4, are those of either axis.
+/// Settings of DINOv3's encoding, whose periods T_t, t < head_dim / 4, apply to either axis.
 struct Dinov3Rope {
-  Index head_dim = 0;     ///< required; divisible by 4, all of it is rotated
+  Index head_dim = 0;     ///< required; divisible by 4; all channels are rotated
   double base = 0;        ///< 100; required unless periods are given
-  double min_period = 0;  ///< with max_period in place of base
+  double min_period = 0;  ///< alternative to base, with max_period
   double max_period = 0;
-  bool bfloat16_periods =
-      false;  ///< rounded as the authors' checkpoints hold them; Hugging Face and
-              ///< timm compute them anew
+  /// Periods are rounded as in the authors' checkpoints; Hugging Face and timm recompute them.
+  bool bfloat16_periods = false;
 };
 
 static_assert(std::is_trivially_copyable_v<VisionRope>);
@@ -45,8 +45,8 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// As xy_grid but counted from 1, with the class token last, at 0 on both axes, which no rope
-/// turns: Llama 4's vision tower.
+/// Computes the positions of Llama 4's vision tower: as xy_grid, but counted from 1. The class
+/// token is last, at 0 on both axes, where no rope rotates.
 ///   Throws: ShapeError
 inline Positions llama4_grid(Index rows, Index cols) {
   const Index cells = detail::checked_cells("llama4_grid", {rows, cols});
@@ -63,7 +63,7 @@ inline Positions llama4_grid(Index rows, Index cols) {
 
 namespace detail {
 
-/// base^(-2j / (head_dim / 2)) for each of two axes.
+/// Returns base^(-2j / (head_dim / 2)) for each of two axes.
 inline AxialFrequencies two_axes(const char* name, const VisionRope& settings, PositionKind kind) {
   check_head_of_two_halves(name, settings.head_dim);
   check_base(name, settings.base);
@@ -74,23 +74,24 @@ inline AxialFrequencies two_axes(const char* name, const VisionRope& settings, P
 
 }  // namespace detail
 
-/// Vision tower of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: axes h, w, half pairing over the whole head,
-/// patches in merge blocks (merge_block_grid).
+/// Returns the encoding of the vision tower of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: axes h, w, half
+/// pairing over the whole head, patches in merge blocks (merge_block_grid).
 ///   Throws: ConfigError
 inline AxialFrequencies qwen2_vl_vision(const VisionRope& settings) {
   return detail::two_axes("qwen2_vl_vision", settings, PositionKind::RowsColumns);
 }
 
-/// Vision tower of Llama 4: axes x, y, interleaved pairing, positions from 1 and 0 for the class
-/// token (llama4_grid).
+/// Returns the encoding of Llama 4's vision tower: axes x, y, interleaved pairing, positions from
+/// 1, and 0 for the class token (llama4_grid).
 ///   Throws: ConfigError
 ///   Source: torchtune and Hugging Face
 inline AxialFrequencies llama4_vision(const VisionRope& settings) {
   return detail::two_axes("llama4_vision", settings, PositionKind::ColumnsRows);
 }
 
-/// Vision tower of Pixtral (Mistral 3, Devstral): axes y, x, half pairing over the whole head. Of
-/// base^(-2i / head_dim), y has those of even i and x those of odd i.
+/// Returns the encoding of Pixtral's vision tower (Mistral 3, Devstral): axes y, x, half pairing
+/// over the whole head. Axis y has the frequencies base^(-2i / head_dim) with even i, axis x those
+/// with odd i.
 ///   Throws: ConfigError
 ///   Source: Hugging Face's modeling_pixtral.py at 0233e50
 inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
@@ -105,23 +106,24 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
                                  detail::exact_frequencies(std::move(of_axis[1]))}));
 }
 
-/// RoPE-ViT axial: axes x, y, interleaved pairing, base 100. Its mixed form is MixedRope.
+/// Returns RoPE-ViT's axial encoding: axes x, y, interleaved pairing, base 100. Its mixed form is
+/// MixedRope.
 ///   Throws: ConfigError
-///   Source: naver-ai's rope-vit; its paper, arXiv 2403.13298, lets x and y alternate instead
+///   Source: naver-ai's rope-vit; in its paper, arXiv 2403.13298, x and y alternate instead
 inline AxialFrequencies rope_vit_axial(const VisionRope& settings) {
   return detail::two_axes("rope_vit_axial", settings, PositionKind::ColumnsRows);
 }
 
 namespace detail {
 
-/// The double of 8 significant bits that is nearest, ties to even.
+/// Returns x rounded to 8 significant bits, ties to even.
 inline double rounded_to_bfloat16(double x) noexcept {
   int exponent = 0;
   const double mantissa = std::frexp(x, &exponent);
   return std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8);
 }
 
-/// 1 / T_t for t < head_dim / 4.
+/// Returns 1 / T_t for t < head_dim / 4.
 inline std::vector<Wide> dinov3_inv_periods(const char* name, const Dinov3Rope& settings) {
   const Index count = settings.head_dim / 4;
   const double shortest = settings.min_period, longest = settings.max_period;
@@ -143,12 +145,12 @@ inline std::vector<Wide> dinov3_inv_periods(const char* name, const Dinov3Rope& 
 
 }  // namespace detail
 
-/// DINOv3: axes y, x, half pairing over the whole head, positions of dinov3_grid(), which are 2 pi times
-/// coordinates from -1 to 1. w_t = 1 / T_t with T_t = base^(2t / (head_dim / 2)), or
-/// min_period (max_period / min_period)^(t / (head_dim / 4 - 1)).
+/// Returns DINOv3's encoding: axes y, x, half pairing over the whole head, positions of
+/// dinov3_grid(), which are 2 pi times coordinates from -1 to 1. w_t = 1 / T_t with T_t = base^(2t
+/// / (head_dim / 2)), or min_period (max_period / min_period)^(t / (head_dim / 4 - 1)).
 ///   Throws:   ConfigError
-///   Accuracy: periods rounded to bfloat16 are then taken as exact. For a head of 64 channels that moves
-///             the angles at the picture's edge by up to 8.5e-3 radians
+///   Accuracy: periods rounded to bfloat16 count as exact. For a head of 64 channels the rounding
+///             moves the angles at the image's edge by up to 8.5e-3 radians
 ///   Source:   facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4);
 ///             huggingface/transformers, dinov3_vit/modeling_dinov3_vit.py (015e687)
 inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
@@ -164,10 +166,10 @@ inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
   return detail::for_kind(PositionKind::PatchCentres, axial({axis, axis}));
 }
 
-/// ggml's VISION mode: four axes of positions of which pair i reads the one whose section holds i,
-/// frequencies base^(-2j / (head_dim / 2)) with j counted from the section's start. Its models give
-/// sections of head_dim / 4, so that only the first two axes, y and x, are read. Half pairing over
-/// the whole head.
+/// Returns the encoding of ggml's VISION mode with four position axes: pair i uses the axis whose
+/// section contains i, with frequency base^(-2j / (head_dim / 2)), where j counts from the
+/// section's start. ggml's models have sections of head_dim / 4, so that only the first two axes, y
+/// and x, are used. Half pairing over the whole head.
 ///   Throws: ConfigError
 inline AxialFrequencies ggml_vision(const VisionRope& settings, ListView<Index> sections) {
   constexpr auto name = "ggml_vision";

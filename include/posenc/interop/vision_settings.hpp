@@ -17,12 +17,12 @@
 
 POSENC_BEGIN
 
-/// How the heads of a vision tower turn, by two axes of positions.
+/// Rotary encodings of vision towers, by two position axes.
 enum class VisionRotaryForm {
   Qwen2Vl,  ///< qwen2_vl_vision(), half pairing: rows and columns of merge_block_grid()
   Llama4,   ///< llama4_vision(), interleaved pairing: llama4_grid()
   Pixtral,  ///< pixtral_vision(), half pairing: rows and columns, Positions::grid()
-  Gemma4    ///< ChatGlmRope: columns turn one half of the head, rows the other, xy_grid()
+  Gemma4    ///< ChatGlmRope: columns rotate one half of the head, rows the other; xy_grid()
 };
 
 struct VisionRotary {
@@ -32,38 +32,38 @@ struct VisionRotary {
   friend bool operator==(const VisionRotary&, const VisionRotary&) = default;
 };
 
-/// Whether a tower has a class token besides its patches, and where.
+/// Position of a tower's class token relative to the patches.
 enum class ClassToken { None, First, Last };
 
-/// The table of learned positions that a tower adds to its patches. Towers whose pictures differ in size
-/// resize it (resize_grid): Qwen3-VL Bilinear with AlignCorners, SigLIP 2 Bilinear with antialias.
+/// Table of learned positions that a tower adds to its patches. Towers for images of different
+/// sizes resize it (resize_grid): Qwen3-VL Bilinear with AlignCorners, SigLIP 2 Bilinear with
+/// antialias.
 struct PatchTable {
-  Index rows = 0, cols = 0;                   ///< the grid of patches that it is for
-  ClassToken class_token = ClassToken::None;  ///< which has a row as well
-  bool sum_of_axes =
-      false;  ///< a table for `rows` rows and one for `cols` columns, which are added
+  Index rows = 0, cols = 0;                   ///< grid of patches of the table
+  ClassToken class_token = ClassToken::None;  ///< it has a row of the table, too
+  /// One table of `rows` rows and one of `cols` columns, which are added.
+  bool sum_of_axes = false;
 
   friend bool operator==(const PatchTable&, const PatchTable&) = default;
 };
 
-/// What a model's file says of its vision tower: how its patches know their places, and the attention
-/// of its layers, which is alike in all of them but for windows. Every patch sees all others of its
-/// picture.
+/// Settings of a vision tower: position encodings of its patches, and the attention of its layers,
+/// which are alike except for windows. Every patch attends to all patches of its image.
 struct VisionSettings {
-  std::string model_type = {};  ///< the tower's, or the whole model's where it has none of its own
-  /// Why nothing else is known: what the tower has that is not read, or the key that is wrong. Empty
-  /// where the tower is read.
+  std::string model_type = {};  ///< the tower's type, or the model's if the tower has none
+  /// Reason why the tower is not supported: its unsupported feature, or the wrong key. Only
+  /// model_type is set besides. Empty if the tower is supported.
   std::string refused = {};
   Index layer_count = 0;
   LayerAttention attention = {};
-  /// What scores are multiplied with, where that is not head_dim^-1/2.
+  /// Scale of scores, if it is not head_dim^-1/2.
   std::optional<double> softmax_scale = std::nullopt;
-  Index patch_size = 0;  ///< pixels on its side
-  Index merge = 1;  ///< patches stand in blocks of merge x merge, as merge_block_grid() has them
-  std::optional<PatchTable> table = std::nullopt;  ///< of learned positions
+  Index patch_size = 0;  ///< side length in pixels
+  Index merge = 1;  ///< patches are ordered in blocks of merge x merge, as in merge_block_grid()
+  std::optional<PatchTable> table = std::nullopt;  ///< table of learned positions
   std::optional<VisionRotary> rotary = std::nullopt;
-  /// Patches on the side of the windows within which all layers but layers_without_window attend; 0:
-  /// there are no windows.
+  /// Side length, in patches, of the windows of all layers except layers_without_window; 0: no
+  /// windows.
   Index window = 0;
   std::vector<Index> layers_without_window = {};  ///< sorted
 
@@ -81,8 +81,8 @@ inline void check_read(const char* function, const VisionSettings& tower) {
 
 }  // namespace detail
 
-/// The rotation of the tower's queries and keys.
-///   Throws: ConfigError for a tower that turns nothing, or is not read
+/// Returns the rotation of the tower's queries and keys.
+///   Throws: ConfigError for a tower that is unsupported or has no rotary encoding
 inline AnyRope rope(const VisionSettings& tower) {
   constexpr auto function = "rope";
   detail::check_read(function, tower);
@@ -107,7 +107,7 @@ inline AnyRope rope(const VisionSettings& tower) {
   }
 }
 
-/// Checks the settings of a tower; those of one that is not read are always right.
+/// Checks the settings of a tower. Those of an unsupported tower always pass.
 ///   Throws: ConfigError
 inline void validate(const VisionSettings& tower) {
   constexpr auto function = "VisionSettings";

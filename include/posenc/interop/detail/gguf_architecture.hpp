@@ -6,104 +6,106 @@
 
 #include <string_view>
 
-// The columns of the table of llama.cpp's architectures: gguf_architectures.hpp.
+// Columns of the table of llama.cpp's architectures, gguf_architectures.hpp.
 POSENC_BEGIN
 namespace detail {
 
-/// ggml's modes of rotation; a GGUF file does not tell which, its architecture implies it.
+/// ggml's modes of rotation. The architecture implies the mode; GGUF files do not contain it.
 enum class GgufMode {
   Normal,         ///< Interleaved
   Neox,           ///< HalfRotate
-  Mrope,          ///< HalfRotate, sections in chunks where the file has any
-  Imrope,         ///< HalfRotate, sections in turn
-  NormalOrMrope,  ///< Mrope where the file has sections
+  Mrope,          ///< HalfRotate; chunked sections if the file has any
+  Imrope,         ///< HalfRotate; interleaved sections
+  NormalOrMrope,  ///< Mrope if the file has sections
   NeoxOrMrope
 };
 
 /// Meanings of rope.scaling.yarn_log_multiplier.
 enum class GgufLogMultiplier {
   Unknown,
-  Whole,      ///< mscale_all_dim, of which the softmax scale knows nothing
-  Tenth,      ///< mscale_all_dim / 10, which enters the softmax scale
-  TenthOfOne  ///< the same, if it is 0.1
+  Whole,      ///< mscale_all_dim, not applied to the softmax scale
+  Tenth,      ///< mscale_all_dim / 10, applied to the softmax scale
+  TenthOfOne  ///< like Tenth, if it is 0.1
 };
 
-/// Ways in which layers turn that see a window alone.
+/// Rotations of layers with a window.
 enum class GgufLocal {
-  AsGlobal,  ///< unless keys tell a base or a width of their own
+  AsGlobal,  ///< as global layers, unless keys give another base or width
   Unscaled,  ///< without the scaling of global layers
-  Unsure     ///< by a base of their own; what scaling does to them is not known
+  Unsure     ///< own base; the effect of scaling is unknown
 };
 
-/// Layers that have no rotary encoding, beside those that have no heads.
+/// Layers without rotary encoding, in addition to layers without heads.
 enum class GgufWithout {
   None,
   EveryFourth,
-  GlobalLayers,      ///< those that see more than a window
-  GlobalOf64,        ///< the same in models of 64 layers; others have no windows
-  GlobalAfterDense,  ///< those that see more than a window, after leading_dense_block_count
-  FirstOfFour,       ///< where there is a window
-  LinearLayers,      ///< linear attention
-  Listed             ///< by attention.rope_pattern, which says 0 of them; windows are listed, too
+  GlobalLayers,      ///< layers without a window
+  GlobalOf64,        ///< like GlobalLayers, in models of 64 layers; others have no windows
+  GlobalAfterDense,  ///< layers without a window, after leading_dense_block_count
+  FirstOfFour,       ///< if there is a window
+  LinearLayers,      ///< layers with linear attention
+  Listed             ///< layers with 0 in attention.rope_pattern; windows are listed, too
 };
 
 /// Meanings of attention.temperature_scale and _length.
 enum class GgufTemperature {
   None,
-  InCode,         ///< nothing but what the code has, in layers without rotary encoding
+  InCode,         ///< fixed values in llama.cpp's code, in layers without rotary encoding
   BeyondTrained,  ///< the temperature begins at the trained length
-  BeyondOwn,      ///< it begins at a length of its own
-  LengthAlone     ///< a ratio of logarithms beyond the length
+  BeyondOwn,      ///< the temperature begins at temperature_length
+  LengthAlone     ///< ratio of logarithms beyond the length
 };
 
-/// Traits that set an architecture's rotation apart.
+/// Rotation.
 struct GgufRope {
-  bool is_base_fixed = false;   ///< its graph has the base 10000 and no scaling
-  bool rotary_is_last = false;  ///< the rotary channels of a head
+  bool is_base_fixed = false;   ///< the graph has the base 10000 and no scaling
+  bool rotary_is_last = false;  ///< rotary channels are the last ones of a head
   GgufLogMultiplier log_multiplier = GgufLogMultiplier::Unknown;
-  bool rounds_ramp =
-      true;  ///< of YaRN; false: trained without, which GGUF cannot say and llama.cpp does
-  bool attn_factor_may_be_final = false;  ///< where it is YaRN's own magnitude
+  /// YaRN's ramp has rounded ends, as llama.cpp implements it. False for models trained with
+  /// unrounded ones, which GGUF cannot express.
+  bool rounds_ramp = true;
+  /// attn_factor may be the final factor if it equals YaRN's own magnitude.
+  bool attn_factor_may_be_final = false;
   bool finetuned_turns = false;  ///< rope.scaling.finetuned switches the rotation on and off
-  Index only_depth = 0;          ///< models of this number of layers alone turn; 0: all
+  Index only_depth = 0;  ///< number of layers of the only models with rotary encoding; 0: all
   GgufLocal local = GgufLocal::AsGlobal;
-  double local_base = 0;  ///< where the file does not tell; 0: the base of the global layers
-  bool ignores_local_base = false;  ///< its graph takes the base of the global layers
+  double local_base = 0;            ///< default; 0: the base of the global layers
+  bool ignores_local_base = false;  ///< the graph uses the base of the global layers
   GgufWithout without = GgufWithout::None;
 };
 
-/// The keys that layers see.
+/// Windows of layers.
 struct GgufWindows {
-  Index period =
-      0;  ///< every period-th layer is global where the file does not tell; 0: no windows
-  bool first_is_global = false;  ///< of each period, or else the last
-  Index chunk = 0;               ///< layers see chunks of this length, whatever the file says
-  Index usual = 0;               ///< size of the window, where the file does not tell
-  bool may_lack = false;         ///< files without one have none
+  /// Default; one layer of each period is global. 0: no windows.
+  Index period = 0;
+  bool first_is_global = false;  ///< the first layer of each period, otherwise the last
+  Index chunk = 0;               ///< chunk length of local layers, even if the file says otherwise
+  Index usual = 0;               ///< default size of the window
+  bool may_lack = false;         ///< files without a window size have no windows
   bool both_sides = false;
 };
 
 /// Scale, cap and temperature of scores.
 struct GgufScores {
   double scale = 0;  ///< 0: head_dim^-1/2
-  double output_scale =
-      0;  ///< attention.output_scale, where the file does not tell; 0: no such key
-  Index largest_depth =
-      0;               ///< models of this number of layers scale by embedding_length / head_count
-  double softcap = 0;  ///< where the file does not tell; 0: no such key
+  /// Default of attention.output_scale; 0: no such key.
+  double output_scale = 0;
+  /// Models with this number of layers use (embedding_length / head_count)^-1/2.
+  Index largest_depth = 0;
+  double softcap = 0;  ///< default; 0: no such key
   GgufTemperature temperature = GgufTemperature::None;
 };
 
 /// Row of an architecture.
 struct GgufArchitecture {
-  std::string_view names;  ///< of architectures that are alike in all of it
+  std::string_view names;  ///< architectures that share the row
   GgufMode mode;
   GgufRope rope = {};
   GgufWindows windows = {};
   GgufScores scores = {};
   bool sinks = false;
-  bool has_indexer = false;                   ///< which chooses the keys of layers with a softmax
-  LayerKind without_heads = LayerKind::None;  ///< what layers are that have no heads
+  bool has_indexer = false;  ///< an indexer chooses the keys of layers with a softmax
+  LayerKind without_heads = LayerKind::None;  ///< kind of layers without heads
 };
 
 }  // namespace detail

@@ -7,12 +7,13 @@
 
 #include <array>
 
-// Architectures of llama.cpp that are read, and those that are known and not read.
+// Supported architectures of llama.cpp, and known unsupported ones.
 POSENC_BEGIN
 namespace detail {
 
-/// From llama.cpp's llama_model_rope_type() and the loaders of its models; that of deepseek2-ocr, whose
-/// graph has a mode of its own, from src/models/deepseek2.cpp.
+/// Rows of supported architectures.
+///   Source: llama.cpp's llama_model_rope_type() and the loaders of its models;
+///           src/models/deepseek2.cpp for deepseek2-ocr, whose graph has its own mode
 inline constexpr std::array gguf_architectures = [] {
   using enum GgufMode;
   using LogMultiplier = GgufLogMultiplier;

@@ -18,8 +18,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What a GGUF file and its architecture say of heads and windows, layer by layer: for a model whose
-/// rotary layers are read.
+/// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
 class GgufAttention {
  public:
   GgufAttention(const GgufKeys& keys, const GgufArchitecture& architecture, bool is_known,
@@ -39,7 +38,7 @@ class GgufAttention {
       }
     } else if (has_window || architecture_.rope.without != GgufWithout::None ||
                model_.layers.size() > 1) {
-      return;  // layers differ, and nobody knows how many there are
+      return;  // layers differ, and their number is unknown
     }
     for (Index i = 0; i < (std::max)(model_.layer_count, Index{1}); ++i) {
       model_.attention.push_back(layer(i));
@@ -47,8 +46,8 @@ class GgufAttention {
   }
 
  private:
-  /// The window of those layers that have one; nullopt where that is not known. llama.cpp reads the key
-  /// for the architectures that have a period, and knows some windows by itself.
+  /// Returns the window of those layers that have one; nullopt if unknown. llama.cpp reads the key
+  /// for the architectures that have a period, and hard-codes some windows.
   std::optional<LayerWindow> window() const {
     constexpr auto key = "attention.sliding_window";
     const auto given = keys_.integer(key);
@@ -85,7 +84,7 @@ class GgufAttention {
     }
   }
 
-  /// The entry of a layer, or the one for all.
+  /// Returns the entry of a layer, or the single entry for all layers.
   static std::optional<Index> entry(const std::vector<Index>& list, Index number) {
     if (list.empty()) return std::nullopt;
     return list.size() == 1 ? list.front() : list[static_cast<std::size_t>(number)];
@@ -105,7 +104,7 @@ class GgufAttention {
       return layer;
     }
     const bool is_local = at < is_local_.size() && is_local_[at];
-    // Latent keys are one head, of which as many are made as there are queries.
+    // Latent keys are stored as one head and expanded to as many as there are query heads.
     const bool is_latent = keys_.has("attention.key_length_mla");
     layer.heads = heads;
     layer.kv_heads = is_latent ? heads : kv_heads;
@@ -126,7 +125,7 @@ class GgufAttention {
     if (is_local && keys_.has("attention.value_length_swa")) {
       return keys_.integer("attention.value_length_swa");
     }
-    // llama.cpp divides the width by the number of heads, for both where neither is given.
+    // llama.cpp divides the width by the number of heads if neither is given.
     const bool same = !given && !is_latent && !keys_.has("attention.key_length");
     return same ? std::optional(head_dim) : given;
   }

@@ -13,8 +13,8 @@
 #include <string>
 #include <type_traits>
 
-// libc++ built without files, as for WebAssembly, ends the compilation where <filesystem> is included. Its macro has two
-// names, one of either sense.
+// libc++ built without files, as for WebAssembly, fails to compile <filesystem>. Its macro has two
+// names with opposite meanings.
 #if defined(_LIBCPP_HAS_NO_FILESYSTEM_LIBRARY) || \
     (defined(_LIBCPP_HAS_FILESYSTEM) && !_LIBCPP_HAS_FILESYSTEM)
 #define POSENC_HAS_FILESYSTEM 0
@@ -27,14 +27,14 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The bytes of a GGUF file that lie in memory.
+/// Bytes of a GGUF file in memory.
 class SpanBytes {
  public:
   explicit SpanBytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   std::uint64_t size() const noexcept { return bytes_.size(); }
 
-  /// Copies n bytes that begin at `at`; the caller has checked that they are there.
+  /// Copies n bytes that begin at `at`. The caller must have checked that they exist.
   bool read(std::uint64_t at, std::uint64_t n, void* out) {
     if (n != 0) std::memcpy(out, bytes_.data() + at, static_cast<std::size_t>(n));
     return true;
@@ -45,13 +45,13 @@ class SpanBytes {
 };
 
 #if POSENC_HAS_FILESYSTEM
-/// The bytes of a GGUF file on disk, of which only what is asked for is read: models are larger
-/// than memory.
+/// Bytes of a GGUF file on disk. Only requested ranges are read, because models are larger than
+/// memory.
 class FileBytes {
  public:
   explicit FileBytes(const std::filesystem::path& path) {
     std::error_code error;
-    // Before it is opened: a pipe would wait for somebody to write.
+    // Checked before opening, because opening a pipe blocks until another process writes to it.
     if (std::filesystem::is_regular_file(path, error)) file_.open(path, std::ios::binary);
     if (!file_.is_open()) fail<ConfigError>("read_gguf", "cannot open ", path.string());
     size_ = std::filesystem::file_size(path, error);
@@ -61,7 +61,7 @@ class FileBytes {
   std::uint64_t size() const noexcept { return size_; }
 
   bool read(std::uint64_t at, std::uint64_t n, void* out) {
-    // A seek drops the stream's buffer, which would make short steps over a vocabulary slow.
+    // Seeking drops the stream's buffer, which would make short steps through a vocabulary slow.
     constexpr std::uint64_t short_step = 4096;
     if (at >= position_ && at - position_ <= short_step) {
       file_.ignore(static_cast<std::streamsize>(at - position_));
@@ -80,7 +80,7 @@ class FileBytes {
 };
 #endif
 
-/// Steps through little-endian values; whatever would leave the bytes is an error.
+/// Cursor over little-endian values. Reading past the end throws ConfigError.
 template <class Bytes>
 class GgufCursor {
  public:
@@ -99,7 +99,8 @@ class GgufCursor {
     at_ += n;
   }
 
-  /// `count` elements of `size` bytes must be there before anything is allocated for them.
+  /// Throws unless `count` elements of `size` bytes follow. Call it before allocating memory for
+  /// them.
   void expect(std::uint64_t count, std::uint64_t size, const char* what) const {
     if (count > left() / size) truncated(what);
   }

@@ -13,7 +13,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys below <architecture>.rope that are read, beside those of one type of scaling.
+/// Keys below <architecture>.rope that are read, in addition to those of one type of scaling.
 inline constexpr std::array gguf_rope_keys = std::to_array<std::string_view>(
     {"dimension_count", "dimension_count_swa", "dimension_sections", "freq_base", "freq_base_swa",
      "scale", "scale_linear", "scaling.type", "scaling.factor", "scaling.original_context_length",
@@ -26,16 +26,15 @@ inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view
      "temperature_length", "max_alibi_bias", "relative_buckets_count", "recurrent_layers",
      "rope_pattern", "value_length", "value_length_mla", "value_length_swa"});
 
-/// Keys below <architecture>.attention that change neither positions nor scores: what becomes of
-/// values, norms and ranks of projections, what happens to queries and keys before they are turned,
-/// and which keys are hidden.
+/// Keys below <architecture>.attention that affect neither positions nor scores: factors of values,
+/// norms and ranks of projections, operations on queries and keys before the rotation, and masks.
 inline constexpr std::array gguf_ignorable_attention_keys = std::to_array<std::string_view>(
     {"value_scale", "layer_norm_epsilon", "layer_norm_rms_epsilon", "group_norm_epsilon",
      "group_norm_groups", "q_lora_rank", "kv_lora_rank", "decay_lora_rank", "iclr_lora_rank",
      "value_residual_mix_lora_rank", "gate_lora_rank", "clamp_kqv", "shared_kv_layers", "causal",
      "chunk_size", "compress_ratios", "indexer.head_count", "indexer.key_length", "indexer.top_k"});
 
-/// Keys elsewhere that have such a name, but are read or of no concern.
+/// Other keys with a suggestive name that are read, or have no effect.
 inline constexpr std::array gguf_harmless_keys = std::to_array<std::string_view>(
     {"attn_logit_softcapping", "final_logit_softcapping", "router_logit_softcapping"});
 
@@ -44,9 +43,9 @@ bool gguf_lists(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-/// Keys of positions or scores that nobody reads would be ignored in silence: all of them below
-/// rope and attention must be known, and so must those elsewhere whose names speak of such things.
-/// Towers for pictures and sounds are no part of the model that is read.
+/// Rejects unknown keys that may affect positions or scores. All keys below rope and attention must
+/// be known, and elsewhere those whose names suggest an effect. Keys of vision and audio towers are
+/// accepted.
 inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
   const auto begins = [](std::string_view name, std::string_view with) {
     return name.substr(0, with.size()) == with;
@@ -77,7 +76,7 @@ inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
   }
 }
 
-/// Refuses keys of encodings that are not rotary.
+/// Rejects keys of encodings that are not rotary.
 inline void gguf_refuse_other_encodings(const GgufKeys& keys) {
   if (keys.real("attention.max_alibi_bias").value_or(0) != 0) {
     keys.refuse("attention.max_alibi_bias", "asks for ALiBi, which is no rotary encoding");

@@ -22,7 +22,8 @@ inline Index gguf_layer_count(const GgufKeys& keys) {
   return layers;
 }
 
-/// The list of a key with one entry per layer; empty where the key is missing or one number for all.
+/// Returns the list of a key with one entry per layer. Empty if the key is missing, or is one
+/// number for all layers.
 inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view name) {
   if (!keys.has(name) || keys.file().is_number(keys.full(name))) return {};
   auto list = keys.integers(name).value_or(std::vector<Index>{});
@@ -32,7 +33,8 @@ inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view
   return list;
 }
 
-/// Which layers see a window alone: by the list, or all but every period-th.
+/// Returns for each layer whether it has a window: from the list, or all except one layer of each
+/// period.
 inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
                                            const GgufArchitecture& architecture) {
   constexpr auto name = "attention.sliding_window_pattern";
@@ -47,8 +49,8 @@ inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
   return local;
 }
 
-/// Which layers are linear attention: by the list, or all but every interval-th; the last ones, which
-/// predict further tokens, are not.
+/// Returns for each layer whether it is linear attention: from the list, or all except every
+/// interval-th one. The last layers, which predict further tokens, are not.
 inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
   constexpr auto name = "attention.recurrent_layers";
   const Index layers = gguf_layer_count(keys);
@@ -70,13 +72,14 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
   return linear;
 }
 
-/// Of EXAONE 4, models of 64 layers alone have windows, beside layers that predict further tokens.
+/// True if an EXAONE 4 model has 64 layers, not counting those that predict further tokens. Only
+/// such models have windows.
 inline bool gguf_has_64_layers(const GgufKeys& keys) {
   return gguf_layer_count(keys) - keys.integer("nextn_predict_layers").value_or(0) == 64;
 }
 
-/// The layers that turn nothing: by the architecture, and those that have no heads, which are no
-/// attention at all.
+/// Returns the layers without rotary encoding: by the architecture, and those without heads, which
+/// have no attention.
 inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
                                                      const GgufArchitecture& architecture) {
   std::vector<bool> without;

@@ -11,14 +11,14 @@
 #include <optional>
 #include <string>
 
-// What a file and its architecture say of scores beside the rotation: llama.cpp has most of it in
-// the code of each architecture, and only some of it in keys.
+// Settings of scores in a GGUF file. Most of them are in llama.cpp's code of each architecture, and
+// only some in keys.
 
 POSENC_BEGIN
 namespace detail {
 
-/// Gemma 2 and 3 scale by the model's width over its heads, in the largest model alone, which
-/// llama.cpp tells by the number of its layers.
+/// Returns the scale of Gemma 2 and 3: the largest model, which llama.cpp recognises by its number
+/// of layers, uses (width / heads)^-1/2.
 inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers_of_largest) {
   if (keys.integer("block_count").value_or(0) != layers_of_largest) return std::nullopt;
   const auto width = keys.integer("embedding_length");
@@ -31,7 +31,7 @@ inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers
   return 1 / std::sqrt(static_cast<double>(*width / heads->front()));
 }
 
-/// The architecture's factor of scores, for files without attention.scale.
+/// Returns the scale of an architecture for files without attention.scale.
 inline std::optional<double> gguf_usual_scale(const GgufKeys& keys,
                                               const GgufArchitecture& architecture) {
   constexpr auto key = "attention.output_scale";
@@ -43,7 +43,7 @@ inline std::optional<double> gguf_usual_scale(const GgufKeys& keys,
   return std::nullopt;
 }
 
-/// attention.scale; 0 and nothing leave it to the architecture.
+/// Returns attention.scale. If it is 0 or missing, the architecture decides.
 inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
                                                 const GgufArchitecture& architecture) {
   if (architecture.scores.output_scale == 0 && keys.has("attention.output_scale")) {
@@ -74,7 +74,8 @@ inline std::optional<double> gguf_softcap(const GgufKeys& keys,
   return std::nullopt;
 }
 
-/// attention.temperature_scale and _length mean something else in each architecture that has them.
+/// Returns the temperature. The meaning of attention.temperature_scale and _length depends on the
+/// architecture.
 inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
                                                         const GgufArchitecture& architecture) {
   constexpr auto scale_key = "attention.temperature_scale";
@@ -114,8 +115,8 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
         keys.refuse(scale_key, "is not 0, and is not known to be used by this architecture");
       }
       if (length.value_or(0) == 0) return std::nullopt;
-      // Grok 2 is made so, and SGLang does it in all layers. llama.cpp reads the key and does nothing with
-      // it (its issue 17239), so beyond this length its scores differ from these.
+      // Grok 2 is trained this way, and SGLang applies it in all layers. llama.cpp reads the key
+      // and ignores it (its issue 17239), so beyond this length its scores differ from these.
       if (architecture.scores.temperature == GgufTemperature::LengthAlone) {
         if (*length < 2) keys.refuse(length_key, "must be at least 2");
         return QueryTemperature{.formula = QueryTemperatureFormula::LogRatio,

@@ -17,8 +17,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What a configuration says of heads and windows, layer by layer: for a model whose rotary layers are
-/// read.
+/// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
 class HfAttention {
  public:
   HfAttention(const JsonKeys& config, const HfModelType& type, bool is_known, ModelSettings& model)
@@ -34,9 +33,9 @@ class HfAttention {
     read_window();
     const auto given = config_.texts("layer_types");
     if (type_.layers.form == HfLayers::Step35) {
-      types_ = hf_step35_types(config_);  // which those of the rotary layers may tell apart further
+      types_ = hf_step35_types(config_);  // variants of rotary layers are ignored here
     } else if (type_.layers.form == HfLayers::GraniteSwa) {
-      types_ = hf_granite_swa_types(config_, type_.layers);  // as well
+      types_ = hf_granite_swa_types(config_, type_.layers);  // likewise
     } else if (!model_.layer_types.empty()) {
       types_ = model_.layer_types;
     } else if (given) {
@@ -81,12 +80,12 @@ class HfAttention {
     if (is_known_) local_sinks_ = global_sinks_ = defaults_.sinks;
     has_own_values_ = form == HfHeads::Latent || form == HfHeads::LocalByKeys;
     if (form == HfHeads::Latent) {
-      kv_heads_ = global_kv_heads_ = heads_;  // once the latent keys are expanded
+      kv_heads_ = global_kv_heads_ = heads_;  // after expansion of the latent keys
       value_dim_ = config_.integer("v_head_dim");
       check_count("v_head_dim", value_dim_, largest_head_dim);
       return;
     }
-    // null, and 0 beside use_mla: false, are as good as nothing.
+    // null, and 0 beside use_mla: false, count as absent.
     const nlohmann::json* own_values = config_.find("v_head_dim");
     if (is_known_ && (own_values == nullptr || *own_values == 0)) value_dim_ = head_dim_;
     if (!kv_heads_) kv_heads_ = usual_kv_heads();
@@ -113,7 +112,7 @@ class HfAttention {
     }
   }
 
-  /// Local layers have heads of their own, and values of all layers a width of their own.
+  /// Reads heads of local layers, and widths of values, from keys of their own.
   void read_heads_by_keys() {
     const auto local = [this](const char* key, const std::optional<Index>& usual,
                               Index most = most_heads) {
@@ -129,7 +128,7 @@ class HfAttention {
     global_sinks_ = config_.flag("add_full_attention_sink_bias");
   }
 
-  /// Local layers have heads of their own.
+  /// Reads heads of local layers from attention_other_setting.
   void read_heads_by_setting() {
     constexpr auto name = "attention_other_setting";
     const nlohmann::json* given = config_.find(name);
@@ -187,7 +186,7 @@ class HfAttention {
     const auto groups = config_.any_of<Index>({"num_kv_heads", "n_head_kv"});
     check_count("num_kv_heads", groups);
     const bool is_new = config_.flag("new_decoder_architecture").value_or(false);
-    // The first files of the model of 40B lack the flag.
+    // The first files of the 40B model lack the flag.
     if (is_new || defaults_.multi_query == HfMultiQuery::FalconGroups) {
       return groups ? groups : heads_;
     }
@@ -198,7 +197,7 @@ class HfAttention {
 
   bool has_window() const { return window_ && window_->kind != WindowKind::None; }
 
-  /// The window of those layers that have one; nullopt where that is not known.
+  /// Reads the window of those layers that have one; nullopt if unknown.
   void read_window() {
     const bool is_chunked = defaults_.windows == HfWindows::ChunksWithRotary;
     const bool is_half = defaults_.windows == HfWindows::HalfOfLocal;
@@ -221,7 +220,7 @@ class HfAttention {
     if (defaults_.windows == HfWindows::Unknown) return;
     window_ = LayerWindow{};
     if (defaults_.windows == HfWindows::None) {
-      // What hides nothing in any text that the model is made for may stay.
+      // A window that masks nothing within the trained length is accepted.
       const bool hides = size && use.value_or(true) &&
                          (model_.trained_length == 0 || *size < model_.trained_length);
       if (hides) {
@@ -247,7 +246,8 @@ class HfAttention {
                           *size};
   }
 
-  /// Gemma's encoders see as far ahead as back. Gemma 4 may do so for pictures, inside of them alone.
+  /// True if windows extend to later keys, too, as in Gemma's encoders. Gemma 4's value "vision"
+  /// does so only within images, and counts as false.
   bool is_bidirectional() const {
     constexpr auto key = "use_bidirectional_attention";
     if (defaults_.bidirectional == HfBidirectional::Never) return false;
@@ -309,7 +309,8 @@ class HfAttention {
     return counts[number];
   }
 
-  /// Layers are of the type full_attention where no list tells.
+  /// True if an indexer chooses the keys of this layer type. Without a list, layers are
+  /// full_attention.
   bool is_sparse(std::string_view type) const {
     return !defaults_.sparse.empty() && defaults_.sparse == (type.empty() ? full_attention : type);
   }
@@ -331,7 +332,7 @@ class HfAttention {
     return window_;
   }
 
-  /// By the habit of the class, where no list tells types.
+  /// True if a layer has a window by the pattern of its class, for files without layer types.
   bool sees_window(Index number) const {
     const auto& still = model_.layers_without_rotary;
     const bool turns = !std::binary_search(still.begin(), still.end(), number);

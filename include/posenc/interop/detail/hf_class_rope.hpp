@@ -17,18 +17,20 @@
 POSENC_BEGIN
 namespace detail {
 
-/// A dict without scaling, and one without a base.
+/// Returns the dict's base in a dict without scaling.
 inline nlohmann::json hf_base_alone(const nlohmann::json& dict) {
   constexpr auto key = "rope_theta";
   const bool has_base = dict.is_object() && dict.contains(key);
   return has_base ? nlohmann::json{{key, dict[key]}} : nlohmann::json::object();
 }
+
+/// Returns the dict without its base.
 inline nlohmann::json hf_without_base(nlohmann::json dict) {
   if (dict.is_object()) dict.erase("rope_theta");
   return dict;
 }
 
-/// A dict with the older name of its type's key under the newer one, unless both are there and differ.
+/// Returns a dict whose old key "type" is renamed to "rope_type", unless both exist and differ.
 inline nlohmann::json hf_with_rope_type(nlohmann::json dict) {
   constexpr auto older = "type", newer = "rope_type";
   if (!dict.is_object() || !dict.contains(older)) return dict;
@@ -40,15 +42,18 @@ inline nlohmann::json hf_with_rope_type(nlohmann::json dict) {
   return dict;
 }
 
-/// Whether two dicts agree in all but the names of the type, and a base that the older form has beside it.
+/// True if two dicts agree, up to the names of the type, and up to a base that the older form has
+/// beside the dict.
 inline bool hf_says_the_same(const nlohmann::json& current, const nlohmann::json& legacy) {
   const bool has_base = legacy.is_object() && legacy.contains("rope_theta");
   const auto newer = hf_with_rope_type(current), older = hf_with_rope_type(legacy);
   return newer == older || (!has_base && hf_without_base(newer) == older);
 }
 
-/// The base of a type of layers whose dict has none; nullopt where the file must tell it and does not.
-///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and modernbert
+/// Returns the base of a layer type whose dict has none; nullopt if the file must give it and does
+/// not.
+///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and
+///           modernbert
 inline std::optional<double> hf_base_of_type(const JsonKeys& config, const HfTypeRope& rope,
                                              std::string_view layer_type,
                                              std::optional<double> shared) {
@@ -61,12 +66,13 @@ inline std::optional<double> hf_base_of_type(const JsonKeys& config, const HfTyp
   if (bases.local_key == nullptr) return global;
   const auto local = config.real(bases.local_key);
   if (layer_type != sliding_attention) return global;
-  // With a key of its own for global layers, null, unlike nothing, is their base.
+  // If global layers have their own key, null (unlike an absent key) means their base.
   const bool is_null = !local && bases.global_key != nullptr && config.has(bases.local_key);
   return is_null ? global : local.value_or(bases.local_base);
 }
 
-/// MiMo-V2's own class scales all layers by rope_scaling, and transformers' conversion the global ones.
+/// Rejects scaling in a single dict of MiMo-V2: its own class applies rope_scaling to all layers,
+/// and transformers' conversion to global layers only.
 ///   Source: XiaomiMiMo/MiMo-V2-Flash, modeling_mimo_v2_flash.py; huggingface/transformers,
 ///           mimo_v2_flash/convert_mimo_v2_flash_weights_to_hf.py (019770d)
 inline void hf_refuse_mimo_scaling(const JsonKeys& config, const nlohmann::json& dict,
@@ -77,11 +83,12 @@ inline void hf_refuse_mimo_scaling(const JsonKeys& config, const nlohmann::json&
                 "dict for each type of layer");
 }
 
-/// Mistral 4: newer releases of transformers multiply the scale of scores by the square of the magnitude
-/// that mscale_all_dim tells, as DeepSeek-V3's class does; those that came with the model did not, and
-/// Mistral's converter writes 1 for weights without a magnitude (apply_scale is false), 0 for those with one.
-///   Source: huggingface/transformers, mistral4/modular_mistral4.py (0207579) and what became of it;
-///           SGLang, compute_mla_mscale_scaling()
+/// Rejects Mistral 4's mscale_all_dim if its magnitude is not 1. Newer releases of transformers
+/// multiply the scale of scores by the square of the magnitude, as DeepSeek-V3's class does. The
+/// releases that came with the model do not. Mistral's converter writes 1 for weights without a
+/// magnitude (apply_scale is false), and 0 for those with one.
+///   Source: huggingface/transformers, mistral4/modular_mistral4.py (0207579) and later versions of
+///           it; SGLang, compute_mla_mscale_scaling()
 inline void hf_refuse_mistral4_magnitude(const JsonKeys& rope) {
   constexpr auto key = "mscale_all_dim";
   const double mscale = rope.real(key).value_or(0), factor = rope.real("factor").value_or(1);
@@ -95,7 +102,7 @@ inline void hf_refuse_mistral4_magnitude(const JsonKeys& rope) {
       "false; for the latter, remove mscale and mscale_all_dim and set attention_factor to 1");
 }
 
-/// What the class has where the file says nothing of scaling.
+/// Returns the default dict of the class, for files without scaling.
 inline nlohmann::json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope,
                                     const std::string& type) {
   if (rope.must_have_dict) {

@@ -11,8 +11,8 @@
 #include <array>
 #include <string_view>
 
-// Which keys of a config.json may go unread. A key that nobody read and that may say something of
-// positions or scores is refused: the lists below tell those apart that only sound like it.
+// Keys of a config.json that may stay unread. An unread key is rejected if it may affect positions
+// or scores. The lists below hold exceptions, whose names only suggest an effect.
 POSENC_BEGIN
 namespace detail {
 
@@ -41,7 +41,7 @@ bool starts_with_one_of(const std::array<std::string_view, n>& words, std::strin
                      [key](std::string_view word) { return key.substr(0, word.size()) == word; });
 }
 
-/// Parts of the names of keys that turn queries and keys, choose the layers that do, or change scores.
+/// Parts of names of keys that affect rotation, the choice of rotary layers, or scores.
 inline constexpr auto hf_words_of_positions_and_scores = std::to_array<std::string_view>(
     {"_rope",   "mrope",          "drope",       "rotary",      "ntk",        "yarn",
      "alibi",   "xpos",           "attn",        "attention",   "softmax",    "scale",
@@ -52,13 +52,13 @@ inline constexpr auto hf_words_of_positions_and_scores = std::to_array<std::stri
      "pattern", "layer_interval", "head_dim",    "kv_channels", "qk_nope",    "compress_r",
      "use_mla", "recurrent"});
 
-/// Parts of the names of keys that tell of several axes of positions.
+/// Parts of names of keys that imply several position axes.
 inline constexpr auto hf_words_of_several_axes = std::to_array<std::string_view>(
     {"patch", "image_size", "num_channels", "in_channels", "in_chans", "num_frames", "tubelet",
      "img_size", "sample_size", "num_mel", "axes", "axial"});
 
-/// Keys that contain such a word and change neither positions nor scores: biases, norms and widths of
-/// other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
+/// Keys that contain such a word and affect neither positions nor scores: biases, norms and widths
+/// of other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
 inline constexpr std::string_view hf_harmless_keys =
     "_attn_implementation activation_sparsity_pattern alibi_bias_max altup_correct_scale "
     "altup_lr_multiplier attention_in_multiplier attention_norm_eps attention_out_multiplier "
@@ -80,10 +80,10 @@ inline constexpr std::string_view hf_harmless_keys =
     "use_memory_efficient_attention use_position_ids v_head_dim max_position_embeddings "
     "max_trained_positions original_max_position_embeddings";
 
-/// Flags and numbers that change nothing while they have this value.
+/// Flags and numbers that have no effect at this value.
 struct HfNeutral {
   std::string_view names;
-  double value;  ///< 0 and 1 are false and true, too
+  double value;  ///< 0 and 1 also match false and true
 };
 
 inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
@@ -99,12 +99,12 @@ inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
     {.names = "sliding_window_size swa_rope_theta", .value = -1},
 });
 
-/// Ends of keys that tell of biases of projections and of types of numbers.
+/// Suffixes of keys of projection biases and number types.
 inline constexpr auto hf_ends_of_harmless_keys =
     std::to_array<std::string_view>({"_bias", "_dtype", "_eps"});
 
-/// Whether a key may go unread: it sounds like nothing of ours, is known to be harmless, or has the
-/// value that changes nothing.
+/// True if a key may stay unread: its name suggests no effect, it is known to have none, or its
+/// value has none.
 inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
   if (const HfNeutral* neutral = find_row(hf_neutral_keys, key)) {
     if (value.is_boolean()) return value.get<bool>() == (neutral->value != 0);
@@ -127,23 +127,23 @@ inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
          (ends_with_one_of(hf_ends_of_harmless_keys, key) && !contains_one_of(of_scores, key));
 }
 
-/// The same for a type of model that nobody knows: keys of images and the like tell that positions
-/// have several axes, and no pairing that the caller names makes a plain rotary model of it.
+/// Like hf_may_ignore(), but for unknown model types. Keys of images and the like imply several
+/// position axes, so such a model is not a plain rotary one, whatever the pairing.
 inline bool hf_may_ignore_in_unknown(std::string_view key, const nlohmann::json& value) {
   constexpr auto parts = std::to_array<std::string_view>({"mm_", "vision_", "video_", "audio_"});
   return hf_may_ignore(key, value) &&
          (starts_with_one_of(parts, key) || !contains_one_of(hf_words_of_several_axes, key));
 }
 
-/// Keys that the reader of a plain rotary model understands.
+/// Keys that the reader of a plain rotary model supports.
 inline constexpr auto hf_plain_keys = std::to_array<std::string_view>(
     {"attention_head_dim", "head_dim", "kv_channels", "layer_types", "max_window_layers",
      "partial_rotary_factor", "position_embedding_type", "sliding_window", "use_sliding_window",
      "rope_parameters", "rope_percent", "rope_pct", "rope_scaling", "rope_theta", "rotary",
      "rotary_dim", "rotary_emb_base", "rotary_emb_fraction", "rotary_pct"});
 
-/// The first key of an unknown type of model that tells that it is no plain rotary one; empty if there
-/// is none.
+/// Returns the first key of a configuration of unknown type that a plain rotary model would not
+/// have, or an empty string.
 inline std::string_view hf_key_of_no_plain_model(const nlohmann::json& config) {
   for (auto at = config.begin(); at != config.end(); ++at) {
     if (at->is_null() || is_one_of(hf_plain_keys, at.key())) continue;

@@ -7,8 +7,8 @@
 
 #include <array>
 
-// Types of models of Hugging Face that have latent heads, several axes of positions, or layers that turn in
-// several ways.
+// Model types of Hugging Face that have latent heads, several position axes, or layers with
+// different rotations.
 POSENC_BEGIN
 namespace detail {
 
@@ -28,7 +28,7 @@ inline constexpr std::array hf_layered_types = [] {
   constexpr Index same = as_many_as_heads;
   constexpr HfTypeAttention mha = {.kv_heads = same};
   constexpr auto full = full_attention, linear = linear_attention;
-  // Shared by several rows.
+  // Values shared by several rows.
   constexpr HfTypeRope gemma3_rope = {.pairing = half,
                                       .base = 1000000,
                                       .bases = {"rope_local_base_freq", 10000},
@@ -121,7 +121,7 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "plm",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One, .has_mscale = false},
        .attention = latent},
-      // Several axes of positions.
+      // Several position axes.
       {.names = "chatglm",
        .rope =
            {.pairing = inter, .is_base_fixed = true, .dicts = Dicts::One, .turn = Turn::ChatGlm},
@@ -156,7 +156,7 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "qwen3_vl_text",
        .rope = qwen3_vl_rope,
        .attention = {.head_dim = 128, .kv_heads = 32}},
-      // Layers of two types by a period.
+      // Layers of two types with a period.
       {.names = "afmoe",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .layers = {.period = 4, .period_key = "global_attn_every_n_layers", .without_rotary = full},
@@ -242,7 +242,7 @@ inline constexpr std::array hf_layered_types = [] {
        .layers = between_linear,
        .attention = {.head_dim = 256, .kv_heads = 2, .sparse = full},
        .file = {.own_form = &hf_set_qwen4_types, .ignored = linear_keys}},
-      // Types of layers that the file tells in another way.
+      // Layer types that the file gives in another way.
       {.names = "bamba",
        .rope = {.pairing = half, .share = 0.5, .dicts = Dicts::One},
        .layers = {.form = Layers::AttentionIndex, .without_rotary = "mamba"},

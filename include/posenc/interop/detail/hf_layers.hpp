@@ -17,14 +17,14 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Lists with an entry for each layer.
+/// Lists with an entry per layer.
 inline constexpr auto hf_lists_of_layers = std::to_array<const char*>(
     {"layer_types", "layers_block_type", "hybrid_layer_pattern", "no_rope_layers"});
 
-/// The list that is as good as none where it is empty.
+/// List whose empty value counts as absent.
 inline constexpr std::string_view hf_list_that_may_be_empty = "no_rope_layers";
 
-/// Refuses a list that has entries for another number of layers than the model has.
+/// Rejects a list whose length is not the model's number of layers.
 inline void hf_check_lengths_of_lists(const JsonKeys& config, bool may_be_longer) {
   const auto layers = hf_layer_count(config);
   for (const char* key : hf_lists_of_layers) {
@@ -39,7 +39,7 @@ inline void hf_check_lengths_of_lists(const JsonKeys& config, bool may_be_longer
   }
 }
 
-/// What the type of model implies for its layers.
+/// Reads the layer types in the way that the model type implies.
 inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
                                 ModelSettings& model) {
   const HfTypeLayers& layers = type.layers;
@@ -51,7 +51,7 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
       break;
     case HfLayers::GraniteSwa:
     case HfLayers::Step35:
-      break;  // read with their bases
+      break;  // read together with their bases
     case HfLayers::MimoV2:
       hf_read_mimo_v2_types(config, model);
       break;
@@ -114,7 +114,7 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
         }
         model.layer_types = std::move(types);
       } else {
-        // Windows and chosen keys apart, these are alike.
+        // Apart from windows and chosen keys, these layers are alike.
         std::replace(types.begin(), types.end(), std::string(type.attention.sparse),
                      std::string(full_attention));
         hf_check_layer_types(config, types,

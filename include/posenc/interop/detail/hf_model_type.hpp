@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-// The columns of the tables of Hugging Face's types of models: hf_plain_types.hpp, hf_layered_types.hpp.
+// Columns of the tables of Hugging Face's model types: hf_plain_types.hpp and hf_layered_types.hpp.
 POSENC_BEGIN
 namespace detail {
 
@@ -22,132 +22,148 @@ inline constexpr auto unscaled_attention = "unscaled_attention";
 inline constexpr auto linear_attention = "linear_attention";
 inline constexpr auto no_attention = "no_attention";
 
-/// Layers that the rope dicts of a file are for.
+/// Layers to which the rope dicts of a file apply.
 enum class HfDicts {
-  AnyTypes,  ///< one is for all, or there is one for each type that the file names
-  One,       ///< one is for all
-  ScalesGlobal,  ///< one for full_attention and one for sliding_attention; a single one scales the former
-  NeverScales,    ///< the same, but classes of the model differ in what a single one scales
-  OneForEachType  ///< one for full_attention and one for sliding_attention
+  AnyTypes,  ///< one dict for all layers, or one for each type that the file names
+  One,       ///< one dict for all layers
+  /// One dict each for full_attention and sliding_attention; a single dict scales full_attention
+  /// alone.
+  ScalesGlobal,
+  /// Like ScalesGlobal, but classes of the model differ in which layers a single dict scales, so
+  /// that one with scaling is rejected.
+  NeverScales,
+  OneForEachType  ///< one dict each for full_attention and sliding_attention
 };
 
-/// Orders in which the axes of the positions turn pairs.
+/// Orders in which the axes of the positions rotate pairs.
 enum class HfMrope {
   None,
-  Chunked,      ///< mrope_section in chunks
-  Interleaved,  ///< mrope_section in turn
-  Ernie         ///< mrope_section is h, w, t
+  Chunked,      ///< chunks of the sizes in mrope_section
+  Interleaved,  ///< axes alternate as often as mrope_section says
+  Ernie         ///< mrope_section is [h, w, t]
 };
 
-/// Channels of a head that turn, and the ids that turn them.
+/// Rotated channels of a head, and the ids that rotate them.
 enum class HfTurn {
   Usual,
-  ChatGlm,   ///< both halves by two ids, or half of the head by one
+  ChatGlm,   ///< both halves by two ids, or half of the head by one id
   PatchGrid  ///< half of the pairs by rows of patches, half by columns
 };
 
-/// Keys that tell the bases of layers apart.
+/// Keys of bases that differ between layers.
 struct HfBases {
-  const char* local_key = nullptr;   ///< of local layers; nullptr: all layers share the base
-  double local_base = 0;             ///< where the file does not tell
-  const char* global_key = nullptr;  ///< in place of rope_theta
+  const char* local_key = nullptr;   ///< key of local layers; nullptr: all layers share the base
+  double local_base = 0;             ///< default
+  const char* global_key = nullptr;  ///< key that replaces rope_theta
 };
 
-/// Rotation: base, share, axes, and the rope dicts.
+/// Rotation: base, rotary share, axes, and rope dicts.
 struct HfTypeRope {
-  std::optional<PairingKind> pairing = std::nullopt;  ///< required; the checkpoint's channels
-  double base = 10000;                                ///< 0 where the file must tell it
-  bool is_base_fixed = false;                         ///< the class reads no key of it
+  std::optional<PairingKind> pairing = std::nullopt;  ///< required; that of the checkpoint's
+                                                      ///< channels
+  double base = 10000;                                ///< default; 0 if the file must give it
+  bool is_base_fixed = false;                         ///< the class reads no key for it
   HfBases bases = {};
-  double share = 1;          ///< of a head that turns (partial_rotary_factor)
-  bool needs_width = false;  ///< the file must tell rotary_dim or a share
-  Index trained_length = 0;  ///< of the rule, where the file does not tell; 0 where it must
+  double share = 1;          ///< default share of a head that is rotated (partial_rotary_factor)
+  bool needs_width = false;  ///< the file must give rotary_dim or a share
+  Index trained_length = 0;  ///< default trained length of the rule; 0 if the file must give it
   HfDicts dicts = HfDicts::AnyTypes;
   HfTurn turn = HfTurn::Usual;
   HfMrope mrope = HfMrope::None;
-  std::string_view usual_dict = {};   ///< JSON, where the file has none
-  bool must_have_dict = false;        ///< the class scales by default
-  bool is_null_unsure = false;        ///< releases differ in what null in place of a dict means
-  bool is_other_base_unsure = false;  ///< and in what another base means where there is no dict
-  bool is_magnitude_unsure = false;   ///< and in whether mscale_all_dim scales scores
-  bool yarn_is_longrope = false;      ///< in old files
-  bool has_mscale = true;             ///< of latent heads: mscale_all_dim scales scores
-  bool is_share_of_whole_head =
-      false;  ///< of latent heads: a share tells qk_rope_head_dim once more
+  std::string_view usual_dict = {};  ///< default as JSON
+  bool must_have_dict = false;       ///< the class scales by default
+  /// Releases of the class differ in the meaning of null instead of a dict.
+  bool is_null_unsure = false;
+  /// Releases differ in the meaning of another base without a dict.
+  bool is_other_base_unsure = false;
+  /// Releases differ in whether mscale_all_dim scales scores.
+  bool is_magnitude_unsure = false;
+  bool yarn_is_longrope = false;  ///< old files write "yarn" for longrope
+  bool has_mscale = true;         ///< latent heads: mscale_all_dim scales scores
+  /// Latent heads: partial_rotary_factor repeats qk_rope_head_dim as a share of the whole head.
+  bool is_share_of_whole_head = false;
 };
 
-/// Ways in which files tell layers apart.
+/// Ways in which files distinguish layers.
 enum class HfLayers {
-  Listed,          ///< by a list of types, if at all; with a period, by that where there is no list
-  Exaone4,         ///< by a period, or by letters
-  Cohere2Moe,      ///< by a period that begins with the first layer of experts
-  DeepSeekV4,      ///< by how many tokens a key stands for
-  MimoV2,          ///< by a list of 1 and 0
-  Step35,          ///< by lists of types, bases and shares
-  GraniteSwa,      ///< by lists of types and bases
-  Mixers,          ///< by a list that must tell state spaces and attention apart
-  AttentionIndex,  ///< by a list of those that are no state spaces
-  Convolutions,    ///< by a list of those that are no convolutions
-  CrossIndex,      ///< by a list of those that attend to pictures
-  Blocks,          ///< by a description of each
-  NoRopeIndex      ///< by a list or an interval of those that turn nothing
+  /// An optional list of types; if a row has a period, it applies to files without a list.
+  Listed,
+  Exaone4,         ///< a period, or letters
+  Cohere2Moe,      ///< a period that starts at the first layer of experts
+  DeepSeekV4,      ///< number of tokens that a key stands for
+  MimoV2,          ///< a list of 1 and 0
+  Step35,          ///< lists of types, bases and shares
+  GraniteSwa,      ///< lists of types and bases
+  Mixers,          ///< a required list of state-space and attention layers
+  AttentionIndex,  ///< a list of the layers that are not state spaces
+  Convolutions,    ///< a list of the layers that are not convolutions
+  CrossIndex,      ///< a list of the layers that attend to images
+  Blocks,          ///< a description of each layer
+  NoRopeIndex      ///< a list or an interval of the layers without rotary encoding
 };
 
-/// Layers of two types, every period-th of the one that is `rare`.
+/// Layers of two types: in every period one layer is `rare`, the others are `usual`.
 struct HfTypeLayers {
   HfLayers form = HfLayers::Listed;
-  Index period = 0;                  ///< where the file does not tell; 0: there is none
-  const char* period_key = nullptr;  ///< nullptr where the class has none
-  bool rare_is_first = false;        ///< of its period, or else last
-  bool last_is_rare = false;         ///< the model's last layer is `rare` whatever the file says
+  Index period = 0;                  ///< default; 0: none
+  const char* period_key = nullptr;  ///< nullptr if the class has none
+  bool rare_is_first = false;  ///< `rare` is the first layer of its period, otherwise the last
+  bool last_is_rare = false;   ///< the model's last layer is `rare` even if the file says otherwise
   const char* rare = full_attention;
   const char* usual = sliding_attention;
-  std::string_view same_keys = {};  ///< which no class reads and that must agree with the period
-  std::string_view if_unlisted =
-      {};  ///< the type of all layers, where dicts name types and no list does
-  std::string_view without_rotary = {};  ///< the type of layers that turn nothing
-  bool lists_go_on = false;              ///< for layers that predict further tokens
+  std::string_view same_keys = {};  ///< keys that no class reads; they must agree with the period
+  /// Type of all layers if dicts name types and the file has no list.
+  std::string_view if_unlisted = {};
+  std::string_view without_rotary = {};  ///< type of the layers without rotary encoding
+  bool lists_go_on = false;              ///< lists continue for layers that predict further tokens
 };
 
-/// Ways in which files tell widths and numbers of heads.
+/// Ways in which files give widths and numbers of heads.
 enum class HfHeads {
   Usual,
-  Latent,          ///< of rotary and other channels, the former last; of keys as many as of queries
-  LastChannels,    ///< the last channels turn, of a width of their own
-  LocalByKeys,     ///< swa_ keys tell those of local layers; values have a width of their own
-  LocalBySetting,  ///< attention_other_setting tells those of local layers
-  WideGlobal       ///< global_head_dim tells the width in global layers
+  /// Latent attention: widths of rotary and other channels, rotary ones last; as many KV heads as
+  /// query heads.
+  Latent,
+  LastChannels,  ///< the last channels are rotated; their width has a key
+  /// Keys with the prefix swa_ give the heads of local layers; values have their own width.
+  LocalByKeys,
+  LocalBySetting,  ///< attention_other_setting gives the heads of local layers
+  WideGlobal       ///< global_head_dim gives the width in global layers
 };
 
 /// Meanings of rope_interleave in files of models with latent heads.
 enum class HfInterleave { PicksPairing, MustBeTrue, Unread };
 
-/// Flags that tell how many heads of keys there are, in place of their number.
+/// Flags that give the number of KV heads indirectly.
 enum class HfMultiQuery {
   None,
   Flag,         ///< multi_query_attention: 1
   GroupNumber,  ///< multi_query_attention: multi_query_group_num
   Falcon,       ///< multi_query: 1, unless new_decoder_architecture
-  FalconGroups  ///< new_decoder_architecture, whether or not the file has it
+  FalconGroups  ///< new_decoder_architecture, even if the file lacks it
 };
 
-/// Layers of a class that see a window alone.
+/// Layers of a class that have a window.
 enum class HfWindows {
-  None,                ///< none: the class reads no key of windows
-  Unknown,             ///< not known
-  Every,               ///< all, where there is one
-  ByType,              ///< those of the type sliding_attention
-  Alternate,           ///< the same, by default those of even number
-  AfterFirst,          ///< by default all from max_window_layers on
-  AfterFirstSwitched,  ///< the same, where use_sliding_window says so
-  EverySwitched,       ///< all, where use_sliding_window says so
-  WithoutRotary,       ///< by default those that turn nothing, where use_sliding_window says so
-  ChunksWithRotary,    ///< chunks, in layers that turn
-  BothSides,           ///< both sides of local_attention, in layers of the type sliding_attention
-  HalfOfLocal          ///< half of local_attention, in layers of that type
+  None,  ///< none; the class reads no key of windows
+  Unknown,
+  Every,       ///< all, if the file gives a window
+  ByType,      ///< those of the type sliding_attention
+  Alternate,   ///< those of the type sliding_attention, by default those with an even number
+  AfterFirst,  ///< by default all from max_window_layers on
+  AfterFirstSwitched,  ///< like AfterFirst, if use_sliding_window is true
+  EverySwitched,       ///< all, if use_sliding_window is true
+  /// By default those without rotary encoding, if use_sliding_window is true.
+  WithoutRotary,
+  ChunksWithRotary,  ///< chunks, in layers with rotary encoding
+  /// Layers of the type sliding_attention; half of local_attention on either side.
+  BothSides,
+  /// Layers of the type sliding_attention; half of local_attention is the window.
+  HalfOfLocal
 };
 
-/// Values of use_bidirectional_attention that make windows reach as far ahead as back.
+/// Values of use_bidirectional_attention that extend windows to later keys as far as to earlier
+/// ones.
 enum class HfBidirectional { Never, IfTrueOrAll, IfAll };
 
 constexpr Index as_many_as_heads = 0;
@@ -157,32 +173,33 @@ constexpr Index unknown_kv_heads = -1;
 struct HfTypeAttention {
   HfHeads heads = HfHeads::Usual;
   HfInterleave interleave = HfInterleave::PicksPairing;
-  Index head_dim = 0;                 ///< 0 for hidden_size / num_attention_heads
-  Index kv_heads = unknown_kv_heads;  ///< where the file does not tell
+  Index head_dim = 0;                 ///< default; 0: hidden_size / num_attention_heads
+  Index kv_heads = unknown_kv_heads;  ///< default; may be as_many_as_heads or unknown_kv_heads
   HfMultiQuery multi_query = HfMultiQuery::None;
   HfWindows windows = HfWindows::None;
-  Index window = 0;  ///< its size where the file does not tell; 0 for no window
+  Index window = 0;  ///< default size; 0: no window
   HfBidirectional bidirectional = HfBidirectional::Never;
   bool sinks = false;
-  std::string_view sparse = {};    ///< the type of layers whose keys an indexer chooses
-  bool output_turns_back = false;  ///< LayerAttention::output_turns_back
+  std::string_view sparse = {};    ///< type of the layers whose keys an indexer chooses
+  bool output_turns_back = false;  ///< see LayerAttention::output_turns_back
 };
 
-/// Factors that scores are multiplied with.
+/// Scales of scores.
 enum class HfScale {
-  HeadDim,                 ///< head_dim^-1/2
-  One,                     ///< 1: queries and keys are normalized
-  QueryScalar,             ///< query_pre_attn_scalar^-1/2, by default 1/16
-  Multiplier,              ///< attention_multiplier, by default 1
-  MultiplierIfGiven,       ///< attention_multiplier, by default head_dim^-1/2
-  MupHeadDim,              ///< mup_attn_multiplier over head_dim
-  KeyMultiplier,           ///< key_multiplier, which keys are multiplied with, by head_dim^-1/2
-  QueryLatent,             ///< (hidden_size / q_lora_rank)^1/2 of queries, by head_dim^-1/2
+  HeadDim,            ///< head_dim^-1/2
+  One,                ///< 1; queries and keys are normalized
+  QueryScalar,        ///< query_pre_attn_scalar^-1/2, by default 1/16
+  Multiplier,         ///< attention_multiplier, by default 1
+  MultiplierIfGiven,  ///< attention_multiplier, by default head_dim^-1/2
+  MupHeadDim,         ///< mup_attn_multiplier / head_dim
+  KeyMultiplier,      ///< key_multiplier, a factor of all keys, times head_dim^-1/2
+  /// (hidden_size / q_lora_rank)^1/2, a factor of all queries, times head_dim^-1/2.
+  QueryLatent,
   HalfOfHeadDim,           ///< (head_dim / 2)^-1/2
   OutputMultiplierIfGiven  ///< attn_output_multiplier, by default head_dim^-1/2
 };
 
-/// Keys that tell the temperature of queries.
+/// Keys of the temperature of queries.
 enum class HfTemperature {
   None,
   FloorScale,  ///< floor_scale, in layers without rotary encoding
@@ -194,34 +211,35 @@ enum class HfTemperature {
 /// Scale, cap and temperature of scores.
 struct HfTypeScores {
   HfScale scale = HfScale::HeadDim;
-  /// attn_logit_softcapping where the file does not tell, 0 for no cap; nullopt where there is no such key.
+  /// Default of attn_logit_softcapping; 0: no cap; nullopt: the class has no such key.
   std::optional<double> softcap = std::nullopt;
   HfTemperature temperature = HfTemperature::None;
 };
 
-/// Sizes that a text model's part of a file leaves out, since parts are saved without what is usual. A file
-/// of its own is saved with all of them, so that one without is no whole file.
+/// Default sizes of the text model's part of a file, because parts are saved without default
+/// values. A complete file has all sizes; one without them is incomplete and gets none.
 struct HfSizes {
   Index hidden_size = 0, heads = 0, layers = 0, length = 0;
 };
 
 /// Form of the file, and whether the model has a rotary encoding at all.
 struct HfTypeFile {
-  std::string_view own_names = {};  ///< keys, as own=usual
-  /// Brings what needs more than other names into the usual form: set(the file's keys, what is read in
-  /// their place).
+  std::string_view own_names = {};  ///< keys with other names, as own=usual
+  /// Converts what needs more than other names: set(keys of the file, configuration that is read
+  /// instead).
   void (*own_form)(const JsonKeys& keys, nlohmann::json& config) = nullptr;
-  std::string_view ignored = {};       ///< keys that may go unread, since they change nothing here
-  std::string_view encoding = "rope";  ///< position_embedding_type, where the file does not tell
-  bool needs_rope_parameters = false;  ///< without which nothing turns
-  Index only_depth = 0;                ///< models of this number of layers alone turn; 0: all
-  HfSizes sizes = {};                  ///< of classes whose sizes were the same in all releases
+  std::string_view ignored = {};  ///< keys that may stay unread, because they have no effect in
+                                  ///< this type
+  std::string_view encoding = "rope";  ///< default of position_embedding_type
+  bool needs_rope_parameters = false;  ///< without rope_parameters there is no rotary encoding
+  Index only_depth = 0;  ///< number of layers of the only models with rotary encoding; 0: all
+  HfSizes sizes = {};    ///< only for classes whose sizes were the same in all releases
 };
 
-/// Row of a model_type of Hugging Face: the pairing of the checkpoint's channels, the traits that set the
-/// model apart, and the defaults of the configuration class for what config.json leaves out.
+/// Row of a model_type of Hugging Face: the pairing of the checkpoint's channels, the traits of the
+/// model, and the defaults of its configuration class for keys that config.json omits.
 struct HfModelType {
-  std::string_view names;  ///< of types that are alike in all of it
+  std::string_view names;  ///< model types that share the row
   HfTypeRope rope = {};
   HfTypeLayers layers = {};
   HfTypeAttention attention = {};

@@ -18,13 +18,13 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The row of a model_type, or nullptr.
+/// Returns the row of a model_type, or nullptr.
 inline const HfModelType* find_hf_model_type(std::string_view name) {
   const HfModelType* plain = find_row(hf_plain_types, name);
   return plain != nullptr ? plain : find_row(hf_layered_types, name);
 }
 
-/// A configuration with the usual names in place of its type's own.
+/// Returns a configuration in which the usual names replace those of its type.
 inline nlohmann::json hf_with_usual_names(nlohmann::json config, const HfTypeFile& file) {
   const nlohmann::json given = config;
   const JsonKeys keys(given, "the configuration");
@@ -40,7 +40,7 @@ inline nlohmann::json hf_with_usual_names(nlohmann::json config, const HfTypeFil
   return config;
 }
 
-/// A part with the sizes that its class has in place of those that it leaves out.
+/// Returns a part to which the default sizes of its class are added where it omits them.
 inline nlohmann::json hf_with_class_sizes(nlohmann::json part, const HfSizes& sizes) {
   for (const auto& [key, value] :
        {std::pair("hidden_size", sizes.hidden_size), std::pair("num_attention_heads", sizes.heads),

@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
-// Types of layers: by lists and periods, and as single classes have them.
+// Layer types: from lists and periods, and from schemes of single classes.
 POSENC_BEGIN
 namespace detail {
 
-/// Layers that a configuration may have; it bounds what a made-up number can allocate.
+/// Maximum number of layers of a configuration; bounds what a made-up number can allocate.
 constexpr Index most_layers = 65536;
 
-/// The number of layers, where the file tells it.
+/// Returns the number of layers if the file gives it.
 inline std::optional<Index> hf_layer_count(const JsonKeys& config) {
   const auto layers = config.any_of<Index>({"num_hidden_layers", "n_layer", "num_layers"});
   if (layers && (*layers < 0 || *layers > most_layers)) {
@@ -33,7 +33,7 @@ inline std::optional<Index> hf_layer_count(const JsonKeys& config) {
   return layers;
 }
 
-/// Refuses types of layers other than these, whose rotary encoding would be a guess.
+/// Rejects unknown layer types, because their rotary encoding would be a guess.
 inline void hf_check_layer_types(const JsonKeys& config, const std::vector<std::string>& types,
                                  std::initializer_list<std::string_view> known) {
   for (const std::string& type : types) {
@@ -43,8 +43,8 @@ inline void hf_check_layer_types(const JsonKeys& config, const std::vector<std::
   }
 }
 
-/// The type of each layer: the list, or the pattern; empty where the file does not tell how many
-/// layers there are.
+/// Returns the type of each layer, from the list or the pattern. Empty if the file does not give
+/// the number of layers.
 inline std::vector<std::string> hf_layer_types(const JsonKeys& config,
                                                const HfTypeLayers& pattern) {
   auto given = config.texts("layer_types");
@@ -78,7 +78,7 @@ inline std::vector<std::string> hf_layer_types(const JsonKeys& config,
   return types;
 }
 
-/// The layers that a list of indices names.
+/// Returns the layers that a list of indices names, sorted.
 inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* key,
                                            std::optional<Index> layers) {
   auto listed = config.required(key, config.integers(key));
@@ -91,7 +91,7 @@ inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* k
   return listed;
 }
 
-/// The types of layers of which a list names those of the type `listed_type`.
+/// Returns layer types: `listed_type` for layers in the list, `other` for the rest.
 inline std::vector<std::string> hf_types_by_list(const std::vector<Index>& listed, Index layers,
                                                  const char* listed_type, const char* other) {
   std::vector<std::string> types;
@@ -101,15 +101,15 @@ inline std::vector<std::string> hf_types_by_list(const std::vector<Index>& liste
   return types;
 }
 
-/// EXAONE 4 may write its pattern as letters: L for local layers, G for global ones. Its class reads
-/// letters only beside the list of types.
+/// Reads EXAONE 4's layer types. The pattern may be a string of L (local) and G (global). The class
+/// reads letters only together with the list of types.
 inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& layers,
                                   ModelSettings& model) {
   const char* key = layers.period_key;
   const nlohmann::json* pattern = config.find(key);
   const auto given = config.texts("layer_types");
   if (config.has("sliding_window") && config.find("sliding_window") == nullptr) {
-    // Every layer is global, and turns.
+    // Every layer is global and has a rotary encoding.
     if (given) hf_check_layer_types(config, *given, {full_attention});
     return;
   }
@@ -127,7 +127,8 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
   }
   model.layer_types = config.required("layer_types", given);
   hf_check_layer_types(config, model.layer_types, {full_attention, sliding_attention});
-  for (std::size_t i = 0; i + 1 < model.layer_types.size(); ++i) {  // the last may be global anyway
+  for (std::size_t i = 0; i + 1 < model.layer_types.size(); ++i) {  // the last layer may be global
+                                                                    // regardless
     const bool is_global = letters[i % letters.size()] == 'G';
     if ((model.layer_types[i] == full_attention) != is_global) {
       config.refuse(key, "contradicts layer_types");
@@ -135,7 +136,7 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
   }
 }
 
-/// LFM2 has its layers of attention by index or by type; the rest are convolutions.
+/// Reads LFM2's attention layers, by index or by type. The rest are convolutions.
 inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto conv = "conv";
   model.types_without_rotary = {conv};
@@ -149,8 +150,8 @@ inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
   model.layer_types = hf_types_by_list(listed, layers.value_or(0), full_attention, conv);
 }
 
-/// Cohere's model of experts: layers that see all keys have no rotary encoding, but for those before the
-/// first layer of experts where these see all keys alike.
+/// Reads the layer types of Cohere's model of experts. Layers that see all keys have no rotary
+/// encoding. Exceptions are those before the first layer of experts, if all of these see all keys.
 ///   Source: huggingface/transformers, cohere2_moe/configuration_cohere2_moe.py (008e574) and
 ///           modular_cohere2_moe.py; llama.cpp, src/models/cohere2moe.cpp (00487aa)
 inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers& pattern,
@@ -167,7 +168,7 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers
   }
   const bool is_listed = config.texts("layer_types").has_value();
   model.layer_types = hf_layer_types(config, pattern);
-  if (!is_listed && dense > 0) {  // either kind of layers is counted from its own first
+  if (!is_listed && dense > 0) {  // either kind of layers has its own count
     const auto usual = model.layer_types;
     for (std::size_t i = 0; i < usual.size(); ++i) {
       const auto at = static_cast<Index>(i);
@@ -184,8 +185,8 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers
   }
 }
 
-/// What the blocks of Nemotron's pruned Llamas have for attention: how many heads share a head of keys,
-/// or nothing.
+/// Returns the number of query heads per KV head of each block of Nemotron's pruned Llamas, or
+/// nullopt for blocks without attention.
 ///   Source: NVIDIA's configuration_decilm.py and block_config.py
 inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& config) {
   constexpr auto key = "block_configs";
@@ -206,14 +207,14 @@ inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& con
                          ? std::nullopt
                          : std::optional(keys.required("n_heads_in_group", group)));
     keys.refuse_unread([](const std::string&, const nlohmann::json& value) {
-      return value == false;  // the rest are windows and sinks
+      return value == false;  // the other keys are windows and sinks
     });
   }
   return groups;
 }
 
-/// DeepSeek-V4 has the types of its layers by name, or by how many tokens a key stands for; the list may
-/// go on for layers that predict further tokens.
+/// Reads DeepSeek-V4's layer types, by name or by the number of tokens that a key stands for. The
+/// list may continue for layers that predict further tokens.
 inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto names = "layer_types", rates = "compress_ratios";
   const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
@@ -234,7 +235,7 @@ inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& mod
   }
 }
 
-/// MiMo-V2 has local layers by a list of 1 and 0, or by type.
+/// Reads MiMo-V2's layer types, from a list of 1 (local) and 0, or by name.
 inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "hybrid_layer_pattern";
   const auto pattern = config.integers(key);
@@ -257,7 +258,7 @@ inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) 
   }
 }
 
-/// Step 3.5's list goes on for layers that predict further tokens.
+/// Returns Step 3.5's layer types. The list may continue for layers that predict further tokens.
 inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
   constexpr auto key = "layer_types";
   auto types = config.required(key, config.texts(key));
@@ -270,11 +271,11 @@ inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
   return types;
 }
 
-/// Layers of one type that turn in several ways become types of their own: "full_attention",
+/// Names of variants of a layer type that differ in their rotation: "full_attention",
 /// "full_attention 2", ....
 class HfLayerVariants {
  public:
-  /// The name of layers of a type with this base and share, and whether it is a new one.
+  /// Returns the name of the variant with this base and share, and whether it is new.
   std::pair<std::string, bool> name(const std::string& type, double base, double share) {
     std::string& own = names_[{type, base, share}];
     const bool is_new = own.empty();
@@ -290,14 +291,15 @@ class HfLayerVariants {
   std::map<std::string, int> variants_;
 };
 
-/// Granite's models with windows must tell how many layers they have.
+/// Returns the layer types of Granite's models with windows, whose files must give the number of
+/// layers.
 inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config,
                                                      const HfTypeLayers& layers) {
   config.required("num_hidden_layers", hf_layer_count(config));
   return hf_layer_types(config, layers);
 }
 
-/// Step 3.5's layers without rotary encoding; an empty list is none.
+/// Reads Step 3.5's layers without rotary encoding. An empty list means that there are none.
 ///   Source: vllm, vllm/model_executor/models/step3p5.py
 inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "use_rope_layers";
@@ -311,7 +313,8 @@ inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model
   }
 }
 
-/// Layers without rotary encoding: those whose entry in the list is 0, or every interval-th one.
+/// Reads layers without rotary encoding: those with entry 0 in the list, or every interval-th
+/// layer.
 inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
   const auto list = config.integers("no_rope_layers");
   const auto own = config.any_of<Index>({"no_rope_layer_interval", "nope_layer_interval"});
@@ -336,7 +339,7 @@ inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model)
   for (Index i = interval - 1; i < layers.value_or(0); i += interval) {
     model.layers_without_rotary.push_back(i);
   }
-  // Without their number no layer can be told from another.
+  // If their number is unknown, layers cannot be distinguished.
   if (!layers) model.types_without_rotary = {"layers without rotary encoding"};
 }
 

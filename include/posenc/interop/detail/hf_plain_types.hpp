@@ -7,11 +7,11 @@
 
 #include <array>
 
-// Types of models of Hugging Face whose layers are alike, but for windows.
+// Model types of Hugging Face whose layers are alike except for windows.
 POSENC_BEGIN
 namespace detail {
 
-/// Keys of models that were configured as MosaicML's.
+/// Key names of models that were configured like MosaicML's.
 inline constexpr auto short_names =
     "d_model=hidden_size n_heads=num_attention_heads n_layers=num_hidden_layers";
 inline constexpr auto short_names_of_groups =
@@ -32,7 +32,7 @@ inline constexpr std::array hf_plain_types = [] {
     return HfTypeAttention{.head_dim = head_dim, .kv_heads = kv_heads};
   };
   constexpr auto full = full_attention;
-  // Shared by several rows.
+  // Values shared by several rows.
   constexpr HfTypeRope halves = {.pairing = half};
   constexpr HfTypeRope phi3_rope = {
       .pairing = half, .trained_length = 4096, .dicts = Dicts::One, .yarn_is_longrope = true};
@@ -44,7 +44,7 @@ inline constexpr std::array hf_plain_types = [] {
       R"({"full_attention": {"rope_theta": 500000.0, "partial_rotary_factor": 0.5},)"
       R"( "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}})";
   return std::to_array<HfModelType>({
-      // Every layer sees all keys.
+      // No windows: every layer sees all keys.
       {.names = "apertus",
        .rope = {.pairing = half,
                 .base = 12000000,
@@ -212,7 +212,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = mha,
        .file = {.own_form = &hf_set_telechat_rule}},
-      // Layers may see a window.
+      // Layers may have windows.
       {.names = "dots1",
        .rope = halves,
        .attention = {.kv_heads = 32, .windows = AfterFirst, .window = 4096}},

@@ -6,7 +6,7 @@
 
 #include <array>
 
-// Types of models of Hugging Face that are known and not read, and what they have instead.
+// Known, unsupported model types of Hugging Face, with the reason.
 POSENC_BEGIN
 namespace detail {
 

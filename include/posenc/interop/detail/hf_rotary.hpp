@@ -28,13 +28,13 @@
 POSENC_BEGIN
 namespace detail {
 
-/// DINOv3: of the pairs that the file tells, half turn by rows and half by columns, at the positions of
-/// dinov3_grid().
+/// Sets the axes of DINOv3: half of the file's pairs rotate by rows, half by columns, at the
+/// positions of dinov3_grid().
 ///   Source: huggingface/transformers, dinov3_vit/configuration_dinov3_vit.py (028ea9a) and
 ///           modeling_dinov3_vit.py (015e687)
 inline void hf_put_on_grid(const JsonKeys& config, RotarySettings& settings) {
   for (const char* key : {"pos_embed_shift", "pos_embed_jitter", "pos_embed_rescale"}) {
-    config.real(key);  // how training moves patches at random: Dinov3Augmentation
+    config.real(key);  // random augmentation in training: Dinov3Augmentation
   }
   const Index dim = rotary_dim(settings);
   const bool is_plain =
@@ -49,12 +49,12 @@ inline void hf_put_on_grid(const JsonKeys& config, RotarySettings& settings) {
   settings.index_per_axis = true;
 }
 
-/// The rope dicts of a configuration, and what its class has in their place.
+/// Reader of the rope dicts of a configuration, or of the defaults of its class.
 class HfRotary : protected HfWidths {
  protected:
   using HfWidths::HfWidths;
 
-  /// The rope dict, or the rope dicts of the types of layers.
+  /// Reads the rope dict, or one dict per layer type.
   void read_layers() {
     const nlohmann::json* current = dict_of("rope_parameters");
     const nlohmann::json* legacy = dict_of("rope_scaling");
@@ -107,14 +107,14 @@ class HfRotary : protected HfWidths {
     return hf_base_of_type(config_, type_.rope, layer_type, top_base_);
   }
 
-  /// A rope dict; false is as good as null.
+  /// Returns a rope dict, or nullptr for null and false.
   const nlohmann::json* dict_of(const char* key) const {
     const nlohmann::json* given = config_.find(key);
     return given != nullptr && *given == false ? nullptr : given;
   }
 
-  /// Local layers turn plainly; scaling, and a base of their own, belong to those whose keys are
-  /// compressed. The factor of cosine and sine is 1 in all of them.
+  /// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
+  /// and their own base. The factor of cos and sin is 1 in all layers.
   void read_deepseek_v4_layers(const nlohmann::json& dict, const std::string& name) {
     const bool is_nested = is_one_a_type(dict);
     const nlohmann::json nothing = nlohmann::json::object();
@@ -135,7 +135,7 @@ class HfRotary : protected HfWidths {
           scaled.value("rope_type", plain) == plain && scaled.value("type", plain) == plain;
       if (!is_plain && !scaled.contains("attention_factor")) scaled["attention_factor"] = 1.0;
     }
-    // A share of the whole head, which qk_rope_head_dim tells as well.
+    // The share of the whole head repeats qk_rope_head_dim.
     nlohmann::json turned = main != nullptr ? *main : nothing;
     for (nlohmann::json* one : {&turned, &scaled}) {
       const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
@@ -149,10 +149,10 @@ class HfRotary : protected HfWidths {
               config_.real("compress_rope_theta").value_or(160000));
   }
 
-  /// Lists tell type, base and rotary share of each layer.
+  /// Reads Step 3.5's lists of type, base and rotary share of each layer.
   void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
     const auto types = hf_step35_types(config_);
-    if (is_one_a_type(dict)) {  // as transformers saves them
+    if (is_one_a_type(dict)) {  // the form in which transformers saves them
       for (const auto& [type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         add_layer(type, parameters, name + "." + type, base_of(type));
@@ -187,7 +187,8 @@ class HfRotary : protected HfWidths {
     hf_read_use_rope_layers(config_, model_);
   }
 
-  /// A list tells the base of each layer, whatever the dict has; 0 is no rotary encoding.
+  /// Reads Granite's list of bases, one per layer, which overrides the dict's base. 0 means no
+  /// rotary encoding.
   ///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
   void read_granite_swa_layers(const nlohmann::json& dict, const std::string& name) {
     constexpr auto list = "layer_rope_theta";
@@ -213,7 +214,8 @@ class HfRotary : protected HfWidths {
     if (model_.layers.empty()) config_.refuse(list, "tells of no layer with a rotary encoding");
   }
 
-  /// Dicts for types of layers that this model does not have, or has not one for, would be guesses.
+  /// Rejects dicts for layer types that this model does not have, and missing dicts, because a
+  /// default would be a guess.
   void require_types_of_class(const nlohmann::json& dict, const std::string& name) const {
     if (type_.rope.dicts == HfDicts::AnyTypes) return;
     if (type_.rope.dicts == HfDicts::One) {
@@ -226,7 +228,7 @@ class HfRotary : protected HfWidths {
     types.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
   }
 
-  /// A length may stand beside the dicts.
+  /// True if the dict holds a dict per layer type. A trained length may stand beside these.
   static bool is_one_a_type(const nlohmann::json& dict) {
     if (!dict.is_object()) return false;
     bool some = false;
@@ -238,7 +240,7 @@ class HfRotary : protected HfWidths {
     return some;
   }
 
-  /// The dicts must have the same, or have no use for it.
+  /// Checks that the trained length beside the dicts agrees with the one inside, or is not needed.
   static void check_shared_length(const nlohmann::json& dict, const JsonKeys& keys) {
     const auto at = dict.find(shared_length);
     const nlohmann::json* own = keys.find(shared_length);
@@ -267,7 +269,7 @@ class HfRotary : protected HfWidths {
     auto own_partial = keys.real("partial_rotary_factor");
     if (rope.is_magnitude_unsure) hf_refuse_mistral4_magnitude(keys);
     if (rope.is_share_of_whole_head) {
-      keys.find("max_position_embeddings");  // once more
+      keys.find("max_position_embeddings");  // repeats the outer value
       own_partial = share_of_latent_head(keys, own_partial);
     }
     context.base = config_.required("rope_theta", own_base ? own_base : base);
@@ -299,7 +301,8 @@ class HfRotary : protected HfWidths {
     model_.layers.push_back({layer_type, std::move(settings)});
   }
 
-  /// A share of the whole head, of which the rotary part turns as a whole.
+  /// Checks a share of the whole head against the rotary part. The rotary part is rotated
+  /// completely, so no share remains.
   std::optional<double> share_of_latent_head(const JsonKeys& keys,
                                              std::optional<double> share) const {
     if (share && static_cast<Index>(static_cast<double>(head_dim_) * *share) != rotary_width_) {
@@ -308,7 +311,8 @@ class HfRotary : protected HfWidths {
     return std::nullopt;
   }
 
-  /// int(width * share), as all code has it, or rotary_dim where the file gives that.
+  /// Returns int(width * share), as all implementations compute it, or rotary_dim if the file gives
+  /// that.
   Index rotary_dim(Index width, std::optional<double> share) const {
     const auto given = config_.integer("rotary_dim");
     if (type_.rope.needs_width && !share) config_.required("rotary_dim", given);
@@ -367,18 +371,19 @@ class HfRotary : protected HfWidths {
     return in_turn ? mrope_interleaved(sections, MropeTail::Time) : mrope_chunked(sections);
   }
 
-  /// ChatGLM-6B turns both halves of a head, by two ids; its successors the first half, by one.
+  /// Adds ChatGLM's rotation. ChatGLM-6B rotates both halves of a head, by two ids. Its successors
+  /// rotate the first half, by one id.
   void add_chatglm(HfRuleContext& context, RotarySettings& settings, const JsonKeys& keys) {
     context.base *= config_.real("rope_ratio").value_or(1);
     context.head_dim = context.rotary_dim = rotary_dim(head_dim_, 0.5);
-    // ChatGLM-6B is known by a key that its successors lack; its class has two ids by default.
+    // ChatGLM-6B is recognised by a key that its successors lack. Its class has two ids by default.
     const bool is_first = config_.find("inner_hidden_size") != nullptr;
     settings.chatglm_halves = config_.flag("position_encoding_2d").value_or(is_first);
     if (is_first && !settings.chatglm_halves) {
       config_.refuse("position_encoding_2d", "is false, which is not supported in this model");
     }
     if (settings.chatglm_halves) settings.pairing = PairingKind::HalfRotate;
-    config_.flag("original_rope");  // of ChatGLM2: true in all files, read by no code
+    config_.flag("original_rope");  // ChatGLM2: true in all files, read by no code
     settings.rule = hf_rule(keys, context);
     model_.layers.push_back({"", std::move(settings)});
   }

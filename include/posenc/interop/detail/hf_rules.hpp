@@ -19,19 +19,20 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What a rule needs beside the keys of its own dict.
+/// Inputs of a rule from outside of its rope dict.
 struct HfRuleContext {
-  Index head_dim = 0;    ///< channels that partial_rotary_factor is a share of
-  Index rotary_dim = 0;  ///< partial_rotary_factor taken into account
+  Index head_dim = 0;    ///< channels to which partial_rotary_factor applies
+  Index rotary_dim = 0;  ///< after partial_rotary_factor
   double base = 0;
   std::optional<double> partial_rotary_factor = std::nullopt;
-  Index max_position = 0;                                     ///< 0 if the file does not tell
-  std::optional<Index> original_max_position = std::nullopt;  ///< from outside of the dict
-  bool softmax_mscale = false;  ///< attention multiplies its scale with mscale_all_dim's magnitude
+  Index max_position = 0;                                     ///< 0 if the file does not give it
+  std::optional<Index> original_max_position = std::nullopt;  ///< value outside of the dict
+  bool softmax_mscale = false;    ///< attention multiplies its scale by the magnitude of
+                                  ///< mscale_all_dim
   bool yarn_is_longrope = false;  ///< old files of Phi-3
 };
 
-/// The name of a type of scaling that all of its aliases share.
+/// Returns the canonical name of a type of scaling.
 inline std::string hf_canonical_type(const std::string& type, const HfRuleContext& context) {
   if (type == "su" || (type == "yarn" && context.yarn_is_longrope)) return "longrope";
   if (type == "mrope") return "default";
@@ -52,15 +53,15 @@ inline std::string hf_rope_type(const JsonKeys& keys, const HfRuleContext& conte
   return type;
 }
 
-/// Refuses a setting of other programs that has another value than the one that changes nothing.
+/// Rejects a setting of other programs unless it has the value without effect.
 template <class T>
 void hf_only_neutral(const JsonKeys& keys, const char* key, const std::optional<T>& value,
                      T neutral) {
   if (value && *value != neutral) keys.refuse(key, "has a value that is not supported");
 }
 
-/// The trained length: beside the dict, in it, or else (in HF, for some types) the length that the
-/// model is made for.
+/// Returns the trained length: beside the dict, in it, or (for some types, as in HF)
+/// max_position_embeddings.
 inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& context,
                                 bool may_be_max_position) {
   constexpr auto key = "original_max_position_embeddings";
@@ -71,7 +72,8 @@ inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& conte
   return context.max_position;
 }
 
-/// The factor; where it is null, how much longer the model is made for than it was trained for.
+/// Returns the factor. If it is null, returns max_position_embeddings divided by the trained
+/// length.
 inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& context, Index original) {
   const auto factor = keys.real("factor");
   if (factor) return *factor;
@@ -79,7 +81,7 @@ inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& contex
   return static_cast<double>(context.max_position) / static_cast<double>(original);
 }
 
-/// What is known of a field from outside of the dict.
+/// Returns the value of a field that is given outside of the dict.
 inline std::optional<double> hf_context_value(const HfRuleContext& context,
                                               const std::string& name) {
   if (name == "base") return context.base;
@@ -87,8 +89,8 @@ inline std::optional<double> hf_context_value(const HfRuleContext& context,
   return std::nullopt;
 }
 
-// What the file says of one field of a rule, by the field's type. Widths, the base and the share of a
-// head are the context's; other fields have the key of their name, and keep their default without it.
+// Overloads that read one field of a rule, by the field's type. Widths, base and rotary share come
+// from the context. Other fields have a key of their own name and keep their default without it.
 
 inline void hf_read_field(const JsonKeys&, const HfRuleContext& context, const std::string& name,
                           Index& field) {
@@ -117,8 +119,8 @@ inline void hf_read_field(const JsonKeys&, const HfRuleContext&, const std::stri
   field = YarnCrossing::Backwards;
 }
 
-/// A rule with all that the file says of its fields but for the trained length, for which types differ
-/// in where it may stand.
+/// Returns a rule with all fields that the file gives, except the trained length, whose place
+/// differs between types.
 template <class Rule>
 Rule hf_given(const JsonKeys& keys, const HfRuleContext& context) {
   Rule rule;
@@ -127,7 +129,7 @@ Rule hf_given(const JsonKeys& keys, const HfRuleContext& context) {
   return rule;
 }
 
-/// Refuses a dict that lacks the key of a field without a default.
+/// Rejects a dict that lacks the key of a field without a default.
 template <class Rule>
 void hf_require_fields(const JsonKeys& keys, const HfRuleContext& context, const Rule& rule) {
   for_each_field(rule, [&]<class T>(const char* name, const T& field) {
@@ -140,7 +142,7 @@ void hf_require_fields(const JsonKeys& keys, const HfRuleContext& context, const
   });
 }
 
-/// A rule whose fields mean in the file what they mean here.
+/// Returns a rule whose fields have the same meaning in the file.
 template <class Rule>
 Rule hf_read(const JsonKeys& keys, const HfRuleContext& context, bool may_be_max_position = false) {
   auto rule = hf_given<Rule>(keys, context);
@@ -151,10 +153,10 @@ Rule hf_read(const JsonKeys& keys, const HfRuleContext& context, bool may_be_max
   return rule;
 }
 
-/// What cos, sin and the softmax scale are multiplied with, of a rule that has the keys' values.
+/// Sets the factors of cos and sin and of the softmax scale of a rule with the keys' values.
 inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context,
                               YarnScaling& rule) {
-  // In HF's code 0 is as good as nothing.
+  // HF's code treats 0 as absent.
   if (rule.mscale == 0.0) rule.mscale.reset();
   if (rule.mscale_all_dim == 0.0) rule.mscale_all_dim.reset();
   const auto relative = keys.real("attn_factor");
@@ -165,12 +167,12 @@ inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context
   if (rule.attention_factor || !rule.mscale_all_dim) rule.mscale.reset();
   if (!rule.mscale_all_dim) return;
   if (context.softmax_mscale) {
-    // HF takes the usual magnitude where mscale is missing.
+    // HF uses the usual magnitude if mscale is missing.
     if (!rule.mscale && !rule.attention_factor) rule.attention_factor = yarn_mscale(rule.factor);
     return;
   }
   if (rule.mscale) {
-    // Only the ratio of both, and a softmax scale that knows nothing of them.
+    // Only the ratio of both matters, and the softmax scale ignores them.
     rule.attention_factor =
         yarn_mscale(rule.factor, *rule.mscale) / yarn_mscale(rule.factor, *rule.mscale_all_dim);
     rule.mscale.reset();
@@ -182,13 +184,13 @@ inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRuleContext& co
   auto rule = hf_given<YarnScaling>(keys, context);
   rule.original_max_position = hf_original_length(keys, context, true);
   rule.factor = hf_length_factor(keys, context, rule.original_max_position);
-  // In HF's code 0 is as good as nothing.
+  // HF's code treats 0 as absent.
   if (rule.beta_fast == 0) rule.beta_fast = YarnScaling{}.beta_fast;
   if (rule.beta_slow == 0) rule.beta_slow = YarnScaling{}.beta_slow;
 
   hf_only_neutral(keys, "extrapolation_factor", keys.real("extrapolation_factor"), 1.0);
   hf_only_neutral(keys, "apply_yarn_scaling", keys.flag("apply_yarn_scaling"), true);
-  keys.flag("finetuned");  // tells how the model came about, not how it rotates
+  keys.flag("finetuned");  // about the model's training, not its rotation
   hf_yarn_magnitude(keys, context, rule);
   return rule;
 }
@@ -197,8 +199,9 @@ inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   return hf_yarn_scaling(keys, context);
 }
 
-/// YaRN with the magnitude 1 + 0.07 ln(factor).
-///   Source: vllm, layers/rotary_embedding/telechat3_scaling_rope.py. mlx-lm takes the usual 0.1 there.
+/// Returns YaRN with the magnitude 1 + 0.07 ln(factor).
+///   Source: vllm, layers/rotary_embedding/telechat3_scaling_rope.py. mlx-lm uses the usual 0.1
+///           there
 inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   for (const char* other : {"attention_factor", "attn_factor", "mscale", "mscale_all_dim"}) {
     if (keys.find(other) != nullptr) keys.refuse(other, "is not supported in this type");
@@ -224,7 +227,7 @@ inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context
 
 inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context) {
   if (keys.real("alpha")) {
-    // Hunyuan's files carry settings of YaRN that its code does not read.
+    // Hunyuan's files have settings of YaRN that its code does not read.
     hf_only_neutral(keys, "factor", keys.real("factor"), 1.0);
     for (const char* unused : {"beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) {
       keys.real(unused);
@@ -246,17 +249,17 @@ inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context)
   return rule;
 }
 
-/// Other keys of YaRN have no effect in the code that this type is of.
+/// Returns dynamic YaRN. Other keys of YaRN have no effect in the code that defines this type.
 inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   DynamicYarnScaling rule{.rotary_dim = context.rotary_dim, .base = context.base};
   rule.original_max_position = hf_original_length(keys, context, false);
   if (keys.flag("finetuned").value_or(false)) rule.finetuned_max_position = context.max_position;
   rule.crossing = YarnCrossing::Backwards;
-  keys.real("factor");  // how far the model was tuned to; the length takes its place
+  keys.real("factor");  // length of the fine-tuning; the sequence length replaces it
   return rule;
 }
 
-/// vLLM's.
+/// Returns a rule of vLLM's type "ntk".
 inline RotaryRule hf_ntk(const JsonKeys& keys, const HfRuleContext& context) {
   if (keys.real("mixed_b")) return hf_read<VllmMixedNtkScaling>(keys, context);
   return hf_read<VllmNtkScaling>(keys, context);
@@ -267,7 +270,7 @@ RotaryRule hf_plain(const JsonKeys& keys, const HfRuleContext& context) {
   return hf_read<Rule>(keys, context);
 }
 
-/// A type of scaling, and what makes its rule of the dict.
+/// Type of scaling, and the function that reads its rule from the dict.
 struct HfRuleType {
   std::string_view name;
   RotaryRule (*read)(const JsonKeys&, const HfRuleContext&);
@@ -285,7 +288,7 @@ inline constexpr auto hf_rule_types =
                                {"dynamic-yarn", hf_dynamic_yarn},
                                {"ntk", hf_ntk}});
 
-/// Keys of dicts that make no rotation of the rule.
+/// Keys of dicts whose encoding is not a rotation.
 inline constexpr auto hf_keys_of_fourier_series =
     std::to_array<const char*>({"fope_init_factor", "fope_sep_head", "num_inv_freq"});
 
@@ -300,8 +303,9 @@ inline void hf_refuse_fourier_series(const JsonKeys& keys) {
   }
 }
 
-/// The rule that the dict names. Whoever calls this has read the keys that are not the rule's own.
-///   Throws: ConfigError for an unknown type, and for every key that the type does not have.
+/// Returns the rule that the dict names. The caller must have read the keys that are not the
+/// rule's.
+///   Throws: ConfigError for an unknown type, and for every key that the type does not have
 inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
   const std::string name = hf_rope_type(keys, context);
   hf_refuse_fourier_series(keys);
@@ -313,7 +317,7 @@ inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
   }
   RotaryRule rule = type->read(keys, context);
   keys.refuse_unread([&name](const std::string& key, const nlohmann::json& value) {
-    return name == "default" && key == "factor" && value == 1;  // which changes nothing
+    return name == "default" && key == "factor" && value == 1;  // no effect
   });
   return rule;
 }

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <optional>
 
-// What a configuration says of scores: their scale, their cap, and the temperature of queries.
+// Reading of scores in a configuration: scale, soft cap, and temperature of queries.
 POSENC_BEGIN
 namespace detail {
 
@@ -18,7 +18,7 @@ inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
   return value;
 }
 
-/// The model's own scale, with the default of its class; nullopt for head_dim^-1/2.
+/// Returns the model's own scale, by default that of its class; nullopt for head_dim^-1/2.
 inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale scores,
                                               Index head_dim) {
   switch (scores) {
@@ -27,7 +27,8 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale sc
       return 1 / std::sqrt(hf_positive(config, key, config.real(key).value_or(256)));
     }
     case HfScale::One:
-      config.find("query_pre_attn_scalar");  // Gemma 3n's files have it, its class does not read it
+      config.find("query_pre_attn_scalar");  // present in Gemma 3n's files, but not read by its
+                                             // class
       return 1.0;
     case HfScale::Multiplier: {
       constexpr auto key = "attention_multiplier";
@@ -69,7 +70,7 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale sc
   }
 }
 
-/// The cap of scores of a class that has one. In a file, null takes the place of the class's default.
+/// Returns the soft cap of a class that has one. null in a file replaces the default by no cap.
 inline std::optional<double> hf_softcap(const JsonKeys& config,
                                         const std::optional<double>& usual) {
   constexpr auto key = "attn_logit_softcapping";
@@ -79,14 +80,15 @@ inline std::optional<double> hf_softcap(const JsonKeys& config,
   return config.has(key) || *usual == 0 ? std::nullopt : usual;
 }
 
-/// Llama 4: layers without rotary encoding multiply their queries with a factor of the position.
+/// Returns Llama 4's temperature: in layers without rotary encoding queries are multiplied by a
+/// factor of the position.
 inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& config) {
   constexpr auto switch_key = "attn_temperature_tuning";
   const auto floor_scale = config.real("floor_scale");
   const auto attn_scale = config.real("attn_scale");
   bool is_on = true;
   if (const auto* given = config.find(switch_key)) {
-    // Early files have the number 4 for true.
+    // Early files write true as the number 4.
     is_on = given->is_number_integer() ? given->get<std::int64_t>() != 0
                                        : config.flag(switch_key).value_or(true);
   }
@@ -98,7 +100,7 @@ inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& con
                           .only_without_rotary = true};
 }
 
-/// Qwen 1, in whose class both switches are on.
+/// Returns the temperature of Qwen 1. Both switches are on in its class.
 inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& config) {
   constexpr auto ntk_key = "use_dynamic_ntk", length_key = "seq_length";
   if (config.flag(ntk_key).value_or(true)) {
@@ -114,7 +116,7 @@ inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& conf
                           .length = static_cast<double>(length)};
 }
 
-/// Grok 2: all layers do, after the cap.
+/// Returns the temperature of Grok 2: in all layers, after the soft cap.
 inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& config) {
   constexpr auto key = "attn_temperature_len";
   const Index length = config.integer(key).value_or(-1);
@@ -124,7 +126,8 @@ inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& confi
                           .length = static_cast<double>(length)};
 }
 
-/// Ministral 3: all layers do, from the trained length on. 0 is as good as nothing.
+/// Returns the temperature of Ministral 3: in all layers, from the trained length on. 0 counts as
+/// absent.
 inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& rope) {
   constexpr auto length_key = "original_max_position_embeddings";
   const auto beta = rope.real("llama_4_scaling_beta");
@@ -135,7 +138,7 @@ inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& 
                           .length = hf_positive(rope, length_key, length)};
 }
 
-/// The temperature that keys beside the rope dict tell.
+/// Returns the temperature that keys beside the rope dict give.
 inline std::optional<QueryTemperature> hf_temperature(const JsonKeys& config,
                                                       HfTemperature temperature) {
   switch (temperature) {

@@ -14,17 +14,17 @@
 #include <string_view>
 #include <utility>
 
-// Models that see or hear keep the configuration of their text model as a part of theirs. What holds it
-// matters to no reader: the part is read as a file of its type would be.
+// Nested text configurations of multimodal models. The nested part is read as a file of its own
+// type, independent of the outer model.
 POSENC_BEGIN
 namespace detail {
 
-/// What the text model of a type is where the file does not tell.
+/// Default type of the text model of a multimodal type.
 struct HfTextModel {
   std::string_view name;  ///< model_type of the whole
   std::string_view text;  ///< model_type of its text model
-  bool is_flat = false;   ///< files without a part are those of the text model, with keys added
-  bool is_fixed = false;  ///< the class makes this of its part, whatever type the part names
+  bool is_flat = false;   ///< files without a part are text configurations with additional keys
+  bool is_fixed = false;  ///< the class ignores the type that the part names
 };
 
 inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
@@ -52,7 +52,7 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"step3p7", "step3p5"},
 });
 
-/// The part of a configuration that is the text model's and its name; nullptr where there is none.
+/// Returns the text model's part of a configuration and its name; {nullptr, ""} if there is none.
 inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys& keys) {
   std::pair<const nlohmann::json*, std::string> found = {nullptr, ""};
   for (const char* name : {"text_config", "llm_config", "language_config"}) {
@@ -66,7 +66,8 @@ inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys
   return found;
 }
 
-/// MiniCPM-V has another text model in each version.
+/// Returns the type with its version appended, because the text model of MiniCPM-V depends on the
+/// version.
 inline std::string hf_type_with_version(const JsonKeys& keys, const std::string& whole) {
   constexpr auto key = "version";
   const nlohmann::json* version = keys.find(key);
@@ -78,20 +79,21 @@ inline std::string hf_type_with_version(const JsonKeys& keys, const std::string&
   return whole + ' ' + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10);
 }
 
-/// The entry of a model_type, or nullptr.
+/// Returns the entry of a model_type, or nullptr.
 inline const HfTextModel* find_hf_text_model(std::string_view whole) {
   const auto at = std::find_if(hf_text_models.begin(), hf_text_models.end(),
                                [whole](const HfTextModel& model) { return model.name == whole; });
   return at == hf_text_models.end() ? nullptr : &*at;
 }
 
-/// The type of the text model of a model of this type.
+/// Returns the type of the text model of a model of type `whole`.
 inline std::string hf_text_type(const std::string& whole, bool is_flat) {
   const HfTextModel* model = find_hf_text_model(whole);
   return model == nullptr || (is_flat && !model->is_flat) ? whole : std::string(model->text);
 }
 
-/// True if a model of this type has a text model of one type, whatever the part names.
+/// True if a model of this type has one type of text model, regardless of the type that the part
+/// names.
 inline bool hf_fixes_text_type(const std::optional<std::string>& whole) {
   const HfTextModel* model = whole ? find_hf_text_model(*whole) : nullptr;
   return model != nullptr && model->is_fixed;

@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-// Files that say with names of their own what others say with the usual ones, and types whose name
-// alone does not tell what the model is.
+// Conversion of model-specific keys to the usual ones, and types whose name alone does not identify
+// the model.
 POSENC_BEGIN
 namespace detail {
 
-/// Gives a key its usual name too, under which no other value may stand.
+/// Adds the usual name of a key. Another value under that name is an error.
 inline void hf_set_usual(nlohmann::json& config, const JsonKeys& own, const std::string& key,
                          const std::string& usual, const nlohmann::json& value) {
   const auto at = config.find(usual);
@@ -32,7 +32,7 @@ inline void hf_set_usual(nlohmann::json& config, const JsonKeys& own, const std:
   config[usual] = value;
 }
 
-/// InternLM's first models of 20B have a dict of their own.
+/// Converts the dict that InternLM's first models of 20B have.
 inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) {
   constexpr auto part = "rotary";
   const nlohmann::json* own = whole.find(part);
@@ -49,8 +49,8 @@ inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) 
   keys.refuse_unread(hf_may_ignore);
 }
 
-/// TeleChat's base is stretched for texts of the length that it was trained with; beyond that it grows with the
-/// text, which is not read.
+/// Converts TeleChat's settings. The base is scaled for texts of the trained length. Beyond that it
+/// grows with the text, which is not supported.
 ///   Source: Tele-AI's modeling_telechat.py, RotaryEmbedding, for texts up to training_seqlen
 inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
@@ -67,7 +67,7 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
 }
 
-/// The rope dict under whichever name it has, and that name; nullptr where there is none.
+/// Returns the rope dict under either name, and that name; {nullptr, nullptr} if there is none.
 inline std::pair<const nlohmann::json*, const char*> hf_rope_dict(const JsonKeys& keys) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
     const nlohmann::json* dict = keys.find(name);
@@ -76,9 +76,10 @@ inline std::pair<const nlohmann::json*, const char*> hf_rope_dict(const JsonKeys
   return {nullptr, nullptr};
 }
 
-/// Molmo 2 may scale some of its layers alone; the others turn by the same base.
-///   Source: huggingface/transformers, molmo2/configuration_molmo2.py (05c6ac4); allenai/molmo2, the
-///           conversion of its checkpoints
+/// Converts the list of the scaled layers of Molmo 2. The other layers rotate with the same base,
+/// unscaled.
+///   Source: huggingface/transformers, molmo2/configuration_molmo2.py (05c6ac4); allenai/molmo2,
+///           the conversion of its checkpoints
 inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto list = "rope_scaling_layers";
   const auto scaled = keys.integers(list);
@@ -105,7 +106,7 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) 
   config[name] = {{"full_attention", *dict}, {"unscaled_attention", plain}};
 }
 
-/// HunyuanVL's sections are those of XD-RoPE, be they called mrope_section.
+/// Converts HunyuanVL's sections, which are those of XD-RoPE even if called mrope_section.
 ///   Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)
 inline void hf_set_xdrope_section(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto newer = "mrope_section", own = "xdrope_section";
@@ -118,14 +119,14 @@ inline void hf_set_xdrope_section(const JsonKeys& keys, nlohmann::json& config) 
   }
 }
 
-/// DBRX keeps the attention's settings in a part of their own.
+/// Converts DBRX's attention settings, which are nested in a dict.
 inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config) {
   constexpr auto part = "attn_config";
   const nlohmann::json* own = whole.find(part);
   if (own == nullptr) return;
   config.erase(part);
   const JsonKeys keys(*own, part);
-  keys.find("clip_qkv");  // before they are turned
+  keys.find("clip_qkv");  // applied before the rotation
   if (const auto groups = keys.integer("kv_n_heads")) {
     hf_set_usual(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
   }
@@ -135,7 +136,8 @@ inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config)
   keys.refuse_unread(hf_may_ignore);
 }
 
-/// JetMoE's heads of queries are those of keys, once for each expert of a token.
+/// Converts JetMoE's heads: there is a set of query heads, as many as KV heads, per expert of a
+/// token.
 inline void hf_set_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
   const Index groups = keys.integer("num_key_value_heads").value_or(16);
   const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
@@ -147,24 +149,25 @@ inline void hf_set_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
   config.erase("n_head");
 }
 
-/// The types of layers that a list marks by 1, and of the others.
+/// Returns layer types from a list of marks: `marked` where the mark is not 0, full_attention
+/// elsewhere.
 inline nlohmann::json hf_types_of_marks(const std::vector<Index>& marks, const char* marked) {
   auto types = nlohmann::json::array();
   for (const Index mark : marks) types.push_back(mark != 0 ? marked : "full_attention");
   return types;
 }
 
-/// MiniMax-M3 marks layers that see some blocks of keys alone.
+/// Converts MiniMax-M3's marks of layers that see only some blocks of keys.
 inline void hf_set_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto part = "sparse_attention_config";
   const nlohmann::json* own = keys.find(part);
-  config.erase(part);  // the rest of it tells how keys are chosen
+  config.erase(part);  // other keys of the part say how keys are chosen
   if (own == nullptr || keys.find("layer_types") != nullptr) return;
   const auto sparse = JsonKeys(*own, part).integers("sparse_attention_freq");
   if (sparse) config["layer_types"] = hf_types_of_marks(*sparse, "minimax_m3_sparse");
 }
 
-/// SmallThinker marks layers with a window.
+/// Converts SmallThinker's marks of layers with a window.
 inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto list = "sliding_window_layout";
   keys.required("rope_layout", keys.integers("rope_layout"));
@@ -173,7 +176,8 @@ inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
   config.erase(list);
 }
 
-/// MolmoE's file has every setting of OLMo's code, those of other blocks and of pictures among them.
+/// Removes keys of MolmoE's files, which hold every setting of OLMo's code, including other blocks
+/// and images.
 inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
   if (keys.text("rope_impl").value_or("llama") == "interleave") {
     keys.refuse("rope_impl", "is interleave, which is not supported in this model");
@@ -184,7 +188,8 @@ inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
   }
 }
 
-/// Types of layers under the names that this reader knows. Releases of transformers name them differently.
+/// Renames layer types, which differ between releases of transformers, to those that this reader
+/// knows.
 ///   Source: huggingface/transformers, remap_legacy_layer_types()
 inline void hf_rename_layer_types(
     const JsonKeys& keys, nlohmann::json& config,
@@ -206,14 +211,15 @@ inline void hf_set_granite_hybrid_types(const JsonKeys& keys, nlohmann::json& co
                         {{"linear_attention", "mamba"}, {"full_attention", "attention"}});
 }
 
-/// An indexer chooses keys, as it does where no list names it.
+/// Renames types of layers whose keys an indexer chooses, as it does in files without a list.
 inline void hf_set_indexed_types(const JsonKeys& keys, nlohmann::json& config) {
   hf_rename_layer_types(
       keys, config,
       {{"indexed_attention", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
 }
 
-/// Some of Qwen4-Exp's layers have an embedding of their own, which changes no attention.
+/// Renames Qwen4-Exp's layer types. Some layers have an additional embedding, which does not affect
+/// attention.
 ///   Source: huggingface/transformers, qwen4_exp/configuration_qwen4_exp.py (075d0ae) and
 ///           modular_qwen4_exp.py (01377e7)
 inline void hf_set_qwen4_types(const JsonKeys& keys, nlohmann::json& config) {
@@ -222,7 +228,7 @@ inline void hf_set_qwen4_types(const JsonKeys& keys, nlohmann::json& config) {
       {{"hybrid_indexed", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
 }
 
-/// Bamba tells its layers of attention by index or by type.
+/// Converts Bamba's list of attention layers, by index or by type.
 inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto indices = "attn_layer_indices";
   hf_set_granite_hybrid_types(keys, config);
@@ -240,7 +246,7 @@ inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
   }
 }
 
-/// Falcon-H1 has attention and a state space side by side in every layer.
+/// Removes Falcon-H1's layer types: every layer has attention and a state space in parallel.
 inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
     for (const auto& type : keys.texts(list).value_or(std::vector<std::string>{})) {
@@ -250,8 +256,9 @@ inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config
   }
 }
 
-/// LongCat-Flash counts layers that attend twice, alike. Its factors of latents are always on in transformers'
-/// class, which has no switch of them, and which the model with n-grams is not of.
+/// Converts LongCat-Flash's layer count: it counts layers that attend twice, with equal settings.
+/// The factors of latents are always on in transformers' class, which has no switch for them. That
+/// class does not cover the model with n-grams.
 ///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
 ///           modular_longcat_flash.py (0469a35)
 inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) {
@@ -277,9 +284,10 @@ inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) 
   config.erase(own);
 }
 
-/// Zamba2's hybrid layers attend to the embedding beside the stream, so that heads are twice as wide.
-///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and modular_zamba2.py
-///           (00511f5)
+/// Converts Zamba2's layers. Hybrid layers attend to the stream and the embedding side by side, so
+/// their heads are twice as wide.
+///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and
+///           modular_zamba2.py (00511f5)
 inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto usual = "layers_block_type", long_key = "use_long_context",
                  turns_key = "use_mem_rope";
@@ -323,10 +331,10 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
   }
 }
 
-/// Grok 2's files carry settings of scaling beside a type that has none.
+/// Removes scaling settings of Grok 2's files, whose type has no scaling.
 inline void hf_drop_grok_scaling(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto key = "rope_type", cap = "attn_logit_softcapping";
-  if (config.contains(cap) && config[cap].is_null()) config.erase(cap);  // as good as nothing
+  if (config.contains(cap) && config[cap].is_null()) config.erase(cap);  // equivalent to no key
   const auto type = keys.text(key);
   if (!type) return;
   if (*type != "original") keys.refuse(key, "has a value that is not supported");
@@ -338,27 +346,27 @@ inline void hf_drop_grok_scaling(const JsonKeys& keys, nlohmann::json& config) {
   }
 }
 
-/// The type that a file means, where its model_type is another's or does not tell.
+/// Returns the type that a file means if its model_type is ambiguous or that of another model.
 inline std::string hf_meant_type(const JsonKeys& keys, const std::string& type) {
   const auto has_class = [&keys](std::string_view name) {
     const nlohmann::json* classes = keys.find("architectures");
     return classes != nullptr && classes->is_array() &&
            std::find(classes->begin(), classes->end(), std::string(name)) != classes->end();
   };
-  // Grok 2's files name a type of models that caption pictures.
+  // Grok 2's files name a type of image captioning models.
   if (type == "git" && has_class("Grok1ForCausalLM")) return "grok-2";
-  // Jina's third embedding model has code of its own.
+  // Jina's third embedding model has its own code.
   const nlohmann::json* encoding = keys.find("position_embedding_type");
   if (type == "xlm-roberta" && encoding != nullptr && *encoding == "rotary") {
     return "jina_embeddings_v3";
   }
-  // Without latent attention, attention is Llama's.
+  // Without latent attention the model has Llama's attention.
   const nlohmann::json* latent = keys.find("use_mla");
   if (type == "deepseek_v2" && latent != nullptr && *latent == false &&
       keys.integer("qk_rope_head_dim").value_or(0) == 0) {
     return "deepseek";
   }
-  // MiniMax-M3's files name the second model's type.
+  // MiniMax-M3's files name the type of the second model.
   if (type == "minimax_m2" && keys.find("sparse_attention_config") != nullptr) {
     return "minimax_m3_vl_text";
   }

@@ -21,7 +21,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The vision_config of a configuration.
+/// Reader of the vision_config of a configuration.
 class HfVision {
  public:
   HfVision(const nlohmann::json& config, const HfVisionType& type, std::string model_type)
@@ -83,7 +83,7 @@ class HfVision {
     }
   }
 
-  /// A number, or a list of rows and columns that must be the same.
+  /// Returns a number, or the common value of a list of rows and columns.
   Index square(const char* key, Index usual) const {
     const nlohmann::json* given = config_.find(key);
     if (given == nullptr || !given->is_array()) return count(key, usual);
@@ -122,7 +122,7 @@ class HfVision {
     }
   }
 
-  /// Windows of so many pixels, made of whole merge blocks.
+  /// Reads windows, given in pixels and rounded down to complete merge blocks.
   void read_windows() {
     const Index blocks = count("window_size", 112) / tower_.merge / tower_.patch_size;
     if (blocks < 1) config_.refuse("window_size", "is less than a block of patches");
@@ -132,7 +132,7 @@ class HfVision {
     std::sort(tower_.layers_without_window.begin(), tower_.layers_without_window.end());
   }
 
-  /// The base of a tower that turns plainly.
+  /// Returns the base of a tower without scaling.
   double base(double usual) const {
     const auto beside = config_.real("rope_theta");
     const nlohmann::json* given = config_.find("rope_parameters");
@@ -153,8 +153,8 @@ class HfVision {
   VisionSettings tower_;
 };
 
-/// The vision tower of a configuration that has one. One that is not read does not stand in the way of the
-/// text model: it says why.
+/// Returns the vision tower of a configuration, if it has one. An unsupported tower does not
+/// prevent reading the text model: `refused` holds the reason.
 inline std::optional<VisionSettings> hf_vision(const nlohmann::json& config) {
   constexpr auto part = "vision_config";
   const JsonKeys keys(config, "the configuration");
@@ -181,7 +181,7 @@ inline std::optional<VisionSettings> hf_vision(const nlohmann::json& config) {
     return HfVision(*given, *type, tower.model_type).read();
   } catch (const ConfigError& error) {
     const std::string message = error.what();
-    tower.refused = message.substr(message.find(": ") + 2);  // behind the function's name
+    tower.refused = message.substr(message.find(": ") + 2);  // the part after the function's name
     return tower;
   }
 #else

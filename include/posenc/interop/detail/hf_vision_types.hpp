@@ -9,37 +9,37 @@
 #include <optional>
 #include <string_view>
 
-// Vision towers of Hugging Face: those that are read, with the defaults of their classes, and those that
-// are known and not read.
+// Vision towers of Hugging Face: supported ones with the defaults of their classes, and known
+// unsupported ones.
 POSENC_BEGIN
 namespace detail {
 
-/// The table of learned positions that a tower adds to its patches.
+/// Table of learned positions that a tower adds to its patches.
 enum class HfPatchTable {
   None,
-  OneSize,   ///< for pictures of image_size
-  Square,    ///< with a place for each patch of a square, resized for each picture
-  SumOfAxes  ///< for each axis
+  OneSize,   ///< for images of image_size
+  Square,    ///< an entry per patch of a square, resized for each image
+  SumOfAxes  ///< a table per axis
 };
 
 struct HfVisionType {
-  std::string_view names;  ///< model_type of vision_config; there it may end in "_vision" as well
+  std::string_view names;  ///< model_type of vision_config; a suffix "_vision" may follow
   // Defaults of the class.
   struct {
     Index layers, width, heads, patch_size;
-    Index head_dim = 0;  ///< of classes that read it, and heads of keys; 0: width / heads
+    Index head_dim = 0;  ///< for classes that read head_dim and KV heads; 0: width / heads
   } sizes;
   const char* width_key = "hidden_size";
-  bool has_merge_blocks = false;  ///< and depth and num_heads in place of the usual names
+  bool has_merge_blocks = false;  ///< with keys depth and num_heads instead of the usual names
   bool has_windows = false;
   struct {
     HfPatchTable form = HfPatchTable::None;
-    Index size = 0;             ///< of pictures, or places
-    const char* key = nullptr;  ///< that tells it
+    Index size = 0;             ///< of images, or number of entries
+    const char* key = nullptr;  ///< key of the size
     ClassToken class_token = ClassToken::None;
   } table = {};
   std::optional<VisionRotaryForm> rotary = std::nullopt;
-  double base = 10000;       ///< which a file tells but for merge blocks
+  double base = 10000;       ///< default; files of towers with merge blocks do not give it
   double softmax_scale = 0;  ///< 0: head_dim^-1/2
 };
 
@@ -74,7 +74,7 @@ inline constexpr std::array hf_vision_types = [] {
        .has_merge_blocks = true,
        .has_windows = true,
        .rotary = merged},
-      // Its hidden_size is the width of the text model.
+      // Here hidden_size is the width of the text model.
       {.names = "qwen2_vl",
        .sizes = {32, 1280, 16, 14},
        .width_key = "embed_dim",
@@ -100,7 +100,7 @@ inline constexpr auto hf_refused_towers = std::to_array<RefusedModel>({
     {.names = "vision", .has = "the name of another project's model in place of its settings"},
 });
 
-/// The row of a model_type, or nullptr.
+/// Returns the row of a model_type, or nullptr.
 inline const HfVisionType* find_hf_vision_type(std::string_view name) {
   constexpr std::string_view suffix = "_vision";
   if (const HfVisionType* found = find_row(hf_vision_types, name)) return found;

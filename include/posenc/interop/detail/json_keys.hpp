@@ -22,11 +22,11 @@
 POSENC_BEGIN
 namespace detail {
 
-/// An object of a configuration whose keys are read by type and ticked off, so that at the end a key
-/// that nobody understood can be named. null counts as absent.
+/// JSON object whose keys are read by type and recorded, so that unread keys can be rejected at the
+/// end. null counts as absent.
 class JsonKeys {
  public:
-  /// `name` is what messages call the object.
+  /// `name` denotes the object in messages.
   JsonKeys(const nlohmann::json& object, std::string name)
       : object_(object), name_(std::move(name)) {
     if (!object.is_object()) fail<ConfigError>(function, name_, " must be a JSON object");
@@ -46,13 +46,13 @@ class JsonKeys {
     return at == object_.end() || at->is_null() ? nullptr : &*at;
   }
 
-  /// Whether the key is there, be it null.
+  /// True if the key exists, even if its value is null.
   bool has(const std::string& key) const { return object_.contains(key); }
 
   std::optional<double> real(const std::string& key) const {
     return get<double>(key, "a finite number");
   }
-  /// 32768.0 is an integer, too.
+  /// Returns an integer; 32768.0 counts as one.
   std::optional<Index> integer(const std::string& key) const {
     return get<Index>(key, "an integer");
   }
@@ -73,8 +73,8 @@ class JsonKeys {
     return list<std::string>(key, "a list of texts");
   }
 
-  /// One value under several names.
-  ///   Throws: ConfigError if two of them are given and differ.
+  /// Returns a value that may have one of several names.
+  ///   Throws: ConfigError if two of them are given and differ
   template <class T>
   std::optional<T> any_of(std::initializer_list<const char*> keys) const {
     std::optional<T> found;
@@ -92,7 +92,8 @@ class JsonKeys {
     return found;
   }
 
-  /// The value of a key that must be there.
+  /// Returns the value of a required key.
+  ///   Throws: ConfigError if it is absent
   template <class T>
   T required(const std::string& key, const std::optional<T>& value) const {
     if (!value) fail<ConfigError>(function, name_, " must have ", key);
@@ -103,7 +104,7 @@ class JsonKeys {
     fail<ConfigError>(function, "'", key, "' in ", name_, " ", why);
   }
 
-  /// The first value that is there under one of several names, which need not agree.
+  /// Returns the first value among several names, which need not agree.
   std::optional<Index> first_integer(std::initializer_list<const char*> keys) const {
     std::optional<Index> found;
     for (const char* key : keys) {
@@ -113,7 +114,7 @@ class JsonKeys {
     return found;
   }
 
-  /// Refuses the first key that has a value, was not read, and may not be ignored.
+  /// Rejects the first key that has a value, was not read, and may not be ignored.
   template <class MayIgnore>
   void refuse_unread(const MayIgnore& may_ignore) const {
     for (const auto& [key, value] : object_.items()) {
@@ -184,9 +185,9 @@ class JsonKeys {
   mutable std::set<std::string> read_;
 };
 
-/// Any text, in linear time.
-///   Throws: ConfigError that tells line and column, for what is not JSON, nests more than 64 deep, or
-///           has two values for one key
+/// Parses JSON text of unknown origin, in linear time.
+///   Throws: ConfigError with line and column if the text is not JSON, is nested more than 64 deep,
+///           or has two values for one key
 inline nlohmann::json parse_json(std::string_view text) {
   return JsonParser(JsonKeys::function, text).parse();
 }

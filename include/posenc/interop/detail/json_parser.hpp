@@ -17,16 +17,16 @@
 POSENC_BEGIN
 namespace detail {
 
-/// JSON as RFC 8259 has it, and as Python writes and reads it: the words NaN, Infinity and -Infinity,
-/// and numbers beyond a double's range, become numbers that are not finite, which whoever asks for
-/// the number refuses by its key. A key that occurs twice in one object, and more than `deepest`
-/// objects and arrays within each other, are errors.
+/// Parser of JSON (RFC 8259) with Python's extensions: the words NaN, Infinity and -Infinity, and
+/// numbers beyond a double's range, become non-finite numbers. JsonKeys rejects these by key when
+/// they are read. A key that occurs twice in one object, and more than `deepest` nested objects and
+/// arrays, are errors.
 ///
-/// Made for texts of unknown origin: each byte is looked at a bounded number of times (nlohmann's own
-/// parser takes quadratic time as soon as it is given a callback). `Text` is a string_view but for
-/// tests, which count how often its bytes are looked at.
+/// Texts may be of unknown origin: each byte is read a bounded number of times. nlohmann's own
+/// parser takes quadratic time with a callback. `Text` is std::string_view, except in tests, which
+/// count reads.
 ///   Throws: ConfigError with the reason, the line, and the column in bytes
-///   Cost: linear in the size of the text, but for the keys of an object, which are sorted
+///   Cost:   linear in the size of the text, plus sorting the keys of each object
 template <class Text = std::string_view>
 class JsonParser {
  public:
@@ -53,7 +53,7 @@ class JsonParser {
     while (is_at(' ') || is_at('\n') || is_at('\r') || is_at('\t')) ++at_;
   }
 
-  /// Steps over `c` and the space before it, if it is there.
+  /// Skips space, then `c` if it follows. Returns whether it did.
   bool take(char c) {
     skip_space();
     if (!is_at(c)) return false;
@@ -142,7 +142,7 @@ class JsonParser {
     }
   }
 
-  // Texts.
+  // Strings.
 
   std::string read_text() {
     const std::size_t begin = at_++;
@@ -185,7 +185,7 @@ class JsonParser {
     append_utf8(text, code);
   }
 
-  /// \uXXXX
+  /// Reads an escape \uXXXX.
   std::uint32_t read_code_unit() {
     const std::size_t begin = at_;
     if (text_.size() - at_ < 6 || text_[at_ + 1] != 'u') refuse("no escape is written like this");
@@ -220,13 +220,13 @@ class JsonParser {
     add(0x80 | (code & 0x3f));
   }
 
-  /// Bytes of the character that begins here; 0 if none does.
+  /// Returns the length in bytes of the UTF-8 character that begins here, or 0 if none does.
   std::size_t utf8_length() const {
     const Byte first = byte(at_);
     if (first < 0x80) return 1;
     const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
     if (first < 0xc2 || first > 0xf4 || text_.size() - at_ < length) return 0;
-    // No detours, no surrogates, nothing above U+10FFFF.
+    // Overlong forms, surrogates and code points above U+10FFFF are invalid.
     const Byte low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     const Byte high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
     if (byte(at_ + 1) < low || byte(at_ + 1) > high) return 0;
@@ -275,14 +275,14 @@ class JsonParser {
     const char* const end = token.data() + token.size();
     if (!is_integer && std::from_chars(token.data(), end, real).ec == std::errc()) return real;
 #endif
-    // nlohmann knows how to read a double in any locale; a number that is too large it refuses.
+    // nlohmann parses doubles independently of the locale. It rejects numbers that are too large.
     auto value = nlohmann::json::parse(token, nullptr, false);
     if (!value.is_discarded()) return value;
     constexpr double infinity = std::numeric_limits<double>::infinity();
     return is_negative ? -infinity : infinity;
   }
 
-  // Places.
+  // Positions in messages.
 
   std::string place(std::size_t at) const {
     std::size_t line = 1, line_begin = 0;

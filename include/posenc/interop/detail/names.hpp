@@ -9,7 +9,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Calls f(name) for each name of a list, in which spaces separate them.
+/// Calls f(name) for each name of a list separated by spaces.
 template <class F>
 constexpr void for_each_name(std::string_view names, const F& f) {
   while (!names.empty()) {
@@ -19,14 +19,14 @@ constexpr void for_each_name(std::string_view names, const F& f) {
   }
 }
 
-/// True if a name stands in such a list.
+/// True if a list, as in for_each_name(), contains a name.
 constexpr bool lists_name(std::string_view names, std::string_view name) {
   bool is_listed = false;
   for_each_name(names, [&](std::string_view one) { is_listed = is_listed || one == name; });
   return is_listed;
 }
 
-/// The row of a table that lists a name, or nullptr.
+/// Returns the row of a table that lists a name, or nullptr.
 template <class Rows>
 constexpr auto find_row(const Rows& rows, std::string_view name) -> decltype(rows.data()) {
   for (const auto& row : rows) {
@@ -35,11 +35,11 @@ constexpr auto find_row(const Rows& rows, std::string_view name) -> decltype(row
   return nullptr;
 }
 
-/// A type of model that is known and not read.
+/// Model types that are known and not supported.
 struct RefusedModel {
   std::string_view names;
-  std::string_view has;     ///< what it has
-  bool has_rotary = false;  ///< in a form that is not read
+  std::string_view has;     ///< position encoding or layers, as a noun phrase for messages
+  bool has_rotary = false;  ///< a rotary encoding in an unsupported form
 };
 
 }  // namespace detail
