@@ -54,25 +54,25 @@ TEST_CASE("gradients of biases are summed alike on every device", "[bias][thread
       auto sums = fire.zero_gradient();
       auto slopes = alibi.zero_gradient();
       auto l = logarithm.zero_gradient(), p = power.zero_gradient();
-      auto of_table = table, of_rows = rows;
+      auto table_grad = table, rows_grad = rows;
       Bytes bytes;
       for (Index head = 0; head < heads; ++head) {
         alibi.add_gradient(head, q, k, grad, slopes, device...);
         logarithm.add_gradient(head, q, k, grad, l, device...);
         power.add_gradient(head, q, k, grad, p, device...);
         fire.add_gradient(head, q, k, grad, sums, device...);
-        t5.add_gradient(head, q, k, grad, MatrixView<float>{of_table.data(), 32, heads, heads},
+        t5.add_gradient(head, q, k, grad, MatrixView<float>{table_grad.data(), 32, heads, heads},
                         device...);
         window.add_gradient(head, whole, k_whole, grad,
-                            MatrixView<float>{of_rows.data(), 15 * 9, heads}, device...);
+                            MatrixView<float>{rows_grad.data(), 15 * 9, heads}, device...);
       }
       for (const auto* of : {&slopes, &l.r1, &l.r2, &p.r1, &p.r2, &sums.hidden_weight,
                              &sums.hidden_bias, &sums.output_weight, &sums.output_bias}) {
         bytes.add(*of);
       }
       bytes.add(std::vector{sums.c, sums.threshold});
-      bytes.add(of_table);
-      bytes.add(of_rows);
+      bytes.add(table_grad);
+      bytes.add(rows_grad);
       return bytes;
     };
     support::check_same_on_all_devices(run);

@@ -58,14 +58,14 @@ TEMPLATE_LIST_TEST_CASE("consecutive on every tier", "[simd][distances]", tiers:
   }
 }
 
-TEST_CASE("leading_run counts neighbours", "[distances]") {
-  using posenc::detail::leading_run;
-  CHECK(leading_run(run(3, 5), 32) == 5);
-  CHECK(leading_run(run(3, 5), 4) == 4);
-  CHECK(leading_run(run(0.5, 5), 32) == 1);
-  CHECK(leading_run(run(0x1p52, 5), 32) == 1);
-  CHECK(leading_run(Values{0, 0, 1, 2}, 32) == 1);
-  CHECK(leading_run(Values{0, 1, 2, 0, 1}, 32) == 3);
+TEST_CASE("count_leading_consecutive counts integers that ascend by one", "[distances]") {
+  using posenc::detail::count_leading_consecutive;
+  CHECK(count_leading_consecutive(run(3, 5), 32) == 5);
+  CHECK(count_leading_consecutive(run(3, 5), 4) == 4);
+  CHECK(count_leading_consecutive(run(0.5, 5), 32) == 1);
+  CHECK(count_leading_consecutive(run(0x1p52, 5), 32) == 1);
+  CHECK(count_leading_consecutive(Values{0, 0, 1, 2}, 32) == 1);
+  CHECK(count_leading_consecutive(Values{0, 1, 2, 0, 1}, 32) == 3);
 }
 
 TEMPLATE_LIST_TEST_CASE("alibi_values on every tier", "[simd][distances]", tiers::Packs) {
@@ -120,16 +120,16 @@ TEMPLATE_LIST_TEST_CASE("add_values on every tier", "[simd][distances]", tiers::
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("add_diagonals on every tier", "[simd][distances]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("add_toeplitz on every tier", "[simd][distances]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   INFO(Tier::name);
-  using posenc::detail::whole_groups;
+  using posenc::detail::pad_distances;
   support::Random random(18);
   for (const Index rows : {2, 12, 17, 33}) {
     for (const Index columns : {1, 7, 16, 32, 45, 80}) {
       CAPTURE(rows, columns);
-      const Index stride = columns + 3, readable = whole_groups(rows) + whole_groups(columns);
+      const Index stride = columns + 3, readable = pad_distances(rows) + pad_distances(columns);
       support::Guarded<T> scores(rows * stride), values(readable);
       T *score = scores.last(rows * stride), *value = values.last(readable);
       for (Index u = 0; u < readable; ++u) value[u] = static_cast<T>(random.normal());
@@ -139,7 +139,7 @@ TEMPLATE_LIST_TEST_CASE("add_diagonals on every tier", "[simd][distances]", tier
         score[i] = static_cast<T>(random.normal());
         want.push_back(k < columns ? score[i] + value[rows - 1 - r + k] : score[i]);
       }
-      posenc::detail::add_diagonals<Tier>(value, rows, columns, score, stride);
+      posenc::detail::add_toeplitz<Tier>(value, rows, columns, score, stride);
       CHECK(support::same_bits(score, want.data(), rows * stride));
     }
   }
@@ -157,10 +157,10 @@ TEMPLATE_TEST_CASE("every score gets the value of its own distance", "[distances
                                       {run(9, 100), Values{0, 2, 1, 3}},
                                       {Values{4, 6, 5, 7}, Values{0, 2, 1, 3}}}) {
     std::vector<Real> seen(queries.size() * keys.size(), Real{-1000000});
-    posenc::detail::for_each_row_of_distances<Real>(
+    posenc::detail::for_each_distance_row<Real>(
         queries, keys,
         [](double from, const double* to, Real* values, Index count) {
-          CHECK(count % posenc::detail::distance_group == 0);
+          CHECK(count % posenc::detail::distance_padding == 0);
           for (Index u = 0; u < count; ++u) values[u] = static_cast<Real>(from - to[u]);
         },
         [&, columns = static_cast<Index>(keys.size())](Index i, Index j, Index n,

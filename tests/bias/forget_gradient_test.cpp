@@ -63,7 +63,8 @@ void add(const ForgettingBias& bias, Index sequence, Index head, Index i, Index 
 }  // namespace
 
 TEST_CASE("the gradient of three gates", "[bias][forgetting]") {
-  // Scores (0, -), (1, 0) and (2, 0), (2, 1) of the worked bias; ln f of token t counts where j < t <= i.
+  // Scores (0, -), (1, 0) and (2, 0), (2, 1) of the worked bias; ln f of token t counts where j < t
+  // <= i.
   const std::vector<double> z{2, 0, -1}, grad{7, 0, 0, 2, 5, 0, 3, 11, -1};
   ForgetGates gates(1, 1);
   gates.append(0, EmbeddingsView<const double>{z.data(), 1, 3, 1});
@@ -71,36 +72,36 @@ TEST_CASE("the gradient of three gates", "[bias][forgetting]") {
   const ForgettingBias bias(gates, sequences);
   ForgetGradient gradient = bias.zero_gradient();
   bias.add_gradient({}, MatrixView<const double>{grad.data(), 3, 3}, gradient);
-  std::vector<double> of_log(3), of_logits(3);
-  gradient.log_gates(0, EmbeddingsView<double>{of_log.data(), 1, 3, 1});
-  CHECK(of_log == std::vector<double>{0, 2 + 3, 3 + 11});
+  std::vector<double> log_gate_grads(3), logit_grads(3);
+  gradient.log_gates(0, EmbeddingsView<double>{log_gate_grads.data(), 1, 3, 1});
+  CHECK(log_gate_grads == std::vector<double>{0, 2 + 3, 3 + 11});
   gradient.logits(0, EmbeddingsView<const double>{z.data(), 1, 3, 1},
-                  EmbeddingsView<double>{of_logits.data(), 1, 3, 1});
-  CHECK(of_logits[1] == Approx(5 * 0.5));
-  CHECK(of_logits[2] == Approx(14 / (1 + std::exp(-1.0))));
+                  EmbeddingsView<double>{logit_grads.data(), 1, 3, 1});
+  CHECK(logit_grads[1] == Approx(5 * 0.5));
+  CHECK(logit_grads[2] == Approx(14 / (1 + std::exp(-1.0))));
 }
 
 TEST_CASE("the gates' gradient is the derivative of the bias", "[bias][forgetting]") {
   const auto logits = random_numbers(tokens * heads, 1);
   ForgetGates gates(2, heads);
-  const EmbeddingsView<const double> of_sequence{logits.data(), 1, tokens, heads};
-  gates.append(1, of_sequence);
-  gates.append(0, of_sequence);
+  const EmbeddingsView<const double> sequence_logits{logits.data(), 1, tokens, heads};
+  gates.append(1, sequence_logits);
+  gates.append(0, sequence_logits);
   const std::vector<Index> sequences{1, 0};
   const ForgettingBias bias(gates, sequences);
   ForgetGradient gradient = bias.zero_gradient();
-  std::vector<std::vector<double>> of_scores;
+  std::vector<std::vector<double>> score_grads;
   for (Index n = 0; n < 2; ++n) {
     for (Index head = 0; head < heads; ++head) {
-      of_scores.push_back(random_numbers(tokens * tokens, 2 + of_scores.size()));
+      score_grads.push_back(random_numbers(tokens * tokens, 2 + score_grads.size()));
       for (Index i = 0; i < tokens; ++i) {
-        for (Index j = i + 1; j < tokens; ++j) of_scores.back()[size(i * tokens + j)] = 0;
+        for (Index j = i + 1; j < tokens; ++j) score_grads.back()[size(i * tokens + j)] = 0;
       }
       // Gradient by tiles, some of them added to another gradient.
       ForgetGradient other = bias.zero_gradient();
-      add(bias, n, head, 0, 0, 4, tokens, of_scores.back(), gradient);
-      add(bias, n, head, 4, 0, 7, 3, of_scores.back(), other);
-      add(bias, n, head, 4, 3, 7, 8, of_scores.back(), gradient);
+      add(bias, n, head, 0, 0, 4, tokens, score_grads.back(), gradient);
+      add(bias, n, head, 4, 0, 7, 3, score_grads.back(), other);
+      add(bias, n, head, 4, 3, 7, 8, score_grads.back(), gradient);
       gradient += other;
     }
   }
@@ -116,7 +117,7 @@ TEST_CASE("the gates' gradient is the derivative of the bias", "[bias][forgettin
         auto above = logits, below = logits;
         above[size(t * heads + head)] += step;
         below[size(t * heads + head)] -= step;
-        const auto& grad = of_scores[size(n * heads + head)];
+        const auto& grad = score_grads[size(n * heads + head)];
         const double want = (loss(above, grad, head) - loss(below, grad, head)) / (2 * step);
         CHECK(std::abs(got[size((n * tokens + t) * heads + head)] - want) < 1e-6);
       }

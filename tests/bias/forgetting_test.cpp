@@ -200,8 +200,8 @@ TEST_CASE("gates that are shut, and gates that are no numbers", "[bias][forgetti
 
   const std::vector<double> with_nan{1, nan, 1};
   gates.append(1, EmbeddingsView<const double>{with_nan.data(), 1, 3, 1});
-  const auto of_broken = biases(ForgettingBias(gates, broken), 1, 2, 2 + 1);
-  CHECK(std::isnan(of_broken[0]));
+  const auto broken_biases = biases(ForgettingBias(gates, broken), 1, 2, 2 + 1);
+  CHECK(std::isnan(broken_biases[0]));
 }
 
 TEST_CASE("gates that do not fit are refused", "[bias][forgetting][errors]") {

@@ -120,7 +120,7 @@ TEST_CASE("gradients of biases are those of single scores", "[bias]") {
   }
 }
 
-TEST_CASE("FIRE's units are off at their bend", "[fire]") {
+TEST_CASE("FIRE's units are inactive at their breakpoint", "[fire]") {
   // x = 1 if the key at 0 is as far as the query from the start. All units are at their breakpoint
   // there.
   const posenc::Fire fire({.c = 0.5,

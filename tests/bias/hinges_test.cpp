@@ -5,7 +5,7 @@
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
 #include "support/worse.hpp"
-#include <posenc/bias/detail/hinges.hpp>
+#include <posenc/bias/detail/piecewise_linear.hpp>
 
 #include <cmath>
 #include <vector>
@@ -46,13 +46,14 @@ const Network every_kind{.hidden_weight = {2, -1, 0.5, -3, 1, -1, 0, 0, 4, -0.25
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("PiecewiseLinear equals the network on every tier",
+                        "[simd][piecewise_linear]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   INFO(Tier::name);
   constexpr Index width = TestType::P::width, longest = 9 * width + 1;
-  const posenc::detail::Hinges<T> f(every_kind.hidden_weight, every_kind.hidden_bias,
-                                    every_kind.output_weight, every_kind.output_bias);
+  const posenc::detail::PiecewiseLinear<T> f(every_kind.hidden_weight, every_kind.hidden_bias,
+                                             every_kind.output_weight, every_kind.output_bias);
   support::Random random(3);
   support::Guarded<T> scores(longest);
   support::Guarded<double> values(longest + width);
@@ -96,9 +97,9 @@ TEMPLATE_LIST_TEST_CASE("Hinges equal the network on every tier", "[simd][hinges
   }
 }
 
-TEST_CASE("Hinges without bends are a line", "[hinges]") {
+TEST_CASE("PiecewiseLinear without breakpoints is a line", "[piecewise_linear]") {
   const Values one{1}, two{2}, three{3};
-  const posenc::detail::Hinges<double> f(one, two, three, 0.5);
+  const posenc::detail::PiecewiseLinear<double> f(one, two, three, 0.5);
   const std::vector<double> values(16, 4.0);
   std::vector<double> scores(3, 100);
   f.add(values.data(), 0.25, {4, 4}, scores.data(), 3);

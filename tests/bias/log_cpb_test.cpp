@@ -119,7 +119,7 @@ TEST_CASE("the network's gradient is the derivative of the biases that it makes"
   std::vector<double> grad(heads * tokens * tokens);
   support::Random(8).fill_normal(grad);
   const auto positions = tiles::run(0, tokens);
-  const auto of_head = [&](Index head) {
+  const auto head_grad = [&](Index head) {
     return MatrixView<const double>{grad.data() + static_cast<std::size_t>(head) * tokens * tokens,
                                     tokens, tokens};
   };
@@ -129,7 +129,7 @@ TEST_CASE("the network's gradient is the derivative of the biases that it makes"
     double sum = 0;
     for (Index head = 0; head < 2; ++head) {
       const auto added = tiles::added<double>(bias, head, positions, positions);
-      for (std::size_t n = 0; n < added.size(); ++n) sum += added[n] * of_head(head).data[n];
+      for (std::size_t n = 0; n < added.size(); ++n) sum += added[n] * head_grad(head).data[n];
     }
     return sum;
   };
@@ -137,13 +137,13 @@ TEST_CASE("the network's gradient is the derivative of the biases that it makes"
   const LogCpb network(parameters, small);
   auto table = evaluated(network);
   const posenc::WindowBias bias(table_of(table, 2), {.rows = 3, .cols = 2});
-  std::vector<double> of_table(table.size());
+  std::vector<double> table_grad(table.size());
   for (Index head = 0; head < 2; ++head) {
-    bias.add_gradient(head, positions, positions, of_head(head), table_of(of_table, 2));
+    bias.add_gradient(head, positions, positions, head_grad(head), table_of(table_grad, 2));
   }
   LogCpbParameters gradient = network.zero_gradient();
   gradient.hidden_bias[0] = 1;  // earlier contents are kept
-  network.add_gradient<double>(table_of(of_table, 2), gradient);
+  network.add_gradient<double>(table_of(table_grad, 2), gradient);
   gradient.hidden_bias[0] -= 1;
 
   for (const auto member : {&LogCpbParameters::hidden_weight, &LogCpbParameters::hidden_bias,

@@ -167,7 +167,7 @@ TEST_CASE("T5 gives any distance a bucket", "[t5]") {
   CHECK(both.bucket(-1e300) == both.bucket(-1e6));
 }
 
-TEST_CASE("T5: neighbours of any distance, and buckets beyond the list of near ones", "[t5]") {
+TEST_CASE("T5: consecutive keys at any distance, and buckets beyond the table", "[t5]") {
   for (const Index farthest : {Index{128}, Index{1000000}}) {
     for (const auto direction : {T5Direction::Bidirectional, T5Direction::Causal}) {
       const T5BiasConfig config{.max_distance = farthest, .direction = direction};

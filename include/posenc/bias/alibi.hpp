@@ -77,7 +77,7 @@ namespace detail {
 
 /// Calls use(u, values) for each pack of Real. Lane l holds weight * (from - to[u + l]), or weight
 /// times the magnitude of that difference if `symmetric`. `count` must be a multiple of
-/// distance_group.
+/// distance_padding.
 template <std::floating_point Real, class Tier, class Use>
 POSENC_ALWAYS_INLINE void for_alibi_values(double weight, bool symmetric, double from,
                                            const double* to, Index count, const Use& use) {
@@ -121,8 +121,8 @@ void add_alibi_values(double weight, bool symmetric, double from, const double* 
 }
 
 /// Variant of alibi_values() for double: weight and distance are sums of two doubles.
-inline void exact_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
-                               double* values, Index count) noexcept {
+inline void alibi_values_double_double(DoubleDouble weight, bool symmetric, double from,
+                                       const double* to, double* values, Index count) noexcept {
   for (Index u = 0; u < count; ++u) {
     const DoubleDouble d = two_sum(from, -to[u]);
     const double sign = symmetric ? std::copysign(1.0, d.hi) : 1.0;
@@ -130,9 +130,9 @@ inline void exact_alibi_values(DoubleDouble weight, bool symmetric, double from,
   }
 }
 
-/// True if no difference from - to[u] is rounded. `count` must be a multiple of distance_group.
+/// True if no difference from - to[u] is rounded. `count` must be a multiple of distance_padding.
 template <class Tier = tier::Best>
-bool differences_are_exact(double from, const double* to, Index count) noexcept {
+bool are_differences_exact(double from, const double* to, Index count) noexcept {
   using P = Pack<double, Tier>;
   const P first = P::broadcast(from);
   P worst = P::zero();
@@ -147,12 +147,13 @@ bool differences_are_exact(double from, const double* to, Index count) noexcept 
 
 /// Variant of alibi_values() for distances or biases that may overflow a double.
 template <std::floating_point Real>
-void far_alibi_values(DoubleDouble weight, bool symmetric, double from, const double* to,
-                      Real* values, Index count) noexcept {
+void alibi_values_no_overflow(DoubleDouble weight, bool symmetric, double from, const double* to,
+                              Real* values, Index count) noexcept {
   for (Index u = 0; u < count; ++u) {
-    if (std::abs(from - to[u]) <= far_away && std::abs(weight.hi * (from - to[u])) <= far_away) {
+    if (std::abs(from - to[u]) <= overflow_limit &&
+        std::abs(weight.hi * (from - to[u])) <= overflow_limit) {
       double value = 0;
-      exact_alibi_values(weight, symmetric, from, to + u, &value, 1);
+      alibi_values_double_double(weight, symmetric, from, to + u, &value, 1);
       values[u] = static_cast<Real>(value);
     } else {
       const double half = 0.5 * from - 0.5 * to[u];
@@ -221,7 +222,7 @@ class Alibi {
       // Double takes the general path, which selects among several kernels.
       if (tile.rows == 1 && !is_tiny(weight_of(head))) {
         const auto keys = static_cast<Index>(key_positions.size());
-        const Index whole = keys / detail::distance_group * detail::distance_group;
+        const Index whole = keys / detail::distance_padding * detail::distance_padding;
         detail::add_alibi_values(weight_of(head).hi, form_ == AlibiForm::Symmetric,
                                  query_positions[0], key_positions.data(), tile.row(0), whole);
         if (whole == keys) return;
@@ -229,7 +230,7 @@ class Alibi {
         left = {tile.row(0) + whole, 1, keys - whole, tile.row_stride};
       }
     }
-    detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), left);
+    detail::add_distance_bias<Real>(query_positions, key_positions, evaluator_of<Real>(head), left);
   }
 
   /// Writes values[u] = -scale * slope[head] * distance, where query - key is farthest - u; see
@@ -237,7 +238,7 @@ class Alibi {
   using OfDistances = Alibi;
   template <detail::WrittenTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
-    detail::write_of_distances(farthest, values, values_of<Real>(head));
+    detail::write_distance_bias(farthest, values, evaluator_of<Real>(head));
   }
 
   /// Adds the gradient of the slope of one head: -scale times the sum of distance * grad, in
@@ -270,7 +271,7 @@ class Alibi {
     };
     gradient[static_cast<std::size_t>(head)] +=
         scale_ *
-        detail::sums_over_distances(device, query_positions, key_positions, grad, 1, subtract)[0];
+        detail::reduce_distances(device, query_positions, key_positions, grad, 1, subtract)[0];
   }
 
   /// Returns zeros, one value per slope.
@@ -285,20 +286,20 @@ class Alibi {
     return std::abs(weight.hi) < 0x1p-800;
   }
 
-  /// Returns the function that evaluates the bias of one head; see add_of_distances().
+  /// Returns the function that evaluates the bias of one head; see add_distance_bias().
   template <class Real>
-  auto values_of(Index head) const noexcept {
+  auto evaluator_of(Index head) const noexcept {
     const detail::DoubleDouble weight = weight_of(head);
     const bool symmetric = form_ == AlibiForm::Symmetric;
-    const bool check_far = std::same_as<Real, double> || is_tiny(weight);
+    const bool check_overflow = std::same_as<Real, double> || is_tiny(weight);
     return [=](double from, const double* to, Real* values, Index count) {
-      if (check_far && detail::reaches_far(weight.hi, from, to, count)) {
-        detail::far_alibi_values(weight, symmetric, from, to, values, count);
+      if (check_overflow && detail::may_overflow(weight.hi, from, to, count)) {
+        detail::alibi_values_no_overflow(weight, symmetric, from, to, values, count);
         return;
       }
       if constexpr (std::same_as<Real, double>) {
-        if (weight.lo != 0 || !detail::differences_are_exact(from, to, count)) {
-          detail::exact_alibi_values(weight, symmetric, from, to, values, count);
+        if (weight.lo != 0 || !detail::are_differences_exact(from, to, count)) {
+          detail::alibi_values_double_double(weight, symmetric, from, to, values, count);
           return;
         }
       }

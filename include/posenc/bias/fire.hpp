@@ -3,9 +3,9 @@
 
 #include <posenc/bias/detail/distances.hpp>
 #include <posenc/bias/detail/gradient_sums.hpp>
-#include <posenc/bias/detail/hinge_stretches.hpp>
-#include <posenc/bias/detail/hinges.hpp>
 #include <posenc/bias/detail/logarithm.hpp>
+#include <posenc/bias/detail/piecewise_linear.hpp>
+#include <posenc/bias/detail/relu_segments.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/fire_parameters.hpp>
 #include <posenc/core/detail/double_double.hpp>
@@ -77,11 +77,11 @@ class Fire {
       }
     }
     check_range();
-    stretches_ = detail::HingeStretches(p.hidden_weight, p.hidden_bias);
+    segments_ = detail::ReluSegments(p.hidden_weight, p.hidden_bias);
     for (std::size_t h = 0; h < heads; ++h) {
       const ListView<double> weights(p.output_weight.data() + h * width, width);
-      of_heads_.push_back({{p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]},
-                           {p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]}});
+      head_networks_.push_back({{p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]},
+                                {p.hidden_weight, p.hidden_bias, weights, p.output_bias[h]}});
     }
   }
 
@@ -95,20 +95,20 @@ class Fire {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Fire::add", {head, heads()}, query_positions, key_positions, tile);
-    const detail::Hinges<Real>& f = hinges<Real>(head);
+    const detail::PiecewiseLinear<Real>& f = network<Real>(head);
     const double threshold = parameters_.threshold;
     InverseNormalisers<Real> factors(*this, query_positions);
-    detail::Bounds bounds{};
+    detail::ValueRange bounds{};
     const double* distances = nullptr;
     Index count = 0;
     // f of all these distances, for queries up to the threshold. There x depends on the distance
     // alone.
-    alignas(64) Real shared[static_cast<std::size_t>(detail::block_distances)];
+    alignas(64) Real shared[static_cast<std::size_t>(detail::max_block_distances)];
     bool has_shared = false;
     const auto evaluate = [&](double from, const double* to, double* values, Index n) {
-      detail::logarithms_of_distances<Real>(parameters_.c, from, to, values, n,
-                                            [](double log, double) { return log; });
-      const detail::Bounds more = detail::bounds_of(values, n);
+      detail::log1p_distances<Real>(parameters_.c, from, to, values, n,
+                                    [](double log, double) { return log; });
+      const detail::ValueRange more = detail::value_range(values, n);
       if (distances == nullptr || values == distances) {  // otherwise a continuation of the same
                                                           // row
         distances = values;
@@ -122,14 +122,14 @@ class Fire {
     const auto add_to_row = [&](Index i, Index j, Index n, const double* values) {
       Real* const scores = tile.row(i) + j;
       if (query_positions[static_cast<std::size_t>(i)] <= threshold) {
-        if (!has_shared) f.write(distances, factors.of(i), bounds, &shared[0], count);
+        if (!has_shared) f.write(distances, factors.at(i), bounds, &shared[0], count);
         has_shared = true;
         detail::add_values(shared + (values - distances), scores, n);
       } else {
-        f.add(values, factors.of(i), bounds, scores, n);
+        f.add(values, factors.at(i), bounds, scores, n);
       }
     };
-    detail::for_each_row_of_distances<double>(query_positions, key_positions, evaluate, add_to_row);
+    detail::for_each_distance_row<double>(query_positions, key_positions, evaluate, add_to_row);
   }
 
   /// Adds the gradient of the parameters, for the gradient of the scores of one head. At a
@@ -158,30 +158,31 @@ class Fire {
     const auto add_rows = [&](double* sums, Index first, Index count) {
       const auto queries =
           query_positions.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
-      add_to_stretches<Real>(queries, key_positions,
-                             {grad.row(first), count, grad.cols, grad.row_stride}, sums);
+      add_to_segments<Real>(queries, key_positions,
+                            {grad.row(first), count, grad.cols, grad.row_stride}, sums);
     };
-    constexpr std::size_t kinds = OfStretch::kinds;
-    const auto sums = detail::sums_over_rows(device, grad.rows, detail::summed_queries,
-                                             kinds * stretches_.count(),
-                                             8.0 * static_cast<double>(grad.cols), add_rows);
-    const auto total_of = [&](detail::HingeStretches::Range range) {
-      OfStretch total;
+    constexpr std::size_t kinds = SegmentSums::kinds;
+    const auto sums =
+        detail::reduce_rows(device, grad.rows, detail::max_sum_queries, kinds * segments_.count(),
+                            8.0 * static_cast<double>(grad.cols), add_rows);
+    const auto total_of = [&](detail::ReluSegments::Range range) {
+      SegmentSums total;
       for (std::size_t n = range.first; n < range.end; ++n) total.add(sums.data() + kinds * n);
       return total;
     };
     const FireParameters& p = parameters_;
     const auto at = static_cast<std::size_t>(head);
     for (std::size_t k = 0; k < width(); ++k) {
-      const OfStretch on = total_of(stretches_.on(k));
+      const SegmentSums active = total_of(segments_.active_segments(k));
       const double w = p.hidden_weight[k], output = p.output_weight[at * width() + k];
-      gradient.output_weight[at * width() + k] += mul_add(w, on.x, p.hidden_bias[k] * on.score);
-      gradient.hidden_weight[k] += output * on.x;
-      gradient.hidden_bias[k] += output * on.score;
-      gradient.c += output * w * on.c;
-      gradient.threshold += output * w * on.threshold;
+      gradient.output_weight[at * width() + k] +=
+          mul_add(w, active.x, p.hidden_bias[k] * active.score);
+      gradient.hidden_weight[k] += output * active.x;
+      gradient.hidden_bias[k] += output * active.score;
+      gradient.c += output * w * active.c;
+      gradient.threshold += output * w * active.threshold;
     }
-    gradient.output_bias[at] += total_of({0, stretches_.count()}).score;
+    gradient.output_bias[at] += total_of({0, segments_.count()}).score;
   }
 
   /// Returns zeros in the shape of the parameters.
@@ -226,19 +227,19 @@ class Fire {
   std::size_t width() const noexcept { return parameters_.hidden_weight.size(); }
 
   template <class Real>
-  const detail::Hinges<Real>& hinges(Index head) const noexcept {
+  const detail::PiecewiseLinear<Real>& network(Index head) const noexcept {
     const auto at = static_cast<std::size_t>(head);
     if constexpr (std::same_as<Real, float>) {
-      return of_heads_[at].floats;
+      return head_networks_[at].floats;
     } else {
-      return of_heads_[at].doubles;
+      return head_networks_[at].doubles;
     }
   }
 
   template <class Real>
   detail::DoubleDouble normaliser_of(double query) const noexcept {
-    const detail::DoubleDouble log =
-        detail::far_logarithm_of<Real>(parameters_.c, (std::max)(query, parameters_.threshold), 0);
+    const detail::DoubleDouble log = detail::log1p_distance_no_overflow<Real>(
+        parameters_.c, (std::max)(query, parameters_.threshold), 0);
     if constexpr (std::same_as<Real, double>) return log + epsilon_;
     return log.hi + epsilon_;
   }
@@ -256,40 +257,40 @@ class Fire {
     InverseNormalisers(const Fire& fire, std::span<const double> queries) noexcept
         : fire_(fire), queries_(queries) {}
 
-    detail::DoubleDouble of(Index i) noexcept {
+    detail::DoubleDouble at(Index i) noexcept {
       if constexpr (std::same_as<Real, double>) {
         return fire_.inverse_normaliser_of<Real>(queries_[static_cast<std::size_t>(i)]);
       } else {
-        if (i < first_ || i >= first_ + detail::distance_group) begin(i);
+        if (i < first_ || i >= first_ + detail::distance_padding) compute_group(i);
         return values_[i - first_];
       }
     }
 
    private:
-    void begin(Index i) noexcept {
+    void compute_group(Index i) noexcept {
       const Index count =
-          (std::min)(detail::distance_group, static_cast<Index>(queries_.size()) - i);
-      double reach[detail::distance_group] = {};
+          (std::min)(detail::distance_padding, static_cast<Index>(queries_.size()) - i);
+      double reach[detail::distance_padding] = {};
       for (Index n = 0; n < count; ++n) {
         reach[n] =
             (std::max)(queries_[static_cast<std::size_t>(i + n)], fire_.parameters_.threshold);
       }
       const double epsilon = fire_.epsilon_;
-      detail::logarithms_of_distances<Real>(
-          fire_.parameters_.c, 0, &reach[0], &values_[0], detail::distance_group,
-          [epsilon](double log, double) { return 1 / (log + epsilon); });
+      detail::log1p_distances<Real>(fire_.parameters_.c, 0, &reach[0], &values_[0],
+                                    detail::distance_padding,
+                                    [epsilon](double log, double) { return 1 / (log + epsilon); });
       first_ = i;
     }
 
     const Fire& fire_;
     std::span<const double> queries_;
-    Index first_ = -detail::distance_group;
-    double values_[detail::distance_group];
+    Index first_ = -detail::distance_padding;
+    double values_[detail::distance_padding];
   };
 
   /// Sums over the scores of one segment of x: the gradients, and the gradients times x and times
   /// the derivatives of x.
-  struct OfStretch {
+  struct SegmentSums {
     static constexpr std::size_t kinds = 4;
     double score = 0, x = 0, c = 0, threshold = 0;
 
@@ -307,67 +308,67 @@ class Fire {
     }
   };
 
-  /// Adds the sums of each segment to `sums`, which holds OfStretch::kinds numbers per segment.
+  /// Adds the sums of each segment to `sums`, which holds SegmentSums::kinds numbers per segment.
   template <class Real>
-  void add_to_stretches(std::span<const double> queries, std::span<const double> keys,
-                        const MatrixView<const Real>& grad, double* sums) const {
+  void add_to_segments(std::span<const double> queries, std::span<const double> keys,
+                       const MatrixView<const Real>& grad, double* sums) const {
     /// ln(1 + c d) and its derivative by c.
-    struct OfDistance {
+    struct DistanceTerm {
       double log, slope;
     };
     const double c = parameters_.c;
-    const auto evaluate = [c](double from, const double* to, OfDistance* values, Index count) {
-      double logs[static_cast<std::size_t>(detail::block_distances)];
-      detail::logarithms_of_distances<double>(c, from, to, logs, count,
-                                              [](double log, double) { return log; });
+    const auto evaluate = [c](double from, const double* to, DistanceTerm* values, Index count) {
+      double logs[static_cast<std::size_t>(detail::max_block_distances)];
+      detail::log1p_distances<double>(c, from, to, logs, count,
+                                      [](double log, double) { return log; });
       for (Index u = 0; u < count; ++u) {
         const double d = std::abs(from - to[u]);
         values[u] = {logs[u], d > 0 ? 1 / (1 / d + c) : 0};
       }
     };
-    detail::FewNumbers<double> of_row(stretches_.count() + 1);
-    double* const bounds = of_row.data();
-    const auto add_row = [&](Index i, Index j, Index n, const OfDistance* distances) {
+    detail::SmallVector<double> bound_buffer(segments_.count() + 1);
+    double* const bounds = bound_buffer.data();
+    const auto add_row = [&](Index i, Index j, Index n, const DistanceTerm* distances) {
       const double query = queries[static_cast<std::size_t>(i)];
       const double reach = (std::max)(query, parameters_.threshold);
       const double normaliser = normaliser_of<double>(query).hi;
       const double slope_of_reach = 1 / (1 / reach + c);
-      const double of_threshold =
+      const double threshold_slope =
           query < parameters_.threshold ? -1 / (1 / c + reach) / normaliser : 0;
-      stretches_.write_bounds(normaliser, bounds);
-      const Real* const of_scores = grad.row(i) + j;
-      for (Index u = 0, stretch = 0; u < n;) {
-        if (of_scores[u] == 0) {  // masked keys cost nothing
+      segments_.write_bounds(normaliser, bounds);
+      const Real* const score_grads = grad.row(i) + j;
+      for (Index u = 0, segment = 0; u < n;) {
+        if (score_grads[u] == 0) {  // masked keys cost nothing
           ++u;
           continue;
         }
-        while (distances[u].log > bounds[stretch + 1]) ++stretch;
-        while (distances[u].log <= bounds[stretch]) --stretch;
-        const double low = bounds[stretch], high = bounds[stretch + 1];
+        while (distances[u].log > bounds[segment + 1]) ++segment;
+        while (distances[u].log <= bounds[segment]) --segment;
+        const double low = bounds[segment], high = bounds[segment + 1];
         double score = 0, log = 0, slope = 0;
         do {
-          const auto of_score = static_cast<double>(of_scores[u]);
-          score += of_score;
-          log = mul_add(of_score, distances[u].log, log);
-          slope = mul_add(of_score, distances[u].slope, slope);
+          const auto score_grad = static_cast<double>(score_grads[u]);
+          score += score_grad;
+          log = mul_add(score_grad, distances[u].log, log);
+          slope = mul_add(score_grad, distances[u].slope, slope);
         } while (++u < n && !(distances[u].log > high || distances[u].log <= low));
-        OfStretch sum{.score = score, .x = log / normaliser};
+        SegmentSums sum{.score = score, .x = log / normaliser};
         sum.c = mul_add(-sum.x, slope_of_reach, slope) / normaliser;
-        sum.threshold = sum.x * of_threshold;
-        sum.add_to(sums + static_cast<Index>(OfStretch::kinds) * stretch);
+        sum.threshold = sum.x * threshold_slope;
+        sum.add_to(sums + static_cast<Index>(SegmentSums::kinds) * segment);
       }
     };
-    detail::for_each_row_of_distances<OfDistance>(queries, keys, evaluate, add_row);
+    detail::for_each_distance_row<DistanceTerm>(queries, keys, evaluate, add_row);
   }
 
   FireParameters parameters_;
   double epsilon_;
-  detail::HingeStretches stretches_;
-  struct OfHead {
-    detail::Hinges<double> doubles;
-    detail::Hinges<float> floats;
+  detail::ReluSegments segments_;
+  struct HeadNetwork {
+    detail::PiecewiseLinear<double> doubles;
+    detail::PiecewiseLinear<float> floats;
   };
-  std::vector<OfHead> of_heads_;
+  std::vector<HeadNetwork> head_networks_;
 };
 
 POSENC_END

@@ -36,11 +36,12 @@ POSENC_BEGIN
 class ForgetGates {
  public:
   ///   Throws: ShapeError, std::bad_alloc
-  ForgetGates(Index sequences, Index heads) : heads_(heads), all_(checked_count(sequences, heads)) {
+  ForgetGates(Index sequences, Index heads)
+      : heads_(heads), sequences_(checked_count(sequences, heads)) {
     detail::check_order_of_sums("ForgetGates");
   }
 
-  Index sequences() const noexcept { return static_cast<Index>(all_.size()); }
+  Index sequences() const noexcept { return static_cast<Index>(sequences_.size()); }
   Index heads() const noexcept { return heads_; }
   /// Returns the number of tokens of the sequence, including evicted ones.
   ///   Throws: ShapeError
@@ -110,7 +111,7 @@ class ForgetGates {
     constexpr auto function = "ForgetGates::restore";
     check_sequence(function, sequence);
     const Index count = check_sums(function, sums);
-    if (first < 0 || static_cast<double>(first) + static_cast<double>(count) > most) {
+    if (first < 0 || static_cast<double>(first) + static_cast<double>(count) > max_numbers) {
       detail::fail<ShapeError>(function, "tokens are numbered from 0 to 2^53, but the first is ",
                                first, " of ", count);
     }
@@ -193,7 +194,7 @@ class ForgetGates {
 
   /// Tokens of [B, n, H] and the sequences that they extend. With offsets, all tokens are in one
   /// batch row.
-  struct Runs {
+  struct RaggedTokens {
     std::span<const Index> sequences, offsets;
 
     Index begin(std::size_t n) const noexcept { return offsets.empty() ? 0 : offsets[n]; }
@@ -214,15 +215,15 @@ class ForgetGates {
       detail::fail<ShapeError>("ForgetGates", "there must be at least one head, and no negative ",
                                "number of sequences, but there are ", heads, " and ", sequences);
     }
-    if (static_cast<double>(sequences) * static_cast<double>(heads) > most) {
+    if (static_cast<double>(sequences) * static_cast<double>(heads) > max_numbers) {
       detail::fail<ShapeError>("ForgetGates", "no memory holds the gates of ", sequences,
                                " sequences with ", heads, " heads");
     }
     return static_cast<std::size_t>(sequences);
   }
 
-  Sequence& at(Index n) noexcept { return all_[static_cast<std::size_t>(n)]; }
-  const Sequence& at(Index n) const noexcept { return all_[static_cast<std::size_t>(n)]; }
+  Sequence& at(Index n) noexcept { return sequences_[static_cast<std::size_t>(n)]; }
+  const Sequence& at(Index n) const noexcept { return sequences_[static_cast<std::size_t>(n)]; }
   std::size_t size(Index tokens) const noexcept {
     return static_cast<std::size_t>(tokens) * static_cast<std::size_t>(heads_);
   }
@@ -268,10 +269,10 @@ class ForgetGates {
   }
 
   template <class T, class LogGate>
-  void append_gates(const Runs& runs, EmbeddingsView<T> gates, const LogGate& log_gate) {
-    const std::span<const Index> sequences = runs.sequences;
+  void append_gates(const RaggedTokens& tokens, EmbeddingsView<T> gates, const LogGate& log_gate) {
+    const std::span<const Index> sequences = tokens.sequences;
     detail::check_extents(append_name, "gates", gates);
-    const Index batch = runs.offsets.empty() ? static_cast<Index>(sequences.size()) : 1;
+    const Index batch = tokens.offsets.empty() ? static_cast<Index>(sequences.size()) : 1;
     if (gates.batch != batch || gates.dim != heads_) {
       detail::fail<ShapeError>(append_name, "gates ", gates.extents(), " must be [", batch, ", n, ",
                                heads_, "]");
@@ -280,24 +281,24 @@ class ForgetGates {
       check_sequence(append_name, sequences[n]);
       detail::check_named_once(append_name, sequences, n);
     }
-    if (static_cast<double>(gates.seq) * static_cast<double>(heads_) > most) {
+    if (static_cast<double>(gates.seq) * static_cast<double>(heads_) > max_numbers) {
       detail::fail<ShapeError>(append_name, "no memory holds ", heads_, " gates of ", gates.seq,
                                " tokens");
     }
     // Memory is reserved first, so that nothing is appended if an allocation fails.
     for (std::size_t n = 0; n < sequences.size(); ++n) {
       std::vector<double>& sums = at(sequences[n]).sums;
-      const std::size_t needed = sums.size() + size(runs.end(n, gates.seq) - runs.begin(n));
+      const std::size_t needed = sums.size() + size(tokens.end(n, gates.seq) - tokens.begin(n));
       if (needed > sums.capacity()) sums.reserve((std::max)(needed, 2 * sums.capacity()));
     }
     for (std::size_t n = 0; n < sequences.size(); ++n) {
       std::vector<double>& sums = at(sequences[n]).sums;
-      const Index b = runs.offsets.empty() ? static_cast<Index>(n) : 0;
-      for (Index t = runs.begin(n); t < runs.end(n, gates.seq); ++t) {
-        const T* const of_token = gates.row(b, t);
+      const Index b = tokens.offsets.empty() ? static_cast<Index>(n) : 0;
+      for (Index t = tokens.begin(n); t < tokens.end(n, gates.seq); ++t) {
+        const T* const token_gates = gates.row(b, t);
         for (Index h = 0; h < heads_; ++h) {
           // std::max returns its first argument if that is NaN.
-          const double added = (std::max)(log_gate(static_cast<double>(of_token[h])),
+          const double added = (std::max)(log_gate(static_cast<double>(token_gates[h])),
                                           ForgetGradient::least_log_gate);
           const std::size_t held = sums.size();
           const double before = held < size(1) ? 0.0 : sums[held - size(1)];
@@ -311,10 +312,10 @@ class ForgetGates {
     return s.first + static_cast<Index>(s.sums.size()) / heads_;
   }
 
-  static constexpr double most = 0x1p53;  ///< most numbers that memory can hold
+  static constexpr double max_numbers = 0x1p53;  ///< numbers that memory can hold
 
   Index heads_;
-  std::vector<Sequence> all_;
+  std::vector<Sequence> sequences_;
 };
 
 POSENC_END

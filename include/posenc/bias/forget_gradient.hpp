@@ -35,15 +35,15 @@ class ForgetGradient {
     Index size = 0;
     for (const Index count : tokens_) {
       begins_.push_back(size);
-      const auto of_sequence = detail::product_of({heads, count});
-      size = detail::sum_of(size, of_sequence.value_or(too_many)).value_or(too_many);
-      if (size >= too_many) {
+      const auto size_of_sequence = detail::product_of({heads, count});
+      size = detail::sum_of(size, size_of_sequence.value_or(size_limit)).value_or(size_limit);
+      if (size >= size_limit) {
         detail::fail<ShapeError>("ForgetGradient", "no memory holds the gates of ", count,
                                  " tokens and ", heads, " heads");
       }
     }
-    of_queries_ = std::vector<double>(static_cast<std::size_t>(size));
-    of_keys_ = of_queries_;
+    grad_as_queries_ = std::vector<double>(static_cast<std::size_t>(size));
+    grad_as_keys_ = grad_as_queries_;
   }
 
   Index heads() const noexcept { return heads_; }
@@ -59,10 +59,10 @@ class ForgetGradient {
     check_tile(sequence, head, query, key, grad);
     const auto at = static_cast<std::size_t>(sequence);
     const Index first = begins_[at] + head * tokens_[at];
-    double* const of_queries = of_queries_.data() + first + query;
-    double* const of_keys = of_keys_.data() + first + key;
+    double* const query_grads = grad_as_queries_.data() + first + query;
+    double* const key_grads = grad_as_keys_.data() + first + key;
     for (Index i = 0; i < grad.rows; ++i) {
-      of_queries[i] += subtract_row(grad.row(i), of_keys, grad.cols);
+      query_grads[i] += subtract_row(grad.row(i), key_grads, grad.cols);
     }
   }
 
@@ -74,9 +74,9 @@ class ForgetGradient {
                                "the tokens ", ListView<Index>(tokens_), " but has ", other.heads_,
                                " and ", ListView<Index>(other.tokens_));
     }
-    const auto count = static_cast<Index>(of_queries_.size());
-    detail::add_values(other.of_queries_.data(), of_queries_.data(), count);
-    detail::add_values(other.of_keys_.data(), of_keys_.data(), count);
+    const auto count = static_cast<Index>(grad_as_queries_.size());
+    detail::add_values(other.grad_as_queries_.data(), grad_as_queries_.data(), count);
+    detail::add_values(other.grad_as_keys_.data(), grad_as_keys_.data(), count);
     return *this;
   }
 
@@ -90,7 +90,8 @@ class ForgetGradient {
     constexpr auto function = "ForgetGradient::log_gates";
     check_tokens(function, "grad_log_gates", first, grad_log_gates);
     detail::check_output(function, "grad_log_gates", grad_log_gates);
-    write(first, grad_log_gates, [](Index, Index, Index, double of_log) { return of_log; });
+    write(first, grad_log_gates,
+          [](Index, Index, Index, double log_gate_grad) { return log_gate_grad; });
   }
 
   /// Writes the gradient of the logits z that ForgetGates::append() was called with: the gradient
@@ -109,9 +110,9 @@ class ForgetGradient {
                                " but is ", grad_logits.extents());
     }
     detail::check_output(function, "grad_logits", grad_logits);
-    write(first, grad_logits, [&](Index b, Index t, Index h, double of_log) {
+    write(first, grad_logits, [&](Index b, Index t, Index h, double log_gate_grad) {
       const auto z = static_cast<double>(static_cast<Compute<T>>(logits.row(b, t)[h]));
-      return z < least_log_gate ? 0.0 : of_log / (1 + std::exp(z));
+      return z < least_log_gate ? 0.0 : log_gate_grad / (1 + std::exp(z));
     });
   }
 
@@ -125,14 +126,14 @@ class ForgetGradient {
     constexpr auto function = "ForgetGradient::add";
     detail::check_extents(function, "grad", grad);
     check_sequences(function, sequence, 1);
-    const Index most = tokens_[static_cast<std::size_t>(sequence)];
-    const auto within = [most](Index first, Index count) {
-      return first >= 0 && count <= most && first <= most - count;
+    const Index max_tokens = tokens_[static_cast<std::size_t>(sequence)];
+    const auto within = [max_tokens](Index first, Index count) {
+      return first >= 0 && count <= max_tokens && first <= max_tokens - count;
     };
     if (head < 0 || head >= heads_ || !within(query, grad.rows) || !within(key, grad.cols)) {
       detail::fail<ShapeError>(function, "grad ", grad.extents(), " of head ", head,
                                ", from query ", query, " and key ", key,
-                               " on, must lie within the ", heads_, " heads and ", most,
+                               " on, must lie within the ", heads_, " heads and ", max_tokens,
                                " tokens of sequence ", sequence);
     }
   }
@@ -175,18 +176,18 @@ class ForgetGradient {
                                x.extents());
     }
     for (Index b = 0; b < x.batch; ++b) {
-      const Index most = tokens_[static_cast<std::size_t>(first + b)];
-      if (x.seq > most) {
+      const Index max_tokens = tokens_[static_cast<std::size_t>(first + b)];
+      if (x.seq > max_tokens) {
         detail::fail<ShapeError>(function, name, " ", x.extents(), " must have no more than the ",
-                                 most, " tokens of sequence ", first + b);
+                                 max_tokens, " tokens of sequence ", first + b);
       }
     }
   }
 
-  /// Sets grad(b, t, h) = of_token(b, t, h, gradient of its log gate), from the last token to the
+  /// Sets grad(b, t, h) = convert(b, t, h, gradient of its log gate), from the last token to the
   /// first.
-  template <class T, class OfToken>
-  void write(Index first, const EmbeddingsView<T>& grad, const OfToken& of_token) const {
+  template <class T, class Convert>
+  void write(Index first, const EmbeddingsView<T>& grad, const Convert& convert) const {
     if (grad.empty()) return;
     for (Index b = 0; b < grad.batch; ++b) {
       const auto n = static_cast<std::size_t>(first + b);
@@ -195,19 +196,19 @@ class ForgetGradient {
         double sum = 0;
         for (Index t = grad.seq - 1; t >= 0; --t) {
           const std::size_t at = end - static_cast<std::size_t>(grad.seq - t);
-          sum += of_queries_[at] + of_keys_[at];
-          grad.row(b, t)[h] = static_cast<T>(static_cast<Compute<T>>(of_token(b, t, h, sum)));
+          sum += grad_as_queries_[at] + grad_as_keys_[at];
+          grad.row(b, t)[h] = static_cast<T>(static_cast<Compute<T>>(convert(b, t, h, sum)));
         }
       }
     }
   }
 
-  static constexpr Index too_many = (Index{1} << 53) + 1;  ///< more numbers than memory can hold
+  static constexpr Index size_limit = (Index{1} << 53) + 1;  ///< more numbers than memory can hold
 
   Index heads_ = 0;
   std::vector<Index> tokens_, begins_;  ///< for each sequence: number of tokens, index of its first
                                         ///< number
-  std::vector<double> of_queries_, of_keys_;  ///< [sequences][H, tokens]
+  std::vector<double> grad_as_queries_, grad_as_keys_;  ///< [sequences][H, tokens]
 };
 
 POSENC_END

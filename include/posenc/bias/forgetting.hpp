@@ -80,18 +80,18 @@ class ForgettingBias {
     const Index heads = gates_.heads();
     if (tile.empty()) return;
     using P = Pack<double, tier::Best>;
-    constexpr Index most = 128;
-    alignas(64) double of_keys[most] = {};
-    alignas(64) Real values[most];
-    for (Index first = 0; first < tile.cols; first += most) {
-      const Index count = (std::min)(most, tile.cols - first);
+    constexpr Index max_keys = 128;
+    alignas(64) double key_sums[max_keys] = {};
+    alignas(64) Real values[max_keys];
+    for (Index first = 0; first < tile.cols; first += max_keys) {
+      const Index count = (std::min)(max_keys, tile.cols - first);
       const double* key = gates_.sums(sequence, tokens.first_key + first) + tokens.head;
-      for (Index j = 0; j < count; ++j, key += heads) of_keys[j] = *key;
+      for (Index j = 0; j < count; ++j, key += heads) key_sums[j] = *key;
       const double* query = gates_.sums(sequence, tokens.first_place) + tokens.head;
       for (Index i = 0; i < tile.rows; ++i, query += heads) {
-        const P of_query = P::broadcast(*query);
+        const P query_sum = P::broadcast(*query);
         for (Index j = 0; j < count; j += P::width) {
-          detail::store_as(of_query - P::load(of_keys + j), values + j);
+          detail::store_as(query_sum - P::load(key_sums + j), values + j);
         }
         detail::add_values(values, tile.row(i) + first, count);
       }

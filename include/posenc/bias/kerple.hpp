@@ -102,8 +102,8 @@ class Kerple {
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Kerple::add", {head, heads()}, query_positions, key_positions, tile);
-    with_values_of<Real>(head, [&](const auto& values) {
-      detail::add_of_distances<Real>(query_positions, key_positions, values, tile);
+    with_evaluator_of<Real>(head, [&](const auto& values) {
+      detail::add_distance_bias<Real>(query_positions, key_positions, values, tile);
     });
   }
 
@@ -112,8 +112,8 @@ class Kerple {
   using OfDistances = Kerple;
   template <detail::WrittenTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
-    with_values_of<Real>(head, [&](const auto& evaluate) {
-      detail::write_of_distances(farthest, values, evaluate);
+    with_evaluator_of<Real>(head, [&](const auto& evaluate) {
+      detail::write_distance_bias(farthest, values, evaluate);
     });
   }
 
@@ -141,12 +141,12 @@ class Kerple {
     const bool logarithmic = config_.form == KerpleForm::Logarithmic;
     const auto subtract = [&](double* sums, double from, const double* to, const double* grads,
                               Index count) {
-      double values[static_cast<std::size_t>(detail::block_distances)];
+      double values[static_cast<std::size_t>(detail::max_block_distances)];
       if (logarithmic) {
-        detail::logarithms_of_distances<double>(r2, from, to, values, count,
-                                                [](double log, double) { return log; });
+        detail::log1p_distances<double>(r2, from, to, values, count,
+                                        [](double log, double) { return log; });
       }
-      double of_r1 = sums[0], of_r2 = sums[1];
+      double grad_r1 = sums[0], grad_r2 = sums[1];
       for (Index u = 0; u < count; ++u) {
         if (grads[u] == 0) continue;  // masked keys: their power may be infinite
         const double d = std::abs(from - to[u]);
@@ -158,14 +158,14 @@ class Kerple {
           value = std::pow(d, r2);
           if (d > 0) slope = value * std::log(d);
         }
-        of_r1 = mul_add(-value, grads[u], of_r1);
-        of_r2 = mul_add(-r1 * slope, grads[u], of_r2);
+        grad_r1 = mul_add(-value, grads[u], grad_r1);
+        grad_r2 = mul_add(-r1 * slope, grads[u], grad_r2);
       }
-      sums[0] = of_r1;
-      sums[1] = of_r2;
+      sums[0] = grad_r1;
+      sums[1] = grad_r2;
     };
     const auto sums =
-        detail::sums_over_distances(device, query_positions, key_positions, grad, 2, subtract);
+        detail::reduce_distances(device, query_positions, key_positions, grad, 2, subtract);
     gradient.r1[at] += sums[0];
     gradient.r2[at] += sums[1];
   }
@@ -176,24 +176,23 @@ class Kerple {
   }
 
  private:
-  /// Calls use() with the function that evaluates the bias of one head; see add_of_distances().
+  /// Calls use() with the function that evaluates the bias of one head; see add_distance_bias().
   template <class Real, class Use>
-  void with_values_of(Index head, const Use& use) const {
+  void with_evaluator_of(Index head, const Use& use) const {
     const double r1 = config_.r1[static_cast<std::size_t>(head)];
     const double r2 = config_.r2[static_cast<std::size_t>(head)];
     const auto logarithms = [=](double from, const double* to, Real* values, Index count) {
-      detail::logarithms_of_distances<Real>(
-          r2, from, to, values, count, [=](double log, double log_lo) {
-            if constexpr (std::same_as<Real, double>) {
-              return detail::rounded_product(-r1, detail::DoubleDouble(log, log_lo));
-            } else {
-              return mul_add(-r1, log, 0.0);
-            }
-          });
+      detail::log1p_distances<Real>(r2, from, to, values, count, [=](double log, double log_lo) {
+        if constexpr (std::same_as<Real, double>) {
+          return detail::rounded_product(-r1, detail::DoubleDouble(log, log_lo));
+        } else {
+          return mul_add(-r1, log, 0.0);
+        }
+      });
     };
     const auto powers = [=](double from, const double* to, Real* values, Index count) {
-      if (detail::reaches_far(0x1p490, from, to, count)) {
-        far_power_values(r1, r2, from, to, values, count);
+      if (detail::may_overflow(0x1p490, from, to, count)) {
+        power_values_no_overflow(r1, r2, from, to, values, count);
       } else {
         power_values(r1, r2, from, to, values, count);
       }
@@ -209,7 +208,7 @@ class Kerple {
   template <class Real>
   static void power_values(double r1, double r2, double from, const double* to, Real* values,
                            Index count) noexcept {
-    double x[static_cast<std::size_t>(detail::block_distances)];
+    double x[static_cast<std::size_t>(detail::max_block_distances)];
     for (Index u = 0; u < count; ++u) x[u] = detail::logarithm(std::abs(from - to[u]));
     using P = Pack<double, tier::Best>;
     const P rate = P::broadcast(r2), none = P::broadcast(-std::numeric_limits<double>::infinity());
@@ -224,8 +223,8 @@ class Kerple {
   /// Variant of power_values() for powers that may overflow a double although their product with r1
   /// does not.
   template <class Real>
-  static void far_power_values(double r1, double r2, double from, const double* to, Real* values,
-                               Index count) noexcept {
+  static void power_values_no_overflow(double r1, double r2, double from, const double* to,
+                                       Real* values, Index count) noexcept {
     power_values(r1, r2, from, to, values, count);
     for (Index u = 0; u < count; ++u) {
       const double half = std::abs(0.5 * from - 0.5 * to[u]);

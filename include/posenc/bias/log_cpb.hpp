@@ -41,7 +41,8 @@ struct LogCpbParameters {
 
 /// Swin-V2's continuous position bias in logarithmic coordinates (Log-CPB): a network that computes
 /// the table of a WindowBias for any window,
-///     table[cell, h] = 16 sigmoid(f_h(c_y, c_x)),  c = sign(z) log2(1 + |z|) / 3,  z = 8 d / (W - 1).
+///     table[cell, h] = 16 sigmoid(f_h(c_y, c_x)),
+///     c = sign(z) log2(1 + |z|) / 3,  z = 8 d / (W - 1).
 /// Here d is a distance query - key on an axis, and W is the window's extent on this axis, or that
 /// of the training. f is a network 2 -> width -> H with one ReLU layer. If W = 1, then c = 0. Like
 /// Swin-V2 it has no class token. Swin-V2 uses cosine attention, for which cosine_queries() and
@@ -115,7 +116,7 @@ class LogCpb {
     detail::check_output(function, "table", table);
     std::vector<double> hidden(width_);
     for (Index cell = 0; cell < table.rows; ++cell) {
-      fill_hidden(coordinates(cell), hidden.data());
+      compute_hidden(coordinates(cell), hidden.data());
       for (Index head = 0; head < table.cols; ++head) {
         table.row(cell)[head] = static_cast<T>(static_cast<Compute<T>>(value(head, hidden.data())));
       }
@@ -137,28 +138,29 @@ class LogCpb {
       detail::fail<ShapeError>(function, "gradient must have the shape of the parameters, width ",
                                width_, " and ", heads(), " heads");
     }
-    std::vector<double> hidden(width_), of_hidden(width_);
+    std::vector<double> hidden(width_), grad_hidden(width_);
     for (Index cell = 0; cell < grad_table.rows; ++cell) {
       const Coordinates at = coordinates(cell);
-      fill_hidden(at, hidden.data());
-      of_hidden.assign(width_, 0.0);
+      compute_hidden(at, hidden.data());
+      grad_hidden.assign(width_, 0.0);
       for (Index head = 0; head < grad_table.cols; ++head) {
         const double part = value(head, hidden.data()) / 16;  // the sigmoid
-        const double of_output =
+        const double grad_output =
             16 * static_cast<double>(grad_table.row(cell)[head]) * part * (1 - part);
         const std::size_t first = static_cast<std::size_t>(head) * width_;
         for (std::size_t k = 0; k < width_; ++k) {
           double& sum = gradient.output_weight[first + k];
-          sum = mul_add(of_output, hidden[k], sum);
-          of_hidden[k] = mul_add(of_output, parameters_.output_weight[first + k], of_hidden[k]);
+          sum = mul_add(grad_output, hidden[k], sum);
+          grad_hidden[k] =
+              mul_add(grad_output, parameters_.output_weight[first + k], grad_hidden[k]);
         }
       }
       for (std::size_t k = 0; k < width_; ++k) {
         if (!(hidden[k] > 0)) continue;
         double* const weights = gradient.hidden_weight.data() + 2 * k;
-        weights[0] = mul_add(of_hidden[k], at.y, weights[0]);
-        weights[1] = mul_add(of_hidden[k], at.x, weights[1]);
-        gradient.hidden_bias[k] += of_hidden[k];
+        weights[0] = mul_add(grad_hidden[k], at.y, weights[0]);
+        weights[1] = mul_add(grad_hidden[k], at.x, weights[1]);
+        gradient.hidden_bias[k] += grad_hidden[k];
       }
     }
   }
@@ -210,7 +212,7 @@ class LogCpb {
   }
 
   /// Computes the outputs of the ReLU layer.
-  void fill_hidden(const Coordinates& at, double* hidden) const noexcept {
+  void compute_hidden(const Coordinates& at, double* hidden) const noexcept {
     for (std::size_t k = 0; k < width_; ++k) {
       const double* const weights = parameters_.hidden_weight.data() + 2 * k;
       const double sum =

@@ -69,8 +69,8 @@ class T5Buckets {
                                 both ? " and even" : "", " and at most ", limit, " but are ",
                                 config.buckets);
     }
-    const Index of_direction = both ? config.buckets / 2 : config.buckets;
-    const Index exact = of_direction / 2, steps = of_direction - exact;
+    const Index direction_buckets = both ? config.buckets / 2 : config.buckets;
+    const Index exact = direction_buckets / 2, steps = direction_buckets - exact;
     if (config.max_distance <= exact || config.max_distance > (Index{1} << 53)) {
       detail::fail<ConfigError>(function, "max_distance must be more than the ", exact,
                                 " distances with a bucket of their own, and at most 2^53, but is ",
@@ -95,34 +95,35 @@ class T5Buckets {
     }
     // Distances from the last threshold on share a bucket. The table ends before it if it would be
     // too long.
-    reach_ = static_cast<Index>((std::min)(thresholds_.back(), 0x1p12));
-    for (Index d = -reach_; d <= reach_; ++d) near_.push_back(search(static_cast<double>(d)));
+    table_reach_ = static_cast<Index>((std::min)(thresholds_.back(), 0x1p12));
+    for (Index d = -table_reach_; d <= table_reach_; ++d)
+      bucket_table_.push_back(search_bucket(static_cast<double>(d)));
   }
 
   /// Returns the bucket of relative = key_position - query_position. Fractions are cut off.
   Index bucket(double relative) const noexcept {
-    const auto reach = static_cast<double>(reach_);
-    if (std::abs(relative) > reach && reach < thresholds_.back()) return search(relative);
+    const auto reach = static_cast<double>(table_reach_);
+    if (std::abs(relative) > reach && reach < thresholds_.back()) return search_bucket(relative);
     // With the arguments in this order NaN becomes -reach.
     const auto whole = static_cast<Index>((std::min)((std::max)(-reach, relative), reach));
-    return near_[static_cast<std::size_t>(whole + reach_)];
+    return bucket_table_[static_cast<std::size_t>(whole + table_reach_)];
   }
 
   /// Calls visit(u, bucket) for each of `count` keys at key - query = first + u. `first` must be an
   /// integer of at most 2^52.
   template <class Visit>
-  void for_each_neighbour(double first, Index count, const Visit& visit) const {
+  void for_each_consecutive(double first, Index count, const Visit& visit) const {
     const auto begin = static_cast<Index>(first);
-    if (static_cast<double>(reach_) < thresholds_.back()) {
+    if (static_cast<double>(table_reach_) < thresholds_.back()) {
       for (Index u = 0; u < count; ++u) visit(u, bucket(static_cast<double>(begin + u)));
       return;
     }
-    const Index low = std::clamp(-reach_ - begin, Index{0}, count);
-    const Index high = std::clamp(reach_ - begin, low, count);
-    const Index* const of = near_.data();
+    const Index low = std::clamp(-table_reach_ - begin, Index{0}, count);
+    const Index high = std::clamp(table_reach_ - begin, low, count);
+    const Index* const of = bucket_table_.data();
     for (Index u = 0; u < low; ++u) visit(u, of[0]);
-    for (Index u = low; u < high; ++u) visit(u, of[begin + reach_ + u]);
-    for (Index u = high; u < count; ++u) visit(u, of[2 * reach_]);
+    for (Index u = low; u < high; ++u) visit(u, of[begin + table_reach_ + u]);
+    for (Index u = high; u < count; ++u) visit(u, of[2 * table_reach_]);
   }
 
   const T5BiasConfig& config() const noexcept { return config_; }
@@ -132,7 +133,7 @@ class T5Buckets {
   }
 
  private:
-  Index search(double relative) const noexcept {
+  Index search_bucket(double relative) const noexcept {
     const bool both = config_.direction == T5Direction::Bidirectional;
     const double distance = both ? std::abs(relative) : -relative;
     const double* const begin = thresholds_.data();
@@ -142,8 +143,8 @@ class T5Buckets {
 
   T5BiasConfig config_;
   std::vector<double> thresholds_;
-  Index reach_ = 0;
-  std::vector<Index> near_;  ///< buckets of -reach_ .. reach_
+  Index table_reach_ = 0;
+  std::vector<Index> bucket_table_;  ///< buckets of -table_reach_ .. table_reach_
 };
 
 /// T5's learned bias: table[bucket of key - query, head] is added to each score. A model of
@@ -180,7 +181,7 @@ class T5Bias {
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("T5Bias::add", {head, heads(), "the table's ", " columns"}, query_positions,
                        key_positions, tile);
-    detail::add_of_distances<Real>(query_positions, key_positions, values_of<Real>(head), tile);
+    detail::add_distance_bias<Real>(query_positions, key_positions, evaluator_of<Real>(head), tile);
   }
 
   /// Writes values[u] = table[bucket(key - query), head], where query - key is farthest - u; see
@@ -188,7 +189,7 @@ class T5Bias {
   using OfDistances = T5Bias;
   template <detail::WrittenTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
-    detail::write_of_distances(farthest, values, values_of<Real>(head));
+    detail::write_distance_bias(farthest, values, evaluator_of<Real>(head));
   }
 
   /// Adds the gradient of the table, for the gradient of the scores of one head:
@@ -215,9 +216,8 @@ class T5Bias {
                                 Index count) {
       for (Index u = 0; u < count; ++u) sums[buckets_.bucket(to[u] - from)] += grads[u];
     };
-    const auto sums =
-        detail::sums_over_distances(device, query_positions, key_positions, grad,
-                                    static_cast<std::size_t>(table_.rows), add_values);
+    const auto sums = detail::reduce_distances(device, query_positions, key_positions, grad,
+                                               static_cast<std::size_t>(table_.rows), add_values);
     detail::add_sums(sums, head, table);
   }
 
@@ -225,14 +225,14 @@ class T5Bias {
   TableGradient zero_gradient() const { return TableGradient(table_.rows, table_.cols); }
 
  private:
-  /// Returns the function that evaluates the bias of one head; see add_of_distances().
+  /// Returns the function that evaluates the bias of one head; see add_distance_bias().
   template <class Real>
-  auto values_of(Index head) const noexcept {
+  auto evaluator_of(Index head) const noexcept {
     return [this, head](double from, const double* to, Real* values, Index count) {
-      if (detail::are_whole_numbers(to) && detail::whole(from)) {
+      if (detail::points_into_iota(to) && detail::whole(from)) {
         const T* const column = table_.data + head;
         const Index stride = table_.row_stride;
-        buckets_.for_each_neighbour(to[0] - from, count, [=](Index u, Index bucket) {
+        buckets_.for_each_consecutive(to[0] - from, count, [=](Index u, Index bucket) {
           values[u] = static_cast<Real>(column[bucket * stride]);
         });
         return;

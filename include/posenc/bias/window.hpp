@@ -63,40 +63,42 @@ class WindowIndex {
   Index table_rows() const noexcept { return distances() + 3 * class_tokens(); }
 
   /// Returns the table's row, or `none` if one of the two is not a token of the window.
-  Index row(double query, double key) const noexcept { return row_of(place(query), place(key)); }
+  Index row(double query, double key) const noexcept {
+    return row_of(token_code(query), token_code(key));
+  }
   static constexpr Index none = -1;
 
   /// Checks that all positions are tokens of the window.
   ///   Throws: PositionError
   void check_tokens(std::span<const double> positions) const {
     for (const double position : positions) {
-      if (place(position) == outside) {
+      if (token_code(position) == not_in_window) {
         detail::fail<PositionError>("WindowIndex::check_tokens", "positions must be tokens of the ",
                                     "window, 0 .. ", tokens() - 1, ", but one is ", position);
       }
     }
   }
 
-  /// Returns the code of a token, for loops over many pairs: row(q, k) is row_of(place(q),
-  /// place(k)).
-  Index place(double position) const noexcept {
+  /// Returns the code of a token, for loops over many pairs: row(q, k) is row_of(token_code(q),
+  /// token_code(k)).
+  Index token_code(double position) const noexcept {
     // Written so that NaN is outside, too.
-    if (!(position >= 0 && position < static_cast<double>(tokens()))) return outside;
+    if (!(position >= 0 && position < static_cast<double>(tokens()))) return not_in_window;
     const auto token = static_cast<Index>(position);
-    if (static_cast<double>(token) != position) return outside;
+    if (static_cast<double>(token) != position) return not_in_window;
     const Index cell = token - class_tokens();
-    if (cell < 0) return of_class_token;
+    if (cell < 0) return class_token_code;
     return cell / config_.cols * (2 * config_.cols - 1) + cell % config_.cols;
   }
   Index row_of(Index query, Index key) const noexcept {
     if (query >= 0 && key >= 0) return distances() / 2 + query - key;
-    if (query == outside || key == outside) return none;
+    if (query == not_in_window || key == not_in_window) return none;
     if (key >= 0) return distances();
     return distances() + (query >= 0 ? 1 : 2);
   }
 
  private:
-  static constexpr Index outside = -1, of_class_token = -2;
+  static constexpr Index not_in_window = -1, class_token_code = -2;
 
   Index class_tokens() const noexcept { return config_.class_token ? 1 : 0; }
 
@@ -133,7 +135,7 @@ class WindowBias {
                                " must have ", index_.table_rows(), " rows but is ",
                                table.extents());
     }
-    values_.reserve(static_cast<std::size_t>(table.rows * table.cols + detail::distance_group));
+    values_.reserve(static_cast<std::size_t>(table.rows * table.cols + detail::distance_padding));
     const Index cells = index_.distances();
     for (Index head = 0; head < table.cols; ++head) {
       for (Index row = 0; row < table.rows; ++row) {
@@ -141,7 +143,7 @@ class WindowBias {
         values_.push_back(static_cast<Compute<T>>(table.row(from)[head]));
       }
     }
-    values_.resize(values_.size() + static_cast<std::size_t>(detail::distance_group));
+    values_.resize(values_.size() + static_cast<std::size_t>(detail::distance_padding));
   }
 
   Index heads() const noexcept { return heads_; }
@@ -157,20 +159,20 @@ class WindowBias {
     detail::check_tile("WindowBias::add", {head, heads(), "the table's ", " columns"},
                        query_positions, key_positions, tile);
     if (tile.empty()) return;
-    constexpr Index most = 256;
-    Run runs[most];
-    Real values[most + detail::distance_group];  // runs are written in full packs
-    for (Index j = 0; j < tile.cols; j += most) {
-      const Index n = (std::min)(most, tile.cols - j);
+    constexpr Index max_keys = 256;
+    RowSpan spans[max_keys];
+    Real values[max_keys + detail::distance_padding];  // spans are written in full packs
+    for (Index j = 0; j < tile.cols; j += max_keys) {
+      const Index n = (std::min)(max_keys, tile.cols - j);
       const auto block =
           key_positions.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
-      const Index count = find_runs(block, runs);
+      const Index count = find_row_spans(block, spans);
       for (Index i = 0; i < tile.rows; ++i) {
-        const Index query = index_.place(query_positions[static_cast<std::size_t>(i)]);
+        const Index query = index_.token_code(query_positions[static_cast<std::size_t>(i)]);
         Index first = 0;
         for (Index r = 0; r < count; ++r) {
-          fill_run(head, query, runs[r], values + first);
-          first += runs[r].count;
+          fill_row_span(head, query, spans[r], values + first);
+          first += spans[r].count;
         }
         detail::add_values(values, tile.row(i) + j, n);
       }
@@ -197,12 +199,12 @@ class WindowBias {
     const auto table = detail::gradient_view(grad_table);
     detail::check_table_gradient(function, table, {index_.table_rows(), heads_});
     if (grad.empty()) return;
-    detail::FewNumbers<Index> keys(key_positions.size());
+    detail::SmallVector<Index> keys(key_positions.size());
     std::transform(key_positions.begin(), key_positions.end(), keys.data(),
-                   [this](double key) { return index_.place(key); });
+                   [this](double key) { return index_.token_code(key); });
     const auto add_rows = [&](double* sums, Index first, Index count) {
       for (Index i = first; i < first + count; ++i) {
-        const Index query = index_.place(query_positions[static_cast<std::size_t>(i)]);
+        const Index query = index_.token_code(query_positions[static_cast<std::size_t>(i)]);
         for (Index j = 0; j < grad.cols; ++j) {
           const Index row = index_.row_of(query, keys[static_cast<std::size_t>(j)]);
           if (row != WindowIndex::none) sums[row] += static_cast<double>(grad.row(i)[j]);
@@ -210,8 +212,8 @@ class WindowBias {
       }
     };
     const auto rows = static_cast<std::size_t>(index_.table_rows());
-    const auto sums = detail::sums_over_rows(device, grad.rows, Index{64}, rows,
-                                             4.0 * static_cast<double>(grad.cols), add_rows);
+    const auto sums = detail::reduce_rows(device, grad.rows, Index{64}, rows,
+                                          4.0 * static_cast<double>(grad.cols), add_rows);
     detail::add_sums(sums, head, table);
   }
 
@@ -220,50 +222,50 @@ class WindowBias {
 
  private:
   /// Keys that are consecutive tokens of one row of the window, or one other key.
-  struct Run {
-    Index count, place, room;  ///< tokens left in the window's row, from the first one on
+  struct RowSpan {
+    Index count, code, tokens_left;  ///< tokens left in the window's row, from the first one on
   };
 
-  /// Splits keys into runs and returns the number of runs.
-  Index find_runs(std::span<const double> keys, Run* runs) const noexcept {
+  /// Splits keys into spans and returns the number of spans.
+  Index find_row_spans(std::span<const double> keys, RowSpan* spans) const noexcept {
     Index count = 0;
     const Index cols = index_.config().cols;
     double next = 0;  // the position after the last key's
     for (const double key : keys) {
-      if (count > 0 && runs[count - 1].count < runs[count - 1].room && key == next) {
-        ++runs[count - 1].count;
+      if (count > 0 && spans[count - 1].count < spans[count - 1].tokens_left && key == next) {
+        ++spans[count - 1].count;
       } else {
-        const Index place = index_.place(key);
-        runs[count++] = {1, place, place < 0 ? 1 : cols - place % (2 * cols - 1)};
+        const Index code = index_.token_code(key);
+        spans[count++] = {1, code, code < 0 ? 1 : cols - code % (2 * cols - 1)};
       }
       next = key + 1;
     }
     return count;
   }
 
-  /// Writes the values to add to the scores of a run; -0 adds nothing.
+  /// Writes the values to add to the scores of a span; -0 adds nothing.
   template <class Real>
-  void fill_run(Index head, Index query, const Run& run, Real* values) const noexcept {
-    const Index row = index_.row_of(query, run.place), cells = index_.distances();
+  void fill_row_span(Index head, Index query, const RowSpan& span, Real* values) const noexcept {
+    const Index row = index_.row_of(query, span.code), cells = index_.distances();
     const Compute<T>* const table = values_.data() + head * index_.table_rows();
     if (row >= 0 && row < cells) {
       const Compute<T>* const from = table + (cells - 1 - row);
       if constexpr (std::same_as<Real, Compute<T>>) {
         using P = Pack<Real, tier::Best>;
-        for (Index u = 0; u < run.count; u += P::width) P::load(from + u).store(values + u);
+        for (Index u = 0; u < span.count; u += P::width) P::load(from + u).store(values + u);
       } else {
-        for (Index u = 0; u < run.count; ++u) values[u] = static_cast<Real>(from[u]);
+        for (Index u = 0; u < span.count; ++u) values[u] = static_cast<Real>(from[u]);
       }
     } else {
       const Real value = row == WindowIndex::none ? Real(-0.0) : static_cast<Real>(table[row]);
-      for (Index u = 0; u < run.count; ++u) values[u] = value;
+      for (Index u = 0; u < span.count; ++u) values[u] = value;
     }
   }
 
   WindowIndex index_;
   detail::Count heads_;
   /// [H, rows], plus padding that a pack may read beyond the end. Rows of cells are reversed, so
-  /// that consecutive keys of a run read ascending addresses.
+  /// that consecutive keys of a span read ascending addresses.
   std::vector<Compute<T>> values_;
 };
 

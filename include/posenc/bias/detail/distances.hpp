@@ -20,14 +20,14 @@ POSENC_BEGIN
 namespace detail {
 
 /// Padding unit of distance counts, the same for all tiers.
-inline constexpr Index distance_group = 16;
+inline constexpr Index distance_padding = 16;
 
-constexpr Index whole_groups(Index count) noexcept {
-  return (count + distance_group - 1) / distance_group * distance_group;
+constexpr Index pad_distances(Index count) noexcept {
+  return (count + distance_padding - 1) / distance_padding * distance_padding;
 }
 
 /// Returns how many positions from the first on are consecutive integers; at most `most`.
-inline Index leading_run(std::span<const double> positions, Index most) noexcept {
+inline Index count_leading_consecutive(std::span<const double> positions, Index most) noexcept {
   most = (std::min)(most, static_cast<Index>(positions.size()));
   if (!whole(positions[0])) return 1;
   Index count = 1;
@@ -36,85 +36,85 @@ inline Index leading_run(std::span<const double> positions, Index most) noexcept
 }
 
 /// Limits of a block of scores, and of its number of distances.
-inline constexpr Index block_queries = 96, block_keys = 1024;
-inline constexpr Index block_distances = whole_groups(block_queries - 1 + block_keys);
+inline constexpr Index max_block_queries = 96, max_block_keys = 1024;
+inline constexpr Index max_block_distances = pad_distances(max_block_queries - 1 + max_block_keys);
 
-static_assert(whole_groups(block_queries) + block_keys <= block_distances);
+static_assert(pad_distances(max_block_queries) + max_block_keys <= max_block_distances);
 
 /// Table 0, 1, 2, .... Not a std::array, because g++ would evaluate its operator[] for each number
 /// during compilation.
-struct WholeNumbers {
-  double of[std::size_t{block_distances}] = {};
+struct Iota {
+  double of[std::size_t{max_block_distances}] = {};
 
-  constexpr WholeNumbers() noexcept {
-    for (Index u = 0; u < block_distances; ++u) of[u] = static_cast<double>(u);
+  constexpr Iota() noexcept {
+    for (Index u = 0; u < max_block_distances; ++u) of[u] = static_cast<double>(u);
   }
   const double* begin() const noexcept { return of; }
-  const double* end() const noexcept { return of + block_distances; }
+  const double* end() const noexcept { return of + max_block_distances; }
 };
-inline constexpr WholeNumbers whole_numbers;
+inline constexpr Iota iota_table;
 
 /// True if `to`, as passed to evaluate(), points into the table of integers, so that its values
 /// ascend by one.
-inline bool are_whole_numbers(const double* to) noexcept {
+inline bool points_into_iota(const double* to) noexcept {
   const std::less<> before;
-  return !before(to, whole_numbers.begin()) && before(to, whole_numbers.end());
+  return !before(to, iota_table.begin()) && before(to, iota_table.end());
 }
 
 /// True if the first and the last position differ by their number - 1. Positions between them may
 /// still be others.
-inline bool end_as_neighbours(std::span<const double> positions) noexcept {
+inline bool ends_look_consecutive(std::span<const double> positions) noexcept {
   const auto between = static_cast<double>(positions.size() - 1);
   return whole(positions.front()) && positions.back() - positions.front() == between;
 }
 
 /// Block of keys with consecutive positions, so that rows can share distances. Keys are tested when
 /// that is first needed.
-class NeighbouringKeys {
+class ConsecutiveKeys {
  public:
-  NeighbouringKeys(bool wanted, std::span<const double> keys) noexcept
-      : keys_(keys), wanted_(wanted && end_as_neighbours(keys)) {}
+  ConsecutiveKeys(bool may_share, std::span<const double> keys) noexcept
+      : keys_(keys), may_share_(may_share && ends_look_consecutive(keys)) {}
 
   /// Returns how many queries, from the first one on, share their distances. If there are several,
   /// their values are written: row r of m begins at values[m - 1 - r].
   template <class Value, class Evaluate>
   Index evaluate_rows(std::span<const double> queries, const Evaluate& evaluate, Value* values) {
-    return wanted_ ? evaluate_wanted_rows(queries, evaluate, values) : 1;
+    return may_share_ ? evaluate_shared_rows(queries, evaluate, values) : 1;
   }
 
  private:
   /// True if all keys are at consecutive positions.
-  bool steady() noexcept {
-    wanted_ = wanted_ && (looked_ || consecutive(keys_));
-    looked_ = true;
-    return wanted_;
+  bool is_consecutive() noexcept {
+    may_share_ = may_share_ && (is_tested_ || consecutive(keys_));
+    is_tested_ = true;
+    return may_share_;
   }
 
   // Not inlined, so that evaluate() is instantiated once and does not compete for the caller's
   // registers.
   template <class Value, class Evaluate>
-  POSENC_NOINLINE Index evaluate_wanted_rows(std::span<const double> queries,
+  POSENC_NOINLINE Index evaluate_shared_rows(std::span<const double> queries,
                                              const Evaluate& evaluate, Value* values) {
     const auto n = static_cast<Index>(keys_.size());
-    Index m = (std::min)(block_queries, static_cast<Index>(queries.size()));
+    Index m = (std::min)(max_block_queries, static_cast<Index>(queries.size()));
     queries = queries.first(static_cast<std::size_t>(m));
     // If the ends look consecutive, values are computed before the positions between are tested. A
     // load across two values that were just stored stalls until both are in the cache, and the test
     // fills that time.
-    bool looked = !end_as_neighbours(queries);
-    if (looked) m = steady() ? leading_run(queries, m) : 1;
+    bool is_tested = !ends_look_consecutive(queries);
+    if (is_tested) m = is_consecutive() ? count_leading_consecutive(queries, m) : 1;
     while (m > 1) {
       const double farthest = queries[static_cast<std::size_t>(m - 1)] - keys_.front();
-      evaluate(farthest, whole_numbers.begin(), values, whole_groups(m - 1 + whole_groups(n)));
-      if (looked || (steady() && consecutive(queries))) break;
-      m = steady() ? leading_run(queries, m) : 1;
-      looked = true;
+      evaluate(farthest, iota_table.begin(), values, pad_distances(m - 1 + pad_distances(n)));
+      if (is_tested || (is_consecutive() && consecutive(queries))) break;
+      m = is_consecutive() ? count_leading_consecutive(queries, m) : 1;
+      is_tested = true;
     }
     return m;
   }
 
   std::span<const double> keys_;
-  bool wanted_, looked_ = false;
+  bool may_share_, is_tested_ = false;
 };
 
 /// Evaluates one query and keys at arbitrary positions.
@@ -122,57 +122,57 @@ template <class Value, class Evaluate>
 void evaluate_row(double query, std::span<const double> keys, const Evaluate& evaluate,
                   Value* values) {
   const auto n = static_cast<Index>(keys.size());
-  const Index whole = n / distance_group * distance_group;
+  const Index whole = n / distance_padding * distance_padding;
   if (whole > 0) evaluate(query, keys.data(), values, whole);
   if (whole < n) {
-    double last[distance_group] = {};
+    double last[distance_padding] = {};
     std::copy(keys.data() + whole, keys.data() + n, last);
-    evaluate(query, &last[0], values + whole, distance_group);
+    evaluate(query, &last[0], values + whole, distance_padding);
   }
 }
 
 /// Covers the score tile with blocks of m x n scores. For each block it calls evaluate(from, to,
 /// values, count), which writes one Value per distance from - to[u], and then use(i, m, j, n,
 /// values): the score of query i + r and key j + k gets values[m - 1 - r + k]. `count` is a
-/// multiple of distance_group, at most block_distances; some of these distances belong to no score.
-/// use() may read the first whole_groups(m) + whole_groups(n) values, of which those past the last
-/// score may be uninitialised.
+/// multiple of distance_padding, at most max_block_distances; some of these distances belong to no
+/// score. use() may read the first pad_distances(m) + pad_distances(n) values, of which those past
+/// the last score may be uninitialised.
 ///   Bits: a value depends on its distance alone, if evaluate() guarantees that
 template <class Value, class Evaluate, class Use>
-void for_each_block_of_distances(std::span<const double> queries, std::span<const double> keys,
-                                 const Evaluate& evaluate, const Use& use) {
-  alignas(64) Value values[static_cast<std::size_t>(block_distances)];
+void for_each_distance_block(std::span<const double> queries, std::span<const double> keys,
+                             const Evaluate& evaluate, const Use& use) {
+  alignas(64) Value values[static_cast<std::size_t>(max_block_distances)];
   const auto rows = static_cast<Index>(queries.size()), columns = static_cast<Index>(keys.size());
   if (rows == 0) return;
-  for (Index j = 0; j < columns; j += block_keys) {
-    const Index n = (std::min)(block_keys, columns - j);
+  for (Index j = 0; j < columns; j += max_block_keys) {
+    const Index n = (std::min)(max_block_keys, columns - j);
     const auto block = keys.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
-    NeighbouringKeys neighbours(rows > 1, block);
+    ConsecutiveKeys consecutive_keys(rows > 1, block);
     for (Index i = 0, m = 1; i < rows; i += m) {
       const auto first = static_cast<std::size_t>(i);
-      m = neighbours.evaluate_rows(queries.subspan(first), evaluate, &values[0]);
+      m = consecutive_keys.evaluate_rows(queries.subspan(first), evaluate, &values[0]);
       if (m == 1) evaluate_row(queries[first], block, evaluate, &values[0]);
       use(i, m, j, n, static_cast<const Value*>(values));
     }
   }
 }
 
-/// Variant of for_each_block_of_distances() that calls use(i, j, n, values) for each row: the score
+/// Variant of for_each_distance_block() that calls use(i, j, n, values) for each row: the score
 /// of query i and key j + k gets values[k].
 template <class Value, class Evaluate, class Use>
-void for_each_row_of_distances(std::span<const double> queries, std::span<const double> keys,
-                               const Evaluate& evaluate, const Use& use) {
-  for_each_block_of_distances<Value>(queries, keys, evaluate,
-                                     [&](Index i, Index m, Index j, Index n, const Value* values) {
-                                       for (Index r = 0; r < m; ++r)
-                                         use(i + r, j, n, values + (m - 1 - r));
-                                     });
+void for_each_distance_row(std::span<const double> queries, std::span<const double> keys,
+                           const Evaluate& evaluate, const Use& use) {
+  for_each_distance_block<Value>(queries, keys, evaluate,
+                                 [&](Index i, Index m, Index j, Index n, const Value* values) {
+                                   for (Index r = 0; r < m; ++r)
+                                     use(i + r, j, n, values + (m - 1 - r));
+                                 });
 }
 
 /// Adds a Toeplitz block: row r of the m rows of scores += values[m - 1 - r + k] at column k.
 template <class Tier = tier::Best, std::floating_point Real>
-POSENC_NOINLINE void add_diagonals(const Real* values, Index m, Index n, Real* scores,
-                                   Index row_stride) noexcept {
+POSENC_NOINLINE void add_toeplitz(const Real* values, Index m, Index n, Real* scores,
+                                  Index row_stride) noexcept {
   using P = Pack<Real, Tier>;
   for (Index from = m - 1; from >= 0; --from, scores += row_stride) {
     if constexpr (requires(P a) { lanes_from(Index{}, a, a); }) {
@@ -202,36 +202,36 @@ POSENC_NOINLINE void add_diagonals(const Real* values, Index m, Index n, Real* s
   }
 }
 
-/// Adds the values that evaluate(), as in for_each_block_of_distances(), writes for the distance of
+/// Adds the values that evaluate(), as in for_each_distance_block(), writes for the distance of
 /// query i and key j to tile(i, j).
 template <std::floating_point Real, class Evaluate>
-void add_of_distances(std::span<const double> queries, std::span<const double> keys,
-                      const Evaluate& evaluate, const MatrixView<Real>& tile) {
-  for_each_block_of_distances<Real>(queries, keys, evaluate,
-                                    [&](Index i, Index m, Index j, Index n, const Real* values) {
-                                      Real* const scores = tile.row(i) + j;
-                                      if (m == 1) {
-                                        add_values(values, scores, n);
-                                      } else {
-                                        add_diagonals(values, m, n, scores, tile.row_stride);
-                                      }
-                                    });
+void add_distance_bias(std::span<const double> queries, std::span<const double> keys,
+                       const Evaluate& evaluate, const MatrixView<Real>& tile) {
+  for_each_distance_block<Real>(queries, keys, evaluate,
+                                [&](Index i, Index m, Index j, Index n, const Real* values) {
+                                  Real* const scores = tile.row(i) + j;
+                                  if (m == 1) {
+                                    add_values(values, scores, n);
+                                  } else {
+                                    add_toeplitz(values, m, n, scores, tile.row_stride);
+                                  }
+                                });
 }
 
-/// Sets values[u] to the value that evaluate(), as in for_each_block_of_distances(), writes for the
+/// Sets values[u] to the value that evaluate(), as in for_each_distance_block(), writes for the
 /// distance farthest - u.
 template <std::floating_point Real, class Evaluate>
-void write_of_distances(double farthest, std::span<Real> values, const Evaluate& evaluate) {
+void write_distance_bias(double farthest, std::span<Real> values, const Evaluate& evaluate) {
   const auto count = static_cast<Index>(values.size());
-  for (Index first = 0; first < count; first += block_distances) {
+  for (Index first = 0; first < count; first += max_block_distances) {
     const double from = farthest - static_cast<double>(first);
-    const Index n = (std::min)(block_distances, count - first);
-    const Index whole = n / distance_group * distance_group;
+    const Index n = (std::min)(max_block_distances, count - first);
+    const Index whole = n / distance_padding * distance_padding;
     Real* const to = values.data() + first;
-    if (whole > 0) evaluate(from, whole_numbers.begin(), to, whole);
+    if (whole > 0) evaluate(from, iota_table.begin(), to, whole);
     if (whole < n) {
-      Real last[distance_group];
-      evaluate(from, whole_numbers.begin() + whole, &last[0], distance_group);
+      Real last[distance_padding];
+      evaluate(from, iota_table.begin() + whole, &last[0], distance_padding);
       std::copy_n(last, n - whole, to + whole);
     }
   }

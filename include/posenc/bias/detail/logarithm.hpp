@@ -55,7 +55,7 @@ POSENC_ALWAYS_INLINE double logarithm_1_plus(double y) noexcept {
 
 /// Returns ln(1 + y) for y.hi from 0 to 2^1000, branch-free.
 ///   Accuracy: 2^-57 relative
-POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcept {
+POSENC_ALWAYS_INLINE DoubleDouble log1p_double_double(DoubleDouble y) noexcept {
   constexpr std::uint64_t one = 0x3ff0000000000000, sign_and_exponent = 0xfff0000000000000;
   constexpr std::uint64_t root_of_half = 0x3fe6a09e667f3bcd, two_to_52 = 0x4330000000000000;
   constexpr double ln_2_hi = 0x1.62e42fefa3800p-1, ln_2_lo = 0x1.ef35793c76730p-45;
@@ -81,7 +81,7 @@ POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_1_plus(DoubleDouble y) noexcep
 }
 
 /// Returns |from - to| as a sum of two doubles.
-POSENC_ALWAYS_INLINE DoubleDouble exact_distance(double from, double to) noexcept {
+POSENC_ALWAYS_INLINE DoubleDouble distance_double_double(double from, double to) noexcept {
   const DoubleDouble d = two_sum(from, -to);
   const double sign = std::copysign(1.0, d.hi);
   return {d.hi * sign, d.lo * sign};
@@ -89,28 +89,29 @@ POSENC_ALWAYS_INLINE DoubleDouble exact_distance(double from, double to) noexcep
 
 /// Returns ln(1 + rate |from - to|) as a sum of two doubles, branch-free. Distance and product must
 /// be far from overflow.
-POSENC_ALWAYS_INLINE DoubleDouble exact_logarithm_of(double rate, double from, double to) noexcept {
-  const DoubleDouble d = exact_distance(from, to);
+POSENC_ALWAYS_INLINE DoubleDouble log1p_distance_double_double(double rate, double from,
+                                                               double to) noexcept {
+  const DoubleDouble d = distance_double_double(from, to);
   const DoubleDouble product = two_product(rate, d.hi);
-  return exact_logarithm_1_plus(quick_two_sum(product.hi, mul_add(rate, d.lo, product.lo)));
+  return log1p_double_double(quick_two_sum(product.hi, mul_add(rate, d.lo, product.lo)));
 }
 
 /// Returns ln(1 + rate |from - to|) in one double, as accurately as float tiles need it.
-POSENC_ALWAYS_INLINE double logarithm_of(double rate, double from, double to) noexcept {
+POSENC_ALWAYS_INLINE double log1p_distance(double rate, double from, double to) noexcept {
   return logarithm_1_plus(mul_add(rate, std::abs(from - to), 0.0));
 }
 
 /// Limit up to which distances and products are far from overflow.
-inline constexpr double far_away = 0x1p980;
+inline constexpr double overflow_limit = 0x1p980;
 
 /// Returns ln(1 + rate |from - to|) with the accuracy for tiles of Real, even if the distance or
 /// its product with the rate overflows a double.
 template <std::floating_point Real>
-DoubleDouble far_logarithm_of(double rate, double from, double to) noexcept {
+DoubleDouble log1p_distance_no_overflow(double rate, double from, double to) noexcept {
   const double distance = std::abs(from - to);
-  if (distance <= 4 * far_away && distance * rate <= 4 * far_away) {
-    if constexpr (std::same_as<Real, double>) return exact_logarithm_of(rate, from, to);
-    return logarithm_of(rate, from, to);
+  if (distance <= 4 * overflow_limit && distance * rate <= 4 * overflow_limit) {
+    if constexpr (std::same_as<Real, double>) return log1p_distance_double_double(rate, from, to);
+    return log1p_distance(rate, from, to);
   }
   int exponent = 0, exponent_of_rate = 0;
   const double significand = std::frexp(std::abs(0.5 * from - 0.5 * to), &exponent);
@@ -121,40 +122,40 @@ DoubleDouble far_logarithm_of(double rate, double from, double to) noexcept {
 
 /// Returns the greatest |to[u]|. `count` must be a multiple of the pack width.
 template <class Tier = tier::Best>
-double greatest_magnitude(const double* to, Index count) noexcept {
+double max_absolute(const double* to, Index count) noexcept {
   using P = Pack<double, Tier>;
-  P most = P::zero();
+  P greatest = P::zero();
   for (Index u = 0; u < count; u += P::width) {
     const P x = P::load(to + u);
-    most = larger(larger(x, P::zero() - x), most);
+    greatest = larger(larger(x, P::zero() - x), greatest);
   }
-  return maximum(most);
+  return maximum(greatest);
 }
 
 /// True if a distance from - to[u], or its product with the rate, may come close to overflow.
-inline bool reaches_far(double rate, double from, const double* to, Index count) noexcept {
-  const double reach = 0.5 * std::abs(from) + 0.5 * greatest_magnitude(to, count);
-  return !(reach <= far_away && reach * std::abs(rate) <= far_away);
+inline bool may_overflow(double rate, double from, const double* to, Index count) noexcept {
+  const double reach = 0.5 * std::abs(from) + 0.5 * max_absolute(to, count);
+  return !(reach <= overflow_limit && reach * std::abs(rate) <= overflow_limit);
 }
 
 /// Sets values[u] = finish(ln(1 + rate |from - to[u]|)), as accurately as a tile of Real needs it.
 /// The arguments of finish() are the high and the low part of the logarithm.
 template <std::floating_point Real, std::floating_point Value, class Finish>
-void logarithms_of_distances(double rate, double from, const double* to, Value* values, Index count,
-                             const Finish& finish) noexcept {
-  if (reaches_far(rate, from, to, count)) {
+void log1p_distances(double rate, double from, const double* to, Value* values, Index count,
+                     const Finish& finish) noexcept {
+  if (may_overflow(rate, from, to, count)) {
     for (Index u = 0; u < count; ++u) {
-      const DoubleDouble log = far_logarithm_of<Real>(rate, from, to[u]);
+      const DoubleDouble log = log1p_distance_no_overflow<Real>(rate, from, to[u]);
       values[u] = static_cast<Value>(finish(log.hi, log.lo));
     }
   } else if constexpr (std::same_as<Real, double>) {
     for (Index u = 0; u < count; ++u) {
-      const DoubleDouble log = exact_logarithm_of(rate, from, to[u]);
+      const DoubleDouble log = log1p_distance_double_double(rate, from, to[u]);
       values[u] = finish(log.hi, log.lo);
     }
   } else {
     for (Index u = 0; u < count; ++u) {
-      values[u] = static_cast<Value>(finish(logarithm_of(rate, from, to[u]), 0.0));
+      values[u] = static_cast<Value>(finish(log1p_distance(rate, from, to[u]), 0.0));
     }
   }
 }

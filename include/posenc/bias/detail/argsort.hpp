@@ -12,7 +12,7 @@ namespace detail {
 
 /// Returns the indices of values in ascending order of the values, which must not be NaN. Equal
 /// values keep their order.
-inline std::vector<std::size_t> rising_order(const std::vector<double>& values) {
+inline std::vector<std::size_t> argsort(const std::vector<double>& values) {
   std::vector<std::size_t> order;
   for (std::size_t n = 0; n < values.size(); ++n) order.push_back(n);
   std::sort(order.data(), order.data() + order.size(), [&](std::size_t a, std::size_t b) {
