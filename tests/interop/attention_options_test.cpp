@@ -77,7 +77,7 @@ ModelSettings with_window(WindowKind kind, posenc::Index size) {
   return llama;
 }
 
-void refuse(const ModelSettings& of, const std::string& message) {
+void check_rejected(const ModelSettings& of, const std::string& message) {
   CHECK_THROWS_MATCHES(attention_options<float>(of, 0), ConfigError,
                        Message("posenc::attention_options: " + message));
 }
@@ -121,7 +121,7 @@ TEST_CASE("layers that turn nothing have the scale of their own head", "[interop
   still.attention[0].head_dim = 64;
   CHECK(attention_options<float>(still, 0).scale == 0.125);
   still.attention[0].head_dim.reset();
-  refuse(still, "the file does not tell the head_dim of layer 0");
+  check_rejected(still, "the file does not tell the head_dim of layer 0");
 }
 
 TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
@@ -129,7 +129,7 @@ TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
   ModelSettings oss = model();
   oss.attention[0].sinks = true;
   CHECK(attention_options<float>(oss, 0, four).sinks.data() == four.data());
-  refuse(oss, "layer 0 has sinks in its weights: give them");
+  check_rejected(oss, "layer 0 has sinks in its weights: give them");
   CHECK_THROWS_MATCHES(
       attention_options<float>(oss, 0, three), ConfigError,
       Message("posenc::attention_options: layer 0 has 4 heads, but 3 sinks are given"));
@@ -142,23 +142,26 @@ TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
 }
 
 TEST_CASE("what options cannot express is refused by name", "[interop]") {
-  refuse(with_window(WindowKind::Chunked, 8192),
-         "layer 0 sees chunks of 8192 keys, which no option expresses; give a mask of your own");
+  check_rejected(
+      with_window(WindowKind::Chunked, 8192),
+      "layer 0 sees chunks of 8192 keys, which no option expresses; give a mask of your own");
   ModelSettings other = model();
   other.attention[0].window.reset();
-  refuse(other, "the file does not tell the window of layer 0");
+  check_rejected(other, "the file does not tell the window of layer 0");
   other = model();
   other.attention[0].kind = LayerKind::Linear;
-  refuse(other, "layer 0 has no softmax attention");
+  check_rejected(other, "layer 0 has no softmax attention");
   other.attention[0].kind = LayerKind::Compressed;
-  refuse(other, "layer 0 has keys that stand for several tokens each, which no option expresses");
+  check_rejected(other,
+                 "layer 0 has keys that stand for several tokens each, which no option expresses");
   other.attention[0].kind = LayerKind::Sparse;
-  refuse(other,
-         "layer 0 attends to keys that an indexer chooses, which no option expresses; for texts no "
-         "longer than what it chooses, make the layer's kind Global");
+  check_rejected(
+      other,
+      "layer 0 attends to keys that an indexer chooses, which no option expresses; for texts no "
+      "longer than what it chooses, make the layer's kind Global");
   other = model();
-  other.attention[0].output_turns_back = true;
-  refuse(other, "layer 0 undoes the rotation of its output, which no option expresses");
+  other.attention[0].output_inverse_rotated = true;
+  check_rejected(other, "layer 0 undoes the rotation of its output, which no option expresses");
   other = model();
   other.query_temperature = posenc::QueryTemperature{.scale = 0.1, .length = 8192};
   auto options = attention_options<float>(other, 0);

@@ -108,7 +108,8 @@ TEST_CASE("what training draws is a function of the seed, within its bounds",
   double same_jitter = 0;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const Dinov3Augmentation how{.shift = 0.25, .jitter = 2, .rescale = 1.5, .seed = seed};
-    const auto move = posenc::dinov3_move(how), again = posenc::dinov3_move(how);
+    const auto move = posenc::draw_dinov3_augmentation(how),
+               again = posenc::draw_dinov3_augmentation(how);
     REQUIRE(move.shift == again.shift);
     REQUIRE(move.scale == again.scale);
     for (const std::size_t axis : {0u, 1u}) {
@@ -119,10 +120,10 @@ TEST_CASE("what training draws is a function of the seed, within its bounds",
     }
     same_jitter += move.scale[0] == move.scale[1] ? 1 : 0;
     // Rescaling alone is equal on both axes, and draws the same number as together with the others.
-    const auto both = posenc::dinov3_move({.rescale = 1.5, .seed = seed});
+    const auto both = posenc::draw_dinov3_augmentation({.rescale = 1.5, .seed = seed});
     CHECK(both.shift == std::array{0.0, 0.0});
     CHECK(both.scale[0] == both.scale[1]);
-    const auto jitter = posenc::dinov3_move({.jitter = 2, .seed = seed});
+    const auto jitter = posenc::draw_dinov3_augmentation({.jitter = 2, .seed = seed});
     for (const std::size_t axis : {0u, 1u}) {
       CHECK(move.scale[axis] == Approx(jitter.scale[axis] * both.scale[axis]));
     }
@@ -136,21 +137,21 @@ TEST_CASE("what training draws is a function of the seed, within its bounds",
   CHECK(most_scale <= 3);
   CHECK(most_scale > 2.8);
   CHECK(same_jitter == 0);
-  const auto other = posenc::dinov3_move({.shift = 0.25, .seed = 1});
-  CHECK_FALSE(other.shift == posenc::dinov3_move({.shift = 0.25, .seed = 2}).shift);
+  const auto other = posenc::draw_dinov3_augmentation({.shift = 0.25, .seed = 1});
+  CHECK_FALSE(other.shift == posenc::draw_dinov3_augmentation({.shift = 0.25, .seed = 2}).shift);
 }
 
 TEST_CASE("half of what is log-uniform lies below 1", "[positions][dinov3]") {
   int below = 0;
   for (std::uint64_t seed = 0; seed < 4000; ++seed) {
-    below += posenc::dinov3_move({.rescale = 4, .seed = seed}).scale[0] < 1 ? 1 : 0;
+    below += posenc::draw_dinov3_augmentation({.rescale = 4, .seed = seed}).scale[0] < 1 ? 1 : 0;
   }
   CHECK(std::abs(below - 2000) < 200);
 }
 
 TEST_CASE("patches are shifted before they are stretched", "[positions][dinov3]") {
   const Dinov3Augmentation how{.shift = 0.5, .jitter = 1.25, .rescale = 2, .seed = 77};
-  const auto move = posenc::dinov3_move(how);
+  const auto move = posenc::draw_dinov3_augmentation(how);
   for (const auto& [normalization, name] : normalizations) {
     const posenc::Dinov3Grid size{.rows = 5, .cols = 8, .prefix_tokens = 1};
     const auto plain = posenc::dinov3_grid(size, normalization);
@@ -182,20 +183,20 @@ TEST_CASE("grids and augmentations that cannot be are rejected", "[positions][di
         "posenc::dinov3_grid: prefix_tokens must not be negative, nor more than 2^53 with the "
         "patches, but are -4");
   const auto config = [](Dinov3Augmentation how) {
-    return message_of<posenc::ConfigError>([&] { posenc::dinov3_move(how); });
+    return message_of<posenc::ConfigError>([&] { posenc::draw_dinov3_augmentation(how); });
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(config({.shift = -0.5}) ==
-        "posenc::dinov3_move: shift must be finite and not negative but is -0.5");
+        "posenc::draw_dinov3_augmentation: shift must be finite and not negative but is -0.5");
   CHECK(config({.shift = nan}) ==
-        "posenc::dinov3_move: shift must be finite and not negative but is nan");
+        "posenc::draw_dinov3_augmentation: shift must be finite and not negative but is nan");
   CHECK(config({.jitter = 0.5}) ==
-        "posenc::dinov3_move: jitter must lie between 1 and 1e100 but is 0.5");
+        "posenc::draw_dinov3_augmentation: jitter must lie between 1 and 1e100 but is 0.5");
   CHECK(config({.rescale = 1e101}) ==
-        "posenc::dinov3_move: rescale must lie between 1 and 1e100 but is 1e+101");
+        "posenc::draw_dinov3_augmentation: rescale must lie between 1 and 1e100 but is 1e+101");
   CHECK(message_of<posenc::ConfigError>([] {
           posenc::dinov3_grid({.rows = 2, .cols = 2}, PatchNormalization::Max, {.rescale = 0});
-        }) == "posenc::dinov3_move: rescale must lie between 1 and 1e100 but is 0");
+        }) == "posenc::draw_dinov3_augmentation: rescale must lie between 1 and 1e100 but is 0");
 }
 
 }  // namespace dinov3_grid_test

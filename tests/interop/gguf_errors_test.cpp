@@ -31,7 +31,7 @@ GgufWriter yarn() {
   return model().text("llama.rope.scaling.type", "yarn").real("llama.rope.scaling.factor", 4);
 }
 
-void refuse(const GgufWriter& writer, const std::string& message) {
+void check_rejected(const GgufWriter& writer, const std::string& message) {
   CHECK_THROWS_MATCHES(read_gguf(writer.bytes()), ConfigError, Message("posenc::" + message));
 }
 
@@ -40,76 +40,80 @@ void refuse(const GgufWriter& writer, const std::string& message) {
 TEST_CASE("unknown names are refused", "[interop][gguf]") {
   CHECK_NOTHROW(read_gguf(model().bytes()));
   CHECK_NOTHROW(read_gguf(yarn().bytes()));
-  refuse(GgufWriter(), "read_gguf: general.architecture is missing");
-  refuse(model("unheard-of"),
-         "read_gguf: the architecture 'unheard-of' is unknown; name the pairing of its channels in "
-         "the options to read it as a plain rotary model");
-  refuse(model("bloom"), "read_gguf: 'bloom' has no rotary encoding: it has ALiBi");
-  refuse(model().text("llama.rope.scaling.type", "dynamic"),
-         "read_gguf: llama.rope.scaling.type has the unknown value 'dynamic'");
-  refuse(model().real("llama.rope.scaling.alpha", 2),
-         "read_gguf: the key llama.rope.scaling.alpha is unknown");
-  refuse(model().text("llama.rope.freq_base", "10000"),
-         "read_gguf: llama.rope.freq_base must be a number");
+  check_rejected(GgufWriter(), "read_gguf: general.architecture is missing");
+  check_rejected(
+      model("unheard-of"),
+      "read_gguf: the architecture 'unheard-of' is unknown; name the pairing of its channels in "
+      "the options to read it as a plain rotary model");
+  check_rejected(model("bloom"), "read_gguf: 'bloom' has no rotary encoding: it has ALiBi");
+  check_rejected(model().text("llama.rope.scaling.type", "dynamic"),
+                 "read_gguf: llama.rope.scaling.type has the unknown value 'dynamic'");
+  check_rejected(model().real("llama.rope.scaling.alpha", 2),
+                 "read_gguf: the key llama.rope.scaling.alpha is unknown");
+  check_rejected(model().text("llama.rope.freq_base", "10000"),
+                 "read_gguf: llama.rope.freq_base must be a number");
 }
 
 TEST_CASE("widths that cannot be right are refused", "[interop][gguf]") {
-  refuse(GgufWriter().architecture("llama"),
-         "read_gguf: llama.attention.key_length is missing, and so is embedding_length or "
-         "attention.head_count");
+  check_rejected(GgufWriter().architecture("llama"),
+                 "read_gguf: llama.attention.key_length is missing, and so is embedding_length or "
+                 "attention.head_count");
   const std::string width = " must be even and from 2 to 65536, but makes it ";
-  refuse(model().integer("llama.rope.dimension_count", 63),
-         "read_gguf: llama.rope.dimension_count" + width + "63");
-  refuse(model().integer("llama.rope.dimension_count", 0),
-         "read_gguf: llama.rope.dimension_count" + width + "0");
-  refuse(model().integer("llama.rope.dimension_count", 256),
-         "RotarySettings: rotary_offset 0 and rotary_dim 256 do not fit into head_dim 128");
-  refuse(model().integer("llama.attention.key_length", 4000000000),
-         "read_gguf: llama.attention.key_length" + width + "4000000000");
+  check_rejected(model().integer("llama.rope.dimension_count", 63),
+                 "read_gguf: llama.rope.dimension_count" + width + "63");
+  check_rejected(model().integer("llama.rope.dimension_count", 0),
+                 "read_gguf: llama.rope.dimension_count" + width + "0");
+  check_rejected(model().integer("llama.rope.dimension_count", 256),
+                 "RotarySettings: rotary_offset 0 and rotary_dim 256 do not fit into head_dim 128");
+  check_rejected(model().integer("llama.attention.key_length", 4000000000),
+                 "read_gguf: llama.attention.key_length" + width + "4000000000");
   GgufWriter differing;
   differing.architecture("llama").integer("llama.embedding_length", 4096);
   differing.array<std::uint32_t>("llama.attention.head_count", GgufWriter::UInt32, {32, 16});
-  refuse(
+  check_rejected(
       differing,
       "read_gguf: llama.attention.head_count differs between layers, and there is no key_length");
   GgufWriter none;
   none.architecture("llama").integer("llama.embedding_length", 64);
   none.integer("llama.attention.head_count", 0);
-  refuse(none, "read_gguf: llama.attention.head_count must be positive");
+  check_rejected(none, "read_gguf: llama.attention.head_count must be positive");
 }
 
 TEST_CASE("values that cannot be right are refused", "[interop][gguf]") {
-  refuse(model().real("llama.rope.freq_base", 0.5F),
-         "Unscaled: base must be given, finite and greater than 1, but is 0.5");
+  check_rejected(model().real("llama.rope.freq_base", 0.5F),
+                 "Unscaled: base must be given, finite and greater than 1, but is 0.5");
   // Rejected before the factor enters any formula.
-  refuse(yarn().real("llama.rope.scaling.yarn_beta_fast", std::numeric_limits<float>::infinity()),
-         "read_gguf: llama.rope.scaling.yarn_beta_fast must be finite but is inf");
-  refuse(model()
-             .text("llama.rope.scaling.type", "yarn")
-             .real("llama.rope.scaling.factor", std::numeric_limits<float>::quiet_NaN()),
-         "read_gguf: llama.rope.scaling.factor must be finite but is nan");
-  refuse(model().real("llama.rope.scaling.factor", -2),
-         "LinearScaling: factor must be given, finite and at least 1, but is -2");
-  refuse(model().real("llama.rope.scaling.factor", 2).real("llama.rope.scale_linear", 4),
-         "read_gguf: llama.rope.scale_linear contradicts another name of the factor");
-  refuse(model().floats("rope_freqs.weight", std::vector<float>(63, 1)),
-         "read_gguf: the tensor rope_freqs.weight has 63 elements but there are 64 pairs");
-  refuse(model().floats("rope_freqs.weight", std::vector<float>(64, -1)),
-         "DivisorScaling: divisors must be positive and finite but holds -1");
+  check_rejected(
+      yarn().real("llama.rope.scaling.yarn_beta_fast", std::numeric_limits<float>::infinity()),
+      "read_gguf: llama.rope.scaling.yarn_beta_fast must be finite but is inf");
+  check_rejected(model()
+                     .text("llama.rope.scaling.type", "yarn")
+                     .real("llama.rope.scaling.factor", std::numeric_limits<float>::quiet_NaN()),
+                 "read_gguf: llama.rope.scaling.factor must be finite but is nan");
+  check_rejected(model().real("llama.rope.scaling.factor", -2),
+                 "LinearScaling: factor must be given, finite and at least 1, but is -2");
+  check_rejected(model().real("llama.rope.scaling.factor", 2).real("llama.rope.scale_linear", 4),
+                 "read_gguf: llama.rope.scale_linear contradicts another name of the factor");
+  check_rejected(model().floats("rope_freqs.weight", std::vector<float>(63, 1)),
+                 "read_gguf: the tensor rope_freqs.weight has 63 elements but there are 64 pairs");
+  check_rejected(model().floats("rope_freqs.weight", std::vector<float>(64, -1)),
+                 "DivisorScaling: divisors must be positive and finite but holds -1");
 }
 
 TEST_CASE("keys of YaRN that mislead are refused", "[interop][gguf]") {
-  refuse(yarn().real("llama.rope.scaling.yarn_ext_factor", 0.5F),
-         "read_gguf: llama.rope.scaling.yarn_ext_factor is not 1, which is not supported");
-  refuse(yarn().real("llama.rope.scaling.yarn_log_multiplier", 0.1F),
-         "read_gguf: llama.rope.scaling.yarn_log_multiplier has a meaning that differs between "
-         "architectures and is unknown for this one");
-  refuse(yarn().real("llama.rope.scaling.attn_factor", static_cast<float>(posenc::yarn_mscale(4))),
-         "read_gguf: llama.rope.scaling.attn_factor is YaRN's own magnitude: it is either counted "
-         "twice or the final factor; say which in the options");
-  refuse(yarn().floats("rope_freqs.weight", std::vector<float>(64, 1)),
-         "read_gguf: YaRN together with tensors of divisors is not supported");
-  refuse(
+  check_rejected(yarn().real("llama.rope.scaling.yarn_ext_factor", 0.5F),
+                 "read_gguf: llama.rope.scaling.yarn_ext_factor is not 1, which is not supported");
+  check_rejected(
+      yarn().real("llama.rope.scaling.yarn_log_multiplier", 0.1F),
+      "read_gguf: llama.rope.scaling.yarn_log_multiplier has a meaning that differs between "
+      "architectures and is unknown for this one");
+  check_rejected(
+      yarn().real("llama.rope.scaling.attn_factor", static_cast<float>(posenc::yarn_mscale(4))),
+      "read_gguf: llama.rope.scaling.attn_factor is YaRN's own magnitude: it is either counted "
+      "twice or the final factor; say which in the options");
+  check_rejected(yarn().floats("rope_freqs.weight", std::vector<float>(64, 1)),
+                 "read_gguf: YaRN together with tensors of divisors is not supported");
+  check_rejected(
       model().real("llama.rope.scaling.yarn_beta_fast", 16),
       "read_gguf: llama.rope.scaling.yarn_beta_fast has no effect, for the scaling is not of the "
       "type yarn");
@@ -120,20 +124,20 @@ TEST_CASE("tensors of LongRoPE that do not belong together are refused", "[inter
   const std::string together =
       "read_gguf: there must be rope_factors_long.weight and rope_factors_short.weight, or "
       "rope_freqs.weight, or none of them";
-  refuse(model().floats("rope_factors_long.weight", divisors), together);
-  refuse(model()
-             .floats("rope_factors_long.weight", divisors)
-             .floats("rope_factors_short.weight", divisors)
-             .floats("rope_freqs.weight", divisors),
-         together);
-  refuse(model().text("llama.rope.scaling.type", "longrope"),
-         "read_gguf: the type longrope needs the tensors rope_factors_long.weight and "
-         "rope_factors_short.weight");
-  refuse(model()
-             .floats("rope_factors_long.weight", divisors)
-             .floats("rope_factors_short.weight", divisors)
-             .real("llama.rope.scaling.factor", 2),
-         "read_gguf: llama.rope.scaling.factor contradicts the tensors of LongRoPE");
+  check_rejected(model().floats("rope_factors_long.weight", divisors), together);
+  check_rejected(model()
+                     .floats("rope_factors_long.weight", divisors)
+                     .floats("rope_factors_short.weight", divisors)
+                     .floats("rope_freqs.weight", divisors),
+                 together);
+  check_rejected(model().text("llama.rope.scaling.type", "longrope"),
+                 "read_gguf: the type longrope needs the tensors rope_factors_long.weight and "
+                 "rope_factors_short.weight");
+  check_rejected(model()
+                     .floats("rope_factors_long.weight", divisors)
+                     .floats("rope_factors_short.weight", divisors)
+                     .real("llama.rope.scaling.factor", 2),
+                 "read_gguf: llama.rope.scaling.factor contradicts the tensors of LongRoPE");
 }
 
 TEST_CASE("sections that do not fit are refused", "[interop][gguf]") {
@@ -141,39 +145,43 @@ TEST_CASE("sections that do not fit are refused", "[interop][gguf]") {
     return model(architecture)
         .array(architecture + ".rope.dimension_sections", GgufWriter::Int32, list);
   };
-  refuse(model("qwen2vl"), "read_gguf: qwen2vl.rope.dimension_sections is missing");
-  refuse(sections("llama", {16, 24, 24, 0}),
-         "read_gguf: llama.rope.dimension_sections is given, but this architecture has one axis");
-  refuse(
+  check_rejected(model("qwen2vl"), "read_gguf: qwen2vl.rope.dimension_sections is missing");
+  check_rejected(
+      sections("llama", {16, 24, 24, 0}),
+      "read_gguf: llama.rope.dimension_sections is given, but this architecture has one axis");
+  check_rejected(
       sections("qwen2vl", {2000000000, 2000000000, 0, 0}),
       "read_gguf: qwen2vl.rope.dimension_sections must hold no negative number and add up to 64");
-  refuse(
+  check_rejected(
       sections("qwen2vl", {-1, 65, 0, 0}),
       "read_gguf: qwen2vl.rope.dimension_sections must hold no negative number and add up to 64");
-  refuse(sections("qwen2vl", {16, 24, 20, 0}),
-         "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
+  check_rejected(
+      sections("qwen2vl", {16, 24, 20, 0}),
+      "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
 }
 
 TEST_CASE("local layers that are not understood are refused", "[interop][gguf]") {
-  refuse(model().real("llama.rope.freq_base_swa", 10000),
-         "read_gguf: llama.rope.freq_base_swa has no effect without attention.sliding_window");
-  refuse(model()
-             .integer("llama.attention.sliding_window", 512)
-             .real("llama.rope.freq_base_swa", 10000)
-             .real("llama.rope.scaling.factor", 2),
-         "read_gguf: whether scaling applies to the local layers of 'llama' is unknown");
-  refuse(model()
-             .integer("llama.attention.sliding_window", 512)
-             .real("llama.rope.freq_base_swa", 10000),
-         "read_gguf: llama.attention.sliding_window_pattern must be given, and be positive");
-  refuse(
+  check_rejected(
+      model().real("llama.rope.freq_base_swa", 10000),
+      "read_gguf: llama.rope.freq_base_swa has no effect without attention.sliding_window");
+  check_rejected(model()
+                     .integer("llama.attention.sliding_window", 512)
+                     .real("llama.rope.freq_base_swa", 10000)
+                     .real("llama.rope.scaling.factor", 2),
+                 "read_gguf: whether scaling applies to the local layers of 'llama' is unknown");
+  check_rejected(
+      model()
+          .integer("llama.attention.sliding_window", 512)
+          .real("llama.rope.freq_base_swa", 10000),
+      "read_gguf: llama.attention.sliding_window_pattern must be given, and be positive");
+  check_rejected(
       model("gemma3")
           .integer("gemma3.attention.sliding_window", 512)
           .array<std::uint8_t>("gemma3.attention.sliding_window_pattern", GgufWriter::Bool, {1, 0}),
       "read_gguf: gemma3.attention.sliding_window_pattern must have one entry per layer");
   GgufWriter layers;
   layers.architecture("llama4").integer("llama4.attention.key_length", 128);
-  refuse(layers, "read_gguf: llama4.block_count must be given, and from 1 to 65536");
+  check_rejected(layers, "read_gguf: llama4.block_count must be given, and from 1 to 65536");
 }
 
 }  // namespace gguf_errors_test

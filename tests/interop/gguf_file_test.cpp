@@ -30,7 +30,7 @@ namespace {
 
 GgufFile read(const GgufWriter& writer) { return GgufFile::from_bytes(writer.bytes()); }
 
-void refuse(const GgufWriter& writer, const std::string& part) {
+void check_rejected(const GgufWriter& writer, const std::string& part) {
   CHECK_THROWS_MATCHES(read(writer), ConfigError,
                        Predicate<ConfigError>(
                            [part](const ConfigError& error) {
@@ -207,32 +207,33 @@ TEST_CASE("headers that lie are refused", "[interop][gguf]") {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   GgufWriter writer = everything();
   writer.magic = 0x46554746;
-  refuse(writer, "this is no GGUF file");
+  check_rejected(writer, "this is no GGUF file");
   for (const std::uint32_t version : {0U, 1U, 4U, 0x03000000U}) {
     writer = everything();
     writer.version = version;
-    refuse(writer,
-           "versions 2 and 3, little-endian, are read, but this is " + std::to_string(version));
+    check_rejected(writer, "versions 2 and 3, little-endian, are read, but this is " +
+                               std::to_string(version));
   }
   writer = everything();
   writer.extra_values = 1000;
-  refuse(writer, "a key");
+  check_rejected(writer, "a key");
   writer = everything();
   writer.extra_tensors = most - 10;
-  refuse(writer, "a tensor's name has ");
+  check_rejected(writer, "a tensor's name has ");
   writer = everything();
   writer.architecture("llama");
-  refuse(writer, "the key general.architecture occurs twice");
+  check_rejected(writer, "the key general.architecture occurs twice");
 
-  refuse(GgufWriter().raw("k", 13, bytes_of({0})), "k has the unknown type 13");
-  refuse(GgufWriter().raw("k", most & 0xffffffff, bytes_of({0})),
-         "k has the unknown type 4294967295");
-  refuse(GgufWriter().raw("k", GgufWriter::Bool, {std::byte{2}}), "k must be 0 or 1 but is 2");
-  refuse(GgufWriter().raw("k", GgufWriter::String, bytes_of({most})),
-         "the file ends within a text");
-  refuse(GgufWriter().raw("k", GgufWriter::String, bytes_of({4000})),
-         "the file ends within a text");
-  refuse(GgufWriter().text(std::string(65536, 'k'), ""), "a key has 65536 bytes");
+  check_rejected(GgufWriter().raw("k", 13, bytes_of({0})), "k has the unknown type 13");
+  check_rejected(GgufWriter().raw("k", most & 0xffffffff, bytes_of({0})),
+                 "k has the unknown type 4294967295");
+  check_rejected(GgufWriter().raw("k", GgufWriter::Bool, {std::byte{2}}),
+                 "k must be 0 or 1 but is 2");
+  check_rejected(GgufWriter().raw("k", GgufWriter::String, bytes_of({most})),
+                 "the file ends within a text");
+  check_rejected(GgufWriter().raw("k", GgufWriter::String, bytes_of({4000})),
+                 "the file ends within a text");
+  check_rejected(GgufWriter().text(std::string(65536, 'k'), ""), "a key has 65536 bytes");
 }
 
 TEST_CASE("arrays that lie are refused", "[interop][gguf]") {
@@ -243,14 +244,17 @@ TEST_CASE("arrays that lie are refused", "[interop][gguf]") {
     GgufWriter::put(bytes, count);
     return GgufWriter().raw("k", GgufWriter::Array, bytes);
   };
-  refuse(array(GgufWriter::Int32, most), "the file ends within an array");
-  refuse(array(GgufWriter::Int64, std::uint64_t{1} << 61), "the file ends within an array");
-  refuse(array(GgufWriter::String, std::uint64_t{1} << 61), "the file ends within an array");
-  refuse(array(GgufWriter::Array, 1), "k is an array of the type array, 9, which is not read");
-  refuse(array(13, 0), "k is an array of the unknown type 13, which is not read");
-  refuse(GgufWriter().array<std::uint64_t>("k", GgufWriter::UInt64, {most}),
-         "k holds an integer above 2^63 - 1");
-  refuse(GgufWriter().array<std::uint8_t>("k", GgufWriter::Bool, {3}), "k must be 0 or 1 but is 3");
+  check_rejected(array(GgufWriter::Int32, most), "the file ends within an array");
+  check_rejected(array(GgufWriter::Int64, std::uint64_t{1} << 61), "the file ends within an array");
+  check_rejected(array(GgufWriter::String, std::uint64_t{1} << 61),
+                 "the file ends within an array");
+  check_rejected(array(GgufWriter::Array, 1),
+                 "k is an array of the type array, 9, which is not read");
+  check_rejected(array(13, 0), "k is an array of the unknown type 13, which is not read");
+  check_rejected(GgufWriter().array<std::uint64_t>("k", GgufWriter::UInt64, {most}),
+                 "k holds an integer above 2^63 - 1");
+  check_rejected(GgufWriter().array<std::uint8_t>("k", GgufWriter::Bool, {3}),
+                 "k must be 0 or 1 but is 3");
 }
 
 TEST_CASE("tensors that lie are refused", "[interop][gguf]") {
@@ -262,27 +266,29 @@ TEST_CASE("tensors that lie are refused", "[interop][gguf]") {
   };
   CHECK_NOTHROW(read(tensor({16})));
   CHECK_NOTHROW(read(tensor({16, 1, 1, 1})));
-  refuse(tensor({17}), "the file ends within a tensor");
-  refuse(tensor({0}), "has 0 elements");
-  refuse(tensor({65537}), "has 65537 elements");
-  refuse(tensor({most}), "has more than 2^63 elements");
-  refuse(tensor({std::uint64_t{1} << 32, std::uint64_t{1} << 32}), "has more than 2^63 elements");
-  refuse(tensor({1, 1, 1, 1, 16}), "the tensor rope_freqs.weight has 5 axes");
-  refuse(tensor({16}, 30), "must be F32 (0) or F16 (1) but has the type 30");
-  refuse(tensor({16}, 0, 8), "which is no multiple of the alignment 32");
-  refuse(tensor({16}, 0, 64), "the file ends within a tensor");
-  refuse(tensor({16}, 0, most - 31), "the file ends within a tensor");
-  refuse(tensor({16}).floats("rope_freqs.weight", {1}),
-         "the tensor rope_freqs.weight occurs twice");
+  check_rejected(tensor({17}), "the file ends within a tensor");
+  check_rejected(tensor({0}), "has 0 elements");
+  check_rejected(tensor({65537}), "has 65537 elements");
+  check_rejected(tensor({most}), "has more than 2^63 elements");
+  check_rejected(tensor({std::uint64_t{1} << 32, std::uint64_t{1} << 32}),
+                 "has more than 2^63 elements");
+  check_rejected(tensor({1, 1, 1, 1, 16}), "the tensor rope_freqs.weight has 5 axes");
+  check_rejected(tensor({16}, 30), "must be F32 (0) or F16 (1) but has the type 30");
+  check_rejected(tensor({16}, 0, 8), "which is no multiple of the alignment 32");
+  check_rejected(tensor({16}, 0, 64), "the file ends within a tensor");
+  check_rejected(tensor({16}, 0, most - 31), "the file ends within a tensor");
+  check_rejected(tensor({16}).floats("rope_freqs.weight", {1}),
+                 "the tensor rope_freqs.weight occurs twice");
 
   for (const std::uint32_t alignment : {0U, 3U, 33U, 0xffffffffU}) {
-    refuse(
+    check_rejected(
         tensor({16}).integer("general.alignment", alignment),
         "general.alignment must be a power of two up to 2^31 but is " + std::to_string(alignment));
   }
-  refuse(tensor({16}).integer("general.alignment", 0x80000000U),
-         "the file ends within the padding");
-  refuse(tensor({16}).text("general.alignment", "32"), "general.alignment must be an integer");
+  check_rejected(tensor({16}).integer("general.alignment", 0x80000000U),
+                 "the file ends within the padding");
+  check_rejected(tensor({16}).text("general.alignment", "32"),
+                 "general.alignment must be an integer");
   CHECK(read(GgufWriter().alignment(64).floats("rope_freqs.weight", {3}))
             .rope_tensor("rope_freqs.weight") == std::vector<double>{3});
 }

@@ -50,7 +50,8 @@ ModelSettings read(const GgufWriter& writer, const GgufOptions& options = {}) {
   return read_gguf(writer.bytes(), options);
 }
 
-void refuse(const GgufWriter& writer, const std::string& message, const GgufOptions& options = {}) {
+void check_rejected(const GgufWriter& writer, const std::string& message,
+                    const GgufOptions& options = {}) {
   CHECK_THROWS_MATCHES(read(writer, options), ConfigError,
                        Message("posenc::read_gguf: " + message));
 }
@@ -79,17 +80,18 @@ TEST_CASE("the scale of scores is the architecture's", "[interop][gguf]") {
   CHECK(read(model("grok")).softmax_scale == 0.08838834764831845);
   CHECK(read(model("grok").real("grok.attention.output_scale", 0.5F)).softmax_scale == 0.5);
 
-  refuse(model("gemma4").real("gemma4.attention.scale", 0.5F),
-         "gemma4.attention.scale contradicts the scale of this architecture, 1");
-  refuse(model("llama").real("llama.attention.scale", -1),
-         "llama.attention.scale must not be negative");
-  refuse(model("llama").real("llama.attention.output_scale", 1),
-         "llama.attention.output_scale has no meaning that is known for this architecture");
+  check_rejected(model("gemma4").real("gemma4.attention.scale", 0.5F),
+                 "gemma4.attention.scale contradicts the scale of this architecture, 1");
+  check_rejected(model("llama").real("llama.attention.scale", -1),
+                 "llama.attention.scale must not be negative");
+  check_rejected(model("llama").real("llama.attention.output_scale", 1),
+                 "llama.attention.output_scale has no meaning that is known for this architecture");
   GgufWriter narrow;
   narrow.architecture("gemma3").integer("gemma3.block_count", 62);
-  refuse(narrow.integer("gemma3.attention.key_length", 128),
-         "gemma3.embedding_length and attention.head_count must be given, since scores are scaled "
-         "by their ratio");
+  check_rejected(
+      narrow.integer("gemma3.attention.key_length", 128),
+      "gemma3.embedding_length and attention.head_count must be given, since scores are scaled "
+      "by their ratio");
 }
 
 TEST_CASE("softcaps are read or refused", "[interop][gguf]") {
@@ -103,11 +105,11 @@ TEST_CASE("softcaps are read or refused", "[interop][gguf]") {
   CHECK(read(cap("grok", {})).softcap == 30);
   CHECK(!read(cap("llama", {})).softcap);
   CHECK(!read(cap("llama", 0.0F)).softcap);
-  refuse(cap("llama", 30.0F),
-         "llama.attn_logit_softcapping is not known to be used by this architecture");
-  refuse(cap("gemma2", 0.0F),
-         "gemma2.attn_logit_softcapping is 0, which llama.cpp would divide by");
-  refuse(cap("gemma2", -1.0F), "gemma2.attn_logit_softcapping must not be negative");
+  check_rejected(cap("llama", 30.0F),
+                 "llama.attn_logit_softcapping is not known to be used by this architecture");
+  check_rejected(cap("gemma2", 0.0F),
+                 "gemma2.attn_logit_softcapping is 0, which llama.cpp would divide by");
+  check_rejected(cap("gemma2", -1.0F), "gemma2.attn_logit_softcapping must not be negative");
   CHECK_NOTHROW(read(model("gemma2").real("gemma2.final_logit_softcapping", 30)));
 }
 
@@ -132,24 +134,26 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
   llama4.only_without_rotary = true;
   CHECK(read(of("llama4", {}, {})).query_temperature == llama4);
   CHECK(read(of("llama4", 0.1F, 8192)).query_temperature == llama4);
-  refuse(of("llama4", 0.2F, {}), "llama4.attention.temperature_scale is not Llama 4's 0.1");
-  refuse(of("llama4", {}, 4096), "llama4.attention.temperature_length is not Llama 4's 8192");
+  check_rejected(of("llama4", 0.2F, {}), "llama4.attention.temperature_scale is not Llama 4's 0.1");
+  check_rejected(of("llama4", {}, 4096),
+                 "llama4.attention.temperature_length is not Llama 4's 8192");
 
   // Ministral uses the trained length, Mistral Large 3 that of the file.
   CHECK(read(with(yarn("mistral3"), "mistral3", 0.5F, {})).query_temperature == floor(0.5, 2048));
   CHECK(read(of("mistral3", 0.5F, {})).query_temperature == floor(0.5, 4096));
   CHECK(!read(of("mistral3", 0.0F, 17)).query_temperature);
-  refuse(of("mistral3", 0.5F, 17),
-         "mistral3.attention.temperature_length contradicts the trained length 4096, which "
-         "llama.cpp takes");
+  check_rejected(of("mistral3", 0.5F, 17),
+                 "mistral3.attention.temperature_length contradicts the trained length 4096, which "
+                 "llama.cpp takes");
   for (const char* name : {"deepseek2", "mistral4"}) {
     CHECK(!read(of(name, {}, {})).query_temperature);
     CHECK(!read(of(name, 0.0F, 16384)).query_temperature);
     CHECK(read(of(name, 0.5F, 16384)).query_temperature == floor(0.5, 16384));
-    refuse(of(name, 0.5F, {}), std::string(name) +
-                                   ".attention.temperature_length must be given and positive, "
-                                   "since " +
-                                   name + ".attention.temperature_scale is not 0");
+    check_rejected(of(name, 0.5F, {}),
+                   std::string(name) +
+                       ".attention.temperature_length must be given and positive, "
+                       "since " +
+                       name + ".attention.temperature_scale is not 0");
   }
 
   // Grok: scores after the soft cap are multiplied, which llama.cpp omits.
@@ -162,21 +166,22 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
   CHECK(options.temperature_of == posenc::TemperatureOf::CappedScores);
   CHECK(options.softcap == 30);
   CHECK(options.temperature(2048) == 1.1);
-  refuse(of("grok", {}, 1), "grok.attention.temperature_length must be at least 2");
-  refuse(of("grok", 0.5F, 1024),
-         "grok.attention.temperature_scale is not 0, and is not known to be used by this "
-         "architecture");
+  check_rejected(of("grok", {}, 1), "grok.attention.temperature_length must be at least 2");
+  check_rejected(of("grok", 0.5F, 1024),
+                 "grok.attention.temperature_scale is not 0, and is not known to be used by this "
+                 "architecture");
 
   for (const char* name : {"llama", "qwen3", "deepseek32"}) {
     CHECK(!read(of(name, 0.0F, {})).query_temperature);
-    refuse(of(name, 0.5F, {}),
-           std::string(name) +
-               ".attention.temperature_scale is not 0, and is not known to be used by this "
-               "architecture");
-    refuse(of(name, {}, 1024),
-           std::string(name) +
-               ".attention.temperature_length is given, and what it does in this architecture is "
-               "not supported");
+    check_rejected(of(name, 0.5F, {}),
+                   std::string(name) +
+                       ".attention.temperature_scale is not 0, and is not known to be used by this "
+                       "architecture");
+    check_rejected(
+        of(name, {}, 1024),
+        std::string(name) +
+            ".attention.temperature_length is given, and what it does in this architecture is "
+            "not supported");
   }
 }
 
@@ -184,10 +189,11 @@ TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
   for (const std::string name : {"granite", "granitemoe", "granitehybrid"}) {
     CHECK_NOTHROW(read(model(name)));
     CHECK_NOTHROW(read(model(name).flag(name + ".rope.scaling.finetuned", true)));
-    refuse(model(name).flag(name + ".rope.scaling.finetuned", false),
-           name +
-               ".rope.scaling.finetuned is false, which switches the rotary encoding of this "
-               "architecture off");
+    check_rejected(
+        model(name).flag(name + ".rope.scaling.finetuned", false),
+        name +
+            ".rope.scaling.finetuned is false, which switches the rotary encoding of this "
+            "architecture off");
   }
   // In other architectures the key describes the training alone.
   CHECK_NOTHROW(read(model("llama").flag("llama.rope.scaling.finetuned", false)));
@@ -196,13 +202,14 @@ TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
   const std::string alibi =
       ": of this architecture, models of 32 layers alone (7B) have rotary encoding; those of 40 "
       "(13B) have ALiBi";
-  refuse(model("baichuan", 40), "baichuan.block_count is 40" + alibi);
-  refuse(model("baichuan", 33), "baichuan.block_count is 33" + alibi);
-  refuse(model("falcon").real("falcon.attention.max_alibi_bias", 8),
-         "falcon.attention.max_alibi_bias asks for ALiBi, which is no rotary encoding");
-  refuse(model("falcon").integer("falcon.attention.relative_buckets_count", 32),
-         "falcon.attention.relative_buckets_count asks for relative biases, which are no rotary "
-         "encoding");
+  check_rejected(model("baichuan", 40), "baichuan.block_count is 40" + alibi);
+  check_rejected(model("baichuan", 33), "baichuan.block_count is 33" + alibi);
+  check_rejected(model("falcon").real("falcon.attention.max_alibi_bias", 8),
+                 "falcon.attention.max_alibi_bias asks for ALiBi, which is no rotary encoding");
+  check_rejected(
+      model("falcon").integer("falcon.attention.relative_buckets_count", 32),
+      "falcon.attention.relative_buckets_count asks for relative biases, which are no rotary "
+      "encoding");
 }
 
 TEST_CASE("layers without rotary encoding are told by architecture and file", "[interop][gguf]") {
@@ -211,8 +218,8 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
   CHECK(without(model("llama")).empty());
   CHECK(without(model("smollm3")) == fourth);
   CHECK(without(model("llama4")) == fourth);
-  refuse(model("llama4").integer("llama4.attention.sliding_window", 0),
-         "llama4.attention.sliding_window is 0: which layers are turned then is not sure");
+  check_rejected(model("llama4").integer("llama4.attention.sliding_window", 0),
+                 "llama4.attention.sliding_window is 0: which layers are turned then is not sure");
 
   // Global layers of Command R7B.
   const auto cohere = model("cohere2").integer("cohere2.attention.sliding_window", 4096);
@@ -238,11 +245,11 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
     CHECK(without(GgufWriter(writer).array<std::uint32_t>(
               name + ".attention.recurrent_layers", GgufWriter::UInt32,
               {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1})) == std::vector<Index>{0, 11});
-    refuse(GgufWriter(writer).integer(name + ".full_attention_interval", 0),
-           name + ".full_attention_interval must be positive");
+    check_rejected(GgufWriter(writer).integer(name + ".full_attention_interval", 0),
+                   name + ".full_attention_interval must be positive");
   }
-  refuse(model("qwen3").integer("qwen3.full_attention_interval", 4),
-         "qwen3.full_attention_interval is not known for this architecture");
+  check_rejected(model("qwen3").integer("qwen3.full_attention_interval", 4),
+                 "qwen3.full_attention_interval is not known for this architecture");
 
   // Layers without heads: convolutions, state spaces.
   const auto heads = [](const std::string& name, const std::vector<std::uint32_t>& list) {
@@ -253,23 +260,24 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
     CHECK(without(heads(name, {8, 8, 0, 8, 8, 0, 8, 8, 8, 8, 8, 0})) ==
           std::vector<Index>{2, 5, 11});
   }
-  refuse(heads("lfm2", {8, 0}), "lfm2.attention.head_count_kv must have one entry per layer");
-  refuse(heads("lfm2", std::vector<std::uint32_t>(12, 0)),
-         "lfm2.block_count counts no layer with rotary encoding");
+  check_rejected(heads("lfm2", {8, 0}),
+                 "lfm2.attention.head_count_kv must have one entry per layer");
+  check_rejected(heads("lfm2", std::vector<std::uint32_t>(12, 0)),
+                 "lfm2.block_count counts no layer with rotary encoding");
 }
 
 TEST_CASE("architectures that are not plain are refused by name, whatever the pairing",
           "[interop][gguf]") {
   const GgufOptions half{.pairing = PairingKind::HalfRotate};
-  for (const auto& refused : posenc::detail::gguf_refused_architectures) {
+  for (const auto& refused : posenc::detail::gguf_unsupported_architectures) {
     posenc::detail::for_each_name(refused.names, [&](std::string_view given) {
       CHECK(posenc::detail::find_row(posenc::detail::gguf_architectures, given) == nullptr);
       const std::string name(given);
       const std::string message =
           "'" + name + (refused.has_rotary ? "' is not supported" : "' has no rotary encoding") +
           ": it has " + std::string(refused.has);
-      refuse(model(name), message);
-      refuse(model(name), message, half);
+      check_rejected(model(name), message);
+      check_rejected(model(name), message, half);
     });
   }
   std::set<std::string_view> names;
@@ -278,13 +286,13 @@ TEST_CASE("architectures that are not plain are refused by name, whatever the pa
                                   [&](std::string_view name) { CHECK(names.insert(name).second); });
   }
   CHECK_NOTHROW(read(model("unheard-of"), half));
-  refuse(
+  check_rejected(
       model("unheard-of").integer("unheard-of.attention.sliding_window_pattern", 4),
       "unheard-of.attention.sliding_window_pattern makes layers differ, and how is not known for "
       "an unknown architecture",
       half);
-  refuse(model("unheard-of").integer("unheard-of.full_attention_interval", 4),
-         "unheard-of.full_attention_interval is not known for this architecture", half);
+  check_rejected(model("unheard-of").integer("unheard-of.full_attention_interval", 4),
+                 "unheard-of.full_attention_interval is not known for this architecture", half);
 }
 
 TEST_CASE("where ends of YaRN's ramp cross, files of ggml interpolate", "[interop][gguf]") {
@@ -307,15 +315,17 @@ TEST_CASE("DeepSeek's magnitudes that llama.cpp would fold into scores are refus
   };
   CHECK_NOTHROW(read(with("deepseek2", 0.0707F)));
   CHECK_NOTHROW(read(with("mistral4", 0.1F)));
-  refuse(yarn("deepseek2"),
-         "deepseek2.rope.scaling.yarn_log_multiplier is missing or 0: versions of llama.cpp differ "
-         "in what scores are then scaled by");
-  refuse(with("mistral4", 0.0707F),
-         "mistral4.rope.scaling.yarn_log_multiplier is not 0.1, and what it does then is not sure "
-         "for this architecture");
-  refuse(with("deepseek2", 0.1F).real("deepseek2.rope.scaling.attn_factor", 2),
-         "deepseek2.rope.scaling.attn_factor is not 1, which would scale scores of this "
-         "architecture twice");
+  check_rejected(
+      yarn("deepseek2"),
+      "deepseek2.rope.scaling.yarn_log_multiplier is missing or 0: versions of llama.cpp differ "
+      "in what scores are then scaled by");
+  check_rejected(
+      with("mistral4", 0.0707F),
+      "mistral4.rope.scaling.yarn_log_multiplier is not 0.1, and what it does then is not sure "
+      "for this architecture");
+  check_rejected(with("deepseek2", 0.1F).real("deepseek2.rope.scaling.attn_factor", 2),
+                 "deepseek2.rope.scaling.attn_factor is not 1, which would scale scores of this "
+                 "architecture twice");
 }
 
 // Each key that is listed as read changes the settings or is rejected. Each ignorable key changes
@@ -371,14 +381,15 @@ TEST_CASE("no key of positions or scores is passed over", "[interop][gguf]") {
   for (const auto name : posenc::detail::gguf_attention_keys) {
     check("attention." + std::string(name));
   }
-  for (const auto name : posenc::detail::gguf_ignorable_attention_keys) {
+  for (const auto name : posenc::detail::gguf_ignored_attention_keys) {
     CAPTURE(name);
     CHECK(!changes(base(""), with("llama.attention." + std::string(name))));
   }
   for (const std::string name :
        {"rope.new", "rope.scaling.new", "attention.new", "attention.indexer.new", "new_rope_step",
         "no_rope_layers", "alibi", "position_offset", "query_temperature", "key_softcapping"}) {
-    refuse(model("llama").real("llama." + name, 1), "the key llama." + name + " is unknown");
+    check_rejected(model("llama").real("llama." + name, 1),
+                   "the key llama." + name + " is unknown");
   }
   CHECK_NOTHROW(read(model("llama")
                          .real("llama.vision.rope.freq_base", 100)

@@ -20,7 +20,7 @@ using posenc::LayerWindow;
 using posenc::ModelSettings;
 using posenc::read_hf_config;
 using posenc::WindowKind;
-using support::hf::refuse;
+using support::hf::check_rejected;
 
 json config(const char* model_type, const json& more = json::object()) {
   json result = {{"model_type", model_type},         {"hidden_size", 4096},
@@ -73,16 +73,17 @@ TEST_CASE("heads of keys are the file's or the class's", "[interop]") {
   grouped["multi_query_group_num"] = 2;
   CHECK(layer(grouped).kv_heads == 2);
   CHECK(layer(plain("chatglm")).kv_heads == 32);
-  refuse(config("llama", {{"num_key_value_heads", 5}}),
-         "'num_key_value_heads' in the configuration does not divide the number of heads, 32");
+  check_rejected(
+      config("llama", {{"num_key_value_heads", 5}}),
+      "'num_key_value_heads' in the configuration does not divide the number of heads, 32");
   CHECK(layer(config("llama", {{"head_dim", 128},
                                {"num_attention_heads", 1 << 20},
                                {"num_key_value_heads", 1 << 20}}))
             .heads == 1 << 20);
-  refuse(config("llama", {{"head_dim", 128}, {"num_attention_heads", (1 << 20) + 1}}),
-         "'num_attention_heads' in the configuration must lie between 1 and 1048576");
-  refuse(config("llama", {{"num_key_value_heads", 0}}),
-         "'num_key_value_heads' in the configuration must lie between 1 and 1048576");
+  check_rejected(config("llama", {{"head_dim", 128}, {"num_attention_heads", (1 << 20) + 1}}),
+                 "'num_attention_heads' in the configuration must lie between 1 and 1048576");
+  check_rejected(config("llama", {{"num_key_value_heads", 0}}),
+                 "'num_key_value_heads' in the configuration must lie between 1 and 1048576");
 }
 
 TEST_CASE("widths of heads, where layers differ and where values are narrower", "[interop]") {
@@ -160,29 +161,33 @@ TEST_CASE("windows on both sides belong to encoders", "[interop]") {
   CHECK(layer(pictures).window == LayerWindow{WindowKind::Sliding, 512});
   const json both = plain("gemma4_text", {{"use_bidirectional_attention", "all"}});
   CHECK(layer(both).window == LayerWindow{WindowKind::BothSides, 512});
-  refuse(plain("gemma4_text", {{"use_bidirectional_attention", "text"}}),
-         "'use_bidirectional_attention' in the configuration has a value that is not supported");
+  check_rejected(
+      plain("gemma4_text", {{"use_bidirectional_attention", "text"}}),
+      "'use_bidirectional_attention' in the configuration has a value that is not supported");
 }
 
 TEST_CASE("a window that nobody reads is no secret", "[interop]") {
-  refuse(config("llama", {{"sliding_window", 4096}}),
-         "'sliding_window' in the configuration is read by no class of this type, whose layers see "
-         "all keys; remove it if the weights were made so");
+  check_rejected(
+      config("llama", {{"sliding_window", 4096}}),
+      "'sliding_window' in the configuration is read by no class of this type, whose layers see "
+      "all keys; remove it if the weights were made so");
   CHECK(windows(config("llama", {{"sliding_window", 32768}})) == std::vector<Index>(6, 0));
   CHECK(windows(config("llama", {{"sliding_window", 4096}, {"use_sliding_window", false}})) ==
         std::vector<Index>(6, 0));
-  refuse(config("mistral", {{"use_sliding_window", false}}),
-         "'use_sliding_window' in the configuration is false, which no class of this type reads; "
-         "set sliding_window to null if layers see all keys");
+  check_rejected(
+      config("mistral", {{"use_sliding_window", false}}),
+      "'use_sliding_window' in the configuration is false, which no class of this type reads; "
+      "set sliding_window to null if layers see all keys");
   CHECK(windows(config("mistral", {{"use_sliding_window", false}, {"sliding_window", nullptr}})) ==
         std::vector<Index>(6, 0));
-  refuse(config("mistral", {{"sliding_window", 0}}),
-         "'sliding_window' in the configuration must be positive");
+  check_rejected(config("mistral", {{"sliding_window", 0}}),
+                 "'sliding_window' in the configuration must be positive");
   json nowhere = config("mixtral", {{"num_hidden_layers", 1}});
   nowhere["layer_types"] = {"sliding_attention"};
-  refuse(nowhere,
-         "'layer_types' in the configuration has layers of the type 'sliding_attention', but there "
-         "is no window");
+  check_rejected(
+      nowhere,
+      "'layer_types' in the configuration has layers of the type 'sliding_attention', but there "
+      "is no window");
 }
 
 TEST_CASE("what is not known is absent", "[interop]") {

@@ -27,13 +27,13 @@ json with(json changed, const json& more) {
   return changed;
 }
 
-void refuse(const json& of, const std::string& message) {
+void check_rejected(const json& of, const std::string& message) {
   CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError, Message("posenc::" + message));
 }
 
 /// Checks that a rope dict is rejected.
 void refuse_dict(const json& dict, const std::string& message, const char* model_type = "llama") {
-  refuse(with(config(model_type), {{"rope_scaling", dict}}), message);
+  check_rejected(with(config(model_type), {{"rope_scaling", dict}}), message);
 }
 
 json without(json changed, const char* key) {
@@ -77,16 +77,18 @@ TEST_CASE("text that is no configuration is refused", "[interop]") {
 }
 
 TEST_CASE("unknown models and models without rotary encoding are refused", "[interop]") {
-  refuse(config("unheard-of"),
-         "read_hf_config: the model_type 'unheard-of' is unknown; name the pairing of its channels "
-         "in the options to read it as a plain rotary model");
-  refuse(config("bloom"), "read_hf_config: this 'bloom' has no rotary encoding: it has ALiBi");
-  refuse(with(config("falcon"), {{"alibi", true}}),
-         "read_hf_config: this 'falcon' has no rotary encoding");
-  refuse(with(config("esm"), {{"position_embedding_type", "absolute"}}),
-         "read_hf_config: this 'esm' has no rotary encoding");
-  refuse(without(config("nomic_bert"), "rope_theta"),
-         "read_hf_config: the configuration must have rope_theta");
+  check_rejected(
+      config("unheard-of"),
+      "read_hf_config: the model_type 'unheard-of' is unknown; name the pairing of its channels "
+      "in the options to read it as a plain rotary model");
+  check_rejected(config("bloom"),
+                 "read_hf_config: this 'bloom' has no rotary encoding: it has ALiBi");
+  check_rejected(with(config("falcon"), {{"alibi", true}}),
+                 "read_hf_config: this 'falcon' has no rotary encoding");
+  check_rejected(with(config("esm"), {{"position_embedding_type", "absolute"}}),
+                 "read_hf_config: this 'esm' has no rotary encoding");
+  check_rejected(without(config("nomic_bert"), "rope_theta"),
+                 "read_hf_config: the configuration must have rope_theta");
 }
 
 TEST_CASE("unknown types and keys are refused by name", "[interop]") {
@@ -99,24 +101,25 @@ TEST_CASE("unknown types and keys are refused by name", "[interop]") {
   refuse_dict({{"factor", 2}}, "read_hf_config: 'factor' in rope_scaling" + unknown);
   refuse_dict({{"rope_type", "yarn"}, {"factor", 2}, {"llama_4_scaling_beta", 0.1}},
               "read_hf_config: 'llama_4_scaling_beta' in rope_scaling" + unknown);
-  refuse(with(config(), {{"rope_scaling_factor", 2}}),
-         "read_hf_config: 'rope_scaling_factor' in the configuration" + unknown);
-  refuse(with(config(), {{"rope_local_base_freq", 10000}}),
-         "read_hf_config: 'rope_local_base_freq' in the configuration" + unknown);
-  refuse(with(config(), {{"use_dynamic_ntk", true}}),
-         "read_hf_config: 'use_dynamic_ntk' in the configuration" + unknown);
+  check_rejected(with(config(), {{"rope_scaling_factor", 2}}),
+                 "read_hf_config: 'rope_scaling_factor' in the configuration" + unknown);
+  check_rejected(with(config(), {{"rope_local_base_freq", 10000}}),
+                 "read_hf_config: 'rope_local_base_freq' in the configuration" + unknown);
+  check_rejected(with(config(), {{"use_dynamic_ntk", true}}),
+                 "read_hf_config: 'use_dynamic_ntk' in the configuration" + unknown);
   CHECK_NOTHROW(
       read_hf_config(with(config(), {{"property", 1}, {"rope_local_base_freq", nullptr}})));
   auto nested = config("gemma3_text");
   nested["num_hidden_layers"] = 6;
   nested["rope_parameters"] = {{"full_attention", {{"rope_type", "default"}, {"wavelength", 1}}}};
-  refuse(nested, "read_hf_config: 'wavelength' in rope_parameters.full_attention" + unknown);
+  check_rejected(nested,
+                 "read_hf_config: 'wavelength' in rope_parameters.full_attention" + unknown);
 }
 
 TEST_CASE("keys that are missing are named", "[interop]") {
   for (const char* key : {"hidden_size", "num_attention_heads"}) {
-    refuse(without(config(), key),
-           std::string("read_hf_config: the configuration must have ") + key);
+    check_rejected(without(config(), key),
+                   std::string("read_hf_config: the configuration must have ") + key);
   }
   refuse_dict({{"rope_type", "linear"}}, "read_hf_config: rope_scaling must have factor");
   refuse_dict({{"rope_type", "dynamic"}}, "read_hf_config: rope_scaling must have factor");
@@ -130,29 +133,31 @@ TEST_CASE("keys that are missing are named", "[interop]") {
        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     refuse_dict(without(llama3, key), std::string("read_hf_config: rope_scaling must have ") + key);
   }
-  refuse(with(without(config(), "max_position_embeddings"),
-              {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}),
-         "read_hf_config: the dynamic type needs max_position_embeddings, which is missing");
-  refuse(config("gptj"), "read_hf_config: the configuration must have rotary_dim");
-  refuse(config("deepseek_v3"), "read_hf_config: the configuration must have qk_nope_head_dim");
-  refuse(config("qwen2_vl"), "read_hf_config: rope_scaling must have mrope_section");
+  check_rejected(
+      with(without(config(), "max_position_embeddings"),
+           {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}),
+      "read_hf_config: the dynamic type needs max_position_embeddings, which is missing");
+  check_rejected(config("gptj"), "read_hf_config: the configuration must have rotary_dim");
+  check_rejected(config("deepseek_v3"),
+                 "read_hf_config: the configuration must have qk_nope_head_dim");
+  check_rejected(config("qwen2_vl"), "read_hf_config: rope_scaling must have mrope_section");
 }
 
 TEST_CASE("values of another type are refused", "[interop]") {
   const std::string in = "' in the configuration must be ";
-  refuse(with(config(), {{"hidden_size", "4096"}}),
-         "read_hf_config: 'hidden_size" + in + "an integer");
-  refuse(with(config(), {{"hidden_size", 4096.5}}),
-         "read_hf_config: 'hidden_size" + in + "an integer");
-  refuse(with(config(), {{"hidden_size", 18446744073709551615ULL}}),
-         "read_hf_config: 'hidden_size" + in + "an integer");
-  refuse(with(config(), {{"rope_theta", "1e4"}}),
-         "read_hf_config: 'rope_theta" + in + "a finite number");
-  refuse(with(config(), {{"rope_theta", {1, 2}}}),
-         "read_hf_config: 'rope_theta" + in + "a finite number");
-  refuse(with(config(), {{"alibi", 1}}), "read_hf_config: 'alibi" + in + "true or false");
-  refuse(with(config(), {{"rope_scaling", 2.0}}),
-         "read_hf_config: rope_scaling must be a JSON object");
+  check_rejected(with(config(), {{"hidden_size", "4096"}}),
+                 "read_hf_config: 'hidden_size" + in + "an integer");
+  check_rejected(with(config(), {{"hidden_size", 4096.5}}),
+                 "read_hf_config: 'hidden_size" + in + "an integer");
+  check_rejected(with(config(), {{"hidden_size", 18446744073709551615ULL}}),
+                 "read_hf_config: 'hidden_size" + in + "an integer");
+  check_rejected(with(config(), {{"rope_theta", "1e4"}}),
+                 "read_hf_config: 'rope_theta" + in + "a finite number");
+  check_rejected(with(config(), {{"rope_theta", {1, 2}}}),
+                 "read_hf_config: 'rope_theta" + in + "a finite number");
+  check_rejected(with(config(), {{"alibi", 1}}), "read_hf_config: 'alibi" + in + "true or false");
+  check_rejected(with(config(), {{"rope_scaling", 2.0}}),
+                 "read_hf_config: rope_scaling must be a JSON object");
   refuse_dict({{"rope_type", 3}}, "read_hf_config: 'rope_type' in rope_scaling must be a text");
   refuse_dict({{"rope_type", "longrope"}, {"short_factor", {1, "x"}}},
               "read_hf_config: 'short_factor' in rope_scaling must be a list of finite numbers");
@@ -161,17 +166,17 @@ TEST_CASE("values of another type are refused", "[interop]") {
 }
 
 TEST_CASE("keys that contradict each other are refused", "[interop]") {
-  refuse(with(config(), {{"rotary_emb_base", 5000}}),
-         "read_hf_config: the configuration contradicts itself: rope_theta is 10000 but "
-         "rotary_emb_base is 5000");
-  refuse(with(config(), {{"rotary_dim", 64}, {"partial_rotary_factor", 0.25}}),
-         "read_hf_config: rotary_dim is 64 but partial_rotary_factor makes it 32");
+  check_rejected(with(config(), {{"rotary_emb_base", 5000}}),
+                 "read_hf_config: the configuration contradicts itself: rope_theta is 10000 but "
+                 "rotary_emb_base is 5000");
+  check_rejected(with(config(), {{"rotary_dim", 64}, {"partial_rotary_factor", 0.25}}),
+                 "read_hf_config: rotary_dim is 64 but partial_rotary_factor makes it 32");
   refuse_dict({{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 2}},
               "read_hf_config: rope_scaling contradicts itself: rope_type is 'linear' but type is "
               "'yarn'");
-  refuse(with(config(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
-                         {"rope_parameters", {{"type", "linear"}, {"factor", 4}}}}),
-         "read_hf_config: rope_parameters and rope_scaling are both given, and differ");
+  check_rejected(with(config(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
+                                 {"rope_parameters", {{"type", "linear"}, {"factor", 4}}}}),
+                 "read_hf_config: rope_parameters and rope_scaling are both given, and differ");
   refuse_dict({{"rope_type", "yarn"}, {"factor", 2}, {"attention_factor", 1}, {"attn_factor", 1}},
               "read_hf_config: 'attn_factor' in rope_scaling contradicts attention_factor");
   refuse_dict(
@@ -187,29 +192,32 @@ TEST_CASE("keys that contradict each other are refused", "[interop]") {
       "read_hf_config: 'mrope_interleaved' in rope_scaling is false, but models of this type "
       "interleave",
       "qwen3_vl");
-  refuse(with(config("modernbert"), {{"num_hidden_layers", 3}}),
-         "read_hf_config: 'rope_theta' in the configuration contradicts global_rope_theta");
+  check_rejected(with(config("modernbert"), {{"num_hidden_layers", 3}}),
+                 "read_hf_config: 'rope_theta' in the configuration contradicts global_rope_theta");
 }
 
 TEST_CASE("values out of range are refused", "[interop]") {
-  refuse(with(config(), {{"head_dim", 0}}),
-         "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
-  refuse(with(config(), {{"head_dim", 1LL << 62}}),
-         "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
-  refuse(with(config(), {{"num_attention_heads", 0}}),
-         "read_hf_config: hidden_size 4096 and num_attention_heads 0 give no width of a head");
-  refuse(with(config(), {{"partial_rotary_factor", 1.5}}),
-         "read_hf_config: partial_rotary_factor must lie in (0, 1] but is 1.5");
+  check_rejected(with(config(), {{"head_dim", 0}}),
+                 "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
+  check_rejected(with(config(), {{"head_dim", 1LL << 62}}),
+                 "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
+  check_rejected(
+      with(config(), {{"num_attention_heads", 0}}),
+      "read_hf_config: hidden_size 4096 and num_attention_heads 0 give no width of a head");
+  check_rejected(with(config(), {{"partial_rotary_factor", 1.5}}),
+                 "read_hf_config: partial_rotary_factor must lie in (0, 1] but is 1.5");
   const std::string dim =
       "read_hf_config: the number of rotary channels must be even, and from 2 to 128, but is ";
-  refuse(with(config(), {{"partial_rotary_factor", 0.12}}), dim + "15");
-  refuse(with(config(), {{"rotary_dim", 256}}), dim + "256");
-  refuse(with(config(), {{"rotary_dim", -2}}), dim + "-2");
-  refuse(with(config("gemma3_text"), {{"num_hidden_layers", 1LL << 50}}),
-         "read_hf_config: 'num_hidden_layers' in the configuration must lie between 0 and 65536");
-  refuse(with(config("llama4_text"), {{"no_rope_layers", {1, 2}}}),
-         "read_hf_config: 'no_rope_layers' in the configuration must be a list of 0 (no rotary "
-         "encoding) and 1");
+  check_rejected(with(config(), {{"partial_rotary_factor", 0.12}}), dim + "15");
+  check_rejected(with(config(), {{"rotary_dim", 256}}), dim + "256");
+  check_rejected(with(config(), {{"rotary_dim", -2}}), dim + "-2");
+  check_rejected(
+      with(config("gemma3_text"), {{"num_hidden_layers", 1LL << 50}}),
+      "read_hf_config: 'num_hidden_layers' in the configuration must lie between 0 and 65536");
+  check_rejected(
+      with(config("llama4_text"), {{"no_rope_layers", {1, 2}}}),
+      "read_hf_config: 'no_rope_layers' in the configuration must be a list of 0 (no rotary "
+      "encoding) and 1");
   refuse_dict(
       {{"mrope_section", {1LL << 62, 1LL << 62, 4}}},
       "read_hf_config: 'mrope_section' in rope_scaling must hold no negative number and add "
@@ -221,8 +229,8 @@ TEST_CASE("values out of range are refused", "[interop]") {
   refuse_dict({{"type", "yarn"}, {"factor", 4}, {"extrapolation_factor", 0.5}},
               "read_hf_config: 'extrapolation_factor' in rope_scaling has a value that is not "
               "supported");
-  refuse(with(config("gemma2"), {{"query_pre_attn_scalar", 0}}),
-         "read_hf_config: 'query_pre_attn_scalar' in the configuration must be positive");
+  check_rejected(with(config("gemma2"), {{"query_pre_attn_scalar", 0}}),
+                 "read_hf_config: 'query_pre_attn_scalar' in the configuration must be positive");
 }
 
 // Bounds what a file can multiply. Without the bound, 2 KB with a hundred layer types took seconds.
@@ -237,11 +245,12 @@ TEST_CASE("more types of layers than any model has are refused", "[interop]") {
     return nested;
   };
   CHECK_NOTHROW(read_hf_config(types(64, 64)));
-  refuse(types(65, 64), "ModelSettings: there are 65 types of layers; at most 64 may be");
+  check_rejected(types(65, 64), "ModelSettings: there are 65 types of layers; at most 64 may be");
   CHECK_NOTHROW(read_hf_config(types(4, 65536)));
-  refuse(types(5, 65536),
-         "ModelSettings: the heads of all types of layers have 327680 channels together; at most "
-         "262144 may be");
+  check_rejected(
+      types(5, 65536),
+      "ModelSettings: the heads of all types of layers have 327680 channels together; at most "
+      "262144 may be");
 }
 
 }  // namespace hf_config_errors_test

@@ -32,7 +32,7 @@ const std::string refusal =
     "posenc::read_hf_config: a 'dinov3_vit' must have heads that turn as a whole, of channels "
     "divisible by 4, and no scaling, but ";
 
-void refuse(const json& more, const std::string& message) {
+void check_rejected(const json& more, const std::string& message) {
   CHECK_THROWS_MATCHES(read_hf_config(config(more)), ConfigError, Message(message));
 }
 
@@ -83,18 +83,19 @@ TEST_CASE("DINOv3's class has a base and an augmentation by default", "[interop]
 
 TEST_CASE("a DINOv3 that no code knows is refused, never read with one axis",
           "[interop][dinov3][errors]") {
-  refuse({{"hidden_size", 792}}, refusal + "66 channels of 66 turn");
-  refuse({{"partial_rotary_factor", 0.5}}, refusal + "32 channels of 64 turn");
-  refuse({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}},
-         refusal + "64 channels of 64 turn");
-  refuse({{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {16, 8, 8}}}}},
-         refusal + "64 channels of 64 turn");
-  refuse(
+  check_rejected({{"hidden_size", 792}}, refusal + "66 channels of 66 turn");
+  check_rejected({{"partial_rotary_factor", 0.5}}, refusal + "32 channels of 64 turn");
+  check_rejected({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}},
+                 refusal + "64 channels of 64 turn");
+  check_rejected({{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {16, 8, 8}}}}},
+                 refusal + "64 channels of 64 turn");
+  check_rejected(
       {{"pos_embed_rescale", "much"}},
       "posenc::read_hf_config: 'pos_embed_rescale' in the configuration must be a finite number");
-  refuse({{"pos_embed_normalize", "min"}},
-         "posenc::read_hf_config: 'pos_embed_normalize' in the configuration is unknown, or has "
-         "no effect with the other settings; remove it if it changes neither positions nor scores");
+  check_rejected(
+      {{"pos_embed_normalize", "min"}},
+      "posenc::read_hf_config: 'pos_embed_normalize' in the configuration is unknown, or has "
+      "no effect with the other settings; remove it if it changes neither positions nor scores");
   // The pairing depends on the weights, the axes do not change.
   const auto permuted = read_hf_config(config(), {.pairing = posenc::PairingKind::Interleaved});
   CHECK(rope(permuted).axis_count() == 2);

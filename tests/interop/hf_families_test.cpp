@@ -25,8 +25,8 @@ using posenc::read_hf_config;
 using posenc::RotarySettings;
 using posenc::Unscaled;
 using posenc::WindowKind;
+using support::hf::check_rejected;
 using support::hf::config;
-using support::hf::refuse;
 
 double base_of(const ModelSettings& model, Index layer) {
   const RotarySettings* settings = rotary_of_layer(model, layer);
@@ -69,7 +69,7 @@ TEST_CASE("DeepSeek-V4 scales where keys are compressed, with a base of its own"
   CHECK(local.window == LayerWindow{WindowKind::Sliding, 128});
   CHECK(local.sinks == true);
   CHECK(local.kv_heads == 1);
-  CHECK(local.output_turns_back);
+  CHECK(local.output_inverse_rotated);
   CHECK(attention_of_layer(model, 3).kind == LayerKind::Compressed);
 
   json nested = deepseek_v4({{"rope_parameters",
@@ -79,11 +79,12 @@ TEST_CASE("DeepSeek-V4 scales where keys are compressed, with a base of its own"
   CHECK(base_of(read_hf_config(nested), 0) == 5000);
   CHECK(base_of(read_hf_config(nested), 2) == 7000);
   nested["rope_parameters"]["main"]["partial_rotary_factor"] = 0.25;
-  refuse(nested,
-         "'rope_parameters' in the configuration has a partial_rotary_factor that contradicts "
-         "qk_rope_head_dim");
-  refuse(deepseek_v4({{"compress_ratios", {0, 4}}}),
-         "'compress_ratios' in the configuration must have an entry for each layer");
+  check_rejected(
+      nested,
+      "'rope_parameters' in the configuration has a partial_rotary_factor that contradicts "
+      "qk_rope_head_dim");
+  check_rejected(deepseek_v4({{"compress_ratios", {0, 4}}}),
+                 "'compress_ratios' in the configuration must have an entry for each layer");
 }
 
 TEST_CASE("MiMo-V2 has heads of its own in local layers", "[interop]") {
@@ -177,12 +178,12 @@ TEST_CASE("Step 3.5 has lists of bases and rotary shares", "[interop]") {
   mixed["use_rope_layers"] = json::array();
   CHECK(rotary_of_layer(read_hf_config(mixed), 1) != nullptr);
   mixed["use_rope_layers"] = {true, false};
-  refuse(mixed, "'use_rope_layers' in the configuration must have an entry for each layer");
+  check_rejected(mixed, "'use_rope_layers' in the configuration must have an entry for each layer");
   mixed["use_rope_layers"] = {1, 0, 1, 1};
-  refuse(mixed, "'use_rope_layers' in the configuration must be a list of true and false");
+  check_rejected(mixed, "'use_rope_layers' in the configuration must be a list of true and false");
   mixed.erase("use_rope_layers");
   mixed["rope_theta"] = {5000000.0, 10000.0};
-  refuse(mixed, "'rope_theta' in the configuration must have an entry for each layer");
+  check_rejected(mixed, "'rope_theta' in the configuration must have an entry for each layer");
 }
 
 TEST_CASE("families whose global layers turn nothing", "[interop]") {
@@ -210,9 +211,9 @@ TEST_CASE("hybrids", "[interop]") {
   CHECK(model.softmax_scale == 0.0078125);
   json still = granite;
   still.erase("position_embedding_type");
-  refuse(still, "this 'granitemoehybrid' has no rotary encoding");
+  check_rejected(still, "this 'granitemoehybrid' has no rotary encoding");
 
-  refuse(config("olmo_hybrid"), "this 'olmo_hybrid' has no rotary encoding");
+  check_rejected(config("olmo_hybrid"), "this 'olmo_hybrid' has no rotary encoding");
   const auto olmo =
       read_hf_config(config("olmo_hybrid", {{"rope_parameters", {{"rope_theta", 500000}}}}));
   CHECK(attention_of_layer(olmo, 0).kind == LayerKind::Linear);
@@ -234,7 +235,7 @@ TEST_CASE("Mistral 4 has latent keys and a temperature; its magnitude is read in
                                                {"mscale_all_dim", 1.0},
                                                {"llama_4_scaling_beta", 0.1},
                                                {"partial_rotary_factor", 0.5}}}});
-  refuse(
+  check_rejected(
       published,
       "'mscale_all_dim' in rope_parameters multiplies the scale of scores by (0.1 "
       "mscale_all_dim ln(factor) + 1)^2 in newer releases of transformers and by 1 in older "
@@ -255,7 +256,7 @@ TEST_CASE("Mistral 4 has latent keys and a temperature; its magnitude is read in
   CHECK(model.query_temperature->scale == 0.1);
   json odd = file;
   odd["rope_parameters"]["partial_rotary_factor"] = 0.25;
-  refuse(odd, "'partial_rotary_factor' in rope_parameters contradicts qk_rope_head_dim");
+  check_rejected(odd, "'partial_rotary_factor' in rope_parameters contradicts qk_rope_head_dim");
 }
 
 TEST_CASE("Qwen 1 has a temperature unless its file says otherwise", "[interop]") {
@@ -267,7 +268,7 @@ TEST_CASE("Qwen 1 has a temperature unless its file says otherwise", "[interop]"
   json cool = plain;
   cool["use_logn_attn"] = false;
   CHECK_FALSE(read_hf_config(cool).query_temperature);
-  refuse(
+  check_rejected(
       config("qwen"),
       "'use_dynamic_ntk' in the configuration must be false: what it does is a rule of this class "
       "alone, whose base grows in steps beyond seq_length");
@@ -318,9 +319,10 @@ TEST_CASE("heads and windows of further families", "[interop]") {
                                     {"original_max_position_embeddings", 4096}}}});
   CHECK(rotary_dim(*rotary_of_layer(read_hf_config(beside), 0)) == 64);
   beside["rope_parameters"]["original_max_position_embeddings"] = 8192;
-  refuse(beside,
-         "'original_max_position_embeddings' in rope_parameters.full_attention contradicts the one "
-         "beside it");
+  check_rejected(
+      beside,
+      "'original_max_position_embeddings' in rope_parameters.full_attention contradicts the one "
+      "beside it");
 
   const auto dots = read_hf_config(config("dots1", {{"max_window_layers", 3}}));
   CHECK(attention_of_layer(dots, 2).kind == LayerKind::Global);
@@ -342,14 +344,15 @@ TEST_CASE("heads and windows of further families", "[interop]") {
 }
 
 TEST_CASE("types that are known and not read say what they have", "[interop]") {
-  for (const auto& type : posenc::detail::hf_refused_types) {
+  for (const auto& type : posenc::detail::hf_unsupported_types) {
     const std::string has(type.has);
     posenc::detail::for_each_name(type.names, [&](std::string_view given) {
       CHECK(posenc::detail::find_hf_model_type(given) == nullptr);
       const std::string name(given);
-      refuse(config(name.c_str()),
-             type.has_rotary ? "the model_type '" + name + "' is not supported: it has " + has
-                             : "this '" + name + "' has no rotary encoding: it has " + has);
+      check_rejected(config(name.c_str()),
+                     type.has_rotary
+                         ? "the model_type '" + name + "' is not supported: it has " + has
+                         : "this '" + name + "' has no rotary encoding: it has " + has);
     });
   }
 }

@@ -20,7 +20,7 @@ inline nlohmann::json config(const std::string& model_type,
   return result;
 }
 
-inline void refuse(const nlohmann::json& of, const std::string& message) {
+inline void check_rejected(const nlohmann::json& of, const std::string& message) {
   INFO(of.dump());
   CHECK_THROWS_MATCHES(posenc::read_hf_config(of), posenc::ConfigError,
                        Catch::Matchers::Message("posenc::read_hf_config: " + message));

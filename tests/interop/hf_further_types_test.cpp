@@ -26,8 +26,8 @@ using posenc::read_hf_config;
 using posenc::RotarySettings;
 using posenc::Unscaled;
 using posenc::WindowKind;
+using support::hf::check_rejected;
 using support::hf::config;
-using support::hf::refuse;
 
 /// Expected settings of a type. The base is that of the file if `base_in_file` is not 0.
 struct Expected {
@@ -149,8 +149,9 @@ TEST_CASE("what sets further types apart", "[interop]") {
   CHECK(std::get<Unscaled>(rotary_of_layer(read_hf_config(config("cwm", plain)), 0)->rule).base ==
         1000000);
 
-  refuse(config("csm"),
-         "the configuration must have rope_parameters: the class of 'csm' scales by default");
+  check_rejected(
+      config("csm"),
+      "the configuration must have rope_parameters: the class of 'csm' scales by default");
   const auto csm = read_hf_config(config("csm", plain));
   CHECK(std::get<Unscaled>(rotary(csm).rule).base == 500000);
   CHECK(attention_of_layer(csm, 0).kv_heads == 8);
@@ -183,7 +184,7 @@ TEST_CASE("what sets further types apart", "[interop]") {
   CHECK(attention_of_layer(ocr, 0).kv_heads == 8);
   for (const char* type : {"glm_ocr_text", "paddleocr_vl", "qwen2_5_omni_text"}) {
     CHECK(rotary(read_hf_config(config(type, mrope))).axes == posenc::mrope_chunked({16, 24, 24}));
-    refuse(config(type), "rope_scaling must have mrope_section");
+    check_rejected(config(type), "rope_scaling must have mrope_section");
   }
   const auto paddle =
       read_hf_config(config("paddleocr_vl", {{"rope_scaling", mrope["rope_parameters"]},
@@ -194,13 +195,13 @@ TEST_CASE("what sets further types apart", "[interop]") {
   CHECK(rotary(paddle).pairing == PairingKind::HalfRotate);
   CHECK(std::get<Unscaled>(rotary(paddle).rule).base == 500000);
   CHECK(attention_of_layer(paddle, 0).kv_heads == 2);
-  refuse(config("paddleocr_vl",
-                {{"rope_scaling", mrope["rope_parameters"]}, {"rope_is_neox_style", false}}),
-         "'rope_is_neox_style' in the configuration has a value that is not supported");
-  refuse(config("ernie4_5", {{"rope_theta", 500000.0}, {"rope_is_neox_style", true}}),
-         "'rope_is_neox_style' in the configuration has a value that is not supported");
-  refuse(config("llama", {{"use_3d_rope", true}}),
-         "'use_3d_rope' in the configuration has a value that is not supported");
+  check_rejected(config("paddleocr_vl", {{"rope_scaling", mrope["rope_parameters"]},
+                                         {"rope_is_neox_style", false}}),
+                 "'rope_is_neox_style' in the configuration has a value that is not supported");
+  check_rejected(config("ernie4_5", {{"rope_theta", 500000.0}, {"rope_is_neox_style", true}}),
+                 "'rope_is_neox_style' in the configuration has a value that is not supported");
+  check_rejected(config("llama", {{"use_3d_rope", true}}),
+                 "'use_3d_rope' in the configuration has a value that is not supported");
 
   const auto phi4 =
       read_hf_config(config("phi4_multimodal", {{"hidden_size", 32 * 8},
@@ -238,7 +239,7 @@ TEST_CASE("what sets further types apart", "[interop]") {
   tempered["logn_attention_scale"] = true;
   CHECK_THROWS_AS(read_hf_config(tempered), ConfigError);
   // A file may name another type than its code has.
-  refuse(
+  check_rejected(
       config("camembert", {{"position_embedding_type", "rotary"}}),
       "'position_embedding_type' in the configuration tells of a rotary encoding, which no class "
       "of this type has");
@@ -256,14 +257,15 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
     CHECK(model.model_type == "qwen2");
     CHECK(std::get<Unscaled>(rotary(model).rule).base == 1000000);
     CHECK(attention_of_layer(model, 3).kv_heads == 8);
-    refuse({{"model_type", "unheard-of"}, {part, inner}, {"rope_theta", 10000.0}},
-           std::string("'rope_theta' in the configuration stands beside ") + part +
-               ", which says otherwise");
+    check_rejected({{"model_type", "unheard-of"}, {part, inner}, {"rope_theta", 10000.0}},
+                   std::string("'rope_theta' in the configuration stands beside ") + part +
+                       ", which says otherwise");
   }
   CHECK_NOTHROW(read_hf_config(
       json{{"model_type", "unheard-of"}, {"llm_config", inner}, {"text_config", inner}}));
-  refuse({{"model_type", "unheard-of"}, {"llm_config", config("llama")}, {"text_config", inner}},
-         "'llm_config' in the configuration stands beside text_config, which says otherwise");
+  check_rejected(
+      {{"model_type", "unheard-of"}, {"llm_config", config("llama")}, {"text_config", inner}},
+      "'llm_config' in the configuration stands beside text_config, which says otherwise");
 
   const auto text_of = [](const char* whole, const json& text) {
     return read_hf_config(json{{"model_type", whole}, {"text_config", text}});
@@ -297,9 +299,9 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
         "persimmon");
   CHECK(rotary_dim(rotary(read_hf_config(config("fuyu")))) == 64);
   const json minicpmv = config("minicpmv", {{"rope_theta", 1000000.0}, {"image_size", 448}});
-  refuse(minicpmv,
-         "the model_type 'minicpmv' is unknown, and its key 'image_size' tells that it is "
-         "more than a plain rotary model");
+  check_rejected(minicpmv,
+                 "the model_type 'minicpmv' is unknown, and its key 'image_size' tells that it is "
+                 "more than a plain rotary model");
   const auto type_of = [&minicpmv](const json& version) {
     json file = minicpmv;
     file["version"] = version;
@@ -315,9 +317,9 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
   CHECK_THROWS_AS(type_of(true), ConfigError);
   CHECK(read_hf_config(config("phi4mm")).model_type == "phi4_multimodal");
   // Other classes changed their default sizes, and a complete file has all of them.
-  refuse({{"model_type", "unheard-of"}, {"text_config", {{"model_type", "phi3"}}}},
-         "the configuration must have hidden_size");
-  refuse({{"model_type", "llama"}}, "the configuration must have hidden_size");
+  check_rejected({{"model_type", "unheard-of"}, {"text_config", {{"model_type", "phi3"}}}},
+                 "the configuration must have hidden_size");
+  check_rejected({{"model_type", "llama"}}, "the configuration must have hidden_size");
   CHECK_THROWS_AS(read_hf_config(config("idefics3")), ConfigError);
 }
 

@@ -26,8 +26,8 @@ json config(const std::string& model_type = "llama", const json& more = json::ob
   return result;
 }
 
-void refuse(const json& of, const std::string& message,
-            const posenc::HfConfigOptions& options = {}) {
+void check_rejected(const json& of, const std::string& message,
+                    const posenc::HfConfigOptions& options = {}) {
   INFO(of.dump());
   CHECK_THROWS_MATCHES(read_hf_config(of, options), ConfigError,
                        Message("posenc::read_hf_config: " + message));
@@ -86,8 +86,8 @@ TEST_CASE("keys that may change positions or scores are refused by name", "[inte
                                 ? "has a value that is not supported"
                                 : "is unknown, or has no effect with the other settings; remove it "
                                   "if it changes neither positions nor scores";
-    refuse(config("llama", {{key, value}}),
-           std::string("'") + key + "' in the configuration " + end);
+    check_rejected(config("llama", {{key, value}}),
+                   std::string("'") + key + "' in the configuration " + end);
   }
 }
 
@@ -132,9 +132,10 @@ TEST_CASE("lengths under other names are no contradiction", "[interop]") {
   const json vicuna = config("llama", {{"max_sequence_length", 16384},
                                        {"rope_scaling", {{"factor", 4.0}, {"type", "linear"}}}});
   CHECK(read_hf_config(vicuna).trained_length == 4096);
-  refuse(config("llama", {{"n_positions", 2048}}),
-         "the configuration contradicts itself: max_position_embeddings is 4096 but n_positions is "
-         "2048");
+  check_rejected(
+      config("llama", {{"n_positions", 2048}}),
+      "the configuration contradicts itself: max_position_embeddings is 4096 but n_positions is "
+      "2048");
 }
 
 TEST_CASE("no pairing makes a plain rotary model of another", "[interop]") {
@@ -143,25 +144,26 @@ TEST_CASE("no pairing makes a plain rotary model of another", "[interop]") {
       "positions nor scores";
   for (const char* key : {"patch_size", "image_size", "num_channels"}) {
     const json vision = config("dinov9", {{key, 16}});
-    refuse(vision, "the model_type 'dinov9' is unknown, and its key '" + std::string(key) +
-                       "' tells that it is more than a plain rotary model");
-    refuse(vision, "'" + std::string(key) + "' in the configuration" + unknown, half);
+    check_rejected(vision, "the model_type 'dinov9' is unknown, and its key '" + std::string(key) +
+                               "' tells that it is more than a plain rotary model");
+    check_rejected(vision, "'" + std::string(key) + "' in the configuration" + unknown, half);
   }
-  refuse(
+  check_rejected(
       config("other", {{"linear_attn_config", json::object()}}),
       "the model_type 'other' is unknown, and its key 'linear_attn_config' tells that it is more "
       "than a plain rotary model");
-  refuse(config("other"),
-         "the model_type 'other' is unknown; name the pairing of its channels in the options to "
-         "read it as a plain rotary model");
+  check_rejected(
+      config("other"),
+      "the model_type 'other' is unknown; name the pairing of its channels in the options to "
+      "read it as a plain rotary model");
   CHECK_NOTHROW(read_hf_config(config("other"), half));
   for (const auto& options : {posenc::HfConfigOptions{}, half}) {
-    refuse(
+    check_rejected(
         config("cogvlm"),
         "the model_type 'cogvlm' is not supported: it has positions that the tokens of a picture "
         "share, and a base that is not told by files",
         options);
-    refuse(
+    check_rejected(
         config("gla"),
         "this 'gla' has no rotary encoding: it has linear attention or a state space in place of "
         "attention",
@@ -178,12 +180,12 @@ TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
     return result;
   };
   CHECK(rotary(read_hf_config(deepseek("deepseek_v3", {{"head_dim", 64}}))).head_dim == 192);
-  refuse(deepseek("deepseek_v3", {{"head_dim", 128}}),
-         "'head_dim" + in + "contradicts qk_nope_head_dim and qk_rope_head_dim");
-  refuse(deepseek("deepseek_v2", {{"use_mla", false}}),
-         "'use_mla" + in + "must be true in a model of this type");
-  refuse(deepseek("deepseek_v2", {{"rope_interleave", false}}),
-         "'rope_interleave" + in + "is read by no class of this type");
+  check_rejected(deepseek("deepseek_v3", {{"head_dim", 128}}),
+                 "'head_dim" + in + "contradicts qk_nope_head_dim and qk_rope_head_dim");
+  check_rejected(deepseek("deepseek_v2", {{"use_mla", false}}),
+                 "'use_mla" + in + "must be true in a model of this type");
+  check_rejected(deepseek("deepseek_v2", {{"rope_interleave", false}}),
+                 "'rope_interleave" + in + "is read by no class of this type");
   // Its class puts qk_rope_head_dim into head_dim, regardless of the file's head_dim.
   const json glm = {{"head_dim", 192}, {"rope_interleave", true}, {"rope_theta", 1000000}};
   CHECK(rotary(read_hf_config(deepseek("glm_moe_dsa", glm))).head_dim == 192);
@@ -191,24 +193,25 @@ TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
   json odd = glm;
   odd["head_dim"] = 77;
   CHECK(rotary(read_hf_config(deepseek("glm_moe_dsa", odd))).rotary_offset == 128);
-  refuse(deepseek("glm_moe_dsa", json::object()), "the configuration must have rope_interleave");
-  refuse(deepseek("glm_moe_dsa", {{"rope_interleave", false}}),
-         "'rope_interleave" + in + "must be true in this model");
-  refuse(config("baichuan", {{"num_hidden_layers", 40}}),
-         "'num_hidden_layers" + in +
-             "is not 32: of this type, only the model of 7B has a rotary encoding");
+  check_rejected(deepseek("glm_moe_dsa", json::object()),
+                 "the configuration must have rope_interleave");
+  check_rejected(deepseek("glm_moe_dsa", {{"rope_interleave", false}}),
+                 "'rope_interleave" + in + "must be true in this model");
+  check_rejected(config("baichuan", {{"num_hidden_layers", 40}}),
+                 "'num_hidden_layers" + in +
+                     "is not 32: of this type, only the model of 7B has a rotary encoding");
   CHECK_NOTHROW(read_hf_config(config("baichuan", {{"num_hidden_layers", 32}})));
-  refuse(config("minimax_m2", {{"rotary_dim", 64}, {"attn_type_list", {1, 0}}}),
-         "'attn_type_list" + in + "has layers that have no softmax");
-  refuse(config("minimax_m2"), "the configuration must have rotary_dim");
-  refuse(config("chatglm", {{"inner_hidden_size", 16384}, {"position_encoding_2d", false}}),
-         "'position_encoding_2d" + in + "is false, which is not supported in this model");
+  check_rejected(config("minimax_m2", {{"rotary_dim", 64}, {"attn_type_list", {1, 0}}}),
+                 "'attn_type_list" + in + "has layers that have no softmax");
+  check_rejected(config("minimax_m2"), "the configuration must have rotary_dim");
+  check_rejected(config("chatglm", {{"inner_hidden_size", 16384}, {"position_encoding_2d", false}}),
+                 "'position_encoding_2d" + in + "is false, which is not supported in this model");
 }
 
 TEST_CASE("rotary keys beside the text model's part are not dropped", "[interop]") {
   json outer = {{"model_type", "llava"}, {"text_config", config()}, {"rope_theta", 500000}};
-  refuse(outer,
-         "'rope_theta' in the configuration stands beside text_config, which says otherwise");
+  check_rejected(
+      outer, "'rope_theta' in the configuration stands beside text_config, which says otherwise");
   outer["rope_theta"] = 10000.0;
   CHECK_NOTHROW(read_hf_config(outer));
   const json janus = {{"model_type", "multi_modality"}, {"language_config", config()}};

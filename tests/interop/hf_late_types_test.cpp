@@ -21,8 +21,8 @@ using posenc::PairingKind;
 using posenc::read_hf_config;
 using posenc::Unscaled;
 using posenc::YarnScaling;
+using support::hf::check_rejected;
 using support::hf::config;
-using support::hf::refuse;
 
 json with(json base, const json& more) {
   base.update(more);
@@ -38,21 +38,23 @@ TEST_CASE("a list has an entry for each layer", "[interop]") {
   const std::vector<std::string> three(3, full), eight(8, full);
   for (const char* type : {"llama", "qwen3", "gemma3_text", "olmo3", "exaone4", "mistral"}) {
     INFO(type);
-    refuse(config(type, {{"layer_types", three}}), "'layer_types" + in + "3 entries for 4 layers");
-    refuse(config(type, {{"layer_types", eight}}), "'layer_types" + in + "8 entries for 4 layers");
-    refuse(config(type, {{"layer_types", json::array()}}),
-           "'layer_types" + in + "0 entries for 4 layers");
+    check_rejected(config(type, {{"layer_types", three}}),
+                   "'layer_types" + in + "3 entries for 4 layers");
+    check_rejected(config(type, {{"layer_types", eight}}),
+                   "'layer_types" + in + "8 entries for 4 layers");
+    check_rejected(config(type, {{"layer_types", json::array()}}),
+                   "'layer_types" + in + "0 entries for 4 layers");
   }
   CHECK(read_hf_config(config("llama", {{"layer_types", std::vector(4, full)}})).layer_count == 4);
-  refuse(config("smollm3", {{"no_rope_layers", {1, 1, 1, 0, 1}}}),
-         "'no_rope_layers" + in + "5 entries for 4 layers");
+  check_rejected(config("smollm3", {{"no_rope_layers", {1, 1, 1, 0, 1}}}),
+                 "'no_rope_layers" + in + "5 entries for 4 layers");
   CHECK(read_hf_config(config("smollm3", {{"no_rope_layers", json::array()}}))
             .layers_without_rotary == std::vector<Index>{3});
-  refuse(config("mimo_v2_flash", {{"hybrid_layer_pattern", {0, 1, 1}}}),
-         "'hybrid_layer_pattern" + in + "3 entries for 4 layers");
-  refuse(config("granitemoehybrid", {{"position_embedding_type", "rope"},
-                                     {"layers_block_type", {"mamba", "attention"}}}),
-         "'layers_block_type" + in + "2 entries for 4 layers");
+  check_rejected(config("mimo_v2_flash", {{"hybrid_layer_pattern", {0, 1, 1}}}),
+                 "'hybrid_layer_pattern" + in + "3 entries for 4 layers");
+  check_rejected(config("granitemoehybrid", {{"position_embedding_type", "rope"},
+                                             {"layers_block_type", {"mamba", "attention"}}}),
+                 "'layers_block_type" + in + "2 entries for 4 layers");
   // Lists of these types continue for layers that predict further tokens.
   const json step = config(
       "step3p5",
@@ -61,7 +63,7 @@ TEST_CASE("a list has an entry for each layer", "[interop]") {
 }
 
 TEST_CASE("Cohere's base is told by the file", "[interop]") {
-  refuse(config("cohere"), "the configuration must have rope_theta");
+  check_rejected(config("cohere"), "the configuration must have rope_theta");
 }
 
 // Source: huggingface/transformers, qwen4_exp/configuration_qwen4_exp.py (075d0ae)
@@ -105,9 +107,10 @@ TEST_CASE("Qwen4-Exp has linear layers, and layers whose keys an indexer chooses
   other["layer_types"][3] = "hybrid_indexed";  // likewise, with an additional embedding
   CHECK(attention_of_layer(read_hf_config(other), 3).kind == LayerKind::Sparse);
   other["layer_types"][3] = "sliding_attention";
-  refuse(other,
-         "'layer_types' in the configuration has the type 'sliding_attention', which is unknown in "
-         "this model");
+  check_rejected(
+      other,
+      "'layer_types' in the configuration has the type 'sliding_attention', which is unknown in "
+      "this model");
   other.erase("layer_types");
   CHECK(read_hf_config(other).layer_types ==
         std::vector<std::string>{linear, linear, linear, "full_attention"});
@@ -195,7 +198,8 @@ TEST_CASE("Molmo 2 may scale some layers alone", "[interop]") {
   const auto none = read(with(scaled, {{"rope_scaling_layers", json::array()}}));
   CHECK(std::holds_alternative<Unscaled>(rotary(none).rule));
   json flat = with(scaled, {{"rope_scaling_layers", {4}}});
-  refuse(flat, "'rope_scaling_layers' in the configuration must name layers that there are");
+  check_rejected(flat,
+                 "'rope_scaling_layers' in the configuration must name layers that there are");
 }
 
 // Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)
@@ -212,8 +216,8 @@ TEST_CASE("XD-RoPE may be saved as dynamic, with its sections under M-RoPE's nam
       dict["xdrope_section"] = dict["mrope_section"];
       CHECK(rotary(read_hf_config(config(type, {{name, dict}}))).axes == rotary(model).axes);
       dict["xdrope_section"] = {24, 16, 16, 8};
-      refuse(config(type, {{name, dict}}),
-             std::string("'mrope_section' in ") + name + " contradicts xdrope_section");
+      check_rejected(config(type, {{name, dict}}),
+                     std::string("'mrope_section' in ") + name + " contradicts xdrope_section");
     }
   }
   // Three sections are other axes and are not supported.
@@ -237,23 +241,24 @@ TEST_CASE("YaRN scales the frequencies of M-RoPE's pairs by their index", "[inte
 
 TEST_CASE("types that rotate nothing are refused by name", "[interop]") {
   for (const char* type : {"intern_s1_pro", "interns1_pro", "interns1_pro_text"}) {
-    refuse(config(type), std::string("the model_type '") + type + "' is not supported: it has " +
-                             fourier + "its weights");
+    check_rejected(config(type), std::string("the model_type '") + type +
+                                     "' is not supported: it has " + fourier + "its weights");
   }
   for (const char* key : {"fope_init_factor", "fope_sep_head", "num_inv_freq"}) {
-    refuse(config("qwen3_moe", {{"rope_scaling", {{"rope_type", "default"}, {key, 1}}}}),
-           std::string("'") + key + "' in rope_scaling asks for " + fourier +
-               "the weights, which are no rotation");
+    check_rejected(config("qwen3_moe", {{"rope_scaling", {{"rope_type", "default"}, {key, 1}}}}),
+                   std::string("'") + key + "' in rope_scaling asks for " + fourier +
+                       "the weights, which are no rotation");
   }
-  refuse(config("vjepa2"),
-         "the model_type 'vjepa2' is not supported: it has pairs of neighbours whose two channels "
-         "turn by different angles, which is no rotation");
+  check_rejected(
+      config("vjepa2"),
+      "the model_type 'vjepa2' is not supported: it has pairs of neighbours whose two channels "
+      "turn by different angles, which is no rotation");
   const json kimi = config("kimi_linear", {{"qk_rope_head_dim", 64}, {"mla_use_nope", true}});
   const std::string none =
       "this 'kimi_linear' has no rotary encoding: it has attention without positions between "
       "linear layers";
-  refuse(kimi, none);
-  refuse(json{{"model_type", "kimi_k3"}, {"text_config", kimi}}, none);
+  check_rejected(kimi, none);
+  check_rejected(json{{"model_type", "kimi_k3"}, {"text_config", kimi}}, none);
 }
 
 }  // namespace hf_late_types_test

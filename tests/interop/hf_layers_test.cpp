@@ -43,7 +43,7 @@ std::vector<Index> still(const ModelSettings& model) {
 
 std::vector<Index> still(const json& of) { return still(read_hf_config(of)); }
 
-void refuse(const json& of, const std::string& message) {
+void check_rejected(const json& of, const std::string& message) {
   CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError,
                        Message("posenc::read_hf_config: " + message));
 }
@@ -76,7 +76,7 @@ TEST_CASE("layers of linear attention turn nothing", "[interop]") {
   CHECK(still(listed) == std::vector<Index>{2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   CHECK(read_hf_config(listed).layer_types[1] == "full_attention");
   listed["full_attention_interval"] = 4;
-  refuse(listed, "'full_attention_interval' in the configuration contradicts layer_types");
+  check_rejected(listed, "'full_attention_interval' in the configuration contradicts layer_types");
 }
 
 TEST_CASE("layers that attend to images, convolutions and the like turn nothing", "[interop]") {
@@ -84,9 +84,9 @@ TEST_CASE("layers that attend to images, convolutions and the like turn nothing"
   CHECK(still(mllama) == std::vector<Index>{3, 8});
   CHECK(read_hf_config(mllama).layer_types[3] == "cross_attention");
   CHECK(still(without(mllama, {"num_hidden_layers"})) == std::vector<Index>{3, 8});
-  refuse(config("mllama_text_model"), "the configuration must have cross_attention_layers");
-  refuse(config("mllama_text_model", {{"cross_attention_layers", {12}}}),
-         "'cross_attention_layers' in the configuration must name layers that there are");
+  check_rejected(config("mllama_text_model"), "the configuration must have cross_attention_layers");
+  check_rejected(config("mllama_text_model", {{"cross_attention_layers", {12}}}),
+                 "'cross_attention_layers' in the configuration must name layers that there are");
 
   CHECK(still(config("lfm2", {{"full_attn_idxs", {2, 5, 8, 10}}})) ==
         std::vector<Index>{0, 1, 3, 4, 6, 7, 9, 11});
@@ -104,12 +104,12 @@ TEST_CASE("EXAONE 4 turns in local layers alone, if there are any", "[interop]")
   CHECK(still(config("exaone4", {{"sliding_window_pattern", 2}})) ==
         std::vector<Index>{1, 3, 5, 7, 9, 11});
   json letters = config("exaone4", {{"num_hidden_layers", 3}, {"sliding_window_pattern", "LG"}});
-  refuse(letters, "the configuration must have layer_types");
+  check_rejected(letters, "the configuration must have layer_types");
   letters["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
   CHECK(read_hf_config(letters).layer_types.size() == 3);  // the last layer may be global
                                                            // regardless
   letters["sliding_window_pattern"] = "LLLG";
-  refuse(letters, "'sliding_window_pattern' in the configuration contradicts layer_types");
+  check_rejected(letters, "'sliding_window_pattern' in the configuration contradicts layer_types");
 }
 
 TEST_CASE("global layers are the last of their period", "[interop]") {
@@ -123,21 +123,23 @@ TEST_CASE("global layers are the last of their period", "[interop]") {
   CHECK(base_of(small, 5) == 10000);
   CHECK(still(config("cohere2", {{"layer_switch", 4}, {"position_embedding_type", "rope_gptj"}})) ==
         std::vector<Index>{3, 7, 11});
-  refuse(config("cohere2", {{"layer_switch", 3}}),
-         "'layer_switch' in the configuration contradicts the pattern of layers");
+  check_rejected(config("cohere2", {{"layer_switch", 3}}),
+                 "'layer_switch' in the configuration contradicts the pattern of layers");
 }
 
 TEST_CASE("types of layers that a model does not have are refused", "[interop]") {
   json odd = config("llama", {{"num_hidden_layers", 2}});
   odd["layer_types"] = {"full_attention", "linear_attention"};
-  refuse(odd,
-         "'layer_types' in the configuration has the type 'linear_attention', which is unknown in "
-         "this model");
+  check_rejected(
+      odd,
+      "'layer_types' in the configuration has the type 'linear_attention', which is unknown in "
+      "this model");
   odd["model_type"] = "qwen3_next";
   odd["layer_types"] = {"full_attention", "sliding_attention"};
-  refuse(odd,
-         "'layer_types' in the configuration has the type 'sliding_attention', which is unknown in "
-         "this model");
+  check_rejected(
+      odd,
+      "'layer_types' in the configuration has the type 'sliding_attention', which is unknown in "
+      "this model");
   odd["layer_types"] = {"full_attention", "sliding_attention"};
   odd["model_type"] = "mistral";
   CHECK_NOTHROW(read_hf_config(odd));
@@ -160,7 +162,7 @@ TEST_CASE("frequencies need no number of layers", "[interop]") {
 }
 
 TEST_CASE("what a file leaves out is what its class has", "[interop]") {
-  refuse(config("esm"), "this 'esm' has no rotary encoding");
+  check_rejected(config("esm"), "this 'esm' has no rotary encoding");
   CHECK(rotary(read_hf_config(config("esm", {{"position_embedding_type", "rotary"}}))).head_dim ==
         128);
   const json modern =
@@ -179,17 +181,17 @@ TEST_CASE("what a file leaves out is what its class has", "[interop]") {
   CHECK(gemma.layer_types[5] == "full_attention");
   CHECK(gemma.layer_types[6] == "full_attention");  // the last layer is always global
   const json beside = {{"model_type", "gemma4_text"}, {"rope_theta", 500000}};
-  refuse(beside, "'rope_theta' in the configuration is read by no class of this type");
+  check_rejected(beside, "'rope_theta' in the configuration is read by no class of this type");
 
   const auto oss = read_hf_config(json{{"model_type", "gpt_oss"}});
   const auto& yarn = std::get<posenc::YarnScaling>(rotary(oss).rule);
   CHECK(yarn.factor == 32);
   CHECK(yarn.original_max_position == 4096);
   CHECK_FALSE(yarn.truncate);
-  refuse(
+  check_rejected(
       json{{"model_type", "gpt_oss"}, {"rope_scaling", nullptr}},
       "'rope_scaling' in the configuration is null, which releases of the class read differently");
-  refuse(
+  check_rejected(
       config("ministral3"),
       "the configuration must have rope_parameters: the class of 'ministral3' scales by default");
   const std::vector<double> divisors(64, 2);
@@ -204,14 +206,16 @@ TEST_CASE("what a file leaves out is what its class has", "[interop]") {
 
 TEST_CASE("dicts by type of layer are for all types of the model", "[interop]") {
   const json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
-  refuse(config("gemma3_text", {{"rope_parameters", {{"full_attention", plain}}}}),
-         "'rope_parameters' in the configuration must have sliding_attention");
-  refuse(config("llama4_text",
-                {{"rope_parameters", {{"full_attention", plain}, {"chunked_attention", plain}}}}),
-         "'rope_parameters' in the configuration holds dicts, but this model's layers share one");
-  refuse(without(config("gemma4_text", {{"rope_parameters", plain}}), {"rope_theta"}),
-         "'rope_parameters' in the configuration must have a dict for each type of layer in this "
-         "model");
+  check_rejected(config("gemma3_text", {{"rope_parameters", {{"full_attention", plain}}}}),
+                 "'rope_parameters' in the configuration must have sliding_attention");
+  check_rejected(
+      config("llama4_text",
+             {{"rope_parameters", {{"full_attention", plain}, {"chunked_attention", plain}}}}),
+      "'rope_parameters' in the configuration holds dicts, but this model's layers share one");
+  check_rejected(
+      without(config("gemma4_text", {{"rope_parameters", plain}}), {"rope_theta"}),
+      "'rope_parameters' in the configuration must have a dict for each type of layer in this "
+      "model");
 }
 
 TEST_CASE("YaRN whose ends cross is read as Hugging Face has it", "[interop]") {

@@ -23,8 +23,8 @@ using posenc::read_hf_config;
 using posenc::Unscaled;
 using posenc::WindowKind;
 using posenc::YarnScaling;
+using support::hf::check_rejected;
 using support::hf::config;
-using support::hf::refuse;
 
 const json latent = {{"qk_nope_head_dim", 128},
                      {"qk_rope_head_dim", 64},
@@ -65,10 +65,10 @@ TEST_CASE("Falcon-H1's factor of keys is part of the scale", "[interop]") {
   plain.erase("key_multiplier");
   plain["layer_types"] = {"hybrid", "hybrid", "hybrid", "hybrid"};
   CHECK(softmax_scale(read_hf_config(plain)) == 0.125);
-  refuse(with(falcon, {{"key_multiplier", 0.0}}),
-         "'key_multiplier' in the configuration must be positive");
-  refuse(with(falcon, {{"layer_types", {"mamba"}}}),
-         "'layer_types' in the configuration has another type than hybrid");
+  check_rejected(with(falcon, {{"key_multiplier", 0.0}}),
+                 "'key_multiplier' in the configuration must be positive");
+  check_rejected(with(falcon, {{"layer_types", {"mamba"}}}),
+                 "'layer_types' in the configuration has another type than hybrid");
 }
 
 TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the scale",
@@ -89,28 +89,29 @@ TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the s
   saved.erase("mla_scale_q_lora");
   CHECK(softmax_scale(read_hf_config(saved)) == softmax_scale(model));
   saved.erase("q_lora_rank");
-  refuse(saved, "the configuration must have q_lora_rank");
+  check_rejected(saved, "the configuration must have q_lora_rank");
   for (const std::string key : {"mla_scale_q_lora", "mla_scale_kv_lora"}) {
-    refuse(with(longcat, {{key, false}}),
-           "'" + key +
-               "' in the configuration is false, which classes of this model read differently");
-    refuse(with(longcat, {{key, "yes"}}),
-           "'" + key + "' in the configuration must be true or false");
+    check_rejected(
+        with(longcat, {{key, false}}),
+        "'" + key +
+            "' in the configuration is false, which classes of this model read differently");
+    check_rejected(with(longcat, {{key, "yes"}}),
+                   "'" + key + "' in the configuration must be true or false");
   }
   CHECK(attention_of_layer(model, 0).value_dim == 128);
   CHECK(read_hf_config(with(longcat, {{"num_hidden_layers", 56}})).layer_count == 28);
   json ngram_file = with(longcat, {{"model_type", "longcat_flash_ngram"}, {"rope_theta", 5e6}});
   const auto ngram = read_hf_config(ngram_file);
   ngram_file.erase("mla_scale_q_lora");
-  refuse(ngram_file, "the configuration must have mla_scale_q_lora");
+  check_rejected(ngram_file, "the configuration must have mla_scale_q_lora");
   CHECK(ngram.layer_count == 28);
   CHECK(rotary(ngram).rotary_offset == 128);
-  refuse(with(longcat, {{"num_hidden_layers", 30}}),
-         "'num_hidden_layers' in the configuration contradicts num_layers");
-  refuse(with(longcat, {{"num_layers", Index{1} << 62}, {"num_hidden_layers", 0}}),
-         "'num_hidden_layers' in the configuration contradicts num_layers");
-  refuse(with(longcat, {{"attention_method", "MHA"}}),
-         "'attention_method' in the configuration must be MLA");
+  check_rejected(with(longcat, {{"num_hidden_layers", 30}}),
+                 "'num_hidden_layers' in the configuration contradicts num_layers");
+  check_rejected(with(longcat, {{"num_layers", Index{1} << 62}, {"num_hidden_layers", 0}}),
+                 "'num_hidden_layers' in the configuration contradicts num_layers");
+  check_rejected(with(longcat, {{"attention_method", "MHA"}}),
+                 "'attention_method' in the configuration must be MLA");
 }
 
 TEST_CASE("PLM's scale knows no mscale, and Megrez attends as Llama does", "[interop]") {
@@ -152,36 +153,39 @@ TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop
   CHECK(rotary_of_layer(model, 0) == nullptr);
   CHECK(attention_of_layer(model, 1).kind == LayerKind::Global);
   CHECK(attention_of_layer(model, 1).kv_heads == 32);
-  refuse(with(zamba, {{"use_mem_rope", false}}), "this 'zamba2' has no rotary encoding");
-  refuse(with(zamba, {{"use_long_context", true}}),
-         "'use_long_context' in the configuration is true, which releases of the class read "
-         "differently");
-  refuse(with(zamba, {{"hidden_size", Index{1} << 62}, {"num_attention_heads", Index{1} << 62}}),
-         "'hidden_size' in the configuration and num_attention_heads give no width of a head");
-  refuse(with(zamba, {{"attention_head_dim", 64}}),
-         "'attention_head_dim' in the configuration has a value that is not supported");
-  refuse(
+  check_rejected(with(zamba, {{"use_mem_rope", false}}), "this 'zamba2' has no rotary encoding");
+  check_rejected(
+      with(zamba, {{"use_long_context", true}}),
+      "'use_long_context' in the configuration is true, which releases of the class read "
+      "differently");
+  check_rejected(
+      with(zamba, {{"hidden_size", Index{1} << 62}, {"num_attention_heads", Index{1} << 62}}),
+      "'hidden_size' in the configuration and num_attention_heads give no width of a head");
+  check_rejected(with(zamba, {{"attention_head_dim", 64}}),
+                 "'attention_head_dim' in the configuration has a value that is not supported");
+  check_rejected(
       with(zamba, {{"layers_block_type", {"g", "m", "m", "m"}}}),
       "'layers_block_type' in the configuration has the type 'g', which is unknown in this model");
   const json newer = {"linear_attention", "hybrid", "linear_attention", "linear_attention"};
   json alone = zamba;
   alone.erase("layers_block_type");
-  refuse(alone, "the configuration must have layers_block_type");
+  check_rejected(alone, "the configuration must have layers_block_type");
   alone["layer_types"] = newer;
   CHECK(rotary_of_layer(read_hf_config(alone), 1) != nullptr);
   CHECK_NOTHROW(read_hf_config(with(zamba, {{"layer_types", newer}, {"head_dim", 128}})));
-  refuse(with(alone, {{"layer_types", {"g", "m", "m", "m"}}}),
-         "'layer_types' in the configuration has the type 'g', which is unknown in this model");
-  refuse(with(zamba, {{"layer_types", {"hybrid", "mamba", "mamba", "mamba"}}}),
-         "'layer_types' in the configuration contradicts layers_block_type");
-  refuse(with(zamba, {{"head_dim", 80}}),
-         "'hidden_size' in the configuration contradicts head_dim");
-  refuse(with(zamba, {{"attention_hidden_size", 2048}}),
-         "'attention_hidden_size' in the configuration contradicts hidden_size");
-  refuse(with(zamba, {{"kv_channels", 128}}),
-         "'kv_channels' in the configuration contradicts hidden_size");
-  refuse(with(zamba, {{"position_embedding_type", "nope"}}),
-         "'use_mem_rope' in the configuration contradicts position_embedding_type");
+  check_rejected(
+      with(alone, {{"layer_types", {"g", "m", "m", "m"}}}),
+      "'layer_types' in the configuration has the type 'g', which is unknown in this model");
+  check_rejected(with(zamba, {{"layer_types", {"hybrid", "mamba", "mamba", "mamba"}}}),
+                 "'layer_types' in the configuration contradicts layers_block_type");
+  check_rejected(with(zamba, {{"head_dim", 80}}),
+                 "'hidden_size' in the configuration contradicts head_dim");
+  check_rejected(with(zamba, {{"attention_hidden_size", 2048}}),
+                 "'attention_hidden_size' in the configuration contradicts hidden_size");
+  check_rejected(with(zamba, {{"kv_channels", 128}}),
+                 "'kv_channels' in the configuration contradicts hidden_size");
+  check_rejected(with(zamba, {{"position_embedding_type", "nope"}}),
+                 "'use_mem_rope' in the configuration contradicts position_embedding_type");
 }
 
 TEST_CASE("a base for each layer, and none", "[interop]") {
@@ -207,11 +211,12 @@ TEST_CASE("a base for each layer, and none", "[interop]") {
   CHECK(attention_of_layer(read_hf_config(usual), 1).window == window);
   CHECK(softmax_scale(read_hf_config(usual), "full_attention") == 1);
   for (const json& bases : {json{1e4}, json{1e4, 1e4, 1e4, 1e4, 1e4}}) {
-    refuse(with(usual, {{"layer_rope_theta", bases}}),
-           "'layer_rope_theta' in the configuration must have an entry for each layer");
+    check_rejected(with(usual, {{"layer_rope_theta", bases}}),
+                   "'layer_rope_theta' in the configuration must have an entry for each layer");
   }
-  refuse(with(usual, {{"layer_rope_theta", {0, 0, 0, 0}}}),
-         "'layer_rope_theta' in the configuration tells of no layer with a rotary encoding");
+  check_rejected(
+      with(usual, {{"layer_rope_theta", {0, 0, 0, 0}}}),
+      "'layer_rope_theta' in the configuration tells of no layer with a rotary encoding");
 }
 
 TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {
@@ -223,15 +228,16 @@ TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {
       read_hf_config(config("telechat3", {{"rope_theta", 1e6}, {"rope_scaling", dict}}));
   CHECK_THAT(frequencies(rotary(model), 1).attention_factor(),
              Catch::Matchers::WithinRel(1 + 0.07 * std::log(4.0), 1e-14));
-  refuse(
+  check_rejected(
       config("telechat3", {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"mscale", 1.0}})}}),
       "'mscale' in rope_scaling is not supported in this type");
-  refuse(
+  check_rejected(
       config("telechat3", {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"type", "yarn"}})}}),
       "rope_scaling contradicts itself: rope_type is 'telechat3-yarn' but type is 'yarn'");
-  refuse(config("telechat3",
-                {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"rope_type", "yarn"}})}}),
-         "rope_scaling contradicts itself: rope_type is 'yarn' but type is 'telechat3-yarn'");
+  check_rejected(
+      config("telechat3",
+             {{"rope_theta", 1e6}, {"rope_scaling", with(dict, {{"rope_type", "yarn"}})}}),
+      "rope_scaling contradicts itself: rope_type is 'yarn' but type is 'telechat3-yarn'");
 }
 
 TEST_CASE("what classes have where a file is silent", "[interop]") {
@@ -239,9 +245,10 @@ TEST_CASE("what classes have where a file is silent", "[interop]") {
   CHECK(rule.base == 12000000);
   CHECK(rule.factor == 8);
   CHECK_NOTHROW(read_hf_config(config("apertus", {{"rope_theta", 12000000}})));
-  refuse(config("apertus", {{"rope_theta", 5e5}}),
-         "'rope_theta' in the configuration is not 12000000, which releases of the class read "
-         "differently");
+  check_rejected(
+      config("apertus", {{"rope_theta", 5e5}}),
+      "'rope_theta' in the configuration is not 12000000, which releases of the class read "
+      "differently");
   const json dict = {{"rope_type", "llama3"},
                      {"factor", 8.0},
                      {"low_freq_factor", 1.0},
@@ -250,7 +257,7 @@ TEST_CASE("what classes have where a file is silent", "[interop]") {
   const auto given =
       read_hf_config(config("apertus", {{"rope_theta", 5e5}, {"rope_scaling", dict}}));
   CHECK(std::get<Llama3Scaling>(rotary(given).rule).base == 5e5);
-  refuse(
+  check_rejected(
       config("apertus", {{"rope_scaling", nullptr}}),
       "'rope_scaling' in the configuration is null, which releases of the class read differently");
   for (const auto& [type, base] :
@@ -280,9 +287,10 @@ TEST_CASE("local layers have the base of a dict, and not its scaling", "[interop
   CHECK(base_of(rotary(mimo, "sliding_attention")) == 2e4);
   CHECK(base_of(rotary(mimo, "full_attention")) == 3e6);
   json scaled = config("mimo_v2_flash", {{"partial_rotary_factor", 0.334}, {"rope_scaling", yarn}});
-  refuse(scaled,
-         "'rope_scaling' in the configuration scales local layers in one class of this model and "
-         "not in another; it must have a dict for each type of layer");
+  check_rejected(
+      scaled,
+      "'rope_scaling' in the configuration scales local layers in one class of this model and "
+      "not in another; it must have a dict for each type of layer");
   scaled["rope_scaling"] = {{"full_attention", yarn}, {"sliding_attention", {{"rope_theta", 2e4}}}};
   const auto global = read_hf_config(scaled);
   CHECK(std::get<YarnScaling>(rotary(global, "full_attention").rule).factor == 8);
@@ -321,10 +329,11 @@ TEST_CASE("dicts without a base have that of their type of layers", "[interop]")
     nested["rope_parameters"]["sliding_attention"]["rope_theta"] = 7e4;
     CHECK(base_of(rotary(read_hf_config(nested), "sliding_attention")) == 7e4);
   }
-  refuse(config("modernbert",
-                {{"rope_theta", 1e4},
-                 {"rope_parameters", {{"full_attention", plain}, {"sliding_attention", plain}}}}),
-         "'rope_theta' in the configuration contradicts global_rope_theta");
+  check_rejected(
+      config("modernbert",
+             {{"rope_theta", 1e4},
+              {"rope_parameters", {{"full_attention", plain}, {"sliding_attention", plain}}}}),
+      "'rope_theta' in the configuration contradicts global_rope_theta");
 }
 
 TEST_CASE("a base of 0 is given, and wrong", "[interop]") {
@@ -343,20 +352,22 @@ TEST_CASE("an older and a newer form of the same dict", "[interop]") {
   const json both = config("llama", {{"rope_scaling", older}, {"rope_parameters", newer}});
   CHECK(std::get<posenc::LinearScaling>(rotary(read_hf_config(both)).rule).base == 5e5);
   const std::string differ = "rope_parameters and rope_scaling are both given, and differ";
-  refuse(with(both, {{"rope_scaling", with(older, {{"factor", 4.0}})}}), differ);
-  refuse(with(both, {{"rope_scaling", with(older, {{"rope_theta", 1e4}})}}), differ);
-  refuse(with(both, {{"rope_scaling", with(older, {{"type", "yarn"}, {"rope_type", "linear"}})}}),
-         differ);
+  check_rejected(with(both, {{"rope_scaling", with(older, {{"factor", 4.0}})}}), differ);
+  check_rejected(with(both, {{"rope_scaling", with(older, {{"rope_theta", 1e4}})}}), differ);
+  check_rejected(
+      with(both, {{"rope_scaling", with(older, {{"type", "yarn"}, {"rope_type", "linear"}})}}),
+      differ);
   const json mrope = {{"type", "mrope"}, {"rope_type", "default"}};
   CHECK_NOTHROW(read_hf_config(
       config("llama", {{"rope_scaling", mrope}, {"rope_parameters", {{"rope_type", "default"}}}})));
 
   const json plain = {{"rope_type", "default"}, {"factor", 1.0}};
   CHECK(base_of(rotary(read_hf_config(config("llama", {{"rope_scaling", plain}})))) == 1e4);
-  refuse(config("llama", {{"rope_scaling", with(plain, {{"factor", 2.0}})}}),
-         "'factor' in rope_scaling is unknown, or has no effect with the other settings; remove it "
-         "if it "
-         "changes neither positions nor scores");
+  check_rejected(
+      config("llama", {{"rope_scaling", with(plain, {{"factor", 2.0}})}}),
+      "'factor' in rope_scaling is unknown, or has no effect with the other settings; remove it "
+      "if it "
+      "changes neither positions nor scores");
 
   const json nested = {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
                        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}};
@@ -370,9 +381,10 @@ TEST_CASE("an older and a newer form of the same dict", "[interop]") {
 
 TEST_CASE("positions by chunks, which one program has and another has not", "[interop]") {
   const json chunks = {{"chunk_size", 262144}, {"local_size", 8192}};
-  refuse(config("qwen2", {{"dual_chunk_attention_config", chunks}}),
-         "'dual_chunk_attention_config' in the configuration makes vLLM count positions by chunks, "
-         "and transformers do nothing; remove it for texts within one chunk");
+  check_rejected(
+      config("qwen2", {{"dual_chunk_attention_config", chunks}}),
+      "'dual_chunk_attention_config' in the configuration makes vLLM count positions by chunks, "
+      "and transformers do nothing; remove it for texts within one chunk");
   CHECK_NOTHROW(read_hf_config(config("qwen2", {{"dual_chunk_attention_config", nullptr}})));
 }
 
@@ -393,7 +405,7 @@ TEST_CASE("types of layers under the names of several releases", "[interop]") {
     told["attn_layer_indices"] = {1};
     CHECK_NOTHROW(read_hf_config(told));
     told["attn_layer_indices"] = {0};
-    refuse(told, "'layer_types' in the configuration contradicts attn_layer_indices");
+    check_rejected(told, "'layer_types' in the configuration contradicts attn_layer_indices");
   }
   for (const char* type : {"indexed_attention", "deepseek_sparse_attention"}) {
     const json file =

@@ -23,8 +23,8 @@ using posenc::PairingKind;
 using posenc::read_hf_config;
 using posenc::Unscaled;
 using posenc::WindowKind;
+using support::hf::check_rejected;
 using support::hf::config;
-using support::hf::refuse;
 
 double base_of(const ModelSettings& model) { return std::get<Unscaled>(rotary(model).rule).base; }
 
@@ -76,12 +76,13 @@ TEST_CASE("files with names of their own", "[interop]") {
   CHECK(attention_of_layer(model, 39).kv_heads == 8);
   json odd = dbrx;
   odd["attn_config"]["softmax_scale"] = 0.5;
-  refuse(odd,
-         "'softmax_scale' in attn_config is unknown, or has no effect with the other settings; "
-         "remove it if it changes neither positions nor scores");
+  check_rejected(
+      odd,
+      "'softmax_scale' in attn_config is unknown, or has no effect with the other settings; "
+      "remove it if it changes neither positions nor scores");
   odd = dbrx;
   odd["hidden_size"] = 4096;
-  refuse(odd, "'d_model' in the configuration contradicts hidden_size");
+  check_rejected(odd, "'d_model' in the configuration contradicts hidden_size");
 
   const json llada = bare("llada", {{"d_model", 4096},
                                     {"n_heads", 32},
@@ -100,9 +101,9 @@ TEST_CASE("files with names of their own", "[interop]") {
   CHECK(attention_of_layer(read_hf_config(llada), 1).kv_heads == 8);
   json still = llada;
   still["rope"] = false;
-  refuse(still, "this 'llada' has no rotary encoding");
+  check_rejected(still, "this 'llada' has no rotary encoding");
   still["rope"] = 1;
-  refuse(still, "'rope' in the configuration must be true or false");
+  check_rejected(still, "'rope' in the configuration must be true or false");
   json one_head = llada;
   one_head.erase("n_kv_heads");
   one_head["multi_query_attention"] = true;
@@ -129,8 +130,9 @@ TEST_CASE("files with names of their own", "[interop]") {
   const auto deci =
       read_hf_config(config("deci", {{"num_key_value_heads_per_layer", {4, 2, 1, 4}}}));
   CHECK(attention_of_layer(deci, 2).kv_heads == 1);
-  refuse(config("deci", {{"num_key_value_heads_per_layer", {4}}}),
-         "'num_key_value_heads_per_layer' in the configuration must have an entry for each layer");
+  check_rejected(
+      config("deci", {{"num_key_value_heads_per_layer", {4}}}),
+      "'num_key_value_heads_per_layer' in the configuration must have an entry for each layer");
 
   // There are as many query heads as KV heads for each expert of a token.
   const auto jetmoe = read_hf_config(bare("jetmoe", {{"hidden_size", 2048},
@@ -158,7 +160,7 @@ TEST_CASE("files with names of their own", "[interop]") {
   CHECK(attention_of_layer(thinker, 3).window == LayerWindow{WindowKind::Sliding, 4096});
   json silent = lists;
   silent.erase("rope_layout");
-  refuse(silent, "the configuration must have rope_layout");
+  check_rejected(silent, "the configuration must have rope_layout");
 
   json telechat = config("telechat2", {{"base_seqlen", 8192}, {"training_seqlen", 8192}});
   CHECK(base_of(read_hf_config(telechat)) == 10000);
@@ -187,7 +189,8 @@ TEST_CASE("rotations and scales under names of their own", "[interop]") {
   other["mup_use_scaling"] = false;
   CHECK(read_hf_config(other).softmax_scale == std::nullopt);
   other["rope_position_scale"] = 0.5;
-  refuse(other, "'rope_position_scale' in the configuration has a value that is not supported");
+  check_rejected(other,
+                 "'rope_position_scale' in the configuration has a value that is not supported");
 
   json internlm = config("internlm", {{"rotary", {{"base", 20000}, {"type", "dynamic"}}}});
   const auto dynamic = read_hf_config(internlm);
@@ -195,7 +198,7 @@ TEST_CASE("rotations and scales under names of their own", "[interop]") {
   internlm["rotary"]["type"] = "origin";
   CHECK(base_of(read_hf_config(internlm)) == 20000);
   internlm["rotary"]["type"] = "other";
-  refuse(internlm, "'type' in rotary has a value that is unknown");
+  check_rejected(internlm, "'type' in rotary has a value that is unknown");
 }
 
 TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
@@ -216,11 +219,13 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   nas["block_configs"][0]["attention"]["window_length"] = 512;
   CHECK_THROWS_AS(read_hf_config(nas), posenc::ConfigError);
   nas["block_configs"][0]["attention"] = {{"n_heads_in_group", 5}};
-  refuse(nas,
-         "'block_configs' in the configuration has groups that do not divide the number of heads, "
-         "32");
+  check_rejected(
+      nas,
+      "'block_configs' in the configuration has groups that do not divide the number of heads, "
+      "32");
   nas["block_configs"] = json::array();
-  refuse(nas, "'block_configs' in the configuration must be a list with an entry for each layer");
+  check_rejected(
+      nas, "'block_configs' in the configuration must be a list with an entry for each layer");
 
   const auto bamba = read_hf_config(
       config("bamba", {{"attn_layer_indices", {2}}, {"attn_rotary_emb", 64}, {"z_loss", 0}}));
@@ -302,25 +307,26 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
 }
 
 TEST_CASE("what releases of a class disagree on is asked for", "[interop]") {
-  refuse(config("bailing_moe_v2", {{"rope_theta", 600000}}),
-         "the configuration must have rotary_dim");
+  check_rejected(config("bailing_moe_v2", {{"rope_theta", 600000}}),
+                 "the configuration must have rotary_dim");
   const auto ling = read_hf_config(
       config("bailing_moe_v2", {{"rope_theta", 600000}, {"partial_rotary_factor", 0.5}}));
   CHECK(rotary_dim(rotary(ling)) == 64);
   CHECK(rotary(ling).pairing == PairingKind::HalfRotate);
-  refuse(config("telechat", {{"training_seqlen", 8192}}),
-         "'training_seqlen' in the configuration needs base_seqlen, which releases of the class "
-         "have a number for");
+  check_rejected(
+      config("telechat", {{"training_seqlen", 8192}}),
+      "'training_seqlen' in the configuration needs base_seqlen, which releases of the class "
+      "have a number for");
   // vLLM's class has no window; Upstage's own class is unknown.
   const auto solar = read_hf_config(config("solar", {{"sliding_window", 2047}}));
   for (const auto& layer : solar.attention) CHECK(layer.window == std::nullopt);
 }
 
 TEST_CASE("a name of its own and the usual one must agree", "[interop]") {
-  refuse(config("dbrx", {{"attn_config", {{"kv_n_heads", 8}}}, {"num_key_value_heads", 4}}),
-         "'kv_n_heads' in attn_config contradicts num_key_value_heads");
-  refuse(config("internlm", {{"rope_theta", 5000}, {"rotary", {{"base", 10000}}}}),
-         "'base' in rotary contradicts rope_theta");
+  check_rejected(config("dbrx", {{"attn_config", {{"kv_n_heads", 8}}}, {"num_key_value_heads", 4}}),
+                 "'kv_n_heads' in attn_config contradicts num_key_value_heads");
+  check_rejected(config("internlm", {{"rope_theta", 5000}, {"rotary", {{"base", 10000}}}}),
+                 "'base' in rotary contradicts rope_theta");
 }
 
 TEST_CASE("files that have all of a class's settings", "[interop]") {
@@ -341,8 +347,9 @@ TEST_CASE("files that have all of a class's settings", "[interop]") {
   CHECK(read.softmax_scale == std::nullopt);
   json other = molmoe;
   other["rope_impl"] = "interleave";
-  refuse(other,
-         "'rope_impl' in the configuration is interleave, which is not supported in this model");
+  check_rejected(
+      other,
+      "'rope_impl' in the configuration is interleave, which is not supported in this model");
 }
 
 TEST_CASE("MiniMax-M3 names the second model's type", "[interop]") {
@@ -382,8 +389,9 @@ TEST_CASE("files that name another's type", "[interop]") {
                                  .length = 1024});
   json scaled = grok;
   scaled["rope_type"] = "yarn";
-  refuse(scaled, "'rope_type' in the configuration has a value that is not supported");
-  refuse(config("git"), "this 'git' has no rotary encoding: it has a table of learned positions");
+  check_rejected(scaled, "'rope_type' in the configuration has a value that is not supported");
+  check_rejected(config("git"),
+                 "this 'git' has no rotary encoding: it has a table of learned positions");
   const auto first = read_hf_config(config(
       "grok-1", {{"attn_output_multiplier", 0.08838834764831845}, {"max_attn_value", 30.0}}));
   CHECK(first.softmax_scale == 0.08838834764831845);
@@ -423,9 +431,10 @@ TEST_CASE("files that name another's type", "[interop]") {
   CHECK(rotary_dim(rotary(dream)) == 32);
   CHECK(dream.layer_count == 24);
 
-  refuse({{"_class_name", "LTXVideoTransformer3DModel"}, {"attention_head_dim", 64}},
-         "the configuration has no model_type, but a _class_name: models of diffusers say nothing "
-         "of their rotation in files");
+  check_rejected(
+      {{"_class_name", "LTXVideoTransformer3DModel"}, {"attention_head_dim", 64}},
+      "the configuration has no model_type, but a _class_name: models of diffusers say nothing "
+      "of their rotation in files");
 }
 
 }  // namespace hf_own_names_test

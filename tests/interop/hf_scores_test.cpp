@@ -27,7 +27,7 @@ json config(const char* model_type, const json& more = json::object()) {
   return result;
 }
 
-void refuse(const json& of, const std::string& message) {
+void check_rejected(const json& of, const std::string& message) {
   CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError,
                        Message("posenc::read_hf_config: " + message));
 }
@@ -56,8 +56,8 @@ TEST_CASE("the whole softmax scale is the model's own, or the head's", "[interop
   CHECK(scale_of(config("granite", {{"attention_multiplier", 0.0078125}})) == 0.0078125);
   CHECK(softmax_scale(presets::model("deepseek_v3")) == Approx(0.1352337788608801).epsilon(1e-12));
   CHECK(softmax_scale(presets::model("gemma2_27b")) == 1 / 12.0);
-  refuse(config("granite", {{"attention_multiplier", 0}}),
-         "'attention_multiplier' in the configuration must be positive");
+  check_rejected(config("granite", {{"attention_multiplier", 0}}),
+                 "'attention_multiplier' in the configuration must be positive");
 }
 
 TEST_CASE("the softmax scale of one type of layer", "[interop]") {
@@ -88,12 +88,12 @@ TEST_CASE("the cap of scores is carried", "[interop]") {
   CHECK_FALSE(read_hf_config(config("gemma2", {{"attn_logit_softcapping", nullptr}})).softcap);
   CHECK_FALSE(read_hf_config(config("gemma3_text")).softcap);
   CHECK(read_hf_config(config("gemma3_text", {{"attn_logit_softcapping", 20.0}})).softcap == 20.0);
-  refuse(
+  check_rejected(
       config("llama", {{"attn_logit_softcapping", 50.0}}),
       "'attn_logit_softcapping' in the configuration is unknown, or has no effect with the other "
       "settings; remove it if it changes neither positions nor scores");
-  refuse(config("gemma2", {{"attn_logit_softcapping", -1}}),
-         "'attn_logit_softcapping' in the configuration must be positive");
+  check_rejected(config("gemma2", {{"attn_logit_softcapping", -1}}),
+                 "'attn_logit_softcapping' in the configuration must be positive");
 }
 
 TEST_CASE("Llama 4's temperature is carried", "[interop]") {
@@ -114,16 +114,16 @@ TEST_CASE("Llama 4's temperature is carried", "[interop]") {
   other.scale = 0.2;
   other.length = 4096;
   CHECK(of({{"attn_scale", 0.2}, {"floor_scale", 4096}}) == other);
-  refuse(config("llama4_text", {{"floor_scale", 0}}),
-         "'floor_scale' in the configuration must be positive");
-  refuse(config("llama4_text", {{"attn_temperature_tuning", "yes"}}),
-         "'attn_temperature_tuning' in the configuration must be true or false");
+  check_rejected(config("llama4_text", {{"floor_scale", 0}}),
+                 "'floor_scale' in the configuration must be positive");
+  check_rejected(config("llama4_text", {{"attn_temperature_tuning", "yes"}}),
+                 "'attn_temperature_tuning' in the configuration must be true or false");
   for (const char* key : {"attn_temperature_tuning", "floor_scale", "attn_scale"}) {
-    refuse(config("llama", {{key, 4}}),
-           std::string("'") + key +
-               "' in the configuration is unknown, or has no effect "
-               "with the other settings; remove it if it changes neither "
-               "positions nor scores");
+    check_rejected(config("llama", {{key, 4}}),
+                   std::string("'") + key +
+                       "' in the configuration is unknown, or has no effect "
+                       "with the other settings; remove it if it changes neither "
+                       "positions nor scores");
   }
 }
 
@@ -164,8 +164,9 @@ TEST_CASE("scores that cannot be right are refused", "[interop]") {
   refuse_model(
       [](auto& m) { m.query_temperature = QueryTemperature{.scale = 1e308, .length = 1}; },
       "query_temperature, of scale 1e+308 and length 1, must be finite up to position 2^53");
-  refuse(config("qwen", {{"use_dynamic_ntk", false}, {"seq_length", 1}}),
-         "'seq_length' in the configuration must be at least 2, since its logarithm is divided by");
+  check_rejected(
+      config("qwen", {{"use_dynamic_ntk", false}, {"seq_length", 1}}),
+      "'seq_length' in the configuration must be at least 2, since its logarithm is divided by");
 }
 
 }  // namespace hf_scores_test

@@ -21,14 +21,14 @@ using posenc::detail::parse_json;
 
 namespace {
 
-void refuse(std::string_view text, const std::string& message) {
+void check_rejected(std::string_view text, const std::string& message) {
   CAPTURE(text.substr(0, 60));
   CHECK_THROWS_MATCHES(parse_json(text), ConfigError,
                        Message("posenc::read_hf_config: " + message));
 }
 
 void refuse_json(std::string_view text, const std::string& reason) {
-  refuse(text, "the text is not JSON: " + reason);
+  check_rejected(text, "the text is not JSON: " + reason);
 }
 
 std::string repeated(std::string_view text, std::size_t times) {
@@ -168,12 +168,12 @@ TEST_CASE("what is not JSON is refused with reason and place", "[interop][json]"
 
 TEST_CASE("keys that occur twice and nests that are too deep are refused with their place",
           "[interop][json]") {
-  refuse("{\"a\": {\"b\": 1},\n \"b\": 2, \"b\": 3}",
-         "the key 'b' occurs twice in one object: line 2, column 10 (byte 26)");
+  check_rejected("{\"a\": {\"b\": 1},\n \"b\": 2, \"b\": 3}",
+                 "the key 'b' occurs twice in one object: line 2, column 10 (byte 26)");
   CHECK_NOTHROW(parse_json(repeated("[", 64) + repeated("]", 64)));
   const std::string deep = "the text nests too deeply: line 1, column ";
-  refuse(repeated("[", 100000), deep + "65 (byte 65)");
-  refuse(repeated("{\"a\":", 100000), deep + "321 (byte 321)");
+  check_rejected(repeated("[", 100000), deep + "65 (byte 65)");
+  check_rejected(repeated("{\"a\":", 100000), deep + "321 (byte 321)");
 }
 
 // Compares reads and allocations for a text and for one of twice its length.

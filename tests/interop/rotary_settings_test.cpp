@@ -30,7 +30,7 @@ const RotarySettings plain{.rule = Unscaled{.rotary_dim = 64, .base = 10000},
                            .rotary_offset = 32};
 
 template <class Change>
-void refuse(const Change& change, const std::string& message) {
+void check_rejected(const Change& change, const std::string& message) {
   CHECK_NOTHROW(frequencies(plain));
   RotarySettings settings = plain;
   change(settings);
@@ -137,47 +137,49 @@ TEST_CASE("the float32 pipeline is chosen by name", "[interop]") {
 }
 
 TEST_CASE("settings that cannot be right are refused", "[interop]") {
-  refuse([](auto& s) { s.rule = {}; }, "RotarySettings: rule must be given");
-  refuse([](auto& s) { s.pairing.reset(); }, "RotarySettings: pairing must be given");
+  check_rejected([](auto& s) { s.rule = {}; }, "RotarySettings: rule must be given");
+  check_rejected([](auto& s) { s.pairing.reset(); }, "RotarySettings: pairing must be given");
   const std::string head = "RotarySettings: head_dim must be given, and from 1 to 65536, but is ";
-  refuse([](auto& s) { s.head_dim = 0; }, head + "0");
-  refuse([](auto& s) { s.head_dim = -96; }, head + "-96");
-  refuse([](auto& s) { s.head_dim = 65537; }, head + "65537");
-  refuse([](auto& s) { s.rotary_offset = 33; },
-         "RotarySettings: rotary_offset 33 and rotary_dim 64 do not fit into head_dim 96");
-  refuse([](auto& s) { s.rotary_offset = -2; },
-         "RotarySettings: rotary_offset -2 and rotary_dim 64 do not fit into head_dim 96");
-  refuse([](auto& s) { s.rule = Unscaled{.rotary_dim = 128, .base = 10000}; },
-         "RotarySettings: rotary_offset 32 and rotary_dim 128 do not fit into head_dim 96");
-  refuse([](auto& s) { s.rule = Unscaled{.rotary_dim = Index{1} << 62, .base = 10000}; },
-         "RotarySettings: rotary_offset 32 and rotary_dim 4611686018427387904 do not fit into "
-         "head_dim 96");
-  refuse(
+  check_rejected([](auto& s) { s.head_dim = 0; }, head + "0");
+  check_rejected([](auto& s) { s.head_dim = -96; }, head + "-96");
+  check_rejected([](auto& s) { s.head_dim = 65537; }, head + "65537");
+  check_rejected([](auto& s) { s.rotary_offset = 33; },
+                 "RotarySettings: rotary_offset 33 and rotary_dim 64 do not fit into head_dim 96");
+  check_rejected([](auto& s) { s.rotary_offset = -2; },
+                 "RotarySettings: rotary_offset -2 and rotary_dim 64 do not fit into head_dim 96");
+  check_rejected([](auto& s) { s.rule = Unscaled{.rotary_dim = 128, .base = 10000}; },
+                 "RotarySettings: rotary_offset 32 and rotary_dim 128 do not fit into head_dim 96");
+  check_rejected(
+      [](auto& s) { s.rule = Unscaled{.rotary_dim = Index{1} << 62, .base = 10000}; },
+      "RotarySettings: rotary_offset 32 and rotary_dim 4611686018427387904 do not fit into "
+      "head_dim 96");
+  check_rejected(
       [](auto& s) {
         s.axes = posenc::mrope_chunked({16, 24, 24});
       },
       "RotarySettings: the table of axes is for 64 pairs but there are frequencies for 32");
-  refuse([](auto& s) { s.rule = Unscaled{.rotary_dim = 64}; },
-         "Unscaled: base must be given, finite and greater than 1, but is 0");
+  check_rejected([](auto& s) { s.rule = Unscaled{.rotary_dim = 64}; },
+                 "Unscaled: base must be given, finite and greater than 1, but is 0");
   const std::string anew = "RotarySettings: index_per_axis asks for axes and the rule Unscaled";
-  refuse([](auto& s) { s.index_per_axis = true; }, anew);
-  refuse(
+  check_rejected([](auto& s) { s.index_per_axis = true; }, anew);
+  check_rejected(
       [](auto& s) {
         s.rule = posenc::LinearScaling{.rotary_dim = 64, .base = 10000, .factor = 2};
         s.axes = posenc::PairAxes::sections({16, 16});
         s.index_per_axis = true;
       },
       anew);
-  refuse(
+  check_rejected(
       [](auto& s) {
         s.rule = Unscaled{.rotary_dim = 63, .base = 10000};
         s.axes = posenc::PairAxes::sections({15, 16});
         s.index_per_axis = true;
       },
       "RotarySettings: rotary_dim must be even and at least 2 but is 63");
-  refuse([](auto& s) { s.chatglm_halves = true; },
-         "RotarySettings: chatglm_halves asks for half pairing, no axes, no rotary_offset, and a "
-         "rule for head_dim / 2 channels, not 64 of 96");
+  check_rejected(
+      [](auto& s) { s.chatglm_halves = true; },
+      "RotarySettings: chatglm_halves asks for half pairing, no axes, no rotary_offset, and a "
+      "rule for head_dim / 2 channels, not 64 of 96");
 }
 
 TEST_CASE("a model tells the settings of a layer", "[interop]") {

@@ -49,7 +49,7 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
         " attends to keys that an indexer chooses, which no option expresses; for texts "
         "no longer than what it chooses, make the layer's kind Global");
   }
-  if (attention.output_turns_back) {
+  if (attention.output_inverse_rotated) {
     fail<ConfigError>(function, "layer ", layer,
                       " undoes the rotation of its output, which no option expresses");
   }
@@ -120,7 +120,7 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
 template <Scalar T>
 AttentionOptions<T> attention_options(const VisionSettings& tower, Index layer) {
   constexpr auto function = "attention_options";
-  detail::check_read(function, tower);
+  detail::check_supported(function, tower);
   if (layer < 0 || layer >= tower.layer_count) {
     detail::fail<ConfigError>(function, "the layer must be one of ", tower.layer_count, " but is ",
                               layer);

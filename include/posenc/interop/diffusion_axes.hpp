@@ -159,7 +159,7 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
   if (dims[1] < 4) {
     detail::fail<ConfigError>(function, "head_dim must be at least 12 but is ", settings.head_dim);
   }
-  const auto of_axis = [&](std::size_t axis) {
+  const auto frequencies_of_axis = [&](std::size_t axis) {
     const double scale = settings.scale[axis];
     if (!(scale >= 0.1 && scale <= 1e6)) {
       detail::fail<ConfigError>(function, "scale must lie between 0.1 and 1e6 but is ", scale);
@@ -169,7 +169,9 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
         exp(log(detail::Wide(scale)) * (detail::Wide(dim) / (dim - 2))) * 10000.0;
     return detail::exact_frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
   };
-  return detail::for_kind(PositionKind::Tokens, axial({of_axis(0), of_axis(1), of_axis(2)}));
+  return detail::for_kind(
+      PositionKind::Tokens,
+      axial({frequencies_of_axis(0), frequencies_of_axis(1), frequencies_of_axis(2)}));
 }
 
 /// Returns Cosmos 3's encoding: head_dim 128, half pairing; axes frame, row, column

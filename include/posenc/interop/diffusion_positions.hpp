@@ -73,10 +73,11 @@ inline Index patches_of(const VideoGrid& grid) noexcept {
 }
 
 /// Builder of the positions of a sequence, with one list per axis.
-class TokenPositions {
+class TokenPositionsBuilder {
  public:
   /// Checks the grids and reserves memory for `text` tokens and all patches, on 3 or 4 axes.
-  TokenPositions(const char* function, std::size_t axes, Index text, ListView<VideoGrid> grids)
+  TokenPositionsBuilder(const char* function, std::size_t axes, Index text,
+                        ListView<VideoGrid> grids)
       : count_(axes) {
     if (text < 0) fail<ShapeError>(function, "text must not be negative but is ", text);
     Index tokens = text;
@@ -94,19 +95,19 @@ class TokenPositions {
     for (std::size_t n = 0; n < count_; ++n) axes_[n].reserve(static_cast<std::size_t>(tokens));
   }
 
-  void token(double t, double row, double col, double text = 0) {
+  void append_token(double t, double row, double col, double text = 0) {
     const std::array at{t, row, col, text};
     for (std::size_t n = 0; n < count_; ++n) axes_[n].push_back(at[n]);
   }
 
   /// Appends the patches of a grid. The arguments are the coordinates of the first patch.
-  void grid(const VideoGrid& grid, double t = 0, Index first_row = 0, Index first_col = 0) {
+  void append_grid(const VideoGrid& grid, double t = 0, Index first_row = 0, Index first_col = 0) {
     if (patches_of(grid) == 0) return;
     for (Index frame = 0; frame < grid.frames; ++frame) {
       const double time = mul_add(static_cast<double>(frame), grid.frame_step, t);
       for (Index row = first_row; row < first_row + grid.rows; ++row) {
         for (Index col = first_col; col < first_col + grid.cols; ++col) {
-          token(time, static_cast<double>(row), static_cast<double>(col));
+          append_token(time, static_cast<double>(row), static_cast<double>(col));
         }
       }
     }
@@ -127,7 +128,7 @@ class TokenPositions {
 };
 
 /// Checks that images have one frame.
-inline void check_pictures(const char* function, ListView<VideoGrid> pictures) {
+inline void check_images(const char* function, ListView<VideoGrid> pictures) {
   for (const VideoGrid& picture : pictures) {
     if (picture.frames != 1) {
       fail<ShapeError>(function, "a picture must have 1 frame but one has ", picture.frames);
@@ -141,8 +142,8 @@ inline void check_pictures(const char* function, ListView<VideoGrid> pictures) {
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_wan.py, transformer_cosmos.py
 inline Positions video_grid(const VideoGrid& video) {
-  detail::TokenPositions tokens("video_grid", 3, 0, {video});
-  tokens.grid(video);
+  detail::TokenPositionsBuilder tokens("video_grid", 3, 0, {video});
+  tokens.append_grid(video);
   return tokens.positions();
 }
 
@@ -151,9 +152,9 @@ inline Positions video_grid(const VideoGrid& video) {
 ///   Throws: ShapeError
 ///   Source: pipelines/flux/pipeline_flux.py, pipelines/cogvideo/pipeline_cogvideox.py
 inline Positions flux_positions(Index text, const VideoGrid& grid) {
-  detail::TokenPositions tokens("flux_positions", 3, text, {grid});
-  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
-  tokens.grid(grid);
+  detail::TokenPositionsBuilder tokens("flux_positions", 3, text, {grid});
+  for (Index i = 0; i < text; ++i) tokens.append_token(0, 0, 0);
+  tokens.append_grid(grid);
   return tokens.positions();
 }
 
@@ -166,13 +167,13 @@ inline Positions flux_positions(Index text, const VideoGrid& grid) {
 inline Positions cogvideox_positions(Index text, const VideoGrid& video,
                                      const CogVideoXBase& base = {}) {
   constexpr auto function = "cogvideox_positions";
-  detail::TokenPositions tokens(function, 3, text, {video});
+  detail::TokenPositionsBuilder tokens(function, 3, text, {video});
   if (base.rows < 1 || base.cols < 1 || base.rows > 65536 || base.cols > 65536) {
     detail::fail<ShapeError>(function,
                              "the base must have from 1 to 65536 rows and columns but has ",
                              base.rows, " and ", base.cols);
   }
-  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
+  for (Index i = 0; i < text; ++i) tokens.append_token(0, 0, 0);
   if (detail::patches_of(video) == 0) return tokens.positions();
   const auto high = static_cast<double>(video.rows), wide = static_cast<double>(video.cols);
   const auto base_high = static_cast<double>(base.rows), base_wide = static_cast<double>(base.cols);
@@ -192,7 +193,7 @@ inline Positions cogvideox_positions(Index text, const VideoGrid& video,
     for (Index row = 0; row < video.rows; ++row) {
       const double y = along(top, top + filled_high, video.rows, row);
       for (Index col = 0; col < video.cols; ++col) {
-        tokens.token(time, y, along(left, left + filled_wide, video.cols, col));
+        tokens.append_token(time, y, along(left, left + filled_wide, video.cols, col));
       }
     }
   }
@@ -205,11 +206,11 @@ inline Positions cogvideox_positions(Index text, const VideoGrid& video,
 ///   Source: pipelines/flux2/pipeline_flux2.py
 inline Positions flux2_positions(Index text, ListView<VideoGrid> pictures) {
   constexpr auto function = "flux2_positions";
-  detail::check_pictures(function, pictures);
-  detail::TokenPositions tokens(function, 4, text, pictures);
-  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0, static_cast<double>(i));
+  detail::check_images(function, pictures);
+  detail::TokenPositionsBuilder tokens(function, 4, text, pictures);
+  for (Index i = 0; i < text; ++i) tokens.append_token(0, 0, 0, static_cast<double>(i));
   for (std::size_t i = 0; i < pictures.size(); ++i) {
-    tokens.grid(pictures[i], 10 * static_cast<double>(i));
+    tokens.append_grid(pictures[i], 10 * static_cast<double>(i));
   }
   return tokens.positions();
 }
@@ -218,9 +219,9 @@ inline Positions flux2_positions(Index text, ListView<VideoGrid> pictures) {
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_hunyuan_video.py
 inline Positions hunyuan_video_positions(const VideoGrid& video, Index text) {
-  detail::TokenPositions tokens("hunyuan_video_positions", 3, text, {video});
-  tokens.grid(video);
-  for (Index i = 0; i < text; ++i) tokens.token(0, 0, 0);
+  detail::TokenPositionsBuilder tokens("hunyuan_video_positions", 3, text, {video});
+  tokens.append_grid(video);
+  for (Index i = 0; i < text; ++i) tokens.append_token(0, 0, 0);
   return tokens.positions();
 }
 
@@ -231,7 +232,7 @@ inline Positions hunyuan_video_positions(const VideoGrid& video, Index text) {
 ///   Source: models/transformers/transformer_qwenimage.py, QwenEmbedRope and QwenEmbedLayer3DRope
 inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
                                       const QwenImageLayout& layout = {}) {
-  detail::TokenPositions tokens("qwen_image_positions", 3, text, pictures);
+  detail::TokenPositionsBuilder tokens("qwen_image_positions", 3, text, pictures);
   const Index share = layout.origin == GridOrigin::Centre ? 2 : 1;
   const auto count = static_cast<Index>(pictures.size());
   Index next = layout.layered && count > 0 ? count - 1 : 0;
@@ -240,7 +241,7 @@ inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
   }
   for (Index i = 0; i < text; ++i) {
     const auto p = static_cast<double>(next + i);
-    tokens.token(p, p, p);
+    tokens.append_token(p, p, p);
   }
   const auto first = [&layout](Index extent) {
     return layout.origin == GridOrigin::Centre ? -(extent - extent / 2) : Index{0};
@@ -248,8 +249,8 @@ inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
   for (Index i = 0; i < count; ++i) {
     const VideoGrid& picture = pictures[static_cast<std::size_t>(i)];
     const bool is_condition = layout.layered && i == count - 1;
-    tokens.grid(picture, is_condition ? -1 : static_cast<double>(i), first(picture.rows),
-                first(picture.cols));
+    tokens.append_grid(picture, is_condition ? -1 : static_cast<double>(i), first(picture.rows),
+                       first(picture.cols));
   }
   return tokens.positions();
 }
@@ -262,11 +263,11 @@ inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
 inline Positions z_image_positions(const VideoGrid& grid, Index caption) {
   constexpr Index multiple = 32;
   const auto padding_of = [](Index tokens) { return (multiple - tokens % multiple) % multiple; };
-  detail::TokenPositions tokens("z_image_positions", 3, caption, {grid});
+  detail::TokenPositionsBuilder tokens("z_image_positions", 3, caption, {grid});
   const Index padded = caption + padding_of(caption);
-  tokens.grid(grid, static_cast<double>(padded + 1));
-  for (Index i = padding_of(detail::patches_of(grid)); i > 0; --i) tokens.token(0, 0, 0);
-  for (Index i = 1; i <= padded; ++i) tokens.token(static_cast<double>(i), 0, 0);
+  tokens.append_grid(grid, static_cast<double>(padded + 1));
+  for (Index i = padding_of(detail::patches_of(grid)); i > 0; --i) tokens.append_token(0, 0, 0);
+  for (Index i = 1; i <= padded; ++i) tokens.append_token(static_cast<double>(i), 0, 0);
   return tokens.positions();
 }
 
@@ -275,10 +276,10 @@ inline Positions z_image_positions(const VideoGrid& grid, Index caption) {
 ///   Source: models/transformers/transformer_lumina2.py
 inline Positions lumina2_positions(Index caption, const VideoGrid& picture) {
   constexpr auto function = "lumina2_positions";
-  detail::check_pictures(function, {picture});
-  detail::TokenPositions tokens(function, 3, caption, {picture});
-  for (Index i = 0; i < caption; ++i) tokens.token(static_cast<double>(i), 0, 0);
-  tokens.grid(picture, static_cast<double>(caption));
+  detail::check_images(function, {picture});
+  detail::TokenPositionsBuilder tokens(function, 3, caption, {picture});
+  for (Index i = 0; i < caption; ++i) tokens.append_token(static_cast<double>(i), 0, 0);
+  tokens.append_grid(picture, static_cast<double>(caption));
   return tokens.positions();
 }
 
@@ -288,14 +289,14 @@ inline Positions lumina2_positions(Index caption, const VideoGrid& picture) {
 ///   Source: pipelines/ideogram4/pipeline_ideogram4.py
 inline Positions ideogram4_positions(Index text, const VideoGrid& picture) {
   constexpr auto function = "ideogram4_positions";
-  detail::check_pictures(function, {picture});
-  detail::TokenPositions tokens(function, 3, text, {picture});
+  detail::check_images(function, {picture});
+  detail::TokenPositionsBuilder tokens(function, 3, text, {picture});
   for (Index i = 0; i < text; ++i) {
     const auto p = static_cast<double>(i);
-    tokens.token(p, p, p);
+    tokens.append_token(p, p, p);
   }
   constexpr Index first = 65536;
-  tokens.grid(picture, static_cast<double>(first), first, first);
+  tokens.append_grid(picture, static_cast<double>(first), first, first);
   return tokens.positions();
 }
 
@@ -307,13 +308,14 @@ inline Positions ideogram4_positions(Index text, const VideoGrid& picture) {
 ///   Accuracy: times are computed in double; the project rounds those of videos to float32
 ///   Source:   pipelines/cosmos/pipeline_cosmos3_omni.py
 inline Positions cosmos3_positions(Index text, ListView<VideoGrid> videos) {
-  detail::TokenPositions tokens("cosmos3_positions", 3, text, videos);
+  detail::TokenPositionsBuilder tokens("cosmos3_positions", 3, text, videos);
   for (Index i = 0; i < text; ++i) {
     const auto p = static_cast<double>(i);
-    tokens.token(p, p, p);
+    tokens.append_token(p, p, p);
   }
   constexpr Index margin = 15000;
-  for (const VideoGrid& video : videos) tokens.grid(video, static_cast<double>(text + margin));
+  for (const VideoGrid& video : videos)
+    tokens.append_grid(video, static_cast<double>(text + margin));
   return tokens.positions();
 }
 
@@ -342,14 +344,14 @@ inline Positions minimax_h3_positions(Index text, const VideoGrid& video,
                              .rows = video.rows,
                              .cols = video.cols};
   const VideoGrid soundtrack{.frames = 2, .rows = 1, .cols = layout.audio};
-  detail::TokenPositions tokens(function, 3, text, {video, key_frames, soundtrack});
+  detail::TokenPositionsBuilder tokens(function, 3, text, {video, key_frames, soundtrack});
   const bool is_empty = detail::patches_of(video) == 0;
   if (layout.audio != 0 && is_empty) {
     detail::fail<ShapeError>(function,
                              "the soundtrack takes its columns from the video, which has no ",
                              "patches, but has ", layout.audio, " latents");
   }
-  for (Index i = 0; i < text; ++i) tokens.token(static_cast<double>(i), 0, 0);
+  for (Index i = 0; i < text; ++i) tokens.append_token(static_cast<double>(i), 0, 0);
   if (is_empty) return tokens.positions();
   const auto start = static_cast<double>(text);
   const auto along = [](Index extent, Index other, Index k) {
@@ -366,14 +368,14 @@ inline Positions minimax_h3_positions(Index text, const VideoGrid& video,
   };
   const auto add_frame = [&](double at) {
     for (Index r = 0; r < video.rows; ++r) {
-      for (Index c = 0; c < video.cols; ++c) tokens.token(at, row(r), col(c));
+      for (Index c = 0; c < video.cols; ++c) tokens.append_token(at, row(r), col(c));
     }
   };
   if (layout.first_frame) add_frame(start);
   if (layout.last_frame) add_frame(time(units_before(video.frames) - 1));
   for (const Index at : {Index{0}, video.cols - 1}) {
     for (Index i = 0; i < layout.audio; ++i) {
-      tokens.token(start + static_cast<double>(i), 0, col(at));
+      tokens.append_token(start + static_cast<double>(i), 0, col(at));
     }
   }
   for (Index frame = 0; frame < video.frames; ++frame) add_frame(time(units_before(frame)));

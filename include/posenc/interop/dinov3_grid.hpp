@@ -42,14 +42,14 @@ struct Dinov3Augmentation {
 };
 
 /// Drawn augmentation: a coordinate c of an axis becomes (c + shift) * scale. Rows come first.
-struct Dinov3Move {
+struct DrawnDinov3Augmentation {
   std::array<double, 2> shift{0, 0};
   std::array<double, 2> scale{1, 1};
 };
 
 static_assert(std::is_trivially_copyable_v<Dinov3Grid>);
 static_assert(std::is_trivially_copyable_v<Dinov3Augmentation>);
-static_assert(std::is_trivially_copyable_v<Dinov3Move>);
+static_assert(std::is_trivially_copyable_v<DrawnDinov3Augmentation>);
 
 POSENC_STABLE_END
 
@@ -62,8 +62,8 @@ POSENC_BEGIN
 ///           above 1e100
 ///   Source: facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4); the random
 ///           numbers are not PyTorch's
-inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
-  constexpr auto function = "dinov3_move";
+inline DrawnDinov3Augmentation draw_dinov3_augmentation(const Dinov3Augmentation& augmentation) {
+  constexpr auto function = "draw_dinov3_augmentation";
   if (!(augmentation.shift >= 0 && augmentation.shift <= 1e100)) {
     detail::fail<ConfigError>(function, "shift must be finite and not negative but is ",
                               augmentation.shift);
@@ -93,7 +93,7 @@ inline Dinov3Move dinov3_move(const Dinov3Augmentation& augmentation) {
 /// tokens. Patch k of n is at (2k + 1) / n - 1, augmented, times 2 pi. A pair with period T
 /// therefore rotates by 2 pi c / T: one full turn from c = -T / 2 to T / 2. Prefix tokens are at 0,
 /// where no rope rotates.
-///   Throws:   ShapeError; ConfigError as dinov3_move()
+///   Throws:   ShapeError; ConfigError as draw_dinov3_augmentation()
 ///   Accuracy: without augmentation within 0.51 ulp of the definition
 ///   Source:   facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py (31703e4);
 ///             huggingface/transformers, dinov3_vit/modeling_dinov3_vit.py (015e687), which has
@@ -107,7 +107,7 @@ inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normaliz
                              "prefix_tokens must not be negative, nor more than 2^53 with ",
                              "the patches, but are ", grid.prefix_tokens);
   }
-  const Dinov3Move move = dinov3_move(augmentation);
+  const DrawnDinov3Augmentation move = draw_dinov3_augmentation(augmentation);
   const auto along = [&](std::size_t axis, Index k) {
     const Index n = normalization == PatchNormalization::Separate
                         ? (axis == 0 ? grid.rows : grid.cols)

@@ -46,7 +46,7 @@ class GgufReader {
  public:
   GgufReader(const GgufFile& file, std::string architecture, const GgufOptions& options)
       : keys_(file, architecture), options_(options) {
-    if (const auto* refused = find_row(gguf_refused_architectures, architecture)) {
+    if (const auto* refused = find_row(gguf_unsupported_architectures, architecture)) {
       fail<ConfigError>(
           GgufKeys::function, "'", architecture,
           refused->has_rotary ? "' is not supported: it has " : "' has no rotary encoding: it has ",
@@ -64,8 +64,8 @@ class GgufReader {
   }
 
   ModelSettings read() {
-    gguf_refuse_unknown_keys(keys_);
-    gguf_refuse_other_encodings(keys_);
+    gguf_reject_unknown_keys(keys_);
+    gguf_reject_other_encodings(keys_);
     check_switches();
     model_.trained_length = keys_.integer("context_length").value_or(0);
     gguf_read_scores(keys_, entry_, model_);
@@ -92,48 +92,49 @@ class GgufReader {
   /// Checks keys that switch the rotation off, for the model or for some of its layers.
   void check_switches() const {
     const bool finetuned = keys_.flag("rope.scaling.finetuned").value_or(true);
-    if (entry_.rope.finetuned_turns && !finetuned) {
-      keys_.refuse("rope.scaling.finetuned",
+    if (entry_.rope.finetuned_switches_rotary && !finetuned) {
+      keys_.reject("rope.scaling.finetuned",
                    "is false, which switches the rotary encoding of this architecture off");
     }
     if (entry_.rope.only_depth != 0 && gguf_layer_count(keys_) != entry_.rope.only_depth) {
-      keys_.refuse("block_count", "is " + std::to_string(gguf_layer_count(keys_)) +
+      keys_.reject("block_count", "is " + std::to_string(gguf_layer_count(keys_)) +
                                       ": of this architecture, models of 32 layers alone (7B) have "
                                       "rotary encoding; those of 40 (13B) have ALiBi");
     }
     constexpr auto window = "attention.sliding_window",
                    pattern = "attention.sliding_window_pattern";
     if (entry_.windows.chunk != 0 && keys_.integer(window).value_or(1) == 0) {
-      keys_.refuse(window, "is 0: which layers are turned then is not sure");
+      keys_.reject(window, "is 0: which layers are turned then is not sure");
     }
-    if (entry_.rope.without == GgufWithout::FirstOfFour) {  // the loader hard-codes 4096
+    if (entry_.rope.nope_layers == GgufNopeLayers::FirstOfFour) {  // the loader hard-codes 4096
       const Index size = keys_.integer(window).value_or(0);
-      if (size != 0 && size != 4096) keys_.refuse(window, "is not the 4096 of this architecture");
+      if (size != 0 && size != 4096) keys_.reject(window, "is not the 4096 of this architecture");
     }
     check_local_base();
-    check_lists_of_layers();
+    check_layer_lists();
     if (entry_.rope.is_base_fixed) check_fixed_base();
     if (!is_known_ && keys_.has(pattern)) {
-      keys_.refuse(pattern,
+      keys_.reject(pattern,
                    "makes layers differ, and how is not known for an unknown architecture");
     }
-    if (entry_.rope.without != GgufWithout::LinearLayers && keys_.has("full_attention_interval")) {
-      keys_.refuse("full_attention_interval", "is not known for this architecture");
+    if (entry_.rope.nope_layers != GgufNopeLayers::LinearLayers &&
+        keys_.has("full_attention_interval")) {
+      keys_.reject("full_attention_interval", "is not known for this architecture");
     }
   }
 
   /// Checks the lists of Granite's models with windows, which must list those. No other graph reads
   /// rope_pattern.
   ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906)
-  void check_lists_of_layers() const {
+  void check_layer_lists() const {
     constexpr auto windows = "attention.sliding_window_pattern", turns = "attention.rope_pattern";
-    const bool is_listed = entry_.rope.without == GgufWithout::Listed;
+    const bool is_listed = entry_.rope.nope_layers == GgufNopeLayers::Listed;
     if (is_listed && gguf_layer_list(keys_, windows).empty()) {
-      keys_.refuse(windows, "must have one entry per layer");
+      keys_.reject(windows, "must have one entry per layer");
     }
-    if (!is_listed && keys_.has(turns)) keys_.refuse(turns, "is not known for this architecture");
+    if (!is_listed && keys_.has(turns)) keys_.reject(turns, "is not known for this architecture");
     if (is_listed && keys_.has(turns) && gguf_layer_list(keys_, turns).empty()) {
-      keys_.refuse(turns, "must have one entry per layer");
+      keys_.reject(turns, "must have one entry per layer");
     }
   }
 
@@ -141,10 +142,10 @@ class GgufReader {
   ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889)
   void check_fixed_base() const {
     if (keys_.real("rope.freq_base").value_or(10000) != 10000) {
-      keys_.refuse("rope.freq_base", "is not the 10000 that llama.cpp turns this architecture by");
+      keys_.reject("rope.freq_base", "is not the 10000 that llama.cpp turns this architecture by");
     }
     if (keys_.text("rope.scaling.type").value_or("none") != "none") {
-      keys_.refuse("rope.scaling.type", "has no effect in this architecture");
+      keys_.reject("rope.scaling.type", "has no effect in this architecture");
     }
   }
 
@@ -155,7 +156,7 @@ class GgufReader {
     const auto local = keys_.real(key);
     const double global = keys_.real("rope.freq_base").value_or(10000);
     if (entry_.rope.ignores_local_base && local && *local != global) {
-      keys_.refuse(key, "is not rope.freq_base, which llama.cpp takes in all layers");
+      keys_.reject(key, "is not rope.freq_base, which llama.cpp takes in all layers");
     }
   }
 
@@ -163,12 +164,12 @@ class GgufReader {
   bool has_local_rotary() const {
     const bool has_window =
         keys_.integer("attention.sliding_window").value_or(0) > 0 &&
-        (entry_.rope.without != GgufWithout::GlobalOf64 || gguf_has_64_layers(keys_));
+        (entry_.rope.nope_layers != GgufNopeLayers::GlobalOf64 || gguf_has_64_layers(keys_));
     bool has_keys = false;
     for (const char* name :
          {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa"}) {
       if (!keys_.has(name)) continue;
-      if (!has_window) keys_.refuse(name, "has no effect without attention.sliding_window");
+      if (!has_window) keys_.reject(name, "has no effect without attention.sliding_window");
       has_keys = true;
     }
     return has_window && (entry_.rope.local != GgufLocal::AsGlobal || has_keys);
@@ -188,8 +189,8 @@ class GgufReader {
   }
 
   static Index checked_width(const GgufKeys& keys, const char* name, Index width) {
-    if (width < 2 || width > largest_head_dim || width % 2 != 0) {
-      keys.refuse(name, "must be even and from 2 to 65536, but makes it " + std::to_string(width));
+    if (width < 2 || width > max_head_dim || width % 2 != 0) {
+      keys.reject(name, "must be even and from 2 to 65536, but makes it " + std::to_string(width));
     }
     return width;
   }
@@ -201,14 +202,14 @@ class GgufReader {
     const auto embedding = keys_.integer("embedding_length");
     const auto heads = keys_.integers("attention.head_count");
     if (!embedding || !heads || heads->empty()) {
-      keys_.refuse("attention.key_length",
+      keys_.reject("attention.key_length",
                    "is missing, and so is embedding_length or attention.head_count");
     }
     const Index count = heads->front();
     if (std::any_of(heads->begin(), heads->end(), [count](Index h) { return h != count; })) {
-      keys_.refuse("attention.head_count", "differs between layers, and there is no key_length");
+      keys_.reject("attention.head_count", "differs between layers, and there is no key_length");
     }
-    if (count < 1) keys_.refuse("attention.head_count", "must be positive");
+    if (count < 1) keys_.reject("attention.head_count", "must be positive");
     return checked_width(keys_, "embedding_length", *embedding / count);
   }
 
@@ -239,10 +240,11 @@ class GgufReader {
     const Index dim =
         keys_.integer("rope.dimension_count_swa").value_or((std::min)(global_dim, rotary.head_dim));
     checked_width(keys_, "rope.dimension_count_swa", dim);
-    const double usual = entry_.rope.local_base != 0 ? entry_.rope.local_base
-                                                     : keys_.real("rope.freq_base").value_or(10000);
-    rotary.rule =
-        Unscaled{.rotary_dim = dim, .base = keys_.real("rope.freq_base_swa").value_or(usual)};
+    const double default_base = entry_.rope.local_base != 0
+                                    ? entry_.rope.local_base
+                                    : keys_.real("rope.freq_base").value_or(10000);
+    rotary.rule = Unscaled{.rotary_dim = dim,
+                           .base = keys_.real("rope.freq_base_swa").value_or(default_base)};
     return rotary;
   }
 
@@ -252,19 +254,19 @@ class GgufReader {
     Index sum = 0;
     for (const Index section : sections) {
       if (section < 0 || section > pairs - sum) {
-        keys_.refuse("rope.dimension_sections",
+        keys_.reject("rope.dimension_sections",
                      "must hold no negative number and add up to " + std::to_string(pairs));
       }
       sum += section;
     }
     const bool needed = entry_.mode == GgufMode::Mrope || entry_.mode == GgufMode::Imrope;
     if (sum == 0) {
-      if (needed) keys_.refuse("rope.dimension_sections", "is missing");
+      if (needed) keys_.reject("rope.dimension_sections", "is missing");
       return {};
     }
     if (entry_.mode == GgufMode::Imrope) return mrope_interleaved(sections, MropeTail::Fourth);
     if (entry_.mode == GgufMode::Normal || entry_.mode == GgufMode::Neox) {
-      keys_.refuse("rope.dimension_sections", "is given, but this architecture has one axis");
+      keys_.reject("rope.dimension_sections", "is given, but this architecture has one axis");
     }
     return mrope_chunked(sections);
   }

@@ -50,7 +50,7 @@ class GgufKeys {
   bool has(std::string_view name) const { return file_.has(full(name)); }
   const GgufFile& file() const noexcept { return file_; }
 
-  [[noreturn]] void refuse(std::string_view name, std::string_view why) const {
+  [[noreturn]] void reject(std::string_view name, std::string_view why) const {
     fail<ConfigError>(function, full(name), " ", why);
   }
 
@@ -74,7 +74,7 @@ inline double gguf_factor(const GgufKeys& keys) {
   for (const char* name : {"rope.scaling.factor", "rope.scale_linear", "rope.scale"}) {
     const auto value = keys.real(name);
     if (!value || *value == 0) continue;
-    if (found && *found != *value) keys.refuse(name, "contradicts another name of the factor");
+    if (found && *found != *value) keys.reject(name, "contradicts another name of the factor");
     found = value;
   }
   return found.value_or(1);
@@ -83,7 +83,7 @@ inline double gguf_factor(const GgufKeys& keys) {
 inline Index gguf_original_length(const GgufKeys& keys) {
   const auto given = keys.integer("rope.scaling.original_context_length");
   const auto length = given ? given : keys.integer("context_length");
-  if (!length) keys.refuse("context_length", "is missing");
+  if (!length) keys.reject("context_length", "is missing");
   return *length;
 }
 
@@ -114,8 +114,8 @@ void gguf_read_field(const GgufKeys&, const GgufRuleContext&, const std::string&
 
 /// Returns a rule whose numbers have the same meaning in the file.
 template <class Rule>
-Rule gguf_read(const GgufKeys& keys, const GgufRuleContext& context,
-               const std::string& prefix = "rope.scaling.") {
+Rule gguf_read_rule(const GgufKeys& keys, const GgufRuleContext& context,
+                    const std::string& prefix = "rope.scaling.") {
   Rule rule;
   for_each_field(rule, [&](const char* name, auto& field) {
     gguf_read_field(keys, context, prefix, name, field);
@@ -124,15 +124,15 @@ Rule gguf_read(const GgufKeys& keys, const GgufRuleContext& context,
 }
 
 /// True if attn_factor is the complete factor of cos and sin, instead of relative to YaRN's own.
-inline bool gguf_is_final(const GgufKeys& keys, const GgufRuleContext& context, double attn_factor,
-                          double own) {
+inline bool gguf_is_final_factor(const GgufKeys& keys, const GgufRuleContext& context,
+                                 double attn_factor, double yarn_magnitude) {
   if (context.attn_factor != GgufAttentionFactor::Unspecified) {
     return context.attn_factor == GgufAttentionFactor::Final;
   }
   // A converter that follows llama.cpp writes 1.
-  if (own == 1 || std::abs(attn_factor / own - 1) > 1e-5) return false;
+  if (yarn_magnitude == 1 || std::abs(attn_factor / yarn_magnitude - 1) > 1e-5) return false;
   if (context.architecture->rope.attn_factor_may_be_final) return true;
-  keys.refuse("rope.scaling.attn_factor",
+  keys.reject("rope.scaling.attn_factor",
               "is YaRN's own magnitude: it is either counted twice or the final factor; say which "
               "in the options");
 }
@@ -143,14 +143,14 @@ inline void gguf_check_deepseek(const GgufKeys& keys, bool must_be_one, double a
                                 double attn_factor) {
   constexpr auto multiplier = "rope.scaling.yarn_log_multiplier";
   if (all_dim == 0) {
-    keys.refuse(multiplier,
+    keys.reject(multiplier,
                 "is missing or 0: versions of llama.cpp differ in what scores are then scaled by");
   }
   if (must_be_one && std::abs(all_dim - 1) > 1e-5) {
-    keys.refuse(multiplier, "is not 0.1, and what it does then is not sure for this architecture");
+    keys.reject(multiplier, "is not 0.1, and what it does then is not sure for this architecture");
   }
   if (attn_factor != 1) {
-    keys.refuse("rope.scaling.attn_factor",
+    keys.reject("rope.scaling.attn_factor",
                 "is not 1, which would scale scores of this architecture twice");
   }
 }
@@ -162,27 +162,28 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
   const bool is_deepseek = must_be_one || meaning == GgufLogMultiplier::Tenth;
   double all_dim = keys.real("rope.scaling.yarn_log_multiplier").value_or(0);
   if (all_dim != 0 && meaning == GgufLogMultiplier::Unknown) {
-    keys.refuse("rope.scaling.yarn_log_multiplier",
+    keys.reject("rope.scaling.yarn_log_multiplier",
                 "has a meaning that differs between architectures and is unknown for this one");
   }
   if (is_deepseek) all_dim *= 10;
 
-  double own = yarn_mscale(rule.factor);
+  double yarn_magnitude = yarn_mscale(rule.factor);
   const double attn_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   if (is_deepseek && rule.factor > 1) gguf_check_deepseek(keys, must_be_one, all_dim, attn_factor);
-  const bool is_final = gguf_is_final(keys, context, attn_factor, own);
+  const bool is_final = gguf_is_final_factor(keys, context, attn_factor, yarn_magnitude);
   // The file does not contain mscale. It equals mscale_all_dim in DeepSeek's models, and is 1 in
   // Mistral's.
-  if (all_dim != 0) own = is_deepseek ? 1 : own / yarn_mscale(rule.factor, all_dim);
-  rule.attention_factor =
-      (is_final ? 1 : own) * attn_factor * keys.real("rope.scaling.yarn_attn_factor").value_or(1);
+  if (all_dim != 0)
+    yarn_magnitude = is_deepseek ? 1 : yarn_magnitude / yarn_mscale(rule.factor, all_dim);
+  rule.attention_factor = (is_final ? 1 : yarn_magnitude) * attn_factor *
+                          keys.real("rope.scaling.yarn_attn_factor").value_or(1);
   if (is_deepseek && all_dim != 0) rule.mscale_all_dim = all_dim;
 }
 
 inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context) {
-  auto rule = gguf_read<YarnScaling>(keys, context, "rope.scaling.yarn_");
+  auto rule = gguf_read_rule<YarnScaling>(keys, context, "rope.scaling.yarn_");
   if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
-    keys.refuse("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
+    keys.reject("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
   }
   rule.truncate = context.architecture->rope.rounds_ramp;
   gguf_yarn_magnitude(keys, context, rule);
@@ -220,12 +221,12 @@ inline bool gguf_is_type_key(std::string_view key) {
                      [key](const GgufTypeKey& known) { return known.key == key; });
 }
 
-inline void gguf_refuse_keys_of_other_types(const GgufKeys& keys, std::string_view type) {
-  for (const GgufTypeKey& of_type : gguf_type_keys) {
-    if (of_type.type == type || !keys.has(of_type.key)) continue;
+inline void gguf_reject_keys_of_other_types(const GgufKeys& keys, std::string_view type) {
+  for (const GgufTypeKey& known : gguf_type_keys) {
+    if (known.type == type || !keys.has(known.key)) continue;
     std::string why = "has no effect, for the scaling is not of the type ";
-    why += of_type.type;
-    keys.refuse(of_type.key, why);
+    why += known.type;
+    keys.reject(known.key, why);
   }
 }
 
@@ -252,7 +253,7 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
                       "the type longrope needs the tensors rope_factors_long.weight and "
                       "rope_factors_short.weight");
   }
-  gguf_refuse_keys_of_other_types(keys, type);
+  gguf_reject_keys_of_other_types(keys, type);
   if (type == "yarn") {
     if (freqs || longer) {
       fail<ConfigError>(GgufKeys::function,
@@ -264,7 +265,7 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
   if (longer) {  // for any type, because older files name none
-    if (factor != 1) keys.refuse("rope.scaling.factor", "contradicts the tensors of LongRoPE");
+    if (factor != 1) keys.reject("rope.scaling.factor", "contradicts the tensors of LongRoPE");
     return LongRopeScaling{.rotary_dim = dim,
                            .base = context.base,
                            .short_factor = *std::move(shorter),
@@ -280,8 +281,8 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
                           .divisors = *std::move(freqs),
                           .attention_factor = attention_factor};
   }
-  if (factor == 1) return gguf_read<Unscaled>(keys, context);
-  return gguf_read<LinearScaling>(keys, context);
+  if (factor == 1) return gguf_read_rule<Unscaled>(keys, context);
+  return gguf_read_rule<LinearScaling>(keys, context);
 }
 
 }  // namespace detail

@@ -4,13 +4,13 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_attention.hpp>
+#include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_rotary.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
-#include <posenc/interop/detail/hf_text_parts.hpp>
-#include <posenc/interop/detail/hf_usual_names.hpp>
+#include <posenc/interop/detail/hf_text_config.hpp>
 #include <posenc/interop/detail/hf_vision.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -35,21 +35,21 @@ class HfReader : HfRotary {
       : HfRotary(config, std::move(model_type), options) {}
 
   ModelSettings read() {
-    refuse_without_rotary();
-    hf_only_neutral(config_, "rotary_value", config_.flag("rotary_value"), false);
+    check_has_rotary();
+    hf_require_neutral(config_, "rotary_value", config_.flag("rotary_value"), false);
     read_widths();
     read_layers();
     hf_read_layer_types(config_, type_, model_);
-    hf_check_lengths_of_lists(config_, type_.layers.lists_go_on);
+    hf_check_list_lengths(config_, type_.layers.lists_may_be_longer);
     model_.softmax_scale = hf_softmax_scale(config_, type_.scores.scale, head_dim_);
     model_.softcap = hf_softcap(config_, type_.scores.softcap);
     if (const auto temperature = hf_temperature(config_, type_.scores.temperature)) {
       model_.query_temperature = temperature;
     }
     HfAttention(config_, type_, is_known_, model_).read(head_dim_);
-    config_.refuse_unread([this](std::string_view key, const nlohmann::json& value) {
-      if (!is_known_) return hf_may_ignore_in_unknown(key, value);
-      return hf_may_ignore(key, value) || lists_name(type_.file.ignored, key);
+    config_.reject_unread([this](std::string_view key, const nlohmann::json& value) {
+      if (!is_known_) return hf_is_ignorable_for_unknown_type(key, value);
+      return hf_is_ignorable(key, value) || lists_name(type_.file.ignored_keys, key);
     });
     validate(model_);
     return std::move(model_);
@@ -58,14 +58,14 @@ class HfReader : HfRotary {
 
 /// Rejects keys of rotary encoding beside the text model's part that the part does not repeat,
 /// because they would be ignored.
-inline void refuse_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json& config,
+inline void reject_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json& config,
                                       const nlohmann::json& text, const std::string& part) {
   constexpr auto words = std::to_array<std::string_view>({"rope_", "rotary"});
   for (auto at = config.begin(); at != config.end(); ++at) {
     if (at->is_null() || !contains_one_of(words, at.key())) continue;
     const auto inner = text.find(at.key());
     if (inner == text.end() || *inner != *at) {
-      keys.refuse(at.key(), "stands beside " + part + ", which says otherwise");
+      keys.reject(at.key(), "stands beside " + part + ", which says otherwise");
     }
   }
 }
@@ -100,20 +100,20 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   const detail::JsonKeys keys(config, "the configuration");
   auto model_type = keys.text("model_type");
   if (const nlohmann::json* thinker = keys.find("thinker_config")) {  // models that also speak
-    detail::refuse_rotary_keys_beside(keys, config, *thinker, "thinker_config");
+    detail::reject_rotary_keys_beside(keys, config, *thinker, "thinker_config");
     return read_hf_config(*thinker, options);
   }
-  const auto [text, part] = detail::hf_text_part(keys);
+  const auto [text, part] = detail::hf_text_config(keys);
   std::optional<std::string> inner;
   if (text != nullptr) {
     inner = detail::JsonKeys(*text, part).text("model_type");
-    detail::refuse_rotary_keys_beside(keys, config, *text, part);
+    detail::reject_rotary_keys_beside(keys, config, *text, part);
   }
   if (inner && !inner->empty() && !detail::hf_fixes_text_type(model_type)) {
     model_type = inner;
   } else if (model_type) {
     model_type =
-        detail::hf_text_type(detail::hf_type_with_version(keys, *model_type), text == nullptr);
+        detail::hf_text_type(detail::hf_versioned_type(keys, *model_type), text == nullptr);
   }
   if (!model_type) {
     if (!options.pairing) {
@@ -125,15 +125,17 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
     }
     model_type = "";
   }
-  const nlohmann::json& own = text != nullptr ? *text : config;
-  model_type = detail::hf_meant_type(detail::JsonKeys(own, "the configuration"), *model_type);
+  const nlohmann::json& selected = text != nullptr ? *text : config;
+  model_type =
+      detail::hf_resolved_type(detail::JsonKeys(selected, "the configuration"), *model_type);
   const detail::HfModelType* type = detail::find_hf_model_type(*model_type);
-  nlohmann::json usual = own;
+  nlohmann::json canonical = selected;
   if (type != nullptr) {
-    if (text != nullptr) usual = detail::hf_with_class_sizes(std::move(usual), type->file.sizes);
-    usual = detail::hf_with_usual_names(std::move(usual), type->file);
+    if (text != nullptr)
+      canonical = detail::hf_with_default_sizes(std::move(canonical), type->file.sizes);
+    canonical = detail::hf_with_canonical_names(std::move(canonical), type->file);
   }
-  ModelSettings model = detail::HfReader(usual, *model_type, options).read();
+  ModelSettings model = detail::HfReader(canonical, *model_type, options).read();
   model.vision = detail::hf_vision(config);
   return model;
 }

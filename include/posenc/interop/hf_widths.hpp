@@ -5,8 +5,8 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
-#include <posenc/interop/detail/hf_refused_types.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
+#include <posenc/interop/detail/hf_unsupported_types.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -42,21 +42,21 @@ class HfWidths {
   HfWidths(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
       : config_(config, "the configuration"), pairing_is_given_(options.pairing.has_value()) {
     model_.model_type = std::move(model_type);
-    if (const RefusedModel* refused = find_row(hf_refused_types, model_.model_type)) {
-      refuse_known_type(*refused);
+    if (const UnsupportedModel* refused = find_row(hf_unsupported_types, model_.model_type)) {
+      reject_unsupported_type(*refused);
     }
     const HfModelType* known = find_hf_model_type(model_.model_type);
     is_known_ = known != nullptr;
-    if (!is_known_ && !options.pairing) refuse_unknown_type(config);
+    if (!is_known_ && !options.pairing) reject_unknown_type(config);
     type_ = is_known_ ? *known : HfModelType{.names = {}, .rope = {.base = 0}};
     if (options.pairing) type_.rope.pairing = options.pairing;
   }
 
-  [[noreturn]] void refuse_known_type(const RefusedModel& type) const {
+  [[noreturn]] void reject_unsupported_type(const UnsupportedModel& type) const {
     constexpr auto key = "position_embedding_type";
     const nlohmann::json* encoding = config_.find(key);
     if (!type.has_rotary && encoding != nullptr && (*encoding == "rotary" || *encoding == "rope")) {
-      config_.refuse(key, "tells of a rotary encoding, which no class of this type has");
+      config_.reject(key, "tells of a rotary encoding, which no class of this type has");
     }
     if (type.has_rotary) {
       fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
@@ -66,8 +66,8 @@ class HfWidths {
                       "' has no rotary encoding: it has ", type.has);
   }
 
-  [[noreturn]] void refuse_unknown_type(const nlohmann::json& config) const {
-    const auto odd = hf_key_of_no_plain_model(config);
+  [[noreturn]] void reject_unknown_type(const nlohmann::json& config) const {
+    const auto odd = hf_first_nonstandard_key(config);
     if (!odd.empty()) {
       fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
                         "' is unknown, and its key '", odd,
@@ -78,11 +78,11 @@ class HfWidths {
                       "as a plain rotary model");
   }
 
-  void refuse_without_rotary() const {
+  void check_has_rotary() const {
     constexpr auto encoding_key = "position_embedding_type", depth_key = "num_hidden_layers";
     const HfTypeFile& file = type_.file;
     std::string encoding(file.encoding);
-    if (!lists_name(file.ignored, encoding_key)) {
+    if (!lists_name(file.ignored_keys, encoding_key)) {
       encoding = config_.text(encoding_key).value_or(encoding);
     }
     const bool is_half = type_.rope.pairing == PairingKind::HalfRotate;
@@ -97,37 +97,37 @@ class HfWidths {
     }
     if (file.only_depth != 0 &&
         config_.required(depth_key, config_.integer(depth_key)) != file.only_depth) {
-      config_.refuse(depth_key, "is not " + std::to_string(file.only_depth) +
+      config_.reject(depth_key, "is not " + std::to_string(file.only_depth) +
                                     ": of this type, only the model of 7B has a rotary encoding");
     }
     for (const auto& [key, neutral] :
          {std::pair("rope_is_neox_style", is_half), std::pair("rope_traditional", !is_half)}) {
-      hf_only_neutral(config_, key, config_.flag(key), neutral);
+      hf_require_neutral(config_, key, config_.flag(key), neutral);
     }
     const auto kinds = config_.integers("attn_type_list").value_or(std::vector<Index>{});
     if (std::any_of(kinds.begin(), kinds.end(), [](Index kind) { return kind != 1; })) {
-      config_.refuse("attn_type_list", "has layers that have no softmax");
+      config_.reject("attn_type_list", "has layers that have no softmax");
     }
     if (type_.attention.heads == HfHeads::Latent && !config_.flag("use_mla").value_or(true)) {
-      config_.refuse("use_mla", "must be true in a model of this type");
+      config_.reject("use_mla", "must be true in a model of this type");
     }
     if (type_.rope.mrope == HfMrope::Ernie) {
-      hf_only_neutral(config_, "rope_3d", config_.flag("rope_3d"), true);
+      hf_require_neutral(config_, "rope_3d", config_.flag("rope_3d"), true);
     }
     constexpr auto dual_chunk = "dual_chunk_attention_config";
     if (config_.find(dual_chunk) != nullptr) {
-      config_.refuse(dual_chunk,
+      config_.reject(dual_chunk,
                      "makes vLLM count positions by chunks, and transformers do nothing; remove it "
                      "for texts within one chunk");
     }
-    hf_only_neutral(config_, "rope_position_scale", config_.real("rope_position_scale"), 1.0);
+    hf_require_neutral(config_, "rope_position_scale", config_.real("rope_position_scale"), 1.0);
   }
 
   /// True if the key "rope", which some models have, switches the rotary encoding off.
   bool has_rope_off() const {
     const nlohmann::json* rope = config_.find("rope");
     if (rope == nullptr) return false;
-    if (!rope->is_boolean()) config_.refuse("rope", "must be true or false");
+    if (!rope->is_boolean()) config_.reject("rope", "must be true or false");
     return !rope->get<bool>();
   }
 
@@ -146,36 +146,36 @@ class HfWidths {
                                 "rope_percentage", "rotary_percent", "rotary_emb_fraction"});
     const HfTypeRope& rope = type_.rope;
     if (rope.dicts == HfDicts::OneForEachType && rope.bases.local_key == nullptr) {
-      if (top_base_) config_.refuse("rope_theta", "is read by no class of this type");
-      if (top_partial_) config_.refuse("partial_rotary_factor", "is read by no class of this type");
+      if (top_base_) config_.reject("rope_theta", "is read by no class of this type");
+      if (top_partial_) config_.reject("partial_rotary_factor", "is read by no class of this type");
     }
     if (rope.is_base_fixed && top_base_.value_or(rope.base) != rope.base) {
-      config_.refuse("rope_theta", "must be " + std::to_string(static_cast<Index>(rope.base)) +
+      config_.reject("rope_theta", "must be " + std::to_string(static_cast<Index>(rope.base)) +
                                        " in a model of this type");
     }
 
-    const Index usual = type_.attention.head_dim;
+    const Index default_width = type_.attention.head_dim;
     if (type_.attention.heads == HfHeads::Latent) return read_latent_widths();
     if (const auto given = config_.any_of<Index>({"head_dim", "kv_channels"})) {
       check_width("head_dim", *given);
       head_dim_ = *given;
-    } else if (usual != 0 && !config_.has("head_dim")) {
+    } else if (default_width != 0 && !config_.has("head_dim")) {
       // null in the file does not select the class's default; the width is then hidden_size /
       // heads.
-      head_dim_ = usual;
+      head_dim_ = default_width;
     } else {
       const Index hidden =
           config_.required("hidden_size", config_.any_of<Index>({"hidden_size", "n_embd"}));
       constexpr auto heads_key = "num_attention_heads";
       const Index heads = config_.required(heads_key, config_.any_of<Index>({heads_key, "n_head"}));
-      if (hidden < 1 || heads < 1 || hidden / heads > largest_head_dim) {
+      if (hidden < 1 || heads < 1 || hidden / heads > max_head_dim) {
         fail<ConfigError>(JsonKeys::function, "hidden_size ", hidden, " and num_attention_heads ",
                           heads, " give no width of a head");
       }
       head_dim_ = hidden / heads;
     }
-    hf_only_neutral(config_, "attention_head_dim", config_.integer("attention_head_dim"),
-                    head_dim_);
+    hf_require_neutral(config_, "attention_head_dim", config_.integer("attention_head_dim"),
+                       head_dim_);
     rotary_width_ = head_dim_;
     if (type_.attention.heads == HfHeads::LastChannels) read_width_of_last_channels();
   }
@@ -183,11 +183,11 @@ class HfWidths {
   /// Reads the width of the rotated last channels of a head.
   void read_width_of_last_channels() {
     constexpr auto key = "qk_rope_head_dim";
-    const Index usual =
+    const Index default_width =
         top_partial_ ? static_cast<Index>(static_cast<double>(head_dim_) * *top_partial_) : 64;
-    rotary_width_ = config_.integer(key).value_or(usual);
+    rotary_width_ = config_.integer(key).value_or(default_width);
     check_width(key, rotary_width_);
-    if (rotary_width_ > head_dim_) config_.refuse(key, "is more than a head has");
+    if (rotary_width_ > head_dim_) config_.reject(key, "is more than a head has");
     rotary_offset_ = head_dim_ - rotary_width_;
     top_partial_.reset();  // it is a share of the whole head
   }
@@ -200,31 +200,31 @@ class HfWidths {
     head_dim_ = plain + turned;
     rotary_offset_ = plain;
     rotary_width_ = turned;
-    hf_only_neutral(config_, "qk_head_dim", config_.integer("qk_head_dim"), head_dim_);
+    hf_require_neutral(config_, "qk_head_dim", config_.integer("qk_head_dim"), head_dim_);
     const auto head_dim = config_.integer("head_dim");
-    const bool is_read = !lists_name(type_.file.ignored, "head_dim");
+    const bool is_read = !lists_name(type_.file.ignored_keys, "head_dim");
     if (head_dim && is_read && *head_dim != turned && *head_dim != head_dim_) {
-      config_.refuse("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
+      config_.reject("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
     }
     if (top_partial_ && *top_partial_ != 1) {
-      config_.refuse("partial_rotary_factor", "must be 1: qk_rope_head_dim tells what turns");
+      config_.reject("partial_rotary_factor", "must be 1: qk_rope_head_dim tells what turns");
     }
     constexpr auto key = "rope_interleave";
     const auto interleave = config_.flag(key);
     config_.find("indexer_rope_interleave");  // the indexer is not part of the settings
     if (type_.attention.interleave == HfInterleave::MustBeTrue) {
       // Releases of the class differ in its effect.
-      if (!config_.required(key, interleave)) config_.refuse(key, "must be true in this model");
+      if (!config_.required(key, interleave)) config_.reject(key, "must be true in this model");
     } else if (type_.attention.interleave == HfInterleave::Unread) {
-      if (interleave) config_.refuse(key, "is read by no class of this type");
+      if (interleave) config_.reject(key, "is read by no class of this type");
     } else if (!interleave.value_or(true) && !pairing_is_given_) {
       type_.rope.pairing = PairingKind::HalfRotate;
     }
   }
 
   void check_width(const char* key, Index width) const {
-    if (width < 1 || width > largest_head_dim) {
-      config_.refuse(key, "must lie between 1 and 65536");
+    if (width < 1 || width > max_head_dim) {
+      config_.reject(key, "must lie between 1 and 65536");
     }
   }
 

@@ -86,14 +86,14 @@ struct LayerAttention {
   std::optional<bool> sinks = std::nullopt;  ///< true if the weights contain a sink per head
   /// Values are the rotated keys, and the inverse rotation at the query's position, the rope's
   /// inverse(), is applied to the output: DeepSeek-V4.
-  bool output_turns_back = false;
+  bool output_inverse_rotated = false;
 
   friend bool operator==(const LayerAttention&, const LayerAttention&) = default;
 };
 
 namespace detail {
 
-constexpr Index most_heads = Index{1} << 20;
+constexpr Index max_heads = Index{1} << 20;
 
 /// True if a layer of this kind has scores and a softmax.
 constexpr bool has_softmax(LayerKind kind) {
@@ -101,7 +101,7 @@ constexpr bool has_softmax(LayerKind kind) {
 }
 
 /// Returns the kind of a layer that attends to its own sequence through this window.
-constexpr LayerKind kind_with(const LayerWindow& window) {
+constexpr LayerKind layer_kind_of(const LayerWindow& window) {
   switch (window.kind) {
     case WindowKind::None:
       return LayerKind::Global;
@@ -120,8 +120,8 @@ inline void check_layer_attention(const LayerAttention& layer, Index number) {
                         " but is ", *value);
     }
   };
-  check("heads", layer.heads, most_heads);
-  check("kv_heads", layer.kv_heads, most_heads);
+  check("heads", layer.heads, max_heads);
+  check("kv_heads", layer.kv_heads, max_heads);
   check("head_dim", layer.head_dim, 65536);
   check("value_dim", layer.value_dim, 65536);
   if (layer.heads && layer.kv_heads && *layer.heads % *layer.kv_heads != 0) {

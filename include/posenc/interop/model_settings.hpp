@@ -52,16 +52,15 @@ struct ModelSettings {
 namespace detail {
 
 // Limits of what a file can multiply: reading it evaluates no more frequencies than this.
-constexpr std::size_t most_layer_types = 64;
-constexpr Index most_head_channels = Index{1} << 18;  ///< sum of head_dim over all layer types
+constexpr std::size_t max_layer_types = 64;
+constexpr Index max_head_channels = Index{1} << 18;  ///< sum of head_dim over all layer types
 
 /// Checks that `types` layer types are allowed. Call it before reading axes and divisors of another
 /// type.
 inline void check_layer_types(std::size_t types) {
-  if (types > most_layer_types) {
+  if (types > max_layer_types) {
     fail<ConfigError>("ModelSettings", "there are ", static_cast<Index>(types),
-                      " types of layers; at most ", static_cast<Index>(most_layer_types),
-                      " may be");
+                      " types of layers; at most ", static_cast<Index>(max_layer_types), " may be");
   }
 }
 
@@ -98,10 +97,10 @@ inline const RotarySettings& rotary(const ModelSettings& model) {
 namespace detail {
 
 inline double softmax_scale(const ModelSettings& model, const RotarySettings& settings) {
-  const double own =
+  const double own_scale =
       model.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(settings.head_dim)));
   // The multiplier does not depend on the length for any rule.
-  return own * frequencies(settings, 1).softmax_scale_multiplier();
+  return own_scale * frequencies(settings, 1).softmax_scale_multiplier();
 }
 
 }  // namespace detail
@@ -220,10 +219,9 @@ inline void validate(const ModelSettings& model) {
     validate(layer.rotary);
     channels += layer.rotary.head_dim;  // at most 2^16 each
   }
-  if (channels > detail::most_head_channels) {
+  if (channels > detail::max_head_channels) {
     detail::fail<ConfigError>("ModelSettings", "the heads of all types of layers have ", channels,
-                              " channels together; at most ", detail::most_head_channels,
-                              " may be");
+                              " channels together; at most ", detail::max_head_channels, " may be");
   }
   for (const LayerRotary& layer : model.layers) {
     // Evaluating a rule is the only complete check of its fields.

@@ -70,7 +70,7 @@ struct PromptPositions {
 
 namespace detail {
 
-inline bool is_picture(const PromptPart& part) { return part.rows != 0 || part.cols != 0; }
+inline bool is_image(const PromptPart& part) { return part.rows != 0 || part.cols != 0; }
 
 /// Checks that a part is of one kind and has no settings of another.
 inline void check_prompt_part(const char* function, const PromptPart& part) {
@@ -80,12 +80,12 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
         function, "text, padding, rows, cols and frames must not be negative but are ",
         ListView<Index>({part.text, part.padding, part.rows, part.cols, part.frames}));
   }
-  if (count(part.text) + count(part.padding) + (is_picture(part) ? 1 : 0) > 1) {
+  if (count(part.text) + count(part.padding) + (is_image(part) ? 1 : 0) > 1) {
     fail<ConfigError>(function, "a part is text, padding or a picture, but one has text ",
                       part.text, ", padding ", part.padding, ", rows ", part.rows, " and cols ",
                       part.cols);
   }
-  if (!is_picture(part)) {
+  if (!is_image(part)) {
     if (part.frames != 1 || part.merge != 1 || part.frame_step != 1) {
       fail<ConfigError>(function, "frames, merge and frame_step belong to a picture with rows and ",
                         "cols, but are ", part.frames, ", ", part.merge, " and ", part.frame_step,
@@ -106,7 +106,7 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
 
 /// Returns the number of tokens of a checked part.
 inline Index tokens_of(const PromptPart& part) noexcept {
-  if (!is_picture(part)) return part.text + part.padding;  // one of them is 0
+  if (!is_image(part)) return part.text + part.padding;  // one of them is 0
   return product_or(0, {part.frames, part.rows / part.merge, part.cols / part.merge});
 }
 
@@ -123,7 +123,7 @@ inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<do
     tokens = *sum;
   }
   // Reserved first, so that an impossible size fails before any work.
-  for (std::vector<double>& of_axis : ids) of_axis.reserve(static_cast<std::size_t>(tokens));
+  for (std::vector<double>& axis_ids : ids) axis_ids.reserve(static_cast<std::size_t>(tokens));
   const auto push = [&ids](double t, double h, double w) {
     ids[0].push_back(t);
     ids[1].push_back(h);
@@ -136,7 +136,7 @@ inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<do
       const auto p = static_cast<double>(next++);
       push(p, p, p);
     }
-    if (!is_picture(part) || tokens_of(part) == 0) continue;
+    if (!is_image(part) || tokens_of(part) == 0) continue;
     const Index rows = part.rows / part.merge, cols = part.cols / part.merge;
     const auto start = static_cast<double>(next);
     for (Index frame = 0; frame < part.frames; ++frame) {

@@ -37,7 +37,7 @@ struct RotarySettings {
 
 namespace detail {
 
-constexpr Index largest_head_dim = 65536;
+constexpr Index max_head_dim = 65536;
 
 template <class Rule>
 Index rotary_dim_of(const Rule& rule) {
@@ -86,9 +86,9 @@ inline void validate(const RotarySettings& settings) {
   constexpr auto function = "RotarySettings";
   const Index head_dim = settings.head_dim, offset = settings.rotary_offset;
   if (!settings.pairing) detail::fail<ConfigError>(function, "pairing must be given");
-  if (head_dim < 1 || head_dim > detail::largest_head_dim) {
+  if (head_dim < 1 || head_dim > detail::max_head_dim) {
     detail::fail<ConfigError>(function, "head_dim must be given, and from 1 to ",
-                              detail::largest_head_dim, ", but is ", head_dim);
+                              detail::max_head_dim, ", but is ", head_dim);
   }
   const Index dim = rotary_dim(settings);
   if (settings.index_per_axis &&

@@ -99,11 +99,11 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
   detail::check_head_of_two_halves(name, settings.head_dim);
   detail::check_base(name, settings.base);
   const auto all = detail::power_law(settings.base, settings.head_dim, settings.head_dim / 2);
-  std::array<std::vector<detail::DoubleDouble>, 2> of_axis;
-  for (std::size_t i = 0; i < all.size(); ++i) of_axis[i % 2].push_back(all[i]);
+  std::array<std::vector<detail::DoubleDouble>, 2> frequencies_of_axis;
+  for (std::size_t i = 0; i < all.size(); ++i) frequencies_of_axis[i % 2].push_back(all[i]);
   return detail::for_kind(PositionKind::RowsColumns,
-                          axial({detail::exact_frequencies(std::move(of_axis[0])),
-                                 detail::exact_frequencies(std::move(of_axis[1]))}));
+                          axial({detail::exact_frequencies(std::move(frequencies_of_axis[0])),
+                                 detail::exact_frequencies(std::move(frequencies_of_axis[1]))}));
 }
 
 /// Returns RoPE-ViT's axial encoding: axes x, y, interleaved pairing, base 100. Its mixed form is

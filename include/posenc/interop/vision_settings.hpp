@@ -72,7 +72,7 @@ struct VisionSettings {
 
 namespace detail {
 
-inline void check_read(const char* function, const VisionSettings& tower) {
+inline void check_supported(const char* function, const VisionSettings& tower) {
   if (!tower.refused.empty()) {
     fail<ConfigError>(function, "the vision tower '", tower.model_type,
                       "' is not read: ", tower.refused);
@@ -85,7 +85,7 @@ inline void check_read(const char* function, const VisionSettings& tower) {
 ///   Throws: ConfigError for a tower that is unsupported or has no rotary encoding
 inline AnyRope rope(const VisionSettings& tower) {
   constexpr auto function = "rope";
-  detail::check_read(function, tower);
+  detail::check_supported(function, tower);
   if (!tower.rotary) {
     detail::fail<ConfigError>(function, "the vision tower '", tower.model_type, "' turns nothing");
   }

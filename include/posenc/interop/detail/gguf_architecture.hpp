@@ -32,11 +32,11 @@ enum class GgufLogMultiplier {
 enum class GgufLocal {
   AsGlobal,  ///< as global layers, unless keys give another base or width
   Unscaled,  ///< without the scaling of global layers
-  Unsure     ///< own base; the effect of scaling is unknown
+  Unknown    ///< own base; the effect of scaling is unknown
 };
 
 /// Layers without rotary encoding, in addition to layers without heads.
-enum class GgufWithout {
+enum class GgufNopeLayers {
   None,
   EveryFourth,
   GlobalLayers,      ///< layers without a window
@@ -66,12 +66,13 @@ struct GgufRope {
   bool rounds_ramp = true;
   /// attn_factor may be the final factor if it equals YaRN's own magnitude.
   bool attn_factor_may_be_final = false;
-  bool finetuned_turns = false;  ///< rope.scaling.finetuned switches the rotation on and off
+  /// rope.scaling.finetuned switches the rotation on and off.
+  bool finetuned_switches_rotary = false;
   Index only_depth = 0;  ///< number of layers of the only models with rotary encoding; 0: all
   GgufLocal local = GgufLocal::AsGlobal;
   double local_base = 0;            ///< default; 0: the base of the global layers
   bool ignores_local_base = false;  ///< the graph uses the base of the global layers
-  GgufWithout without = GgufWithout::None;
+  GgufNopeLayers nope_layers = GgufNopeLayers::None;
 };
 
 /// Windows of layers.
@@ -80,8 +81,8 @@ struct GgufWindows {
   Index period = 0;
   bool first_is_global = false;  ///< the first layer of each period, otherwise the last
   Index chunk = 0;               ///< chunk length of local layers, even if the file says otherwise
-  Index usual = 0;               ///< default size of the window
-  bool may_lack = false;         ///< files without a window size have no windows
+  Index default_size = 0;        ///< default size of the window
+  bool may_be_absent = false;    ///< files without a window size have no windows
   bool both_sides = false;
 };
 
@@ -91,7 +92,7 @@ struct GgufScores {
   /// Default of attention.output_scale; 0: no such key.
   double output_scale = 0;
   /// Models with this number of layers use (embedding_length / head_count)^-1/2.
-  Index largest_depth = 0;
+  Index depth_of_largest = 0;
   double softcap = 0;  ///< default; 0: no such key
   GgufTemperature temperature = GgufTemperature::None;
 };

@@ -33,10 +33,10 @@ class GgufAttention {
     const bool has_window = window_ && window_->kind != WindowKind::None;
     if (model_.layer_count > 0) {
       if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
-      if (architecture_.rope.without == GgufWithout::LinearLayers) {
+      if (architecture_.rope.nope_layers == GgufNopeLayers::LinearLayers) {
         is_linear_ = gguf_linear_layers(keys_);
       }
-    } else if (has_window || architecture_.rope.without != GgufWithout::None ||
+    } else if (has_window || architecture_.rope.nope_layers != GgufNopeLayers::None ||
                model_.layers.size() > 1) {
       return;  // layers differ, and their number is unknown
     }
@@ -51,21 +51,22 @@ class GgufAttention {
   std::optional<LayerWindow> window() const {
     constexpr auto key = "attention.sliding_window";
     const auto given = keys_.integer(key);
-    if (given && *given < 0) keys_.refuse(key, "must not be negative");
+    if (given && *given < 0) keys_.reject(key, "must not be negative");
     const Index size = given.value_or(0);
     if (architecture_.windows.chunk != 0)
       return LayerWindow{WindowKind::Chunked, architecture_.windows.chunk};
     if (architecture_.windows.period == 0) {
       return size == 0 ? std::optional(LayerWindow{}) : std::nullopt;
     }
-    if (architecture_.rope.without == GgufWithout::GlobalOf64 && !gguf_has_64_layers(keys_)) {
+    if (architecture_.rope.nope_layers == GgufNopeLayers::GlobalOf64 &&
+        !gguf_has_64_layers(keys_)) {
       return LayerWindow{};
     }
-    if (!given && architecture_.windows.usual != 0) {
-      return LayerWindow{WindowKind::Sliding, architecture_.windows.usual};
+    if (!given && architecture_.windows.default_size != 0) {
+      return LayerWindow{WindowKind::Sliding, architecture_.windows.default_size};
     }
     if (size == 0) {
-      const bool has_none = given || architecture_.windows.may_lack;
+      const bool has_none = given || architecture_.windows.may_be_absent;
       return has_none ? std::optional(LayerWindow{}) : std::nullopt;
     }
     return LayerWindow{
@@ -78,8 +79,8 @@ class GgufAttention {
     heads = model_.layer_count > 0 ? gguf_layer_list(keys_, name) : *given;
     if (heads.empty()) heads = *given;
     for (const Index count : heads) {
-      if (count < 0 || count > most_heads) {
-        keys_.refuse(name, "must be from 0 to " + std::to_string(most_heads));
+      if (count < 0 || count > max_heads) {
+        keys_.reject(name, "must be from 0 to " + std::to_string(max_heads));
       }
     }
   }
@@ -114,7 +115,7 @@ class GgufAttention {
     if (is_known_) layer.sinks = architecture_.sinks;
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
-      layer.kind = architecture_.has_indexer ? LayerKind::Sparse : kind_with(*layer.window);
+      layer.kind = architecture_.has_indexer ? LayerKind::Sparse : layer_kind_of(*layer.window);
     }
     return layer;
   }

@@ -28,14 +28,14 @@ inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view
 
 /// Keys below <architecture>.attention that affect neither positions nor scores: factors of values,
 /// norms and ranks of projections, operations on queries and keys before the rotation, and masks.
-inline constexpr std::array gguf_ignorable_attention_keys = std::to_array<std::string_view>(
+inline constexpr std::array gguf_ignored_attention_keys = std::to_array<std::string_view>(
     {"value_scale", "layer_norm_epsilon", "layer_norm_rms_epsilon", "group_norm_epsilon",
      "group_norm_groups", "q_lora_rank", "kv_lora_rank", "decay_lora_rank", "iclr_lora_rank",
      "value_residual_mix_lora_rank", "gate_lora_rank", "clamp_kqv", "shared_kv_layers", "causal",
      "chunk_size", "compress_ratios", "indexer.head_count", "indexer.key_length", "indexer.top_k"});
 
 /// Other keys with a suggestive name that are read, or have no effect.
-inline constexpr std::array gguf_harmless_keys = std::to_array<std::string_view>(
+inline constexpr std::array gguf_ignored_keys = std::to_array<std::string_view>(
     {"attn_logit_softcapping", "final_logit_softcapping", "router_logit_softcapping"});
 
 template <class List>
@@ -46,7 +46,7 @@ bool gguf_lists(const List& list, std::string_view name) {
 /// Rejects unknown keys that may affect positions or scores. All keys below rope and attention must
 /// be known, and elsewhere those whose names suggest an effect. Keys of vision and audio towers are
 /// accepted.
-inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
+inline void gguf_reject_unknown_keys(const GgufKeys& keys) {
   const auto begins = [](std::string_view name, std::string_view with) {
     return name.substr(0, with.size()) == with;
   };
@@ -57,11 +57,10 @@ inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
     }
     if (begins(name, attention)) {
       name = name.substr(attention.size());
-      return gguf_lists(gguf_attention_keys, name) ||
-             gguf_lists(gguf_ignorable_attention_keys, name);
+      return gguf_lists(gguf_attention_keys, name) || gguf_lists(gguf_ignored_attention_keys, name);
     }
     if (begins(name, "vision.") || begins(name, "audio.")) return true;
-    if (gguf_lists(gguf_harmless_keys, name)) return true;
+    if (gguf_lists(gguf_ignored_keys, name)) return true;
     for (const std::string_view word :
          {"rope", "rotary", "alibi", "position", "temperature", "softcap"}) {
       if (name.find(word) != std::string_view::npos) return false;
@@ -77,12 +76,12 @@ inline void gguf_refuse_unknown_keys(const GgufKeys& keys) {
 }
 
 /// Rejects keys of encodings that are not rotary.
-inline void gguf_refuse_other_encodings(const GgufKeys& keys) {
+inline void gguf_reject_other_encodings(const GgufKeys& keys) {
   if (keys.real("attention.max_alibi_bias").value_or(0) != 0) {
-    keys.refuse("attention.max_alibi_bias", "asks for ALiBi, which is no rotary encoding");
+    keys.reject("attention.max_alibi_bias", "asks for ALiBi, which is no rotary encoding");
   }
   if (keys.integer("attention.relative_buckets_count").value_or(0) != 0) {
-    keys.refuse("attention.relative_buckets_count",
+    keys.reject("attention.relative_buckets_count",
                 "asks for relative biases, which are no rotary encoding");
   }
 }

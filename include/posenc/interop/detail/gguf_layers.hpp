@@ -17,7 +17,7 @@ namespace detail {
 inline Index gguf_layer_count(const GgufKeys& keys) {
   const Index layers = keys.integer("block_count").value_or(0);
   if (layers < 1 || layers > 65536) {
-    keys.refuse("block_count", "must be given, and from 1 to 65536");
+    keys.reject("block_count", "must be given, and from 1 to 65536");
   }
   return layers;
 }
@@ -28,7 +28,7 @@ inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view
   if (!keys.has(name) || keys.file().is_number(keys.full(name))) return {};
   auto list = keys.integers(name).value_or(std::vector<Index>{});
   if (static_cast<Index>(list.size()) != gguf_layer_count(keys)) {
-    keys.refuse(name, "must have one entry per layer");
+    keys.reject(name, "must have one entry per layer");
   }
   return list;
 }
@@ -43,7 +43,7 @@ inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
   for (const Index entry : gguf_layer_list(keys, name)) local.push_back(entry != 0);
   if (!local.empty()) return local;
   const Index period = keys.integer(name).value_or(architecture.windows.period);
-  if (period < 1) keys.refuse(name, "must be given, and be positive");
+  if (period < 1) keys.reject(name, "must be given, and be positive");
   const Index global = architecture.windows.first_is_global ? 0 : period - 1;
   for (Index i = 0; i < layers; ++i) local.push_back(i % period != global);
   return local;
@@ -57,14 +57,14 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
   std::vector<bool> linear;
   if (keys.has(name)) {
     for (const Index entry : gguf_layer_list(keys, name)) linear.push_back(entry != 0);
-    if (linear.empty()) keys.refuse(name, "must have one entry per layer");
+    if (linear.empty()) keys.reject(name, "must have one entry per layer");
     return linear;
   }
   const Index interval = keys.integer("full_attention_interval").value_or(4);
-  if (interval < 1) keys.refuse("full_attention_interval", "must be positive");
+  if (interval < 1) keys.reject("full_attention_interval", "must be positive");
   const Index further = keys.integer("nextn_predict_layers").value_or(0);
   if (further < 0 || further > layers) {
-    keys.refuse("nextn_predict_layers", "must lie between 0 and block_count");
+    keys.reject("nextn_predict_layers", "must lie between 0 and block_count");
   }
   for (Index i = 0; i < layers; ++i) {
     linear.push_back(i < layers - further && i % interval != interval - 1);
@@ -89,40 +89,40 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
       if (is_without(layers[i])) without[i] = true;
     }
   };
-  switch (architecture.rope.without) {
-    case GgufWithout::EveryFourth:
+  switch (architecture.rope.nope_layers) {
+    case GgufNopeLayers::EveryFourth:
       for (Index i = 0; i < gguf_layer_count(keys); ++i) without.push_back(i % 4 == 3);
       break;
-    case GgufWithout::GlobalOf64:
+    case GgufNopeLayers::GlobalOf64:
       if (!gguf_has_64_layers(keys)) break;
       [[fallthrough]];
-    case GgufWithout::GlobalLayers:
+    case GgufNopeLayers::GlobalLayers:
       add(gguf_local_layers(keys, architecture), [](bool local) { return !local; });
       break;
-    case GgufWithout::GlobalAfterDense: {
+    case GgufNopeLayers::GlobalAfterDense: {
       constexpr auto key = "leading_dense_block_count";
       auto local = gguf_local_layers(keys, architecture);
       const Index dense = keys.integer(key).value_or(0);
       if (dense < 0 || dense > static_cast<Index>(local.size())) {
-        keys.refuse(key, "must lie between 0 and block_count");
+        keys.reject(key, "must lie between 0 and block_count");
       }
       std::fill_n(local.begin(), dense, true);
       add(local, [](bool turns) { return !turns; });
       break;
     }
-    case GgufWithout::FirstOfFour:
+    case GgufNopeLayers::FirstOfFour:
       if (keys.integer("attention.sliding_window").value_or(0) == 0) break;
       for (Index i = 0; i < gguf_layer_count(keys); ++i) without.push_back(i % 4 == 0);
       break;
-    case GgufWithout::LinearLayers:
+    case GgufNopeLayers::LinearLayers:
       add(gguf_linear_layers(keys), [](bool linear) { return linear; });
       break;
-    case GgufWithout::Listed:
+    case GgufNopeLayers::Listed:
       add(gguf_layer_list(keys, "attention.rope_pattern"), [](Index turns) { return turns == 0; });
       break;
-    case GgufWithout::None:
+    case GgufNopeLayers::None:
       if (keys.has("attention.recurrent_layers")) {
-        keys.refuse("attention.recurrent_layers", "is not known for this architecture");
+        keys.reject("attention.recurrent_layers", "is not known for this architecture");
       }
       break;
   }
@@ -134,7 +134,7 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
     if (without[i]) layers.push_back(static_cast<Index>(i));
   }
   if (!layers.empty() && layers.size() == without.size()) {
-    keys.refuse("block_count", "counts no layer with rotary encoding");
+    keys.reject("block_count", "counts no layer with rotary encoding");
   }
   return layers;
 }

@@ -24,7 +24,7 @@ inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers
   const auto width = keys.integer("embedding_length");
   const auto heads = keys.integers("attention.head_count");
   if (!width || !heads || heads->empty() || heads->front() < 1 || *width < heads->front()) {
-    keys.refuse("embedding_length",
+    keys.reject("embedding_length",
                 "and attention.head_count must be given, since scores are "
                 "scaled by their ratio");
   }
@@ -32,14 +32,14 @@ inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers
 }
 
 /// Returns the scale of an architecture for files without attention.scale.
-inline std::optional<double> gguf_usual_scale(const GgufKeys& keys,
-                                              const GgufArchitecture& architecture) {
+inline std::optional<double> gguf_default_scale(const GgufKeys& keys,
+                                                const GgufArchitecture& architecture) {
   constexpr auto key = "attention.output_scale";
   if (architecture.scores.output_scale != 0)
     return keys.real(key).value_or(architecture.scores.output_scale);
   if (architecture.scores.scale != 0) return architecture.scores.scale;
-  if (architecture.scores.largest_depth != 0)
-    return gguf_gemma_scale(keys, architecture.scores.largest_depth);
+  if (architecture.scores.depth_of_largest != 0)
+    return gguf_gemma_scale(keys, architecture.scores.depth_of_largest);
   return std::nullopt;
 }
 
@@ -47,15 +47,15 @@ inline std::optional<double> gguf_usual_scale(const GgufKeys& keys,
 inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
                                                 const GgufArchitecture& architecture) {
   if (architecture.scores.output_scale == 0 && keys.has("attention.output_scale")) {
-    keys.refuse("attention.output_scale", "has no meaning that is known for this architecture");
+    keys.reject("attention.output_scale", "has no meaning that is known for this architecture");
   }
   const double given = keys.real("attention.scale").value_or(0);
-  if (given < 0) keys.refuse("attention.scale", "must not be negative");
-  const auto usual = gguf_usual_scale(keys, architecture);
-  if (given == 0) return usual;
-  if (usual && std::abs(given / *usual - 1) > 1e-5) {
-    keys.refuse("attention.scale",
-                "contradicts the scale of this architecture, " + to_text(*usual));
+  if (given < 0) keys.reject("attention.scale", "must not be negative");
+  const auto scale = gguf_default_scale(keys, architecture);
+  if (given == 0) return scale;
+  if (scale && std::abs(given / *scale - 1) > 1e-5) {
+    keys.reject("attention.scale",
+                "contradicts the scale of this architecture, " + to_text(*scale));
   }
   return given;
 }
@@ -64,13 +64,13 @@ inline std::optional<double> gguf_softcap(const GgufKeys& keys,
                                           const GgufArchitecture& architecture) {
   constexpr auto key = "attn_logit_softcapping";
   const auto given = keys.real(key);
-  if (given && *given < 0) keys.refuse(key, "must not be negative");
+  if (given && *given < 0) keys.reject(key, "must not be negative");
   if (architecture.scores.softcap != 0) {
     const double cap = given.value_or(architecture.scores.softcap);
-    if (cap == 0) keys.refuse(key, "is 0, which llama.cpp would divide by");
+    if (cap == 0) keys.reject(key, "is 0, which llama.cpp would divide by");
     return cap;
   }
-  if (given.value_or(0) != 0) keys.refuse(key, "is not known to be used by this architecture");
+  if (given.value_or(0) != 0) keys.reject(key, "is not known to be used by this architecture");
   return std::nullopt;
 }
 
@@ -87,8 +87,8 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
   };
   switch (architecture.scores.temperature) {
     case GgufTemperature::InCode: {
-      if (scale && std::abs(*scale - 0.1) > 1e-6) keys.refuse(scale_key, "is not Llama 4's 0.1");
-      if (length && *length != 8192) keys.refuse(length_key, "is not Llama 4's 8192");
+      if (scale && std::abs(*scale - 0.1) > 1e-6) keys.reject(scale_key, "is not Llama 4's 0.1");
+      if (length && *length != 8192) keys.reject(length_key, "is not Llama 4's 8192");
       QueryTemperature temperature = log_floor(0.1, 8192);
       temperature.offset = 1;
       temperature.only_without_rotary = true;
@@ -98,7 +98,7 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
       if (scale.value_or(0) == 0) return std::nullopt;
       const Index original = gguf_original_length(keys);
       if (length && *length != original) {
-        keys.refuse(length_key, "contradicts the trained length " + std::to_string(original) +
+        keys.reject(length_key, "contradicts the trained length " + std::to_string(original) +
                                     ", which llama.cpp takes");
       }
       return log_floor(*scale, original);
@@ -106,23 +106,23 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
     case GgufTemperature::BeyondOwn:
       if (scale.value_or(0) == 0) return std::nullopt;
       if (!length || *length < 1) {
-        keys.refuse(length_key,
+        keys.reject(length_key,
                     "must be given and positive, since " + keys.full(scale_key) + " is not 0");
       }
       return log_floor(*scale, *length);
     default:
       if (scale.value_or(0) != 0) {
-        keys.refuse(scale_key, "is not 0, and is not known to be used by this architecture");
+        keys.reject(scale_key, "is not 0, and is not known to be used by this architecture");
       }
       if (length.value_or(0) == 0) return std::nullopt;
       // Grok 2 is trained this way, and SGLang applies it in all layers. llama.cpp reads the key
       // and ignores it (its issue 17239), so beyond this length its scores differ from these.
       if (architecture.scores.temperature == GgufTemperature::LengthAlone) {
-        if (*length < 2) keys.refuse(length_key, "must be at least 2");
+        if (*length < 2) keys.reject(length_key, "must be at least 2");
         return QueryTemperature{.formula = QueryTemperatureFormula::LogRatio,
                                 .length = static_cast<double>(*length)};
       }
-      keys.refuse(length_key, "is given, and what it does in this architecture is not supported");
+      keys.reject(length_key, "is given, and what it does in this architecture is not supported");
   }
 }
 

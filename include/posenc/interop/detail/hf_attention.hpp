@@ -45,15 +45,15 @@ class HfAttention {
         types_.empty() ? hf_layer_count(config_).value_or(0) : static_cast<Index>(types_.size());
     model_.layer_count = layers;
     for (Index i = 0; i < layers; ++i) model_.attention.push_back(layer(i));
-    if (layers == 0 && are_alike()) model_.attention.push_back(layer(0));
+    if (layers == 0 && are_layers_equal()) model_.attention.push_back(layer(0));
   }
 
  private:
-  bool are_alike() const {
+  bool are_layers_equal() const {
     return model_.layers.size() == 1 && model_.types_without_rotary.empty() &&
            model_.layers_without_rotary.empty() && type_.layers.form != HfLayers::NoRopeIndex &&
-           (!has_window() || defaults_.windows == HfWindows::Every ||
-            defaults_.windows == HfWindows::EverySwitched);
+           (!has_window() || defaults_.windows == HfWindowPattern::Every ||
+            defaults_.windows == HfWindowPattern::EverySwitched);
   }
 
   // Heads.
@@ -70,7 +70,7 @@ class HfAttention {
     kv_heads_ = config_.integer(key);
     check_count(key, kv_heads_);
     if (kv_heads_ && heads_ && *heads_ % *kv_heads_ != 0) {
-      config_.refuse(key, "does not divide the number of heads, " + std::to_string(*heads_));
+      config_.reject(key, "does not divide the number of heads, " + std::to_string(*heads_));
     }
     kv_heads_of_layers_ = config_.integers("num_key_value_heads_per_layer");
     for (const Index count : kv_heads_of_layers_.value_or(std::vector<Index>{})) {
@@ -82,13 +82,13 @@ class HfAttention {
     if (form == HfHeads::Latent) {
       kv_heads_ = global_kv_heads_ = heads_;  // after expansion of the latent keys
       value_dim_ = config_.integer("v_head_dim");
-      check_count("v_head_dim", value_dim_, largest_head_dim);
+      check_count("v_head_dim", value_dim_, max_head_dim);
       return;
     }
     // null, and 0 beside use_mla: false, count as absent.
     const nlohmann::json* own_values = config_.find("v_head_dim");
     if (is_known_ && (own_values == nullptr || *own_values == 0)) value_dim_ = head_dim_;
-    if (!kv_heads_) kv_heads_ = usual_kv_heads();
+    if (!kv_heads_) kv_heads_ = default_kv_heads();
     global_kv_heads_ = kv_heads_;
     if (form == HfHeads::LocalByKeys) return read_heads_by_keys();
     if (form == HfHeads::LocalBySetting) return read_heads_by_setting();
@@ -105,7 +105,7 @@ class HfAttention {
     for (const auto& group : hf_attention_blocks(config_)) {
       const Index heads = config_.required("num_attention_heads", heads_);
       if (group && (*group < 1 || heads % *group != 0)) {
-        config_.refuse("block_configs", "has groups that do not divide the number of heads, " +
+        config_.reject("block_configs", "has groups that do not divide the number of heads, " +
                                             std::to_string(heads));
       }
       kv_heads_of_layers_->push_back(group ? heads / *group : 0);
@@ -114,16 +114,16 @@ class HfAttention {
 
   /// Reads heads of local layers, and widths of values, from keys of their own.
   void read_heads_by_keys() {
-    const auto local = [this](const char* key, const std::optional<Index>& usual,
-                              Index most = most_heads) {
+    const auto local = [this](const char* key, const std::optional<Index>& default_value,
+                              Index most = max_heads) {
       const auto given = config_.integer(key);
       check_count(key, given, most);
-      return given ? given : usual;
+      return given ? given : default_value;
     };
     local_heads_ = local("swa_num_attention_heads", heads_);
     kv_heads_ = local("swa_num_key_value_heads", kv_heads_);
-    value_dim_ = local("v_head_dim", 128, largest_head_dim);
-    local_value_dim_ = local("swa_v_head_dim", value_dim_, largest_head_dim);
+    value_dim_ = local("v_head_dim", 128, max_head_dim);
+    local_value_dim_ = local("swa_v_head_dim", value_dim_, max_head_dim);
     local_sinks_ = config_.flag("add_swa_attention_sink_bias");
     global_sinks_ = config_.flag("add_full_attention_sink_bias");
   }
@@ -137,28 +137,28 @@ class HfAttention {
     if (given == nullptr) return;
     const JsonKeys local(*given, name);
     if (local.text("attention_type").value_or(sliding_attention) != sliding_attention) {
-      local.refuse("attention_type", "must be sliding_attention");
+      local.reject("attention_type", "must be sliding_attention");
     }
     for (const char* key : {"head_dim", "true_head_dim"}) {
       if (local.integer(key).value_or(head_dim_) != head_dim_) {
-        local.refuse(key, "is not the head_dim of the other layers");
+        local.reject(key, "is not the head_dim of the other layers");
       }
     }
     local_heads_ = local.required("num_attention_heads", local.integer("num_attention_heads"));
     kv_heads_ = local.required("num_attention_groups", local.integer("num_attention_groups"));
     check_count(name, local_heads_);
     check_count(name, kv_heads_);
-    local.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
+    local.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
   }
 
   void check_count(const char* key, const std::optional<Index>& value,
-                   Index most = most_heads) const {
+                   Index most = max_heads) const {
     if (value && (*value < 1 || *value > most)) {
-      config_.refuse(key, "must lie between 1 and " + std::to_string(most));
+      config_.reject(key, "must lie between 1 and " + std::to_string(most));
     }
   }
 
-  std::optional<Index> usual_kv_heads() const {
+  std::optional<Index> default_kv_heads() const {
     constexpr auto flag = "multi_query_attention", group_key = "multi_query_group_num";
     switch (defaults_.multi_query) {
       case HfMultiQuery::Falcon:
@@ -177,7 +177,7 @@ class HfAttention {
         break;
     }
     const bool is_null = config_.has("num_key_value_heads");
-    if (defaults_.kv_heads == as_many_as_heads) return heads_;
+    if (defaults_.kv_heads == kv_heads_equal_heads) return heads_;
     const bool divides = heads_ && defaults_.kv_heads > 0 && *heads_ % defaults_.kv_heads == 0;
     return divides && !is_null ? std::optional(defaults_.kv_heads) : std::nullopt;
   }
@@ -199,32 +199,33 @@ class HfAttention {
 
   /// Reads the window of those layers that have one; nullopt if unknown.
   void read_window() {
-    const bool is_chunked = defaults_.windows == HfWindows::ChunksWithRotary;
-    const bool is_half = defaults_.windows == HfWindows::HalfOfLocal;
+    const bool is_chunked = defaults_.windows == HfWindowPattern::ChunksWithRotary;
+    const bool is_half = defaults_.windows == HfWindowPattern::HalfOfLocal;
     const char* key = is_chunked ? "attention_chunk_size"
-                      : is_half || defaults_.windows == HfWindows::BothSides ? "local_attention"
-                                                                             : "sliding_window";
+                      : is_half || defaults_.windows == HfWindowPattern::BothSides
+                          ? "local_attention"
+                          : "sliding_window";
     const nlohmann::json* given = config_.find(key);
     auto size = given != nullptr && *given == false ? std::nullopt : config_.integer(key);
-    const bool is_switched = defaults_.windows == HfWindows::AfterFirstSwitched ||
-                             defaults_.windows == HfWindows::EverySwitched ||
-                             defaults_.windows == HfWindows::WithoutRotary;
+    const bool is_switched = defaults_.windows == HfWindowPattern::AfterFirstSwitched ||
+                             defaults_.windows == HfWindowPattern::EverySwitched ||
+                             defaults_.windows == HfWindowPattern::WithoutRotary;
     const auto use = config_.flag("use_sliding_window");
-    const bool both_sides = defaults_.windows == HfWindows::BothSides || is_bidirectional();
-    const bool is_dots = defaults_.windows == HfWindows::AfterFirst;
+    const bool both_sides = defaults_.windows == HfWindowPattern::BothSides || is_bidirectional();
+    const bool is_dots = defaults_.windows == HfWindowPattern::AfterFirst;
     first_windowed_ = config_.integer("max_window_layers").value_or(is_dots ? 62 : 28);
     if (!is_known_) {
       if (!size) window_ = LayerWindow{};
       return;
     }
-    if (defaults_.windows == HfWindows::Unknown) return;
+    if (defaults_.windows == HfWindowPattern::Unknown) return;
     window_ = LayerWindow{};
-    if (defaults_.windows == HfWindows::None) {
+    if (defaults_.windows == HfWindowPattern::None) {
       // A window that masks nothing within the trained length is accepted.
       const bool hides = size && use.value_or(true) &&
                          (model_.trained_length == 0 || *size < model_.trained_length);
       if (hides) {
-        config_.refuse(key,
+        config_.reject(key,
                        "is read by no class of this type, whose layers see all keys; remove it if "
                        "the weights were made so");
       }
@@ -234,12 +235,12 @@ class HfAttention {
     if (!size && !config_.has(key) && defaults_.window > 0) size = defaults_.window;
     if (!size) return;
     if (!is_switched && !is_dots && !use.value_or(true)) {
-      config_.refuse("use_sliding_window",
+      config_.reject("use_sliding_window",
                      std::string("is false, which no class of this type reads; set ") + key +
                          " to null if layers see all keys");
     }
     if (is_half) *size /= 2;
-    if (*size < 1) config_.refuse(key, "must be positive");
+    if (*size < 1) config_.reject(key, "must be positive");
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
                           : both_sides ? WindowKind::BothSides
                                        : WindowKind::Sliding,
@@ -257,7 +258,7 @@ class HfAttention {
     if (may_be_true && given->is_boolean()) return true;
     if (*given == "all") return true;
     if (*given == "vision") return false;
-    config_.refuse(key, "has a value that is not supported");
+    config_.reject(key, "has a value that is not supported");
   }
 
   // Layers.
@@ -277,11 +278,11 @@ class HfAttention {
     const bool is_local = type == sliding_attention;
     layer.heads = is_local && local_heads_ ? local_heads_ : heads_;
     if (heads_of_layers_) {
-      layer.heads = of_layer(*heads_of_layers_, "num_attention_heads_per_layer", at);
+      layer.heads = entry_of_layer(*heads_of_layers_, "num_attention_heads_per_layer", at);
     }
     layer.kv_heads = is_global ? global_kv_heads_ : kv_heads_;
     if (kv_heads_of_layers_) {
-      layer.kv_heads = of_layer(*kv_heads_of_layers_, "num_key_value_heads_per_layer", at);
+      layer.kv_heads = entry_of_layer(*kv_heads_of_layers_, "num_key_value_heads_per_layer", at);
     }
     layer.head_dim = head_dim_;
     for (const LayerRotary& rotary : model_.layers) {
@@ -290,7 +291,7 @@ class HfAttention {
     if (value_dim_) layer.value_dim = has_own_values_ ? value_dim_ : layer.head_dim;
     if (is_local && local_value_dim_) layer.value_dim = local_value_dim_;
     layer.sinks = is_local ? local_sinks_ : global_sinks_;
-    layer.output_turns_back = defaults_.output_turns_back;
+    layer.output_inverse_rotated = defaults_.output_inverse_rotated;
     layer.window = window_of(number, type);
     if (type == "cross_attention") {
       layer.kind = LayerKind::Cross;
@@ -299,13 +300,14 @@ class HfAttention {
     } else if (is_sparse(type)) {
       layer.kind = LayerKind::Sparse;
     } else if (layer.window) {
-      layer.kind = kind_with(*layer.window);
+      layer.kind = layer_kind_of(*layer.window);
     }
     return layer;
   }
 
-  Index of_layer(const std::vector<Index>& counts, const char* key, std::size_t number) const {
-    if (number >= counts.size()) config_.refuse(key, "must have an entry for each layer");
+  Index entry_of_layer(const std::vector<Index>& counts, const char* key,
+                       std::size_t number) const {
+    if (number >= counts.size()) config_.reject(key, "must have an entry for each layer");
     return counts[number];
   }
 
@@ -317,7 +319,7 @@ class HfAttention {
 
   std::optional<LayerWindow> window_of(Index number, std::string_view type) const {
     if (!window_) return std::nullopt;
-    if (type.empty()) return has_window() && sees_window(number) ? *window_ : LayerWindow{};
+    if (type.empty()) return has_window() && is_window_layer(number) ? *window_ : LayerWindow{};
     if (type == full_attention || type == "attention" || type == "self_attention" ||
         type == "cross_attention" || type == unscaled_attention || is_sparse(type)) {
       return LayerWindow{};
@@ -326,25 +328,25 @@ class HfAttention {
       return std::nullopt;
     }
     if (!has_window()) {
-      config_.refuse("layer_types",
+      config_.reject("layer_types",
                      "has layers of the type '" + std::string(type) + "', but there is no window");
     }
     return window_;
   }
 
   /// True if a layer has a window by the pattern of its class, for files without layer types.
-  bool sees_window(Index number) const {
+  bool is_window_layer(Index number) const {
     const auto& still = model_.layers_without_rotary;
     const bool turns = !std::binary_search(still.begin(), still.end(), number);
     switch (defaults_.windows) {
-      case HfWindows::Alternate:
+      case HfWindowPattern::Alternate:
         return number % 2 == 0;
-      case HfWindows::AfterFirst:
-      case HfWindows::AfterFirstSwitched:
+      case HfWindowPattern::AfterFirst:
+      case HfWindowPattern::AfterFirstSwitched:
         return number >= first_windowed_;
-      case HfWindows::WithoutRotary:
+      case HfWindowPattern::WithoutRotary:
         return !turns;
-      case HfWindows::ChunksWithRotary:
+      case HfWindowPattern::ChunksWithRotary:
         return turns;
       default:
         return true;

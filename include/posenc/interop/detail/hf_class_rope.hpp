@@ -3,8 +3,8 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_custom_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
-#include <posenc/interop/detail/hf_own_layers.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
@@ -18,14 +18,14 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns the dict's base in a dict without scaling.
-inline nlohmann::json hf_base_alone(const nlohmann::json& dict) {
+inline nlohmann::json hf_unscaled_dict(const nlohmann::json& dict) {
   constexpr auto key = "rope_theta";
   const bool has_base = dict.is_object() && dict.contains(key);
   return has_base ? nlohmann::json{{key, dict[key]}} : nlohmann::json::object();
 }
 
 /// Returns the dict without its base.
-inline nlohmann::json hf_without_base(nlohmann::json dict) {
+inline nlohmann::json hf_erase_base(nlohmann::json dict) {
   if (dict.is_object()) dict.erase("rope_theta");
   return dict;
 }
@@ -44,22 +44,22 @@ inline nlohmann::json hf_with_rope_type(nlohmann::json dict) {
 
 /// True if two dicts agree, up to the names of the type, and up to a base that the older form has
 /// beside the dict.
-inline bool hf_says_the_same(const nlohmann::json& current, const nlohmann::json& legacy) {
+inline bool hf_dicts_agree(const nlohmann::json& current, const nlohmann::json& legacy) {
   const bool has_base = legacy.is_object() && legacy.contains("rope_theta");
   const auto newer = hf_with_rope_type(current), older = hf_with_rope_type(legacy);
-  return newer == older || (!has_base && hf_without_base(newer) == older);
+  return newer == older || (!has_base && hf_erase_base(newer) == older);
 }
 
 /// Returns the base of a layer type whose dict has none; nullopt if the file must give it and does
 /// not.
 ///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and
 ///           modernbert
-inline std::optional<double> hf_base_of_type(const JsonKeys& config, const HfTypeRope& rope,
-                                             std::string_view layer_type,
-                                             std::optional<double> shared) {
+inline std::optional<double> hf_base_of_layer_type(const JsonKeys& config, const HfTypeRope& rope,
+                                                   std::string_view layer_type,
+                                                   std::optional<double> shared) {
   const HfBases& bases = rope.bases;
   if (bases.global_key != nullptr) {
-    if (shared) config.refuse("rope_theta", std::string("contradicts ") + bases.global_key);
+    if (shared) config.reject("rope_theta", std::string("contradicts ") + bases.global_key);
     shared = config.real(bases.global_key);
   }
   const auto global = shared || rope.base == 0 ? shared : std::optional(rope.base);
@@ -75,10 +75,10 @@ inline std::optional<double> hf_base_of_type(const JsonKeys& config, const HfTyp
 /// and transformers' conversion to global layers only.
 ///   Source: XiaomiMiMo/MiMo-V2-Flash, modeling_mimo_v2_flash.py; huggingface/transformers,
 ///           mimo_v2_flash/convert_mimo_v2_flash_weights_to_hf.py (019770d)
-inline void hf_refuse_mimo_scaling(const JsonKeys& config, const nlohmann::json& dict,
+inline void hf_reject_mimo_scaling(const JsonKeys& config, const nlohmann::json& dict,
                                    const std::string& name) {
   if (hf_rope_type(JsonKeys(dict, name), {}) == "default") return;
-  config.refuse(name,
+  config.reject(name,
                 "scales local layers in one class of this model and not in another; it must have a "
                 "dict for each type of layer");
 }
@@ -89,13 +89,13 @@ inline void hf_refuse_mimo_scaling(const JsonKeys& config, const nlohmann::json&
 /// magnitude (apply_scale is false), and 0 for those with one.
 ///   Source: huggingface/transformers, mistral4/modular_mistral4.py (0207579) and later versions of
 ///           it; SGLang, compute_mla_mscale_scaling()
-inline void hf_refuse_mistral4_magnitude(const JsonKeys& rope) {
+inline void hf_reject_mistral4_magnitude(const JsonKeys& rope) {
   constexpr auto key = "mscale_all_dim";
   const double mscale = rope.real(key).value_or(0), factor = rope.real("factor").value_or(1);
   const bool is_plain = hf_rope_type(rope, {}) == "default";
   const double magnitude = yarn_mscale(factor, mscale);
   if (is_plain || mscale == 0 || magnitude == 1) return;
-  rope.refuse(
+  rope.reject(
       key,
       "multiplies the scale of scores by (0.1 mscale_all_dim ln(factor) + 1)^2 in newer releases "
       "of transformers and by 1 in older ones, as Mistral's own files do where apply_scale is "
@@ -110,17 +110,17 @@ inline nlohmann::json hf_class_rope(const JsonKeys& config, const HfTypeRope& ro
                       "the configuration must have rope_parameters: the class of '", type,
                       "' scales by default");
   }
-  if (rope.is_null_unsure && (config.has("rope_scaling") || config.has("rope_parameters"))) {
-    config.refuse("rope_scaling", "is null, which releases of the class read differently");
+  if (rope.is_null_ambiguous && (config.has("rope_scaling") || config.has("rope_parameters"))) {
+    config.reject("rope_scaling", "is null, which releases of the class read differently");
   }
-  if (rope.is_other_base_unsure) {
+  if (rope.is_other_base_ambiguous) {
     const auto base = config.any_of<double>({"rope_theta", "rotary_emb_base"});
     if (base.value_or(rope.base) != rope.base) {
-      config.refuse("rope_theta", "is not " + std::to_string(static_cast<Index>(rope.base)) +
+      config.reject("rope_theta", "is not " + std::to_string(static_cast<Index>(rope.base)) +
                                       ", which releases of the class read differently");
     }
   }
-  return rope.usual_dict.empty() ? nlohmann::json::object() : parse_json(rope.usual_dict);
+  return rope.default_dict.empty() ? nlohmann::json::object() : parse_json(rope.default_dict);
 }
 
 }  // namespace detail

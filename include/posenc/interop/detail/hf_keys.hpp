@@ -42,7 +42,7 @@ bool starts_with_one_of(const std::array<std::string_view, n>& words, std::strin
 }
 
 /// Parts of names of keys that affect rotation, the choice of rotary layers, or scores.
-inline constexpr auto hf_words_of_positions_and_scores = std::to_array<std::string_view>(
+inline constexpr auto hf_position_and_score_words = std::to_array<std::string_view>(
     {"_rope",   "mrope",          "drope",       "rotary",      "ntk",        "yarn",
      "alibi",   "xpos",           "attn",        "attention",   "softmax",    "scale",
      "scaling", "scalar",         "multiplier",  "temperature", "softcap",    "soft_cap",
@@ -53,13 +53,13 @@ inline constexpr auto hf_words_of_positions_and_scores = std::to_array<std::stri
      "use_mla", "recurrent"});
 
 /// Parts of names of keys that imply several position axes.
-inline constexpr auto hf_words_of_several_axes = std::to_array<std::string_view>(
+inline constexpr auto hf_multi_axis_words = std::to_array<std::string_view>(
     {"patch", "image_size", "num_channels", "in_channels", "in_chans", "num_frames", "tubelet",
      "img_size", "sample_size", "num_mel", "axes", "axial"});
 
 /// Keys that contain such a word and affect neither positions nor scores: biases, norms and widths
 /// of other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
-inline constexpr std::string_view hf_harmless_keys =
+inline constexpr std::string_view hf_ignored_keys =
     "_attn_implementation activation_sparsity_pattern alibi_bias_max altup_correct_scale "
     "altup_lr_multiplier attention_in_multiplier attention_norm_eps attention_out_multiplier "
     "attention_projection_layout attention_value_scale attention_output_gate attn_output_gate "
@@ -81,12 +81,12 @@ inline constexpr std::string_view hf_harmless_keys =
     "max_trained_positions original_max_position_embeddings";
 
 /// Flags and numbers that have no effect at this value.
-struct HfNeutral {
+struct HfNeutralValue {
   std::string_view names;
   double value;  ///< 0 and 1 also match false and true
 };
 
-inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
+inline constexpr auto hf_neutral_values = std::to_array<HfNeutralValue>({
     {.names = "add_cross_attention alibi apply_query_key_layer_scaling is_cross_attention logn "
               "logn_attention_clip1 logn_attention_scale mla_use_nope position_embedding_xdrope "
               "position_encoding_2d qk_nope_head_dim qk_rope_head_dim rope_3d rope_interleaved "
@@ -100,19 +100,19 @@ inline constexpr auto hf_neutral_keys = std::to_array<HfNeutral>({
 });
 
 /// Suffixes of keys of projection biases and number types.
-inline constexpr auto hf_ends_of_harmless_keys =
+inline constexpr auto hf_ignored_key_suffixes =
     std::to_array<std::string_view>({"_bias", "_dtype", "_eps"});
 
 /// True if a key may stay unread: its name suggests no effect, it is known to have none, or its
 /// value has none.
-inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
-  if (const HfNeutral* neutral = find_row(hf_neutral_keys, key)) {
+inline bool hf_is_ignorable(std::string_view key, const nlohmann::json& value) {
+  if (const HfNeutralValue* neutral = find_row(hf_neutral_values, key)) {
     if (value.is_boolean()) return value.get<bool>() == (neutral->value != 0);
     return value.is_number() && value.get<double>() == neutral->value;
   }
-  if (lists_name(hf_harmless_keys, key)) return true;
+  if (lists_name(hf_ignored_keys, key)) return true;
   const bool sounds_like_ours =
-      key.substr(0, 4) == "rope" || contains_one_of(hf_words_of_positions_and_scores, key);
+      key.substr(0, 4) == "rope" || contains_one_of(hf_position_and_score_words, key);
   if (!sounds_like_ours) return true;
   if (key.find("drope") != std::string_view::npos) return false;
   constexpr auto other =
@@ -121,22 +121,22 @@ inline bool hf_may_ignore(std::string_view key, const nlohmann::json& value) {
   constexpr auto parts = std::to_array<std::string_view>(
       {"audio_", "ffn_", "image_", "index_", "indexer_", "mamba_", "mlp_", "moe_", "mtp_",
        "router_", "speech_", "ssm_", "video_", "vision_"});
-  constexpr auto of_scores =
+  constexpr auto score_words =
       std::to_array<std::string_view>({"alibi", "position", "relative", "sink"});
   return contains_one_of(other, key) || starts_with_one_of(parts, key) ||
-         (ends_with_one_of(hf_ends_of_harmless_keys, key) && !contains_one_of(of_scores, key));
+         (ends_with_one_of(hf_ignored_key_suffixes, key) && !contains_one_of(score_words, key));
 }
 
-/// Like hf_may_ignore(), but for unknown model types. Keys of images and the like imply several
+/// Like hf_is_ignorable(), but for unknown model types. Keys of images and the like imply several
 /// position axes, so such a model is not a plain rotary one, whatever the pairing.
-inline bool hf_may_ignore_in_unknown(std::string_view key, const nlohmann::json& value) {
+inline bool hf_is_ignorable_for_unknown_type(std::string_view key, const nlohmann::json& value) {
   constexpr auto parts = std::to_array<std::string_view>({"mm_", "vision_", "video_", "audio_"});
-  return hf_may_ignore(key, value) &&
-         (starts_with_one_of(parts, key) || !contains_one_of(hf_words_of_several_axes, key));
+  return hf_is_ignorable(key, value) &&
+         (starts_with_one_of(parts, key) || !contains_one_of(hf_multi_axis_words, key));
 }
 
 /// Keys that the reader of a plain rotary model supports.
-inline constexpr auto hf_plain_keys = std::to_array<std::string_view>(
+inline constexpr auto hf_plain_model_keys = std::to_array<std::string_view>(
     {"attention_head_dim", "head_dim", "kv_channels", "layer_types", "max_window_layers",
      "partial_rotary_factor", "position_embedding_type", "sliding_window", "use_sliding_window",
      "rope_parameters", "rope_percent", "rope_pct", "rope_scaling", "rope_theta", "rotary",
@@ -144,10 +144,10 @@ inline constexpr auto hf_plain_keys = std::to_array<std::string_view>(
 
 /// Returns the first key of a configuration of unknown type that a plain rotary model would not
 /// have, or an empty string.
-inline std::string_view hf_key_of_no_plain_model(const nlohmann::json& config) {
+inline std::string_view hf_first_nonstandard_key(const nlohmann::json& config) {
   for (auto at = config.begin(); at != config.end(); ++at) {
-    if (at->is_null() || is_one_of(hf_plain_keys, at.key())) continue;
-    if (!hf_may_ignore_in_unknown(at.key(), *at)) return at.key();
+    if (at->is_null() || is_one_of(hf_plain_model_keys, at.key())) continue;
+    if (!hf_is_ignorable_for_unknown_type(at.key(), *at)) return at.key();
   }
   return {};
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
-#include <posenc/interop/detail/hf_usual_names.hpp>
 
 #include <array>
 
@@ -13,7 +13,7 @@ POSENC_BEGIN
 namespace detail {
 
 inline constexpr std::array hf_layered_types = [] {
-  using enum HfWindows;
+  using enum HfWindowPattern;
   using Bidirectional = HfBidirectional;
   using Dicts = HfDicts;
   using Heads = HfHeads;
@@ -23,9 +23,9 @@ inline constexpr std::array hf_layered_types = [] {
   using MultiQuery = HfMultiQuery;
   using Scale = HfScale;
   using Temperature = HfTemperature;
-  using Turn = HfTurn;
+  using Turn = HfRotationForm;
   constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
-  constexpr Index same = as_many_as_heads;
+  constexpr Index same = kv_heads_equal_heads;
   constexpr HfTypeAttention mha = {.kv_heads = same};
   constexpr auto full = full_attention, linear = linear_attention;
   // Values shared by several rows.
@@ -33,8 +33,9 @@ inline constexpr std::array hf_layered_types = [] {
                                       .base = 1000000,
                                       .bases = {"rope_local_base_freq", 10000},
                                       .dicts = Dicts::ScalesGlobal};
-  constexpr HfTypeLayers gemma3_layers = {
-      .period = 6, .period_key = "sliding_window_pattern", .same_keys = "_sliding_window_pattern"};
+  constexpr HfTypeLayers gemma3_layers = {.period = 6,
+                                          .period_key = "sliding_window_pattern",
+                                          .unread_period_keys = "_sliding_window_pattern"};
   constexpr HfTypeAttention gemma3_attention = {.head_dim = 256,
                                                 .kv_heads = 4,
                                                 .windows = ByType,
@@ -44,9 +45,9 @@ inline constexpr std::array hf_layered_types = [] {
       .pairing = half,
       .base = 0,
       .dicts = Dicts::OneForEachType,
-      .usual_dict = R"({"full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,)"
-                    R"( "partial_rotary_factor": 0.25},)"
-                    R"( "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})"};
+      .default_dict = R"({"full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,)"
+                      R"( "partial_rotary_factor": 0.25},)"
+                      R"( "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})"};
   constexpr HfTypeLayers gemma4_layers = {.period = 6, .last_is_rare = true};
   constexpr auto gemma4_attention = [](Index window) {
     return HfTypeAttention{.heads = Heads::WideGlobal,
@@ -69,8 +70,8 @@ inline constexpr std::array hf_layered_types = [] {
   constexpr HfTypeAttention latent = {.heads = Heads::Latent};
   constexpr HfTypeLayers between_linear = {.period = 4,
                                            .period_key = "full_attention_interval",
-                                           .usual = linear,
-                                           .without_rotary = linear};
+                                           .usual_type = linear,
+                                           .type_without_rotary = linear};
   constexpr HfTypeLayers exaone_layers = {
       .form = Layers::Exaone4, .period = 4, .period_key = "sliding_window_pattern"};
   constexpr auto linear_keys =
@@ -90,21 +91,21 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "deepseek_v32",
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .sparse = full},
-       .file = {.own_form = &hf_set_indexed_types}},
+       .file = {.convert = &hf_set_indexed_types}},
       {.names = "glm_moe_dsa",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::MustBeTrue, .sparse = full},
-       .file = {.own_form = &hf_set_indexed_types, .ignored = "head_dim"}},
+       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim"}},
       {.names = "longcat_flash",
        .rope = {.pairing = inter, .base = 10000000, .dicts = Dicts::One},
        .attention = latent,
        .scores = {.scale = Scale::QueryLatent},
-       .file = {.own_form = &hf_set_longcat_layers}},
+       .file = {.convert = &hf_set_longcat_layers}},
       {.names = "longcat_flash_ngram",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = latent,
        .scores = {.scale = Scale::QueryLatent},
-       .file = {.own_form = &hf_set_longcat_layers}},
+       .file = {.convert = &hf_set_longcat_layers}},
       {.names = "minicpm3",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread}},
@@ -113,7 +114,7 @@ inline constexpr std::array hf_layered_types = [] {
                 .base = 0,
                 .dicts = Dicts::One,
                 .must_have_dict = true,
-                .is_magnitude_unsure = true,
+                .is_mscale_ambiguous = true,
                 .has_mscale = false,
                 .is_share_of_whole_head = true},
        .attention = latent,
@@ -126,7 +127,7 @@ inline constexpr std::array hf_layered_types = [] {
        .rope =
            {.pairing = inter, .is_base_fixed = true, .dicts = Dicts::One, .turn = Turn::ChatGlm},
        .attention = {.multi_query = MultiQuery::GroupNumber},
-       .file = {.ignored = "apply_query_key_layer_scaling"}},
+       .file = {.ignored_keys = "apply_query_key_layer_scaling"}},
       {.names = "dinov3_vit",
        .rope = {.pairing = half, .base = 100, .dicts = Dicts::One, .turn = Turn::PatchGrid},
        .attention = mha},
@@ -159,22 +160,25 @@ inline constexpr std::array hf_layered_types = [] {
       // Layers of two types with a period.
       {.names = "afmoe",
        .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.period = 4, .period_key = "global_attn_every_n_layers", .without_rotary = full},
+       .layers = {.period = 4,
+                  .period_key = "global_attn_every_n_layers",
+                  .type_without_rotary = full},
        .attention = {.head_dim = 128, .kv_heads = same, .windows = ByType, .window = 1024}},
       {.names = "cohere2",
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .layers = {.period = 4,
                   .period_key = "sliding_window_pattern",
-                  .same_keys = "_sliding_window_pattern layer_switch",
-                  .without_rotary = full},
+                  .unread_period_keys = "_sliding_window_pattern layer_switch",
+                  .type_without_rotary = full},
        .attention = {.kv_heads = same, .windows = ByType, .window = 4096}},
       {.names = "cwm",
        .rope = {.pairing = half,
                 .base = 1000000,
                 .dicts = Dicts::One,
-                .usual_dict = R"({"rope_type": "llama3", "rope_theta": 1000000.0, "factor": 16.0,)"
-                              R"( "low_freq_factor": 1.0, "high_freq_factor": 4.0,)"
-                              R"( "original_max_position_embeddings": 8192})"},
+                .default_dict =
+                    R"({"rope_type": "llama3", "rope_theta": 1000000.0, "factor": 16.0,)"
+                    R"( "low_freq_factor": 1.0, "high_freq_factor": 4.0,)"
+                    R"( "original_max_position_embeddings": 8192})"},
        .layers = {.period = 4, .rare_is_first = true},
        .attention = {.head_dim = 128, .kv_heads = 8, .windows = ByType, .window = 8192}},
       {.names = "gemma3",
@@ -207,62 +211,62 @@ inline constexpr std::array hf_layered_types = [] {
        .rope = modernbert_rope,
        .layers = {.period = 3, .period_key = "global_attn_every_n_layers", .rare_is_first = true},
        .attention = {.kv_heads = same, .windows = BothSides, .window = 128},
-       .file = {.ignored = "position_embedding_type"}},
+       .file = {.ignored_keys = "position_embedding_type"}},
       {.names = "modernbert-decoder",
        .rope = modernbert_rope,
        .layers = {.period = 3, .period_key = "global_attn_every_n_layers"},
        .attention = {.kv_heads = same, .windows = HalfOfLocal, .window = 128},
-       .file = {.ignored = "position_embedding_type"}},
+       .file = {.ignored_keys = "position_embedding_type"}},
       {.names = "olmo3",
        .rope = {.pairing = half, .dicts = Dicts::ScalesGlobal},
        .layers = {.period = 4},
        .attention = {.kv_heads = same, .windows = ByType, .window = 4096}},
       {.names = "olmo_hybrid",
        .rope = {.pairing = half, .base = 0, .dicts = Dicts::One},
-       .layers = {.period = 4, .usual = linear, .without_rotary = linear},
+       .layers = {.period = 4, .usual_type = linear, .type_without_rotary = linear},
        .attention = mha,
-       .file = {.ignored = linear_keys, .needs_rope_parameters = true}},
+       .file = {.ignored_keys = linear_keys, .needs_rope_parameters = true}},
       {.names = "qwen3_5 qwen3_5_moe qwen3_5_moe_text",
        .rope = qwen35_rope,
        .layers = between_linear,
        .attention = {.head_dim = 256},
-       .file = {.ignored = linear_keys}},
+       .file = {.ignored_keys = linear_keys}},
       {.names = "qwen3_5_text",
        .rope = qwen35_rope,
        .layers = between_linear,
        .attention = {.head_dim = 256, .kv_heads = 4},
-       .file = {.ignored = linear_keys}},
+       .file = {.ignored_keys = linear_keys}},
       {.names = "qwen3_next",
        .rope = {.pairing = half, .share = 0.25, .dicts = Dicts::One},
        .layers = between_linear,
        .attention = {.head_dim = 256, .kv_heads = 2},
-       .file = {.ignored = linear_keys}},
+       .file = {.ignored_keys = linear_keys}},
       {.names = "qwen4_exp_text",
        .rope = qwen3_vl_rope,
        .layers = between_linear,
        .attention = {.head_dim = 256, .kv_heads = 2, .sparse = full},
-       .file = {.own_form = &hf_set_qwen4_types, .ignored = linear_keys}},
+       .file = {.convert = &hf_set_qwen4_types, .ignored_keys = linear_keys}},
       // Layer types that the file gives in another way.
       {.names = "bamba",
        .rope = {.pairing = half, .share = 0.5, .dicts = Dicts::One},
-       .layers = {.form = Layers::AttentionIndex, .without_rotary = "mamba"},
+       .layers = {.form = Layers::AttentionIndex, .type_without_rotary = "mamba"},
        .attention = {.kv_heads = 8},
-       .file = {.own_names = "attn_rotary_emb=rotary_dim", .own_form = &hf_set_bamba_types}},
+       .file = {.key_aliases = "attn_rotary_emb=rotary_dim", .convert = &hf_set_bamba_types}},
       {.names = "cohere2_moe",
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .layers = {.form = Layers::Cohere2Moe, .period = 4, .period_key = "sliding_window_pattern"},
        .attention = {.head_dim = 128, .kv_heads = same, .windows = ByType, .window = 4096}},
       {.names = "deepseek_v4",
        .rope = {.pairing = inter},
-       .layers = {.form = Layers::DeepSeekV4, .lists_go_on = true},
+       .layers = {.form = Layers::DeepSeekV4, .lists_may_be_longer = true},
        .attention = {.heads = Heads::LastChannels,
                      .head_dim = 512,
                      .kv_heads = 1,
                      .windows = Every,
                      .window = 128,
                      .sinks = true,
-                     .output_turns_back = true},
-       .file = {.ignored = "compress_rates compress_rate_csa compress_rate_hca"}},
+                     .output_inverse_rotated = true},
+       .file = {.ignored_keys = "compress_rates compress_rate_csa compress_rate_hca"}},
       {.names = "exaone4",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .layers = exaone_layers,
@@ -283,15 +287,15 @@ inline constexpr std::array hf_layered_types = [] {
        .scores = {.scale = Scale::Multiplier}},
       {.names = "granitemoehybrid",
        .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.form = Layers::Mixers, .without_rotary = "mamba"},
+       .layers = {.form = Layers::Mixers, .type_without_rotary = "mamba"},
        .attention = mha,
        .scores = {.scale = Scale::Multiplier},
-       .file = {.own_form = &hf_set_granite_hybrid_types, .encoding = "nope"}},
+       .file = {.convert = &hf_set_granite_hybrid_types, .encoding = "nope"}},
       {.names = "lfm2 lfm2_moe",
        .rope = {.pairing = half, .base = 1000000, .dicts = Dicts::One},
        .layers = {.form = Layers::Convolutions},
        .attention = {.kv_heads = 8},
-       .file = {.own_names = "theta=rope_theta"}},
+       .file = {.key_aliases = "theta=rope_theta"}},
       {.names = "llama4 llama4_text",
        .rope = {.pairing = inter, .base = 500000, .dicts = Dicts::One},
        .layers = {.form = Layers::NoRopeIndex},
@@ -308,7 +312,7 @@ inline constexpr std::array hf_layered_types = [] {
                      .kv_heads = 4,
                      .windows = ByType,
                      .window = 128},
-       .file = {.own_names =
+       .file = {.key_aliases =
                     "sliding_window_size=sliding_window attention_chunk_size=sliding_window"}},
       {.names = "mllama mllama_text_model",
        .rope = {.pairing = half, .base = 500000, .dicts = Dicts::One},
@@ -316,28 +320,28 @@ inline constexpr std::array hf_layered_types = [] {
        .attention = {.kv_heads = 8}},
       {.names = "nemotron-nas",
        .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.form = Layers::Blocks, .without_rotary = no_attention}},
+       .layers = {.form = Layers::Blocks, .type_without_rotary = no_attention}},
       {.names = "smallthinker",
        .rope = {.pairing = half, .base = 0, .dicts = Dicts::One},
        .layers = {.form = Layers::NoRopeIndex},
        .attention = {.windows = ByType},
-       .file = {.own_names = "rope_layout=no_rope_layers sliding_window_size=sliding_window",
-                .own_form = &hf_set_window_layers}},
+       .file = {.key_aliases = "rope_layout=no_rope_layers sliding_window_size=sliding_window",
+                .convert = &hf_set_window_layers}},
       {.names = "smollm3",
        .rope = {.pairing = half, .base = 2000000, .dicts = Dicts::One},
        .layers = {.form = Layers::NoRopeIndex},
        .attention = {.kv_heads = 4, .windows = WithoutRotary}},
       {.names = "step3p5",
        .rope = {.pairing = half},
-       .layers = {.form = Layers::Step35, .lists_go_on = true},
+       .layers = {.form = Layers::Step35, .lists_may_be_longer = true},
        .attention = {.heads = Heads::LocalBySetting, .windows = ByType, .window = 512},
-       .file = {.own_names = "num_attention_groups=num_key_value_heads"}},
+       .file = {.key_aliases = "num_attention_groups=num_key_value_heads"}},
       {.names = "zamba2",
        .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.form = Layers::Mixers, .without_rotary = "mamba"},
+       .layers = {.form = Layers::Mixers, .type_without_rotary = "mamba"},
        .attention = mha,
        .scores = {.scale = Scale::HalfOfHeadDim},
-       .file = {.own_form = &hf_set_zamba2_layers, .encoding = "nope"}},
+       .file = {.convert = &hf_set_zamba2_layers, .encoding = "nope"}},
   });
 }();
 

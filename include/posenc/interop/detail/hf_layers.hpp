@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_custom_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
-#include <posenc/interop/detail/hf_own_layers.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -18,22 +18,22 @@ POSENC_BEGIN
 namespace detail {
 
 /// Lists with an entry per layer.
-inline constexpr auto hf_lists_of_layers = std::to_array<const char*>(
+inline constexpr auto hf_per_layer_lists = std::to_array<const char*>(
     {"layer_types", "layers_block_type", "hybrid_layer_pattern", "no_rope_layers"});
 
 /// List whose empty value counts as absent.
-inline constexpr std::string_view hf_list_that_may_be_empty = "no_rope_layers";
+inline constexpr std::string_view hf_optional_list = "no_rope_layers";
 
 /// Rejects a list whose length is not the model's number of layers.
-inline void hf_check_lengths_of_lists(const JsonKeys& config, bool may_be_longer) {
+inline void hf_check_list_lengths(const JsonKeys& config, bool may_be_longer) {
   const auto layers = hf_layer_count(config);
-  for (const char* key : hf_lists_of_layers) {
+  for (const char* key : hf_per_layer_lists) {
     const nlohmann::json* list = layers ? config.peek(key) : nullptr;
     if (list == nullptr || !list->is_array()) continue;
-    if (list->empty() && key == hf_list_that_may_be_empty) continue;
+    if (list->empty() && key == hf_optional_list) continue;
     const auto size = static_cast<Index>(list->size());
     if (may_be_longer ? size < *layers : size != *layers) {
-      config.refuse(key, "has " + std::to_string(size) + " entries for " + std::to_string(*layers) +
+      config.reject(key, "has " + std::to_string(size) + " entries for " + std::to_string(*layers) +
                              " layers");
     }
   }
@@ -43,8 +43,8 @@ inline void hf_check_lengths_of_lists(const JsonKeys& config, bool may_be_longer
 inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
                                 ModelSettings& model) {
   const HfTypeLayers& layers = type.layers;
-  if (!layers.without_rotary.empty())
-    model.types_without_rotary = {std::string(layers.without_rotary)};
+  if (!layers.type_without_rotary.empty())
+    model.types_without_rotary = {std::string(layers.type_without_rotary)};
   switch (layers.form) {
     case HfLayers::DeepSeekV4:
       hf_read_deepseek_v4_types(config, model);
@@ -59,7 +59,7 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
       constexpr auto key = "layer_types";
       const auto given = config.texts("layers_block_type");
       model.layer_types = config.required(key, given ? given : config.texts(key));
-      hf_check_layer_types(config, model.layer_types, {layers.without_rotary, "attention"});
+      hf_check_layer_types(config, model.layer_types, {layers.type_without_rotary, "attention"});
       break;
     }
     case HfLayers::Exaone4:
@@ -74,8 +74,8 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
     case HfLayers::AttentionIndex: {
       const Index count = config.required("num_hidden_layers", hf_layer_count(config));
       const auto listed = hf_listed_layers(config, "attn_layer_indices", count);
-      model.layer_types = hf_types_by_list(listed, count, full_attention,
-                                           model.types_without_rotary.front().c_str());
+      model.layer_types = hf_layer_types_from_list(listed, count, full_attention,
+                                                   model.types_without_rotary.front().c_str());
       break;
     }
     case HfLayers::Blocks:
@@ -87,8 +87,8 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
       constexpr auto cross = "cross_attention";
       const auto count = hf_layer_count(config);
       model.layers_without_rotary = hf_listed_layers(config, "cross_attention_layers", count);
-      model.layer_types =
-          hf_types_by_list(model.layers_without_rotary, count.value_or(0), cross, "self_attention");
+      model.layer_types = hf_layer_types_from_list(model.layers_without_rotary, count.value_or(0),
+                                                   cross, "self_attention");
       if (count) model.types_without_rotary = {cross};
       break;
     }
@@ -97,20 +97,20 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
       break;
     case HfLayers::Listed: {
       if (layers.period != 0) {
-        const bool needs_window = layers.without_rotary == full_attention;
+        const bool needs_window = layers.type_without_rotary == full_attention;
         if (needs_window && config.has("sliding_window") && !config.find("sliding_window")) {
-          config.refuse("sliding_window", "is null, and no layer without a window turns");
+          config.reject("sliding_window", "is null, and no layer without a window turns");
         }
         model.layer_types = hf_layer_types(config, layers);
         if (layers.last_is_rare && !model.layer_types.empty())
-          model.layer_types.back() = layers.rare;
+          model.layer_types.back() = layers.rare_type;
         break;
       }
       auto types = config.texts("layer_types").value_or(std::vector<std::string>{});
       if (model.layers.size() > 1) {
         const auto count = hf_layer_count(config);
-        if (types.empty() && !layers.if_unlisted.empty() && count) {
-          types.assign(static_cast<std::size_t>(*count), std::string(layers.if_unlisted));
+        if (types.empty() && !layers.default_type.empty() && count) {
+          types.assign(static_cast<std::size_t>(*count), std::string(layers.default_type));
         }
         model.layer_types = std::move(types);
       } else {
@@ -122,8 +122,8 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
       }
     }
   }
-  if (static_cast<Index>(model.layer_types.size()) > most_layers) {
-    config.refuse("layer_types", "has more than 65536 entries");
+  if (static_cast<Index>(model.layer_types.size()) > max_layers) {
+    config.reject("layer_types", "has more than 65536 entries");
   }
 }
 

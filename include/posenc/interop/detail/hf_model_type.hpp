@@ -44,7 +44,7 @@ enum class HfMrope {
 };
 
 /// Rotated channels of a head, and the ids that rotate them.
-enum class HfTurn {
+enum class HfRotationForm {
   Usual,
   ChatGlm,   ///< both halves by two ids, or half of the head by one id
   PatchGrid  ///< half of the pairs by rows of patches, half by columns
@@ -68,16 +68,16 @@ struct HfTypeRope {
   bool needs_width = false;  ///< the file must give rotary_dim or a share
   Index trained_length = 0;  ///< default trained length of the rule; 0 if the file must give it
   HfDicts dicts = HfDicts::AnyTypes;
-  HfTurn turn = HfTurn::Usual;
+  HfRotationForm turn = HfRotationForm::Usual;
   HfMrope mrope = HfMrope::None;
-  std::string_view usual_dict = {};  ///< default as JSON
-  bool must_have_dict = false;       ///< the class scales by default
+  std::string_view default_dict = {};  ///< default as JSON
+  bool must_have_dict = false;         ///< the class scales by default
   /// Releases of the class differ in the meaning of null instead of a dict.
-  bool is_null_unsure = false;
+  bool is_null_ambiguous = false;
   /// Releases differ in the meaning of another base without a dict.
-  bool is_other_base_unsure = false;
+  bool is_other_base_ambiguous = false;
   /// Releases differ in whether mscale_all_dim scales scores.
-  bool is_magnitude_unsure = false;
+  bool is_mscale_ambiguous = false;
   bool yarn_is_longrope = false;  ///< old files write "yarn" for longrope
   bool has_mscale = true;         ///< latent heads: mscale_all_dim scales scores
   /// Latent heads: partial_rotary_factor repeats qk_rope_head_dim as a share of the whole head.
@@ -102,20 +102,23 @@ enum class HfLayers {
   NoRopeIndex      ///< a list or an interval of the layers without rotary encoding
 };
 
-/// Layers of two types: in every period one layer is `rare`, the others are `usual`.
+/// Layers of two types: in every period one layer is of `rare_type`, the others are of
+/// `usual_type`.
 struct HfTypeLayers {
   HfLayers form = HfLayers::Listed;
   Index period = 0;                  ///< default; 0: none
   const char* period_key = nullptr;  ///< nullptr if the class has none
-  bool rare_is_first = false;  ///< `rare` is the first layer of its period, otherwise the last
-  bool last_is_rare = false;   ///< the model's last layer is `rare` even if the file says otherwise
-  const char* rare = full_attention;
-  const char* usual = sliding_attention;
-  std::string_view same_keys = {};  ///< keys that no class reads; they must agree with the period
+  bool rare_is_first = false;  ///< `rare_type` is the first layer of its period, otherwise the last
+  /// The model's last layer is of `rare_type` even if the file says otherwise.
+  bool last_is_rare = false;
+  const char* rare_type = full_attention;
+  const char* usual_type = sliding_attention;
+  /// Keys that no class reads; they must agree with the period.
+  std::string_view unread_period_keys = {};
   /// Type of all layers if dicts name types and the file has no list.
-  std::string_view if_unlisted = {};
-  std::string_view without_rotary = {};  ///< type of the layers without rotary encoding
-  bool lists_go_on = false;              ///< lists continue for layers that predict further tokens
+  std::string_view default_type = {};
+  std::string_view type_without_rotary = {};  ///< type of the layers without rotary encoding
+  bool lists_may_be_longer = false;  ///< lists continue for layers that predict further tokens
 };
 
 /// Ways in which files give widths and numbers of heads.
@@ -144,7 +147,7 @@ enum class HfMultiQuery {
 };
 
 /// Layers of a class that have a window.
-enum class HfWindows {
+enum class HfWindowPattern {
   None,  ///< none; the class reads no key of windows
   Unknown,
   Every,       ///< all, if the file gives a window
@@ -166,7 +169,7 @@ enum class HfWindows {
 /// ones.
 enum class HfBidirectional { Never, IfTrueOrAll, IfAll };
 
-constexpr Index as_many_as_heads = 0;
+constexpr Index kv_heads_equal_heads = 0;
 constexpr Index unknown_kv_heads = -1;
 
 /// Heads and windows.
@@ -174,14 +177,14 @@ struct HfTypeAttention {
   HfHeads heads = HfHeads::Usual;
   HfInterleave interleave = HfInterleave::PicksPairing;
   Index head_dim = 0;                 ///< default; 0: hidden_size / num_attention_heads
-  Index kv_heads = unknown_kv_heads;  ///< default; may be as_many_as_heads or unknown_kv_heads
+  Index kv_heads = unknown_kv_heads;  ///< default; may be kv_heads_equal_heads or unknown_kv_heads
   HfMultiQuery multi_query = HfMultiQuery::None;
-  HfWindows windows = HfWindows::None;
+  HfWindowPattern windows = HfWindowPattern::None;
   Index window = 0;  ///< default size; 0: no window
   HfBidirectional bidirectional = HfBidirectional::Never;
   bool sinks = false;
-  std::string_view sparse = {};    ///< type of the layers whose keys an indexer chooses
-  bool output_turns_back = false;  ///< see LayerAttention::output_turns_back
+  std::string_view sparse = {};         ///< type of the layers whose keys an indexer chooses
+  bool output_inverse_rotated = false;  ///< see LayerAttention::output_inverse_rotated
 };
 
 /// Scales of scores.
@@ -218,22 +221,22 @@ struct HfTypeScores {
 
 /// Default sizes of the text model's part of a file, because parts are saved without default
 /// values. A complete file has all sizes; one without them is incomplete and gets none.
-struct HfSizes {
+struct HfDefaultSizes {
   Index hidden_size = 0, heads = 0, layers = 0, length = 0;
 };
 
 /// Form of the file, and whether the model has a rotary encoding at all.
 struct HfTypeFile {
-  std::string_view own_names = {};  ///< keys with other names, as own=usual
-  /// Converts what needs more than other names: set(keys of the file, configuration that is read
-  /// instead).
-  void (*own_form)(const JsonKeys& keys, nlohmann::json& config) = nullptr;
-  std::string_view ignored = {};  ///< keys that may stay unread, because they have no effect in
-                                  ///< this type
+  std::string_view key_aliases = {};  ///< keys with other names, as alias=canonical
+  /// Converts what needs more than other names: convert(keys of the file, configuration that is
+  /// read instead).
+  void (*convert)(const JsonKeys& keys, nlohmann::json& config) = nullptr;
+  /// Keys that may stay unread, because they have no effect in this type.
+  std::string_view ignored_keys = {};
   std::string_view encoding = "rope";  ///< default of position_embedding_type
   bool needs_rope_parameters = false;  ///< without rope_parameters there is no rotary encoding
-  Index only_depth = 0;  ///< number of layers of the only models with rotary encoding; 0: all
-  HfSizes sizes = {};    ///< only for classes whose sizes were the same in all releases
+  Index only_depth = 0;       ///< number of layers of the only models with rotary encoding; 0: all
+  HfDefaultSizes sizes = {};  ///< only for classes whose sizes were the same in all releases
 };
 
 /// Row of a model_type of Hugging Face: the pairing of the checkpoint's channels, the traits of the

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_layered_types.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_plain_types.hpp>
-#include <posenc/interop/detail/hf_usual_names.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
 
@@ -25,23 +25,23 @@ inline const HfModelType* find_hf_model_type(std::string_view name) {
 }
 
 /// Returns a configuration in which the usual names replace those of its type.
-inline nlohmann::json hf_with_usual_names(nlohmann::json config, const HfTypeFile& file) {
+inline nlohmann::json hf_with_canonical_names(nlohmann::json config, const HfTypeFile& file) {
   const nlohmann::json given = config;
   const JsonKeys keys(given, "the configuration");
-  for_each_name(file.own_names, [&](std::string_view pair) {
+  for_each_name(file.key_aliases, [&](std::string_view pair) {
     const std::size_t sign = pair.find('=');
-    const std::string own(pair.substr(0, sign)), usual(pair.substr(sign + 1));
-    const nlohmann::json* value = keys.find(own);
+    const std::string alias(pair.substr(0, sign)), canonical(pair.substr(sign + 1));
+    const nlohmann::json* value = keys.find(alias);
     if (value == nullptr) return;
-    hf_set_usual(config, keys, own, usual, *value);
-    config.erase(own);
+    hf_set_canonical(config, keys, alias, canonical, *value);
+    config.erase(alias);
   });
-  if (file.own_form != nullptr) file.own_form(keys, config);
+  if (file.convert != nullptr) file.convert(keys, config);
   return config;
 }
 
 /// Returns a part to which the default sizes of its class are added where it omits them.
-inline nlohmann::json hf_with_class_sizes(nlohmann::json part, const HfSizes& sizes) {
+inline nlohmann::json hf_with_default_sizes(nlohmann::json part, const HfDefaultSizes& sizes) {
   for (const auto& [key, value] :
        {std::pair("hidden_size", sizes.hidden_size), std::pair("num_attention_heads", sizes.heads),
         std::pair("num_hidden_layers", sizes.layers),

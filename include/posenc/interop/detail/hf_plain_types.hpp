@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
-#include <posenc/interop/detail/hf_usual_names.hpp>
 
 #include <array>
 
@@ -19,13 +19,13 @@ inline constexpr auto short_names_of_groups =
     "n_layers=num_hidden_layers";
 
 inline constexpr std::array hf_plain_types = [] {
-  using enum HfWindows;
+  using enum HfWindowPattern;
   using Dicts = HfDicts;
   using MultiQuery = HfMultiQuery;
   using Scale = HfScale;
   using Temperature = HfTemperature;
   constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
-  constexpr Index same = as_many_as_heads;
+  constexpr Index same = kv_heads_equal_heads;
   constexpr HfTypeAttention mha = {.kv_heads = same};
   constexpr auto kv = [](Index heads) { return HfTypeAttention{.kv_heads = heads}; };
   constexpr auto heads = [](Index head_dim, Index kv_heads) {
@@ -38,8 +38,8 @@ inline constexpr std::array hf_plain_types = [] {
       .pairing = half, .trained_length = 4096, .dicts = Dicts::One, .yarn_is_longrope = true};
   constexpr HfTypeScores grok_scores = {
       .scale = Scale::OutputMultiplierIfGiven, .softcap = 30, .temperature = Temperature::Length};
-  constexpr HfTypeFile grok_file = {.own_names = "max_attn_value=attn_logit_softcapping",
-                                    .own_form = &hf_drop_grok_scaling};
+  constexpr HfTypeFile grok_file = {.key_aliases = "max_attn_value=attn_logit_softcapping",
+                                    .convert = &hf_drop_grok_scaling};
   constexpr auto laguna_dicts =
       R"({"full_attention": {"rope_theta": 500000.0, "partial_rotary_factor": 0.5},)"
       R"( "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}})";
@@ -48,11 +48,11 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "apertus",
        .rope = {.pairing = half,
                 .base = 12000000,
-                .usual_dict =
+                .default_dict =
                     R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,)"
                     R"( "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})",
-                .is_null_unsure = true,
-                .is_other_base_unsure = true},
+                .is_null_ambiguous = true,
+                .is_other_base_ambiguous = true},
        .attention = mha},
       {.names = "aquila arcee deepseek_ocr2_text eurobert gpt_neox_japanese hunyuan_v1_dense "
                 "hunyuan_v1_moe minicpm olmo olmo2 olmoe skywork xverse",
@@ -79,7 +79,7 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "codeshell",
        .rope = halves,
        .attention = mha,
-       .file = {.own_names = "num_query_groups=num_key_value_heads"}},
+       .file = {.key_aliases = "num_query_groups=num_key_value_heads"}},
       {.names = "cohere", .rope = {.pairing = inter, .base = 0}, .attention = mha},
       {.names = "csm",
        .rope = {.pairing = half, .base = 500000, .must_have_dict = true},
@@ -87,7 +87,7 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "dbrx",
        .rope = halves,
        .attention = kv(1),
-       .file = {.own_names = short_names, .own_form = &hf_set_dbrx_attention}},
+       .file = {.key_aliases = short_names, .convert = &hf_set_dbrx_attention}},
       {.names = "deci deepseek orion plamo", .rope = halves},
       {.names = "emu3_text_model", .rope = {.pairing = half, .base = 0}, .attention = kv(8)},
       {.names = "ernie4_5", .rope = {.pairing = inter, .base = 500000}, .attention = heads(128, 2)},
@@ -96,7 +96,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = half, .is_base_fixed = true},
        .attention = mha,
        .file = {.encoding = "absolute"}},
-      {.names = "esmc", .rope = halves, .attention = mha, .file = {.own_names = short_names}},
+      {.names = "esmc", .rope = halves, .attention = mha, .file = {.key_aliases = short_names}},
       {.names = "exaone gte internlm2 internlm3 jais2 jina_embeddings_v3 megrez_moe new nomic_bert "
                 "PanguEmbedded Yi",
        .rope = {.pairing = half, .base = 0},
@@ -108,7 +108,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = half, .base = 0},
        .attention = kv(8),
        .scores = {.scale = Scale::KeyMultiplier},
-       .file = {.own_form = &hf_drop_falcon_h1_types}},
+       .file = {.convert = &hf_drop_falcon_h1_types}},
       {.names = "flex_olmo", .rope = {.pairing = half, .base = 500000}, .attention = mha},
       {.names = "gemma",
        .rope = halves,
@@ -136,14 +136,14 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "hf_olmo llada",
        .rope = halves,
        .attention = {.kv_heads = same, .multi_query = MultiQuery::Flag},
-       .file = {.own_names = short_names_of_groups}},
+       .file = {.key_aliases = short_names_of_groups}},
       {.names = "hunyuan",
        .rope = halves,
        .attention = mha,
-       .file = {.own_names = "attention_head_dim=head_dim"}},
+       .file = {.key_aliases = "attention_head_dim=head_dim"}},
       {.names = "hunyuan_vl hunyuan_vl_text",
        .rope = halves,
-       .file = {.own_form = &hf_set_xdrope_section}},
+       .file = {.convert = &hf_set_xdrope_section}},
       {.names = "hy_v3", .rope = {.pairing = half, .base = 11158840}, .attention = heads(128, 8)},
       {.names = "hyperclovax",
        .rope = halves,
@@ -152,38 +152,38 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "internlm",
        .rope = halves,
        .attention = mha,
-       .file = {.own_form = &hf_set_internlm_rule}},
+       .file = {.convert = &hf_set_internlm_rule}},
       {.names = "jetmoe",
        .rope = halves,
        .attention = heads(128, 16),
-       .file = {.own_form = &hf_set_jetmoe_heads}},
+       .file = {.convert = &hf_set_jetmoe_heads}},
       {.names = "minimax_m2",
        .rope = {.pairing = half, .base = 0, .needs_width = true, .dicts = Dicts::One}},
       {.names = "minimax_m3_vl_text",
        .rope = {.pairing = half, .base = 5000000, .share = 0.5},
        .attention = {.head_dim = 128, .kv_heads = 4, .sparse = "minimax_m3_sparse"},
-       .file = {.own_form = &hf_set_sparse_layers}},
+       .file = {.convert = &hf_set_sparse_layers}},
       {.names = "mixformer-sequential phi-msft",
        .rope = {.pairing = half, .needs_width = true, .dicts = Dicts::One},
        .attention = mha,
-       .file = {.own_names = "n_head_kv=num_key_value_heads"}},
+       .file = {.key_aliases = "n_head_kv=num_key_value_heads"}},
       {.names = "molmo",
        .rope = halves,
        .attention = mha,
-       .file = {.own_names = short_names_of_groups, .own_form = &hf_drop_molmo_keys}},
+       .file = {.key_aliases = short_names_of_groups, .convert = &hf_drop_molmo_keys}},
       {.names = "molmo2_text",
        .rope = {.pairing = half, .base = 0},
        .attention = heads(128, 8),
-       .file = {.own_form = &hf_set_molmo2_scaling}},
+       .file = {.convert = &hf_set_molmo2_scaling}},
       {.names = "nemotron", .rope = {.pairing = half, .share = 0.5}, .attention = mha},
       {.names = "neobert",
        .rope = {.pairing = inter},
        .attention = mha,
-       .file = {.own_names = "max_length=max_position_embeddings"}},
+       .file = {.key_aliases = "max_length=max_position_embeddings"}},
       {.names = "openelm",
        .rope = halves,
        .attention = {.head_dim = 128},
-       .file = {.own_names =
+       .file = {.key_aliases =
                     "max_context_length=max_position_embeddings model_dim=hidden_size "
                     "num_kv_heads=num_key_value_heads_per_layer "
                     "num_query_heads=num_attention_heads_per_layer "
@@ -211,7 +211,7 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "telechat telechat2",
        .rope = halves,
        .attention = mha,
-       .file = {.own_form = &hf_set_telechat_rule}},
+       .file = {.convert = &hf_set_telechat_rule}},
       // Layers may have windows.
       {.names = "dots1",
        .rope = halves,
@@ -220,29 +220,29 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = {.head_dim = 256, .kv_heads = 4, .windows = Alternate, .window = 4096},
        .scores = {.scale = Scale::QueryScalar, .softcap = 50},
-       .file = {.own_names = "sliding_window_size=sliding_window"}},
+       .file = {.key_aliases = "sliding_window_size=sliding_window"}},
       {.names = "gpt_oss",
        .rope = {.pairing = half,
                 .base = 150000,
-                .usual_dict =
+                .default_dict =
                     R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,)"
                     R"( "truncate": false, "original_max_position_embeddings": 4096})",
-                .is_null_unsure = true},
+                .is_null_ambiguous = true},
        .attention =
            {.head_dim = 64, .kv_heads = 8, .windows = Alternate, .window = 128, .sinks = true}},
       {.names = "kyutai_speech_to_text",
        .rope = {.pairing = half, .base = 0},
        .attention = {.kv_heads = same, .windows = Every, .window = 375}},
       {.names = "laguna",
-       .rope = {.pairing = half, .base = 0, .usual_dict = laguna_dicts},
-       .layers = {.if_unlisted = full},
+       .rope = {.pairing = half, .base = 0, .default_dict = laguna_dicts},
+       .layers = {.default_type = full},
        .attention = {.head_dim = 128, .kv_heads = 8, .windows = ByType, .window = 512}},
       {.names = "mellum",
        .rope = {.pairing = half,
                 .base = 0,
-                .usual_dict = R"({"full_attention": {"rope_theta": 500000.0},)"
-                              R"( "sliding_attention": {"rope_theta": 10000.0}})"},
-       .layers = {.if_unlisted = full},
+                .default_dict = R"({"full_attention": {"rope_theta": 500000.0},)"
+                                R"( "sliding_attention": {"rope_theta": 10000.0}})"},
+       .layers = {.default_type = full},
        .attention = {.head_dim = 128, .kv_heads = 4, .windows = ByType, .window = 1024}},
       {.names = "mimi",
        .rope = halves,
@@ -275,8 +275,8 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = half, .base = 1000000},
        .attention = {.kv_heads = 8, .windows = Unknown},
        .scores = {.scale = Scale::MupHeadDim},
-       .file = {.own_names = "rope_embedding_base=rope_theta",
-                .ignored = "blocksparse_homo_head_pattern dense_attention_every_n_layers"}},
+       .file = {.key_aliases = "rope_embedding_base=rope_theta",
+                .ignored_keys = "blocksparse_homo_head_pattern dense_attention_every_n_layers"}},
       {.names = "phi4_multimodal",
        .rope = phi3_rope,
        .attention = {.kv_heads = 8, .windows = Every}},
@@ -302,8 +302,8 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "transformer",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .attention = {.kv_heads = same, .windows = Every},
-       .file = {.own_names = "num_heads=num_attention_heads num_kv_heads=num_key_value_heads "
-                             "window_size=sliding_window"}},
+       .file = {.key_aliases = "num_heads=num_attention_heads num_kv_heads=num_key_value_heads "
+                               "window_size=sliding_window"}},
       {.names = "vaultgemma",
        .rope = halves,
        .attention = {.head_dim = 256, .kv_heads = 4, .windows = Alternate, .window = 4096},

@@ -32,7 +32,7 @@ namespace detail {
 /// positions of dinov3_grid().
 ///   Source: huggingface/transformers, dinov3_vit/configuration_dinov3_vit.py (028ea9a) and
 ///           modeling_dinov3_vit.py (015e687)
-inline void hf_put_on_grid(const JsonKeys& config, RotarySettings& settings) {
+inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& settings) {
   for (const char* key : {"pos_embed_shift", "pos_embed_jitter", "pos_embed_rescale"}) {
     config.real(key);  // random augmentation in training: Dinov3Augmentation
   }
@@ -58,22 +58,22 @@ class HfRotary : protected HfWidths {
   void read_layers() {
     const nlohmann::json* current = dict_of("rope_parameters");
     const nlohmann::json* legacy = dict_of("rope_scaling");
-    if (current != nullptr && legacy != nullptr && !hf_says_the_same(*current, *legacy)) {
+    if (current != nullptr && legacy != nullptr && !hf_dicts_agree(*current, *legacy)) {
       fail<ConfigError>(JsonKeys::function,
                         "rope_parameters and rope_scaling are both given, and differ");
     }
     const nlohmann::json* given = current != nullptr ? current : legacy;
     const std::string name = current != nullptr ? "rope_parameters" : "rope_scaling";
     const nlohmann::json nothing = nlohmann::json::object();
-    const nlohmann::json usual =
+    const nlohmann::json default_dict =
         given == nullptr ? hf_class_rope(config_, type_.rope, model_.model_type) : nlohmann::json();
-    const nlohmann::json& dict = given != nullptr ? *given : usual;
+    const nlohmann::json& dict = given != nullptr ? *given : default_dict;
 
     const HfLayers form = type_.layers.form;
     if (form == HfLayers::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
     if (form == HfLayers::Step35) return read_step35_layers(dict, name);
     if (form == HfLayers::GraniteSwa) return read_granite_swa_layers(dict, name);
-    if (is_one_a_type(dict)) {
+    if (is_per_layer_type(dict)) {
       for (const auto& [layer_type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
@@ -85,26 +85,26 @@ class HfRotary : protected HfWidths {
     const HfDicts dicts = type_.rope.dicts;
     if (dicts == HfDicts::AnyTypes || dicts == HfDicts::One) {
       add_layer("", dict, name, base_of(""));
-      if (type_.rope.turn == HfTurn::PatchGrid)
-        hf_put_on_grid(config_, model_.layers.back().rotary);
+      if (type_.rope.turn == HfRotationForm::PatchGrid)
+        hf_apply_dinov3_grid(config_, model_.layers.back().rotary);
       return;
     }
     if (dicts == HfDicts::OneForEachType && given != nullptr) {
-      config_.refuse(name, "must have a dict for each type of layer in this model");
+      config_.reject(name, "must have a dict for each type of layer in this model");
     }
     const bool never_scales = dicts == HfDicts::NeverScales;
-    if (never_scales) hf_refuse_mimo_scaling(config_, dict, name);
-    const bool has_own_base = type_.rope.bases.local_key != nullptr;
+    if (never_scales) hf_reject_mimo_scaling(config_, dict, name);
+    const bool has_local_base = type_.rope.bases.local_key != nullptr;
     add_layer(full_attention, dict, name, base_of(full_attention));
     add_layer(sliding_attention,
-              never_scales   ? hf_without_base(dict)
-              : has_own_base ? nothing
-                             : hf_base_alone(dict),
+              never_scales     ? hf_erase_base(dict)
+              : has_local_base ? nothing
+                               : hf_unscaled_dict(dict),
               name, base_of(sliding_attention));
   }
 
   std::optional<double> base_of(std::string_view layer_type) const {
-    return hf_base_of_type(config_, type_.rope, layer_type, top_base_);
+    return hf_base_of_layer_type(config_, type_.rope, layer_type, top_base_);
   }
 
   /// Returns a rope dict, or nullptr for null and false.
@@ -116,16 +116,16 @@ class HfRotary : protected HfWidths {
   /// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
   /// and their own base. The factor of cos and sin is 1 in all layers.
   void read_deepseek_v4_layers(const nlohmann::json& dict, const std::string& name) {
-    const bool is_nested = is_one_a_type(dict);
+    const bool is_nested = is_per_layer_type(dict);
     const nlohmann::json nothing = nlohmann::json::object();
     const JsonKeys parts(dict, name);
     const nlohmann::json* main = is_nested ? parts.find("main") : nullptr;
     const nlohmann::json* compress = is_nested ? parts.find("compress") : &dict;
     if (is_nested && (main == nullptr || compress == nullptr || dict.size() != 2)) {
-      config_.refuse(name, "must have main and compress, or neither");
+      config_.reject(name, "must have main and compress, or neither");
     }
     if (!is_nested && parts.find("rope_theta") != nullptr) {
-      config_.refuse(name, "has one rope_theta, which cannot be that of both sorts of layers");
+      config_.reject(name, "has one rope_theta, which cannot be that of both sorts of layers");
     }
     nlohmann::json scaled = *compress;
     if (JsonKeys(scaled, name).find("type") != nullptr ||
@@ -140,7 +140,7 @@ class HfRotary : protected HfWidths {
     for (nlohmann::json* one : {&turned, &scaled}) {
       const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
       if (share && static_cast<Index>(static_cast<double>(head_dim_) * *share) != rotary_width_) {
-        config_.refuse(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
+        config_.reject(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
       }
       one->erase("partial_rotary_factor");
     }
@@ -152,7 +152,7 @@ class HfRotary : protected HfWidths {
   /// Reads Step 3.5's lists of type, base and rotary share of each layer.
   void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
     const auto types = hf_step35_types(config_);
-    if (is_one_a_type(dict)) {  // the form in which transformers saves them
+    if (is_per_layer_type(dict)) {  // the form in which transformers saves them
       for (const auto& [type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         add_layer(type, parameters, name + "." + type, base_of(type));
@@ -168,21 +168,21 @@ class HfRotary : protected HfWidths {
                                       config_.real("rope_theta").value_or(type_.rope.base));
     auto shares = config_.reals("partial_rotary_factors").value_or(std::vector<double>{});
     if (bases.size() < types.size()) {
-      config_.refuse("rope_theta", "must have an entry for each layer");
+      config_.reject("rope_theta", "must have an entry for each layer");
     }
     shares.resize((std::max)(shares.size(), types.size()), 1.0);
     const auto scaled = config_.texts("yarn_only_types");
     const nlohmann::json nothing = nlohmann::json::object();
     HfLayerVariants variants;
     for (std::size_t i = 0; i < types.size(); ++i) {
-      const auto [own, is_new] = variants.name(types[i], bases[i], shares[i]);
+      const auto [variant, is_new] = variants.name(types[i], bases[i], shares[i]);
       if (is_new) {
         const bool is_scaled =
             !scaled || std::find(scaled->begin(), scaled->end(), types[i]) != scaled->end();
         top_partial_ = shares[i];
-        add_layer(own, is_scaled ? dict : nothing, name, bases[i]);
+        add_layer(variant, is_scaled ? dict : nothing, name, bases[i]);
       }
-      model_.layer_types.push_back(own);
+      model_.layer_types.push_back(variant);
     }
     hf_read_use_rope_layers(config_, model_);
   }
@@ -195,7 +195,7 @@ class HfRotary : protected HfWidths {
     const auto types = hf_granite_swa_types(config_, type_.layers);
     const auto bases = config_.reals(list);
     if (bases && bases->size() != types.size()) {
-      config_.refuse(list, "must have an entry for each layer");
+      config_.reject(list, "must have an entry for each layer");
     }
     HfLayerVariants variants;
     for (std::size_t i = 0; i < types.size(); ++i) {
@@ -207,11 +207,11 @@ class HfRotary : protected HfWidths {
       }
       nlohmann::json turned = dict;
       if (bases && dict.is_object()) turned["rope_theta"] = base;
-      const auto [own, is_new] = variants.name(types[i], base, 1);
-      if (is_new) add_layer(own, turned, name, base_of(types[i]));
-      model_.layer_types.back() = own;
+      const auto [variant, is_new] = variants.name(types[i], base, 1);
+      if (is_new) add_layer(variant, turned, name, base_of(types[i]));
+      model_.layer_types.back() = variant;
     }
-    if (model_.layers.empty()) config_.refuse(list, "tells of no layer with a rotary encoding");
+    if (model_.layers.empty()) config_.reject(list, "tells of no layer with a rotary encoding");
   }
 
   /// Rejects dicts for layer types that this model does not have, and missing dicts, because a
@@ -219,17 +219,17 @@ class HfRotary : protected HfWidths {
   void require_types_of_class(const nlohmann::json& dict, const std::string& name) const {
     if (type_.rope.dicts == HfDicts::AnyTypes) return;
     if (type_.rope.dicts == HfDicts::One) {
-      config_.refuse(name, "holds dicts, but this model's layers share one");
+      config_.reject(name, "holds dicts, but this model's layers share one");
     }
     const JsonKeys types(dict, name);
     for (const char* type : {full_attention, sliding_attention}) {
-      if (types.find(type) == nullptr) config_.refuse(name, std::string("must have ") + type);
+      if (types.find(type) == nullptr) config_.reject(name, std::string("must have ") + type);
     }
-    types.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
+    types.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
   }
 
   /// True if the dict holds a dict per layer type. A trained length may stand beside these.
-  static bool is_one_a_type(const nlohmann::json& dict) {
+  static bool is_per_layer_type(const nlohmann::json& dict) {
     if (!dict.is_object()) return false;
     bool some = false;
     for (const auto& [key, element] : dict.items()) {
@@ -243,10 +243,10 @@ class HfRotary : protected HfWidths {
   /// Checks that the trained length beside the dicts agrees with the one inside, or is not needed.
   static void check_shared_length(const nlohmann::json& dict, const JsonKeys& keys) {
     const auto at = dict.find(shared_length);
-    const nlohmann::json* own = keys.find(shared_length);
+    const nlohmann::json* inner = keys.find(shared_length);
     const bool has_rule = keys.text("rope_type").value_or("default") != "default";
-    if (at != dict.end() && (own != nullptr ? *own != *at : has_rule)) {
-      keys.refuse(shared_length, "contradicts the one beside it");
+    if (at != dict.end() && (inner != nullptr ? *inner != *at : has_rule)) {
+      keys.reject(shared_length, "contradicts the one beside it");
     }
   }
 
@@ -265,27 +265,27 @@ class HfRotary : protected HfWidths {
     if (rope.trained_length != 0 && !original_ && keys.find(shared_length) == nullptr) {
       context.original_max_position = rope.trained_length;
     }
-    const auto own_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
-    auto own_partial = keys.real("partial_rotary_factor");
-    if (rope.is_magnitude_unsure) hf_refuse_mistral4_magnitude(keys);
+    const auto dict_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
+    auto dict_share = keys.real("partial_rotary_factor");
+    if (rope.is_mscale_ambiguous) hf_reject_mistral4_magnitude(keys);
     if (rope.is_share_of_whole_head) {
       keys.find("max_position_embeddings");  // repeats the outer value
-      own_partial = share_of_latent_head(keys, own_partial);
+      dict_share = check_latent_share(keys, dict_share);
     }
-    context.base = config_.required("rope_theta", own_base ? own_base : base);
-    context.partial_rotary_factor = own_partial ? own_partial : top_partial_;
+    context.base = config_.required("rope_theta", dict_base ? dict_base : base);
+    context.partial_rotary_factor = dict_share ? dict_share : top_partial_;
 
     RotarySettings settings{
         .pairing = rope.pairing, .head_dim = head_dim_, .rotary_offset = rotary_offset_};
     Index width = rotary_width_;
     if (heads == HfHeads::WideGlobal && layer_type == full_attention) {
       if (config_.has("global_head_dim") && config_.find("global_head_dim") == nullptr) {
-        config_.refuse("global_head_dim", "is null, which is not supported");
+        config_.reject("global_head_dim", "is null, which is not supported");
       }
       width = settings.head_dim = config_.integer("global_head_dim").value_or(512);
       check_width("global_head_dim", width);
     }
-    if (rope.turn == HfTurn::ChatGlm) return add_chatglm(context, settings, keys);
+    if (rope.turn == HfRotationForm::ChatGlm) return add_chatglm(context, settings, keys);
     if (heads == HfHeads::LocalByKeys && layer_type == sliding_attention) {
       width = settings.head_dim = config_.integer("swa_head_dim").value_or(width);
       check_width("swa_head_dim", width);
@@ -303,10 +303,10 @@ class HfRotary : protected HfWidths {
 
   /// Checks a share of the whole head against the rotary part. The rotary part is rotated
   /// completely, so no share remains.
-  std::optional<double> share_of_latent_head(const JsonKeys& keys,
-                                             std::optional<double> share) const {
+  std::optional<double> check_latent_share(const JsonKeys& keys,
+                                           std::optional<double> share) const {
     if (share && static_cast<Index>(static_cast<double>(head_dim_) * *share) != rotary_width_) {
-      keys.refuse("partial_rotary_factor", "contradicts qk_rope_head_dim");
+      keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
     }
     return std::nullopt;
   }
@@ -340,23 +340,23 @@ class HfRotary : protected HfWidths {
     const auto interleaved = keys.flag("mrope_interleaved");
     if (const auto again = keys.flag("interleaved")) {
       if (!interleaved || *interleaved != *again) {
-        keys.refuse("interleaved", "contradicts mrope_interleaved");
+        keys.reject("interleaved", "contradicts mrope_interleaved");
       }
     }
     const auto xdrope = keys.integers("xdrope_section");
-    if (mrope && xdrope) keys.refuse("xdrope_section", "contradicts mrope_section");
-    if (interleaved && !mrope) keys.refuse("mrope_interleaved", "needs mrope_section");
+    if (mrope && xdrope) keys.reject("xdrope_section", "contradicts mrope_section");
+    if (interleaved && !mrope) keys.reject("mrope_interleaved", "needs mrope_section");
     const HfMrope form = type_.rope.mrope;
     const bool expected = form != HfMrope::None, interleaves = form == HfMrope::Interleaved;
     if (expected) keys.required("mrope_section", mrope);
-    hf_only_neutral(config_, "use_3d_rope", config_.flag("use_3d_rope"), expected);
+    hf_require_neutral(config_, "use_3d_rope", config_.flag("use_3d_rope"), expected);
     if (!mrope && !xdrope) return {};
 
     const std::vector<Index>& sections = mrope ? *mrope : *xdrope;
     Index sum = 0;
     for (const Index section : sections) {
       if (section < 0 || section > pairs - sum) {
-        keys.refuse(mrope ? "mrope_section" : "xdrope_section",
+        keys.reject(mrope ? "mrope_section" : "xdrope_section",
                     "must hold no negative number and add up to the number of pairs, " +
                         std::to_string(pairs));
       }
@@ -366,7 +366,7 @@ class HfRotary : protected HfWidths {
     if (form == HfMrope::Ernie) return ernie_axes(sections);
     const bool in_turn = interleaved.value_or(interleaves);
     if (interleaves && !in_turn) {
-      keys.refuse("mrope_interleaved", "is false, but models of this type interleave");
+      keys.reject("mrope_interleaved", "is false, but models of this type interleave");
     }
     return in_turn ? mrope_interleaved(sections, MropeTail::Time) : mrope_chunked(sections);
   }
@@ -380,7 +380,7 @@ class HfRotary : protected HfWidths {
     const bool is_first = config_.find("inner_hidden_size") != nullptr;
     settings.chatglm_halves = config_.flag("position_encoding_2d").value_or(is_first);
     if (is_first && !settings.chatglm_halves) {
-      config_.refuse("position_encoding_2d", "is false, which is not supported in this model");
+      config_.reject("position_encoding_2d", "is false, which is not supported in this model");
     }
     if (settings.chatglm_halves) settings.pairing = PairingKind::HalfRotate;
     config_.flag("original_rope");  // ChatGLM2: true in all files, read by no code

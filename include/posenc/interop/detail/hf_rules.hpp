@@ -55,9 +55,9 @@ inline std::string hf_rope_type(const JsonKeys& keys, const HfRuleContext& conte
 
 /// Rejects a setting of other programs unless it has the value without effect.
 template <class T>
-void hf_only_neutral(const JsonKeys& keys, const char* key, const std::optional<T>& value,
-                     T neutral) {
-  if (value && *value != neutral) keys.refuse(key, "has a value that is not supported");
+void hf_require_neutral(const JsonKeys& keys, const char* key, const std::optional<T>& value,
+                        T neutral) {
+  if (value && *value != neutral) keys.reject(key, "has a value that is not supported");
 }
 
 /// Returns the trained length: beside the dict, in it, or (for some types, as in HF)
@@ -122,7 +122,7 @@ inline void hf_read_field(const JsonKeys&, const HfRuleContext&, const std::stri
 /// Returns a rule with all fields that the file gives, except the trained length, whose place
 /// differs between types.
 template <class Rule>
-Rule hf_given(const JsonKeys& keys, const HfRuleContext& context) {
+Rule hf_read_given_fields(const JsonKeys& keys, const HfRuleContext& context) {
   Rule rule;
   for_each_field(rule,
                  [&](const char* name, auto& field) { hf_read_field(keys, context, name, field); });
@@ -144,8 +144,9 @@ void hf_require_fields(const JsonKeys& keys, const HfRuleContext& context, const
 
 /// Returns a rule whose fields have the same meaning in the file.
 template <class Rule>
-Rule hf_read(const JsonKeys& keys, const HfRuleContext& context, bool may_be_max_position = false) {
-  auto rule = hf_given<Rule>(keys, context);
+Rule hf_read_rule(const JsonKeys& keys, const HfRuleContext& context,
+                  bool may_be_max_position = false) {
+  auto rule = hf_read_given_fields<Rule>(keys, context);
   hf_require_fields(keys, context, rule);
   if constexpr (requires { rule.original_max_position; }) {
     rule.original_max_position = hf_original_length(keys, context, may_be_max_position);
@@ -161,7 +162,7 @@ inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context
   if (rule.mscale_all_dim == 0.0) rule.mscale_all_dim.reset();
   const auto relative = keys.real("attn_factor");
   if (rule.attention_factor && relative) {
-    keys.refuse("attn_factor", "contradicts attention_factor");
+    keys.reject("attn_factor", "contradicts attention_factor");
   }
   if (relative) rule.attention_factor = yarn_mscale(rule.factor) * *relative;
   if (rule.attention_factor || !rule.mscale_all_dim) rule.mscale.reset();
@@ -181,15 +182,15 @@ inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context
 }
 
 inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRuleContext& context) {
-  auto rule = hf_given<YarnScaling>(keys, context);
+  auto rule = hf_read_given_fields<YarnScaling>(keys, context);
   rule.original_max_position = hf_original_length(keys, context, true);
   rule.factor = hf_length_factor(keys, context, rule.original_max_position);
   // HF's code treats 0 as absent.
   if (rule.beta_fast == 0) rule.beta_fast = YarnScaling{}.beta_fast;
   if (rule.beta_slow == 0) rule.beta_slow = YarnScaling{}.beta_slow;
 
-  hf_only_neutral(keys, "extrapolation_factor", keys.real("extrapolation_factor"), 1.0);
-  hf_only_neutral(keys, "apply_yarn_scaling", keys.flag("apply_yarn_scaling"), true);
+  hf_require_neutral(keys, "extrapolation_factor", keys.real("extrapolation_factor"), 1.0);
+  hf_require_neutral(keys, "apply_yarn_scaling", keys.flag("apply_yarn_scaling"), true);
   keys.flag("finetuned");  // about the model's training, not its rotation
   hf_yarn_magnitude(keys, context, rule);
   return rule;
@@ -204,7 +205,7 @@ inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
 ///           there
 inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   for (const char* other : {"attention_factor", "attn_factor", "mscale", "mscale_all_dim"}) {
-    if (keys.find(other) != nullptr) keys.refuse(other, "is not supported in this type");
+    if (keys.find(other) != nullptr) keys.reject(other, "is not supported in this type");
   }
   auto rule = hf_yarn_scaling(keys, context);
   rule.attention_factor = yarn_mscale(rule.factor, 0.7);
@@ -212,10 +213,10 @@ inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys, const HfRuleContext& c
 }
 
 inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context) {
-  auto rule = hf_read<LongRopeScaling>(keys, context, true);
+  auto rule = hf_read_rule<LongRopeScaling>(keys, context, true);
   const bool has_mscale = rule.short_mscale || rule.long_mscale;
   if (has_mscale && rule.attention_factor) {
-    keys.refuse("attention_factor", "contradicts short_mscale or long_mscale");
+    keys.reject("attention_factor", "contradicts short_mscale or long_mscale");
   }
   if (has_mscale || rule.attention_factor) {
     rule.factor.reset();
@@ -228,22 +229,22 @@ inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context
 inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context) {
   if (keys.real("alpha")) {
     // Hunyuan's files have settings of YaRN that its code does not read.
-    hf_only_neutral(keys, "factor", keys.real("factor"), 1.0);
+    hf_require_neutral(keys, "factor", keys.real("factor"), 1.0);
     for (const char* unused : {"beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) {
       keys.real(unused);
     }
-    return hf_read<AlphaNtkScaling>(keys, context);
+    return hf_read_rule<AlphaNtkScaling>(keys, context);
   }
   const auto original = keys.integer("original_max_position_embeddings");
   if (original && *original != context.max_position) {
-    keys.refuse("original_max_position_embeddings",
+    keys.reject("original_max_position_embeddings",
                 "has no effect: the dynamic type begins to scale at max_position_embeddings");
   }
   if (context.max_position == 0) {
     fail<ConfigError>(JsonKeys::function,
                       "the dynamic type needs max_position_embeddings, which is missing");
   }
-  auto rule = hf_given<DynamicNtkScaling>(keys, context);
+  auto rule = hf_read_given_fields<DynamicNtkScaling>(keys, context);
   hf_require_fields(keys, context, rule);
   rule.original_max_position = context.max_position;
   return rule;
@@ -261,13 +262,13 @@ inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRuleContext& con
 
 /// Returns a rule of vLLM's type "ntk".
 inline RotaryRule hf_ntk(const JsonKeys& keys, const HfRuleContext& context) {
-  if (keys.real("mixed_b")) return hf_read<VllmMixedNtkScaling>(keys, context);
-  return hf_read<VllmNtkScaling>(keys, context);
+  if (keys.real("mixed_b")) return hf_read_rule<VllmMixedNtkScaling>(keys, context);
+  return hf_read_rule<VllmNtkScaling>(keys, context);
 }
 
 template <class Rule>
-RotaryRule hf_plain(const JsonKeys& keys, const HfRuleContext& context) {
-  return hf_read<Rule>(keys, context);
+RotaryRule hf_read_plain(const JsonKeys& keys, const HfRuleContext& context) {
+  return hf_read_rule<Rule>(keys, context);
 }
 
 /// Type of scaling, and the function that reads its rule from the dict.
@@ -277,10 +278,10 @@ struct HfRuleType {
 };
 
 inline constexpr auto hf_rule_types =
-    std::to_array<HfRuleType>({{"default", hf_plain<Unscaled>},
-                               {"linear", hf_plain<LinearScaling>},
-                               {"llama3", hf_plain<Llama3Scaling>},
-                               {"proportional", hf_plain<ProportionalScaling>},
+    std::to_array<HfRuleType>({{"default", hf_read_plain<Unscaled>},
+                               {"linear", hf_read_plain<LinearScaling>},
+                               {"llama3", hf_read_plain<Llama3Scaling>},
+                               {"proportional", hf_read_plain<ProportionalScaling>},
                                {"yarn", hf_yarn},
                                {"telechat3-yarn", hf_telechat3_yarn},
                                {"longrope", hf_longrope},
@@ -289,13 +290,13 @@ inline constexpr auto hf_rule_types =
                                {"ntk", hf_ntk}});
 
 /// Keys of dicts whose encoding is not a rotation.
-inline constexpr auto hf_keys_of_fourier_series =
+inline constexpr auto hf_fourier_series_keys =
     std::to_array<const char*>({"fope_init_factor", "fope_sep_head", "num_inv_freq"});
 
-inline void hf_refuse_fourier_series(const JsonKeys& keys) {
-  for (const char* key : hf_keys_of_fourier_series) {
+inline void hf_reject_fourier_series(const JsonKeys& keys) {
+  for (const char* key : hf_fourier_series_keys) {
     if (keys.peek(key) != nullptr) {
-      keys.refuse(
+      keys.reject(
           key,
           "asks for Fourier series (FoPE): sums of sines and cosines, with coefficients in the "
           "weights, which are no rotation");
@@ -308,7 +309,7 @@ inline void hf_refuse_fourier_series(const JsonKeys& keys) {
 ///   Throws: ConfigError for an unknown type, and for every key that the type does not have
 inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
   const std::string name = hf_rope_type(keys, context);
-  hf_refuse_fourier_series(keys);
+  hf_reject_fourier_series(keys);
   const auto type = std::find_if(hf_rule_types.begin(), hf_rule_types.end(),
                                  [&name](const HfRuleType& known) { return known.name == name; });
   if (type == hf_rule_types.end()) {
@@ -316,7 +317,7 @@ inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
                       " is unknown");
   }
   RotaryRule rule = type->read(keys, context);
-  keys.refuse_unread([&name](const std::string& key, const nlohmann::json& value) {
+  keys.reject_unread([&name](const std::string& key, const nlohmann::json& value) {
     return name == "default" && key == "factor" && value == 1;  // no effect
   });
   return rule;

@@ -14,7 +14,7 @@ POSENC_BEGIN
 namespace detail {
 
 inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
-  if (!(value > 0)) keys.refuse(key, "must be positive");
+  if (!(value > 0)) keys.reject(key, "must be positive");
   return value;
 }
 
@@ -72,12 +72,12 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale sc
 
 /// Returns the soft cap of a class that has one. null in a file replaces the default by no cap.
 inline std::optional<double> hf_softcap(const JsonKeys& config,
-                                        const std::optional<double>& usual) {
+                                        const std::optional<double>& default_cap) {
   constexpr auto key = "attn_logit_softcapping";
-  if (!usual) return std::nullopt;
+  if (!default_cap) return std::nullopt;
   const auto given = config.real(key);
   if (given) return hf_positive(config, key, *given);
-  return config.has(key) || *usual == 0 ? std::nullopt : usual;
+  return config.has(key) || *default_cap == 0 ? std::nullopt : default_cap;
 }
 
 /// Returns Llama 4's temperature: in layers without rotary encoding queries are multiplied by a
@@ -104,14 +104,14 @@ inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& con
 inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& config) {
   constexpr auto ntk_key = "use_dynamic_ntk", length_key = "seq_length";
   if (config.flag(ntk_key).value_or(true)) {
-    config.refuse(ntk_key,
+    config.reject(ntk_key,
                   "must be false: what it does is a rule of this class alone, whose base grows in "
                   "steps beyond seq_length");
   }
   if (!config.flag("use_logn_attn").value_or(true)) return std::nullopt;
   const Index length = config.integer(length_key).value_or(8192);
   if (length < 2)
-    config.refuse(length_key, "must be at least 2, since its logarithm is divided by");
+    config.reject(length_key, "must be at least 2, since its logarithm is divided by");
   return QueryTemperature{.formula = QueryTemperatureFormula::LogN,
                           .length = static_cast<double>(length)};
 }
@@ -121,7 +121,7 @@ inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& confi
   constexpr auto key = "attn_temperature_len";
   const Index length = config.integer(key).value_or(-1);
   if (length <= 0) return std::nullopt;
-  if (length < 2) config.refuse(key, "must be at least 2");
+  if (length < 2) config.reject(key, "must be at least 2");
   return QueryTemperature{.formula = QueryTemperatureFormula::LogRatio,
                           .length = static_cast<double>(length)};
 }

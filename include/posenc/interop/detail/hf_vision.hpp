@@ -31,42 +31,42 @@ class HfVision {
 
   VisionSettings read() {
     const bool is_merged = type_.has_merge_blocks;
-    tower_.layer_count = count(is_merged ? "depth" : "num_hidden_layers", type_.sizes.layers);
+    tower_.layer_count = read_count(is_merged ? "depth" : "num_hidden_layers", type_.sizes.layers);
     read_heads(is_merged ? "num_heads" : "num_attention_heads");
-    tower_.patch_size = square("patch_size", type_.sizes.patch_size);
-    if (is_merged) tower_.merge = count("spatial_merge_size", 2);
+    tower_.patch_size = read_square("patch_size", type_.sizes.patch_size);
+    if (is_merged) tower_.merge = read_count("spatial_merge_size", 2);
     read_table();
     if (type_.has_windows) read_windows();
     if (type_.rotary) {
-      tower_.rotary = VisionRotary{*type_.rotary, is_merged ? type_.base : base(type_.base)};
+      tower_.rotary = VisionRotary{*type_.rotary, is_merged ? type_.base : read_base(type_.base)};
     }
     if (type_.softmax_scale != 0) tower_.softmax_scale = type_.softmax_scale;
-    config_.refuse_unread([](std::string_view key, const nlohmann::json& value) {
-      return hf_may_ignore(key, value);
+    config_.reject_unread([](std::string_view key, const nlohmann::json& value) {
+      return hf_is_ignorable(key, value);
     });
     validate(tower_);
     return std::move(tower_);
   }
 
  private:
-  Index count(const char* key, Index usual) const {
-    const Index value = config_.integer(key).value_or(usual);
-    if (value < 1 || value > most_heads) {
-      config_.refuse(key, "must lie between 1 and " + std::to_string(most_heads));
+  Index read_count(const char* key, Index default_value) const {
+    const Index value = config_.integer(key).value_or(default_value);
+    if (value < 1 || value > max_heads) {
+      config_.reject(key, "must lie between 1 and " + std::to_string(max_heads));
     }
     return value;
   }
 
   void read_heads(const char* key) {
-    const Index heads = count(key, type_.sizes.heads);
+    const Index heads = read_count(key, type_.sizes.heads);
     Index head_dim = type_.sizes.head_dim, kv_heads = heads;
     if (head_dim != 0) {
-      head_dim = count("head_dim", head_dim);
-      kv_heads = count("num_key_value_heads", type_.sizes.heads);
-      same_head_dim("global_head_dim", head_dim);
+      head_dim = read_count("head_dim", head_dim);
+      kv_heads = read_count("num_key_value_heads", type_.sizes.heads);
+      check_head_dim("global_head_dim", head_dim);
     } else {
-      head_dim = count(type_.width_key, type_.sizes.width) / heads;
-      same_head_dim("head_dim", head_dim);
+      head_dim = read_count(type_.width_key, type_.sizes.width) / heads;
+      check_head_dim("head_dim", head_dim);
     }
     tower_.attention = {.kind = LayerKind::Global,
                         .heads = heads,
@@ -77,19 +77,19 @@ class HfVision {
                         .sinks = false};
   }
 
-  void same_head_dim(const char* key, Index head_dim) const {
+  void check_head_dim(const char* key, Index head_dim) const {
     if (config_.integer(key).value_or(head_dim) != head_dim) {
-      config_.refuse(key, "is not the width of a head, " + std::to_string(head_dim));
+      config_.reject(key, "is not the width of a head, " + std::to_string(head_dim));
     }
   }
 
   /// Returns a number, or the common value of a list of rows and columns.
-  Index square(const char* key, Index usual) const {
+  Index read_square(const char* key, Index default_value) const {
     const nlohmann::json* given = config_.find(key);
-    if (given == nullptr || !given->is_array()) return count(key, usual);
+    if (given == nullptr || !given->is_array()) return read_count(key, default_value);
     const auto sides = *config_.integers(key);
-    if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > most_heads) {
-      config_.refuse(key, "must be a positive number, or twice the same");
+    if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > max_heads) {
+      config_.reject(key, "must be a positive number, or twice the same");
     }
     return sides[0];
   }
@@ -98,22 +98,22 @@ class HfVision {
     const auto& [form, size, key, class_token] = type_.table;
     switch (form) {
       case HfPatchTable::OneSize: {
-        const Index side = square(key, size) / tower_.patch_size;
-        if (side < 1) config_.refuse(key, "is less than patch_size");
+        const Index side = read_square(key, size) / tower_.patch_size;
+        if (side < 1) config_.reject(key, "is less than patch_size");
         tower_.table = PatchTable{.rows = side, .cols = side, .class_token = class_token};
         constexpr auto switch_key = "use_absolute_position_embeddings";
         if (!type_.rotary && !config_.flag(switch_key).value_or(true)) tower_.table.reset();
         return;
       }
       case HfPatchTable::Square: {
-        const Index places = count(key, size);
+        const Index places = read_count(key, size);
         const auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(places))));
-        if (side * side != places) config_.refuse(key, "is no square");
+        if (side * side != places) config_.reject(key, "is no square");
         tower_.table = PatchTable{.rows = side, .cols = side};
         return;
       }
       case HfPatchTable::SumOfAxes: {
-        const Index places = count(key, size);
+        const Index places = read_count(key, size);
         tower_.table = PatchTable{.rows = places, .cols = places, .sum_of_axes = true};
         return;
       }
@@ -124,8 +124,8 @@ class HfVision {
 
   /// Reads windows, given in pixels and rounded down to complete merge blocks.
   void read_windows() {
-    const Index blocks = count("window_size", 112) / tower_.merge / tower_.patch_size;
-    if (blocks < 1) config_.refuse("window_size", "is less than a block of patches");
+    const Index blocks = read_count("window_size", 112) / tower_.merge / tower_.patch_size;
+    if (blocks < 1) config_.reject("window_size", "is less than a block of patches");
     tower_.window = blocks * tower_.merge;
     auto whole = config_.integers("fullatt_block_indexes");
     tower_.layers_without_window = whole ? *whole : std::vector<Index>{7, 15, 23, 31};
@@ -133,17 +133,17 @@ class HfVision {
   }
 
   /// Returns the base of a tower without scaling.
-  double base(double usual) const {
+  double read_base(double default_value) const {
     const auto beside = config_.real("rope_theta");
     const nlohmann::json* given = config_.find("rope_parameters");
-    double value = beside.value_or(usual);
+    double value = beside.value_or(default_value);
     if (given != nullptr) {
       const JsonKeys rope(*given, "rope_parameters of vision_config");
       if (rope.text("rope_type").value_or("default") != "default") {
-        rope.refuse("rope_type", "must be default in a vision tower");
+        rope.reject("rope_type", "must be default in a vision tower");
       }
       value = rope.real("rope_theta").value_or(value);
-      rope.refuse_unread([](const std::string&, const nlohmann::json&) { return false; });
+      rope.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
     }
     return value;
   }
@@ -167,7 +167,7 @@ inline std::optional<VisionSettings> hf_vision(const nlohmann::json& config) {
   };
   tower.model_type = name_in(*given);
   if (tower.model_type.empty()) tower.model_type = name_in(config);
-  if (const RefusedModel* refused = find_row(hf_refused_towers, tower.model_type)) {
+  if (const UnsupportedModel* refused = find_row(hf_unsupported_towers, tower.model_type)) {
     tower.refused = std::string("it has ") + std::string(refused->has);
     return tower;
   }

@@ -92,7 +92,7 @@ inline constexpr std::array hf_vision_types = [] {
   });
 }();
 
-inline constexpr auto hf_refused_towers = std::to_array<RefusedModel>({
+inline constexpr auto hf_unsupported_towers = std::to_array<UnsupportedModel>({
     {.names = "kimi_k25 kimi_k3 kimi_vl moonvit",
      .has = "learned positions of rows, columns and frames, and a rotation by both axes in turn"},
     {.names = "mllama_vision_model",

@@ -100,7 +100,7 @@ class JsonKeys {
     return *value;
   }
 
-  [[noreturn]] void refuse(const std::string& key, std::string_view why) const {
+  [[noreturn]] void reject(const std::string& key, std::string_view why) const {
     fail<ConfigError>(function, "'", key, "' in ", name_, " ", why);
   }
 
@@ -116,10 +116,10 @@ class JsonKeys {
 
   /// Rejects the first key that has a value, was not read, and may not be ignored.
   template <class MayIgnore>
-  void refuse_unread(const MayIgnore& may_ignore) const {
+  void reject_unread(const MayIgnore& may_ignore) const {
     for (const auto& [key, value] : object_.items()) {
       if (!value.is_null() && read_.count(key) == 0 && !may_ignore(key, value)) {
-        refuse(
+        reject(
             key,
             "is unknown, or has no effect with the other settings; remove it if it changes neither "
             "positions nor scores");
@@ -162,7 +162,7 @@ class JsonKeys {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
     auto converted = convert<T>(*value);
-    if (!converted) refuse(key, std::string("must be ") + expected);
+    if (!converted) reject(key, std::string("must be ") + expected);
     return converted;
   }
 
@@ -170,11 +170,11 @@ class JsonKeys {
   std::optional<std::vector<T>> list(const std::string& key, const char* expected) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_array()) refuse(key, std::string("must be ") + expected);
+    if (!value->is_array()) reject(key, std::string("must be ") + expected);
     std::vector<T> elements;
     for (const nlohmann::json& element : *value) {
       auto converted = convert<T>(element);
-      if (!converted) refuse(key, std::string("must be ") + expected);
+      if (!converted) reject(key, std::string("must be ") + expected);
       elements.push_back(*std::move(converted));
     }
     return elements;

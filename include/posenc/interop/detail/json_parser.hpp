@@ -19,8 +19,8 @@ namespace detail {
 
 /// Parser of JSON (RFC 8259) with Python's extensions: the words NaN, Infinity and -Infinity, and
 /// numbers beyond a double's range, become non-finite numbers. JsonKeys rejects these by key when
-/// they are read. A key that occurs twice in one object, and more than `deepest` nested objects and
-/// arrays, are errors.
+/// they are read. A key that occurs twice in one object, and more than `max_depth` nested objects
+/// and arrays, are errors.
 ///
 /// Texts may be of unknown origin: each byte is read a bounded number of times. nlohmann's own
 /// parser takes quadratic time with a callback. `Text` is std::string_view, except in tests, which
@@ -30,7 +30,7 @@ namespace detail {
 template <class Text = std::string_view>
 class JsonParser {
  public:
-  static constexpr int deepest = 64;
+  static constexpr int max_depth = 64;
 
   JsonParser(const char* function, Text text) : function_(function), text_(text) {}
 
@@ -38,7 +38,7 @@ class JsonParser {
     if (text_.size() >= 3 && byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf) at_ = 3;
     nlohmann::json value = read_value(0);
     skip_space();
-    if (at_ != text_.size()) refuse("there is more text after the value");
+    if (at_ != text_.size()) reject("there is more text after the value");
     return value;
   }
 
@@ -54,14 +54,14 @@ class JsonParser {
   }
 
   /// Skips space, then `c` if it follows. Returns whether it did.
-  bool take(char c) {
+  bool consume(char c) {
     skip_space();
     if (!is_at(c)) return false;
     ++at_;
     return true;
   }
 
-  bool take_word(std::string_view word) {
+  bool consume_word(std::string_view word) {
     if (text_.size() - at_ < word.size()) return false;
     for (std::size_t i = 0; i < word.size(); ++i) {
       if (text_[at_ + i] != word[i]) return false;
@@ -73,7 +73,7 @@ class JsonParser {
   nlohmann::json read_value(int depth) {
     using Limits = std::numeric_limits<double>;
     skip_space();
-    if (at_ == text_.size()) refuse("it ends where a value should begin");
+    if (at_ == text_.size()) reject("it ends where a value should begin");
     switch (text_[at_]) {
       case '{':
         return read_object(depth + 1);
@@ -82,42 +82,43 @@ class JsonParser {
       case '"':
         return read_text();
       case 't':
-        if (take_word("true")) return true;
+        if (consume_word("true")) return true;
         break;
       case 'f':
-        if (take_word("false")) return false;
+        if (consume_word("false")) return false;
         break;
       case 'n':
-        if (take_word("null")) return nullptr;
+        if (consume_word("null")) return nullptr;
         break;
       case 'N':
-        if (take_word("NaN")) return Limits::quiet_NaN();
+        if (consume_word("NaN")) return Limits::quiet_NaN();
         break;
       case 'I':
-        if (take_word("Infinity")) return Limits::infinity();
+        if (consume_word("Infinity")) return Limits::infinity();
         break;
       case '-':
-        if (take_word("-Infinity")) return -Limits::infinity();
+        if (consume_word("-Infinity")) return -Limits::infinity();
         return read_number();
       default:
         if (is_at_digit()) return read_number();
     }
-    refuse("no value begins like this");
+    reject("no value begins like this");
   }
 
   void enter(int depth) {
-    if (depth > deepest) fail<ConfigError>(function_, "the text nests too deeply: ", place(at_));
+    if (depth > max_depth)
+      fail<ConfigError>(function_, "the text nests too deeply: ", position_text(at_));
     ++at_;
   }
 
   nlohmann::json read_array(int depth) {
     enter(depth);
     auto array = nlohmann::json::array();
-    if (take(']')) return array;
+    if (consume(']')) return array;
     for (;;) {
       array.push_back(read_value(depth));
-      if (take(']')) return array;
-      if (!take(',')) refuse("a comma or ] should follow");
+      if (consume(']')) return array;
+      if (!consume(',')) reject("a comma or ] should follow");
     }
   }
 
@@ -125,20 +126,20 @@ class JsonParser {
     enter(depth);
     nlohmann::json object = nlohmann::json::object();
     auto& members = object.template get_ref<nlohmann::json::object_t&>();
-    if (take('}')) return object;
+    if (consume('}')) return object;
     for (;;) {
       skip_space();
       const std::size_t begin = at_;
-      if (!is_at('"')) refuse("a key in double quotes should follow");
+      if (!is_at('"')) reject("a key in double quotes should follow");
       const auto [member, is_new] = members.emplace(read_text(), nullptr);
       if (!is_new) {
         fail<ConfigError>(function_, "the key '", std::string_view(member->first).substr(0, 100),
-                          "' occurs twice in one object: ", place(begin));
+                          "' occurs twice in one object: ", position_text(begin));
       }
-      if (!take(':')) refuse("a colon should follow");
+      if (!consume(':')) reject("a colon should follow");
       member->second = read_value(depth);
-      if (take('}')) return object;
-      if (!take(',')) refuse("a comma or } should follow");
+      if (consume('}')) return object;
+      if (!consume(',')) reject("a comma or } should follow");
     }
   }
 
@@ -148,16 +149,16 @@ class JsonParser {
     const std::size_t begin = at_++;
     std::string text;
     for (;;) {
-      if (at_ == text_.size()) refuse("the text in quotes that begins here has no end", begin);
+      if (at_ == text_.size()) reject("the text in quotes that begins here has no end", begin);
       const Byte c = byte(at_);
       if (c == '"') break;
-      if (c < 0x20) refuse("a control character in quotes must be escaped");
+      if (c < 0x20) reject("a control character in quotes must be escaped");
       if (c == '\\') {
         read_escape(text);
         continue;
       }
       const std::size_t length = utf8_length();
-      if (length == 0) refuse("this is not UTF-8");
+      if (length == 0) reject("this is not UTF-8");
       for (std::size_t i = 0; i < length; ++i) text += text_[at_++];
     }
     ++at_;
@@ -166,7 +167,7 @@ class JsonParser {
 
   void read_escape(std::string& text) {
     constexpr std::string_view names = "\"\\/bfnrt", characters = "\"\\/\b\f\n\r\t";
-    if (at_ + 1 == text_.size()) refuse("it ends within an escape");
+    if (at_ + 1 == text_.size()) reject("it ends within an escape");
     const auto found = names.find(text_[at_ + 1]);
     if (found != std::string_view::npos) {
       text += characters[found];
@@ -177,10 +178,10 @@ class JsonParser {
     std::uint32_t code = read_code_unit();
     if (code >= 0xd800 && code < 0xdc00) {
       const std::uint32_t low = is_at('\\') ? read_code_unit() : 0;
-      if (low < 0xdc00 || low > 0xdfff) refuse("half of a surrogate pair stands alone", begin);
+      if (low < 0xdc00 || low > 0xdfff) reject("half of a surrogate pair stands alone", begin);
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     } else if (code >= 0xdc00 && code < 0xe000) {
-      refuse("half of a surrogate pair stands alone", begin);
+      reject("half of a surrogate pair stands alone", begin);
     }
     append_utf8(text, code);
   }
@@ -188,7 +189,7 @@ class JsonParser {
   /// Reads an escape \uXXXX.
   std::uint32_t read_code_unit() {
     const std::size_t begin = at_;
-    if (text_.size() - at_ < 6 || text_[at_ + 1] != 'u') refuse("no escape is written like this");
+    if (text_.size() - at_ < 6 || text_[at_ + 1] != 'u') reject("no escape is written like this");
     at_ += 2;
     std::uint32_t code = 0;
     for (int i = 0; i < 4; ++i) {
@@ -197,7 +198,7 @@ class JsonParser {
                                   : c >= 'a' && c <= 'f' ? static_cast<std::uint32_t>(c - 'a' + 10)
                                   : c >= 'A' && c <= 'F' ? static_cast<std::uint32_t>(c - 'A' + 10)
                                                          : 16;
-      if (digit == 16) refuse("no escape is written like this", begin);
+      if (digit == 16) reject("no escape is written like this", begin);
       code = code << 4 | digit;
     }
     return code;
@@ -239,7 +240,7 @@ class JsonParser {
   // Numbers.
 
   void read_digits() {
-    if (!is_at_digit()) refuse("a digit should follow");
+    if (!is_at_digit()) reject("a digit should follow");
     while (is_at_digit()) ++at_;
   }
 
@@ -250,7 +251,7 @@ class JsonParser {
     const bool is_zero = is_at('0');
     const std::size_t first = at_;
     read_digits();
-    if (is_zero && at_ - first > 1) refuse("no number begins with 0 and another digit", begin);
+    if (is_zero && at_ - first > 1) reject("no number begins with 0 and another digit", begin);
     bool is_integer = true;
     if (is_at('.')) {
       is_integer = false;
@@ -284,7 +285,7 @@ class JsonParser {
 
   // Positions in messages.
 
-  std::string place(std::size_t at) const {
+  std::string position_text(std::size_t at) const {
     std::size_t line = 1, line_begin = 0;
     for (std::size_t i = 0; i < at; ++i) {
       if (text_[i] != '\n') continue;
@@ -296,9 +297,9 @@ class JsonParser {
            (at == text_.size() ? " (its end)" : " (byte " + std::to_string(at + 1) + ")");
   }
 
-  [[noreturn]] void refuse(std::string_view why) const { refuse(why, at_); }
-  [[noreturn]] void refuse(std::string_view why, std::size_t at) const {
-    fail<ConfigError>(function_, "the text is not JSON: ", why, ": ", place(at));
+  [[noreturn]] void reject(std::string_view why) const { reject(why, at_); }
+  [[noreturn]] void reject(std::string_view why, std::size_t at) const {
+    fail<ConfigError>(function_, "the text is not JSON: ", why, ": ", position_text(at));
   }
 
   const char* function_;

@@ -36,7 +36,7 @@ constexpr auto find_row(const Rows& rows, std::string_view name) -> decltype(row
 }
 
 /// Model types that are known and not supported.
-struct RefusedModel {
+struct UnsupportedModel {
   std::string_view names;
   std::string_view has;     ///< position encoding or layers, as a noun phrase for messages
   bool has_rotary = false;  ///< a rotary encoding in an unsupported form

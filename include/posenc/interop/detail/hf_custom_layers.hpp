@@ -22,13 +22,13 @@ POSENC_BEGIN
 namespace detail {
 
 /// Maximum number of layers of a configuration; bounds what a made-up number can allocate.
-constexpr Index most_layers = 65536;
+constexpr Index max_layers = 65536;
 
 /// Returns the number of layers if the file gives it.
 inline std::optional<Index> hf_layer_count(const JsonKeys& config) {
   const auto layers = config.any_of<Index>({"num_hidden_layers", "n_layer", "num_layers"});
-  if (layers && (*layers < 0 || *layers > most_layers)) {
-    config.refuse("num_hidden_layers", "must lie between 0 and 65536");
+  if (layers && (*layers < 0 || *layers > max_layers)) {
+    config.reject("num_hidden_layers", "must lie between 0 and 65536");
   }
   return layers;
 }
@@ -38,7 +38,7 @@ inline void hf_check_layer_types(const JsonKeys& config, const std::vector<std::
                                  std::initializer_list<std::string_view> known) {
   for (const std::string& type : types) {
     if (std::find(known.begin(), known.end(), type) == known.end()) {
-      config.refuse("layer_types", "has the type '" + type + "', which is unknown in this model");
+      config.reject("layer_types", "has the type '" + type + "', which is unknown in this model");
     }
   }
 }
@@ -48,27 +48,27 @@ inline void hf_check_layer_types(const JsonKeys& config, const std::vector<std::
 inline std::vector<std::string> hf_layer_types(const JsonKeys& config,
                                                const HfTypeLayers& pattern) {
   auto given = config.texts("layer_types");
-  if (given) hf_check_layer_types(config, *given, {pattern.rare, pattern.usual});
-  std::optional<Index> own_period;
+  if (given) hf_check_layer_types(config, *given, {pattern.rare_type, pattern.usual_type});
+  std::optional<Index> given_period;
   if (pattern.period_key != nullptr) {
-    own_period = config.any_of<Index>({pattern.period_key});
-    if (own_period && *own_period < 1) config.refuse(pattern.period_key, "must be positive");
+    given_period = config.any_of<Index>({pattern.period_key});
+    if (given_period && *given_period < 1) config.reject(pattern.period_key, "must be positive");
   }
   const auto layers = hf_layer_count(config);
-  const Index period = own_period.value_or(pattern.period);
+  const Index period = given_period.value_or(pattern.period);
   const auto type_of = [&](Index layer) {
-    return layer % period == (pattern.rare_is_first ? 0 : period - 1) ? pattern.rare
-                                                                      : pattern.usual;
+    return layer % period == (pattern.rare_is_first ? 0 : period - 1) ? pattern.rare_type
+                                                                      : pattern.usual_type;
   };
-  for_each_name(pattern.same_keys, [&](std::string_view name) {
+  for_each_name(pattern.unread_period_keys, [&](std::string_view name) {
     const std::string key(name);
     const auto other = config.integer(key);
-    if (other && *other != period) config.refuse(key, "contradicts the pattern of layers");
+    if (other && *other != period) config.reject(key, "contradicts the pattern of layers");
   });
   if (given) {
-    for (std::size_t i = 0; own_period && i < given->size(); ++i) {
+    for (std::size_t i = 0; given_period && i < given->size(); ++i) {
       if ((*given)[i] != type_of(static_cast<Index>(i))) {
-        config.refuse(pattern.period_key, "contradicts layer_types");
+        config.reject(pattern.period_key, "contradicts layer_types");
       }
     }
     return *std::move(given);
@@ -83,8 +83,8 @@ inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* k
                                            std::optional<Index> layers) {
   auto listed = config.required(key, config.integers(key));
   for (const Index layer : listed) {
-    if (layer < 0 || layer >= layers.value_or(most_layers)) {
-      config.refuse(key, "must name layers that there are");
+    if (layer < 0 || layer >= layers.value_or(max_layers)) {
+      config.reject(key, "must name layers that there are");
     }
   }
   std::sort(listed.begin(), listed.end());
@@ -92,8 +92,9 @@ inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* k
 }
 
 /// Returns layer types: `listed_type` for layers in the list, `other` for the rest.
-inline std::vector<std::string> hf_types_by_list(const std::vector<Index>& listed, Index layers,
-                                                 const char* listed_type, const char* other) {
+inline std::vector<std::string> hf_layer_types_from_list(const std::vector<Index>& listed,
+                                                         Index layers, const char* listed_type,
+                                                         const char* other) {
   std::vector<std::string> types;
   for (Index i = 0; i < layers; ++i) {
     types.emplace_back(std::binary_search(listed.begin(), listed.end(), i) ? listed_type : other);
@@ -115,7 +116,7 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
   }
   model.types_without_rotary = {full_attention};
   if (config.has(key) && pattern == nullptr && !given) {
-    config.refuse(key, "is null, and there are no layer_types");
+    config.reject(key, "is null, and there are no layer_types");
   }
   if (pattern == nullptr || !pattern->is_string()) {
     model.layer_types = hf_layer_types(config, layers);
@@ -123,7 +124,7 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
   }
   const auto letters = *config.text(key);
   if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
-    config.refuse(key, "must be made of the letters L and G");
+    config.reject(key, "must be made of the letters L and G");
   }
   model.layer_types = config.required("layer_types", given);
   hf_check_layer_types(config, model.layer_types, {full_attention, sliding_attention});
@@ -131,7 +132,7 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
                                                                     // regardless
     const bool is_global = letters[i % letters.size()] == 'G';
     if ((model.layer_types[i] == full_attention) != is_global) {
-      config.refuse(key, "contradicts layer_types");
+      config.reject(key, "contradicts layer_types");
     }
   }
 }
@@ -147,7 +148,7 @@ inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
   }
   const auto layers = hf_layer_count(config);
   const auto listed = hf_listed_layers(config, "full_attn_idxs", layers);
-  model.layer_types = hf_types_by_list(listed, layers.value_or(0), full_attention, conv);
+  model.layer_types = hf_layer_types_from_list(listed, layers.value_or(0), full_attention, conv);
 }
 
 /// Reads the layer types of Cohere's model of experts. Layers that see all keys have no rotary
@@ -163,16 +164,16 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers
   const Index dense = config.integer("first_k_dense_replace").value_or(counted);
   const Index dense_period = config.integer("prefix_dense_sliding_window_pattern").value_or(1);
   const auto layers = hf_layer_count(config);
-  if (dense < 0 || dense > layers.value_or(most_layers) || dense_period < 1) {
-    config.refuse("first_k_dense_replace", "must count layers that there are");
+  if (dense < 0 || dense > layers.value_or(max_layers) || dense_period < 1) {
+    config.reject("first_k_dense_replace", "must count layers that there are");
   }
   const bool is_listed = config.texts("layer_types").has_value();
   model.layer_types = hf_layer_types(config, pattern);
   if (!is_listed && dense > 0) {  // either kind of layers has its own count
-    const auto usual = model.layer_types;
-    for (std::size_t i = 0; i < usual.size(); ++i) {
+    const auto pattern_types = model.layer_types;
+    for (std::size_t i = 0; i < pattern_types.size(); ++i) {
       const auto at = static_cast<Index>(i);
-      model.layer_types[i] = at >= dense ? usual[i - static_cast<std::size_t>(dense)]
+      model.layer_types[i] = at >= dense ? pattern_types[i - static_cast<std::size_t>(dense)]
                              : (at + 1) % dense_period == 0 ? full_attention
                                                             : sliding_attention;
     }
@@ -193,12 +194,12 @@ inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& con
   const nlohmann::json* blocks = config.find(key);
   if (blocks == nullptr || !blocks->is_array() ||
       static_cast<Index>(blocks->size()) != hf_layer_count(config).value_or(0)) {
-    config.refuse(key, "must be a list with an entry for each layer");
+    config.reject(key, "must be a list with an entry for each layer");
   }
   std::vector<std::optional<Index>> groups;
   for (const nlohmann::json& block : *blocks) {
     const nlohmann::json* attention = JsonKeys(block, key).find("attention");
-    if (attention == nullptr) config.refuse(key, "must tell the attention of each layer");
+    if (attention == nullptr) config.reject(key, "must tell the attention of each layer");
     const JsonKeys keys(*attention, "block_configs");
     const bool is_none = keys.flag("no_op").value_or(false);
     const bool is_linear = keys.flag("replace_with_linear").value_or(false);
@@ -206,7 +207,7 @@ inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& con
     groups.push_back(is_none || is_linear
                          ? std::nullopt
                          : std::optional(keys.required("n_heads_in_group", group)));
-    keys.refuse_unread([](const std::string&, const nlohmann::json& value) {
+    keys.reject_unread([](const std::string&, const nlohmann::json& value) {
       return value == false;  // the other keys are windows and sinks
     });
   }
@@ -227,7 +228,7 @@ inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& mod
   }
   const auto count = given ? given->size() : ratios ? ratios->size() : 0;
   if ((given || ratios) && static_cast<Index>(count) < layers) {
-    config.refuse(given ? names : rates, "must have an entry for each layer");
+    config.reject(given ? names : rates, "must have an entry for each layer");
   }
   for (std::size_t i = 0; static_cast<Index>(i) < layers; ++i) {
     const bool is_local = given ? (*given)[i] == sliding_attention : ratios && (*ratios)[i] == 0;
@@ -240,14 +241,14 @@ inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) 
   constexpr auto key = "hybrid_layer_pattern";
   const auto pattern = config.integers(key);
   if (auto given = config.texts("layer_types")) {
-    if (pattern) config.refuse(key, "stands beside layer_types");
+    if (pattern) config.reject(key, "stands beside layer_types");
     hf_check_layer_types(config, *given, {full_attention, sliding_attention});
     model.layer_types = *std::move(given);
     return;
   }
   if (pattern) {
     for (const Index entry : *pattern) {
-      if (entry != 0 && entry != 1) config.refuse(key, "must be a list of 0 and 1 (local layers)");
+      if (entry != 0 && entry != 1) config.reject(key, "must be a list of 0 and 1 (local layers)");
       model.layer_types.emplace_back(entry == 1 ? sliding_attention : full_attention);
     }
     return;
@@ -265,7 +266,7 @@ inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
   hf_check_layer_types(config, types, {full_attention, sliding_attention});
   const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
   if (static_cast<Index>(types.size()) < layers) {
-    config.refuse(key, "must have an entry for each layer");
+    config.reject(key, "must have an entry for each layer");
   }
   types.resize(static_cast<std::size_t>(layers));
   return types;
@@ -277,13 +278,13 @@ class HfLayerVariants {
  public:
   /// Returns the name of the variant with this base and share, and whether it is new.
   std::pair<std::string, bool> name(const std::string& type, double base, double share) {
-    std::string& own = names_[{type, base, share}];
-    const bool is_new = own.empty();
+    std::string& variant_name = names_[{type, base, share}];
+    const bool is_new = variant_name.empty();
     if (is_new) {
       const int variant = ++variants_[type];
-      own = variant == 1 ? type : type + ' ' + std::to_string(variant);
+      variant_name = variant == 1 ? type : type + ' ' + std::to_string(variant);
     }
-    return {own, is_new};
+    return {variant_name, is_new};
   }
 
  private:
@@ -306,7 +307,7 @@ inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model
   const auto turns = config.flags(key).value_or(std::vector<bool>{});
   if (turns.empty()) return;
   if (turns.size() < model.layer_types.size()) {
-    config.refuse(key, "must have an entry for each layer");
+    config.reject(key, "must have an entry for each layer");
   }
   for (std::size_t i = 0; i < model.layer_types.size(); ++i) {
     if (!turns[i]) model.layers_without_rotary.push_back(static_cast<Index>(i));
@@ -317,12 +318,13 @@ inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model
 /// layer.
 inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
   const auto list = config.integers("no_rope_layers");
-  const auto own = config.any_of<Index>({"no_rope_layer_interval", "nope_layer_interval"});
-  const Index interval = own.value_or(4);
-  if (interval < 1) config.refuse("no_rope_layer_interval", "must be positive");
+  const auto given_interval =
+      config.any_of<Index>({"no_rope_layer_interval", "nope_layer_interval"});
+  const Index interval = given_interval.value_or(4);
+  if (interval < 1) config.reject("no_rope_layer_interval", "must be positive");
   const auto layers = hf_layer_count(config);
   if (config.find("nope_layer_interval") != nullptr && interval != 4) {
-    config.refuse("nope_layer_interval", "is read by no class; no_rope_layer_interval is");
+    config.reject("nope_layer_interval", "is read by no class; no_rope_layer_interval is");
   }
   if (const auto types = config.texts("layer_types")) {
     hf_check_layer_types(config, *types, {full_attention, sliding_attention, "chunked_attention"});
@@ -330,7 +332,7 @@ inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model)
   if (list && !list->empty()) {
     for (std::size_t i = 0; i < list->size(); ++i) {
       if ((*list)[i] != 0 && (*list)[i] != 1) {
-        config.refuse("no_rope_layers", "must be a list of 0 (no rotary encoding) and 1");
+        config.reject("no_rope_layers", "must be a list of 0 (no rotary encoding) and 1");
       }
       if ((*list)[i] == 0) model.layers_without_rotary.push_back(static_cast<Index>(i));
     }

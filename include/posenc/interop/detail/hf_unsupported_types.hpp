@@ -10,7 +10,7 @@
 POSENC_BEGIN
 namespace detail {
 
-inline constexpr auto hf_refused_types = std::to_array<RefusedModel>({
+inline constexpr auto hf_unsupported_types = std::to_array<UnsupportedModel>({
     {.names = "albert align_text_model altclip_text_model audio-spectrogram-transformer bark bart "
               "bert bert-generation big_bird bigbird_pegasus biogpt blenderbot blenderbot-small "
               "blip_text_model camembert canine chinese_clip_text_model clap_text_model clip "

@@ -23,30 +23,31 @@ POSENC_BEGIN
 namespace detail {
 
 /// Adds the usual name of a key. Another value under that name is an error.
-inline void hf_set_usual(nlohmann::json& config, const JsonKeys& own, const std::string& key,
-                         const std::string& usual, const nlohmann::json& value) {
-  const auto at = config.find(usual);
+inline void hf_set_canonical(nlohmann::json& config, const JsonKeys& keys, const std::string& key,
+                             const std::string& canonical, const nlohmann::json& value) {
+  const auto at = config.find(canonical);
   if (at != config.end() && !at->is_null() && *at != value) {
-    own.refuse(key, "contradicts " + usual);
+    keys.reject(key, "contradicts " + canonical);
   }
-  config[usual] = value;
+  config[canonical] = value;
 }
 
 /// Converts the dict that InternLM's first models of 20B have.
 inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) {
   constexpr auto part = "rotary";
-  const nlohmann::json* own = whole.find(part);
-  if (own == nullptr || !own->is_object()) return;
+  const nlohmann::json* nested = whole.find(part);
+  if (nested == nullptr || !nested->is_object()) return;
   config.erase(part);
-  const JsonKeys keys(*own, part);
-  if (const auto base = keys.real("base")) hf_set_usual(config, keys, "base", "rope_theta", *base);
+  const JsonKeys keys(*nested, part);
+  if (const auto base = keys.real("base"))
+    hf_set_canonical(config, keys, "base", "rope_theta", *base);
   const auto type = keys.text("type").value_or("origin");
-  if (type != "origin" && type != "dynamic") keys.refuse("type", "has a value that is unknown");
+  if (type != "origin" && type != "dynamic") keys.reject("type", "has a value that is unknown");
   const double factor = keys.real("scaling_factor").value_or(1);
   if (type == "dynamic") {
-    hf_set_usual(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
+    hf_set_canonical(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
   }
-  keys.refuse_unread(hf_may_ignore);
+  keys.reject_unread(hf_is_ignorable);
 }
 
 /// Converts TeleChat's settings. The base is scaled for texts of the trained length. Beyond that it
@@ -56,11 +57,11 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
   if (trained) config["max_position_embeddings"] = *trained;
   if (trained && !base) {
-    keys.refuse("training_seqlen",
+    keys.reject("training_seqlen",
                 "needs base_seqlen, which releases of the class have a number for");
   }
   if (!base || !trained || *trained <= *base || *base < 1) return;
-  if (keys.find("rope_scaling") != nullptr) keys.refuse("rope_scaling", "contradicts base_seqlen");
+  if (keys.find("rope_scaling") != nullptr) keys.reject("rope_scaling", "contradicts base_seqlen");
   Index steps = 0;  // ceil(log2(trained / base))
   while (steps < 32 && (*base << steps) < *trained) ++steps;
   const auto alpha = static_cast<double>((Index{1} << (steps + 1)) - 1);
@@ -93,7 +94,7 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) 
     types.push_back(is_scaled ? "full_attention" : "unscaled_attention");
   }
   for (const Index layer : *scaled) {
-    if (layer < 0 || layer >= *layers) keys.refuse(list, "must name layers that there are");
+    if (layer < 0 || layer >= *layers) keys.reject(list, "must name layers that there are");
   }
   if (std::find(types.begin(), types.end(), "unscaled_attention") == types.end()) return;
   auto plain = nlohmann::json::object();
@@ -102,19 +103,19 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) 
     config[name] = plain;
     return;
   }
-  hf_set_usual(config, keys, list, "layer_types", types);
+  hf_set_canonical(config, keys, list, "layer_types", types);
   config[name] = {{"full_attention", *dict}, {"unscaled_attention", plain}};
 }
 
 /// Converts HunyuanVL's sections, which are those of XD-RoPE even if called mrope_section.
 ///   Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)
 inline void hf_set_xdrope_section(const JsonKeys& keys, nlohmann::json& config) {
-  constexpr auto newer = "mrope_section", own = "xdrope_section";
+  constexpr auto newer = "mrope_section", canonical = "xdrope_section";
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
     const nlohmann::json* dict = keys.find(name);
     if (dict == nullptr || !dict->is_object() || !dict->contains(newer)) continue;
     nlohmann::json& renamed = config[name];
-    hf_set_usual(renamed, JsonKeys(*dict, name), newer, own, dict->at(newer));
+    hf_set_canonical(renamed, JsonKeys(*dict, name), newer, canonical, dict->at(newer));
     renamed.erase(newer);
   }
 }
@@ -122,18 +123,18 @@ inline void hf_set_xdrope_section(const JsonKeys& keys, nlohmann::json& config) 
 /// Converts DBRX's attention settings, which are nested in a dict.
 inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config) {
   constexpr auto part = "attn_config";
-  const nlohmann::json* own = whole.find(part);
-  if (own == nullptr) return;
+  const nlohmann::json* nested = whole.find(part);
+  if (nested == nullptr) return;
   config.erase(part);
-  const JsonKeys keys(*own, part);
+  const JsonKeys keys(*nested, part);
   keys.find("clip_qkv");  // applied before the rotation
   if (const auto groups = keys.integer("kv_n_heads")) {
-    hf_set_usual(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
+    hf_set_canonical(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
   }
   if (const auto base = keys.real("rope_theta")) {
-    hf_set_usual(config, keys, "rope_theta", "rope_theta", *base);
+    hf_set_canonical(config, keys, "rope_theta", "rope_theta", *base);
   }
-  keys.refuse_unread(hf_may_ignore);
+  keys.reject_unread(hf_is_ignorable);
 }
 
 /// Converts JetMoE's heads: there is a set of query heads, as many as KV heads, per expert of a
@@ -142,7 +143,7 @@ inline void hf_set_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
   const Index groups = keys.integer("num_key_value_heads").value_or(16);
   const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
   if (groups < 1 || groups > 4096 || experts < 1 || experts > 4096) {
-    keys.refuse("num_key_value_heads", "and num_experts_per_tok must lie between 1 and 4096");
+    keys.reject("num_key_value_heads", "and num_experts_per_tok must lie between 1 and 4096");
   }
   config["num_key_value_heads"] = groups;
   config["num_attention_heads"] = groups * experts;
@@ -151,7 +152,8 @@ inline void hf_set_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
 
 /// Returns layer types from a list of marks: `marked` where the mark is not 0, full_attention
 /// elsewhere.
-inline nlohmann::json hf_types_of_marks(const std::vector<Index>& marks, const char* marked) {
+inline nlohmann::json hf_layer_types_from_marks(const std::vector<Index>& marks,
+                                                const char* marked) {
   auto types = nlohmann::json::array();
   for (const Index mark : marks) types.push_back(mark != 0 ? marked : "full_attention");
   return types;
@@ -160,11 +162,11 @@ inline nlohmann::json hf_types_of_marks(const std::vector<Index>& marks, const c
 /// Converts MiniMax-M3's marks of layers that see only some blocks of keys.
 inline void hf_set_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto part = "sparse_attention_config";
-  const nlohmann::json* own = keys.find(part);
+  const nlohmann::json* nested = keys.find(part);
   config.erase(part);  // other keys of the part say how keys are chosen
-  if (own == nullptr || keys.find("layer_types") != nullptr) return;
-  const auto sparse = JsonKeys(*own, part).integers("sparse_attention_freq");
-  if (sparse) config["layer_types"] = hf_types_of_marks(*sparse, "minimax_m3_sparse");
+  if (nested == nullptr || keys.find("layer_types") != nullptr) return;
+  const auto sparse = JsonKeys(*nested, part).integers("sparse_attention_freq");
+  if (sparse) config["layer_types"] = hf_layer_types_from_marks(*sparse, "minimax_m3_sparse");
 }
 
 /// Converts SmallThinker's marks of layers with a window.
@@ -172,7 +174,7 @@ inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto list = "sliding_window_layout";
   keys.required("rope_layout", keys.integers("rope_layout"));
   config["layer_types"] =
-      hf_types_of_marks(keys.required(list, keys.integers(list)), "sliding_attention");
+      hf_layer_types_from_marks(keys.required(list, keys.integers(list)), "sliding_attention");
   config.erase(list);
 }
 
@@ -180,7 +182,7 @@ inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
 /// and images.
 inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
   if (keys.text("rope_impl").value_or("llama") == "interleave") {
-    keys.refuse("rope_impl", "is interleave, which is not supported in this model");
+    keys.reject("rope_impl", "is interleave, which is not supported in this model");
   }
   if (keys.text("block_type").value_or("llama") != "gemma") config.erase("query_pre_attn_scalar");
   for (const char* key : {"attention_type", "do_random_scale", "float32_attention", "rope_impl"}) {
@@ -198,8 +200,8 @@ inline void hf_rename_layer_types(
     auto types = keys.texts(list);
     if (!types) continue;
     for (std::string& type : *types) {
-      for (const auto& [other, usual] : names) {
-        if (type == other) type = usual;
+      for (const auto& [other, canonical] : names) {
+        if (type == other) type = canonical;
       }
     }
     config[list] = *types;
@@ -238,11 +240,11 @@ inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
     auto attending = nlohmann::json::array();
     for (std::size_t i = 0; i < at->size(); ++i) {
       const bool attends = (*at)[i] == "attention";
-      if (!attends && (*at)[i] != "mamba") keys.refuse(list, "has a type that is unknown");
+      if (!attends && (*at)[i] != "mamba") keys.reject(list, "has a type that is unknown");
       if (attends) attending.push_back(i);
     }
     config.erase(list);
-    hf_set_usual(config, keys, list, indices, attending);
+    hf_set_canonical(config, keys, list, indices, attending);
   }
 }
 
@@ -250,7 +252,7 @@ inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
 inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
     for (const auto& type : keys.texts(list).value_or(std::vector<std::string>{})) {
-      if (type != "hybrid") keys.refuse(list, "has another type than hybrid");
+      if (type != "hybrid") keys.reject(list, "has another type than hybrid");
     }
     config.erase(list);
   }
@@ -263,25 +265,25 @@ inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config
 ///           modular_longcat_flash.py (0469a35)
 inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto method = "attention_method";
-  if (keys.text(method).value_or("MLA") != "MLA") keys.refuse(method, "must be MLA");
+  if (keys.text(method).value_or("MLA") != "MLA") keys.reject(method, "must be MLA");
   config.erase(method);
   const bool must_tell = keys.text("model_type") == "longcat_flash_ngram";
   for (const char* is_scaled : {"mla_scale_q_lora", "mla_scale_kv_lora"}) {
     const auto given = keys.flag(is_scaled);
     if (must_tell) keys.required(is_scaled, given);
     if (!given.value_or(true)) {
-      keys.refuse(is_scaled, "is false, which classes of this model read differently");
+      keys.reject(is_scaled, "is false, which classes of this model read differently");
     }
     config.erase(is_scaled);
   }
-  constexpr auto own = "num_layers", usual = "num_hidden_layers";
-  const auto layers = keys.integer(own), twice = keys.integer(usual);
+  constexpr auto alias = "num_layers", canonical = "num_hidden_layers";
+  const auto layers = keys.integer(alias), twice = keys.integer(canonical);
   if (!layers) return;
   if (twice && *twice != *layers && (*twice % 2 != 0 || *twice / 2 != *layers)) {
-    keys.refuse(usual, "contradicts num_layers");
+    keys.reject(canonical, "contradicts num_layers");
   }
-  config[usual] = *layers;
-  config.erase(own);
+  config[canonical] = *layers;
+  config.erase(alias);
 }
 
 /// Converts Zamba2's layers. Hybrid layers attend to the stream and the embedding side by side, so
@@ -289,42 +291,42 @@ inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) 
 ///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and
 ///           modular_zamba2.py (00511f5)
 inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
-  constexpr auto usual = "layers_block_type", long_key = "use_long_context",
+  constexpr auto canonical = "layers_block_type", long_key = "use_long_context",
                  turns_key = "use_mem_rope";
-  constexpr Index most_hidden = Index{1} << 32;
+  constexpr Index max_hidden = Index{1} << 32;
   if (keys.flag(long_key).value_or(false)) {
-    keys.refuse(long_key, "is true, which releases of the class read differently");
+    keys.reject(long_key, "is true, which releases of the class read differently");
   }
   std::optional<nlohmann::json> types;
-  for (const char* list : {usual, "layer_types"}) {
+  for (const char* list : {canonical, "layer_types"}) {
     const auto given = keys.texts(list);
     if (!given) continue;
-    auto own = nlohmann::json::array();
+    auto converted = nlohmann::json::array();
     for (const auto& type : *given) {
       if (type != "hybrid" && type != "mamba" && type != "linear_attention") {
-        keys.refuse(list, "has the type '" + type + "', which is unknown in this model");
+        keys.reject(list, "has the type '" + type + "', which is unknown in this model");
       }
-      own.push_back(type == "hybrid" ? "attention" : "mamba");
+      converted.push_back(type == "hybrid" ? "attention" : "mamba");
     }
-    if (types && *types != own) keys.refuse(list, std::string("contradicts ") + usual);
+    if (types && *types != converted) keys.reject(list, std::string("contradicts ") + canonical);
     config.erase(list);
-    types = std::move(own);
+    types = std::move(converted);
   }
   const Index hidden = keys.required("hidden_size", keys.integer("hidden_size"));
   const Index heads = keys.required("num_attention_heads", keys.integer("num_attention_heads"));
-  if (hidden < 1 || heads < 1 || heads > most_hidden || hidden > most_hidden ||
+  if (hidden < 1 || heads < 1 || heads > max_hidden || hidden > max_hidden ||
       hidden / heads > 4096) {
-    keys.refuse("hidden_size", "and num_attention_heads give no width of a head");
+    keys.reject("hidden_size", "and num_attention_heads give no width of a head");
   }
   for (const auto& [key, value] :
        {std::pair("attention_hidden_size", 2 * hidden), std::pair("kv_channels", hidden / heads)}) {
-    if (keys.integer(key).value_or(value) != value) keys.refuse(key, "contradicts hidden_size");
+    if (keys.integer(key).value_or(value) != value) keys.reject(key, "contradicts hidden_size");
     config.erase(key);
   }
   const bool turns = keys.flag(turns_key).value_or(false);
-  config[usual] = keys.required(usual, types);
-  hf_set_usual(config, keys, "hidden_size", "head_dim", 2 * hidden / heads);
-  hf_set_usual(config, keys, turns_key, "position_embedding_type", turns ? "rope" : "nope");
+  config[canonical] = keys.required(canonical, types);
+  hf_set_canonical(config, keys, "hidden_size", "head_dim", 2 * hidden / heads);
+  hf_set_canonical(config, keys, turns_key, "position_embedding_type", turns ? "rope" : "nope");
   for (const char* other :
        {turns_key, long_key, "use_shared_attention_adapter", "use_shared_attention_lora"}) {
     config.erase(other);
@@ -337,7 +339,7 @@ inline void hf_drop_grok_scaling(const JsonKeys& keys, nlohmann::json& config) {
   if (config.contains(cap) && config[cap].is_null()) config.erase(cap);  // equivalent to no key
   const auto type = keys.text(key);
   if (!type) return;
-  if (*type != "original") keys.refuse(key, "has a value that is not supported");
+  if (*type != "original") keys.reject(key, "has a value that is not supported");
   config.erase(key);
   for (const char* unused :
        {"scaling_factor", "extrapolation_factor", "attn_factor", "beta_fast", "beta_slow"}) {
@@ -347,7 +349,7 @@ inline void hf_drop_grok_scaling(const JsonKeys& keys, nlohmann::json& config) {
 }
 
 /// Returns the type that a file means if its model_type is ambiguous or that of another model.
-inline std::string hf_meant_type(const JsonKeys& keys, const std::string& type) {
+inline std::string hf_resolved_type(const JsonKeys& keys, const std::string& type) {
   const auto has_class = [&keys](std::string_view name) {
     const nlohmann::json* classes = keys.find("architectures");
     return classes != nullptr && classes->is_array() &&

@@ -53,14 +53,14 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
 });
 
 /// Returns the text model's part of a configuration and its name; {nullptr, ""} if there is none.
-inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys& keys) {
+inline std::pair<const nlohmann::json*, std::string> hf_text_config(const JsonKeys& keys) {
   std::pair<const nlohmann::json*, std::string> found = {nullptr, ""};
   for (const char* name : {"text_config", "llm_config", "language_config"}) {
     const nlohmann::json* given = keys.find(name);
     if (given == nullptr) continue;
     if (found.first == nullptr) found = {given, name};
     if (*found.first != *given) {
-      keys.refuse(name, "stands beside " + found.second + ", which says otherwise");
+      keys.reject(name, "stands beside " + found.second + ", which says otherwise");
     }
   }
   return found;
@@ -68,13 +68,13 @@ inline std::pair<const nlohmann::json*, std::string> hf_text_part(const JsonKeys
 
 /// Returns the type with its version appended, because the text model of MiniCPM-V depends on the
 /// version.
-inline std::string hf_type_with_version(const JsonKeys& keys, const std::string& whole) {
+inline std::string hf_versioned_type(const JsonKeys& keys, const std::string& whole) {
   constexpr auto key = "version";
   const nlohmann::json* version = keys.find(key);
   if ((whole != "minicpmv" && whole != "minicpmo") || version == nullptr) return whole;
   if (version->is_string()) return whole + ' ' + *keys.text(key);
   const double number = *keys.real(key);
-  if (!(number >= 0 && number < 100)) keys.refuse(key, "is no version of this type");
+  if (!(number >= 0 && number < 100)) keys.reject(key, "is no version of this type");
   const auto tenths = std::lround(number * 10);
   return whole + ' ' + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10);
 }
