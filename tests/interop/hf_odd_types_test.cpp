@@ -106,6 +106,10 @@ TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the s
   check_rejected(ngram_file, "the configuration must have mla_scale_q_lora");
   CHECK(ngram.layer_count == 28);
   CHECK(rotary(ngram).rotary_offset == 128);
+  json part = ngram_file;  // a part without a type may lack the switch
+  part.erase("model_type");
+  const json whole = {{"model_type", "longcat_flash_ngram"}, {"text_config", part}};
+  CHECK(read_hf_config(whole).layer_count == 28);
   check_rejected(with(longcat, {{"num_hidden_layers", 30}}),
                  "'num_hidden_layers' in the configuration contradicts num_layers");
   check_rejected(with(longcat, {{"num_layers", Index{1} << 62}, {"num_hidden_layers", 0}}),

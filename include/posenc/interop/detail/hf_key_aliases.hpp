@@ -259,18 +259,16 @@ inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config
 }
 
 /// Converts LongCat-Flash's layer count: it counts layers that attend twice, with equal settings.
-/// The factors of latents are always on in transformers' class, which has no switch for them. That
-/// class does not cover the model with n-grams.
-///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
-///           modular_longcat_flash.py (0469a35)
-inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) {
+/// Rejects a file that switches the factors of latents off, or that lacks their switches although
+/// it must have them.
+inline void hf_convert_longcat(const JsonKeys& keys, nlohmann::json& config,
+                               bool must_have_switches) {
   constexpr auto method = "attention_method";
   if (keys.text(method).value_or("MLA") != "MLA") keys.reject(method, "must be MLA");
   config.erase(method);
-  const bool must_tell = keys.text("model_type") == "longcat_flash_ngram";
   for (const char* is_scaled : {"mla_scale_q_lora", "mla_scale_kv_lora"}) {
     const auto given = keys.flag(is_scaled);
-    if (must_tell) keys.required(is_scaled, given);
+    if (must_have_switches) keys.required(is_scaled, given);
     if (!given.value_or(true)) {
       keys.reject(is_scaled, "is false, which classes of this model read differently");
     }
@@ -284,6 +282,20 @@ inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) 
   }
   config[canonical] = *layers;
   config.erase(alias);
+}
+
+/// Converts LongCat-Flash. Its factors of latents are always on in transformers' class, which has
+/// no switches for them.
+///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
+///           modular_longcat_flash.py (0469a35)
+inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) {
+  hf_convert_longcat(keys, config, false);
+}
+
+/// Converts LongCat-Flash with n-grams, which transformers' class does not cover: its files must
+/// have the switches. A nested part that names no type may omit them.
+inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, nlohmann::json& config) {
+  hf_convert_longcat(keys, config, !keys.text("model_type").value_or("").empty());
 }
 
 /// Converts Zamba2's layers. Hybrid layers attend to the stream and the embedding side by side, so

@@ -105,7 +105,7 @@ inline constexpr std::array hf_layered_types = [] {
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = latent,
        .scores = {.scale = Scale::QueryLatent},
-       .file = {.convert = &hf_set_longcat_layers}},
+       .file = {.convert = &hf_set_longcat_ngram_layers}},
       {.names = "minicpm3",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread}},
