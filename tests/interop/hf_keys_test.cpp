@@ -199,7 +199,7 @@ TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
                  "'rope_interleave" + in + "must be true in this model");
   check_rejected(config("baichuan", {{"num_hidden_layers", 40}}),
                  "'num_hidden_layers" + in +
-                     "is not 32: of this type, only the model of 7B has a rotary encoding");
+                     "is not 32: of this type, only models of 32 layers have a rotary encoding");
   CHECK_NOTHROW(read_hf_config(config("baichuan", {{"num_hidden_layers", 32}})));
   check_rejected(config("minimax_m2", {{"rotary_dim", 64}, {"attn_type_list", {1, 0}}}),
                  "'attn_type_list" + in + "has layers that have no softmax");

@@ -98,8 +98,9 @@ class GgufReader {
     }
     if (entry_.rope.only_depth != 0 && gguf_layer_count(keys_) != entry_.rope.only_depth) {
       keys_.reject("block_count", "is " + std::to_string(gguf_layer_count(keys_)) +
-                                      ": of this architecture, models of 32 layers alone (7B) have "
-                                      "rotary encoding; those of 40 (13B) have ALiBi");
+                                      ": of this architecture, only models of " +
+                                      std::to_string(entry_.rope.only_depth) +
+                                      " layers have a rotary encoding");
     }
     constexpr auto window = "attention.sliding_window",
                    pattern = "attention.sliding_window_pattern";

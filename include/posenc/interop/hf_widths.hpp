@@ -97,8 +97,9 @@ class HfWidths {
     }
     if (file.only_depth != 0 &&
         config_.required(depth_key, config_.integer(depth_key)) != file.only_depth) {
-      config_.reject(depth_key, "is not " + std::to_string(file.only_depth) +
-                                    ": of this type, only the model of 7B has a rotary encoding");
+      const std::string depth = std::to_string(file.only_depth);
+      config_.reject(depth_key, "is not " + depth + ": of this type, only models of " + depth +
+                                    " layers have a rotary encoding");
     }
     for (const auto& [key, neutral] :
          {std::pair("rope_is_neox_style", is_half), std::pair("rope_traditional", !is_half)}) {

@@ -39,6 +39,7 @@ inline constexpr std::array gguf_architectures = [] {
        .mode = Neox,
        .rope = {.nope_layers = Nope::EveryFourth},
        .windows = {.period = 4, .may_be_absent = true}},
+      // Models of 40 layers (13B) have ALiBi.
       {.names = "baichuan", .mode = Normal, .rope = {.only_depth = 32}},
       {.names = "cogvlm", .mode = Neox, .rope = {.is_base_fixed = true}},
       {.names = "cohere2",

@@ -64,6 +64,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = mha,
        .file = {.sizes = {4096, 32, 32, 2048}}},
+      // Models of 40 layers (13B) have ALiBi.
       {.names = "baichuan",
        .rope = {.pairing = half, .is_base_fixed = true, .dicts = Dicts::One},
        .attention = mha,
