@@ -57,7 +57,9 @@ void check_rejected(const GgufWriter& writer, const std::string& message,
 }
 
 /// Returns the layers of the file without rotary encoding.
-std::vector<Index> without(const GgufWriter& writer) { return read(writer).layers_without_rotary; }
+std::vector<Index> layers_without_rotary(const GgufWriter& writer) {
+  return read(writer).layers_without_rotary;
+}
 
 }  // namespace
 
@@ -214,19 +216,19 @@ TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
 TEST_CASE("layers without rotary encoding are told by architecture and file", "[interop][gguf]") {
   const std::vector<Index> fourth{3, 7, 11};
   const std::vector<Index> linear{0, 1, 2, 4, 5, 6, 8, 9, 10};
-  CHECK(without(model("llama")).empty());
-  CHECK(without(model("smollm3")) == fourth);
-  CHECK(without(model("llama4")) == fourth);
+  CHECK(layers_without_rotary(model("llama")).empty());
+  CHECK(layers_without_rotary(model("smollm3")) == fourth);
+  CHECK(layers_without_rotary(model("llama4")) == fourth);
   check_rejected(model("llama4").integer("llama4.attention.sliding_window", 0),
                  "llama4.attention.sliding_window is 0: which layers are turned then is not sure");
 
   // Global layers of Command R7B.
   const auto cohere = model("cohere2").integer("cohere2.attention.sliding_window", 4096);
   constexpr auto pattern = "cohere2.attention.sliding_window_pattern";
-  CHECK(without(cohere) == fourth);
-  CHECK(without(GgufWriter(cohere).integer(pattern, 6)) == std::vector<Index>{5, 11});
-  CHECK(without(GgufWriter(cohere).array<std::uint8_t>(pattern, GgufWriter::Bool,
-                                                       {0, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1})) ==
+  CHECK(layers_without_rotary(cohere) == fourth);
+  CHECK(layers_without_rotary(GgufWriter(cohere).integer(pattern, 6)) == std::vector<Index>{5, 11});
+  CHECK(layers_without_rotary(GgufWriter(cohere).array<std::uint8_t>(
+            pattern, GgufWriter::Bool, {0, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1})) ==
         std::vector<Index>{0, 4});
 
   // Linear attention.
@@ -236,12 +238,12 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
       writer.array<std::int32_t>(name + ".rope.dimension_sections", GgufWriter::Int32,
                                  {24, 20, 20, 0});
     }
-    CHECK(without(writer) == linear);
-    CHECK(without(GgufWriter(writer).integer(name + ".full_attention_interval", 2)) ==
+    CHECK(layers_without_rotary(writer) == linear);
+    CHECK(layers_without_rotary(GgufWriter(writer).integer(name + ".full_attention_interval", 2)) ==
           std::vector<Index>{0, 2, 4, 6, 8, 10});
-    CHECK(without(GgufWriter(writer).integer(name + ".nextn_predict_layers", 2)) ==
+    CHECK(layers_without_rotary(GgufWriter(writer).integer(name + ".nextn_predict_layers", 2)) ==
           std::vector<Index>{0, 1, 2, 4, 5, 6, 8, 9});
-    CHECK(without(GgufWriter(writer).array<std::uint32_t>(
+    CHECK(layers_without_rotary(GgufWriter(writer).array<std::uint32_t>(
               name + ".attention.recurrent_layers", GgufWriter::UInt32,
               {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1})) == std::vector<Index>{0, 11});
     check_rejected(GgufWriter(writer).integer(name + ".full_attention_interval", 0),
@@ -256,7 +258,7 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
                                             list);
   };
   for (const char* name : {"lfm2", "granitehybrid", "falcon-h1"}) {
-    CHECK(without(heads(name, {8, 8, 0, 8, 8, 0, 8, 8, 8, 8, 8, 0})) ==
+    CHECK(layers_without_rotary(heads(name, {8, 8, 0, 8, 8, 0, 8, 8, 8, 8, 8, 0})) ==
           std::vector<Index>{2, 5, 11});
   }
   check_rejected(heads("lfm2", {8, 0}),

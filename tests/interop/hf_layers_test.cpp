@@ -33,7 +33,7 @@ json without(json changed, std::initializer_list<const char*> keys) {
 }
 
 /// Returns the layers without rotary encoding among the first 12.
-std::vector<Index> still(const ModelSettings& model) {
+std::vector<Index> layers_without_rotary(const ModelSettings& model) {
   std::vector<Index> layers;
   for (Index i = 0; i < 12; ++i) {
     if (rotary_of_layer(model, i) == nullptr) layers.push_back(i);
@@ -41,7 +41,9 @@ std::vector<Index> still(const ModelSettings& model) {
   return layers;
 }
 
-std::vector<Index> still(const json& of) { return still(read_hf_config(of)); }
+std::vector<Index> layers_without_rotary(const json& of) {
+  return layers_without_rotary(read_hf_config(of));
+}
 
 void check_rejected(const json& of, const std::string& message) {
   CHECK_THROWS_MATCHES(read_hf_config(of), ConfigError,
@@ -59,12 +61,12 @@ const std::vector<Index> all_but_every_fourth{0, 1, 2, 4, 5, 6, 8, 9, 10};
 }  // namespace
 
 TEST_CASE("layers of linear attention turn nothing", "[interop]") {
-  CHECK(still(config("qwen3_next")) == all_but_every_fourth);
-  CHECK(still(config("qwen3_next", {{"full_attention_interval", 6}})) ==
+  CHECK(layers_without_rotary(config("qwen3_next")) == all_but_every_fourth);
+  CHECK(layers_without_rotary(config("qwen3_next", {{"full_attention_interval", 6}})) ==
         std::vector<Index>{0, 1, 2, 3, 4, 6, 7, 8, 9, 10});
   const json dict = {{"rope_parameters", {{"rope_theta", 1e7}, {"mrope_section", {11, 11, 10}}}}};
   const json visual = without(config("qwen3_5_text", dict), {"rope_theta"});
-  CHECK(still(visual) == all_but_every_fourth);
+  CHECK(layers_without_rotary(visual) == all_but_every_fourth);
   CHECK(rotary(read_hf_config(visual)).head_dim == 256);
   CHECK(rotary_dim(rotary(read_hf_config(visual))) == 64);
 
@@ -73,7 +75,7 @@ TEST_CASE("layers of linear attention turn nothing", "[interop]") {
   for (int i = 0; i < 12; ++i) {
     listed["layer_types"].push_back(i < 2 ? "full_attention" : "linear_attention");
   }
-  CHECK(still(listed) == std::vector<Index>{2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  CHECK(layers_without_rotary(listed) == std::vector<Index>{2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   CHECK(read_hf_config(listed).layer_types[1] == "full_attention");
   listed["full_attention_interval"] = 4;
   check_rejected(listed, "'full_attention_interval' in the configuration contradicts layer_types");
@@ -81,14 +83,14 @@ TEST_CASE("layers of linear attention turn nothing", "[interop]") {
 
 TEST_CASE("layers that attend to images, convolutions and the like turn nothing", "[interop]") {
   const json mllama = config("mllama_text_model", {{"cross_attention_layers", {8, 3}}});
-  CHECK(still(mllama) == std::vector<Index>{3, 8});
+  CHECK(layers_without_rotary(mllama) == std::vector<Index>{3, 8});
   CHECK(read_hf_config(mllama).layer_types[3] == "cross_attention");
-  CHECK(still(without(mllama, {"num_hidden_layers"})) == std::vector<Index>{3, 8});
+  CHECK(layers_without_rotary(without(mllama, {"num_hidden_layers"})) == std::vector<Index>{3, 8});
   check_rejected(config("mllama_text_model"), "the configuration must have cross_attention_layers");
   check_rejected(config("mllama_text_model", {{"cross_attention_layers", {12}}}),
                  "'cross_attention_layers' in the configuration must name layers that there are");
 
-  CHECK(still(config("lfm2", {{"full_attn_idxs", {2, 5, 8, 10}}})) ==
+  CHECK(layers_without_rotary(config("lfm2", {{"full_attn_idxs", {2, 5, 8, 10}}})) ==
         std::vector<Index>{0, 1, 3, 4, 6, 7, 9, 11});
   CHECK(base_of(without(config("lfm2", {{"full_attn_idxs", {2}}, {"theta", 5000}}), {"rope_theta"}),
                 2) == 5000);
@@ -99,9 +101,9 @@ TEST_CASE("layers that attend to images, convolutions and the like turn nothing"
 }
 
 TEST_CASE("EXAONE 4 turns in local layers alone, if there are any", "[interop]") {
-  CHECK(still(config("exaone4")) == std::vector<Index>{3, 7, 11});
-  CHECK(still(config("exaone4", {{"sliding_window", nullptr}})).empty());
-  CHECK(still(config("exaone4", {{"sliding_window_pattern", 2}})) ==
+  CHECK(layers_without_rotary(config("exaone4")) == std::vector<Index>{3, 7, 11});
+  CHECK(layers_without_rotary(config("exaone4", {{"sliding_window", nullptr}})).empty());
+  CHECK(layers_without_rotary(config("exaone4", {{"sliding_window_pattern", 2}})) ==
         std::vector<Index>{1, 3, 5, 7, 9, 11});
   json letters = config("exaone4", {{"num_hidden_layers", 3}, {"sliding_window_pattern", "LG"}});
   check_rejected(letters, "the configuration must have layer_types");
@@ -121,7 +123,8 @@ TEST_CASE("global layers are the last of their period", "[interop]") {
   const json small = without(config("gemma3n_text"), {"rope_theta"});
   CHECK(base_of(small, 4) == 1000000);
   CHECK(base_of(small, 5) == 10000);
-  CHECK(still(config("cohere2", {{"layer_switch", 4}, {"position_embedding_type", "rope_gptj"}})) ==
+  CHECK(layers_without_rotary(
+            config("cohere2", {{"layer_switch", 4}, {"position_embedding_type", "rope_gptj"}})) ==
         std::vector<Index>{3, 7, 11});
   check_rejected(config("cohere2", {{"layer_switch", 3}}),
                  "'layer_switch' in the configuration contradicts the pattern of layers");

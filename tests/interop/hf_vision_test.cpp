@@ -55,7 +55,7 @@ json siglip(const json& more = json::object()) {
 }
 
 /// Returns the tower's rotation of a vector that is 1 in channel `from` and 0 elsewhere.
-std::vector<double> turned(const VisionSettings& tower, Index from, const posenc::Positions& at) {
+std::vector<double> rotated(const VisionSettings& tower, Index from, const posenc::Positions& at) {
   const Index dim = *tower.attention.head_dim;
   std::vector<double> x(static_cast<std::size_t>(dim));
   x[static_cast<std::size_t>(from)] = 1;
@@ -63,7 +63,7 @@ std::vector<double> turned(const VisionSettings& tower, Index from, const posenc
   return x;
 }
 
-posenc::Positions place(double first, double second) {
+posenc::Positions position(double first, double second) {
   const std::vector<double> a{first}, b{second};
   return posenc::Positions::axes(
       std::array{posenc::Positions::real(a), posenc::Positions::real(b)});
@@ -136,7 +136,7 @@ TEST_CASE("Qwen's towers turn in merge blocks", "[interop][vision]") {
   CHECK_FALSE(tower.table);
   CHECK(tower.window == 0);
   // Row 1, column 2, with 20 pairs each. The first pair of either axis has frequency 1.
-  const auto row = turned(tower, 0, place(1, 2)), column = turned(tower, 20, place(1, 2));
+  const auto row = rotated(tower, 0, position(1, 2)), column = rotated(tower, 20, position(1, 2));
   CHECK(row[40] == Approx(std::sin(1)));
   CHECK(column[60] == Approx(std::sin(2)));
 
@@ -172,8 +172,8 @@ TEST_CASE("towers that turn in other ways", "[interop][vision]") {
   CHECK(llama4.rotary == VisionRotary{VisionRotaryForm::Llama4, 10000});
   CHECK(llama4.layer_count == 34);
   // Interleaved: 22 pairs for the column, 22 for the row.
-  CHECK(turned(llama4, 0, place(1, 2))[1] == Approx(std::sin(1)));
-  CHECK(turned(llama4, 44, place(1, 2))[45] == Approx(std::sin(2)));
+  CHECK(rotated(llama4, 0, position(1, 2))[1] == Approx(std::sin(1)));
+  CHECK(rotated(llama4, 44, position(1, 2))[45] == Approx(std::sin(2)));
 
   const auto pixtral =
       read({{"model_type", "pixtral"},
@@ -185,10 +185,10 @@ TEST_CASE("towers that turn in other ways", "[interop][vision]") {
   // Head of 8 channels: frequencies 1, 0.1, 0.01, 0.001, of which rows have the first and the
   // third.
   const posenc::AxialFrequencies by_hand = posenc::pixtral_vision({.head_dim = 8, .base = 10000});
-  CHECK(turned(pixtral, 0, place(1, 2))[4] == Approx(std::sin(1)));
-  CHECK(turned(pixtral, 1, place(1, 2))[5] == Approx(std::sin(0.01)));
-  CHECK(turned(pixtral, 2, place(1, 2))[6] == Approx(std::sin(0.2)));
-  CHECK(turned(pixtral, 3, place(1, 2))[7] == Approx(std::sin(0.002)));
+  CHECK(rotated(pixtral, 0, position(1, 2))[4] == Approx(std::sin(1)));
+  CHECK(rotated(pixtral, 1, position(1, 2))[5] == Approx(std::sin(0.01)));
+  CHECK(rotated(pixtral, 2, position(1, 2))[6] == Approx(std::sin(0.2)));
+  CHECK(rotated(pixtral, 3, position(1, 2))[7] == Approx(std::sin(0.002)));
   CHECK(by_hand.axes.axis(1) == 0);
   CHECK(by_hand.axes.axis(2) == 1);
   CHECK(read({{"model_type", "pixtral"}}).attention.head_dim == 64);
@@ -207,11 +207,11 @@ TEST_CASE("towers that turn in other ways", "[interop][vision]") {
   CHECK(gemma4.softmax_scale == 1);
   CHECK(gemma4.rotary == VisionRotary{VisionRotaryForm::Gemma4, 100});
   // 16 pairs for the column in one half of the head, 16 for the row in the other.
-  const auto by_column = place(1, 0), by_row = place(0, 1);
-  CHECK(turned(gemma4, 1, by_column)[17] == Approx(std::sin(.7498942093)).epsilon(1e-9));
-  CHECK(turned(gemma4, 15, by_column)[31] == Approx(std::sin(.01333521432)).epsilon(1e-9));
-  CHECK(turned(gemma4, 33, by_column)[33] == 1);
-  CHECK(turned(gemma4, 33, by_row)[49] == Approx(std::sin(.7498942093)).epsilon(1e-9));
+  const auto by_column = position(1, 0), by_row = position(0, 1);
+  CHECK(rotated(gemma4, 1, by_column)[17] == Approx(std::sin(.7498942093)).epsilon(1e-9));
+  CHECK(rotated(gemma4, 15, by_column)[31] == Approx(std::sin(.01333521432)).epsilon(1e-9));
+  CHECK(rotated(gemma4, 33, by_column)[33] == 1);
+  CHECK(rotated(gemma4, 33, by_row)[49] == Approx(std::sin(.7498942093)).epsilon(1e-9));
 }
 
 TEST_CASE("a tower that is not read says why, and the text model is read", "[interop][vision]") {
@@ -253,16 +253,17 @@ TEST_CASE("the attention of a tower as options", "[interop][vision]") {
   CHECK(posenc::attention_options<float>(read({{"model_type", "gemma4_vision"}}), 0).scale == 1.0);
   const auto qwen = read({{"model_type", "qwen2_5_vl"}});
   CHECK_NOTHROW(posenc::attention_options<float>(qwen, 31));
-  const auto refuse = [](const VisionSettings& tower, Index layer) {
+  const auto options_error = [](const VisionSettings& tower, Index layer) {
     return support::message_of<ConfigError>(
         [&] { posenc::attention_options<float>(tower, layer); });
   };
-  CHECK(refuse(qwen, 0) ==
+  CHECK(options_error(qwen, 0) ==
         "posenc::attention_options: layer 0 sees windows of 8 by 8 patches, which no option "
         "expresses; "
         "give each window as a sequence of its own");
-  CHECK(refuse(qwen, 32) == "posenc::attention_options: the layer must be one of 32 but is 32");
-  CHECK(refuse(read({{"model_type", "mllama_vision_model"}}), 0) ==
+  CHECK(options_error(qwen, 32) ==
+        "posenc::attention_options: the layer must be one of 32 but is 32");
+  CHECK(options_error(read({{"model_type", "mllama_vision_model"}}), 0) ==
         "posenc::attention_options: the vision tower 'mllama_vision_model' is not read: it has "
         "learned "
         "positions of patches and of tiles, mixed by a gate");
@@ -271,7 +272,7 @@ TEST_CASE("the attention of a tower as options", "[interop][vision]") {
 }
 
 TEST_CASE("settings of towers that cannot be right are refused", "[interop][vision]") {
-  const auto refuse = [](auto&& change) {
+  const auto validation_error = [](auto&& change) {
     VisionSettings tower =
         *read_hf_config(
              json{{"model_type", "llama"}, {"head_dim", 64}, {"vision_config", siglip()}})
@@ -279,16 +280,17 @@ TEST_CASE("settings of towers that cannot be right are refused", "[interop][visi
     change(tower);
     return support::message_of<ConfigError>([&] { validate(tower); });
   };
-  CHECK(refuse([](auto& t) { t.patch_size = 0; }) ==
+  CHECK(validation_error([](auto& t) { t.patch_size = 0; }) ==
         "posenc::VisionSettings: patch_size must be from 1 to 2^20 but is 0");
-  CHECK(refuse([](auto& t) { t.table->rows = 0; }) ==
+  CHECK(validation_error([](auto& t) { t.table->rows = 0; }) ==
         "posenc::VisionSettings: rows of the table must be from 1 to 2^20 but is 0");
-  CHECK(refuse([](auto& t) { t.softmax_scale = -1; }) ==
+  CHECK(validation_error([](auto& t) { t.softmax_scale = -1; }) ==
         "posenc::VisionSettings: softmax_scale must be finite and positive but is -1");
-  CHECK(refuse([](auto& t) {
+  CHECK(validation_error([](auto& t) {
           t.layers_without_window = {2, 1};
         }) == "posenc::VisionSettings: layers_without_window must be sorted");
-  CHECK(refuse([](auto& t) { t.rotary = VisionRotary{}; }).find("base") != std::string::npos);
+  CHECK(validation_error([](auto& t) { t.rotary = VisionRotary{}; }).find("base") !=
+        std::string::npos);
 }
 
 }  // namespace hf_vision_test

@@ -108,15 +108,16 @@ class Fire {
     const auto evaluate = [&](double from, const double* to, double* values, Index n) {
       detail::log1p_distances<Real>(parameters_.c, from, to, values, n,
                                     [](double log, double) { return log; });
-      const detail::ValueRange more = detail::value_range(values, n);
+      const detail::ValueRange new_range = detail::value_range(values, n);
       if (distances == nullptr || values == distances) {  // otherwise a continuation of the same
                                                           // row
         distances = values;
         count = 0;
-        bounds = more;
+        bounds = new_range;
       }
       count += n;
-      bounds = {(std::min)(bounds.least, more.least), (std::max)(bounds.greatest, more.greatest)};
+      bounds = {(std::min)(bounds.least, new_range.least),
+                (std::max)(bounds.greatest, new_range.greatest)};
       has_shared = false;
     };
     const auto add_to_row = [&](Index i, Index j, Index n, const double* values) {

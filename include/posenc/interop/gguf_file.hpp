@@ -297,8 +297,8 @@ class GgufFile {
     std::uint64_t elements = 1;
     for (std::uint32_t i = 0; i < axes; ++i) {
       const auto extent = cursor.template number<std::uint64_t>(what);
-      constexpr auto most = std::uint64_t{(std::numeric_limits<std::int64_t>::max)()};
-      if (extent != 0 && elements > most / extent) {
+      constexpr auto max_elements = std::uint64_t{(std::numeric_limits<std::int64_t>::max)()};
+      if (extent != 0 && elements > max_elements / extent) {
         detail::fail<ConfigError>(function, "the tensor ", name, " has more than 2^63 elements");
       }
       elements *= extent;

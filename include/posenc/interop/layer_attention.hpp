@@ -114,9 +114,9 @@ constexpr LayerKind layer_kind_of(const LayerWindow& window) {
 
 inline void check_layer_attention(const LayerAttention& layer, Index number) {
   constexpr auto function = "ModelSettings";
-  const auto check = [&](const char* name, const std::optional<Index>& value, Index most) {
-    if (value && (*value < 1 || *value > most)) {
-      fail<ConfigError>(function, name, " of layer ", number, " must be from 1 to ", most,
+  const auto check = [&](const char* name, const std::optional<Index>& value, Index max_value) {
+    if (value && (*value < 1 || *value > max_value)) {
+      fail<ConfigError>(function, name, " of layer ", number, " must be from 1 to ", max_value,
                         " but is ", *value);
     }
   };

@@ -26,12 +26,13 @@ constexpr Index pad_distances(Index count) noexcept {
   return (count + distance_padding - 1) / distance_padding * distance_padding;
 }
 
-/// Returns how many positions from the first on are consecutive integers; at most `most`.
-inline Index count_leading_consecutive(std::span<const double> positions, Index most) noexcept {
-  most = (std::min)(most, static_cast<Index>(positions.size()));
+/// Returns how many positions from the first on are consecutive integers; at most `max_count`.
+inline Index count_leading_consecutive(std::span<const double> positions,
+                                       Index max_count) noexcept {
+  max_count = (std::min)(max_count, static_cast<Index>(positions.size()));
   if (!whole(positions[0])) return 1;
   Index count = 1;
-  for (std::size_t i = 1; count < most && positions[i] - positions[i - 1] == 1; ++i) ++count;
+  for (std::size_t i = 1; count < max_count && positions[i] - positions[i - 1] == 1; ++i) ++count;
   return count;
 }
 

@@ -70,22 +70,24 @@ SmallVector<double> reduce_rows(const D& device, Index rows, Index rows_of_part,
     }
   };
   if constexpr (std::is_same_v<D, CallingThread>) {
-    SmallVector<double> of_part(size);
+    SmallVector<double> part_sums(size);
     for (Index part = 0; part < parts.size(); ++part) {
-      std::fill_n(of_part.data(), size, 0.0);
-      add_part(part, of_part.data());
-      add_to_total(part, of_part.data());
+      std::fill_n(part_sums.data(), size, 0.0);
+      add_part(part, part_sums.data());
+      add_to_total(part, part_sums.data());
     }
   } else {
-    const auto of_part = [stride](Index part) { return static_cast<std::size_t>(part) * stride; };
-    std::vector<double> sums(of_part(parts.size()));
+    const auto offset_of_part = [stride](Index part) {
+      return static_cast<std::size_t>(part) * stride;
+    };
+    std::vector<double> sums(offset_of_part(parts.size()));
     const double rows_per_part = static_cast<double>(rows) / static_cast<double>(parts.size());
     parallel_for(device, parts.size(), rows_per_part * cycles_of_row, rows_per_part * cycles_of_row,
                  [&](Index part, Index end) {
-                   for (; part < end; ++part) add_part(part, sums.data() + of_part(part));
+                   for (; part < end; ++part) add_part(part, sums.data() + offset_of_part(part));
                  });
     for (Index part = 0; part < parts.size(); ++part) {
-      add_to_total(part, sums.data() + of_part(part));
+      add_to_total(part, sums.data() + offset_of_part(part));
     }
   }
   return total;

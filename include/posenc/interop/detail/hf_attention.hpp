@@ -115,9 +115,9 @@ class HfAttention {
   /// Reads heads of local layers, and widths of values, from keys of their own.
   void read_heads_by_keys() {
     const auto local = [this](const char* key, const std::optional<Index>& default_value,
-                              Index most = max_heads) {
+                              Index max_value = max_heads) {
       const auto given = config_.integer(key);
-      check_count(key, given, most);
+      check_count(key, given, max_value);
       return given ? given : default_value;
     };
     local_heads_ = local("swa_num_attention_heads", heads_);
@@ -152,9 +152,9 @@ class HfAttention {
   }
 
   void check_count(const char* key, const std::optional<Index>& value,
-                   Index most = max_heads) const {
-    if (value && (*value < 1 || *value > most)) {
-      config_.reject(key, "must lie between 1 and " + std::to_string(most));
+                   Index max_value = max_heads) const {
+    if (value && (*value < 1 || *value > max_value)) {
+      config_.reject(key, "must lie between 1 and " + std::to_string(max_value));
     }
   }
 
