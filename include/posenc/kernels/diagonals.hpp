@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <utility>
 
-// How numbers move that lie along the diagonals of a table, or at places next to each other. All of it moves
-// numbers and computes none, so tiers give the same bits.
+// Reads numbers along the diagonals of a table, or at nearby indices. All functions move numbers
+// and compute none, so tiers give the same bits.
 POSENC_BEGIN
 namespace detail {
 
-/// Lanes whose number has the bit `Step` set, by a sign for select_by_sign().
+/// Signs for select_by_sign(): negative in lanes whose index has the bit `Step`.
 template <class Real, Index Width, Index Step>
 inline constexpr auto lanes_with_bit = [] {
   std::array<Real, std::size_t{Width}> signs{};
@@ -24,13 +24,13 @@ inline constexpr auto lanes_with_bit = [] {
   return signs;
 }();
 
-/// rows[t] lane u <- rows[t + (u, of which the bits up to Step)] lane u.
+/// rows[t] lane u <- rows[t + (the bits of u up to Step)] lane u.
 template <Index Step, class Real, class P, std::size_t Count>
 POSENC_ALWAYS_INLINE void take_diagonals_by(P (&rows)[Count]) noexcept {
   if constexpr (Step > 0) {
     constexpr std::size_t step{Step};
     const P moves = P::load(lanes_with_bit<Real, P::width, Step>.data());
-    // Rows that later steps still read.
+    // These rows are read by later steps.
     [&]<std::size_t... T>(std::index_sequence<T...>) {
       ((rows[T] = select_by_sign(moves, rows[T + step], rows[T])), ...);
     }
@@ -39,16 +39,17 @@ POSENC_ALWAYS_INLINE void take_diagonals_by(P (&rows)[Count]) noexcept {
   }
 }
 
-/// rows[t] lane u <- rows[t + u] lane u, for the first P::width rows; the others are lost.
-///   Cost: log2(width) selections per row, where a gather takes a load per lane
+/// rows[t] lane u <- rows[t + u] lane u, for the first P::width rows; the other rows are
+/// overwritten.
+///   Cost: log2(width) selections per row, instead of the width loads of a gather
 template <class Real, class P>
 POSENC_ALWAYS_INLINE void take_diagonals(P (&rows)[2 * P::width - 1]) noexcept {
   take_diagonals_by<P::width / 2, Real>(rows);
 }
 
-/// Lane u <- from[places[u]].
-///   ascending: whether the places do, not strictly. Those that lie within a vector come with one load then,
-///              which may read as far as P::width numbers from the first one.
+/// Gathers from[places[u]] into lane u.
+///   ascending: places are sorted, not strictly. Places within one vector are then read with one
+///       load, which may reach P::width numbers from the first place.
 template <class P, class Real>
 POSENC_ALWAYS_INLINE P look_up(const Real* from, const std::int32_t* places,
                                [[maybe_unused]] bool ascending) noexcept {

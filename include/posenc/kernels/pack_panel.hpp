@@ -16,17 +16,17 @@
 #include <cstring>
 #include <type_traits>
 
-// Between rows, as tensors hold them, and the panels and padded rows that kernels read. All of it moves
-// numbers or rounds them once to nearest even, so tiers give the same bits.
+// Conversions between rows, as tensors store them, and the panels and padded rows that kernels
+// read. They move numbers or round them once to nearest even, so tiers give the same bits.
 POSENC_BEGIN
 namespace detail {
 
-/// Rows between the one that is read and the one that is asked for: memory answers within the time that
-/// some 16 rows of 128 channels take.
+/// Prefetch distance in rows: memory latency is about the time that 16 rows of 128 channels take.
 inline constexpr Index rows_ahead = 16;
 
-/// Calls move(r, c) for the first row and column of squares that cover a matrix of rows x cols, both at
-/// least Width. The last ones reach back over those before them rather than past the end.
+/// Calls move(r, c) with the first row and column of square blocks that cover a matrix of rows x
+/// cols, both at least Width. The last blocks overlap the previous ones instead of reaching past
+/// the end.
 template <Index Width, class Move>
 POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& move) noexcept {
   for (Index r = 0; r < rows; r += Width) {
@@ -36,7 +36,7 @@ POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& mo
   }
 }
 
-/// Columns of a square of P::width rows, and a hint that the rows below it come next.
+/// Loads a square block of P::width rows transposed, and prefetches the rows below it.
 template <class P, class T>
 POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P::width]) noexcept {
   constexpr Index width = P::width;
@@ -48,11 +48,12 @@ POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P:
   if constexpr (width > 1) transpose(square);
 }
 
-/// Rows so few that they are scattered one after the other: a token that is appended to a cache is one.
+/// Maximum number of rows that are scattered one by one. A token that is appended to a cache is one
+/// row.
 inline constexpr Index scattered_rows = 2;
 
-/// Calls scatter(from, r, c) for pieces of a few rows: channels c .. c + Count - 1 of row r, which lie at `from`. The
-/// last piece of a row reaches back over the one before rather than past the end.
+/// Calls scatter(from, r, c) for chunks of a few rows: channels c .. c + Count - 1 of row r, stored
+/// at `from`. The last chunk of a row overlaps the previous one instead of reaching past the end.
 template <Index Count, class T, class Scatter>
 POSENC_ALWAYS_INLINE void for_pieces_of_rows(const T* in, Index stride, Index rows, Index cols,
                                              const Scatter& scatter) noexcept {
@@ -64,7 +65,7 @@ POSENC_ALWAYS_INLINE void for_pieces_of_rows(const T* in, Index stride, Index ro
   }
 }
 
-/// Puts a few rows into the first lanes of a panel.
+/// Scatters a few rows into the first lanes of a panel.
 template <class P, class S, class T>
 POSENC_ALWAYS_INLINE void scatter_rows(const T* in, Index stride, Index rows, Index cols,
                                        S* panel) noexcept {
@@ -75,7 +76,8 @@ POSENC_ALWAYS_INLINE void scatter_rows(const T* in, Index stride, Index rows, In
                                  if constexpr (requires { values.scatter(to, 1); }) {
                                    values.scatter(to, std::int32_t{panel_lanes});
                                  } else {
-                                   // Rounded together: one conversion for each takes longer than its store.
+                                   // One conversion per vector: a conversion per number takes
+                                   // longer than its store.
                                    S stored[P::width];
                                    store_as(values, stored);
                                    for (Index i = 0; i < P::width; ++i)
@@ -84,7 +86,8 @@ POSENC_ALWAYS_INLINE void scatter_rows(const T* in, Index stride, Index rows, In
                                });
 }
 
-/// The same in pairs of channels, see in_pairs, two vectors of them at a time.
+/// Like scatter_rows(), but for panels with interleaved channels, see in_pairs. Each chunk has two
+/// vectors.
 template <class P, class S, class T>
 POSENC_ALWAYS_INLINE void scatter_pairs(const T* in, Index stride, Index rows, Index cols,
                                         S* panel) noexcept {
@@ -107,20 +110,22 @@ POSENC_ALWAYS_INLINE void scatter_pairs(const T* in, Index stride, Index rows, I
       });
 }
 
-/// Whether scatter_rows() pays: always where it rounds a vector of numbers at once, else if there is an instruction.
+/// True if scatter_rows() is faster than square blocks: it rounds a vector of numbers at once, or
+/// the tier has a scatter instruction.
 template <class P, class S, class T>
 inline constexpr bool scatters = !std::same_as<S, Compute<T>> || requires(P a, S* p) {
   a.scatter(p, 1);
 };
 
-/// out[c][r] <- in[r][c] for a matrix of rows x cols; what lies between the rows of out is kept.
+/// out[c][r] <- in[r][c] for a matrix of rows x cols. Elements between the rows of `out` are
+/// preserved.
 template <class Tier, class S, class T>
 void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out,
                     Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
   if constexpr (width > 1 && scatters<P, S, T>) {
-    // Strides of a panel, not those of a user's tensor, which may be of any size.
+    // Only with the stride of a panel: the stride of a user's tensor may exceed 32 bits.
     if (out_stride == panel_lanes && rows <= scattered_rows && cols >= width) {
       return scatter_rows<P>(in, in_stride, rows, cols, out);
     }
@@ -138,7 +143,8 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
   });
 }
 
-/// Moves rows into pairs of channels, see in_pairs. Pairs of a channel lie panel_lanes pairs apart.
+/// Packs rows into interleaved channels, see in_pairs. Consecutive channel pairs of a row are
+/// panel_lanes pairs apart.
 template <class Tier, class S, class T>
 void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs) noexcept {
   using P = Pack<Compute<T>, Tier>;
@@ -177,7 +183,7 @@ void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs
   }
 }
 
-/// The inverse of rows_to_pairs().
+/// Inverse of rows_to_pairs().
 template <class Tier, class S, class T>
 void rows_from_pairs(const S* pairs, Index count, Index dim, T* rows, Index stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
@@ -216,8 +222,9 @@ void rows_from_pairs(const S* pairs, Index count, Index dim, T* rows, Index stri
   }
 }
 
-/// Puts rows into lanes first_lane .. first_lane + count - 1 of a panel; other lanes are kept.
-///   Shapes: rows [count, dim], `stride` apart; the panel as in panel.hpp
+/// Packs rows into lanes first_lane .. first_lane + count - 1 of a panel; other lanes are
+/// preserved.
+///   Shapes: rows [count, dim] with row stride `stride`; panel as in panel.hpp
 template <class Tier, class S, class T>
 void pack_panel(const T* rows, Index stride, Index first_lane, Index count, Index dim,
                 S* panel) noexcept {
@@ -228,8 +235,9 @@ void pack_panel(const T* rows, Index stride, Index first_lane, Index count, Inde
   }
 }
 
-/// Puts columns, as they lie in a matrix, into the first lanes of a panel; other lanes are kept.
-///   Shapes: columns [dim, count], `stride` apart; the panel as in panel.hpp, of numbers that are not in pairs
+/// Packs columns of a matrix into the first lanes of a panel; other lanes are preserved.
+///   Shapes: columns [dim, count] with row stride `stride`; panel as in panel.hpp, without
+///           interleaved channels
 template <class Tier, class T>
 void pack_columns(const T* columns, Index stride, Index count, Index dim, T* panel) noexcept {
   using P = Pack<T, Tier>;
@@ -242,7 +250,7 @@ void pack_columns(const T* columns, Index stride, Index count, Index dim, T* pan
   }
 }
 
-/// The inverse of pack_panel().
+/// Inverse of pack_panel().
 template <class Tier, class S, class T>
 void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* rows,
                   Index stride) noexcept {
@@ -253,7 +261,7 @@ void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* r
   }
 }
 
-/// out[i] <- in[i] for i < count.
+/// Converts `count` numbers: out[i] <- in[i].
 template <class Tier, class S, class T>
 void convert_row(const T* in, Index count, S* out) noexcept {
   using P = Pack<Compute<T>, Tier>;
@@ -262,8 +270,8 @@ void convert_row(const T* in, Index count, S* out) noexcept {
   if (i < count) store_partial_as(load_partial_as<P>(in + i, count - i), out + i, count - i);
 }
 
-/// A row's channels as kernels want them, see PackedRow, with zeros up to out_dim: dim, or the next even
-/// number.
+/// Packs the channels of a row for kernels, see PackedRow, and fills up to out_dim with zeros.
+/// out_dim is dim or the next even number.
 template <class Tier, class Q, class T>
 void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
   if constexpr (in_pairs<Q>) {
@@ -275,10 +283,11 @@ void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
   }
 }
 
-/// Whether all lanes are zero. (Adding lanes up takes an intrinsic that g++ 12 warns of.)
+/// True if all lanes are zero. It avoids the horizontal sum, which takes an intrinsic that g++ 12
+/// warns about.
 template <class P>
 POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
-  // All bits but the sign, as whole numbers: compilers make vectors of these.
+  // All bits except the sign, as integers: compilers vectorise this loop.
   using Bits = std::conditional_t<sizeof(sum(a)) == 8, std::uint64_t, std::uint32_t>;
   Bits lanes[P::width], other = 0;
   std::memcpy(lanes, &a, sizeof lanes);
@@ -286,18 +295,18 @@ POSENC_ALWAYS_INLINE bool all_zero(P a) noexcept {
   return other == 0;
 }
 
-/// Copies values and pads each row with zeros to out_stride = padded_value_dim(value_dim). Whether
-/// all of them, as stored, are finite.
-///   Shapes: v [count, value_dim] with rows `stride` apart; out [count, out_stride]
+/// Copies values and pads each row with zeros to out_stride = padded_value_dim(value_dim). Returns
+/// true if all stored values are finite.
+///   Shapes: v [count, value_dim] with row stride `stride`; out [count, out_stride]
 template <class Tier, class S, class T>
 bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
                  Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
-  // 0 as long as all are finite, for 0 * inf and 0 * NaN are NaN. Of a single sum each vector would wait for the one
-  // before, so there are four.
+  // 0 if all values are finite, because 0 * inf and 0 * NaN are NaN. Four sums, because a single
+  // one would be one long dependency chain.
   P zeros[4] = {P::zero(), P::zero(), P::zero(), P::zero()};
   const auto check = [&](const S* to, P value, P& sum) POSENC_INLINE_LAMBDA {
-    // What was finite may not be so any more.
+    // Rounding to S can overflow to infinity, so the stored value is checked.
     if constexpr (!std::same_as<S, T>) value = load_as<P>(to);
     sum = mul_add(value, P::zero(), sum);
   };
@@ -329,7 +338,7 @@ bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
   return all_zero((zeros[0] + zeros[1]) + (zeros[2] + zeros[3]));
 }
 
-/// Whether all of `count` values, a multiple of 16, are finite.
+/// True if `count` values are finite; count is a multiple of 16.
 template <class Tier, class S>
 bool all_finite(const S* values, Index count) noexcept {
   using P = Pack<Compute<S>, Tier>;

@@ -15,14 +15,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Returns a token's features, where tokens are counted through all batch rows.
+/// Returns the features of a token; tokens are counted through all batch rows.
 template <class T>
 POSENC_ALWAYS_INLINE T* token_row(const EmbeddingsView<T>& x, Index token) noexcept {
   return x.row(token / x.seq, token % x.seq);
 }
 
-/// to [count, depth], whose rows are `stride` apart <- features feature .. feature + depth - 1 of
-/// tokens from `first` on, counted through all batch rows.
+/// Copies features feature .. feature + depth - 1 of `count` tokens, starting at token `first`, to
+/// rows of `to`. Tokens are counted through all batch rows.
+///   Shapes: to [count, depth] with row stride `stride`
 template <class T>
 void copy_rows(const EmbeddingsView<const T>& x, Index first, Index count, Index feature,
                Index depth, T* to, Index stride) noexcept {
@@ -31,19 +32,20 @@ void copy_rows(const EmbeddingsView<const T>& x, Index first, Index count, Index
   }
 }
 
-/// The product of a matrix [rows, depth] with one [depth, columns], for many rows. Columns are packed into tiles, as
-/// attention has its keys, which are distributed over threads.
-///   Bits: the depth is cut into slices. In a slice a number is one chain of multiply-adds in the order of the depth,
-///         and slices are added in their order. Neither the device nor other rows and columns change a bit
+/// Product of a matrix [rows, depth] with a matrix [depth, columns], for many rows. Columns are
+/// packed into tiles, as keys of attention are, and tiles are distributed over threads.
+///   Bits: The depth is cut into slices. In a slice, a number is one dependency chain of FMAs in
+///         the order of the depth; slices are added in order. Neither the device nor other rows and
+///         columns change a bit
 template <class Tier, class T>
 class PackedGemm {
  public:
   static constexpr Index strip_rows = kernel_rows<Tier>;
-  /// Depth of a slice with which a tile of panels and a strip of rows fit into L2, in 300 KiB.
+  /// Depth of a slice for which a tile of panels and a strip of rows fit into L2, in 300 KiB.
   static constexpr Index cached_depth = 2048 / Index{sizeof(T)};
 
-  ///   slice: depth of a slice, at most
-  ///   loaded_rows: number of rows that load_rows() is called for, at most; a multiple of strip_rows
+  ///   slice: maximum depth of a slice
+  ///   loaded_rows: maximum number of rows per call of load_rows(); a multiple of strip_rows
   PackedGemm(Index rows, Index columns, Index depth, Index slice = cached_depth,
              Index loaded_rows = strip_rows) noexcept
       : rows_(rows),
@@ -61,11 +63,13 @@ class PackedGemm {
     workspace.reserve(slot_count(device), measure.used());
   }
 
-  ///   adds: whether the product is added to what there is
-  ///   pack_columns(from, depth, first, count, panel): packs rows from .. from + depth - 1 of columns first .. first +
-  ///       count - 1, at most panel_lanes, into a panel of zeros, see panel.hpp
-  ///   load_rows(from, depth, first, count, to, stride): copies columns from .. from + depth - 1 of `count` rows to
-  ///       `to`, where rows are `stride` apart
+  /// Computes the product.
+  ///   adds: the product is added to the existing rows
+  ///   pack_columns(from, depth, first, count, panel): packs rows from .. from + depth - 1 of
+  ///       columns first .. first + count - 1, at most panel_lanes, into a panel of zeros, see
+  ///       panel.hpp
+  ///   load_rows(from, depth, first, count, to, stride): copies columns from .. from + depth - 1 of
+  ///       `count` rows to `to`, with row stride `stride`
   ///   row_of(row): returns the address of a row of the product
   ///   Throws: std::bad_alloc, before any of these is called
   template <Device D, class PackColumns, class LoadRows, class RowOf>
@@ -106,11 +110,12 @@ class PackedGemm {
           products(carver.take<T>(strip_rows * tile_lanes)) {}
 
     T* columns;   ///< panels of a tile
-    T* rows;      ///< [loaded_rows, depth], row_stride() apart
+    T* rows;      ///< [loaded_rows, depth] with row stride row_stride()
     T* products;  ///< [strip_rows, tile_lanes]
   };
 
-  /// Returns an odd number of cache lines: if it were a power of two, rows of a strip would evict each other from L1.
+  /// Returns an odd number of cache lines. With a power of two, rows of a strip would evict each
+  /// other from L1.
   Index row_stride() const noexcept {
     constexpr Index line = 64 / Index{sizeof(T)};
     return ((slice_ + line - 1) / line | 1) * line;

@@ -8,41 +8,46 @@
 
 #include <algorithm>
 
-// How a matrix lies that products run over: lanes side by side, their channels one after the other. What
-// a lane is, a key of attention or an output of a linear layer, is its client's affair.
+// Memory layout of a matrix that products run over: lanes are contiguous, and channels follow each
+// other. A lane is a key of attention or an output of a linear layer; this file does not depend on
+// which.
 POSENC_BEGIN
 namespace detail {
 
-/// Lanes of a panel, so that vectors run over lanes and each product is one chain over the channels.
-/// Two AVX-512 vectors of floats, or four of double: what a kernel of 12 rows has accumulators for.
+/// Number of lanes of a panel. Vectors run over lanes, so each product is one dependency chain over
+/// the channels.
+/// 32 lanes are two AVX-512 vectors of floats, or four of doubles: a kernel of 12 rows has
+/// accumulators for them.
 inline constexpr Index panel_lanes = 32;
-/// Panels of a tile, for which the lanes that count fit into a few bits.
+/// Number of panels of a tile. They are few, so that a bit mask describes the active ones.
 inline constexpr Index tile_panels = 4;
 inline constexpr Index tile_lanes = tile_panels * panel_lanes;
 
-/// Whether panels of S have two channels of a lane side by side: 2i + 1 before 2i, since a processor
-/// that multiplies pairs takes the second product first. A missing last one is zero.
+/// True if panels of S interleave two channels of a lane, 2i + 1 before 2i: a processor that
+/// multiplies pairs adds the second product of a pair first. A missing last channel is stored as
+/// zero.
 template <class S>
 inline constexpr bool in_pairs = storage_format<S> == StorageFormat::Bfloat16;
 
-/// Channels of a lane as a panel has them.
-///   Layout of a panel: [dim][panel_lanes], or where in_pairs<S>, [ceil(dim / 2)][panel_lanes][2]
+/// Returns the number of channels that a panel stores for each lane.
+///   Layout of a panel: [dim][panel_lanes], or if in_pairs<S>, [ceil(dim / 2)][panel_lanes][2]
 template <class S>
 constexpr Index stored_dim(Index dim) noexcept {
   return in_pairs<S> ? (dim + 1) / 2 * 2 : dim;
 }
 
-/// Lanes of a tile that count.
+/// Active lanes of a tile. Kernels compute these and skip all others.
 struct Lanes {
-  Index begin = 0, end = 0;  ///< nothing outside of [begin, end) counts
-  unsigned panels = 0;       ///< bit n: panel n has lanes that count
+  Index begin = 0, end = 0;  ///< active lanes lie in [begin, end)
+  unsigned panels = 0;       ///< bit n: panel n has active lanes
 
   bool panel(Index n) const noexcept { return (panels >> n & 1u) != 0; }
   bool empty() const noexcept { return panels == 0; }
   friend bool operator==(const Lanes&, const Lanes&) = default;
 };
 
-/// Calls work(p) for whole vectors of a row, up to the last lane that counts: kernels write no further.
+/// Calls work(p) for each vector of a row up to the last active lane. Kernels write no other
+/// vectors.
 template <class P, class Real, class Work>
 POSENC_ALWAYS_INLINE void for_vectors(const Lanes& lanes, Real* scores, const Work& work) {
   if (lanes.panels == (1u << tile_panels) - 1 && lanes.end == tile_lanes) {
@@ -56,7 +61,7 @@ POSENC_ALWAYS_INLINE void for_vectors(const Lanes& lanes, Real* scores, const Wo
   }
 }
 
-/// Whether the vectors of every tier that the flags allow divide `count`.
+/// True if `count` is a multiple of the vector width in every tier that the flags allow.
 constexpr bool all_vectors_divide(Index count) noexcept {
   const auto of_tier = [count]<class Tier>(Tier) {
     if constexpr (tier::allowed<Tier>) {

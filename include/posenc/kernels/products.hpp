@@ -13,39 +13,42 @@
 #include <cstddef>
 #include <type_traits>
 
-// The stage of kernels: products of a strip of rows with the panels of a tile, and with the matrix that
-// lies beside them. Each number is one chain of fma, over the channels or over the lanes: how many rows
-// and lanes go side by side changes no bit.
+// Micro-kernels: products of a strip of rows with the panels of a tile, and with a matrix in rows.
+// Each number is one dependency chain of FMAs, over the channels or over the lanes. So the number
+// of rows and lanes per pass changes no bit.
 POSENC_BEGIN
 namespace detail {
 
-/// Rows of a strip, the most that go side by side: with two accumulators each and what they are multiplied
-/// with, 12 fill 32 registers, and 6 fill 16.
+/// Maximum number of rows per kernel pass. With two accumulators each, and the vectors that they
+/// are multiplied with, 12 rows fill 32 registers and 6 fill 16.
 template <class Tier>
 inline constexpr Index kernel_rows = Tier::registers >= 32 ? 12 : 6;
 
-/// Accumulators per row. Few rows take more of them, so that enough chains are under way.
+/// Returns the number of accumulators per row. With few rows it is larger, so that enough
+/// dependency chains are in flight.
 template <class Tier>
 constexpr Index kernel_columns(Index rows) noexcept {
   const Index most = 2 * kernel_rows<Tier> / rows;
   return most >= 8 ? 8 : most >= 4 ? 4 : 2;
 }
 
-/// Few rows wait for memory. They read a tile in its order, panel after panel, and ask for what they reach soon: one
-/// stream, which a processor's own prefetchers follow as well.
+/// True if a pass has fewer rows than kernel_rows. With few rows the kernel is memory-bound: it
+/// reads a tile in address order, panel after panel, and prefetches ahead. Hardware prefetchers
+/// follow such a single stream as well.
 template <class Tier, Index Rows>
 inline constexpr bool small_bundle = Rows < kernel_rows<Tier>;
 
-/// What few rows ask for while they read the panels of a tile.
+/// Prefetch addresses of passes with few rows while they read the panels of a tile.
 template <class S>
 struct Ahead {
-  const S* after;  ///< what is read after the tile
-  /// Whether other rows have just read the tile: nothing of it is asked for then.
+  const S* after;  ///< memory that is read after the tile
+  /// True if other rows have just read the tile. Then only memory after it is prefetched.
   bool brought = false;
 
-  /// At a panel of `size` numbers: the first one that comes 16 KiB later, or a tile later.
+  /// Returns the address to prefetch at a panel of `size` numbers: the first panel at least 16 KiB
+  /// ahead, or a tile ahead if that is less.
   const S* at(Index panel, const S* first, Index size, const Lanes& lanes) const noexcept {
-    // Panels of heads without channels have no numbers.
+    // Heads without channels have panels of size 0.
     if (brought || size == 0) return after + panel * size;
     constexpr Index early = 16384 / Index{sizeof(S)};
     const Index panels = (lanes.end - 1) / panel_lanes + 1;
@@ -54,9 +57,9 @@ struct Ahead {
   }
 };
 
-/// Cuts `rows` rows into bundles, whose sums a kernel holds in registers at once, and calls
-/// kernel.run<Rows>(first) for each, Rows being 12 (where the registers allow), 6, 4, 2 or 1; of a kernel that is
-/// rarely called always 1, which keeps programs small.
+/// Cuts `rows` rows into bundles, whose sums fit in registers, and calls kernel.run<Rows>(first)
+/// for each. Rows is 12 (if registers allow), 6, 4, 2 or 1. For a kernel with is_rare it is always
+/// 1, which keeps programs small.
 template <class Tier, class Kernel>
 POSENC_ALWAYS_INLINE void for_bundles(Index rows, const Kernel& kernel) noexcept {
   constexpr bool is_rare = requires { requires Kernel::is_rare; };
@@ -72,19 +75,19 @@ POSENC_ALWAYS_INLINE void for_bundles(Index rows, const Kernel& kernel) noexcept
   for (; r < rows; ++r) kernel.template run<1>(r);
 }
 
-/// Whether rows of T meet panels of S in products of pairs, both in bfloat16.
+/// True if rows of T and panels of S, both bfloat16, are multiplied by pair instructions.
 template <class Tier, class T, class S>
 inline constexpr bool pair_products = in_pairs<T>&& in_pairs<S>&& requires(Pack<float, Tier> p) {
   add_pair_products(p, p, p);
 };
 
-/// What rows of T become before they meet panels of S.
+/// Element type of a packed row of T that is multiplied with panels of S.
 template <class Tier, class T, class S>
 using PackedRow = std::conditional_t<pair_products<Tier, T, S>, T, Compute<T>>;
 
-/// out(r, lane) <- factor * row(r) . lane, for the panels that count. Lanes up to the last one that counts
-/// are written, and whole vectors.
-///   Q: Real, or bfloat16 in pairs as the panels are where pair_products
+/// out(r, lane) <- factor * row(r) . lane, for the active panels. Full vectors up to the last
+/// active lane are written.
+///   Q: Real, or if pair_products, bfloat16 with interleaved channels as in the panels
 template <class Tier, class Real, class S, class Q = Real>
 struct PanelProducts {
   using P = Pack<Real, Tier>;
@@ -96,14 +99,14 @@ struct PanelProducts {
   Lanes lanes;
   Real* out;  ///< [rows, tile_lanes]
   Ahead<S> ahead;
-  Index row_padding = 0;  ///< numbers between the end of a row and the next one
+  Index row_padding = 0;  ///< elements between the end of a row and the next row
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
     constexpr Index of_panel = panel_lanes / P::width;
     constexpr Index columns = (std::min)(kernel_columns<Tier>(Rows), Index{4});
-    // A bundle of many rows goes over part of a panel, one of few over several panels, for more chains. Where these
-    // would wait for memory, a single panel at a time comes sooner.
+    // A bundle of many rows covers part of a panel. A bundle of few rows covers several panels, for
+    // more dependency chains; if the loads miss the cache, one panel at a time is faster.
     [[maybe_unused]] const bool waits = Rows * channels < 8 && r == 0 && !ahead.brought;
     constexpr Index panels_at_once = columns > of_panel ? columns / of_panel : 1;
     constexpr Index in_panel = columns > of_panel ? of_panel : columns;
@@ -122,16 +125,16 @@ struct PanelProducts {
       for (; lane + in_panel / 2 * P::width < count; lane += in_panel * P::width) {
         multiply<Rows, 1, in_panel>(r, n, lane);
       }
-      // Where half of a kernel's width will do; the lanes beyond do not count.
+      // Half of the kernel's width suffices; lanes beyond `count` are inactive.
       if (lane < count) multiply<Rows, 1, in_panel / 2>(r, n, lane);
     }
   }
 
  private:
-  /// What one load of a panel brings.
+  /// Channels per load of a panel.
   static constexpr Index channels = in_pairs<S> ? 2 : 1;
 
-  // Not inlined: what surrounds it must not take its registers.
+  // Not inlined, because the caller would otherwise compete for registers.
   template <Index Rows, Index Panels, Index InPanel>
   POSENC_NOINLINE void multiply(Index first_row, Index panel, Index lane) const noexcept {
     constexpr Index columns = Panels * InPanel;
@@ -188,7 +191,8 @@ struct PanelProducts {
     });
   }
 
-  /// One channel, or two as a pair in `first`, or one each in `first` and `second`.
+  /// Loads one channel, or a pair of channels into `first`, or two channels into `first` and
+  /// `second`.
   POSENC_ALWAYS_INLINE static void load(const S* k, P& first, [[maybe_unused]] P& second) noexcept {
     if constexpr (in_pairs<Q>) {
       first = P::load_pairs(k);
@@ -200,7 +204,7 @@ struct PanelProducts {
   }
 };
 
-/// Weights of which nothing may come, not even the NaN of what they are multiplied with.
+/// Weights that contribute nothing, even if the other factor is NaN or infinite.
 enum class Skipped { None, Negative, Zero };
 
 template <Skipped Weights, class Real>
@@ -210,7 +214,8 @@ POSENC_ALWAYS_INLINE bool is_skipped([[maybe_unused]] Real weight) noexcept {
   return false;
 }
 
-/// Calls work(which weights are skipped): none where what they are multiplied with is finite, else `Weights`.
+/// Calls work(skipped weights): None if `finite` says that the other factors are finite, else
+/// `Weights`.
 template <Skipped Weights, class Work>
 void skip_unless_finite(bool finite, const Work& work) {
   if (finite) {
@@ -220,8 +225,8 @@ void skip_unless_finite(bool finite, const Work& work) {
   }
 }
 
-/// out(r) <- old_factor(r) * out(r) + new_factor(r) * sum over the lanes that count of weights(r, lane)
-/// values(lane). Where old_factor is null, out counts as 0, whatever it holds.
+/// out(r) <- old_factor(r) * out(r) + new_factor(r) * sum over the active lanes of weights(r, lane)
+/// values(lane). A null old_factor means that `out` is uninitialised and counts as 0.
 template <class Tier, class Real, class S, Skipped Weights>
 struct WeightedSums {
   using P = Pack<Real, Tier>;
@@ -233,7 +238,7 @@ struct WeightedSums {
   Lanes lanes;
   const Real* old_factor;  ///< [rows], or null
   const Real* new_factor;
-  Real* out;  ///< [rows, dim], which is whole vectors
+  Real* out;  ///< [rows, dim]; dim is a multiple of the vector width
   Ahead<S> ahead;
 
   template <Index Rows>
@@ -249,13 +254,15 @@ struct WeightedSums {
   }
 
  private:
-  /// Channels that few rows take of a panel before they go on to the next one, the most.
+  /// Maximum number of channels that few rows read of a panel before they continue with the next
+  /// panel.
   static constexpr Index channels_in_order = 256;
 
   template <Index Columns>
   using Length = std::integral_constant<Index, Columns>;
 
-  /// Calls visit(Length<Columns>(), d) for the channels from d on that a kernel takes at once, up to `channels`.
+  /// Calls visit(Length<Columns>(), d) for each group of channels of a kernel pass, from channel 0
+  /// up to `channels`.
   template <Index Rows, class Visit>
   POSENC_ALWAYS_INLINE static void for_columns(Index channels, const Visit& visit) noexcept {
     constexpr Index most = kernel_columns<Tier>(Rows);
@@ -267,7 +274,7 @@ struct WeightedSums {
     for (; d < channels; d += P::width) visit(Length<1>(), d);
   }
 
-  /// Some channels of all panels.
+  /// Sums some channels over all panels.
   template <Index Rows, Index Columns>
   POSENC_NOINLINE void multiply(Index first_row, Index channel) const noexcept {
     P sums[std::size_t{Rows * Columns}];
@@ -278,7 +285,7 @@ struct WeightedSums {
     merge<Rows, Columns>(first_row, channel, sums);
   }
 
-  /// Panel after panel, all channels of each.
+  /// Sums `channels` channels panel by panel.
   template <Index Rows>
   POSENC_NOINLINE void multiply_in_order(Index first_row, Index first_channel,
                                          Index channels) const noexcept {
@@ -305,11 +312,12 @@ struct WeightedSums {
     }
   }
 
-  /// One row alone waits for its values: two vectors of bfloat16 are loaded as one, the even channels and the odd ones.
+  /// Vectors of values per load. A single row is bound by loads of values: two vectors of bfloat16
+  /// are loaded as one, and split into even and odd channels.
   template <Index Rows, Index Columns>
   static constexpr Index together = in_pairs<S>&& Rows == 1 && Columns % 2 == 0 ? 2 : 1;
 
-  ///   next: what is asked for by few rows
+  ///   next: address that few rows prefetch
   ///   all: [Rows][Columns] sums
   template <Index Rows, Index Columns>
   POSENC_ALWAYS_INLINE void add_panel(Index panel, Index first_row, Index channel,

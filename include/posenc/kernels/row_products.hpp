@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <type_traits>
 
-// Products with keys and values that are read as rows, where the user's tensors have them: the chains of products.hpp,
-// hence their bits.
+// Micro-kernels that read keys and values unpacked, as rows of the user's tensors. Their dependency
+// chains are those of products.hpp, and so are their bits.
 POSENC_BEGIN
 namespace detail {
 
@@ -24,34 +24,36 @@ struct PrefetchRows {
   const T* first = nullptr;
   Index count = 0;
 
-  /// The next `most` of them from the nth on, `stride` apart.
+  /// Returns the rows n .. n + most - 1 of these, as far as they exist; consecutive rows are
+  /// `stride` apart.
   PrefetchRows part(Index n, Index most, Index stride) const noexcept {
     if (n >= count) return {};
     return {first + n * stride, (std::min)(most, count - n)};
   }
 };
 
-/// out(h, r, key) <- factor * row(h, r) . key(h) for P::width unpacked keys of one KV head, or of several whose chains
-/// of multiply-adds are interleaved.
+/// out(h, r, key) <- factor * row(h, r) . key(h) for P::width unpacked keys of one KV head, or of
+/// several KV heads whose dependency chains are interleaved.
 template <class Tier, class Real, class T>
 struct UnpackedDotKernel {
   using P = Pack<Real, Tier>;
-  /// KV heads per pass where each has few rows: a single chain has no more than half of what the processor can do.
+  /// KV heads per pass if each has few rows: a single dependency chain reaches at most half of the
+  /// peak throughput.
   static constexpr Index heads_per_pass = 2;
 
   const Real* rows;  ///< [heads, rows, dim]
-  const T* keys;     ///< [heads, P::width, dim], head_stride and seq_stride apart
+  const T* keys;     ///< [heads, P::width, dim] with strides head_stride and seq_stride
   Index head_stride, seq_stride, dim;
-  Index begin, end;  ///< existing keys; the products of others are zeros
+  Index begin, end;  ///< range of existing keys; the products of others are zeros
   Real factor;
   Real* out;                              ///< [heads, rows, tile_lanes]
-  PrefetchRows<T> ahead[heads_per_pass];  ///< of each head
+  PrefetchRows<T> ahead[heads_per_pass];  ///< one entry per head
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
     run<Rows, 1>(r);
   }
-  /// For all rows of `Heads` KV heads, of which each has `Rows`.
+  /// Computes all rows of `Heads` KV heads, each of which has `Rows` rows.
   template <Index Rows, Index Heads>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
     if (begin <= 0 && end >= P::width) {
@@ -62,7 +64,8 @@ struct UnpackedDotKernel {
   }
 
  private:
-  /// For `count` rows of KV head h whose keys do not all exist, row by row: a sequence has no more than two such places.
+  /// Computes `count` rows of KV head h row by row, if some of the keys do not exist. That occurs
+  /// at most twice per sequence.
   POSENC_NOINLINE void multiply_existing(Index first_row, Index count, Index h) const noexcept {
     UnpackedDotKernel of_head = *this;
     of_head.keys += h * head_stride;
@@ -76,7 +79,8 @@ struct UnpackedDotKernel {
   POSENC_NOINLINE void multiply(Index first_row, const Exists& exists) const noexcept {
     const Real* x = rows + first_row * dim;
     const T* from = keys;
-    // Complete rows, distributed over the square blocks: prefetchers do not follow a line here and a line there.
+    // Complete rows are prefetched, distributed over the square blocks: hardware prefetchers do not
+    // follow single lines of alternating rows.
     const Index blocks = (dim + P::width - 1) / P::width;
     const T* next[std::size_t{Heads}];
     Index left[std::size_t{Heads}], due = 0;
@@ -86,8 +90,8 @@ struct UnpackedDotKernel {
     });
     P sums[std::size_t{Heads * Rows}];
     unrolled<Heads * Rows>([&](Index i) POSENC_INLINE_LAMBDA { sums[i] = P::zero(); });
-    // Inlined by force, with a number of channels that is known: clang++ 14 would call it for each square block, and
-    // load channels from memory one after the other.
+    // Inlined by force, with a constant number of channels: clang++ 14 would otherwise call it for
+    // each square block, and load channels from memory one by one.
     const auto add = [&](auto is_full, Index channels) POSENC_INLINE_LAMBDA {
       for (due += P::width; due >= blocks && left[0] > 0; due -= blocks) {
         unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
@@ -100,7 +104,8 @@ struct UnpackedDotKernel {
       unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
         P block[P::width];
         unrolled<P::width>([&](Index i) POSENC_INLINE_LAMBDA {
-          // Addresses of existing keys only: the stride of a single key or head may be anything.
+          // Only addresses of existing keys are computed: the stride of a single key or head may be
+          // any number.
           const auto key = [&] {
             return from + (Heads > 1 ? h * head_stride : 0) + i * seq_stride;
           };
@@ -134,18 +139,18 @@ struct UnpackedDotKernel {
   }
 };
 
-/// sums(r) <- sums(r) + sum over some keys of weights(r, key) values(key), for unpacked values: chains of
-/// multiply-adds go on where an earlier piece ended.
+/// sums(r) <- sums(r) + sum over some keys of weights(r, key) values(key), for unpacked values.
+/// Dependency chains continue from the previous chunk of keys.
 template <class Tier, class Real, class T, Skipped Weights>
 struct UnpackedWeightedSumKernel {
   using P = Pack<Real, Tier>;
 
-  const Real* weights;  ///< [rows, tile_lanes], from the first of the keys on
-  const T* values;      ///< [keys, dim], `stride` apart
+  const Real* weights;  ///< [rows, tile_lanes], starting at the first of the keys
+  const T* values;      ///< [keys, dim] with row stride `stride`
   Index stride, keys, dim;
   Real* sums;             ///< [rows, sum_dim]
-  Index sum_dim;          ///< whole vectors
-  PrefetchRows<T> ahead;  ///< rows that are read soon
+  Index sum_dim;          ///< multiple of the vector width
+  PrefetchRows<T> ahead;  ///< rows to prefetch
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
@@ -160,7 +165,7 @@ struct UnpackedWeightedSumKernel {
   }
 
  private:
-  /// Key by key, so that what is read of a row lies together.
+  /// Adds key by key, so that the loads of a row are contiguous.
   template <Index Rows, Index Columns, class Load>
   POSENC_ALWAYS_INLINE void add(Index first_row, Index channel, const Load& load) const noexcept {
     Real* const to = sums + first_row * sum_dim + channel;
@@ -175,8 +180,8 @@ struct UnpackedWeightedSumKernel {
       });
     };
     for_parts([](P& part, const Real* at) POSENC_INLINE_LAMBDA { part = P::load(at); });
-    // Each pass asks for what it has of a row itself: whole rows, asked for by the first one, are more than a core can
-    // wait for at a time.
+    // Each pass prefetches its own channels of a row: complete rows in the first pass would exceed
+    // the outstanding misses of a core.
     const Index asked = first_row == 0 ? ahead.count : 0;
     for (Index j = 0; j < keys; ++j) {
       if (j < asked) {

@@ -12,20 +12,22 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Memory of which each thread has a slot of its own, kept from call to call. It is one block: glibc returns the last
-/// ones of several to the system at the end of each call, and their pages take longer to come back than a short prompt.
+/// Scratch memory with one slot per thread, kept from call to call.
+/// All slots are one allocation. With several, glibc returns the last ones to the system at the end
+/// of each call, and faulting their pages in again takes longer than a short prompt.
 class Slots {
  public:
   std::size_t bytes() const noexcept { return memory_.size(); }
 
-  /// At least so many bytes for each of `count` slots, or more for the first; what they hold is nobody's.
+  /// Provides `count` slots of at least `bytes` bytes each; the first has at least bytes_of_first.
+  /// Contents are uninitialised.
   ///   Throws: ShapeError for a negative number of slots, std::bad_alloc
   void reserve(Index count, std::size_t bytes, std::size_t bytes_of_first = 0) {
     if (count < 0) {
       fail<ShapeError>("Slots::reserve", "slots must not be negative but are ", count);
     }
     if (count == 0) return;
-    // More than a vector can hold would be a std::length_error.
+    // A size beyond the maximum of a vector would throw std::length_error.
     constexpr std::size_t most = static_cast<std::size_t>(-1) / 4;
     if ((std::max)(bytes, bytes_of_first) > most) throw_bad_alloc();
     const std::size_t first = whole_lines((std::max)({bytes_of_first, bytes, first_}));
@@ -39,7 +41,7 @@ class Slots {
     others_ = others;
   }
 
-  /// A thread's memory, at the start of a cache line.
+  /// Returns a thread's memory, aligned to a cache line (64 bytes).
   std::byte* slot(Index thread) noexcept {
     return memory_.data() +
            (thread == 0 ? 0 : first_ + static_cast<std::size_t>(thread - 1) * other_);
@@ -51,13 +53,13 @@ class Slots {
   }
 
   AlignedVector<std::byte> memory_;
-  std::size_t first_ = 0;   ///< bytes of the first slot
-  std::size_t other_ = 0;   ///< bytes of each other slot
-  std::size_t others_ = 0;  ///< slots besides the first
+  std::size_t first_ = 0;   ///< size of the first slot in bytes
+  std::size_t other_ = 0;   ///< size of each other slot in bytes
+  std::size_t others_ = 0;  ///< number of slots besides the first
 };
 
-/// Cuts arrays out of a slot, each at the start of a cache line; without a slot it adds up their size, or
-/// says the most that there is where that is more.
+/// Bump allocator over one slot; every array starts at a cache line. Constructed with nullptr it
+/// allocates nothing and only measures; the total saturates at SIZE_MAX.
 class Carver {
  public:
   explicit Carver(std::byte* begin) noexcept : begin_(begin) {}
@@ -79,19 +81,19 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-/// The workspace's slot of the thread that asks.
+/// Returns the slot index of the calling thread.
 template <Device D>
 Index slot_index([[maybe_unused]] const D& device) {
   if constexpr (requires { device.currentThreadId(); }) {
-    // -1 where the thread is not one of the pool's.
+    // The device returns -1 for a thread outside of its pool.
     return static_cast<Index>(device.currentThreadId()) + 1;
   } else {
     return 0;
   }
 }
 
-/// How many slots a device's threads need. A device may have fewer threads than its pool, but any of
-/// the pool's may come.
+/// Returns the number of slots that a device needs. Any thread of the pool may run a task, even if
+/// the device uses fewer.
 template <Device D>
 Index slot_count([[maybe_unused]] const D& device) {
   if constexpr (requires { device.numThreadsInPool(); }) {

@@ -9,32 +9,34 @@
 #include <algorithm>
 #include <limits>
 
-// The stage of softmax: from scores to exponentials, and from those of one tile to those of all. It knows
-// nothing of where scores come from.
+// Softmax stage: exponentiates the scores of a tile and merges the results of tiles. It does not
+// depend on how scores are computed.
 POSENC_BEGIN
 namespace detail {
 
-/// Rows whose maxima and sums are merged at once: whole vectors of every tier, and a strip of every tier.
+/// Rows per update of maxima and sums: full vectors of every tier, and at least one strip of every
+/// tier.
 inline constexpr Index rows_at_once = 16;
 
-/// What some rows of scores have given so far. With p = exp(score - highest):
+/// Online-softmax state of some rows: row maximum, row sum and unnormalised output. With p =
+/// exp(score - highest):
 template <class Real>
 struct RowSums {
-  Real* highest;  ///< [rows] the greatest score; -inf where there is none
-  Real* sum;      ///< [rows] of p
-  Real* out;      ///< [rows, value_dim] of p times values
+  Real* highest;  ///< [rows] row maximum of the scores; -inf without visible keys
+  Real* sum;      ///< [rows] sum of p
+  Real* out;      ///< [rows, value_dim] sum of p times value
 
   static RowSums carve(Carver& carver, Index rows, Index value_dim) noexcept {
     return {carver.take<Real>(rows + rows_at_once), carver.take<Real>(rows + rows_at_once),
             carver.take<Real>(rows * value_dim)};
   }
 
-  /// No keys yet.
+  /// Resets the rows to the state without keys.
   void clear(Index rows, Index value_dim) const noexcept {
     clear_sums(rows);
     clear_out({0, rows}, value_dim);
   }
-  /// The same without `out`, which is overwritten when the first keys are added.
+  /// Like clear(), but leaves `out` uninitialised. The first keys must then overwrite it.
   void clear_sums(Index rows) const noexcept {
     std::fill_n(highest, rows + rows_at_once, -std::numeric_limits<Real>::infinity());
     std::fill_n(sum, rows + rows_at_once, Real{0});
@@ -44,9 +46,9 @@ struct RowSums {
   }
 };
 
-/// Adds a tile's maxima and sums to those of rows_at_once rows, and gives the factors by which both
-/// outputs must be multiplied before they are added. A tile without visible keys, whose maximum is
-/// -inf and whose sum is 0, changes no bit.
+/// Merges maxima and sums of a tile into those of rows_at_once rows. Returns the factors by which
+/// both outputs must be multiplied before they are added.
+/// A tile without visible keys has maximum -inf and sum 0, and changes no bit.
 template <class Tier, class Real>
 void merge_rows(const Real* tile_highest, const Real* tile_sum, Real* highest, Real* sum,
                 Real* old_factor, Real* new_factor) noexcept {
@@ -54,7 +56,7 @@ void merge_rows(const Real* tile_highest, const Real* tile_sum, Real* highest, R
   for (Index r = 0; r < rows_at_once; r += P::width) {
     const P old = P::load(highest + r), fresh = P::load(tile_highest + r);
     const P both = larger(old, fresh);
-    // Where there is no key at all, -inf - -inf would be NaN.
+    // Without any visible key, -inf - -inf would be NaN.
     const P top = larger(both, P::broadcast(std::numeric_limits<Real>::lowest()));
     const P keep = exp_nonpositive(old - top), add = exp_nonpositive(fresh - top);
     both.store(highest + r);
@@ -64,7 +66,7 @@ void merge_rows(const Real* tile_highest, const Real* tile_sum, Real* highest, R
   }
 }
 
-/// Maxima and sums of a strip's rows in one tile.
+/// Row maxima and row sums of a strip in one tile.
 template <class Real>
 struct StripSums {
   alignas(64) Real highest[rows_at_once], sum[rows_at_once];
@@ -83,11 +85,11 @@ Real maximum_of(const Lanes& lanes, const Real* scores) noexcept {
   return maximum(high);
 }
 
-/// scores <- exp(scores - highest); their sum.
+/// Replaces scores by exp(score - highest) and returns their sum.
 template <class Tier, class Real>
 Real exponentials(const Lanes& lanes, Real highest, Real* scores) noexcept {
   using P = Pack<Real, Tier>;
-  // Where no score is finite, -inf - -inf would be NaN.
+  // Without a finite score, -inf - -inf would be NaN.
   const P top = P::broadcast((std::max)(highest, std::numeric_limits<Real>::lowest()));
   P total = P::zero();
   for_vectors<P>(lanes, scores, [&](Real* p) {
@@ -98,7 +100,7 @@ Real exponentials(const Lanes& lanes, Real highest, Real* scores) noexcept {
   return sum(total);
 }
 
-/// The same, but -1 for keys that are not seen.
+/// Like exponentials(), but writes -1 for masked keys.
 template <class Tier, class Real>
 Real marked_exponentials(const Lanes& lanes, Real highest, Real* scores) noexcept {
   bool hidden[tile_keys];
@@ -113,7 +115,7 @@ Real marked_exponentials(const Lanes& lanes, Real highest, Real* scores) noexcep
   return total;
 }
 
-/// Whether some score of a strip hides its key.
+/// True if a score of the strip is -inf, which masks its key.
 template <class Real>
 bool hides_any(const Lanes& lanes, Index rows, const Real* scores) noexcept {
   bool hides = false;
@@ -125,12 +127,12 @@ bool hides_any(const Lanes& lanes, Index rows, const Real* scores) noexcept {
   return hides;
 }
 
-/// Makes exponentials of a strip's scores, [rows, tile_keys], and gives their rows' maxima and sums.
-///   marks: whether those of hidden keys become -1, which tells them from a probability of 0
+/// Exponentiates a strip's scores, [rows, tile_keys], and stores the maxima and sums of its rows.
+///   marks: writes -1 for masked keys, to distinguish them from a probability of 0
 template <class Tier, class Real>
 void exponentials_of_strip(const Lanes& lanes, Index rows, bool marks, Real* scores, Real* highest,
                            Real* sums) noexcept {
-  // First all maxima, so that no exponential waits for its row's.
+  // All maxima come first, so that no exponential has to wait for the maximum of its row.
   for (Index i = 0; i < rows; ++i) {
     highest[i] = maximum_of<Tier>(lanes, scores + i * tile_keys);
   }
@@ -141,7 +143,7 @@ void exponentials_of_strip(const Lanes& lanes, Index rows, bool marks, Real* sco
   }
 }
 
-/// into <- what both have given.
+/// Merges the softmax state `from` into `into`.
 template <class Tier, class Real>
 void merge_all(const RowSums<Real>& into, const RowSums<Real>& from, Index rows,
                Index value_dim) noexcept {

@@ -7,38 +7,42 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys from begin to end - 1, counted from the sequence's first one.
+/// Range of keys [begin, end), counted from the sequence's first key.
 struct KeyRange {
   Index begin = 0, end = 0;
 
   bool empty() const noexcept { return begin >= end; }
 };
 
-/// Some rows of a block that kernels take at once.
+/// Rows of a block that one kernel call processes.
 struct Strip {
   Index first, rows;
 };
 
-/// Keys of a tile: the unit of attention's arithmetic. A tile yields maximum, sum and output of its
-/// own, and tiles are merged in the order of their keys. Tiles start at multiples of this, counted
-/// from key 0, whoever computes them, so that the bits of a row do not depend on who does. Another
-/// number gives other bits, and other files of a cache. With 128 channels, 128 keys and their values
-/// are 128 KiB of floats: they stay in a second-level cache while a block of rows passes.
+/// Number of keys of a tile, the unit of attention's arithmetic. Each tile yields a row maximum, a
+/// row sum and an output; tiles are merged in key order.
+/// Tiles start at multiples of tile_keys, counted from key 0, whichever call or thread computes
+/// them. So the bits of a row do not depend on the division of work. Another value changes these
+/// bits and the files of a cache.
+/// With 128 channels, 128 keys and their values are 128 KiB of floats: they stay in L2 while the
+/// rows of a block pass over them.
 inline constexpr Index tile_keys = tile_lanes;
 
-/// Keys and values of one tile as kernels read them, in S. Rows of keys that no query sees may hold
-/// anything. Who keeps them in another format, as 8 bits with a scale per block, makes numbers of them here
-/// when a tile is asked for: see "Another format" in kv/README.md.
+/// Keys and values of one tile, packed for kernels as elements of type S. Rows of keys that are
+/// masked for all queries are uninitialised.
+/// A source that stores keys in another format, such as 8 bits with a scale per block, converts a
+/// tile to S when the tile is requested: see "Another format" in kv/README.md.
 template <class S>
 struct KeyTile {
   const S* keys = nullptr;       ///< [tile_panels] panels of D channels, see panel.hpp
   const S* values = nullptr;     ///< [tile_keys][value_stride]
-  Index value_stride = 0;        ///< value_dim rounded up to whole vectors, see padded_value_dim()
+  Index value_stride = 0;        ///< padded_value_dim() of value_dim
   bool finite = true;            ///< no value is NaN or infinite
-  const S* next_keys = nullptr;  ///< a hint: keys that are likely to be read next
+  const S* next_keys = nullptr;  ///< prefetch hint: keys that are likely to be read next
 };
 
-/// Values are padded to whole cache lines of floats: 16, which every tier's vectors divide.
+/// Values are padded to a multiple of 16: a cache line of floats, and a multiple of every tier's
+/// vector width.
 inline constexpr Index value_padding = 16;
 constexpr Index padded_value_dim(Index value_dim) noexcept {
   return (value_dim + value_padding - 1) / value_padding * value_padding;

@@ -12,12 +12,13 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Rows of a block that count for a panel; weights of other lanes' rows among them are zero.
+/// Range of block rows that contribute to a panel. Weights of rows in the range that do not see a
+/// lane are zero.
 struct PanelRows {
   Index begin = 0, end = 0;
 
   bool empty() const noexcept { return begin >= end; }
-  /// Both, and what lies between them.
+  /// Returns the convex hull of both ranges.
   friend PanelRows joined(const PanelRows& a, const PanelRows& b) noexcept {
     if (a.empty()) return b;
     if (b.empty()) return a;
@@ -25,21 +26,22 @@ struct PanelRows {
   }
 };
 
-/// out(lane) <- out(lane) + sum over rows of weights(row, lane) x(row): the gradient of what lies in lanes,
-/// where WeightedSums gives that of rows. One chain of fma over the rows.
+/// out(lane) <- out(lane) + sum over rows of weights(row, lane) x(row). WeightedSums computes
+/// gradients of rows; this kernel computes gradients of lanes. Each number is one dependency chain
+/// of FMAs over the rows.
 template <class Tier, class Real, Skipped Weights>
 struct TransposedSums {
   using P = Pack<Real, Tier>;
   static constexpr bool is_rare = Weights != Skipped::None;
 
-  const Real* weights;  ///< [rows, tile_lanes], from the first lane of the bundles on
-  const Real* x;        ///< [rows, dim], which is whole vectors
+  const Real* weights;  ///< [rows, tile_lanes], starting at the first lane of the bundles
+  const Real* x;        ///< [rows, dim]; dim is a multiple of the vector width
   Index dim;
-  Index first_lane;       ///< of the bundles, counted in the tile
+  Index first_lane;       ///< first lane of the bundles, counted in the tile
   const PanelRows* rows;  ///< [tile_panels]
   Real* out;              ///< [lanes, dim]
 
-  /// Of lanes `lane` .. `lane` + Lanes - 1 of the bundles.
+  /// Computes lanes `lane` .. `lane` + Lanes - 1 of the bundles.
   template <Index Lanes>
   POSENC_ALWAYS_INLINE void run(Index lane) const noexcept {
     const Index first = first_lane + lane, last = first + Lanes - 1;
