@@ -13,47 +13,52 @@
 
 #include <type_traits>
 
-// What a user calls. How it is done, and the words for it, are in README.md beside this file; in short,
-// in detail/ but for the cache, and softmax.hpp and products.hpp, which are in kernels/:
+// The stages behind attention(), and their terms, are described in README.md of this folder. In
+// short; the files are in detail/, except for the cache (kv/) and for softmax.hpp and products.hpp
+// (kernels/):
 //
-//   places.hpp, masks.hpp   which keys a query sees: a range, and within it one by one
-//   tensor_source.hpp, cached_attention.hpp   who hands out tiles: tile.hpp, 128 keys and their values
-//   row_block.hpp           a block of rows, which share a key head, and what they see of a tile
-//   scores.hpp              a strip of rows, a tile -> scores: scale, temperature, soft cap, bias, masks
-//   softmax.hpp             scores -> exponentials, dropout, sums; sums of tiles merged
-//   packed_tiles.hpp        the products of both, strip by strip, by products.hpp over panel.hpp
-//   unpacked_tiles.hpp      the same of few queries, with tensors as they lie
+//   places.hpp, masks.hpp   keys that are visible to a query: a range, and masks inside it
+//   tensor_source.hpp, cached_attention.hpp   sources of tiles: tile.hpp, 128 keys and their values
+//   row_block.hpp           a block of rows that share a KV head, and the keys visible to them
+//   scores.hpp              scores of a strip of rows: scale, temperature, soft cap, bias, masks
+//   softmax.hpp             scores -> exponentials, dropout, sums; merging of tiles
+//   packed_tiles.hpp        both products, strip by strip, by products.hpp over panel.hpp
+//   unpacked_tiles.hpp      both products for few queries, over unpacked tensors
 //   outputs.hpp             sums -> outputs, log-sum-exps, returned weights (returned_scores.hpp)
-//   schedule.hpp            blocks and tiles, in order, on threads
+//   schedule.hpp            order of blocks and tiles, and their distribution over threads
 //
-//   row    one query of one head              lane   a key's place in a panel
-//   group  query heads that share a key head  panel  32 lanes, channels one after the other
-//   strip  rows that a kernel takes at once   tile   128 keys, from a multiple of 128 on
-//   block  rows that go through together      slot   a thread's memory in the workspace
+//   row    one query of one head              lane   index of a key in a panel
+//   group  query heads that share a KV head   panel  32 lanes, stored channel by channel
+//   strip  rows of one kernel call            tile   128 keys, starting at a multiple of 128
+//   block  rows that share packed tiles       slot   memory of one thread in the workspace
 POSENC_BEGIN
 
-/// Scaled dot-product attention: out = softmax(scale * q k^T + bias + masks) v.
-///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out [B, Sq, H, Dv]; Hkv
-///             divides H, and query head h uses key head h / (H / Hkv). Any of them may be empty.
-///   Memory:   where log-sum-exps and scores are returned, if anywhere, and a workspace, if any
-///   Device:   Eigen::DefaultDevice or ThreadPoolDevice, which takes heads and blocks of queries, or
-///             tiles of keys where there are few of those; without one the calling thread
-///   Aliasing: out shares no memory with k, v and the masks; it may be q
-///   Throws:   ShapeError, ConfigError, PositionError, std::bad_alloc, before anything is written. A
-///             pool that finds no memory for its own tasks, or a user's bias that throws in one, ends
-///             the program, since Eigen's pool lets no exception out of its threads
-///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout; a temperature
-///             multiplies where temperature_of says
-///   Masks:    a query that sees no key gives zeros and a log-sum-exp of -inf, or its sink; what a hidden key
-///             holds, NaN included, never reaches the output. A score that is -inf in the end hides its
-///             key as a mask does. Tiles of keys that nobody sees are not read
-///   Bits:     a query's result depends on itself and on the keys that it sees, counted from key 0:
-///             not on other queries, hidden keys, threads, or how many queries come in one call
+/// Computes scaled dot-product attention: out = softmax(scale * q k^T + bias + masks) v.
+///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out [B, Sq, H, Dv]. Hkv
+///             divides H, and query head h uses KV head h / (H / Hkv). Any extent may be 0
+///   Memory:   views that receive log-sum-exps and scores, and a workspace; all are optional
+///   Device:   Eigen::DefaultDevice or ThreadPoolDevice, over which heads and blocks of queries are
+///             distributed, or tiles of keys if there are few blocks. If omitted, the calling
+///             thread
+///   Aliasing: out must not overlap k, v and the masks; it may be q
+///   Throws:   ShapeError, ConfigError, PositionError, std::bad_alloc, before anything is written.
+///             Exceptions on threads of a pool end the program, because Eigen's pool does not pass
+///             them on: std::bad_alloc for the pool's own tasks, or an exception of a user-supplied
+///             bias
+///   Order:    scale -> softcap -> bias (or bias -> softcap) -> masks -> softmax -> dropout; a
+///             temperature multiplies at the stage that temperature_of names
+///   Masks:    a query without visible keys gets zeros, and a log-sum-exp of -inf or of its sink.
+///             Masked keys never reach the output, even if they hold NaN. A final score of -inf
+///             masks its key. Tiles of keys that no query sees are not read
+///   Bits:     a query's result depends only on the query and its visible keys, counted from key 0:
+///             not on other queries, masked keys, threads, or the number of queries per call
 ///   Accuracy: arithmetic in Compute<T>, rounded once to T; |v| times the number of keys must not
-///             exceed the largest of it. A score before scaling is off by at most D roundings of
-///             sum |q k|; with POSENC_BFLOAT16_PRODUCTS, which take what is below 2^-126 for zero and
-///             otherwise give the same bits, by 2^-126 sum (1 + |q| + |k|) more in bfloat16
-///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless memory.weights is given
+///             exceed the largest value of Compute<T>. A score before scaling is off by at most D
+///             roundings of sum |q k|. With POSENC_BFLOAT16_PRODUCTS it is off by 2^-126 sum (1 +
+///             |q| + |k|) more in bfloat16, because these products flush values below 2^-126 to
+///             zero; otherwise they give the same bits
+///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless memory.weights is
+///             given
 ///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135
 template <Scalar T, class Bias = NoBias, Device D = detail::CallingThread>
 void attention(HeadsView<const std::type_identity_t<T>> q,

@@ -15,34 +15,36 @@
 
 POSENC_BEGIN
 
-/// Backward of attention(): from the gradient of its output to those of q, k, v, the additive mask, the
-/// sinks, and the parameters of the bias.
-///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out and grad_out [B, Sq, H, Dv], lse
-///             [B, H, Sq]; gradients as what they are of. Gradients of k and v are sums over the query heads that
-///             share them
-///   Options:  those of the call of attention() that gave out, and lse by its memory. Dropout drops the same
-///             again; its seed is in the options
-///   Bias:     the same again. With bias_gradient, which is what bias.zero_gradient() returns, the gradient of
-///             its parameters is added to that; see LearnedScoreBias. That of a RelativeBias<T> is a
-///             RelativeGradient<T>; what its products give to q and k is in the gradients of these
-///   Device:   as attention(); threads share heads out, and, where there are fewer heads than threads,
-///             blocks of their queries
-///   Aliasing: gradients share no memory with each other, nor with what is read
-///   Throws:   ShapeError, ConfigError, PositionError, std::bad_alloc, and what bias.zero_gradient() throws,
-///             before anything is written; see attention() for what a thread throws
-///   Masks:    rows that see no key, and keys that nobody sees, have gradients of 0. What is hidden, NaN
-///             included, reaches no gradient; where a tile or a block holds NaN or infinity, a probability of 0
-///             gives nothing, whatever it is multiplied with
-///   Bits:     the same for any number of threads: a block of queries adds to keys, masks and parameters after
-///             the block before it
-///   Accuracy: arithmetic in Compute<T>, rounded once to T. Probabilities are exp(score - lse), off by |lse| u;
-///             the sum over probabilities that softmax takes from their gradients is out . grad_out, so 16-bit
-///             types carry the rounding of out in it
-///   Cost:     five products where attention() has two, in blocks of 192 rows; tiles of keys that nobody sees
-///             are not read. A thread keeps the scores of a block and a tile twice, and the gradients of the keys
-///             and values of one head
-///   Source:   arXiv 2205.14135, appendix B.4; the order of blocks from 2307.08691, section 3.1.2, with the
-///             queries outside
+/// Computes the backward pass of attention(): the gradients of q, k, v, the additive mask, the
+/// sinks, and the parameters of the bias, from the gradient of the output.
+///   Shapes:   q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv], out and grad_out [B, Sq, H,
+///             Dv], lse [B, H, Sq]. Each gradient has the shape of its tensor. Gradients of k and v
+///             are sums over the query heads that share a KV head
+///   Options:  must be those of the call of attention() that wrote out, and lse by its memory.
+///             Dropout drops the same probabilities, because its seed is in the options
+///   Bias:     must be that of the call as well. With bias_gradient, as bias.zero_gradient()
+///             returns it, the gradient of its parameters is added to bias_gradient; see
+///             LearnedScoreBias. The gradient of a RelativeBias<T> is a RelativeGradient<T>; the
+///             gradients of q and k include those of its products
+///   Device:   as for attention(); heads are distributed over threads, and, if there are fewer
+///             heads than threads, blocks of their queries as well
+///   Aliasing: gradients must not overlap each other or any input
+///   Throws:   ShapeError, ConfigError, PositionError, std::bad_alloc, and exceptions of
+///             bias.zero_gradient(), before anything is written. For exceptions on threads of a
+///             pool see attention()
+///   Masks:    rows without visible keys, and keys that no query sees, have gradients of 0. Masked
+///             keys reach no gradient, even if they hold NaN. If a tile or a block holds NaN or
+///             infinity, a probability of 0 contributes nothing, whatever its factor
+///   Bits:     do not depend on the number of threads: blocks of queries add to keys, masks and
+///             parameters in block order
+///   Accuracy: arithmetic in Compute<T>, rounded once to T. Probabilities are exp(score - lse), off
+///             by |lse| u. The sum over probabilities that softmax subtracts from their gradients
+///             is out . grad_out, so for 16-bit types it includes the rounding of out
+///   Cost:     five products, where attention() has two, in blocks of 192 rows; tiles of keys that
+///             no query sees are not read. A thread keeps two copies of the scores of a block and a
+///             tile, and the gradients of the keys and values of one head
+///   Source:   arXiv 2205.14135, appendix B.4; the order of blocks from 2307.08691, section 3.1.2,
+///             with queries as the outer loop
 template <Scalar T, class Bias = NoBias, class BiasGradient = NoGradient,
           Device D = detail::CallingThread>
 void attention_backward(HeadsView<const std::type_identity_t<T>> q,

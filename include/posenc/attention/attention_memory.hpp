@@ -8,11 +8,11 @@
 
 POSENC_STABLE_BEGIN
 
-/// The stage of scores that a call returns.
+/// Stage of the scores that a call returns.
 enum class ReturnedScores {
   Probabilities,  ///< after softmax and dropout
-  Scaled,  ///< scale * q k, before anything else, a temperature too: also of hidden keys, which are read, but for
-           ///< those of other packed sequences and those that a ring has lost, -inf
+  Scaled,  ///< scale * q k, before everything else, temperature included. Masked keys are read and
+           ///< included too, except for -inf for keys of other packed sequences and evicted keys
   Capped,  ///< after the soft cap (which must come before the bias)
   Masked   ///< after bias and masks; -inf where masked
 };
@@ -21,18 +21,19 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Memory of the caller's that a call of attention() uses besides its tensors: for results besides the output, and
-/// for work. MultiHeadAttention takes the same with a workspace of its own type, MultiHeadMemory.
+/// Memory of the caller that a call of attention() uses besides its tensors: for results other than
+/// the output, and for scratch data. MultiHeadAttention has the same members with a workspace of
+/// another type, see MultiHeadMemory.
 template <Scalar T, class Workspace = AttentionWorkspace>
 struct AttentionMemory {
   using Real = Compute<T>;
 
-  /// Receives ln(sum of exp(score)) [B, H, Sq] where it has data, the sink included; where no key is seen, -inf or
-  /// the sink.
+  /// Receives ln(sum of exp(score)) [B, H, Sq], the sink included, if it has data. Without a
+  /// visible key it receives -inf, or the sink.
   LseView<Real> lse = {};
-  ScoresView<Real> weights = {};  ///< receives the scores [B, H, Sq, Sk] where it has data
-  ReturnedScores returned = ReturnedScores::Probabilities;  ///< at which stage
-  Workspace* workspace = nullptr;                           ///< the call's own where not given
+  ScoresView<Real> weights = {};  ///< receives the scores [B, H, Sq, Sk], if it has data
+  ReturnedScores returned = ReturnedScores::Probabilities;  ///< stage of `weights`
+  Workspace* workspace = nullptr;                           ///< if omitted, the call allocates one
 };
 
 POSENC_END

@@ -19,10 +19,10 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// What lengths below it are taken for, as in torch.nn.functional.normalize.
+/// Lower bound of the lengths that vectors are divided by, as in torch.nn.functional.normalize.
 inline constexpr double least_length = 1e-12;
 
-/// |x|, as length / unit: of doubles whose squares are beyond a double, unit is less than 1.
+/// Length |x| as length / unit. For doubles whose squares overflow, unit is less than 1.
 struct Length {
   double length, unit;
 };
@@ -40,7 +40,7 @@ template <class T>
 Length length_of(const T* x, Index dim) noexcept {
   const double length = length_of(x, dim, 1.0);
   if constexpr (std::is_same_v<T, double>) {
-    constexpr double down = 0x1p-530;  // lengths from 2^512 on stay above the least one
+    constexpr double down = 0x1p-530;  // lengths from 2^512 upwards stay above least_length
     if (!std::isfinite(length)) return {length_of(x, dim, down), down};
   }
   return {length, 1.0};
@@ -56,7 +56,7 @@ void normalise(T* x, Index dim, double scale) noexcept {
   }
 }
 
-/// Every row becomes scale(head) x / max(|x|, 1e-12), as torch.nn.functional.normalize has it.
+/// Normalises every row to scale(head) x / max(|x|, 1e-12), as torch.nn.functional.normalize does.
 template <class D, class T, class Scale>
 void normalise_rows(const D& device, const char* function, const HeadsView<T>& x,
                     const Scale& scale) {
@@ -73,18 +73,19 @@ void normalise_rows(const D& device, const char* function, const HeadsView<T>& x
                });
 }
 
-/// Each head's factor, and whether its logit has part in it.
+/// Factor of a head; is_free is true if the factor depends on the head's logit.
 struct CosineScale {
   double factor;
   bool is_free;
 };
 inline CosineScale cosine_scale(double logit_scale) noexcept {
   const double most = std::log(100.0);
-  // In this order a NaN stays one.
+  // In this order a NaN stays NaN.
   return {std::exp((std::min)(logit_scale, most)), !(logit_scale > most)};
 }
 
-/// grad <- scale / |x| (grad - u (u . grad)), u = x / |x|; gives u . grad, of which the logit gets scale times.
+/// Computes grad <- scale / |x| (grad - u (u . grad)) with u = x / |x|. Returns u . grad; scale
+/// times that is the contribution to the gradient of the logit.
 template <class T>
 double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept {
   const auto [length, unit] = length_of(x, dim);
@@ -95,7 +96,7 @@ double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept
     const double value = static_cast<double>(x[d]) * unit;
     along = mul_add(value * factor, static_cast<double>(grad[d]), along);
   }
-  // A length that was not used is no function of x.
+  // A clamped length is no function of x.
   const double radial = is_short ? 0.0 : along;
   for (Index d = 0; d < dim; ++d) {
     const double direction = static_cast<double>(x[d]) * unit * factor;
@@ -105,7 +106,8 @@ double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept
   return along;
 }
 
-/// Row by row, heads as columns: a head's sum is one thread's, in the order of tokens.
+/// Applies normalise_backward() to all rows. Heads are distributed over threads, so that one thread
+/// adds up a head's sum, in token order.
 template <class D, class T, class Scale, class Add>
 void normalise_rows_backward(const D& device, const char* function, const HeadsView<const T>& x,
                              const HeadsView<T>& grad, const Scale& scale, const Add& add) {
@@ -134,13 +136,15 @@ void normalise_rows_backward(const D& device, const char* function, const HeadsV
 
 }  // namespace detail
 
-/// Makes queries those of scaled cosine attention (Swin-V2), in place: unit vectors times their head's
-/// exp(min(logit_scale, ln 100)). With keys from cosine_keys() the scores are then attention()'s own with
-/// .scale = 1; a bias comes after that scale, as Swin-V2's LogCpb has it.
-///   Shapes:   q [B, S, H, D]; logit_scale [H], as checkpoints have it, where ln 10 is the first value
+/// Converts queries in place to those of scaled cosine attention (Swin-V2): unit vectors times
+/// exp(min(logit_scale, ln 100)) of their head. With keys from cosine_keys(), and .scale = 1,
+/// attention() then computes the scores. A bias is added after that scale, as Swin-V2's LogCpb
+/// requires.
+///   Shapes:   q [B, S, H, D]; logit_scale [H], as stored in checkpoints, with initial value ln 10
 ///   Throws:   ShapeError, before anything is written
-///   Accuracy: lengths in double, results rounded once; a vector shorter than 1e-12 is divided by that
-///   Device:   on the threads of an Eigen device or without one; the same bits
+///   Accuracy: lengths in double, results rounded once; a vector shorter than 1e-12 is divided by
+///             1e-12
+///   Device:   threads of an Eigen device, or the calling thread if omitted; the bits are the same
 ///   Source:   arXiv 2111.09883, section 3.2; timm's models/swin_transformer_v2.py at 0041cb7
 template <detail::Written T, Device D = detail::CallingThread>
 void cosine_queries(HeadsView<T> q, std::span<const double> logit_scale, const D& device = {}) {
@@ -155,19 +159,21 @@ void cosine_queries(HeadsView<T> q, std::span<const double> logit_scale, const D
   });
 }
 
-/// Makes keys those of cosine attention, in place: unit vectors. Otherwise as cosine_queries().
+/// Converts keys in place to those of cosine attention: unit vectors. Throws, accuracy and device
+/// are as for cosine_queries().
 template <detail::Written T, Device D = detail::CallingThread>
 void cosine_keys(HeadsView<T> k, const D& device = {}) {
   detail::check_extents("cosine_keys", "k", k);
   detail::normalise_rows(device, "cosine_keys", k, [](Index) { return 1.0; });
 }
 
-/// Backward of cosine_queries(): grad, which is that of its result, becomes that of q, in place, and
-/// logit_gradient[h] += that of logit_scale[h], which is 0 beyond the clamp.
-///   Shapes: q as it was before, and grad, [B, S, H, D]; logit_scale and logit_gradient [H], or no
-///           logit_gradient
+/// Computes the backward pass of cosine_queries() in place: turns grad from the gradient of its
+/// result into that of q. Adds the gradient of logit_scale[h] to logit_gradient[h]; it is 0 beyond
+/// the clamp.
+///   Shapes: q, as passed to cosine_queries(), and grad [B, S, H, D]; logit_scale and
+///           logit_gradient [H]. logit_gradient may be omitted
 ///   Throws: ShapeError, before anything is written
-///   Device: heads are shared out to the threads of an Eigen device; the same bits
+///   Device: heads are distributed over the threads of an Eigen device; the bits are the same
 template <detail::Written T, Device D = detail::CallingThread>
 void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
                              std::span<const double> logit_scale, HeadsView<T> grad,
@@ -191,7 +197,8 @@ void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
       });
 }
 
-/// Backward of cosine_keys(), in place. Otherwise as cosine_queries_backward().
+/// Computes the backward pass of cosine_keys() in place. Shapes, throws and device are as for
+/// cosine_queries_backward().
 template <detail::Written T, Device D = detail::CallingThread>
 void cosine_keys_backward(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> grad,
                           const D& device = {}) {

@@ -20,15 +20,15 @@ inline void check_dropout(const char* function, const Dropout& dropout) {
   }
 }
 
-// A probability is dropped by a hash of two words, that of its row and that of its key, so that a kernel
-// makes the words of a tile's keys once and spends two 32-bit multiplications per probability.
+// Dropout hashes two words, one of the row and one of the key. So a kernel computes the words of a
+// tile's keys once, and each probability costs two 32-bit multiplications.
 
 inline std::uint64_t dropout_word_of_row(const Dropout& dropout, Index batch, Index head,
                                          double query_position) noexcept {
   std::uint64_t bits = mix_bits(dropout.seed);
   bits = mix_bits(bits ^ static_cast<std::uint64_t>(batch));
   bits = mix_bits(bits ^ static_cast<std::uint64_t>(head));
-  // Adding 0 makes one pattern of the two zeros.
+  // Adding 0 maps both zeros to one bit pattern.
   return mix_bits(bits ^ std::bit_cast<std::uint64_t>(query_position + 0.0));
 }
 
@@ -36,8 +36,9 @@ inline std::uint64_t dropout_word_of_key(double key_position) noexcept {
   return mix_bits(std::bit_cast<std::uint64_t>(key_position + 0.0));
 }
 
-/// Uniform over all 32-bit numbers. The words' halves come in at two places, so rows alike in one of
-/// them still differ; the steps are those of the lowbias32 family (Wellons 2018).
+/// Returns a hash that is uniform over all 32-bit numbers. The halves of the words enter at two
+/// points, so rows with one equal half still differ. The steps are those of the lowbias32 family
+/// (Wellons 2018).
 constexpr std::uint32_t dropout_bits(std::uint32_t row_low, std::uint32_t row_high,
                                      std::uint32_t key_low, std::uint32_t key_high) noexcept {
   std::uint32_t x = row_low ^ key_low;
@@ -47,7 +48,7 @@ constexpr std::uint32_t dropout_bits(std::uint32_t row_low, std::uint32_t row_hi
   return x ^ (x >> 15);
 }
 
-/// Numbers below it are dropped.
+/// Returns the threshold below which a hash is dropped.
 inline std::uint32_t dropout_threshold(double probability) noexcept {
   return static_cast<std::uint32_t>((std::min)(std::ceil(probability * 0x1p32), 0x1p32 - 1));
 }
@@ -56,8 +57,8 @@ inline double dropout_scale(double probability) noexcept { return 1 / (1 - proba
 
 }  // namespace detail
 
-/// What dropout multiplies one attention probability with: 0 or 1 / (1 - probability). 0 comes with the
-/// probability, rounded up to a multiple of 2^-32.
+/// Returns the factor of dropout for one attention probability: 0 or 1 / (1 - probability). It is 0
+/// with the given probability, rounded up to a multiple of 2^-32.
 inline double dropout_factor(const Dropout& dropout, Index batch, Index head, double query_position,
                              double key_position) noexcept {
   const std::uint64_t row = detail::dropout_word_of_row(dropout, batch, head, query_position);

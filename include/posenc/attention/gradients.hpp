@@ -8,8 +8,9 @@
 
 POSENC_BEGIN
 
-/// Where attention_backward() puts gradients. Those of tensors are written; those of parameters, which other
-/// calls share, are added to. What has no data is left out.
+/// Output views of attention_backward(). Gradients of tensors are overwritten. Gradients of
+/// parameters (additive mask, sinks) are accumulated, because calls share parameters. A view
+/// without data is not computed.
 template <Scalar T>
 struct AttentionGradients {
   HeadsView<T> q = {};  ///< [B, Sq, H, D]
@@ -20,8 +21,8 @@ struct AttentionGradients {
   std::span<Compute<T>> sinks = {};  ///< [H]
 };
 
-/// Where attention_backward() puts the gradients of a RelativeBias<T>. Those of tables are added to, those of
-/// queries of its own written. What has no data is left out.
+/// Output views of attention_backward() for a RelativeBias<T>. Gradients of tables are accumulated;
+/// the gradient of RelativeBias::queries is overwritten. A view without data is not computed.
 template <Scalar T>
 struct RelativeGradient {
   HeadsView<Compute<T>> table = {};      ///< [1, R, H or 1, W], as the table
@@ -29,7 +30,7 @@ struct RelativeGradient {
   HeadsView<T> queries = {};             ///< [B, Sq, H, W]
 };
 
-/// In the place of the gradient of a bias that has no parameters, or whose parameters are not learned.
+/// Placeholder for the gradient of a bias without parameters, or whose parameters are not learned.
 struct NoGradient {};
 
 POSENC_END

@@ -16,16 +16,18 @@
 
 POSENC_BEGIN
 
-/// Joins what attention() gave for two sets of keys that have none in common: out_a, lse_a <- as if
-/// they had been one set. So keys can be shared out over threads, machines or a cached prefix; merge
-/// the pieces in an order of your own, to within rounding the result is the same. A sink belongs to
-/// one of the pieces. Going back, attention_backward() of each piece is given the joined out and
-/// log-sum-exps, and needs no backward of this. On the threads of an Eigen device or without one; the same bits.
+/// Combines the partial results of attention() over two disjoint key sets into out_a and lse_a. The
+/// result equals that of one call over the union, up to rounding. Use it to split keys over
+/// threads, machines or a cached prefix; any merge order is valid. Pass each sink to exactly one
+/// part.
+/// Backward: call attention_backward() for each part with the merged out and log-sum-exps; merge()
+/// needs no backward of its own.
 ///   Shapes:   out_a, out_b [B, Sq, H, Dv]; lse_a, lse_b [B, H, Sq], natural logarithms
-///   Aliasing: none
+///   Device:   threads of an Eigen device, or the calling thread if omitted; the bits are the same
+///   Aliasing: the views must not overlap
 ///   Throws:   ShapeError, before anything is written
-///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the store; exact where one side has no
-///             keys (lse -inf), but for -0, which may become 0
+///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the rounding to T; exact if one side
+///             has no keys (lse -inf), except that -0 may become 0
 ///   Source:   arXiv 2205.14135, section 3.1
 template <detail::Written T, Device D = detail::CallingThread>
 void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
@@ -58,7 +60,7 @@ void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
     T* out = out_a.row(b, i, h);
     const T* more = out_b.row(b, i, h);
     for (Index d = 0; d < out_a.dim; ++d) {
-      // Nothing, not even NaN, comes from a side without keys.
+      // A side without keys contributes nothing, not even NaN.
       const Real mine = of_a == lowest ? Real{0} : static_cast<Real>(out[d]) * (a / sum);
       out[d] = static_cast<T>(mul_add(static_cast<Real>(more[d]), other / sum, mine));
     }

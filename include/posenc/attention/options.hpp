@@ -15,42 +15,44 @@
 
 POSENC_STABLE_BEGIN
 
-/// Which keys a causal mask shows to query i: those up to the query's own place. With as many queries
-/// as keys TopLeft and BottomRight agree; otherwise libraries differ, so it has to be said.
+/// Causal rule: a query sees the keys up to the key that it is aligned with. With equally many
+/// queries and keys TopLeft and BottomRight agree; otherwise libraries differ, so there is no
+/// default.
 enum class Causal {
   Unspecified,  ///< a ConfigError
-  No,           ///< every key: encoders, cross attention
-  TopLeft,      ///< query i stands at key i: PyTorch's is_causal, ONNX without a cache
-  BottomRight,  ///< at key i + Sk - Sq, the last query at the last key, Sk being key_lengths[b] where
-                ///< given: flash-attn >= 2.1, MLX; decoding. Padded self attention wants TopLeft
-  FromStart,    ///< at key query_starts[b] + i
-  ByPosition    ///< keys whose position is at most the query's
+  No,           ///< no causal mask: encoders, cross attention
+  TopLeft,      ///< query i is aligned with key i: PyTorch's is_causal, ONNX without a cache
+  /// Query i is aligned with key i + Sk - Sq, the last query with the last key: flash-attn >= 2.1,
+  /// MLX; decoding. Sk is key_lengths[b] if given. Padded self attention needs TopLeft.
+  BottomRight,
+  FromStart,  ///< query i is aligned with key query_starts[b] + i
+  ByPosition  ///< a query sees the keys whose position is at most its own
 };
 
-/// A band of keys around the query's place: from `left` before it to `right` after it, both included,
-/// as in flash-attn. A causal mask hides what is after the query all the same. Under
-/// Causal::ByPosition the band is one of positions, and a cache that has lost keys cannot be asked.
-/// sliding_window() makes the window of Mistral and Gemma.
+/// Sliding window: a query sees keys from `left` before to `right` after its aligned key, both
+/// included, as in flash-attn. A causal mask still hides later keys. With Causal::ByPosition the
+/// window is measured in positions; that combination is a ConfigError on a cache that has evicted
+/// keys. sliding_window() returns the window of Mistral and Gemma.
 struct Window {
-  Index left = -1;   ///< -1: no end
-  Index right = -1;  ///< -1: no end
+  Index left = -1;   ///< -1: unlimited
+  Index right = -1;  ///< -1: unlimited
 };
 
-/// Where the soft cap stands. Gemma-2, Hugging Face and ONNX cap before the bias, FlashInfer after
+/// Order of soft cap and bias. Gemma-2, Hugging Face and ONNX cap before the bias, FlashInfer after
 /// it.
 enum class SoftcapOrder { Unspecified, BeforeBias, AfterBias };
 
-/// What a query's temperature multiplies.
+/// Stage of the scores that a query's temperature multiplies.
 enum class TemperatureOf {
   Unspecified,
-  ScaledScores,  ///< scale * q k, before all else: Llama 4, Ministral 3, Mistral 4, Qwen 1's log-n
-  BiasedScores,  ///< that and the bias: Inkling
-  CappedScores   ///< what comes out of the soft cap: Grok 2
+  ScaledScores,  ///< scale * q k, first of all: Llama 4, Ministral 3, Mistral 4, Qwen 1's log-n
+  BiasedScores,  ///< scale * q k + bias: Inkling
+  CappedScores   ///< the result of the soft cap: Grok 2
 };
 
-/// Dropout of attention probabilities, kept ones scaled by 1 / (1 - probability). Whether a
-/// probability is dropped is a pure function of the seed, batch row, head, query position and key
-/// position, so it does not depend on how the work was batched.
+/// Dropout of attention probabilities; kept ones are scaled by 1 / (1 - probability). The decision
+/// is a pure function of seed, batch row, head, query position and key position, so it does not
+/// depend on batching.
 struct Dropout {
   double probability = 0;
   std::uint64_t seed = 0;
@@ -63,7 +65,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The window that shows `visible` keys, the query's own included: Gemma's and Mistral's W.
+/// Returns the window of `visible` keys, the query's own key included: W of Gemma and Mistral.
 ///   Throws: ConfigError unless visible > 0
 inline Window sliding_window(Index visible) {
   if (visible <= 0) {
@@ -73,48 +75,49 @@ inline Window sliding_window(Index visible) {
   return {.left = visible - 1, .right = 0};
 }
 
-/// Everything that can be said about one call of attention(); its results besides the output, and its workspace, are
-/// said by AttentionMemory. Masks are [B, H, Sq, Sk], broadcast over axes of extent 1. A key counts where the causal
-/// rule, the window, the lengths and all masks show it.
+/// Settings of one call of attention(). AttentionMemory holds its results other than the output,
+/// and its workspace. Masks are [B, H, Sq, Sk], broadcast over axes of extent 1. A key is visible
+/// if the causal rule, the window, the lengths and all masks permit it.
 template <Scalar T>
 struct AttentionOptions {
   using Real = Compute<T>;
 
-  /// Of q k; 1 / sqrt(head_dim) if not given. Gemma and Granite have a scale of their own, which
-  /// ModelSettings::softmax_scale takes from their files.
+  /// Factor of q k; 1 / sqrt(head_dim) if omitted. Gemma and Granite have other scales, which
+  /// ModelSettings::softmax_scale reads from their files.
   std::optional<double> scale = std::nullopt;
-  /// Multiplies `scale` or its default: what a rotary encoding's softmax_scale_multiplier() gives, which
-  /// is not 1 for DeepSeek. MultiHeadAttention takes its own encoding's besides.
+  /// Multiplies `scale` or its default, as softmax_scale_multiplier() of a rotary encoding returns
+  /// it; only DeepSeek's is not 1. MultiHeadAttention multiplies by that of its own encoding in
+  /// addition.
   double softmax_scale_multiplier = 1;
   Causal causal = Causal::Unspecified;  ///< required
-  /// Around the query's place, which `causal` names; without a causal mask it is query_starts[b] + i,
-  /// or i where there are as many queries as keys.
+  /// Window around the query's aligned key, which `causal` defines. Without a causal mask the
+  /// aligned key is query_starts[b] + i, or i if there are as many queries as keys.
   Window window = {};
-  std::span<const Index> query_starts = {};  ///< [1] or [B]: the key at which query 0 stands
+  std::span<const Index> query_starts = {};  ///< [1] or [B]: key that query 0 is aligned with
   ScoresView<const bool> keep =
-      {};  ///< true = may attend (PyTorch's scaled_dot_product_attention, ONNX)
-  ScoresView<const bool> masked =
-      {};  ///< true = may not attend (torch.nn.MultiheadAttention, BLOOM)
+      {};  ///< true: visible (PyTorch's scaled_dot_product_attention, ONNX)
+  ScoresView<const bool> masked = {};       ///< true: masked (torch.nn.MultiheadAttention, BLOOM)
   ScoresView<const Real> additive = {};     ///< added after scale, bias and soft cap; -inf masks
-  std::span<const Index> key_lengths = {};  ///< [B]: only the first key_lengths[b] keys count
-  /// Several sequences in one batch row, one after the other: sequence n has queries
-  /// cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1 and keys likewise, and sees no other. Causal rule,
-  /// window and query_starts (one per sequence) then speak of places within the sequence. Over a cache
-  /// cu_seqlens_q stands alone, and sequences[n] is read by queries cu_seqlens_q[n] ... .
+  std::span<const Index> key_lengths = {};  ///< [B]: only the first key_lengths[b] keys are visible
+  /// Packed batch: several sequences follow each other in one batch row. Sequence n has queries
+  /// cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1, and likewise keys, and sees no other sequence.
+  /// Causal rule, window and query_starts (one per sequence) count within the sequence. Over a
+  /// cache only cu_seqlens_q is given, and queries cu_seqlens_q[n] ... read sequences[n].
   std::span<const Index> cu_seqlens_q = {};
   std::span<const Index> cu_seqlens_k = {};
-  double softcap = 0;                                      ///< cap * tanh(score / cap); 0 = none
+  double softcap = 0;  ///< cap * tanh(score / cap); 0: no soft cap
   SoftcapOrder softcap_order = SoftcapOrder::Unspecified;  ///< required with softcap
-  /// A factor of a query's scores, a function of its position (query_positions, or the place that the causal
-  /// alignment gives it), such as query_temperature() makes of a model's file. It is called on a device's
-  /// threads, must not throw, and is rounded to Real; none if empty. Sinks have no part in it.
+  /// Factor of a query's scores, as a function of its position (query_positions, or the key that
+  /// the causal alignment gives it); query_temperature() returns that of a model file. It is called
+  /// on threads of the device, must not throw, and is rounded to Real. If empty, there is no
+  /// factor. Sinks are not multiplied.
   std::function<double(double position)> temperature = {};
   TemperatureOf temperature_of = TemperatureOf::Unspecified;  ///< required with temperature
-  std::span<const Real> sinks = {};  ///< [H]: exp(sinks[h]) joins the softmax's denominator
+  std::span<const Real> sinks = {};  ///< [H]: exp(sinks[h]) is added to the softmax denominator
   Dropout dropout = {};
-  /// Positions that bias, dropout and Causal::ByPosition see. Keys default to 0 .. Sk - 1, queries
-  /// to the place that the causal alignment gives them; packed sequences count on through the row, so
-  /// where more than distances matters (Fire), give Positions::packed.
+  /// Positions for bias, dropout and Causal::ByPosition. Default for keys: 0 .. Sk - 1; for
+  /// queries: the index of the aligned key. In a packed batch the defaults continue through the
+  /// whole row; pass Positions::packed() if a bias depends on absolute positions, as Fire does.
   std::optional<Positions> query_positions = std::nullopt;
   std::optional<Positions> key_positions = std::nullopt;
 };

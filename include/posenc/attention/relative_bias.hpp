@@ -16,71 +16,75 @@
 
 POSENC_STABLE_BEGIN
 
-/// Whether entries of a relative table ascend with the key's place or with its distance.
+/// Direction in which entries of a relative table ascend: with key - query or with query - key.
 enum class RelativeOrder {
   Unspecified,    ///< a ConfigError
-  KeyMinusQuery,  ///< entry n belongs to key - query = first + n: Shaw, Music Transformer
-  QueryMinusKey   ///< to query - key = first + n: Transformer-XL, Conformer, DeBERTa, Inkling
+  KeyMinusQuery,  ///< entry n is that of key - query = first + n: Shaw, Music Transformer
+  QueryMinusKey   ///< of query - key = first + n: Transformer-XL, Conformer, DeBERTa, Inkling
 };
 
-/// What a distance beyond the ends of a relative table means.
+/// Treatment of a distance beyond the ends of a relative table.
 enum class BeyondTable {
   Unspecified,  ///< a ConfigError
-  Nearest,      ///< the entry at that end: Shaw, DeBERTa
+  Nearest,      ///< clamps to the entry at that end: Shaw, DeBERTa
   Nothing,      ///< adds nothing: Inkling, Music Transformer
-  Refused       ///< a PositionError if a query sees such a key: Transformer-XL, Conformer
+  Refused       ///< throws PositionError if such a key is visible: Transformer-XL, Conformer
 };
 
-/// Whether attention's scale multiplies what the table gives.
+/// Selects if attention's scale multiplies the products with the table.
 enum class RelativeScale {
   Unspecified,  ///< a ConfigError
-  Scaled,       ///< as it does q k: Shaw, Music Transformer, Transformer-XL, Conformer, DeBERTa
-  Unscaled      ///< Inkling
+  Scaled,   ///< multiplies, as for q k: Shaw, Music Transformer, Transformer-XL, Conformer, DeBERTa
+  Unscaled  ///< does not multiply: Inkling
 };
 
 POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Which row of a relative table belongs to a key and a query: entry n to the distance first + n, whose
-/// whole part counts, and to row n, or rows[n] where they are given.
+/// Map from a distance to a row of a relative table. Entry n is that of distance first + n, of
+/// which the integer part counts. It is row n, or rows[n] if rows are given.
 struct RelativeIndex {
   RelativeOrder order = RelativeOrder::Unspecified;  ///< required
-  Index first = 0;                                   ///< the distance of entry 0
+  Index first = 0;                                   ///< distance of entry 0
   BeyondTable beyond = BeyondTable::Unspecified;     ///< required
-  std::span<const Index> rows = {};                  ///< the row of each entry: deberta_rows()
+  std::span<const Index> rows = {};                  ///< row of each entry, see deberta_rows()
 };
 
-/// A bias that depends on the query, by products with a table of relative positions: a score of query i
-/// and key j of head h gets
+/// Bias that depends on the query, by products with a table of relative positions. A score of query
+/// i and key j of head h gets
 ///   scale * (x_i . table[row(i, j), h] + k_j . key_table[row(i, j), h])
-/// of which either part may be missing. It is given to attention() in the place of a ScoreBias, and
-/// stands where a bias does: soft cap, temperature and masks treat it as one.
+/// Either term may be omitted. It is passed to attention() instead of a ScoreBias, and enters at
+/// the same stage: soft cap, temperature and masks treat it as a bias.
 ///
-///   Shaw (arXiv 1803.02155, eq. 4)   table a [2k + 1, D], KeyMinusQuery, first -k, Nearest, Scaled. The
-///                                    values' half (eq. 3) is not offered
-///   Music Transformer (1809.04281)   table E_r [L, H, D], KeyMinusQuery, first 1 - L, Nothing, Scaled
-///   Transformer-XL (1901.02860, 3.3) q + u as attention's q, q + v as queries (add_to_heads), the table
-///                                    W_R R of the distances Sk - 1 .. 0, reversed, or -(T - 1) .. T - 1
-///                                    (Conformer), QueryMinusKey, first the smallest, Refused, Scaled. R is
-///                                    Sinusoidal at those positions, of the model's width
-///   DeBERTa-v2 (2006.03654)          table pos_key_proj [2 span, H, D], key_table pos_query_proj, index
-///                                    deberta_index(), Scaled; options.softmax_scale_multiplier 1 / sqrt(3)
-///                                    where both are there, 1 / sqrt(2) where one is. As in Hugging Face's
-///                                    deberta_v2/modeling_deberta_v2.py both have the index of i - j,
-///                                    where the paper has that of j - i for the keys
+///   Shaw (arXiv 1803.02155, eq. 4)   table a [2k + 1, D], KeyMinusQuery, first -k, Nearest,
+///                                    Scaled. The term of the values (eq. 3) is not supported
+///   Music Transformer (1809.04281)   table E_r [L, H, D], KeyMinusQuery, first 1 - L, Nothing,
+///                                    Scaled
+///   Transformer-XL (1901.02860, 3.3) q + u as attention's q, q + v as queries (add_to_heads), the
+///                                    table W_R R of the distances Sk - 1 .. 0, reversed, or
+///                                    -(T - 1) .. T - 1 (Conformer), QueryMinusKey, first the
+///                                    smallest, Refused, Scaled. R is Sinusoidal at those
+///                                    positions, of the model's width
+///   DeBERTa-v2 (2006.03654)          table pos_key_proj [2 span, H, D], key_table pos_query_proj,
+///                                    index deberta_index(), Scaled;
+///                                    options.softmax_scale_multiplier 1 / sqrt(3) with both
+///                                    tables, 1 / sqrt(2) with one. As in Hugging Face's
+///                                    deberta_v2/modeling_deberta_v2.py both have the index of
+///                                    i - j, where the paper has that of j - i for the keys
 ///   Inkling                          queries r [B, S, H, 16], the table P transposed [E, 1, 16],
-///                                    QueryMinusKey, first 0, Nothing, Unscaled; scale 1 / D (Hugging Face
-///                                    inkling/modular_inkling.py @04fafa2)
+///                                    QueryMinusKey, first 0, Nothing, Unscaled; scale 1 / D
+///                                    (Hugging Face inkling/modular_inkling.py @04fafa2)
 ///
-///   Shapes:   table [1, R, H or 1, W], key_table [1, R, H or 1, D]; queries x [B, Sq, H, W], attention's q
-///             [B, Sq, H, D] where none are given
-///   Throws:   attention() throws ShapeError, ConfigError, PositionError, before anything is written
-///   Accuracy: as scores: a chain of W roundings, one of the scale, and that of the sum
-///   Bits:     as attention's: of the query and the keys that it sees, whatever the cut
-///   Cost:     W multiply-adds per row of the table that a block of queries meets, once per query; for
-///             key_table D per key, row and block. Each thread has room for the products of a block with
-///             two tiles of the table more than its queries span
+///   Shapes:   table [1, R, H or 1, W], key_table [1, R, H or 1, D]; queries x [B, Sq, H, W]. If
+///             queries are omitted, x is attention's q [B, Sq, H, D]
+///   Throws:   attention() throws ShapeError, ConfigError, PositionError, before anything is
+///             written
+///   Accuracy: as for scores: a chain of W roundings, one of the scale, and that of the sum
+///   Bits:     depend only on the query and its visible keys, not on blocks or threads
+///   Cost:     W multiply-adds per query and row of the table that its block reads; for key_table D
+///             per key, row and block. Each thread has scratch memory for the products of a block
+///             with the columns that its queries span and two tiles of columns more
 template <class T>
 struct RelativeBias {
   static_assert(detail::CheckScalar<T>::value);
@@ -92,14 +96,15 @@ struct RelativeBias {
   HeadsView<const T> key_table = {};
 };
 
-/// Rows of DeBERTa's relative tables for the distances query - key = -M .. M, M = max_relative_positions,
-/// beyond which the nearest counts: bucket + span, at most 2 span - 1. Distances up to mid =
-/// position_buckets / 2 have a bucket each, farther ones
-/// mid + ceil(ln(d / mid) / ln((M - 1) / mid) (mid - 1)); the span is position_buckets, or M where that is 0,
-/// and then each distance has its own.
+/// Returns rows of DeBERTa's relative tables for the distances query - key = -M .. M, with M =
+/// max_relative_positions: bucket + span, at most 2 span - 1. Distances beyond M have the rows of
+/// -M and M.
+/// Distances up to mid = position_buckets / 2 have a bucket each, larger ones have bucket mid +
+/// ceil(ln(d / mid) / ln((M - 1) / mid) (mid - 1)). The span is position_buckets; if that is 0, the
+/// span is M and each distance has a bucket.
 ///   Throws:   ConfigError
-///   Accuracy: exact: M - 1 is the last distance of bucket 2 mid - 1, which a floating-point logarithm may
-///             miss
+///   Accuracy: exact: M - 1 is the last distance of bucket 2 mid - 1, which a floating-point
+///             logarithm may miss
 ///   Source:   Hugging Face, deberta_v2/modeling_deberta_v2.py @0038a3c, make_log_bucket_position
 inline std::vector<Index> deberta_rows(Index position_buckets, Index max_relative_positions) {
   constexpr auto function = "deberta_rows";
@@ -122,7 +127,7 @@ inline std::vector<Index> deberta_rows(Index position_buckets, Index max_relativ
     if (position_buckets == 0 || distance <= mid) return distance;
     const detail::DoubleDouble goal = log_ratio(distance) * static_cast<double>(mid - 1);
     const detail::DoubleDouble step = log_ratio(most - 1);
-    // Equality, but for the rounding of the logarithms, is enough.
+    // Equality up to the rounding of the logarithms suffices.
     const auto suffices = [&](Index steps) {
       return goal - step * static_cast<double>(steps) <= step * 0x1p-80;
     };
@@ -139,7 +144,7 @@ inline std::vector<Index> deberta_rows(Index position_buckets, Index max_relativ
   return rows;
 }
 
-/// The index that goes with deberta_rows(), which it views.
+/// Returns the index for rows from deberta_rows(). It is a view of `rows`.
 inline RelativeIndex deberta_index(std::span<const Index> rows) noexcept {
   return {.order = RelativeOrder::QueryMinusKey,
           .first = -static_cast<Index>(rows.size() / 2),
@@ -147,11 +152,11 @@ inline RelativeIndex deberta_index(std::span<const Index> rows) noexcept {
           .rows = rows};
 }
 
-/// out <- x + bias for each head: Transformer-XL's u and v.
+/// Computes out <- x + bias for each head: u and v of Transformer-XL.
 ///   Shapes:   x, out [B, S, H, D]; bias [1, 1, H, D]
 ///   Aliasing: out may be x
 ///   Throws:   ShapeError, before anything is written
-///   Accuracy: the sum in Compute<T>, rounded once
+///   Accuracy: sum in Compute<T>, rounded once
 template <Scalar T>
 void add_to_heads(HeadsView<const std::type_identity_t<T>> x,
                   HeadsView<const std::type_identity_t<T>> bias, HeadsView<T> out) {
@@ -183,10 +188,10 @@ void add_to_heads(HeadsView<const std::type_identity_t<T>> x,
   }
 }
 
-/// gradient += that of add_to_heads()'s bias, the sum over all tokens of grad, the gradient of its result; x's
-/// own is grad as it is.
-///   Shapes: grad [B, S, H, D]; gradient [1, 1, H, D]
-///   Throws: ShapeError, before anything is written
+/// Adds the gradient of add_to_heads()'s bias to `gradient`: the sum over all tokens of grad, the
+/// gradient of its result. The gradient of x is grad itself.
+///   Shapes:   grad [B, S, H, D]; gradient [1, 1, H, D]
+///   Throws:   ShapeError, before anything is written
 ///   Accuracy: sums in double, each added once
 template <Scalar T>
 void add_heads_gradient(HeadsView<const T> grad, HeadsView<Compute<T>> gradient) {

@@ -13,12 +13,14 @@ namespace detail {
 Slots& slots_of(AttentionWorkspace& workspace) noexcept;
 }  // namespace detail
 
-/// Scratch memory of attention(), per thread: with 128 channels of float up to 700 KiB, however long the sequences
-/// are, and in proportion with wider heads or double; `Linear` keeps a copy of up to 32 tokens there. Keep one and pass
-/// it by AttentionMemory::workspace, and calls after the first allocate nothing. One call at a time may use it.
+/// Scratch memory of attention(), one slot per thread. With 128 channels of float a slot has up to
+/// 700 KiB, independent of the lengths of sequences; wider heads and double take proportionally
+/// more. `Linear` keeps a copy of up to 32 tokens in it.
+/// If one is kept and passed by AttentionMemory::workspace, calls after the first allocate nothing.
+/// Only one call at a time may use it.
 class AttentionWorkspace {
  public:
-  /// Memory now held.
+  /// Returns the allocated bytes.
   std::size_t bytes() const noexcept { return slots_.bytes(); }
 
  private:
