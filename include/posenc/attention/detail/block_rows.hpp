@@ -9,16 +9,20 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Rows of a block: as many as make packing a tile, one pass over it, cheap beside as many products with it, and
-/// few enough that their queries and outputs stay in a second-level cache beside the tile: with 128 channels of
-/// float, 1 KiB a row. Whole strips of every tier.
-///   rows_of_block: where a bias wants the scores of all rows in that cache as well, or blocks are few
+/// Maximum rows of a block. They are many enough that packing a tile costs little beside the
+/// products with it. They are few enough that their queries and outputs, 1 KiB per row with 128
+/// channels of float, stay in L2 beside the tile. Each is a multiple of the strip size of every
+/// tier.
+///   rows_of_block: used if a bias keeps the scores of all rows in L2 as well, or if blocks are few
 inline constexpr Index rows_of_block = 288, rows_of_long_block = 576;
-/// Rows of a block whose tiles are shared out: four strips of the widest tier.
+/// Maximum rows of a block whose tiles are distributed over threads: four strips of the widest
+/// tier.
 inline constexpr Index rows_of_split = 48;
-/// Rows of a KV head that read keys and values unpacked, at most: for more, packing a tile is worth its time.
+/// Maximum rows of a KV head that read keys and values unpacked. With more rows packing a tile is
+/// faster.
 inline constexpr Index max_unpacked_rows = 16;
-/// Rows of all tiles that are kept at once: with 128 channels, 2 MiB of floats.
+/// Maximum rows of all tiles whose states are kept until they are merged: with 128 channels, 2 MiB
+/// of floats.
 inline constexpr Index rows_of_parts = 4096;
 
 template <class... Tiers>

@@ -15,12 +15,12 @@
 POSENC_BEGIN
 namespace detail {
 
-/// How a forward call is computed: from packed or unpacked tiles, and in which blocks of rows.
+/// Strategy of a forward call: packed or unpacked tiles, and the blocks of rows.
 struct ForwardStrategy {
   bool reads_unpacked = false;
   Index queries_per_block = 1;
   Index kv_heads_per_block = 1;
-  Index kv_head_blocks = 0;  ///< blocks of KV heads
+  Index kv_head_blocks = 0;  ///< number of groups of kv_heads_per_block KV heads
   Index rows_per_block = 0;
   Index blocks = 0;
   Index split_tiles =
@@ -34,8 +34,8 @@ struct ForwardStrategy {
   }
 };
 
-/// Returns the queries of a block, `most` at most, so that blocks are balanced and of whole strips: a last block of a
-/// few rows would pack as many tiles as any other.
+/// Returns the number of queries of a block, at most `most`, so that blocks are balanced and have
+/// full strips. A last block of a few rows would pack as many tiles as any other.
 template <class Tier>
 constexpr Index balanced_block_queries(Index queries, Index most, Index group) noexcept {
   const Index blocks = (queries - 1) / most + 1, share = (queries - 1) / blocks + 1;
@@ -43,8 +43,8 @@ constexpr Index balanced_block_queries(Index queries, Index most, Index group) n
   return (std::min)(most, (share + strip - 1) / strip * strip);
 }
 
-/// Returns the strategy of a call on so many threads.
-///   can_read_unpacked: the source has unpacked keys and values, and nothing reads packed ones
+/// Returns the strategy of a call on `threads` threads.
+///   can_read_unpacked: the source has unpacked keys and values, and no stage reads packed ones
 template <class Tier, Scalar T>
 ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpacked,
                                 Index threads) noexcept {
@@ -68,10 +68,11 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
   };
   set_block_rows(rows_of_long_block);
   if (plan.has_bias || chosen.blocks < 4 * threads) set_block_rows(rows_of_block);
-  // Few blocks: smaller ones may do for all threads, and bound what split-K has to keep.
+  // With few blocks: smaller blocks may suffice for all threads, and they bound the states that
+  // split-K keeps.
   if (chosen.blocks < threads) set_block_rows(rows_of_split);
   if (chosen.reads_unpacked && chosen.blocks > 0) {
-    // As many KV heads as leave a block for each thread.
+    // As many KV heads per block as leave a block for each thread.
     const Index most = (std::max)(chosen.blocks / threads, Index{1});
     chosen.kv_heads_per_block = (std::min)(
         plan.kv_heads, (std::clamp)(rows_of_block / chosen.rows_per_block, Index{1}, most));

@@ -14,11 +14,11 @@
 #include <limits>
 #include <type_traits>
 
-// The stage of masks: what is decided key by key, within the range of keys that places leave to a query.
+// Mask stage: masks keys one by one, inside the visible range of a query.
 POSENC_BEGIN
 namespace detail {
 
-/// A mask read at (b, h, i, j), with axes of extent 1 broadcast.
+/// Mask that is read at (b, h, i, j); axes of extent 1 are broadcast.
 template <class T>
 class BroadcastMask {
  public:
@@ -37,7 +37,7 @@ class BroadcastMask {
   bool given() const noexcept { return mask_.data != nullptr; }
   Index key_stride() const noexcept { return mask_.key_stride; }
 
-  /// The row of query i, from key j on; only of a mask that is given.
+  /// Returns the row of query i, starting at key j. The mask must be given.
   const T* row(Index b, Index h, Index i, Index j) const noexcept { return &mask_(b, h, i, j); }
 
  private:
@@ -53,7 +53,7 @@ class BroadcastMask {
   ScoresView<const T> mask_;
 };
 
-/// The masks of one call, and the causal rule where positions are in no order.
+/// Masks of one call, and the causal rule if positions are not sorted.
 template <Scalar T>
 class Masks {
  public:
@@ -67,18 +67,18 @@ class Masks {
         masked_(function, "masked", options.masked, shape),
         additive_(function, "additive", options.additive, shape) {}
 
-  /// Whether there is anything to decide, or to add.
+  /// True if any mask, or a per-key test of positions, applies to the call.
   bool any() const noexcept {
     return keep_.given() || masked_.given() || additive_.given() || places_.in_no_order();
   }
 
-  /// Whether query i may see one of the `count` keys from the sequence's key j on at all.
+  /// True if any of `count` keys, starting at the sequence's key j, is visible to query i.
   bool show_any(const AttentionSequence& s, Index h, Index i, Index j, Index count) const noexcept {
     const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
     const auto has = [count](const bool* cells, bool value) {
       return std::memchr(cells, value ? 1 : 0, static_cast<std::size_t>(count)) != nullptr;
     };
-    // A boolean mask by itself is searched a block at a time.
+    // A single boolean mask with contiguous keys is searched by memchr().
     if (!additive_.given() && !places_.in_no_order() && keep_.given() != masked_.given()) {
       const BroadcastMask<bool>& mask = keep_.given() ? keep_ : masked_;
       if (mask.key_stride() == 1) return has(mask.row(b, h, row, column), keep_.given());
@@ -89,8 +89,8 @@ class Masks {
     return false;
   }
 
-  /// Adds the additive mask to the scores of query i from the sequence's key j on, at most a tile, and makes
-  /// those of hidden keys -inf, whatever they were.
+  /// Adds the additive mask to `count` scores of query i, starting at the sequence's key j, and
+  /// sets the scores of masked keys to -inf. `count` is at most tile_keys.
   void apply(const AttentionSequence& s, Index h, Index i, Index j, Index count,
              Real* scores) const noexcept {
     const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
@@ -126,7 +126,8 @@ class Masks {
   static void hide(const BroadcastMask<bool>& mask, Index b, Index h, Index row, Index column,
                    Index count, Real* scores) noexcept {
     const bool* cells = mask.row(b, h, row, column);
-    // First widened, then compared: compilers make good vectors of either, not of both at once.
+    // Flags are widened first and compared afterwards: compilers vectorise each loop, but not both
+    // steps in one.
     using Flag = std::conditional_t<sizeof(Real) == 8, std::int64_t, std::int32_t>;
     Flag flags[tile_keys];
     if (mask.key_stride() == 1) {

@@ -18,23 +18,23 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Where a call's results go.
+/// Writer of a call's results.
 template <Scalar T>
 struct Outputs {
   using Real = Compute<T>;
 
   const AttentionPlan<T>& plan;
   HeadsView<T> out;
-  Index value_dim;  ///< padded
+  Index value_dim;  ///< padded value_dim
 
-  /// Divides a block's rows by their sums, and writes outputs, log-sum-exps and probabilities.
+  /// Divides rows of a block by their sums, and writes outputs, log-sum-exps and probabilities.
   template <class Tier, class Block>
   void write(const Block& block, const Strip& rows, const RowSums<Real>& sums) const noexcept {
-    // A strip asks for the next one's rows, which are written when it has been multiplied.
+    // Rows of the next strip are prefetched. They are written after its products.
     const Index ahead = (std::min)(rows.rows, rows_ahead);
     for (Index r = rows.first; r < rows.first + rows.rows; ++r) {
       const Whole whole = with_sink(block.head(r), sums.highest[r], sums.sum[r]);
-      // Adding 0 makes one zero of two: keys that are hidden must not show in the sign.
+      // Adding 0 turns -0 into 0: masked keys must not affect the sign.
       const Real* const values = sums.out + r * value_dim;
       using P = Pack<Real, Tier>;
       const P scale = P::broadcast(whole.sum == 0 ? Real{0} : whole.factor / whole.sum);
@@ -56,8 +56,8 @@ struct Outputs {
  private:
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
-  /// A row's greatest score and its sum of exp(score - highest), and what its output so far must be
-  /// multiplied with to go with them.
+  /// Final row maximum and sum of exp(score - highest), and the factor that rescales the row's
+  /// output to this maximum.
   struct Whole {
     Real highest, sum, factor;
   };

@@ -8,21 +8,23 @@
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/scalar.hpp>
 
-// The way of most calls: products with tiles that a source packs, or has packed, strip by strip of a block's rows.
+// Default path: products with packed tiles of a source, strip by strip.
 POSENC_BEGIN
 namespace detail {
 
-/// Reads packed tiles of a source. A reader forms a block's products with a tile in batches of rows, and the schedule
-/// does the same with any: tile(), then for each of for_batches() multiply(), and from the scores of its
-/// for_uniform_rows() weights, with maxima and sums in stats(), then add_values().
+/// Reader of packed tiles. A reader computes a block's products with a tile in batches of rows. The
+/// schedule calls the same functions for every reader: tile(); multiply() for each batch of
+/// for_batches(); then, after weights are computed from the scores of its for_uniform_rows(), with
+/// maxima and sums in stats(), add_values().
 template <class Tier, Scalar T, class Source>
 class PackedTiles {
  public:
   using Real = Compute<T>;
   using Stored = typename Source::Stored;
   using Scratch = typename Source::Scratch;
-  /// True if a block has rows of several KV heads, whose scores of a tile are all kept, and it only shows in the
-  /// weights whether values of masked keys have to be skipped.
+  /// True for a reader of unpacked keys and values. Its blocks have rows of several KV heads, and
+  /// it keeps the scores of all rows for a tile. It derives from the scores if weights of masked
+  /// keys must be skipped.
   static constexpr bool is_unpacked = false;
   static constexpr RowsInPlace rows_in_place = RowsInPlace::Padded;
 
@@ -36,20 +38,20 @@ class PackedTiles {
     return source_.tile(block.sequence(), block.key_head(), seen.tile, seen.keys, scratch);
   }
 
-  /// Calls visit(batch, true if its rows see keys of the tile) for each strip.
+  /// Calls visit(strip, true if its rows see keys of the tile) for each strip.
   template <class Block, class Visit>
   static void for_batches(const Block& block, const SeenTile& seen, const Visit& visit) {
     block.for_strips(
         [&](const Strip& strip) { visit(strip, !Block::lanes_of(seen, strip).empty()); });
   }
-  /// Calls visit(strip, lanes that it sees).
+  /// Calls visit(strip, its active lanes).
   template <class Block, class Visit>
   static void for_uniform_rows(const Block&, const SeenTile& seen, const Strip& strip,
                                const Visit& visit) {
     visit(strip, Block::lanes_of(seen, strip));
   }
 
-  /// scores.of(strip) <- scale * q k for what a strip sees of a tile.
+  /// scores.of(strip) <- scale * q k for the active lanes of a strip.
   template <class Block, class Scores>
   static void multiply(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
                        const Strip& strip, const Scores& scores) noexcept {
@@ -60,10 +62,10 @@ class PackedTiles {
     return {};
   }
 
-  /// sums(strip) <- the tile's with those of earlier tiles.
+  /// Merges the strip's state of a tile into `sums`.
   ///   hides: true if weights of masked keys are negative
-  ///   of_tile: what stats() returned, with the strip's maxima and sums
-  ///   first: true if there is no earlier tile; sums.out may hold anything then
+  ///   of_tile: result of stats(), with the strip's maxima and sums
+  ///   first: true if there is no earlier tile; sums.out is then uninitialised
   template <class Block, class Scores>
   static void add_values(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
                          const Strip& strip, const Scores& scores, bool hides,

@@ -14,16 +14,16 @@
 #include <cstdint>
 #include <span>
 
-// The stage of places: where queries stand among the keys, and so outside of which keys each of them sees
-// nothing. It knows the causal rules, windows, packing, lengths and positions, and no single score.
+// Geometry stage: which key each query is aligned with, and thus which range of keys is visible to
+// it. It reads causal rules, windows, packing, lengths and positions, and no scores.
 POSENC_BEGIN
 namespace detail {
 
 /// Extents of one attention call.
 struct AttentionShape {
   Index batch, heads, queries, keys;
-  /// True if no number is read and none written. Rows of such a call have no memory, so there may be any
-  /// number of them, and no check may visit them one by one.
+  /// True if no number is read and none is written. Rows of such a call have no memory, so there
+  /// may be any number of them, and no check may visit them one by one.
   bool is_empty = false;
 
   bool has_scores() const noexcept {
@@ -31,21 +31,21 @@ struct AttentionShape {
   }
 };
 
-/// Queries and keys that see each other: a batch row, or one of the sequences packed into it. Places
-/// of queries and keys count from the sequence's start.
+/// Queries and keys that may see each other: a batch row, or one of the sequences packed into it.
+/// Query and key indices count from the sequence's start.
 struct AttentionSequence {
-  Index number;  ///< among the call's sequences
+  Index number;  ///< index among the call's sequences
   Index batch;
-  Index first_query, queries;  ///< in the batch row
-  Index first_key;             ///< in the batch row
-  Index begin, end;            ///< keys that count, counted from first_key
-  Index stored;                ///< the end of those in memory
-  Index place;                 ///< of query 0 among the keys
-  Index key_row = 0;  ///< the batch row of its keys; in a cache its place in the call's list
+  Index first_query, queries;  ///< first_query counts in the batch row
+  Index first_key;             ///< counts in the batch row
+  Index begin, end;            ///< range of valid keys, counted from first_key
+  Index stored;                ///< end of the keys in memory, counted from first_key
+  Index place;                 ///< key index that query 0 is aligned with
+  Index key_row = 0;           ///< batch row of its keys; in a cache the index in the call's list
 };
 
-/// The keys that are in memory: the same for each batch row of a tensor; in a cache those of each sequence
-/// of the call's list.
+/// Ranges of keys in memory: one range for all batch rows of a tensor, or one per sequence of the
+/// call's list in a cache.
 class StoredKeys {
  public:
   explicit StoredKeys(Index keys) noexcept : of_all_{0, keys} {}
@@ -65,13 +65,13 @@ class StoredKeys {
   std::span<const Index> sequences_;
 };
 
-/// Positions that a call was given, in its options or beside them; none where they are implied.
+/// Positions that the caller passed, in the options or beside them; null if they are implied.
 struct GivenPositions {
   const Positions* queries = nullptr;
   const Positions* keys = nullptr;
 };
 
-/// Places and positions of one call's queries and keys.
+/// Sequences, visible key ranges and positions of one call's queries and keys.
 template <Scalar T>
 class Places {
  public:
@@ -93,7 +93,7 @@ class Places {
 
   Index sequences() const noexcept { return packed() ? packed_count() : shape_.batch; }
 
-  /// Of the longest sequence.
+  /// Returns the number of queries of the longest sequence.
   Index most_queries() const noexcept {
     if (!packed()) return shape_.queries;
     Index most = 0;
@@ -102,7 +102,7 @@ class Places {
     }
     return most;
   }
-  /// Of the sequence that has the most of them stored.
+  /// Returns the largest number of stored keys of any sequence.
   Index most_keys() const noexcept {
     Index most = 0;
     for (Index n = 0; n < sequences(); ++n) most = (std::max)(most, sequence(n).stored);
@@ -138,7 +138,7 @@ class Places {
     return s;
   }
 
-  /// The keys outside of which query i of a sequence sees nothing.
+  /// Returns the visible key range of query i of a sequence; masks may hide keys inside it.
   KeyRange range(const AttentionSequence& s, Index i) const noexcept {
     if (options_.causal == Causal::ByPosition) return range_by_position(s, i);
     const Index place = s.place + i;
@@ -162,8 +162,8 @@ class Places {
                                   : static_cast<double>(s.first_key + j);
   }
 
-  /// Of keys first .. first + count - 1 of a sequence: where the caller keeps them, or a run of whole numbers, which
-  /// is made in `memory`.
+  /// Returns the positions of keys first .. first + count - 1 of a sequence: a pointer to the
+  /// caller's values, or consecutive integers that are written to `memory`.
   const double* key_positions(const AttentionSequence& s, Index first, Index count,
                               double* memory) const noexcept {
     const auto kept =
@@ -174,8 +174,8 @@ class Places {
     return memory;
   }
 
-  /// Whether range() does not tell which keys a causal rule by position shows, since their positions do
-  /// not ascend: each key has to be asked, by shows_position().
+  /// True if the causal rule by position needs a test per key, shows_position(), because positions
+  /// do not ascend. range() then returns all keys.
   bool in_no_order() const noexcept {
     return options_.causal == Causal::ByPosition && !positions_ascend_;
   }
@@ -185,19 +185,19 @@ class Places {
     return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
   }
 
-  /// Whether a query's place among the keys is known.
+  /// True if it is known which key each query is aligned with.
   bool has_places() const noexcept {
     if (options_.causal == Causal::No) return !options_.query_starts.empty() || square();
     return options_.causal != Causal::ByPosition;
   }
 
-  /// Whether queries or keys have positions that were given.
+  /// True if the caller passed positions of queries or keys.
   bool positions_given() const noexcept {
     return given_.queries != nullptr || given_.keys != nullptr;
   }
 
-  /// The queries' positions, which `reader` needs, must be given, or implied by the alignment or by
-  /// there being as many queries as keys.
+  /// Throws ConfigError unless the queries' positions, which `reader` needs, are given or implied.
+  /// They are implied by the alignment, or by equal numbers of queries and keys.
   void require_query_positions(const char* reader) const {
     if (given_.queries != nullptr) return;
     if (given_.keys != nullptr) {
@@ -215,7 +215,8 @@ class Places {
     return values[static_cast<std::size_t>(n)];
   }
   bool packed() const noexcept { return !options_.cu_seqlens_q.empty(); }
-  /// A cache has its keys apart all the same.
+  /// True if keys are packed. A cache stores the keys of each sequence separately, even in a packed
+  /// call.
   bool packed_keys() const noexcept { return packed() && !keys_.in_cache(); }
   Index packed_count() const noexcept {
     return static_cast<Index>(options_.cu_seqlens_q.size()) - 1;
@@ -229,7 +230,7 @@ class Places {
                       options_.cu_seqlens_k.begin());
   }
 
-  /// Of the sequences that have queries.
+  /// True if each sequence with queries has as many queries as keys.
   bool all_square() const noexcept {
     for (Index n = 0; n < packed_count(); ++n) {
       const AttentionSequence s = sequence(n);
@@ -241,7 +242,7 @@ class Places {
   KeyRange range_by_position(const AttentionSequence& s, Index i) const noexcept {
     if (!positions_ascend_) return {s.begin, s.end};
     const double query = query_position(s, i);
-    // The first key from `begin` on whose position is beyond a bound.
+    // Returns the first key, starting at `begin`, for which beyond(position) is true.
     const auto first_beyond = [&](auto&& beyond) {
       Index low = s.begin, high = s.end;
       while (low < high) {
@@ -263,7 +264,7 @@ class Places {
 
   bool do_positions_ascend() const noexcept {
     const Positions& keys = *given_.keys;
-    // Positions that are not kept one by one follow each other, and there may be any number of rows of none.
+    // Implicit positions are consecutive. Such Positions may have any number of rows.
     if (keys.count() == 0 || keys.batch() == 0 || keys.kept(0).empty()) return true;
     for (Index b = 0; b < keys.batch(); ++b) {
       auto next_start = options_.cu_seqlens_k.begin();
@@ -294,7 +295,7 @@ class Places {
 
   void check_packing() const {
     const auto &of_q = options_.cu_seqlens_q, &of_k = options_.cu_seqlens_k;
-    // What belongs to a cache was looked at with it.
+    // Packing over a cache is checked by the cache.
     if ((of_q.empty() && of_k.empty()) || keys_.in_cache()) return;
     if (of_q.size() != of_k.size()) {
       fail<ShapeError>(function_,
@@ -341,7 +342,7 @@ class Places {
     check_ring();
   }
 
-  /// Keys that a ring has lost must lie outside every query's window.
+  /// Throws ConfigError unless evicted keys of a ring lie outside every query's window.
   void check_ring() const {
     if (!keys_.in_cache()) return;
     for (Index n = 0; n < sequences(); ++n) {

@@ -15,7 +15,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Scores that a call returns, at the stage that it asked for.
+/// Writer of the scores that a call returns, at the requested stage.
 template <Scalar T>
 class ReturnedWeights {
  public:
@@ -27,12 +27,12 @@ class ReturnedWeights {
   bool wanted(ReturnedScores stage) const noexcept {
     return weights_.data != nullptr && returned_ == stage;
   }
-  /// Whether they are those of hidden keys, too.
+  /// True if scores of masked keys are returned, too.
   bool ignore_masks() const noexcept {
     return wanted(ReturnedScores::Scaled) || wanted(ReturnedScores::Capped);
   }
 
-  /// Makes all scores of a block -inf, before it looks at any tile.
+  /// Sets all scores of a block to -inf. Call it before the block's first tile.
   template <class Block>
   void hide(const Block& block) const noexcept {
     if (weights_.data == nullptr) return;
@@ -41,7 +41,7 @@ class ReturnedWeights {
     }
   }
 
-  /// Copies a strip's scores, [rows, tile_keys], if this is the stage.
+  /// Copies a strip's scores, [rows, tile_keys], if `stage` is requested.
   template <class Block>
   void give(ReturnedScores stage, const Block& block, Index first_key, const Strip& strip,
             const Lanes& lanes, const Real* scores) const noexcept {
@@ -55,7 +55,7 @@ class ReturnedWeights {
     }
   }
 
-  /// Makes probabilities of row r's scores, if those are wanted.
+  /// Converts row r's scores to probabilities, if these are requested.
   template <class Block>
   void normalise(const Block& block, Index r, Real highest, Real sum) const noexcept {
     if (!wanted(ReturnedScores::Probabilities)) return;

@@ -19,34 +19,37 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What the rows of a block see of a tile.
+/// Keys of a tile that are visible to the rows of a block.
 struct SeenTile {
   Index tile;
-  KeyRange keys;  ///< outside of which no row sees anything, counted from the sequence's first
-  const Lanes* of_strips;  ///< at a strip's first row, in the memory that look_at() was given
+  KeyRange keys;           ///< hull of the rows' visible keys, counted from the sequence's first
+  const Lanes* of_strips;  ///< indexed by a strip's first row; memory passed to look_at()
 
   Index first_key() const noexcept { return tile * tile_keys; }
 };
 
-/// Rows of a block that need not be packed.
+/// Rows of a block that may be read from the tensor unpacked.
 enum class RowsInPlace {
   No,
-  Dense,  ///< those of one query, if its heads lie as packed rows do
-  Padded  ///< also those of one head, row_padding() apart, if all keys are in one tile: to pack what is read once takes longer
+  Dense,  ///< rows of one query, if its heads are contiguous like packed rows
+  /// Dense, and rows of one head, row_padding() apart, if all keys are in one tile. Each row is
+  /// then read once, and packing would take longer.
+  Padded
 };
 
-/// Some queries of a sequence, for all heads that share a key head: rows that go through attention
-/// together. Row r is query first + r / group, head r % group of the key head's, so that rows that see
-/// nearly the same keys are neighbours. Rows of several key heads, where a block has them, follow each
-/// other. S is what keys are stored as.
+/// Query block: some queries of a sequence for all heads that share a KV head. Their rows share
+/// packed tiles.
+/// Row r is query first + r / group, head r % group of the KV head, so that consecutive rows see
+/// nearly the same keys. If a block has rows of several KV heads, these follow each other.
+///   S: element type of stored keys
 template <class Tier, Scalar T, class S>
 class RowBlock {
  public:
-  /// What a query's channels are in for the kernels.
+  /// Element type of a query's channels as kernels read them.
   using Row = PackedRow<Tier, T, S>;
   static constexpr Index strip_rows = kernel_rows<Tier>;
 
-  /// A block of up to `rows` rows, in memory that lasts as long as the carver's.
+  /// Allocates memory for up to `rows` rows from `carver`.
   RowBlock(const AttentionPlan<T>& plan, Index rows, Carver& carver) noexcept
       : plan_(plan),
         packed_(carver.take<Row>(rows * row_size())),
@@ -56,8 +59,9 @@ class RowBlock {
         positions_(carver.take<double>(rows)),
         temperatures_(plan.options.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
 
-  /// Takes `count` queries of a sequence from `first` on, and key heads from `key_head` on.
-  ///   in_place: which rows may stay in the tensor, where kernels can read them there
+  /// Loads `count` queries of a sequence, starting at `first`, for `key_heads` KV heads, starting
+  /// at `key_head`. Packs their rows and computes their visible ranges.
+  ///   in_place: rows that may stay in the tensor, if kernels can read them there
   void take(const AttentionSequence& sequence, Index key_head, Index first, Index count,
             Index key_heads = 1, RowsInPlace in_place = RowsInPlace::No) noexcept {
     sequence_ = sequence;
@@ -104,19 +108,19 @@ class RowBlock {
 
   const AttentionPlan<T>& plan() const noexcept { return plan_; }
   const AttentionSequence& sequence() const noexcept { return sequence_; }
-  /// The first one.
+  /// Returns the first KV head.
   Index key_head() const noexcept { return key_head_; }
-  /// The query head that comes first; a block without rows has one, too.
+  /// Returns the first query head; it is defined for a block without rows, too.
   Index first_head() const noexcept { return key_head_ * plan_.group; }
   Index rows() const noexcept { return rows_; }
   Index rows_of_key_head() const noexcept { return rows_of_key_head_; }
-  /// Of row r, counted from the sequence's first.
+  /// Returns the query of row r, counted from the sequence's first.
   Index query(Index r) const noexcept { return first_ + query_in_block(r); }
   Index head(Index r) const noexcept { return heads_[r]; }
-  /// Of the block's queries from row r's on, one after the other; of row r.
+  /// Returns the positions of the block's queries, starting with that of row r.
   const double* positions(Index r = 0) const noexcept { return positions_ + query_in_block(r); }
   double position(Index r) const noexcept { return *positions(r); }
-  /// Of row r, where there is one.
+  /// Returns the temperature of row r; the call must have a temperature.
   Compute<T> temperature(Index r) const noexcept { return temperatures_[query_in_block(r)]; }
   const Row* packed(Index r) const noexcept {
     if constexpr (std::is_same_v<Row, T>) {
@@ -124,34 +128,37 @@ class RowBlock {
     }
     return packed_ + r * row_size();
   }
-  /// Numbers between the end of a row, as packed() gives them, and the next one.
+  /// Returns the number of elements between the end of a row, as packed() returns it, and the next
+  /// row.
   Index row_padding() const noexcept { return row_padding_; }
 
-  /// Keys that some row sees, counted from the sequence's first; empty where there are none.
+  /// Returns the hull of the keys that the rows see, counted from the sequence's first; empty if
+  /// they see none.
   KeyRange keys() const noexcept { return keys_; }
 
-  /// Whether every row sees all keys of a tile: most tiles of a long prompt, of which nothing need be asked row
-  /// by row.
+  /// True if every row sees all keys of a tile. Most tiles of a long prompt are of this kind and
+  /// need no tests row by row.
   bool all_see(Index first_key) const noexcept {
     return all_see_.begin <= first_key && first_key + tile_keys <= all_see_.end &&
            !plan_.masks.any();
   }
 
-  /// Of the strip that begins with row `of_head` of a key head's rows. Rows that do not fill a strip come first:
-  /// kernels of few rows are slower, and the first rows along a diagonal see the fewest keys. Of a few strips alone
-  /// they come last: a diagonal matters little there, and a whole strip asks for memory earlier.
+  /// Returns the number of rows of the strip that starts at row `of_head` of a KV head. In a block
+  /// of more than four strips the partial strip comes first: kernels with few rows are slower, and
+  /// the first rows of a causal block see the fewest keys. In a smaller block it comes last,
+  /// because a full strip starts its prefetches earlier.
   Index rows_of_strip(Index of_head) const noexcept {
     const Index rest = rows_of_key_head_ % strip_rows;
     if (rows_of_key_head_ > 4 * strip_rows) return of_head == 0 && rest != 0 ? rest : strip_rows;
     return (std::min)(strip_rows, rows_of_key_head_ - of_head);
   }
 
-  /// Whether a strip's rows are the first ones of their key head.
+  /// True if a strip is the first one of its KV head.
   bool begins_key_head(const Strip& strip) const noexcept {
     return strip.first % rows_of_key_head_ == 0;
   }
 
-  /// Calls visit(strip) for all rows. A strip's rows share a key head.
+  /// Calls visit(strip) for all strips. The rows of a strip share a KV head.
   template <class Visit>
   void for_strips(const Visit& visit) const {
     for (Index r = 0, of_head = 0; r < rows_;) {
@@ -162,23 +169,26 @@ class RowBlock {
     }
   }
 
-  /// True if all rows see the same keys: those of a single query, whose heads no mask tells apart.
+  /// True if all rows see the same keys: they are of a single query, and no mask can differ between
+  /// its heads.
   bool has_uniform_visibility() const noexcept {
     return rows_of_key_head_ == plan_.group && !plan_.masks.any();
   }
 
-  /// Calls visit(rows) for all rows at once if has_uniform_visibility(), else for each strip. All may be more than a
-  /// strip has, and of several key heads: for stages that go row by row.
+  /// Calls visit(rows) once for all rows if has_uniform_visibility(), else for each strip. The rows
+  /// of such a call may exceed a strip and belong to several KV heads, so visit() must process them
+  /// row by row.
   template <class Visit>
   void for_uniform_rows(const Visit& visit) const {
     if (!has_uniform_visibility()) return for_strips(visit);
     visit(Strip{0, rows_});
   }
 
-  /// The most strips that a block of `rows` rows has, for a key head may have one row alone.
+  /// Returns the maximum number of strips of a block of `rows` rows: each KV head may have a single
+  /// row.
   static constexpr Index strips(Index rows) noexcept { return rows; }
 
-  /// What the rows see of a tile.
+  /// Returns the keys of a tile that are visible to the rows.
   ///   of_strips: memory for strips(rows())
   SeenTile look_at(Index tile, Lanes* of_strips) const noexcept {
     const Index first_key = tile * tile_keys;
@@ -204,14 +214,14 @@ class RowBlock {
     return seen.of_strips[strip.first];
   }
 
-  /// Lanes of a tile that row r sees, but for masks.
+  /// Returns the lanes of a tile in the visible range of row r; masks may hide some of them.
   KeyRange range_in_tile(Index r, Index first_key) const noexcept {
     return in_tile(ranges_[r], first_key);
   }
 
  private:
   Index query_in_block(Index r) const noexcept { return queries_[r]; }
-  /// Notes each row's query and head, for whoever asks row by row: divisions take longer.
+  /// Stores each row's query and head, because divisions would take longer than loads.
   void name_rows(Index count, Index key_heads) const noexcept {
     Index r = 0;
     for (Index h = 0; h < key_heads; ++h) {
@@ -224,17 +234,18 @@ class RowBlock {
       }
     }
   }
-  /// Whether kernels can read the tensor's rows: they hold what packed ones do, in their order.
+  /// True if kernels can read the tensor's rows: they have the elements of packed rows, in the same
+  /// order.
   bool kernels_read_tensor() const noexcept {
     return std::is_same_v<Row, T> && !in_pairs<Row> && row_size() == plan_.q.dim;
   }
-  /// Channels of a packed row.
+  /// Returns the number of channels of a packed row.
   Index row_size() const noexcept { return stored_dim<S>(plan_.q.dim); }
   const T* channels(Index r) const noexcept {
     return plan_.q.row(sequence_.batch, sequence_.first_query + query(r), head(r));
   }
 
-  /// What the rows of a strip see of a tile.
+  /// Returns the active lanes of a strip in a tile.
   Lanes lanes_of(const Strip& strip, Index first_key) const noexcept {
     Lanes lanes{tile_keys, 0, 0};
     for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
@@ -259,7 +270,7 @@ class RowBlock {
     return lanes;
   }
 
-  /// Whether the masks show a strip anything of a panel.
+  /// True if masks leave some key of the panel visible to the strip.
   bool sees_panel(const Strip& strip, Index first_key, Index panel) const noexcept {
     if (!plan_.masks.any()) return true;
     for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
@@ -282,8 +293,8 @@ class RowBlock {
   const AttentionPlan<T>& plan_;
   Row* packed_;
   KeyRange* ranges_;
-  Index* queries_;  ///< of each row, counted from the block's first
-  Index* heads_;    ///< of each row
+  Index* queries_;  ///< query of each row, counted from the block's first
+  Index* heads_;    ///< head of each row
   double* positions_;
   Compute<T>* temperatures_;
   AttentionSequence sequence_{};

@@ -22,21 +22,22 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The stage of scores: from a block's rows and a tile's keys to scores, scaled, tempered, capped, biased and masked.
-/// It knows nothing of what becomes of them.
+/// Score stage: computes scores of a block's rows and a tile's keys, with scale, temperature, soft
+/// cap, bias and masks. It does not depend on the stages that read them.
 ///   Order: multiply() for every strip, then add_bias() once for the tile, then finish() strip by
-///          strip. Where prepare_bias() says so, a strip may be multiplied, biased and finished before the
-///          next one, while its scores are in the first-level cache; without a bias, no others are kept.
+///          strip. If prepare_bias() returns true, a strip may be multiplied, biased and finished
+///          before the next one, while its scores are in L1. Without a bias only one strip's scores
+///          are kept
 template <class Tier, Scalar T, class Bias, class S>
 class Scores {
  public:
   using Real = Compute<T>;
   using Block = RowBlock<Tier, T, S>;
-  /// A bias wants as many of a head's rows at once as there are: it computes once for all of them what
-  /// depends on keys alone.
+  /// True if there is a bias. It is added to as many rows of a head as possible per call, because
+  /// it computes terms that depend on keys alone once for all of them.
   static constexpr bool has_bias = !std::is_same_v<Bias, NoBias>;
 
-  /// For blocks of up to `rows` rows, which are of `queries` queries.
+  /// Allocates memory for blocks of up to `rows` rows, which are of `queries` queries.
   ///   keeps_all: scores of all rows are kept
   Scores(const AttentionPlan<T>& plan, const Bias& bias, Index rows, Index queries, Carver& carver,
          bool keeps_all = false) noexcept
@@ -48,19 +49,20 @@ class Scores {
         bias_(bias, plan.scale, rows, is_relative || !(plan.is_backward || keeps_all) ? queries : 0,
               carver) {}
 
-  /// Before the first tile of a block.
+  /// Resets per-block state. Call it before the first tile of a block.
   void begin(const Block& block) noexcept { bias_.begin(block); }
 
-  /// Of a strip, [rows, tile_keys].
+  /// Returns the scores of a strip, [rows, tile_keys].
   Real* of(const Strip& strip) const noexcept {
     return keeps_all_ ? scores_ + strip.first * tile_keys : scores_;
   }
-  /// What the soft cap's derivative was at a strip's scores, where it is kept.
+  /// Returns the derivatives of the soft cap at a strip's scores, or null if they are not kept.
   Real* slopes(const Strip& strip) const noexcept {
     return slopes_ == nullptr ? nullptr : slopes_ + strip.first * tile_keys;
   }
 
-  /// scale * q k for what the strip sees, and the soft cap, where that comes before the bias.
+  /// Computes scale * q k for the active lanes of a strip, and the soft cap if it comes before the
+  /// bias.
   void multiply(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
                 const Strip& strip) const noexcept {
     const Lanes lanes = Block::lanes_of(seen, strip);
@@ -76,9 +78,9 @@ class Scores {
                                       block.row_padding()});
     finish_products(block, seen, strip);
   }
-  /// What scores are multiplied with, where products are made elsewhere.
+  /// Returns the factor of q k, for products that are computed elsewhere.
   Real scale() const noexcept { return plan_.scale; }
-  /// What multiply() does after its products.
+  /// Applies the part of multiply() that follows its products.
   void finish_products(const Block& block, const SeenTile& seen,
                        const Strip& strip) const noexcept {
     const Lanes lanes = Block::lanes_of(seen, strip);
@@ -92,8 +94,8 @@ class Scores {
     give(ReturnedScores::Capped, block, seen, strip);
   }
 
-  /// Before the strips of a tile: whether each may be finished before the next one is multiplied, once it has
-  /// its bias by add_bias_of().
+  /// Prepares the bias of a tile. Call it before the tile's strips. Returns true if each strip may
+  /// be finished before the next one is multiplied; its bias is then added by add_bias_of().
   bool prepare_bias([[maybe_unused]] const Block& block, [[maybe_unused]] const SeenTile& seen,
                     [[maybe_unused]] const double* key_positions) const noexcept {
     if constexpr (of_distances) {
@@ -109,9 +111,9 @@ class Scores {
     }
   }
 
-  /// Adds the bias, to what the strips see, and more of a panel: strips that see the same panels get theirs in
-  /// one piece, which is the whole block but where a rule or a mask ends.
-  ///   key_positions: of the tile's keys
+  /// Adds the bias to the active panels. Strips with equal active panels are processed as one
+  /// range, which is the complete block except at the edge of a causal rule or a mask.
+  ///   key_positions: positions of the tile's keys
   void add_bias(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
                 const double* key_positions) const {
     for (Index first = 0, rows = block.rows_of_key_head(); first < block.rows();) {
@@ -130,8 +132,8 @@ class Scores {
     }
   }
 
-  /// The soft cap, where that comes after the bias, and the masks: scores of keys that a row does not
-  /// see become -inf, whatever they were.
+  /// Applies the soft cap, if it comes after the bias, and the masks: scores of keys that are
+  /// invisible to a row become -inf.
   void finish(const Block& block, const SeenTile& seen, const Strip& strip) const noexcept {
     const Lanes lanes = Block::lanes_of(seen, strip);
     Real* scores = of(strip);
@@ -149,17 +151,17 @@ class Scores {
     give(ReturnedScores::Probabilities, block, seen, strip);
   }
 
-  // ---- backward, from a strip's gradient of what the masks got to that of scale * q k
+  // ---- backward, from the gradient of a strip's masked scores to that of scale * q k
 
-  /// Back through what finish() does before its masks: to the gradient of scores with their bias.
+  /// Backward of finish() before its masks: converts `grad` to the gradient of the biased scores.
   void unfinish(const Block& block, const Lanes& lanes, const Strip& strip,
                 Real* grad) const noexcept {
     if (plan_.options.softcap_order == SoftcapOrder::AfterBias) uncap(block, lanes, strip, grad);
     temper(TemperatureOf::BiasedScores, block, lanes, strip, grad);
   }
 
-  /// To the gradient of the bias's parameters, from that of a tile's rows [rows, tile_keys], which is 0
-  /// where they see nothing.
+  /// Adds to the gradient of the bias's parameters, from the score gradients of a tile, [rows,
+  /// tile_keys]. These are 0 for invisible keys.
   template <class Gradient>
   void add_bias_gradient(const Block& block, const SeenTile& seen, const double* key_positions,
                          const Real* grad, Gradient& gradient) const {
@@ -174,7 +176,7 @@ class Scores {
     }
   }
 
-  /// Back through what multiply() does after its products.
+  /// Backward of finish_products(): converts `grad` to the gradient of scale * q k.
   void unmultiply(const Block& block, const Lanes& lanes, const Strip& strip,
                   Real* grad) const noexcept {
     if (plan_.options.softcap_order == SoftcapOrder::BeforeBias) {
@@ -188,7 +190,8 @@ class Scores {
   static constexpr bool of_distances = DistanceBias<Bias, T>;
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
-  /// To rows that see the same lanes, head by head: a head's rows are `group` rows apart.
+  /// Adds the bias to rows with the same active lanes, head by head; rows of a head are `group`
+  /// rows apart.
   void add_bias(const Block& block, Index first_key, const KeyTile<S>& tile, const Lanes& lanes,
                 const double* key_positions, const Strip& rows) const {
     const Index group = block.plan().group;
@@ -222,7 +225,7 @@ class Scores {
     }
   }
 
-  /// Back through the soft cap, and the temperature of what it gives.
+  /// Backward of the soft cap, and of the temperature that follows it.
   void uncap(const Block& block, const Lanes& lanes, const Strip& strip,
              Real* grad) const noexcept {
     using P = Pack<Real, Tier>;
@@ -234,7 +237,7 @@ class Scores {
     }
   }
 
-  /// Multiplies by the rows' temperatures, where that is what they are of.
+  /// Multiplies by the rows' temperatures, if they apply at `stage`.
   void temper(TemperatureOf stage, const Block& block, const Lanes& lanes, const Strip& strip,
               Real* scores) const noexcept {
     if (plan_.options.temperature_of != stage) return;
@@ -246,7 +249,7 @@ class Scores {
     }
   }
 
-  /// Masks a row's scores.
+  /// Applies masks to a row's scores.
   static void hide(const Block& block, Index first_key, const Lanes& lanes, Index r,
                    Real* scores) noexcept {
     const KeyRange range = block.range_in_tile(r, first_key);

@@ -16,14 +16,15 @@
 #include <algorithm>
 #include <type_traits>
 
-// The way of few queries: products with keys and values that are read where the user's tensors have them. Packing a
-// tile for so few products costs more than it saves. A block has rows of several KV heads, and some keys of each head
-// come before the next keys: memory is then read as a few ascending streams, which a processor's prefetchers follow.
-// The keys of a single head lie pages apart, and reading them one head after the other takes twice as long.
+// Path of few queries: products with keys and values that are read unpacked from the user's
+// tensors. Packing a tile for so few products costs more than it saves. A block has rows of several
+// KV heads, and is computed in small chunks of keys: a chunk of each head comes before the next
+// keys. Memory is then read as a few ascending streams, which hardware prefetchers follow. Keys of
+// a single head lie pages apart, and reading one head after the other takes twice as long.
 POSENC_BEGIN
 namespace detail {
 
-/// Reads keys and values of tensors unpacked, see PackedTiles.
+/// Reader of unpacked keys and values of tensors, see PackedTiles.
 template <class Tier, Scalar T>
 class UnpackedTiles {
  public:
@@ -34,7 +35,7 @@ class UnpackedTiles {
 
   UnpackedTiles(const HeadsView<const T>& k, const HeadsView<const T>& v) noexcept : k_(k), v_(v) {}
 
-  /// State of a thread: softmax state of the current tile, for blocks of up to `rows` rows.
+  /// Memory of a thread: softmax state of the current tile, for blocks of up to `rows` rows.
   struct Scratch {
     RowSums<Real> of_tile;
   };
@@ -52,7 +53,7 @@ class UnpackedTiles {
   static void for_batches(const Block& block, const SeenTile&, const Visit& visit) {
     visit(Strip{0, block.rows()}, true);
   }
-  /// Calls visit(rows, lanes) for rows of the block that see the same keys of a tile, if they see any.
+  /// Calls visit(rows, lanes) for rows of the block with equal visibility, if any lane is active.
   template <class Block, class Visit>
   static void for_uniform_rows(const Block& block, const SeenTile& seen, const Strip&,
                                const Visit& visit) {
@@ -62,7 +63,7 @@ class UnpackedTiles {
     });
   }
 
-  /// scores.of(all rows) <- scale * q k for what they see of a tile.
+  /// scores.of(all rows) <- scale * q k for the active lanes.
   template <class Block, class Scores>
   void multiply(const Block& block, const SeenTile& seen, const KeyTile<Stored>&,
                 const Strip& batch, const Scores& scores) const noexcept {
@@ -72,7 +73,8 @@ class UnpackedTiles {
     });
   }
 
-  /// Returns the softmax state that takes what a tile yields: `sums`, where the tile is the first.
+  /// Returns the softmax state that receives the results of a tile, which is `sums` for the first
+  /// tile.
   RowSums<Real> stats(const Strip& batch, const RowSums<Real>& sums, bool first,
                       const Scratch& scratch) const noexcept {
     const RowSums<Real>& of_tile = first ? sums : scratch.of_tile;
@@ -80,9 +82,9 @@ class UnpackedTiles {
     return of_tile;
   }
 
-  /// sums <- the tile's with those of earlier tiles.
+  /// Merges the state of a tile into `sums`.
   ///   hides: true if weights of masked keys are negative
-  ///   of_tile: what stats() returned
+  ///   of_tile: result of stats()
   template <class Block, class Scores>
   void add_values(const Block& block, const SeenTile& seen, const KeyTile<Stored>&,
                   const Strip& batch, const Scores& scores, bool hides,
@@ -106,19 +108,20 @@ class UnpackedTiles {
   template <Skipped Weights>
   using WeightedSumKernel = UnpackedWeightedSumKernel<Tier, Real, T, Weights>;
 
-  /// Keys per piece: streams that memory is read in. More are not followed, and more rows that lie a multiple of
-  /// 4 KiB apart find no place in L1.
+  /// Keys per chunk, which is the number of memory streams. Hardware prefetchers do not follow
+  /// more, and more rows with a stride of a multiple of 4 KiB conflict in L1.
   static constexpr Index keys_per_piece = 16;
-  /// Values per piece. Where a few rows read a value in turn, half of it after the other half, fewer of them are
-  /// still in L1 when the next row comes. More rows are bound by arithmetic.
+  /// Returns the number of values per chunk. With a few rows, each row reads the chunk in two
+  /// halves of the channels, and only a shorter chunk is still in L1 when the next row reads it. With more
+  /// rows the kernel is compute-bound.
   static constexpr Index values_per_piece(Index rows_per_kv_head) noexcept {
     return rows_per_kv_head > 1 && rows_per_kv_head <= 4 ? keys_per_piece / 2 : keys_per_piece;
   }
-  /// Values per piece where each KV head has one row, which is bound by memory.
+  /// Values per chunk if each KV head has one row. The kernel is then memory-bound.
   static constexpr Index values_per_piece_single_row = 8;
-  /// Prefetch distance in pieces.
+  /// Prefetch distance in chunks.
   static constexpr Index prefetch_pieces = 2;
-  /// KV heads whose products are interleaved have so many rows each, at most.
+  /// Maximum rows per KV head for which products of several KV heads are interleaved.
   static constexpr Index max_interleaved_rows = 1;
 
   Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
@@ -193,8 +196,8 @@ class UnpackedTiles {
     });
   }
 
-  /// add_values() where each KV head has one row: work for a row of values is so short that what decides which one
-  /// comes next has to be, too.
+  /// Like add_values(), for one row per KV head: the work per row of values is so short that the
+  /// selection of the next one must be short as well.
   template <Skipped Weights, class Block, class Scores>
   void add_values_of_single(const Block& block, const SeenTile& seen, const Scores& scores,
                             const RowSums<Real>& of_tile) const noexcept {
@@ -222,14 +225,14 @@ class UnpackedTiles {
                });
   }
 
-  /// Calls work(first KV head, heads, first lane, lanes of it that some row sees) for each piece: `size` keys of
-  /// `interleaved` KV heads, or of one where fewer are left.
+  /// Calls work(first KV head, heads, first lane, lanes of it that some row sees) for each chunk:
+  /// `size` keys of `interleaved` KV heads, or of one KV head if fewer are left.
   template <class Block, class Work>
   static void for_pieces(Index size, Index interleaved, const Block& block, const SeenTile& seen,
                          const Work& work) noexcept {
     const KeyRange lanes{seen.keys.begin - seen.first_key(), seen.keys.end - seen.first_key()};
     const Index kv_heads = block.rows() / block.rows_of_key_head();
-    // From the start of a panel, as panels are multiplied.
+    // Chunks start at the start of a panel, because a panel is multiplied completely.
     for (Index first = lanes.begin / panel_lanes * panel_lanes; first < lanes.end; first += size) {
       const KeyRange keys{(std::max)(first, lanes.begin), (std::min)(first + size, lanes.end)};
       for (Index h = 0; h < kv_heads;) {
@@ -240,7 +243,7 @@ class UnpackedTiles {
     }
   }
 
-  /// Returns the rows of the piece that is prefetch_pieces after this one, if the tile has it.
+  /// Returns the rows of the chunk that is prefetch_pieces after this one, if the tile has it.
   template <class Block>
   static PrefetchRows<T> rows_to_prefetch(Index size, const HeadsView<const T>& x,
                                           const Block& block, const SeenTile& seen, Index head,
