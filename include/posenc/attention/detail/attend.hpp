@@ -21,7 +21,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// True if few queries may read a source's keys and values unpacked. A RelativeBias multiplies packed keys.
+/// True if few queries may read a source's keys and values unpacked. A RelativeBias multiplies
+/// packed keys.
 template <class Source, class T, class Bias>
 inline constexpr bool may_read_unpacked =
     std::is_same_v<typename Source::Stored, Compute<T>> && !std::is_same_v<Bias, RelativeBias<T>> &&
@@ -30,8 +31,10 @@ inline constexpr bool may_read_unpacked =
   source.values();
 };
 
-/// What attention() over tensors and over a cache have in common, once q, out and the keys fit.
-///   source: hands out tiles, see tensor_source.hpp; key_count: of its longest batch row
+/// Common part of attention() over tensors and over a cache. The shapes of q, out and the keys are
+/// checked already.
+///   source: provides tiles, see tensor_source.hpp
+///   key_count: number of keys of the longest batch row
 template <class Tier, Device D, Scalar T, class Bias, class Source>
 void attend(const D& device, const HeadsView<const T>& q, const Source& source, Index key_count,
             Index value_dim, const HeadsView<T>& out, const AttentionOptions<T>& options,
@@ -73,7 +76,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   run(PackedTiles<Tier, T, Source>(source));
 }
 
-/// attention() over tensors, on a tier of the caller's choice.
+/// Runs attention() over tensors on the tier `Tier`.
 template <class Tier, Device D, Scalar T, class Bias>
 void attend_to_tensors(const D& device, const HeadsView<const T>& q, const HeadsView<const T>& k,
                        const HeadsView<const T>& v, const HeadsView<T>& out,

@@ -28,7 +28,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What attention_backward() reads and writes but for parameters of a bias.
+/// Tensors of attention_backward(), without the gradient of a bias.
 template <Scalar T>
 struct BackwardTensors {
   HeadsView<const T> q, k, v, out;
@@ -73,7 +73,7 @@ void check_backward(const char* function, const BackwardTensors<T>& x,
   }
 }
 
-/// Fills a gradient that no block of queries contributes to.
+/// Writes zeros to a gradient that no block of queries contributes to.
 template <Scalar T>
 void write_zeros(const HeadsView<T>& gradient) noexcept {
   if (gradient.data == nullptr || gradient.empty()) return;
@@ -86,7 +86,8 @@ void write_zeros(const HeadsView<T>& gradient) noexcept {
   }
 }
 
-/// gradient[h] += that of the logit of head h's sink, which has a share of each row's probability.
+/// Adds the gradients of the sinks' logits to gradients.sinks. Each row's probability of the sink
+/// contributes.
 template <Scalar T>
 void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& options) {
   for (Index h = 0; h < static_cast<Index>(x.gradients.sinks.size()); ++h) {
@@ -99,7 +100,7 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
         const T *out = x.out.row(b, i, h), *grad = x.grad_out.row(b, i, h);
         double delta = 0;
         for (Index d = 0; d < x.out.dim; ++d) {
-          // Of a row that sees no key, whatever its gradient, nothing.
+          // A row without visible keys contributes nothing, whatever its gradient.
           const auto value = static_cast<double>(out[d]);
           if (value != 0) delta += value * static_cast<double>(grad[d]);
         }
@@ -110,7 +111,7 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
   }
 }
 
-/// attention_backward() on a tier of the caller's choice.
+/// Runs attention_backward() on the tier `Tier`.
 template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
 void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 const AttentionOptions<T>& options, const Bias& bias,
@@ -121,7 +122,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
   const char* const function = beside.function;
   check_backward(function, x, options);
-  // Without rows, or without channels of either kind, all gradients are zeros.
+  // Without rows, or without channels of both kinds, all gradients are zeros.
   const bool is_zero =
       x.q.batch == 0 || x.q.seq == 0 || x.q.heads == 0 || (x.q.dim == 0 && x.v.dim == 0);
   const AttentionPlan<T> plan({.q = x.q,

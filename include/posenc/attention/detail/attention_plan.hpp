@@ -19,14 +19,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Settings that a caller inside of posenc adds to the options that its user gave, without a copy of them.
+/// Internal settings that a posenc caller passes beside its user's options. The options are not
+/// copied.
 struct BesideOptions {
-  const char* function = "attention";  ///< in whose name exceptions are thrown
+  const char* function = "attention";  ///< function name in exceptions
   double scale_multiplier = 1;
   GivenPositions positions = {};
 };
 
-/// Positions of the options, where they have some, else those beside them.
+/// Returns the positions of the options, or those beside them if the options have none.
 template <Scalar T>
 GivenPositions positions_of(const AttentionOptions<T>& options, const GivenPositions& beside) {
   const auto given = [](const std::optional<Positions>& in_options, const Positions* other) {
@@ -36,29 +37,29 @@ GivenPositions positions_of(const AttentionOptions<T>& options, const GivenPosit
           given(options.key_positions, beside.keys)};
 }
 
-/// A call whose tensors fit each other, before its options are checked.
+/// Call whose tensors fit each other; its options are not checked yet.
 template <Scalar T>
 struct AttentionCall {
   HeadsView<const T> q;
   Index kv_heads;
-  Index keys;  ///< of the longest batch row
+  Index keys;  ///< number of keys of the longest batch row
   StoredKeys stored_keys;
-  bool is_empty;  ///< no number is read and none written
+  bool is_empty;  ///< no number is read and none is written
   bool is_backward;
   const AttentionOptions<T>& options;
   const AttentionMemory<T>& memory;  ///< its workspace is not read; backward has none
   const BesideOptions& beside;
 };
 
-/// Geometry and settings of a call of attention() or its backward, checked and computed once, before anything is written.
-/// Stages read it.
+/// Geometry and settings of a call of attention() or its backward. They are checked and computed
+/// once, before anything is written, and all stages read them.
 template <Scalar T>
 struct AttentionPlan {
   using Real = Compute<T>;
 
-  const char* function;  ///< in whose name exceptions are thrown
+  const char* function;  ///< function name in exceptions
   const AttentionOptions<T>& options;
-  LseView<Real> lse;  ///< written to where it has data
+  LseView<Real> lse;  ///< written if it has data
   HeadsView<const T> q;
   AttentionShape shape;
   Index kv_heads;
@@ -70,7 +71,7 @@ struct AttentionPlan {
   ReturnedWeights<T> returned;
   bool keeps_masked_scores;  ///< returned scores include those of masked keys
   bool has_bias;
-  bool drops;           ///< probabilities may be dropped
+  bool drops;           ///< dropout is enabled
   bool uses_positions;  ///< a bias, dropout or a temperature reads positions of queries
 
   ///   Throws: ShapeError, ConfigError, PositionError
@@ -105,7 +106,7 @@ struct AttentionPlan {
   AttentionPlan& operator=(const AttentionPlan&) = delete;
 
  private:
-  /// Returns the scale after checks of all settings but those of places and masks.
+  /// Checks all settings except geometry and masks. Returns the scale.
   Real checked_settings(const AttentionMemory<T>& memory, double scale_multiplier) const {
     const double factor = checked_scale<T>(function, options, scale_multiplier, q.dim);
     check_options<T>(function, options, shape);

@@ -13,7 +13,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// A number that only grows, and that threads wait for.
+/// Monotonic counter that threads can wait for.
 class Milestone {
  public:
   void reset() noexcept { value_.store(0, std::memory_order_relaxed); }
@@ -21,7 +21,7 @@ class Milestone {
     value_.store(value, std::memory_order_release);
     value_.notify_all();
   }
-  /// Until it is beyond `value`.
+  /// Waits until the counter exceeds `value`.
   void wait_beyond(Index value) const noexcept {
     Index now = value_.load(std::memory_order_acquire);
     while (now <= value) {
@@ -34,28 +34,30 @@ class Milestone {
   std::atomic<Index> value_{0};
 };
 
-/// Deals the blocks of queries of all heads out to threads, and keeps what blocks add to the same sums in
-/// one order whatever the threads: a block adds to a tile's keys after the block before it has.
-///   A thread keeps to a head of its own while there are enough of them; where there are not, threads
-///   share one, a tile behind each other. Heads of which some block is at work have sums of their own, so
-///   there are never more of them than threads.
-/// Blocks are dealt out in order, so the first of those at work waits for none: no thread waits for ever.
+/// Work queue of attention_backward(): assigns blocks of queries of all heads to threads. It makes
+/// sums deterministic: a block adds to a tile's keys after the block before it.
+/// A thread stays on a head while there are enough heads. Otherwise threads share a head and follow
+/// each other tile by tile. Each active head has separate accumulators, so there are never more
+/// active heads than threads.
+/// Blocks are dealt out in order, so the first active one never waits, and no deadlock is possible.
 class BackwardQueue {
  public:
-  /// The blocks of one key head of a sequence.
+  /// Blocks of one KV head of a sequence.
   struct Head {
     AttentionSequence sequence{};
     Index key_head = 0;
     Index blocks = 0;
-    Index place = 0;                  ///< among the heads at work, whose sums it uses
-    Milestone* tiles_done = nullptr;  ///< of block n - 1; of the first, all
+    Index place = 0;  ///< index of its accumulators, among those of active heads
+    /// Entry n: number of tiles that block n - 1 has finished; entry 0: all.
+    Milestone* tiles_done = nullptr;
 
-    // The queue's own:
+    // State of the queue:
     Index next = 0, finished = 0;  ///< blocks
     bool at_work = false;
   };
 
-  /// A block of a head, and how many were dealt out before it; no head if there is nothing left.
+  /// Block of a head, and the number of blocks that were dealt out before it. The head is null if
+  /// no block is left.
   struct Task {
     Head* head = nullptr;
     Index block = 0;
@@ -64,11 +66,11 @@ class BackwardQueue {
     bool is_first() const noexcept { return block == 0; }
   };
 
-  /// What is dealt out.
+  /// Size of the work, and restrictions of its order.
   struct Setting {
     Index sequences, heads, most_blocks;
     Index threads;
-    bool in_order;    ///< blocks one after the other, so that their numbers have an order
+    bool in_order;    ///< blocks one after the other, so that their numbers are ordered
     bool one_by_one;  ///< one head after the other
   };
 
@@ -83,8 +85,8 @@ class BackwardQueue {
     }
   }
 
-  /// The next block for a thread whose last one was of `last`.
-  ///   describe: sequence number -> AttentionSequence; blocks_of: its blocks, at least 1
+  /// Returns the next block for a thread whose last one was of head `last`.
+  ///   describe: sequence number -> AttentionSequence; blocks_of: number of its blocks, at least 1
   template <class Describe, class BlocksOf>
   Task take(Head* last, const Describe& describe, const BlocksOf& blocks_of) {
     MutexLock lock(mutex_);
@@ -108,18 +110,19 @@ class BackwardQueue {
     }
   }
 
-  /// Until all blocks before this one are done with a tile of its head.
+  /// Waits until all blocks before this one have finished a tile of its head.
   static void wait_for_turn(const Task& task, Index tile) noexcept {
     task.head->tiles_done[task.block].wait_beyond(tile);
   }
-  /// This block is done with a tile, after its turn.
+  /// Marks a tile as finished by this block. Call it after wait_for_turn().
   static void done_with(const Task& task, Index tile) noexcept {
     task.head->tiles_done[task.block + 1].reach(tile + 1);
   }
-  /// Until all blocks before this one are done.
+  /// Waits until all blocks before this one are finished.
   static void wait_for_last_turn(const Task& task) noexcept { wait_for_turn(task, all - 1); }
 
-  /// This block is done, after its last turn. Calls close(head) if it was the head's last.
+  /// Marks this block as finished. Call it after wait_for_last_turn(). Calls close(head) if it was
+  /// the head's last block.
   template <class Close>
   void finish(const Task& task, const Close& close) {
     Head& head = *task.head;
@@ -144,7 +147,7 @@ class BackwardQueue {
     return head.at_work && head.next < head.blocks;
   }
 
-  /// The head at work that was begun first among those that have blocks to deal out.
+  /// Returns the oldest active head that has blocks left, or null.
   Head* begun() noexcept {
     Head* first = nullptr;
     for (Head& head : at_work_) {
@@ -182,9 +185,9 @@ class BackwardQueue {
 
   Setting setting_;
   std::vector<Head> at_work_;
-  std::vector<Milestone> tiles_done_;  ///< [heads at work][blocks + 1]
+  std::vector<Milestone> tiles_done_;  ///< [active heads][blocks + 1]
   Mutex mutex_;
-  std::atomic<Index> closed_ = 0;  ///< heads; changes under the mutex
+  std::atomic<Index> closed_ = 0;  ///< number of finished heads; changes under the mutex
   Index next_head_ = 0, dealt_ = 0;
 };
 

@@ -28,8 +28,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The stage of backward's schedule: one call of attention_backward(), cut into blocks of queries, each
-/// of which goes over the tiles that it sees. Scores of a tile are made again, by the stages of forward.
+/// Backward schedule: one call of attention_backward(), cut into blocks of queries. Each block
+/// visits the tiles that it sees, and recomputes their scores by the forward stages.
 template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
 class BackwardSchedule {
  public:
@@ -39,7 +39,7 @@ class BackwardSchedule {
   using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
   using ParametersOfCall = ParameterGradients<T, Bias, BiasGradient>;
 
-  /// What all parts of the call share.
+  /// Data that all parts of the call share.
   struct Call {
     const AttentionPlan<T>& plan;
     const Bias& bias;
@@ -84,7 +84,7 @@ class BackwardSchedule {
         const BackwardQueue::Task task = queue.take(last, describe, blocks);
         if (task.head == nullptr) return;
         last = task.head;
-        // Sums of a head lie in a slot, too, behind what its thread keeps there.
+        // A head's accumulators follow the thread state in some slot.
         Carver of_head(workspace.slot(task.head->place) + of_slot);
         const KeyGradients<Tier, T> of_keys = sums_of(of_head);
         run_block(task, slot, of_keys);
@@ -99,7 +99,7 @@ class BackwardSchedule {
  private:
   static constexpr bool is_relative = ParametersOfCall::of_tables;
 
-  /// Of a RelativeBias, where there is one.
+  /// Backward of a RelativeBias, if there is one.
   struct NoRelativeBias {
     NoRelativeBias(const Call&, const LearnedTables&, Index, Index, Carver&) noexcept {}
   };
@@ -111,7 +111,7 @@ class BackwardSchedule {
   };
   using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
 
-  /// What a thread keeps in its slot of the workspace.
+  /// State of a thread, in its slot of the workspace.
   struct Slot {
     Slot(const BackwardSchedule& schedule, Carver& carver) noexcept
         : block(schedule.call_.plan, schedule.rows(), carver),
@@ -134,28 +134,29 @@ class BackwardSchedule {
     GradientRows<Tier, T, Stored> gradients;
     ScoresOfCall scores;
     ScoreGradients<Tier, T, Stored> of_scores;
-    Stored* keys;                           ///< of the tile, as panels
-    Stored* values;                         ///< likewise
+    Stored* keys;                           ///< keys of the tile, as panels
+    Stored* values;                         ///< values of the tile, as panels
     Stored* key_rows;                       ///< [tile_keys, padded head_dim]
-    double* run_of_positions;               ///< memory for those of a tile's keys
-    const double* key_positions = nullptr;  ///< of the tile at hand, where they are read
-    Lanes* lanes;                           ///< of each strip
-    Real* of_masks;  ///< [rows]: sums over the keys of a mask that has one for all
+    double* run_of_positions;               ///< buffer for the positions of a tile's keys
+    const double* key_positions = nullptr;  ///< positions of the tile's keys, if they are read
+    Lanes* lanes;                           ///< one entry per strip
+    Real* of_masks;  ///< [rows]: sums over keys, for a mask that is broadcast over keys
     POSENC_NO_UNIQUE_ADDRESS OfRelativeBias relative;
     Real ones[rows_at_once];
     Index thread = 0;
   };
 
-  /// Rows of a block: as many as leave their scores, gradients, queries and outputs, with 128 channels
-  /// 0.6 MiB of floats, in a second-level cache beside a tile and its sums. Whole strips of every tier.
+  /// Maximum rows of a block. Their scores, gradients, queries and outputs, 0.6 MiB of floats with
+  /// 128 channels, stay in L2 beside a tile and its sums. It is a multiple of the strip size of
+  /// every tier.
   static constexpr Index most_rows_of_block = 192;
-  /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost.
+  /// Estimated multiply-adds per cycle, for Eigen's cost model.
   static constexpr double products_per_cycle = 16;
 
   Index group() const noexcept { return call_.plan.group; }
   const Places<T>& places() const noexcept { return call_.plan.places; }
   Index rows() const noexcept { return per_block_ * group(); }
-  /// At least one: keys without queries have gradients, too.
+  /// Returns the number of blocks, at least one: keys without queries have gradients, too.
   Index blocks_of(Index queries) const noexcept {
     return (std::max)(Index{1}, (queries + per_block_ - 1) / per_block_);
   }
@@ -242,7 +243,7 @@ class BackwardSchedule {
     BackwardQueue::done_with(task, tile);
   }
 
-  /// Packs a tile. Whether it, and the rows of the block, are finite.
+  /// Packs a tile. Returns true if the tile and the rows of the block are finite.
   bool take_tile(const BackwardQueue::Task& task, Index tile, const SeenTile& seen,
                  Slot& slot) const noexcept {
     const AttentionSequence& s = task.head->sequence;
@@ -264,7 +265,7 @@ class BackwardSchedule {
     return finite && slot.gradients.finite();
   }
 
-  /// Probabilities, in the place of scores, and the gradient of what masks got.
+  /// Replaces scores by probabilities, and computes the gradient of the masked scores.
   void make_gradients(const SeenTile& seen, bool finite, Slot& slot) const {
     const Block& block = slot.block;
     const KeyTile<Stored> keys{slot.keys, slot.values};
@@ -313,7 +314,7 @@ class BackwardSchedule {
     });
   }
 
-  /// Which rows see something of each panel.
+  /// Returns the range of rows that see keys of each panel.
   static typename KeyGradients<Tier, T>::RowsOfPanels rows_of_panels(
       const Block& block, const SeenTile& seen) noexcept {
     typename KeyGradients<Tier, T>::RowsOfPanels rows{};
@@ -326,7 +327,8 @@ class BackwardSchedule {
     return rows;
   }
 
-  /// Of the call, about: five products where forward has two.
+  /// Returns the estimated cycles of the call, for Eigen's cost model: five products, where forward
+  /// has two.
   double cycles() const noexcept {
     double row_tiles = 0;
     for (Index n = 0; n < places().sequences(); ++n) {

@@ -14,31 +14,32 @@
 #include <cstddef>
 #include <span>
 
-// What adds a bias to a tile's scores: one that is a function of positions or of tokens; relative_stage.hpp has
-// that of products with a table.
+// Bias stage: adds a bias that is a function of positions or tokens to a tile's scores.
+// relative_stage.hpp adds one from products with a table.
 POSENC_BEGIN
 namespace detail {
 
 /// Rows of one head of a block, and lanes of a tile.
 template <class Real>
 struct BiasTile {
-  Index first_row, queries;  ///< of the block; rows of a head are `group` rows apart
+  Index first_row, queries;  ///< rows of the block; those of a head are `group` rows apart
   Index first_lane, keys;
-  const double* key_positions;  ///< of those lanes
+  const double* key_positions;  ///< positions of these lanes
   MatrixView<Real> scores;      ///< [queries, keys]
 };
 
-/// Of a bias that knows by itself what to add.
+/// Stage of a ScoreBias or TokenBias, which computes what it adds.
 template <class Tier, Scalar T, class S, class Bias>
 class BiasStage {
  public:
   using Real = Compute<T>;
   using Block = RowBlock<Tier, T, S>;
 
-  /// Whether strips may get theirs one by one.
+  /// True if strips can get their bias one by one.
   static constexpr bool of_distances = DistanceBias<Bias, T>;
 
-  ///   queries: of a block of `rows` rows, which are those of one key head; 0 where no strip gets its bias alone
+  ///   queries: number of queries of a block of `rows` rows of one KV head; 0 if no strip gets its
+  ///       bias separately
   BiasStage(const Bias& bias, Real, Index rows, Index queries, Carver& carver) noexcept
       : bias_(bias) {
     if constexpr (of_distances) {
@@ -55,15 +56,16 @@ class BiasStage {
     }
   }
 
-  /// Before the strips of a tile, where of_distances: whether each may get its bias by add_to_strip(), for keys
-  /// and queries are neighbours. Then values are made here, for all strips.
+  /// Computes the values of a DistanceBias for all strips of a tile, if its queries and keys are
+  /// consecutive. Call it before the tile's strips. Returns true if add_to_strip() can then add
+  /// them.
   bool prepare(const Block& block, const SeenTile& seen,
                const double* key_positions) const noexcept {
     const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     const std::span keys(key_positions + begin, static_cast<std::size_t>(end - begin));
     if (!steady_ || !consecutive<Tier>(keys)) return false;
     const Index group = block.plan().group, queries = block.rows() / group;
-    // Whole panels, for vectors go beyond the last lane.
+    // Full panels, because vectors extend beyond the last lane.
     const Index first = begin / panel_lanes * panel_lanes;
     const Index last = (end + panel_lanes - 1) / panel_lanes * panel_lanes;
     const double farthest = block.position(block.rows() - 1) - key_positions[begin] +
@@ -76,7 +78,7 @@ class BiasStage {
     return true;
   }
 
-  /// Adds what prepare() made to a strip's scores.
+  /// Adds the values that prepare() computed to a strip's scores.
   void add_to_strip(const Block& block, const Lanes& lanes, const Strip& strip,
                     Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
@@ -100,7 +102,8 @@ class BiasStage {
     }
   }
 
-  /// gradient += that of the bias's parameters, for the gradient of what add() has added to.
+  /// Adds to the gradient of the bias's parameters, from the gradient of the scores that add() has
+  /// added to.
   template <class Gradient>
   void add_gradient(const Block& block, Index first_key, const BiasTile<const Real>& tile,
                     Gradient& gradient) const {
@@ -113,7 +116,7 @@ class BiasStage {
   }
 
  private:
-  /// Distances of a head's queries and a tile's keys.
+  /// Returns the padded number of distances between a head's queries and a tile's keys.
   static constexpr Index of_band(Index queries) noexcept {
     return (queries - 1 + tile_keys + panel_lanes - 1) / panel_lanes * panel_lanes;
   }
@@ -141,9 +144,10 @@ class BiasStage {
   }
 
   const Bias& bias_;
-  /// [heads of the group, of_band(queries)]; lane 0 of a head's query n is queries - 1 - n.
+  /// [heads of the group, of_band(queries)]; lane 0 of a head's query n is at index queries - 1 -
+  /// n.
   Real* bands_ = nullptr;
-  bool steady_ = false;  ///< whether the block's queries are neighbours
+  bool steady_ = false;  ///< the block's queries are consecutive
 };
 
 }  // namespace detail

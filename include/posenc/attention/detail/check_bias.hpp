@@ -16,13 +16,13 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What attention() takes as a bias.
+/// Types that attention() accepts as a bias.
 template <class Bias, class T>
 concept AttentionBias =
     ScoreBias<Bias, T> || TokenBias<Bias, T> || std::same_as<Bias, RelativeBias<T>>;
 
-/// A bias needs to know where queries and keys stand, and, where it says for how many heads it was
-/// made, those heads; one of tokens may look at each sequence.
+/// Checks that a bias has the positions and the number of heads that it needs, and calls its
+/// check() for each sequence. A bias without heads() or check() skips that part.
 template <Scalar T, class Bias>
 void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const Places<T>& places,
                 [[maybe_unused]] const Masks<T>& masks, const AttentionShape& shape,
@@ -39,7 +39,7 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const P
     check_relative_bias<T>(function, bias, places, masks, shape, q);
   }
   if constexpr (requires { bias.check(function, TokenSpan{}); }) {
-    // Batch rows without scores are alike, and there may be any number of them.
+    // Batch rows without scores are equal, and there may be any number of them.
     const Index step = shape.has_scores() ? 1 : (std::max)(places.sequences() - 1, Index{1});
     for (Index n = 0; n < places.sequences(); n += step) {
       const AttentionSequence s = places.sequence(n);

@@ -18,7 +18,7 @@
 #include <limits>
 #include <type_traits>
 
-// What attention() looks at before it writes anything, but for what Places and Masks do.
+// Checks of attention() before anything is written. Places and Masks check the rest.
 POSENC_BEGIN
 namespace detail {
 
@@ -33,7 +33,7 @@ void check_out(const char* function, const HeadsView<const T>& q, const HeadsVie
   check_output(function, "out", out);
 }
 
-/// q, k and v fit each other.
+/// Throws ShapeError unless q, k and v fit each other.
 template <Scalar T>
 void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const T>& k,
                    const HeadsView<const T>& v) {
@@ -70,8 +70,7 @@ inline void check_causal(const char* function, Causal causal) {
                     "decoding takes), FromStart or ByPosition");
 }
 
-/// What q k is multiplied with, before it is rounded to the type that attention computes in; `factor`
-/// multiplies what the options say.
+/// Returns the checked factor of q k in double. `factor` multiplies that of the options.
 template <Scalar T>
 double checked_scale(const char* function, const AttentionOptions<T>& options, double factor,
                      Index head_dim) {
@@ -93,7 +92,7 @@ double checked_scale(const char* function, const AttentionOptions<T>& options, d
   return scale * multiplier;
 }
 
-/// All else that options say but places and masks.
+/// Checks all options except geometry and masks.
 template <Scalar T>
 void check_options(const char* function, const AttentionOptions<T>& options,
                    const AttentionShape& shape) {
@@ -126,14 +125,14 @@ void check_options(const char* function, const AttentionOptions<T>& options,
       fail<ConfigError>(function, "sinks must be finite or -inf but one is ", sink);
     }
   }
-  // Rows are counted even where they hold nothing.
+  // The number of rows must be representable even if rows are empty.
   if (!product_of({shape.batch, shape.heads, shape.queries})) {
     fail<ShapeError>(function, shape.batch, " times ", shape.heads, " heads times ", shape.queries,
                      " queries are more than can be counted");
   }
 }
 
-/// Checks log-sum-exps, which attention() writes and its backward reads.
+/// Checks the log-sum-exps that attention() writes and its backward reads.
 template <class Real>
 void check_lse(const char* function, const LseView<Real>& lse,
                const std::array<Index, 3>& extents) {

@@ -16,15 +16,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// What backward knows of the rows of a block besides their queries: the gradient of their outputs, their
-/// log-sum-exps, and the gradient of the queries, which grows tile by tile.
+/// Backward data of a block's rows: gradient of the outputs, log-sum-exps, and the gradient of the
+/// queries, to which tiles add.
 template <class Tier, Scalar T, class S>
 class GradientRows {
  public:
   using Real = Compute<T>;
   using Block = RowBlock<Tier, T, S>;
 
-  /// What the blocks of a call have in common.
+  /// Data that all blocks of a call share.
   struct Setting {
     HeadsView<const T> q, out, grad_out;
     LseView<const Real> lse;
@@ -40,7 +40,7 @@ class GradientRows {
         lse_(carver.take<Real>(rows)),
         delta_(carver.take<Real>(rows)) {}
 
-  /// Takes the rows of a block.
+  /// Loads the rows of a block.
   void take(const Block& block) noexcept {
     finite_ = true;
     const AttentionSequence& s = block.sequence();
@@ -60,23 +60,28 @@ class GradientRows {
     std::fill_n(grad_q_, block.rows() * query_dim(), Real{0});
   }
 
-  /// Padded.
+  /// Returns padded dimensions.
   Index query_dim() const noexcept { return padded_value_dim(setting_.q.dim); }
   Index value_dim() const noexcept { return padded_value_dim(setting_.out.dim); }
 
-  /// Whether queries, gradients and log-sum-exps are (or -inf, of rows that see nothing).
+  /// True if queries, output gradients and log-sum-exps are finite. A log-sum-exp of -inf, of a row
+  /// without visible keys, counts as finite.
   bool finite() const noexcept { return finite_; }
   const typename Block::Row* packed_grad_out(Index r) const noexcept {
     return packed_ + r * row_size();
   }
-  const Real* queries() const noexcept { return queries_; }  ///< times the scale: [rows, query_dim]
-  const Real* grad_out() const noexcept { return grad_out_; }  ///< [rows, value_dim]
+  /// Returns the queries times the scale, [rows, query_dim].
+  const Real* queries() const noexcept { return queries_; }
+  /// Returns the output gradients, [rows, value_dim].
+  const Real* grad_out() const noexcept { return grad_out_; }
   Real* grad_q(Index r) const noexcept { return grad_q_ + r * query_dim(); }
   Real lse(Index r) const noexcept { return lse_[r]; }
-  /// Of out and its gradient: what softmax takes from the gradient of each probability.
+  /// Returns out . grad_out of row r, which softmax subtracts from the gradient of each
+  /// probability.
   Real delta(Index r) const noexcept { return delta_[r]; }
 
-  /// grad_q <- the scale times what has been added up, and what `more_of(r)`, if anything, gives a row.
+  /// Writes grad_q: the scale times the accumulated sums, plus more_of(r) of each row, unless that
+  /// is null.
   template <class More>
   void write(const Block& block, const HeadsView<T>& grad_q, const More& more_of) const noexcept {
     using P = Pack<Real, Tier>;

@@ -18,14 +18,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Gradients of the keys and values of one head, which grow block by block.
+/// Gradients of the keys and values of one head. Blocks add to them.
 template <class Tier, Scalar T>
 class KeyGradients {
  public:
   using Real = Compute<T>;
   using RowsOfPanels = std::array<PanelRows, static_cast<std::size_t>(tile_panels)>;
 
-  /// Of `keys` keys; dimensions as they are in the tensors, or 0 of what nobody asks for.
+  /// Allocates memory for `keys` keys. The dimensions are those of the tensors, or 0 if a gradient
+  /// is not requested.
   KeyGradients(Index keys, Index key_dim, Index value_dim, Carver& carver) noexcept
       : key_dim_(padded_value_dim(key_dim)),
         value_dim_(padded_value_dim(value_dim)),
@@ -37,8 +38,8 @@ class KeyGradients {
     std::fill_n(values_, keys * value_dim_, Real{0});
   }
 
-  /// Adds what a block gives to the keys [seen.begin, seen.end) of a tile: weights, [rows, tile_keys], and the
-  /// gradient of the scores likewise.
+  /// Adds a block's contribution to keys [seen.begin, seen.end) of a tile, from weights and score
+  /// gradients, both [rows, tile_keys].
   template <class S>
   void add(Index first_key, const KeyRange& seen, const RowsOfPanels& panels,
            const GradientRows<Tier, T, S>& rows, const Real* weights,
@@ -58,10 +59,10 @@ class KeyGradients {
   }
 
   bool has_keys() const noexcept { return key_dim_ > 0; }
-  /// Of a key, [padded head_dim].
+  /// Returns the gradient of a key, [padded head_dim].
   Real* of_key(Index key) const noexcept { return keys_ + key * key_dim_; }
 
-  /// Writes them. Views without data are left out.
+  /// Writes the gradients. Views without data are skipped.
   void write(const AttentionSequence& s, Index head, const HeadsView<T>& grad_k,
              const HeadsView<T>& grad_v) const noexcept {
     const auto write_to = [&](const HeadsView<T>& grad, const Real* sums, Index dim) {

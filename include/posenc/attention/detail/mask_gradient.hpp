@@ -13,7 +13,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The gradient of the additive mask, summed over the axes that are broadcast.
+/// Gradient of the additive mask, summed over broadcast axes.
 template <Scalar T>
 class MaskGradient {
  public:
@@ -38,11 +38,11 @@ class MaskGradient {
   }
 
   bool given() const noexcept { return grad_.data != nullptr; }
-  /// Whether blocks of different key heads, or sequences, add to the same numbers.
+  /// True if blocks of different KV heads, or sequences, add to the same entries.
   bool is_shared_by_heads() const noexcept { return shared_; }
 
-  /// Adds what the rows of a block, [rows, tile_keys], have for a tile; where one number stands for all keys,
-  /// to the rows' sums.
+  /// Adds the score gradients of a block's rows, [rows, tile_keys], for a tile. If the mask is
+  /// broadcast over keys, adds them to `sums` of the rows instead.
   template <class Block>
   void add(const Block& block, const SeenTile& seen, const Real* grad, Real* sums) const noexcept {
     const AttentionSequence& s = block.sequence();
@@ -58,7 +58,8 @@ class MaskGradient {
     }
   }
 
-  /// After the last tile of a block.
+  /// Adds the rows' sums of a mask that is broadcast over keys. Call it after the block's last
+  /// tile.
   template <class Block>
   void add_sums(const Block& block, const Real* sums) const noexcept {
     if (!given() || !one_for_all_keys_) return;

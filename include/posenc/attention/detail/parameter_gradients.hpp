@@ -18,10 +18,10 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The gradient of a bias's parameters, which many blocks add to.
-///   Parameters of positions: each block has a gradient of its own, and these are added in the order of
-///   blocks; so have blocks theirs of relative tables, in their slots. Of tokens: tiles add to it in their
-///   turn, since no two heads have a number in common.
+/// Gradient of a bias's parameters, to which many blocks add.
+/// If the bias reads positions, each block has a local gradient, and these are added in block order.
+/// Blocks with a RelativeBias keep local gradients of its tables in their slots. If the bias reads
+/// tokens, tiles add to the shared gradient in block order: entries of different heads are disjoint.
 template <Scalar T, class Bias, class Gradient>
 class ParameterGradients {
  public:
@@ -33,11 +33,12 @@ class ParameterGradients {
     bias.add_gradient(TokenTile{}, grad, gradient);
   };
   static constexpr bool of_tables = std::is_same_v<Bias, RelativeBias<T>>;
-  /// Whether blocks have to be dealt out one after the other.
+  /// True if blocks must be dealt out one after the other.
   static constexpr bool in_order = given && !of_tokens;
   static constexpr bool has_own = in_order && !of_tables;
 
-  ///   Throws: ShapeError where the gradient has not the shape of zero_gradient(), and what that does
+  ///   Throws: ShapeError if the gradient does not have the shape of zero_gradient(), and
+  ///           exceptions of zero_gradient()
   ParameterGradients([[maybe_unused]] const char* function, const Bias& bias, Gradient& gradient,
                      Index threads)
       : gradient_(gradient) {
@@ -84,7 +85,7 @@ class ParameterGradients {
       added_.reach(number + 1);
     }
   }
-  /// The block's own gradient, likewise.
+  /// Adds the block's local gradient to the shared one, in the order of numbers.
   void end(Index thread, Index number) {
     if constexpr (has_own) {
       add_in_turn(number,
@@ -93,7 +94,8 @@ class ParameterGradients {
   }
 
  private:
-  /// Before anything is written: += refuses another shape, which lists of numbers do not.
+  /// Adds zeros, or compares sizes, before anything is written: += throws for another shape, but
+  /// lists of numbers have no +=.
   void add_zeros([[maybe_unused]] const char* function, const Gradient& zeros) {
     if constexpr (requires { gradient_ += zeros; }) {
       gradient_ += zeros;
@@ -113,8 +115,8 @@ class ParameterGradients {
   }
 
   Gradient& gradient_;
-  std::vector<Gradient> own_;  ///< of each thread's block, and zeros
-  Milestone added_;            ///< blocks
+  std::vector<Gradient> own_;  ///< local gradient per thread, and a zero gradient at the end
+  Milestone added_;            ///< number of blocks that are added
 };
 
 }  // namespace detail

@@ -11,16 +11,16 @@
 
 #include <type_traits>
 
-// Calls of attention() that fit none of its forms, answered in words.
+// Diagnostics for calls of attention() that match none of its forms.
 POSENC_BEGIN
 namespace detail {
 
-/// Whether tensors of these elements go together.
+/// True if tensors of these element types can be passed together.
 template <class Q, class K, class V, class T>
 inline constexpr bool attends = Scalar<T>&& std::is_same_v<std::remove_const_t<Q>, T>&&
     std::is_same_v<std::remove_const_t<K>, T>&& std::is_same_v<std::remove_const_t<V>, T>;
 
-/// Element type of options and memory, written in braces, of a call whose type is in doubt.
+/// Element type for options and memory in braces, if the call's type is ambiguous.
 template <class T>
 using SomeElement =
     std::conditional_t<Scalar<std::remove_const_t<T>>, std::remove_const_t<T>, float>;
@@ -29,7 +29,7 @@ using SomeOptions = AttentionOptions<SomeElement<T>>;
 template <class T>
 using SomeMemory = AttentionMemory<SomeElement<T>>;
 
-/// A bias of any kind, or braces in its place.
+/// Parameter that accepts any bias, or braces.
 struct SomeBias : Anything {
   using Anything::Anything;
   constexpr SomeBias() noexcept : Anything(0) {}
@@ -64,7 +64,7 @@ void attention(detail::Anything, detail::Anything, detail::Anything, detail::Any
                const detail::SomeMemory<T>& = {}, detail::Anything = 0) {
   static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
 }
-// A device, or anything else, where memory stands.
+// Overload for a device, or any other argument, in the place of memory.
 template <class T = void>
 void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
                const detail::SomeOptions<T>&, detail::SomeBias, detail::Anything,

@@ -16,15 +16,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Whether a bias has this part; it may be empty all the same.
+/// True if a bias has this part. The part may still be empty.
 template <class T>
 bool is_given(const HeadsView<T>& part) noexcept {
   return part.data != nullptr || part.dim != 0;
 }
 
-/// A relative table by columns that ascend with key - query, so that a row of scores, whose keys ascend,
-/// takes a run of them as it lies. Rows of a table without a map of its own are its columns, in their order
-/// or in the opposite one; so are those of a map's rows.
+/// Relative table with columns in order of ascending key - query, so that a row of scores, whose
+/// keys ascend, reads contiguous columns. The columns are the table's rows, in the same or the
+/// opposite order. So are those that RelativeIndex::rows refers to.
 class RelativeColumns {
  public:
   RelativeColumns(const RelativeIndex& index, Index table_rows) noexcept
@@ -36,17 +36,17 @@ class RelativeColumns {
   static constexpr Index none = -1;
 
   Index count() const noexcept { return count_; }
-  /// Of column c.
+  /// Returns the table row of column c.
   Index table_row(Index c) const noexcept { return ascends() ? c : count_ - 1 - c; }
   Index row_step() const noexcept { return ascends() ? 1 : -1; }
 
-  /// The whole part of key - query, or the first beyond the table's ends.
+  /// Returns the integer part of key - query, clamped to one beyond the table's ends.
   Index offset(double query, double key) const noexcept {
     const auto low = static_cast<double>(lowest_ - 1), high = static_cast<double>(end());
     // In this order a NaN is beyond the lower end.
     return static_cast<Index>((std::min)((std::max)(low, key - query), high));
   }
-  /// The column of an offset, or none.
+  /// Returns the column of an offset, or none.
   Index column(Index offset) const noexcept {
     Index entry = offset - lowest_;
     if (entry < 0 || entry >= entries_) {
@@ -58,7 +58,7 @@ class RelativeColumns {
         index_.rows[static_cast<std::size_t>(ascends() ? entry : entries_ - 1 - entry)]);
   }
 
-  /// Whether offsets from lowest() to end() - 1 have columns 0, 1, ...
+  /// True if offsets lowest() .. end() - 1 have columns 0, 1, ...
   bool is_run() const noexcept { return index_.rows.empty(); }
   Index lowest() const noexcept { return lowest_; }
   Index end() const noexcept { return lowest_ + entries_; }
@@ -71,8 +71,8 @@ class RelativeColumns {
   Index count_, entries_, lowest_;
 };
 
-/// Whether a key is beyond the ends of the table for a query that sees it, in one head or another, by a walk
-/// over what queries see.
+/// Throws PositionError if a query sees, in any head, a key beyond the ends of the table. Walks
+/// over the visible ranges of all queries.
 template <Scalar T>
 void check_reach(const char* function, const RelativeColumns& columns, const Places<T>& places,
                  const Masks<T>& masks, Index heads) {
@@ -92,7 +92,7 @@ void check_reach(const char* function, const RelativeColumns& columns, const Pla
       const KeyRange range = places.range(s, i);
       if (range.empty()) continue;
       const double query = places.query_position(s, i);
-      // Positions that nobody gave ascend: one is beyond where the first or the last is.
+      // Implicit positions ascend, so the first and the last key suffice.
       const Index step =
           places.positions_given() ? 1 : (std::max)(range.end - range.begin - 1, Index{1});
       bool all_within = true;
@@ -110,7 +110,7 @@ void check_reach(const char* function, const RelativeColumns& columns, const Pla
   }
 }
 
-/// Everything that a relative bias must be, before anything is written.
+/// Checks a relative bias before anything is written.
 template <Scalar T>
 void check_relative_bias(const char* function, const RelativeBias<T>& bias, const Places<T>& places,
                          const Masks<T>& masks, const AttentionShape& shape,
@@ -150,7 +150,7 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
   check_table("RelativeBias::table", bias.table, x.dim);
   check_table("RelativeBias::key_table", bias.key_table, q.dim);
   if (rows < 1) fail<ShapeError>(function, "a relative table must have at least one row");
-  // Columns are kept as 32-bit numbers.
+  // Columns are stored as 32-bit integers.
   constexpr Index most_rows = (std::numeric_limits<std::int32_t>::max)();
   if (rows > most_rows) {
     fail<ShapeError>(function, "a relative table must have at most ", most_rows, " rows but has ",

@@ -28,15 +28,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Backward of a table's products, of which a block or a tile has made some: weights that belong to columns,
-/// from which what the table met, and the table itself, get their gradients.
+/// Backward of the products with one table: packs its columns, and accumulates the gradient of the
+/// table.
 template <class Tier, Scalar T>
 class RelativeTable {
  public:
   using Real = Compute<T>;
 
-  /// heads: of the block, each of which has a gradient of its own if the table has
-  /// learned: whether somebody asks for the table's gradient
+  /// heads: heads of the block, each of which has a separate gradient if the table has heads
+  /// learned: the table's gradient is requested
   RelativeTable(const HeadsView<const T>& table, const RelativeColumns& columns, Index heads,
                 bool learned, Carver& carver) noexcept
       : table_(table),
@@ -51,7 +51,7 @@ class RelativeTable {
   bool learned() const noexcept { return learned_; }
 
   void clear() noexcept { std::fill_n(grad_, size(), Real{0}); }
-  /// Of the columns of tile t, for head g of the block.
+  /// Returns the gradient of the columns of tile t, for head g of the block.
   Real* grad(Index g, Index t) const noexcept {
     return grad_ + ((heads_ == 1 ? 0 : g) * columns_.count() + t * tile_lanes) * dim_;
   }
@@ -59,7 +59,7 @@ class RelativeTable {
     return (std::min)(tile_lanes, columns_.count() - t * tile_lanes);
   }
 
-  /// The columns of tile t as padded rows, [columns, dim]. Whether all are finite.
+  /// Packs the columns of tile t into padded rows, [columns, dim]. Returns true if all are finite.
   bool pack(Index t, Index head) const noexcept {
     return pack_values<Tier>(
         table_.row(0, columns_.table_row(t * tile_lanes), table_.heads == 1 ? 0 : head),
@@ -67,7 +67,7 @@ class RelativeTable {
   }
   const Real* packed() const noexcept { return packed_; }
 
-  /// to += the gradient, of the heads from first_head on.
+  /// Adds the gradient to `to`, for the heads that start at first_head.
   void add_to(const HeadsView<Real>& to, Index first_head) const noexcept {
     if (to.data == nullptr || to.empty()) return;
     for (Index g = 0; g < heads_; ++g) {
@@ -91,14 +91,14 @@ class RelativeTable {
   Real* grad_;
 };
 
-/// Which gradients of tables somebody asks for.
+/// Gradients of tables that are requested.
 struct LearnedTables {
   bool table = false, key_table = false;
 };
 
-/// Backward of a RelativeBias: from the gradient of scores to those of the queries and keys that met its
-/// tables, and of the tables. What keys have along a row of scores is first put where the columns of their
-/// distances are; then these are products like those of attention.
+/// Backward of a RelativeBias: computes the gradients of its queries, of the keys and of its tables
+/// from the gradient of scores. Score gradients are first moved to the columns of their distances;
+/// the rest are products like those of attention.
 template <class Tier, Scalar T, class S>
 class RelativeGradients {
  public:
@@ -140,8 +140,10 @@ class RelativeGradients {
     std::fill_n(grad_queries_, block.rows() * table_.dim(), Real{0});
   }
 
-  /// From the gradient of a tile's scores, [rows, tile_keys], which is 0 where they see nothing.
-  ///   key_rows: the tile's keys, [tile_keys, padded head_dim]; finite: whether they are
+  /// Adds the contributions of a tile, from its score gradients, [rows, tile_keys], which are 0 for
+  /// invisible keys.
+  ///   key_rows: the tile's keys, [tile_keys, padded head_dim]
+  ///   finite: true if these keys are finite
   void add(const Block& block, const SeenTile& seen, const double* key_positions, const Real* grad,
            const S* key_rows, bool finite, const KeyGradients<Tier, T>& of_keys) const noexcept {
     for (Index g = 0; g < (std::min)(group_, block.rows()); ++g) {
@@ -156,14 +158,14 @@ class RelativeGradients {
     }
   }
 
-  /// What a row of the block's queries gets, where they are attention's own; else none.
+  /// Returns the gradient of row r of the block's queries, or null if the bias has its own queries.
   const Real* of_row(Index r) const noexcept {
     return is_given(bias_.table) && !is_given(bias_.queries)
                ? grad_queries_ + place(r) * table_.dim()
                : nullptr;
   }
 
-  /// After the block's last tile: the gradient of queries that are the bias's own.
+  /// Writes the gradient of the bias's own queries. Call it after the block's last tile.
   void write(const Block& block, const HeadsView<T>& grad) const noexcept {
     if (grad.data == nullptr) return;
     for (Index r = 0; r < block.rows(); ++r) {
@@ -172,7 +174,7 @@ class RelativeGradients {
                                  block.sequence().first_query + block.query(r), block.head(r)));
     }
   }
-  /// In the block's turn.
+  /// Adds the gradients of the tables to `to`. Call it in block order.
   void add_tables(const RelativeGradient<T>& to) const noexcept {
     table_.add_to(to.table, first_head_);
     key_table_.add_to(to.key_table, first_head_);
@@ -180,13 +182,13 @@ class RelativeGradients {
 
  private:
   struct Range {
-    Index first, last;  ///< none where first > last
+    Index first, last;  ///< none if first > last
   };
 
-  /// Of row r among those of its head.
+  /// Returns the index of row r in head-major order.
   Index place(Index r) const noexcept { return r % group_ * rows_of_head_ + r / group_; }
 
-  /// Finds the column of each query and key of head g.
+  /// Stores the column of each query and key of head g, and returns their range.
   Range look_up(const Block& block, const SeenTile& seen, Index g,
                 const double* key_positions) const noexcept {
     const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
@@ -204,8 +206,8 @@ class RelativeGradients {
     return columns;
   }
 
-  /// Adds scores of head g up by their columns.
-  ///   put(tile of columns, query, key, column in the tile) -> the number to add to
+  /// Adds the score gradients of head g to the sums of their columns.
+  ///   put(tile of columns, query, key, column in the tile): returns the sum to add to
   template <class Put>
   void gather(const SeenTile& seen, Index g, const Real* grad, const Range& tiles, Index rows,
               const Put& put) const noexcept {
@@ -297,7 +299,7 @@ class RelativeGradients {
   Index slots_;
   RelativeTable<Tier, T> table_, key_table_;
   Real* queries_;       ///< [rows, padded width], head by head
-  Real* grad_queries_;  ///< likewise
+  Real* grad_queries_;  ///< [rows, padded width], head by head
   Real* weights_;       ///< [tiles of columns][queries][columns], or [columns][keys]
   Real* ones_;
   std::int32_t* of_keys_;  ///< columns [queries, tile_keys]
@@ -305,7 +307,7 @@ class RelativeGradients {
   bool finite_ = true;
 };
 
-/// Gradients have the shapes of what they are of.
+/// Checks that requested gradients have the shapes of their tensors.
 ///   Throws: ShapeError
 template <Scalar T>
 void check_relative_gradient(const char* function, const RelativeBias<T>& bias,

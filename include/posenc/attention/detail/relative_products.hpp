@@ -21,15 +21,16 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The bits of panels in which lanes from .. to lie, see Lanes.
+/// Returns the bit mask of the panels with lanes from .. to, see Lanes.
 constexpr unsigned panels_of(Index from, Index to) noexcept {
   return (2u << to / panel_lanes) - (1u << from / panel_lanes);
 }
 
-/// Products of a block's queries with a relative table, made once per block: 128 columns at a time, each
-/// panel when a tile of keys first asks for it. Tiles of keys ascend, and with them the columns, so that a
-/// ring of a few such tiles of columns holds all that a tile of keys needs.
-///   Layout: [slot][row][tile_lanes]; rows head by head, as tables may be
+/// Products of a block's queries with a relative table. They are computed once per block, 128
+/// columns at a time, each panel when a tile of keys first needs it. Columns ascend with tiles of
+/// keys, so a ring of a few tiles of columns holds all products that a tile of keys needs.
+///   Layout: [ring slot][row][tile_lanes]; rows head by head, because each head may have its own
+///           table
 template <class Tier, Scalar T>
 class RelativeProducts {
  public:
@@ -45,11 +46,11 @@ class RelativeProducts {
         most_rows_(rows),
         packed_(carver.take<Row>(rows * row_size())),
         panels_(carver.take<Row>(tile_lanes * row_size())),
-        // look_up() reads whole vectors.
+        // look_up() reads full vectors.
         products_(carver.take<Real>(ring_slots * rows * tile_lanes + tile_lanes)),
         made_(carver.take<Made>(ring_slots)) {}
 
-  /// Takes the rows of a block; nothing is made of them yet.
+  /// Packs the rows of a block and discards all products.
   template <class Block>
   void begin(const Block& block) noexcept {
     const Index group = block.plan().group;
@@ -67,7 +68,7 @@ class RelativeProducts {
     std::fill_n(made_, slots_, Made{});
   }
 
-  /// Makes columns from to .. to of tile t of columns, as far as they are not there.
+  /// Computes the products of columns from .. to of tile t of columns, unless they are present.
   void make(Index t, Index from, Index to) const noexcept {
     Made& made = made_[t % slots_];
     if (made.tile != t) made = {t, 0};
@@ -90,11 +91,12 @@ class RelativeProducts {
     }
   }
 
-  /// Of query n of the block's head g with the first column of slot 0, from where place() counts.
+  /// Returns the products of query n of the block's head g, at the first column of slot 0. place()
+  /// is an offset from there.
   const Real* of(Index g, Index n) const noexcept {
     return products_ + (g * rows_of_head_ + n) * tile_lanes;
   }
-  /// Of a column that was made.
+  /// Returns the offset of a column whose products are present.
   Index place(Index column) const noexcept {
     return column / tile_lanes % slots_ * most_rows_ * tile_lanes + column % tile_lanes;
   }
@@ -131,8 +133,9 @@ class RelativeProducts {
   Index rows_of_head_ = 0, heads_ = 0, first_head_ = 0;
 };
 
-/// Products of a tile of keys with a relative table of keys, for one head and some tiles of columns.
-///   Layout: [slot][column][tile_keys]
+/// Products of a tile of keys with a relative table of keys, for one head and some tiles of
+/// columns.
+///   Layout: [ring slot][column][tile_keys]
 template <class Tier, Scalar T, class S>
 class RelativeKeyProducts {
  public:
@@ -147,7 +150,8 @@ class RelativeKeyProducts {
         packed_(carver.take<Row>(tile_lanes * stored_dim<S>(table_.dim))),
         products_(carver.take<Real>(ring_slots * tile_lanes * tile_keys)) {}
 
-  /// Columns from .. to of tile t of columns, in a slot, with the keys' lanes [begin, end).
+  /// Computes the products of columns from .. to of tile t of columns with lanes [begin, end) of
+  /// keys, and stores them in a slot.
   void make(Index t, Index slot, Index from, Index to, Index head, const S* keys, Index begin,
             Index end) const noexcept {
     const Index row_size = stored_dim<S>(table_.dim);
@@ -166,8 +170,9 @@ class RelativeKeyProducts {
                                          {keys}});
   }
 
-  /// scores [P::width queries, P::width keys] += those of keys `lane` .., where the keys of the first query have
-  /// the columns `columns`, counted from the first one of slot 0, and each further query's lie one place before.
+  /// Adds products to scores [P::width queries, P::width keys], starting at key `lane`. The keys of
+  /// the first query have the columns `columns`, counted from the first one of slot 0. Those of
+  /// each further query are one index earlier.
   template <class P>
   void add_square(const std::int32_t* columns, Index lane, Real* scores,
                   Index stride) const noexcept {
@@ -182,7 +187,7 @@ class RelativeKeyProducts {
     }
   }
 
-  /// Of a column, counted from the first one of slot 0, with the keys.
+  /// Returns the products of a column, counted from the first one of slot 0, with the keys.
   const Real* of(Index column) const noexcept { return products_ + column * tile_keys; }
 
  private:

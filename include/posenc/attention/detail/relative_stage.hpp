@@ -21,8 +21,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Of products with a relative table. What a query takes of them is a run, shifted by one from query to query,
-/// where keys follow each other and columns do; else it is looked up, key by key.
+/// Stage of a RelativeBias. If keys and columns are consecutive, a query reads a contiguous range
+/// of its products, shifted by one from query to query. Otherwise each key's column is looked up.
 template <class Tier, Scalar T, class S>
 class BiasStage<Tier, T, S, RelativeBias<T>> {
  public:
@@ -41,7 +41,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         products_(bias, columns_, factor_, is_given(bias.table) ? slots_ : 0, rows, carver),
         key_products_(bias, columns_, factor_, is_given(bias.key_table) ? slots_ : 0, carver) {}
 
-  // products_ and key_products_ refer to columns_.
+  // products_ and key_products_ hold references to columns_.
   BiasStage(const BiasStage&) = delete;
   BiasStage& operator=(const BiasStage&) = delete;
 
@@ -49,7 +49,8 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     if (is_given(bias_.table)) products_.begin(block);
   }
 
-  /// As many columns at a time as there are slots for: all of them, but where a user's positions lie far apart.
+  /// Adds the bias for as many columns at a time as there are ring slots. These are all columns,
+  /// unless user-supplied positions are far apart.
   void add(const Block& block, Index, const KeyTile<S>& keys, const BiasTile<Real>& tile) const {
     const Meeting met = meet(block, tile);
     for (Index t = met.first / tile_lanes; t * tile_lanes <= met.last; t += slots_) {
@@ -73,28 +74,28 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   }
 
  private:
-  /// How a tile's queries and keys meet the table.
+  /// Columns of the table that a tile's queries and keys need.
   struct Meeting {
-    bool is_run;  ///< whether keys follow each other, whole distances away from the queries
-    bool
-        has_gaps;  ///< whether some query and key have no column, or another one than those at hand
-    Index lowest, highest;  ///< offsets of a run
-    Index first, last;      ///< columns; none where first > last
+    bool is_run;  ///< keys are consecutive, at integer distances from the queries
+    /// True if some query and key have no column, or if the columns exceed the ring slots.
+    bool has_gaps;
+    Index lowest, highest;  ///< first and last offset, if is_run
+    Index first, last;      ///< first and last column; none if first > last
   };
 
-  /// Tiles of columns from begin to end - 1.
+  /// Tiles of columns [begin, end).
   struct ColumnTiles {
     Index begin, end;
   };
 
-  /// Where the products of a column are.
+  /// Indices of the products of a column.
   struct Place {
-    Index of_query;  ///< from those of a query's first column on
-    Index
-        of_key;  ///< the column, counted from the first one of the tiles at hand; -1: none of them
+    Index of_query;  ///< relative to the products of a query's first column
+    /// Column, counted from the first one of the current tiles of columns; -1 if not in them.
+    Index of_key;
   };
 
-  /// Positions of a tile's queries.
+  /// Returns the positions of a tile's queries.
   static const double* queries_of(const Block& block, const BiasTile<Real>& tile) noexcept {
     return block.positions(tile.first_row);
   }
@@ -125,7 +126,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
       met.last = (std::max)(met.last, column);
     };
     if (met.is_run && columns_.is_run()) {
-      // Without ends that repeat, one column more than is needed where all lies beyond one of them.
+      // Without clamping, this includes one unneeded column if all offsets are beyond one end.
       include(columns_.column((std::clamp)(met.lowest, columns_.lowest(), columns_.end() - 1)));
       include(columns_.column((std::clamp)(met.highest, columns_.lowest(), columns_.end() - 1)));
     } else if (met.is_run) {
@@ -168,7 +169,8 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     of_key_[n] = static_cast<std::int32_t>(place.of_key);
   }
 
-  /// Of a tile's first query, from where those of the others follow; nullptr where the table is of keys alone.
+  /// Returns the products of a tile's first query, which those of the other queries follow; nullptr
+  /// if there is only a table of keys.
   const Real* products_of(const Block& block, const BiasTile<Real>& tile) const noexcept {
     if (!is_given(bias_.table)) return nullptr;
     const Index group = block.plan().group;
@@ -178,13 +180,14 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     return products == nullptr ? nullptr : products + i * tile_lanes;
   }
 
-  /// Where columns follow each other as keys do.
+  /// Adds products of consecutive columns.
   void add_columns(const Block& block, const BiasTile<Real>& tile,
                    const ColumnTiles& tiles) const noexcept {
     const double* const queries = queries_of(block, tile);
     const Real* const products = products_of(block, tile);
     const Index last = columns_.count() - 1;
-    // Calls visit(row, column of key 0, [low, high)) for the keys that meet the table; others lie beyond its ends.
+    // Calls visit(row, column of key 0, [low, high)), with the range of keys whose columns are in
+    // the table; other keys are beyond its ends.
     const auto for_rows = [&](const auto& visit) {
       for (Index i = 0; i < tile.queries; ++i) {
         const Index column =
@@ -212,7 +215,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     }
   }
 
-  /// To keys [from, to), whose columns follow each other from `place` on.
+  /// Adds to keys [from, to), whose columns are consecutive, starting at `place`.
   void add_run(const Place& place, const BiasTile<Real>& tile, const Real* products, Index from,
                Index to, Real* scores) const noexcept {
     if (products != nullptr) {
@@ -225,7 +228,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     }
   }
 
-  /// To keys [from, to), which share a column.
+  /// Adds to keys [from, to), which share a column.
   void add_one(const Place& place, const BiasTile<Real>& tile, const Real* products, Index from,
                Index to, Real* scores) const noexcept {
     if (from >= to || place.of_key < 0) return;
@@ -239,7 +242,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     }
   }
 
-  /// Where each key's column is looked up.
+  /// Adds products whose columns are looked up key by key.
   void add_places(const Block& block, const BiasTile<Real>& tile, const Meeting& met,
                   const ColumnTiles& tiles) const noexcept {
     const double* const queries = queries_of(block, tile);
@@ -266,7 +269,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     }
   }
 
-  /// To all rows, whose keys follow each other, and all of them have places.
+  /// Adds to all rows of consecutive keys that all have a column at hand.
   void add_run_of_places(const Block& block, const BiasTile<Real>& tile,
                          const Meeting& met) const noexcept {
     using P = Pack<Real, Tier>;
@@ -297,7 +300,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     };
     const Index in_squares = tile.keys / P::width * P::width;
     for (Index i = 0; i < tile.queries;) {
-      // Each query one further than the one before it.
+      // Counts consecutive queries.
       Index rows = 1;
       while (rows < P::width && i + rows < tile.queries &&
              place_of_row(i + rows) == place_of_row(i) - rows) {
@@ -316,7 +319,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   RelativeColumns columns_;
   Real factor_;
   Index slots_, most_places_;
-  std::int32_t* of_query_;  ///< places of what is looked up
+  std::int32_t* of_query_;  ///< indices of products per offset or key
   std::int32_t* of_key_;
   RelativeProducts<Tier, T> products_;
   RelativeKeyProducts<Tier, T, S> key_products_;

@@ -24,9 +24,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The stage of the schedule: one call of attention(), cut into blocks of queries; and where there are
-/// fewer of them than threads, into tiles of keys. It puts the other stages in order, and they know
-/// nothing of it.
+/// Forward schedule: one call of attention(), cut into blocks of queries, or into tiles of keys if
+/// there are fewer blocks than threads. It calls the other stages in order; they do not depend on
+/// it.
 ///   Reader: PackedTiles or UnpackedTiles
 template <class Tier, Device D, Scalar T, class Bias, class Reader>
 class Schedule {
@@ -58,9 +58,9 @@ class Schedule {
       for (Index n = 0; n < blocks; ++n) run_split(n, cursor, parts, workspace);
       return;
     }
-    // Blocks differ in what they cost, so each thread takes another one when it is done with one. Half of the
-    // threads begin at the end: of a batch of single tokens and a prompt, one reads memory while another
-    // multiplies, where all at one kind would wait for the same.
+    // Blocks differ in cost, so each thread claims its next block when it has finished one. Half of
+    // the threads start at the end. In a batch of single tokens and a prompt, one thread then reads
+    // memory while another multiplies; otherwise all would compete for the same resource.
     std::atomic<Index> comers{0}, taken{0}, front{0}, back{blocks};
     const auto run_blocks = [&](Index, Index) {
       Carver carver(workspace.slot(slot_index(device_)));
@@ -76,7 +76,7 @@ class Schedule {
   }
 
  private:
-  /// What a thread keeps in its slot of the workspace.
+  /// State of a thread, in its slot of the workspace.
   struct Slot {
     Slot(const Schedule& schedule, Carver& carver) noexcept
         : block(schedule.plan_, schedule.rows(), carver),
@@ -91,13 +91,13 @@ class Schedule {
     Block block;
     RowSums<Real> sums;
     ScoresOfCall scores;
-    double* run_of_positions;  ///< memory for those of a tile's keys
+    double* run_of_positions;  ///< buffer for the positions of a tile's keys
     TileDropout dropout;
-    Lanes* lanes;  ///< of each strip
+    Lanes* lanes;  ///< one entry per strip
     POSENC_NO_UNIQUE_ADDRESS typename Reader::Scratch of_reader;
   };
 
-  /// Multiply-adds in a cycle, about, for Eigen to weigh what threads cost: one AVX-512 vector of floats.
+  /// Estimated multiply-adds per cycle, for Eigen's cost model: one AVX-512 vector of floats.
   static constexpr double products_per_cycle = 16;
 
   Index value_dim() const noexcept { return outputs_.value_dim; }
@@ -105,13 +105,13 @@ class Schedule {
   const Places<T>& places() const noexcept { return plan_.places; }
   Index rows() const noexcept { return strategy_.rows_per_block; }
 
-  /// The sequence of the block that was looked for last: a thread's next one is not far from it.
+  /// Sequence of the block that was located last. The next block of a thread is close to it.
   struct Cursor {
     Index sequence = 0;
     Index first_block = 0;  ///< of the sequence
   };
 
-  /// Sums of single tiles, rows_at_once rows apart.
+  /// Allocates the softmax states of single tiles, at a stride of rows() + rows_at_once rows.
   RowSums<Real> parts_of(Carver& carver, Index parts) const noexcept {
     return RowSums<Real>::carve(carver, (rows() + rows_at_once) * parts, value_dim());
   }
@@ -120,7 +120,7 @@ class Schedule {
     return {parts.highest + first, parts.sum + first, parts.out + first * value_dim()};
   }
 
-  /// Takes the queries of block n.
+  /// Loads the queries of block n.
   void take(Index n, Cursor& cursor, Block& block) const noexcept {
     AttentionSequence s = places().sequence(cursor.sequence);
     const auto blocks = [&] { return strategy_.blocks_of(s); };
@@ -141,9 +141,10 @@ class Schedule {
     plan_.returned.hide(block);
   }
 
-  /// Adds what a tile gives to the sums of a block.
-  ///   first: none came before, so the sums may hold anything
-  ///   last:  no other follows, so outputs are written, batch by batch while memory has time to take them
+  /// Merges a tile into the softmax state of a block.
+  ///   first: the block's first tile; `sums` is uninitialised and is overwritten
+  ///   last:  the block's last tile; outputs are written batch by batch, so that stores overlap
+  ///       arithmetic
   void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums,
                 bool first, bool last = false) const {
     const SeenTile seen = block.look_at(tile, slot.lanes);
@@ -181,7 +182,8 @@ class Schedule {
     outputs_.template write<Tier>(block, {0, block.rows()}, sums);
   }
 
-  /// Returns positions of the tile's keys, where a bias or dropout reads them. A temperature reads those of queries.
+  /// Returns positions of the tile's keys if a bias or dropout reads them. (A temperature reads
+  /// those of queries.)
   const double* prepare_positions(const Block& block, const SeenTile& seen,
                                   const Slot& slot) const noexcept {
     if (!ScoresOfCall::has_bias && !slot.dropout.drops()) return nullptr;
@@ -201,7 +203,8 @@ class Schedule {
     }
   }
 
-  /// From a batch's products, with their bias, to its outputs.
+  /// Computes weights from a batch's biased products, and merges their sums and outputs into
+  /// `sums`.
   void add_batch(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
                  const Strip& batch, const Slot& slot, const RowSums<Real>& sums,
                  bool first) const {
@@ -238,8 +241,8 @@ class Schedule {
     }
   }
 
-  /// A block whose tiles are shared out: each yields sums of its own, which are merged in order, as
-  /// run_block() does it.
+  /// Runs block n by split-K: its tiles are distributed over threads, each yields a softmax state,
+  /// and the states are merged in key order, as in run_block().
   void run_split(Index n, Cursor& cursor, Index parts, Slots& workspace) const {
     Carver carver(workspace.slot(0));
     Slot shared(*this, carver);
@@ -266,7 +269,7 @@ class Schedule {
     write_rows(shared.block, shared.sums);
   }
 
-  /// Of the call, about.
+  /// Returns the estimated cycles of the call, for Eigen's cost model.
   double cycles() const noexcept {
     double row_tiles = 0;
     for (Index n = 0; n < places().sequences(); ++n) {
@@ -277,7 +280,7 @@ class Schedule {
     const auto heads = static_cast<double>(plan_.kv_heads);
     return row_tiles * heads / static_cast<double>(rows()) * cycles_of_tile();
   }
-  /// Of one tile for one block, about.
+  /// Returns the estimated cycles of one tile of one block.
   double cycles_of_tile() const noexcept {
     return static_cast<double>(rows() * tile_keys * (plan_.q.dim + value_dim())) /
            products_per_cycle;

@@ -17,8 +17,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// The stage of softmax's backward: from a block's scores of a tile to probabilities, and to the gradient
-/// of the scores.
+/// Stage of softmax's backward: computes probabilities from a block's scores of a tile, and the
+/// gradient of the scores.
 template <class Tier, Scalar T, class S>
 class ScoreGradients {
  public:
@@ -30,18 +30,19 @@ class ScoreGradients {
         grad_(carver.take<Real>(rows * tile_keys)),
         kept_(dropout_.drops() ? carver.take<Real>(Block::strip_rows * tile_keys) : nullptr) {}
 
-  /// To begin each tile with, where it drops.
+  /// Returns the dropout, for which begin() must be called on each tile if it is enabled.
   const TileDropout& dropout() const noexcept { return dropout_; }
 
-  /// Of all rows, and of a strip, [rows, tile_keys].
+  /// Returns the gradients of all rows; of() those of a strip, [rows, tile_keys].
   Real* all() const noexcept { return grad_; }
   Real* of(const Strip& strip) const noexcept { return grad_ + strip.first * tile_keys; }
 
-  /// scores <- probabilities, after dropout; of(strip) <- the gradient of the scores. Both are 0 in what
-  /// the strip does not see.
-  ///   value_panels: the tile's values, as its keys lie
-  ///   strict: NaN and infinities of what a row does not see must be kept out
-  ///   slopes: of a soft cap, or null; they are 0 where the probability is, if strict
+  /// scores <- probabilities, after dropout; of(strip) <- gradient of the scores. Both are 0 in
+  /// inactive lanes.
+  ///   value_panels: the tile's values, packed as panels
+  ///   strict: NaN and infinities of invisible keys must not reach other gradients
+  ///   slopes: derivatives of a soft cap, or null; if strict, they are set to 0 where the
+  ///       probability is 0
   void make(const Block& block, const GradientRows<Tier, T, S>& rows, const Strip& strip,
             const Lanes& lanes, const S* value_panels, Index value_dim, bool strict, Real* scores,
             Real* slopes) const noexcept {
@@ -85,7 +86,7 @@ class ScoreGradients {
     }
   }
 
-  /// A strip that sees nothing of the tile.
+  /// Writes zeros for a strip without active lanes.
   void clear(const Strip& strip, Real* scores) const noexcept {
     std::fill_n(scores, strip.rows * tile_keys, Real{0});
     std::fill_n(of(strip), strip.rows * tile_keys, Real{0});
@@ -103,7 +104,7 @@ class ScoreGradients {
     }
   }
 
-  /// What kernels that run over keys read besides.
+  /// Writes zeros to inactive lanes, which kernels that run over keys read.
   static void clear_unseen(const Lanes& lanes, Real* row) noexcept {
     for (Index n = 0; n < tile_panels; ++n) {
       const Index first = n * panel_lanes, end = first + panel_lanes;
@@ -117,7 +118,7 @@ class ScoreGradients {
 
   TileDropout dropout_;
   Real* grad_;
-  Real* kept_;  ///< of a strip, before dropout
+  Real* kept_;  ///< probabilities of a strip, before dropout
 };
 
 }  // namespace detail

@@ -11,12 +11,12 @@
 
 #include <algorithm>
 
-// The stage of sources: who hands out tiles. A source has heads(), the keys that are stored(), Scratch
-// memory per thread, and tile(sequence, head, tile, keys that some row sees, scratch).
+// Source stage: provides tiles. A source has heads(); stored(), the keys in memory; Scratch, memory
+// per thread; and tile(sequence, head, tile, hull of the visible keys, scratch).
 POSENC_BEGIN
 namespace detail {
 
-/// Puts the keys of a tile that lie in `seen` into their panels.
+/// Packs the keys of a tile that lie in `seen` into their panels.
 template <class Tier, class S, Scalar T>
 void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, Index head,
                       Index tile, const KeyRange& seen, S* panels) noexcept {
@@ -27,14 +27,15 @@ void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, I
     const Index last = (std::min)(seen.end, of_panel + panel_lanes);
     if (first >= last) continue;
     S* panel = panels + n * size;
-    // Lanes without a key are multiplied as well: with zeros, not with what happens to be there.
+    // Lanes without a key take part in the arithmetic, so they are set to zero.
     if (last - first < panel_lanes) std::fill_n(panel, size, S(0));
     pack_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride, first - of_panel,
                      last - first, k.dim, panel);
   }
 }
 
-/// Puts the values of a tile that lie in `seen` into padded rows. Whether all of them are finite.
+/// Packs the values of a tile that lie in `seen` into padded rows. Returns true if all of them are
+/// finite.
 template <class Tier, class S, Scalar T>
 bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Index head, Index tile,
                     const KeyRange& seen, S* rows) noexcept {
@@ -44,8 +45,8 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
                            rows + (seen.begin - tile * tile_keys) * stride, stride);
 }
 
-/// Keys and values that lie in the user's tensors: each tile is packed before it is used, unless a few
-/// queries read it unpacked, see unpacked_tiles.hpp.
+/// Source of keys and values in the user's tensors. Each tile is packed before it is used, unless
+/// few queries read it unpacked, see unpacked_tiles.hpp.
 template <class Tier, Scalar T>
 class TensorKeys {
  public:
@@ -68,7 +69,7 @@ class TensorKeys {
             carver.take<Stored>(tile_keys * padded_value_dim(v_.dim))};
   }
 
-  /// Of keys outside `seen`, which lies within the tile, nothing is read.
+  /// Returns a packed tile. Keys outside `seen`, which lies within the tile, are not read.
   KeyTile<Stored> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange& seen,
                        const Scratch& scratch) const noexcept {
     pack_tile_panels<Tier>(k_, s, head, tile, seen, scratch.keys);

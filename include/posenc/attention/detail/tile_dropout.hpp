@@ -9,21 +9,22 @@
 #include <cstddef>
 #include <cstdint>
 
-// What softmax has made of a tile's scores, after dropout.
+// Dropout stage: applies dropout to the softmax weights of a tile.
 POSENC_BEGIN
 namespace detail {
 
-/// Dropout of a call, for one thread. What dropout_factor() says of each probability, but for the words of
-/// a tile's keys, which its rows share.
+/// Dropout of a call, for one thread. Its factors are those of dropout_factor(), but it computes
+/// the words of a tile's keys only once for all rows.
 class TileDropout {
  public:
   TileDropout(const Dropout& dropout, Carver& carver) noexcept
       : dropout_(dropout), keys_(drops() ? carver.take<Keys>(1) : nullptr) {}
 
-  /// Whether there is anything to do; if not, nothing else may be called.
+  /// True if dropout is enabled. Otherwise no other member may be called.
   bool drops() const noexcept { return dropout_.probability > 0; }
 
-  /// Begins a tile, of whose keys the first `count` are seen.
+  /// Computes the words of a tile's keys, of which the first `count` have positions. Call it before
+  /// apply() for that tile.
   void begin(const double* key_positions, Index count) const noexcept {
     *keys_ = {};
     for (Index j = 0; j < count; ++j) {
@@ -33,8 +34,8 @@ class TileDropout {
     }
   }
 
-  /// Multiplies a strip's probabilities with their factors. What is not above 0, a mark among it, is not
-  /// dropped.
+  /// Multiplies a strip's probabilities by their factors. Values that are not above 0, such as the
+  /// mark of masked keys, are not dropped.
   template <class Real, class Block>
   void apply(const Block& block, const Strip& strip, const Lanes& lanes,
              Real* probabilities) const noexcept {
@@ -58,7 +59,8 @@ class TileDropout {
     std::uint32_t low[std::size_t{tile_keys}], high[std::size_t{tile_keys}];
   };
 
-  /// Plain integers: compilers make vectors of so many lanes, and every tier gives the same numbers.
+  /// Scalar integer code: compilers vectorise a loop over this many lanes, and every tier gives the
+  /// same bits.
   template <class Real>
   static void drop_panel(std::uint32_t row_low, std::uint32_t row_high, const std::uint32_t* low,
                          const std::uint32_t* high, std::uint32_t threshold, Real scale,

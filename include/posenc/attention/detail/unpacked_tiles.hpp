@@ -112,8 +112,8 @@ class UnpackedTiles {
   /// more, and more rows with a stride of a multiple of 4 KiB conflict in L1.
   static constexpr Index keys_per_piece = 16;
   /// Returns the number of values per chunk. With a few rows, each row reads the chunk in two
-  /// halves of the channels, and only a shorter chunk is still in L1 when the next row reads it. With more
-  /// rows the kernel is compute-bound.
+  /// halves of the channels, and only a shorter chunk is still in L1 when the next row reads it.
+  /// With more rows the kernel is compute-bound.
   static constexpr Index values_per_piece(Index rows_per_kv_head) noexcept {
     return rows_per_kv_head > 1 && rows_per_kv_head <= 4 ? keys_per_piece / 2 : keys_per_piece;
   }
