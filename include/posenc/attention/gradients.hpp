@@ -13,12 +13,11 @@ POSENC_BEGIN
 /// without data is not computed.
 template <Scalar T>
 struct AttentionGradients {
-  HeadsView<T> q = {};  ///< [B, Sq, H, D]
-  HeadsView<T> k = {};  ///< [B, Sk, Hkv, D]
-  HeadsView<T> v = {};  ///< [B, Sk, Hkv, Dv]
-  ScoresView<Compute<T>> additive =
-      {};                            ///< as options.additive; summed over axes that are broadcast
-  std::span<Compute<T>> sinks = {};  ///< [H]
+  HeadsView<T> q = {};                   ///< [B, Sq, H, D]
+  HeadsView<T> k = {};                   ///< [B, Sk, Hkv, D]
+  HeadsView<T> v = {};                   ///< [B, Sk, Hkv, Dv]
+  ScoresView<Compute<T>> additive = {};  ///< shape of options.additive; summed over broadcast axes
+  std::span<Compute<T>> sinks = {};      ///< [H]
 };
 
 /// Output views of attention_backward() for a RelativeBias<T>. Gradients of tables are accumulated;

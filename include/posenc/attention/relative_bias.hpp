@@ -16,11 +16,11 @@
 
 POSENC_STABLE_BEGIN
 
-/// Direction in which entries of a relative table ascend: with key - query or with query - key.
+/// Distance that entry n of a relative table belongs to.
 enum class RelativeOrder {
   Unspecified,    ///< a ConfigError
-  KeyMinusQuery,  ///< entry n is that of key - query = first + n: Shaw, Music Transformer
-  QueryMinusKey   ///< of query - key = first + n: Transformer-XL, Conformer, DeBERTa, Inkling
+  KeyMinusQuery,  ///< key - query = first + n: Shaw, Music Transformer
+  QueryMinusKey   ///< query - key = first + n: Transformer-XL, Conformer, DeBERTa, Inkling
 };
 
 /// Treatment of a distance beyond the ends of a relative table.

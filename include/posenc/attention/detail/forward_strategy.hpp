@@ -72,7 +72,7 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
   // split-K keeps.
   if (chosen.blocks < threads) set_block_rows(rows_of_split);
   if (chosen.reads_unpacked && chosen.blocks > 0) {
-    // As many KV heads per block as leave a block for each thread.
+    // Each thread keeps at least one block.
     const Index most = (std::max)(chosen.blocks / threads, Index{1});
     chosen.kv_heads_per_block = (std::min)(
         plan.kv_heads, (std::clamp)(rows_of_block / chosen.rows_per_block, Index{1}, most));

@@ -108,7 +108,7 @@ class Schedule {
   /// Sequence of the block that was located last. The next block of a thread is close to it.
   struct Cursor {
     Index sequence = 0;
-    Index first_block = 0;  ///< of the sequence
+    Index first_block = 0;  ///< number of its first block
   };
 
   /// Allocates the softmax states of single tiles, at a stride of rows() + rows_at_once rows.
