@@ -95,8 +95,8 @@ TEMPLATE_LIST_TEST_CASE("attention is at most twice as far off as a softmax in t
                         "[attention][accuracy]", attention_test::Scalars) {
   using T = TestType;
   support::Random random(1);
-  // The few numbers of one call may be right by chance, so calls of a kind are taken together: with
-  // a soft cap or without, and with one tile of keys or several.
+  // The few numbers of one call may be accurate by chance. So errors are collected over calls of a
+  // kind: with or without a soft cap, with one tile of keys or several.
   std::array<Comparison, 4> kinds;
   for (std::uint64_t seed = 1; seed <= support::sampled(300); ++seed) {
     const Shape shape = random_shape(random);

@@ -186,7 +186,7 @@ TEST_CASE("attention_backward refuses what attention does", "[attention][backwar
           c.bias = posenc::Alibi({.heads = 3, .form = posenc::AlibiForm::Symmetric});
         }) == name + "the bias is made for 3 heads but q has 4");
   CHECK(error_of<ConfigError>([](Call& c) { c.options.causal = Causal::No; }).find(name) ==
-        0);  // where the queries stand, which the bias has to know
+        0);  // the bias needs the alignment of the queries
 }
 
 TEST_CASE("gradients of nothing are legal", "[attention][backward]") {
@@ -208,7 +208,7 @@ TEST_CASE("gradients of nothing are legal", "[attention][backward]") {
     call.lse_view = {call.lse.data(), batch, 4, queries};
     std::fill(call.lse.begin(), call.lse.end(), 0.0F);
     CHECK(message_of<ShapeError>([&] { call.run(); }) == "nothing was thrown");
-    // What there is has no influence on anything.
+    // No input affects any output, so all gradients are 0.
     for (Index n = 0; n < batch * queries * 4 * 8; ++n) {
       CHECK(call.of_q[static_cast<std::size_t>(n)] == 0);
     }

@@ -37,7 +37,7 @@ class GatedCall {
  public:
   FixedCall<T> call;
   std::vector<Sequence> sequences;
-  std::vector<std::vector<double>> logits;  ///< of each sequence, [keys, H]
+  std::vector<std::vector<double>> logits;  ///< per sequence, [keys, H]
   std::vector<std::vector<double>> of_logits;
 
   GatedCall(const Shape& shape, std::vector<Sequence> all)
@@ -48,7 +48,7 @@ class GatedCall {
       std::vector<double> z(size(sequences[size(n)].keys * shape.heads));
       for (double& logit : z) logit = 2 + random.normal();
       logits.push_back(z);
-      // Not in the order of the gates' own sequences.
+      // The order of sequences differs from that of the gates.
       names_.push_back(count() - 1 - n);
       gates_.append(names_.back(), logits_of(n));
       of_logits.emplace_back(z.size());
@@ -72,7 +72,7 @@ class GatedCall {
     return gradients;
   }
 
-  /// The greatest error of the logits' gradients, as a share of the greatest gradient.
+  /// Returns the largest error of the logits' gradients, relative to the largest gradient.
   double worst_error() {
     double worst = 0, greatest = 0;
     for (Index n = 0; n < count(); ++n) {
@@ -98,7 +98,8 @@ class GatedCall {
     return {logits[size(n)].data(), 1, sequences[size(n)].keys, call.c.shape.heads};
   }
 
-  /// ln f of token t counts for the cells whose key is before it and whose query is not.
+  /// Returns the gradients of ln f of all tokens. Token t contributes to the scores of keys before
+  /// t and queries from t on.
   std::vector<double> of_log_gates(const Sequence& s, Index n, Index h, Index kv) {
     const auto rows = [&](auto x, Index first, Index seq, Index head) {
       return attention_test::matrix_of(posenc::slice_seq(x, first, seq), s.batch, head);

@@ -185,7 +185,7 @@ TEST_CASE("what is hidden reaches no gradient", "[attention][backward]") {
     if (way == 3) options.key_lengths = lengths, hidden = from(200);
     if (way == 4) options.causal = Causal::TopLeft, hidden = from(queries);
     if (way == 5) {
-      // The first query sees no key at all.
+      // The first query sees no key.
       options.causal = Causal::FromStart;
       options.query_starts = starts;
       hidden = from(queries - 1);
@@ -219,7 +219,8 @@ TEST_CASE("a NaN that is seen reaches those that see it alone", "[attention][bac
   call.options.causal = Causal::TopLeft;
   Gradients<float> clean = call.run();
   const Index key = 150;
-  // Values of a key: queries from there on, in the two heads that share it, and the keys that these see.
+  // A NaN in the values of a key reaches later queries of the two heads that share it, and the keys
+  // that these see.
   call.c.v.view().row(0, key, 1)[2] = nan;
   Gradients<float> got = call.run();
   CHECK(same_rows(got.q, clean.q,
@@ -228,7 +229,7 @@ TEST_CASE("a NaN that is seen reaches those that see it alone", "[attention][bac
   CHECK(same_rows(got.v, clean.v, [](Index, Index, Index) { return true; }));
   CHECK(std::isnan(got.q.view().row(0, key, 2)[0]));
   CHECK(std::isnan(got.k.view().row(0, 0, 1)[0]));
-  // The gradient of an output: one head's query and its keys.
+  // A gradient of an output that is infinite reaches the query of that head, and its keys.
   call.c.v.view().row(0, key, 1)[2] = 0;
   clean = call.run();
   call.grad_out.view().row(1, key, 0)[0] = infinity;

@@ -140,7 +140,7 @@ TEST_CASE("scores of bfloat16 keep their bound, denormals and all",
       const Shape shape{1, 2, 1, 13, 40, dim, 3};
       Both both(shape, 2, range);
       auto& c = both.narrow;
-      // Products of the greatest stay finite.
+      // Limits keys so that products with the largest queries stay finite.
       c.k.for_each([&](bfloat16& x) {
         if (std::abs(to_double(x)) > 0x1p60) x = bfloat16(1.0F);
       });
@@ -164,7 +164,7 @@ TEST_CASE("scores of bfloat16 keep their bound, denormals and all",
               all += std::abs(x * y);
               lost += least * (1 + std::abs(x) + std::abs(y));
             }
-            // A rounding of the partial sums a channel, and the scale's.
+            // One rounding of the partial sums per channel, and one of the scale.
             const double allowed =
                 1.01 * 0.3 *
                     (support::rounding<float>((static_cast<double>(dim) + 2) * all) + lost) +

@@ -38,7 +38,7 @@ Heads<T> in_chunks(Case<T> c, Index chunk, bool by_position, const Rotary& rotar
     rotary.rotate_queries(q, now);
     rotary.rotate_keys(slice_seq(c.k.view(), done, count), now);
     AttentionOptions<T> options{.causal = Causal::BottomRight, .dropout = dropout};
-    // By position the whole cache is given, the part that is not filled yet included.
+    // With Causal::ByPosition, positions cover the complete cache, unfilled keys included.
     const Index keys = by_position ? length : seen;
     if (by_position) {
       options.causal = Causal::ByPosition;

@@ -43,7 +43,8 @@ class Case {
   Shape shape;
   support::Heads<T> q, k, v, out;
 
-  /// q and k hold eighths up to 3/2, exact in every type and with exact dot products; v is normal.
+  /// Fills q and k with multiples of 1/8 up to 3/2, which are exact in every type and have exact
+  /// dot products. v is normal.
   Case(const Shape& s, std::uint64_t seed, support::Layout layout = {})
       : shape(s),
         q(s.batch, s.queries, s.heads, s.dim, layout),
@@ -138,12 +139,12 @@ double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, 
 /// Counts roundings of one score, each of a number no larger than the largest score.
 struct Roundings {
   bool softcap = false, bias = false, additive = false, temperature = false;
-  double dot = 0;         ///< 0 where dot products are exact, as they are in a Case
-  double kept_times = 1;  ///< what dropout multiplies kept probabilities with
+  double dot = 0;         ///< 0 if dot products are exact, as in a Case
+  double kept_times = 1;  ///< factor of probabilities that dropout keeps
 
-  /// The scale and its product; product with the cap's reciprocal, tanh (2 ulp are four) and product
-  /// of the cap; slope times distance (1 ulp) and its sum; the additive mask's sum; the temperature and its
-  /// product.
+  /// Returns the number of roundings: scale and its product; product with the reciprocal of the
+  /// cap, tanh (2 ulp are four) and product with the cap; slope times distance (1 ulp) and its sum;
+  /// sum with the additive mask; the temperature and its product.
   double count() const {
     return 2 + dot + (softcap ? 7 : 0) + (bias ? 3 : 0) + (additive ? 1 : 0) +
            (temperature ? 2 : 0);
@@ -242,7 +243,7 @@ class Mask {
   }
 
   Element at(Index b, Index h, Index i, Index j) const { return values.data()[place(b, h, i, j)]; }
-  /// Where that lies in memory.
+  /// Returns the index of an element in memory.
   Index place(Index b, Index h, Index i, Index j) const {
     const auto one = [this](std::size_t axis, Index n) {
       return values.dimension(axis) == 1 ? 0 : n;

@@ -107,7 +107,7 @@ TEMPLATE_LIST_TEST_CASE("a query's bits do not depend on the other queries", "[a
   using T = TestType;
   for_random_calls<T>(1, 60, {.packing = true}, [](RandomCall<T>& call, std::uint64_t) {
     const Shape& s = call.c.shape;
-    // Their products are not exact, so that bits tell in which order they were added.
+    // Their products are inexact, so the bits depend on the order of additions.
     const auto draw = [&call](T& x) { x = static_cast<T>(call.random.normal()); };
     call.c.q.for_each(draw), call.c.k.for_each(draw);
     call.run();
@@ -127,7 +127,7 @@ TEMPLATE_LIST_TEST_CASE("a query's bits do not depend on the other queries", "[a
 TEMPLATE_LIST_TEST_CASE("a batch row's bits do not depend on the other rows", "[attention][bits]",
                         attention_test::Scalars) {
   using T = TestType;
-  // Dropout counts batch rows, and packing has one.
+  // Excludes dropout, which reads the batch row, and packing, which has one batch row.
   const Without without{.packing = true, .dropout = true};
   for_random_calls<T>(101, 40, without, [](RandomCall<T>& call, std::uint64_t) {
     const Shape& s = call.c.shape;
@@ -142,7 +142,7 @@ TEMPLATE_LIST_TEST_CASE("a batch row's bits do not depend on the other rows", "[
 TEMPLATE_LIST_TEST_CASE("a head's bits do not depend on the others", "[attention][bits]",
                         attention_test::Scalars) {
   using T = TestType;
-  // Dropout and biases count heads.
+  // Excludes dropout and biases, which read the head, and packing.
   const Without without{.packing = true, .dropout = true, .bias = true};
   for_random_calls<T>(201, 40, without, [](RandomCall<T>& call, std::uint64_t) {
     const Shape& s = call.c.shape;
@@ -163,7 +163,7 @@ TEMPLATE_LIST_TEST_CASE("a mask may hide keys in between from the query of every
     Mask<bool> keep(1, 1, 1, keys);
     for (Index j = 0; j < keys; ++j) keep.values(0, 0, 0, j) = j < 64 || j >= 96;
     posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
-    options.window = posenc::sliding_window(keys - 35);  // begins with an odd key
+    options.window = posenc::sliding_window(keys - 35);  // starts at an odd key
     options.keep = keep.view();
     c.run(options);
     support::Heads<T> alone(1, 1, 1, 24);
@@ -260,7 +260,7 @@ TEMPLATE_LIST_TEST_CASE("a value that is not finite reaches those who see it, an
       }
     }
     call.run();
-    // Put back what may have changed; the rest has its bits.
+    // Restores the elements that may have changed; all others must have the same bits.
     bool arrives = true;
     for (Index b = 0; b < s.batch; ++b) {
       for (Index h = 0; h < s.heads; ++h) {

@@ -56,7 +56,7 @@ std::string error_of(Index batch, Index queries, Index keys,
 
 TEST_CASE("whoever does not say where the causal mask lies gets no attention",
           "[attention][errors]") {
-  // Square or not, empty or not, and where the choices agree.
+  // All extents: equal lengths or not, empty or not, and lengths for which the rules agree.
   for (const Index batch : {0, 1, 2}) {
     for (const Index queries : {0, 1, 3}) {
       for (const Index keys : {0, 1, 3, 5}) {
@@ -65,7 +65,7 @@ TEST_CASE("whoever does not say where the causal mask lies gets no attention",
       }
     }
   }
-  // Other options do not say it either, and a value from elsewhere is none.
+  // Other options do not imply a rule, and values outside the enumeration are rejected.
   const std::vector<Index> starts{0};
   CHECK(error_of(1, 3, 3, {.window = posenc::sliding_window(2)}) == "posenc::attention: " + rule);
   CHECK(error_of(1, 3, 3, {.query_starts = starts}) == "posenc::attention: " + rule);
@@ -126,11 +126,11 @@ TEMPLATE_TEST_CASE("the multiplier of the softmax scale multiplies the scale and
     return out;
   };
   const auto same = [](Heads<T> a, Heads<T> b) { return support::same_bits(a.view(), b.view()); };
-  // head_dim 4: the default scale is 1/2.
+  // With head_dim 4 the default scale is 1/2.
   CHECK(same(run(std::nullopt, 3), run(1.5, 1)));
   CHECK(same(run(0.25, 3), run(0.75, 1)));
   CHECK_FALSE(same(run(std::nullopt, 3), run(std::nullopt, 1)));
-  // As written for DeepSeek: what the encoding says.
+  // The use for DeepSeek: the multiplier is that of the encoding.
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq({1.0, 0.5}, 1, 1.59));
   CHECK(same(run(std::nullopt, rope.softmax_scale_multiplier()), run(0.5 * 1.59, 1)));

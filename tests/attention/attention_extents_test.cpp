@@ -88,7 +88,7 @@ TEST_CASE("attention refuses extents that are none", "[attention][errors][extent
       CHECK(refused([&] { call(bad); }));
     });
   }
-  // Extents that agree with each other and are none all the same.
+  // Extents that agree with each other, but are invalid.
   for (const Index value : negative) {
     INFO(value);
     CHECK(refused([&] {
@@ -113,7 +113,7 @@ TEST_CASE("attention refuses extents that are none", "[attention][errors][extent
       call({{{0, value, 2, 4}, {0, 3, 1, 4}, {0, 3, 1, 5}, {0, value, 2, 5}}});
     }));
   }
-  // Rows without numbers are counted, too.
+  // The number of rows must be representable even if rows are empty.
   constexpr Index many = Index{1} << 32;
   CHECK(refused([&] {
     call({{{many, many, 1, 0}, {many, 0, 1, 0}, {many, 0, 1, 0}, {many, many, 1, 0}}});
@@ -196,9 +196,9 @@ TEST_CASE("attention refuses masks, weights and lengths that are none",
     CHECK(refused([&] { call({.causal = Causal::BottomRight, .window = {.right = value}}); }));
   }
   CHECK(kept());
-  // A mask of elements without memory is a mistake, not a mask that is not given.
+  // A mask with elements but without memory is an error, not an omitted mask.
   CHECK(refused([&] { call({.causal = Causal::No, .keep = {nullptr, 1, 1, 2, 3, 6, 6, 3, 1}}); }));
-  // Windows may be as wide as they like, wherever the queries stand.
+  // Windows of any width are valid, whatever key the queries are aligned with.
   for (const Index wide : {most, most - 1}) {
     for (const Index start : {Index{1} << 53, -(Index{1} << 53), Index{0}}) {
       const std::vector<Index> one{start};

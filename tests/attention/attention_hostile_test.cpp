@@ -110,7 +110,7 @@ TEMPLATE_LIST_TEST_CASE("equal scores give equal weights over many tiles", "[att
 TEMPLATE_LIST_TEST_CASE("what is seen flows through, however small its weight",
                         "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
-  // The weight of the key is 0 in every type: 0 * inf and 0 * NaN are NaN.
+  // The weight of the bad key is 0 in every type, but 0 * inf and 0 * NaN are NaN.
   for (const double bad : {infinity, -infinity, quiet_nan}) {
     for (const Index keys : {2, 128, 129, 300}) {
       for (const Index at : {Index{0}, keys - 1}) {
@@ -155,7 +155,7 @@ TEMPLATE_LIST_TEST_CASE("an infinite value with some weight is infinite", "[atte
 TEMPLATE_LIST_TEST_CASE("denormal values, queries and keys are numbers like others",
                         "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
-  // The least denormal and a few more, by their bits.
+  // Constructs the n-th denormal from its bits.
   const auto denormal = [](Index n) {
     T x{};
     const auto bits = static_cast<unsigned char>(n);
@@ -168,7 +168,7 @@ TEMPLATE_LIST_TEST_CASE("denormal values, queries and keys are numbers like othe
   for (Index i = 0; i < 3; ++i) {
     CHECK(support::same_bits(c.out.view().row(0, i, 0), c.v.view().row(0, 0, 0), 5));
   }
-  // Scores that are all but 0: the mean of the values.
+  // With scores close to 0 the output is the mean of the values.
   Case<T> tiny({1, 1, 1, 2, 200, 4, 6}, 2);
   for (auto* x : {&tiny.q, &tiny.k}) x->for_each([&](T& value) { value = denormal(7); });
   tiny.run();
@@ -214,8 +214,8 @@ TEMPLATE_LIST_TEST_CASE("additive masks of -inf, NaN and +inf, mixed", "[attenti
     Mask<Real> additive(1, 1, 6, keys, Real{0}), weights(1, 2, 6, keys);
     Lse<Real> lse(1, 2, 6);
     for (Index j = 0; j < keys; ++j) {
-      additive.values(0, 0, 1, j) = number<Real>(-infinity);               // sees nothing
-      additive.values(0, 0, 2, j) = number<Real>(j == 1 ? 0 : -infinity);  // one key
+      additive.values(0, 0, 1, j) = number<Real>(-infinity);               // no visible key
+      additive.values(0, 0, 2, j) = number<Real>(j == 1 ? 0 : -infinity);  // one visible key
     }
     additive.values(0, 0, 3, 0) = number<Real>(-infinity);
     additive.values(0, 0, 3, keys - 1) = number<Real>(quiet_nan);

@@ -82,7 +82,7 @@ TEMPLATE_LIST_TEST_CASE("a row without keys has the log-sum-exp -inf, or its sin
 TEMPLATE_LIST_TEST_CASE("a sink takes its part of the sum", "[attention][lse]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
-  // Below, among and above the scores; so far away that it counts for nothing, or for all.
+  // Sinks below, among and above the scores, and so far off that they have no weight or all of it.
   for (const double size : {-3.0, 0.0, 2.0, 20.0, -1e4, 1e4}) {
     for (const Index keys : {1, 40, 128, 300}) {
       INFO("sinks of about " << size << ", " << keys << " keys");
@@ -104,7 +104,7 @@ TEMPLATE_LIST_TEST_CASE("a sink of 0 is softmax with one added to its sum", "[at
   Case<TestType> c({1, 1, 1, 1, 1}, 5);
   Mask<Real> weights(1, 1, 1, 1);
   const std::vector<Real> sinks{Real{0}};
-  // exp(0) / (1 + exp(0))
+  // The probability of the key is exp(0) / (1 + exp(0)).
   c.run({.scale = 0, .causal = Causal::No, .sinks = sinks}, {}, {.weights = weights.view()});
   CHECK(static_cast<double>(weights.at(0, 0, 0, 0)) == 0.5);
 }
@@ -122,7 +122,7 @@ TEMPLATE_LIST_TEST_CASE("weights are exp(score - log-sum-exp), and with the sink
     c.run(options, {},
           {.lse = lse.view(), .weights = scores.view(), .returned = ReturnedScores::Masked});
     c.run(options, {}, {.lse = lse.view(), .weights = weights.view()});
-    // Scores here are below 8 in magnitude: some roundings of that, and of the sum.
+    // Scores are below 8 in magnitude: allows some roundings of a score, and of the sum.
     const double allowed = support::rounding<Real>(4 * 8 + keys + 30);
     for (Index h = 0; h < 2; ++h) {
       for (Index i = 0; i < 5; ++i) {
@@ -151,7 +151,7 @@ TEMPLATE_LIST_TEST_CASE("log-sum-exps go where their view says", "[attention][ls
   Case<TestType> c({2, 3, 1, 4, 5}, 7);
   Lse<Real> rows(2, 3, 4);
   c.run({.causal = Causal::No}, {}, {.lse = rows.view()});
-  // [query, head, batch] in memory, every second number.
+  // Memory order [query, head, batch], with every second number unused.
   std::vector<Real> apart(2 * 2 * 3 * 4, Real{7});
   c.run({.causal = Causal::No}, {}, {.lse = {apart.data(), 2, 3, 4, 2, 4, 12}});
   for (std::size_t n = 0; n < apart.size(); ++n) {

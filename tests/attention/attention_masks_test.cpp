@@ -147,7 +147,7 @@ TEMPLATE_LIST_TEST_CASE("key lengths and padding masks hide keys of a batch row"
   c.run({.causal = Causal::No, .masked = posenc::bk(masked)});
   CHECK(support::same_bits(c.out.view(), support::Heads<TestType>(by_lengths).view()));
 
-  // Bottom right counts from the last key of each batch row.
+  // BottomRight aligns the last query with the last valid key of each batch row.
   c.run({.causal = Causal::BottomRight, .key_lengths = lengths});
   CHECK(worst_error(c, seeing(c, [&](Index b, Index, Index i, Index j) {
                       const Index length = lengths[static_cast<std::size_t>(b)];

@@ -126,7 +126,8 @@ TEST_CASE("what rules and masks hide is not computed", "[attention][memory]") {
   constexpr Index n = 1024, all = n * n;
   CHECK(computed(n, {.causal = Causal::No}) == all);
   CHECK(computed(n, {.causal = Causal::TopLeft}) <= all / 2 + all / 16);
-  // 64 keys a query, and what comes with a dozen queries and 32 keys at a time.
+  // 64 keys per query; blocks of a dozen queries and panels of 32 keys compute up to three times as
+  // many.
   CHECK(computed(n, {.causal = Causal::TopLeft, .window = posenc::sliding_window(64)}) <=
         n * 3 * 64);
   const std::vector<Index> length{200}, boundaries{0, 256, 512, 768, n};

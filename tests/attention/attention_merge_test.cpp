@@ -123,7 +123,7 @@ TEMPLATE_LIST_TEST_CASE("pieces that some rows do not see at all leave those row
   using T = TestType;
   constexpr Index keys = 10;
   auto c = make_case<T>(keys);
-  // Row 0 sees the first piece alone, row 1 the second alone, row 2 neither.
+  // Row 0 sees only the first part, row 1 only the second, row 2 neither.
   Mask<bool> keep(1, 1, queries, keys);
   for (Index j = 0; j < keys; ++j) {
     keep.values(0, 0, 0, j) = j < 4;

@@ -64,7 +64,7 @@ struct Row {
     for (const Sequence& s : sequences()) starts.push_back(random.integer(0, s.keys));
   }
 
-  /// Options that the row and each sequence share; masks are those of the whole row.
+  /// Returns options for the packed row and for each sequence; masks are those of the complete row.
   std::vector<AttentionOptions<T>> ways() {
     return {
         {.causal = Causal::No},

@@ -75,7 +75,7 @@ TEST_CASE("a bias needs positions where nothing implies them", "[attention][posi
 
 TEST_CASE("positions of the keys alone do not say where the queries stand",
           "[attention][positions][errors]") {
-  // Queries at 0, 1, 2 and keys at 100, 101, 102 is not what anybody means.
+  // Implied query positions 0, 1, 2 with key positions 100, 101, 102 would be a mistake.
   const Shape shape{1, 2, 2, 3, 3};
   Case<float> c(shape, 3);
   for (const auto causal : {Causal::No, Causal::TopLeft, Causal::BottomRight}) {

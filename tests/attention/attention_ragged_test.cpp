@@ -178,7 +178,8 @@ TEST_CASE("a ragged call that does not fit its cache is refused, and nothing wri
         attention + "cu_seqlens_q takes one batch row but q is [2, 68, 2, 5]");
   CHECK(call(shape, {0, 5}, {0, 5, 136}, tokens.k.view()) ==
         attention + "sequences must lie within the cache's 5 but one is 5");
-  // One sequence may be as long as its queries, all of them must be, for a window without a rule.
+  // A window without a causal rule requires equal lengths of queries and keys in all sequences, not
+  // only in one.
   CHECK(message_of<ConfigError>([&] {
           const std::vector<Index> named{3, 4}, cu{0, 136, 136};
           posenc::attention(
@@ -238,7 +239,8 @@ TEST_CASE("a module over a cache takes a ragged batch as a call for each sequenc
     }
     for (const Index sequence : sequences) starts.push_back(apart.length(sequence));
     const auto positions = Positions::packed(offsets, starts);
-    // Places that are not the tokens' leave the cache as it was, as all does that is refused.
+    // Positions that differ from cache indices are rejected. Rejected calls leave the cache
+    // unchanged.
     const KvCache<float> before(together);
     CHECK(message_of<ConfigError>([&] {
             module.forward(
@@ -257,7 +259,7 @@ TEST_CASE("a module over a cache takes a ragged batch as a call for each sequenc
                                     .key_lengths = starts,
                                     .cu_seqlens_q = offsets}),
                     ConfigError);
-    // Found by attention, when the keys have been appended.
+    // Attention finds this error after the keys are appended.
     const std::vector<float> two_sinks(2);
     CHECK_THROWS_AS(module.forward(view(x.data(), total), positions, together, sequences,
                                    view(got.data(), total),

@@ -51,8 +51,9 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference for numbers of any kind"
     x->for_each([&](T& value) { value = static_cast<T>(random.normal()); });
   }
   c.run();
-  // 64 roundings of partial sums (two each where a product rounds too). They are no larger than
-  // |q| |k| <= 1.5 * 64 here, scaled by 1/8, while the largest score is above 2: so 6 of those.
+  // 64 roundings of partial sums (two each if products are rounded, too). Partial sums are at most
+  // |q| |k| <= 1.5 * 64, scaled by 1/8, and the largest score is above 2: so each is at most 6
+  // roundings of a score.
   CHECK(worst_error(c, plain_rule(c), {.dot = 2 * 64 * 6}) <= 1);
 }
 
@@ -71,7 +72,7 @@ TEMPLATE_LIST_TEST_CASE("attention takes any scale", "[attention]", attention_te
 
 TEMPLATE_LIST_TEST_CASE("queries share the key head of their group", "[attention]",
                         attention_test::Scalars) {
-  // The same k and v, spelled out for every query head.
+  // k and v repeated for every query head.
   Case<TestType> grouped({2, 6, 2, 3, 5, 8, 8}, 5), full({2, 6, 6, 3, 5, 8, 8}, 5);
   full.q = grouped.q;
   for (Index h = 0; h < 6; ++h) {

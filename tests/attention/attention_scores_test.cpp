@@ -168,8 +168,8 @@ TEMPLATE_LIST_TEST_CASE("scores are returned at the stage asked for", "[attentio
       std::max({largest_score(c, rule_of(0, 0), 0, 0), largest_score(c, rule_of(0, 1), 0, 1),
                 largest_score(c, rule_of(1, 0), 1, 0), largest_score(c, rule_of(1, 1), 1, 1)});
 
-  // Every entry of the first two, also those that are hidden later: 2 and 9 roundings, twice as
-  // many where the reference is no better than double.
+  // Checks every entry of the first two stages, also of keys that are masked later: 2 and 9
+  // roundings, twice as many if the reference is in double as well.
   const double reference_too = std::is_same_v<T, double> ? 2 : 1;
   double all = 0;
   for (Index b = 0; b < 2; ++b) {
@@ -238,7 +238,7 @@ TEMPLATE_LIST_TEST_CASE("probabilities of a row sum to 1", "[attention][scores]"
         for (Index i = 0; i < 3; ++i) {
           double sum = 0;
           for (Index j = 0; j < keys; ++j) sum += static_cast<double>(weights.at(b, h, i, j));
-          // The sum of the numerators and the divisions; this one is in double.
+          // Roundings of the sum of numerators and of the divisions; this sum is in double.
           const double roundings = static_cast<double>(keys) + 1;
           CHECK(std::abs(sum - 1) <= support::rounding<Real>(2 * roundings));
         }
@@ -301,7 +301,7 @@ TEMPLATE_LIST_TEST_CASE("an infinite score and visible NaN flow through their ro
     CHECK(support::same_bits(c.out.view(), clean.out.view()));
   }
 
-  // A NaN in one value reaches its own feature of the rows that see it, and nothing else.
+  // A NaN in one value reaches its own feature of the rows that see its key, and nothing else.
   auto c = clean;
   c.v.view().row(0, 3, 0)[5] = nan;
   c.run({.causal = Causal::BottomRight});

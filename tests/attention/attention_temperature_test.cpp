@@ -99,7 +99,7 @@ TEMPLATE_LIST_TEST_CASE("a temperature of scaled scores is one of queries", "[at
   multiplied.run({.causal = Causal::TopLeft}, alibi);
   CHECK(support::same_bits(c.out.view(), multiplied.out.view()));
 
-  // Without a bias there is nothing else that it could be of.
+  // Without a bias, biased scores are scaled scores.
   c.run({.causal = Causal::TopLeft,
          .temperature = doubling,
          .temperature_of = TemperatureOf::BiasedScores});
@@ -123,7 +123,7 @@ TEST_CASE("a temperature is a function of the query's position", "[attention][sc
     REQUIRE(support::same_bits(out.view(), posenc::slice_seq(c.out.view(), i, 1)));
   }
 
-  // Positions of the caller's own: all queries at 0, where the temperature is 1.
+  // Explicit positions: all queries are at 0, where the temperature is 1.
   Case<float> plain({1, 2, 2, tokens, tokens, 8, 8}, 3);
   plain.run({.causal = Causal::BottomRight});
   c.run({.causal = Causal::BottomRight,

@@ -96,7 +96,7 @@ TEMPLATE_TEST_CASE("a few queries over many keys give the same bits on every dev
                    "[attention][threads]", float, Eigen::bfloat16) {
   support::Random random(2);
   for (std::uint64_t seed = 101; seed <= 125; ++seed) {
-    // Fewer blocks than threads, as in decoding: the keys are shared out.
+    // Fewer blocks than threads, as in decoding: keys are distributed over threads.
     const Index group = random.integer(1, 7);
     RandomCall<TestType> call(seed, {1, group, 1, random.integer(1, 4), random.integer(100, 3000),
                                      random.integer(1, 20), random.integer(1, 40)});

@@ -83,7 +83,8 @@ TEST_CASE("a window goes where the alignment puts the query", "[attention][windo
         Picture{".xx..", "..xx."});
   CHECK(picture_of({.causal = Causal::No, .window = {.left = 0, .right = 1}, .query_starts = two},
                    2, 5) == Picture{"..xx.", "...xx"});
-  // More queries than keys: the first ones stand before the first key, or the last behind the last.
+  // With more queries than keys, the first queries are aligned before the first key (BottomRight),
+  // or the last ones after the last key (TopLeft).
   CHECK(picture_of({.causal = Causal::BottomRight, .window = window}, 4, 2) ==
         Picture{"..", "..", "x.", "xx"});
   CHECK(picture_of({.causal = Causal::TopLeft, .window = window}, 4, 2) ==
@@ -107,7 +108,7 @@ TEST_CASE("each batch row has its own start and its own length", "[attention][wi
   const AttentionOptions<float> for_all{.causal = Causal::FromStart, .query_starts = one};
   CHECK(picture_of(for_all, 2, 4, 0, 2) == Picture{"xx..", "xxx."});
   CHECK(picture_of(for_all, 2, 4, 1, 2) == Picture{"xx..", "xxx."});
-  // Lengths hide keys but do not move queries from top left.
+  // Lengths mask keys but do not change the alignment of TopLeft.
   const AttentionOptions<float> top_left{
       .causal = Causal::TopLeft, .window = {.left = 1}, .key_lengths = lengths};
   CHECK(picture_of(top_left, 5, 5, 0, 2) == Picture{"x....", "xx...", ".xx..", "..x..", "....."});

@@ -94,7 +94,7 @@ TEMPLATE_LIST_TEST_CASE("a bias sees nothing of what a workspace held before",
 TEMPLATE_LIST_TEST_CASE("outputs hold nothing of what a workspace held before",
                         "[attention][workspace]", attention_test::Scalars) {
   using T = TestType;
-  // A query sees keys of the first tile, of later ones alone, or none at all.
+  // Queries that see keys of the first tile, of later tiles only, or none.
   for (const Index window : {Index{5}, Index{200}}) {
     for (const Index queries : {Index{300}, Index{340}}) {
       const attention_test::Shape shape{1, 2, 1, queries, 300, 20, 16};
@@ -138,7 +138,7 @@ TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][
 
 TEST_CASE("the workspace does not grow with the sequence", "[attention][workspace]") {
   std::vector<std::size_t> sizes;
-  // Four and eight of the longest blocks: shorter sequences need less.
+  // Four and eight of the longest blocks, because shorter sequences need less memory.
   for (const Index length : {1152, 2304}) {
     Case<float> c({1, 2, 1, length, length, 64, 64}, 1);
     AttentionWorkspace workspace;

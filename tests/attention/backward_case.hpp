@@ -62,7 +62,7 @@ class FixedCall {
     support::Random random(seed + 1);
     grad_out.for_each([&](T& value) { value = static_cast<T>(random.normal()); });
   }
-  FixedCall(const FixedCall&) = delete;  // its options may view it
+  FixedCall(const FixedCall&) = delete;  // its options may refer to members
   FixedCall& operator=(const FixedCall&) = delete;
 
   BackwardTensors<T> tensors(const posenc::AttentionGradients<T>& gradients) {
@@ -143,7 +143,7 @@ struct Sums {
     values[n] += value;
     allowed[n] += error;
   }
-  /// What has no terms stays zero.
+  /// Replaces each non-zero bound by `error`; entries without terms stay 0.
   void allow(double error) {
     for (double& all : allowed) all += all > 0 ? error : 0;
   }
@@ -241,7 +241,7 @@ Worst worst_gradient(BackwardCall<T>& x) {
           for (Index j = 0; j < s.keys; ++j) {
             if (m.bias(i, j) == 0) continue;
             const double by_parameter = slope(h, x.call.query_at(b, i), x.call.key_at(b, j));
-            // The reference's is a difference.
+            // The derivative of the reference is a difference quotient.
             parameters.add(n, g.bias(i, j) * by_parameter,
                            ((share + 1e-8) * std::abs(by_parameter) + 1e-8) * m.bias(i, j));
           }

@@ -35,11 +35,11 @@ struct Call {
     rule.bias = [this](auto i, auto j) { return bias(i, j); };
     rule.added = [this](auto i, auto j) { return added(i, j); };
     rule.dropout = [this](auto i, auto j) { return kept(i, j); };
-    // Query 2 sees no key; the others not all of them.
+    // Query 2 sees no key; the others see some of the keys.
     rule.allowed = [](auto i, auto j) { return i != 2 && (i + j) % 4 != 0; };
     rule.sink = sink;
   }
-  Call(const Call&) = delete;  // the rule points here
+  Call(const Call&) = delete;  // the rule refers to members
   Call& operator=(const Call&) = delete;
 
   double loss() const {
@@ -117,7 +117,7 @@ TEST_CASE("the reference's gradients do not read what is hidden", "[attention][b
   Call call(4);
   const auto clean = reference::attention_backward(call.q, call.k, call.v, call.grad, call.rule);
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  call.q.set_row(2, {nan, nan, nan});  // which sees nothing
+  call.q.set_row(2, {nan, nan, nan});  // query 2 sees no key
   call.grad.set_row(2, {nan, nan});
   call.rule.allowed = [](auto i, auto j) { return i != 2 && j != 1; };
   const auto without = reference::attention_backward(call.q, call.k, call.v, call.grad, call.rule);

@@ -133,7 +133,7 @@ TEMPLATE_LIST_TEST_CASE("a bias of tokens is told which they are", "[attention][
   all.block.take(stage.sequence(), 1, 3, 7);
   std::vector<double> positions{250, 251, 252};
   std::vector<T> scores(static_cast<std::size_t>(all.block.rows() * tile_keys));
-  // The second head, from the block's third query on.
+  // Adds the bias of the second head, starting at the block's third query.
   all.bias.add(all.block, 128, {},
                BiasTile<T>{5, 2, 32, 3, positions.data(), {scores.data(), 2, 3, 2 * tile_keys}});
   REQUIRE(asked.size() == 1);

@@ -26,7 +26,7 @@ TEST_CASE("attention of unit vectors has the cosine's scores", "[cosine]") {
   random.fill_normal(std::span(k));
   const auto q_before = q, k_before = k;
   const HeadsView<float> queries{q.data(), 1, seq, heads, dim}, keys{k.data(), 1, seq, heads, dim};
-  // The second is beyond the clamp: 100.
+  // The second logit exceeds the clamp, so its factor is 100.
   const std::vector<double> logit_scale{std::log(10.0), 7};
   posenc::cosine_queries(queries, logit_scale);
   posenc::cosine_keys(keys);
@@ -64,7 +64,7 @@ TEMPLATE_TEST_CASE("unit vectors, by hand", "[cosine]", float, double, Eigen::ha
   posenc::cosine_keys(view);
   CHECK(static_cast<double>(x[0]) == Approx(0.6).epsilon(5e-4));
   CHECK(static_cast<double>(x[1]) == Approx(-0.8).epsilon(5e-4));
-  CHECK(x[2] == TestType(0));  // a vector of zeros stays one
+  CHECK(x[2] == TestType(0));  // a vector of zeros stays zero
   CHECK(x[3] == TestType(0));
   CHECK(static_cast<float>(x[4]) != static_cast<float>(x[4]));
   CHECK(static_cast<float>(x[5]) != static_cast<float>(x[5]));
@@ -82,7 +82,7 @@ TEST_CASE("vectors whose squares are beyond a double become unit vectors, too", 
     std::vector<double> x{3 * far, -4 * far}, grad{5, 10};
     const HeadsView<double> view{x.data(), 1, 1, 1, 2};
     posenc::cosine_keys_backward(view, HeadsView<double>{grad.data(), 1, 1, 1, 2});
-    // What is left of it beside (3, -4) / 5, divided by the length.
+    // Component of the gradient orthogonal to (3, -4) / 5, divided by the length.
     CHECK(grad[0] * far == Approx(8 / 5.0).epsilon(1e-15));
     CHECK(grad[1] * far == Approx(6 / 5.0).epsilon(1e-15));
     posenc::cosine_keys(view);
@@ -111,8 +111,8 @@ TEST_CASE("cosine attention's queries and keys go back", "[cosine]") {
   support::Random random(5);
   random.fill_normal(std::span(x));
   random.fill_normal(std::span(of_result));
-  for (double& tiny : std::span(x).first(dim)) tiny *= 1e-14;  // a length that is not used
-  std::vector<double> logit_scale{0.5, std::log(10.0), 7};     // the last is clamped
+  for (double& tiny : std::span(x).first(dim)) tiny *= 1e-14;  // a length that is clamped
+  std::vector<double> logit_scale{0.5, std::log(10.0), 7};     // the last one is clamped
   const auto view = [&](std::vector<double>& v) {
     return HeadsView<double>{v.data(), 1, seq, heads, dim};
   };

@@ -80,7 +80,7 @@ const posenc::Kerple kerple({.form = posenc::KerpleForm::Logarithmic,
 TEMPLATE_TEST_CASE("a bias of distances gives the bits that its tiles give", "[attention]", float,
                    double, Eigen::bfloat16) {
   using Options = posenc::AttentionOptions<TestType>;
-  // Of several blocks, tiles and groups; blocks and tiles that end before they are full.
+  // Shapes with several blocks, tiles and groups, and with partial blocks and tiles.
   for (const Shape& shape : {Shape{1, 6, 2, 150, 290, 5, 7}, Shape{2, 6, 6, 30, 40, 3, 9},
                              Shape{1, 6, 1, 70, 131, 8, 8}}) {
     CAPTURE(shape.queries, shape.keys);

@@ -39,7 +39,8 @@ std::vector<double> factors(double probability, int coordinate, Index n) {
 TEST_CASE("dropout keeps 1 - p of any neighbours and preserves the mean", "[dropout]") {
   constexpr Index n = 40000;
   for (const double p : {0.05, 0.1, 0.5, 0.9}) {
-    // Five standard deviations of a binomial count; the numbers are the same in every run.
+    // Tolerance: five standard deviations of a binomial count. The numbers are the same in every
+    // run.
     const double deviation = std::sqrt(p * (1 - p) / static_cast<double>(n));
     for (const int coordinate : {0, 1, 2, 3, 4}) {
       INFO("p " << p << ", coordinate " << coordinate);
@@ -54,7 +55,7 @@ TEST_CASE("dropout keeps 1 - p of any neighbours and preserves the mean", "[drop
       CHECK(others == 0);
       CHECK(std::abs(kept / n - (1 - p)) <= 5 * deviation);
       CHECK(std::abs(sum / n - 1) <= 5 * deviation / (1 - p));
-      // Neighbours are independent: both are kept (1 - p)^2 of the time.
+      // Neighbours are independent: both are kept with probability (1 - p)^2.
       const double pair = (1 - p) * (1 - p);
       CHECK(std::abs(both / n - pair) <= 10 * std::sqrt(pair * (1 - pair) / n));
     }
@@ -75,7 +76,7 @@ TEST_CASE("each argument of dropout counts, and query and key are not exchanged"
       same_seed += factor == dropout_factor({0.5, 2}, 0, 0, q, k) ? 1 : 0;
     }
   }
-  // Coins that agree half of the time, within five standard deviations of n * n throws.
+  // Independent coins agree half of the time: within five standard deviations of n * n throws.
   for (const Index same : {same_swapped, same_head, same_batch, same_seed}) {
     CHECK(std::abs(same - n * n / 2) <= 5 * n / 2);
   }
@@ -109,7 +110,7 @@ TEMPLATE_LIST_TEST_CASE("attention drops probabilities by dropout_factor", "[dro
     for (Index h = 0; h < 4; ++h) {
       const auto want = attention_test::answer(c, plain_rule(c), b, h);
       const auto v = attention_test::matrix_of(c.v.view(), b, h / 2);
-      // Two roundings more than without: the factor and its product.
+      // Dropout adds two roundings: the factor and its product.
       const double relative =
           attention_test::probability_error<T>(
               attention_test::largest_score(c, plain_rule(c)(b, h), b, h), 2, 7) +
@@ -167,7 +168,7 @@ TEST_CASE("the mean over seeds is attention without dropout", "[dropout][attenti
   std::size_t n = 0;
   for (Index i = 0; i < 2; ++i) {
     for (Index d = 0; d < 8; ++d) {
-      // Factors 0 and 2 have variance 1; five standard deviations of the mean.
+      // Factors 0 and 2 have variance 1; tolerance: five standard deviations of the mean.
       double variance = 0;
       for (Index j = 0; j < 5; ++j) variance += std::pow(answer.weights(i, j) * v(j, d), 2);
       CHECK(std::abs(sum[n++] / seeds - answer.output(i, d)) <= 5 * std::sqrt(variance / seeds));

@@ -73,7 +73,7 @@ TEST_CASE("attention of heads without channels is the mean of the values", "[att
 }
 
 TEST_CASE("attention takes any extent of 0", "[attention]") {
-  // batch, queries, keys, heads, kv_heads, dim, value_dim
+  // Extents in order: batch, queries, keys, heads, kv_heads, dim, value_dim.
   for (unsigned zeros = 1; zeros < 128; ++zeros) {
     for (const Index rows : {1, 2, 12, 25, 40, 64}) {
       const Index b = extent(zeros, 0, 2), sq = extent(zeros, 1, rows), sk = extent(zeros, 2, 33),
@@ -95,7 +95,7 @@ TEST_CASE("attention takes any extent of 0", "[attention]") {
         posenc::merge(out.view(), lse_rows, grad.view(),
                       posenc::LseView<const float>{lse.data(), b, h, sq});
       } catch (const posenc::ShapeError&) {
-        // Heads that no heads of keys serve.
+        // The call is invalid if there are query heads but no KV heads.
         REQUIRE(hkv == 0);
       }
     }

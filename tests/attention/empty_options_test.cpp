@@ -53,7 +53,8 @@ struct Call {
     hidden.fill(true);
   }
 
-  /// No mask, one that keeps every other key, and one that hides all, each with and without dropout.
+  /// Calls visit() with no mask, a mask that keeps every other key, and one that masks all keys,
+  /// each with and without dropout.
   template <class Visit>
   void for_options(const Visit& visit) {
     AttentionOptions<float> options{.causal = Causal::TopLeft};
@@ -68,7 +69,8 @@ struct Call {
     }
   }
 
-  /// Rows that see no key are zeros, others the values, unless some are dropped. Equal values give scores no gradient.
+  /// Checks that rows without visible keys are zero, and others are the values unless some are
+  /// dropped. Equal values give scores a gradient of 0.
   void check(bool drops) {
     bool is_right = true;
     for (Index n = 0; n < b * h * sq; ++n) {
@@ -104,7 +106,7 @@ struct Call {
             {grad_q.view(), grad_k.view(), grad_v.view()}, options, bias, gradient);
         check(options.dropout.probability > 0);
       } catch (const posenc::ShapeError&) {
-        // Heads that no heads of keys serve, or that the bias has not.
+        // The call is invalid without KV heads, or without heads of the bias.
         REQUIRE((hkv == 0 || h == 0));
       }
     });

@@ -53,7 +53,7 @@ class LearnedBiasGradient {
     std::visit(visit, gradient_);
   }
 
-  /// All numbers, in the order of LearnedBias::parameters().
+  /// Returns all numbers, in the order of LearnedBias::parameters().
   std::vector<double> numbers() const {
     if (const auto* slopes = std::get_if<0>(&gradient_)) return *slopes;
     if (const auto* table = std::get_if<1>(&gradient_)) {
@@ -113,7 +113,7 @@ class LearnedBias {
     }
   }
 
-  /// A view of this one.
+  /// Returns a bias of posenc that refers to these parameters.
   auto make() const {
     const auto part = [this](Index first, Index count) {
       const auto begin = parameters_.begin() + first;
@@ -142,7 +142,7 @@ class LearnedBias {
 
   const std::vector<double>& parameters() const { return parameters_; }
 
-  /// The bias with these parameters, by the reference.
+  /// Returns the bias with parameters p, by the reference.
   double value(const std::vector<double>& p, Index head, double query, double key) const {
     const auto h = static_cast<std::size_t>(head), all = static_cast<std::size_t>(heads_);
     switch (kind_) {
@@ -163,7 +163,7 @@ class LearnedBias {
     }
   }
 
-  /// Its derivative by parameter n, a central difference.
+  /// Derivative of the bias by parameter n, as a central difference.
   class Slope {
    public:
     Slope(const LearnedBias& bias, std::size_t n)
@@ -182,7 +182,7 @@ class LearnedBias {
     std::vector<double> below_, above_;
   };
 
-  /// What posenc takes.
+  /// Bias of any kind, as posenc accepts it.
   class Any {
    public:
     using Variant =

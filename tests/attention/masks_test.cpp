@@ -51,7 +51,7 @@ TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
       {batch, heads, queries, keys}, {1, heads, 1, keys}, {batch, 1, queries, 1}, {1, 1, 1, keys}};
   for (const auto& extents : all) {
     for (const unsigned which : {1u, 2u, 3u, 4u, 7u}) {
-      // Few enough are shown that whole runs are hidden.
+      // Few enough keys are visible that contiguous ranges are masked.
       const Flags keep(extents, random, 9), masked(extents, random, 3);
       std::vector<float> added(static_cast<std::size_t>(queries * keys));
       for (float& x : added) x = random.integer(1, 2) == 1 ? lowest : 0.5F;

@@ -43,7 +43,8 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
     });
     all.block.take(stage.sequence(), 0, 0, queries);
     all.sums.clear(stage.rows(), padded);
-    // Powers of two, so that quotients are exact; row 4 has seen no key, and row 5's values are -0.
+    // Sums are powers of two, so that quotients are exact. Row 4 has no visible key, and row 5's
+    // values are -0.
     for (Index r = 0; r < stage.rows(); ++r) {
       if (r == 4) continue;
       all.sums.highest[r] = static_cast<T>(r % 3 - 1);

@@ -72,7 +72,7 @@ class PartOfCall {
 
   void run() { attend(q, k, v, out.view(), options, bias_, {.lse = lse.view()}); }
 
-  /// Whether outputs and log-sum-exps have the bits that the whole call gave them.
+  /// True if outputs and log-sum-exps have the bits that they have in the complete call.
   bool agrees_with(RandomCall<T>& whole, Some rows, Some heads, Some queries) {
     auto whole_lse = whole.lse.view();
     whole_lse.data += rows.first * whole_lse.batch_stride + heads.first * whole_lse.head_stride;
@@ -91,7 +91,7 @@ class PartOfCall {
                              seq.count);
   }
 
-  /// Axes of extent 1 stay as they are.
+  /// Returns a part of a mask; axes of extent 1 are kept.
   template <class E>
   static posenc::ScoresView<E> slice(posenc::ScoresView<E> mask, Some rows, Some heads,
                                      Some queries) {

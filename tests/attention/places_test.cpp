@@ -85,7 +85,7 @@ TEST_CASE("packed sequences have places of their own", "[attention][places]") {
   CHECK(last.first_query == 2);
   CHECK(last.first_key == 4);
   CHECK(last.place == 4);
-  // Positions count on through the row.
+  // Positions continue through the row.
   CHECK(places.query_position(last, 0) == 8);
   CHECK(places.key_position(last, 1) == 5);
 }

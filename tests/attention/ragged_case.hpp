@@ -90,7 +90,7 @@ class Call {
     for (std::size_t n = 0; n < sequences.size(); ++n) {
       starts.push_back(random.integer(0, 5));
       for (Index i = 0; i < counts[n]; ++i) query_ids.push_back(random.integer(0, 300));
-      // In their order for some, in none for others.
+      // Positions are sorted for some sequences, and unsorted for others.
       for (Index j = 0; j < longest; ++j) {
         key_ids.push_back(n % 2 == 0 ? 2 * j : random.integer(0, 300));
       }
@@ -124,7 +124,7 @@ class Call {
   std::vector<Index> starts, query_ids, key_ids;
 
  private:
-  /// Sequences first .. last - 1, whose keys are up to `keys`.
+  /// Runs sequences first .. last - 1, whose keys are limited to `keys`.
   template <class S, class... Device>
   void run(const KvCache<S>& cache, const std::vector<Index>& named, const Variant& variant,
            std::size_t first, std::size_t last, Index keys, const Device&... device) {
@@ -173,7 +173,7 @@ class Call {
     } else {
       posenc::attention(rows, cache, named, results, options, {}, memory, device...);
     }
-    // Of keys that others have and this sequence has not, its own call says nothing.
+    // Scores of keys that only other sequences have are not in the sequence's own call.
     const bool scores = variant.returned != posenc::ReturnedScores::Probabilities;
     for (Index h = 0; scores && h < heads; ++h) {
       for (Index i = begin; i < begin + count; ++i) {

@@ -54,7 +54,7 @@ class RandomCall {
     draw_positions();
     draw_temperature();
   }
-  RandomCall(const RandomCall&) = delete;  // options and memory view its members
+  RandomCall(const RandomCall&) = delete;  // options and memory refer to members
   RandomCall& operator=(const RandomCall&) = delete;
 
   const AnyBias* bias_pointer() const { return bias ? &*bias : nullptr; }
@@ -93,7 +93,7 @@ class RandomCall {
     return [this](Index b, Index h) { return rule(b, h); };
   }
 
-  /// Whether batch row b and head h show key j to query i, by the reference.
+  /// True if key j is visible to query i in batch row b and head h, by the reference.
   bool sees(Index b, Index h, Index i, Index j) const {
     const Sequence s = sequence_of(b, i);
     if (j < s.first_key || j >= s.first_key + s.keys) return false;
@@ -106,7 +106,7 @@ class RandomCall {
     return options.masked.data == nullptr || !masked.at(b, h, i, j);
   }
 
-  /// Where query i stands among the keys of batch row b, by the reference.
+  /// Returns the key index that query i of batch row b is aligned with, by the reference.
   double place(Index b, Index i) const { return place_of(sequence_of(b, i), i); }
 
   double query_at(Index b, Index i) const {
@@ -122,7 +122,7 @@ class RandomCall {
   bool one_in(Index n) { return random.integer(1, n) == 1; }
 
  private:
-  /// Keys and queries of a batch row, or of a part of one, that see each other.
+  /// Queries and keys of a batch row, or of a part of one, that may see each other.
   struct Sequence {
     Index first_query, queries, first_key, keys, start;
   };
@@ -219,7 +219,7 @@ class RandomCall {
     roundings.bias = bias.has_value();
   }
 
-  /// Left to themselves where they may be, in a run, or in no order at all.
+  /// Draws positions: implied ones if they are allowed, consecutive ones, or unsorted ones.
   void draw_positions() {
     const bool implied = options.causal == posenc::Causal::No
                              ? square() || !starts_.empty()

@@ -33,7 +33,7 @@ struct Shape {
   RelativeScale scale = RelativeScale::Scaled;
   Index first = -3, rows = 7, table_heads = 1;
   bool of_query = true, of_key = false;
-  Index own_queries = 0;  ///< their width, 0: attention's q
+  Index own_queries = 0;  ///< width of RelativeBias::queries, 0: attention's q
   bool mapped = false;
 };
 
@@ -122,7 +122,7 @@ class Call {
   }
   HeadsView<T> out_view() { return {out.values.data(), out.batch, out.seq, out.heads, out.dim}; }
 
-  /// The loss's slope along a random direction of x beside what x's gradient says of it.
+  /// Compares the slope of the loss along a random direction of x with that of the gradient.
   void check_slope(Tensor<T>& x) {
     const auto before = x.values;
     std::vector<T> direction(before.size());
@@ -158,7 +158,8 @@ class Call {
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all{
       {},
-      // Shaw; Music Transformer; Inkling; DeBERTa with both tables, and a map; a table of keys alone.
+      // Shaw; Music Transformer; Inkling; DeBERTa with both tables, and with a map; a table of keys
+      // alone.
       {2, 150, 150, 4, 2, 8, Causal::TopLeft, RelativeOrder::KeyMinusQuery, BeyondTable::Nearest,
        RelativeScale::Scaled, -16, 33, 1},
       {1, 200, 200, 2, 2, 5, Causal::TopLeft, RelativeOrder::KeyMinusQuery, BeyondTable::Nothing,
@@ -247,7 +248,7 @@ TEST_CASE("what nobody asks for of a relative bias changes no other gradient",
 
 TEST_CASE("a row of a relative table that nobody meets keeps its NaN to itself",
           "[relative][backward]") {
-  // Keys after the query are hidden, and their rows come first in this table.
+  // Keys after the query are masked, and their rows come first in this table.
   Call<double> call({1, 40, 40, 2, 2, 4, Causal::TopLeft, RelativeOrder::QueryMinusKey,
                      BeyondTable::Nearest, RelativeScale::Scaled, -40, 80, 1, true, true});
   for (Tensor<double>* x : {&call.table, &call.key_table}) {
@@ -273,7 +274,8 @@ TEST_CASE("a packed sequence without queries has no part in a relative table's g
   packed.cu_seqlens_q = queries;
   packed.cu_seqlens_k = keys;
   packed.loss();
-  // Its block has no row, and finds what a call before has left in memory.
+  // The block of a call without queries has no row, so it must not read data of the previous call
+  // in the workspace.
   posenc::AttentionWorkspace workspace;
   earlier.workspace = packed.workspace = &workspace;
   earlier.run(Eigen::DefaultDevice());

@@ -186,7 +186,7 @@ TEST_CASE("keys that a query does not see may be beyond a relative table",
   auto& c = call.c;
   support::Heads<float> table(1, count, 1, 8);
   call.random.fill_normal(std::span(table.view().data, count * 8));
-  // For what stands before the query alone.
+  // This table covers only keys up to the query.
   RelativeBias<float> bias{.table = table.view(),
                            .index = {.order = RelativeOrder::QueryMinusKey, .first = 0},
                            .scale = RelativeScale::Scaled};
@@ -210,7 +210,7 @@ TEST_CASE("keys that a query does not see may be beyond a relative table",
     };
     CHECK(attend(BeyondTable::Refused) == attend(BeyondTable::Nothing));
   }
-  // One that is seen is refused as ever.
+  // A visible key beyond the table is rejected.
   attention_test::Mask<bool> more(1, 1, count, count);
   cell = 0;
   more.fill([&] { return cell++ % count <= 3; });

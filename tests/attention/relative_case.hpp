@@ -19,7 +19,7 @@ struct RelativeShape {
   Index rows = 7;
   Index first = -3;
   bool per_head = false, of_query = true, of_key = false;
-  Index own_queries = 0;  ///< their width, 0: attention's own q
+  Index own_queries = 0;  ///< width of RelativeBias::queries, 0: attention's q
   bool mapped = false;
   posenc::RelativeOrder order = posenc::RelativeOrder::KeyMinusQuery;
   posenc::BeyondTable beyond = posenc::BeyondTable::Nearest;

@@ -127,7 +127,7 @@ TEST_CASE("Shaw's and Transformer-XL's scores of three tokens", "[attention][rel
 }
 
 TEST_CASE("Inkling's and DeBERTa's scores of a few tokens", "[attention][relative]") {
-  // The bank [2, 3] is given by its columns.
+  // The bank [2, 3] is passed as columns.
   const Numbers bank{1, .5, 2, 0, 3, -1}, r{.5, -1, 2, 1, 0, 1}, zeros(6);
   const Numbers of_inkling = scores_of(
       tensor(zeros, 3, 2), tensor(zeros, 3, 2), {.causal = Causal::No},

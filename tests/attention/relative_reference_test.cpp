@@ -97,7 +97,7 @@ TEST_CASE("Music Transformer's scores are Shaw's up to the query's own key",
       Matrix(3, 3,
              {.7071067812, -infinity, -infinity, 1.414213562, .7071067812, -infinity, 2.828427125,
               1.414213562, 0}));
-  // Of two rows, none is left for the farthest key.
+  // A table of two rows has none for the farthest key.
   const Matrix shorter(2, 2, {1, 0, 0, 0});
   CHECK(reference::music_transformer_part(three_queries, shorter, places, places).row(2) ==
         std::vector<double>{0, 1, 0});
@@ -153,7 +153,7 @@ TEST_CASE("shifted scores are those of the distances", "[relative][reference]") 
   support::Random random(2);
   const Matrix q = random_matrix(random, 4, 4), k = random_matrix(random, 7, 4);
   const auto xl = random_head(random, SinusoidalLayout::Concatenated);
-  // Three keys are memory. Where both begin does not matter.
+  // Three keys are memory. The result does not depend on the first position.
   const Matrix part =
       reference::transformer_xl_part(xl, q, k, positions_from(103, 4), positions_from(100, 7));
   check_close(reference::transformer_xl_scores(xl, q, k, 0.5),
@@ -182,7 +182,7 @@ TEST_CASE("DeBERTa's buckets by hand", "[relative][reference]") {
     CHECK(reference::deberta_bucket_as_coded(-n, 8, 16) == -few[static_cast<std::size_t>(n)]);
   }
   CHECK(reference::deberta_bucket(-1000, 0, 4) == -1000);
-  // Where (M - 1) / mid is 2^3, whole steps are reached exactly: of x / mid = 2, 4, 8, 16, 64.
+  // With (M - 1) / mid = 2^3, some steps are reached exactly: those of x / mid = 2, 4, 8, 16, 64.
   const Positions doubled{8, 9, 16, 17, 32, 33, 64, 256};
   const Positions steps{5, 6, 6, 7, 7, 8, 8, 10};
   for (std::size_t n = 0; n < doubled.size(); ++n) {
@@ -208,7 +208,7 @@ TEST_CASE("DeBERTa's scores by hand", "[relative][reference]") {
                                          head.scale(2)),
                 Matrix(2, 2, {1.061445555, .04082482905, .9797958971, .6531972647}));
 
-  // The paper's p2c takes the row of key - query: the code's with both positions turned around.
+  // The paper's p2c reads the row of key - query: that of the code with both positions negated.
   head.key_table = {};
   const Matrix p2c = reference::deberta_part(head, q, k, {0, -1}, {0, -1});
   head.key_table = table;

@@ -74,7 +74,8 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
   CHECK(block.keys().begin == 0);
   CHECK(block.keys().end == 300 - 40 + first + count);
 
-  // Strips are all rows in their order; none has rows of two key heads, and what fills none comes first in a long block.
+  // Strips cover all rows in order. No strip has rows of two KV heads, and in a long block the
+  // partial strip comes first.
   Index next = 0;
   block.for_strips([&](const Strip& strip) {
     CHECK(strip.first == next);
@@ -142,9 +143,9 @@ TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[atten
     Index queries, kv_heads;
     bool stays;
   };
-  for (const Trial& trial : {Trial{{1, 3, 3, 9, 100, 8, 8}, 5, 1, true},   // one tile, a head each
+  for (const Trial& trial : {Trial{{1, 3, 3, 9, 100, 8, 8}, 5, 1, true},   // one tile, one head
                              Trial{{1, 3, 3, 9, 200, 8, 8}, 5, 1, false},  // rows are read twice
-                             Trial{{1, 6, 3, 9, 100, 8, 8}, 5, 1, false},  // heads take turns
+                             Trial{{1, 6, 3, 9, 100, 8, 8}, 5, 1, false},  // heads are interleaved
                              Trial{{1, 6, 3, 9, 200, 8, 8}, 1, 2, true}}) {  // heads of one query
     const Stage stage(trial.shape, {.causal = posenc::Causal::No});
     posenc::detail::Slots slots;

@@ -99,7 +99,7 @@ std::vector<Asked> expected(const Case<float>& c, Index left, Index per_block) {
 TEMPLATE_LIST_TEST_CASE("a block asks once for each tile that its queries see, and for no other",
                         "[attention][schedule]", tiers::All) {
   using Tier = TestType;
-  // Blocks of at most 576 rows of two heads, alike, and of whole strips.
+  // Blocks have at most 576 rows of two heads, are balanced, and have full strips.
   Case<float> c({2, 4, 2, 500, 700, 8, 8}, 1);
   for (const Index left : {99, 300, 1000}) {
     INFO("window of " << left);
@@ -111,11 +111,11 @@ TEMPLATE_LIST_TEST_CASE("a block asks once for each tile that its queries see, a
 TEMPLATE_LIST_TEST_CASE("blocks are shorter where they are few for the threads",
                         "[attention][schedule]", tiers::All) {
   using Tier = TestType;
-  // Two blocks of up to 576 rows: those of up to 288 are shared out more evenly.
+  // Two blocks of up to 576 rows: blocks of up to 288 rows are balanced better.
   Case<float> few({1, 4, 2, 200, 500, 8, 8}, 2);
   CHECK(asked_by<Tier>(posenc::detail::CallingThread(), few, windowed(140)) ==
         expected(few, 140, 102));
-  // Two blocks of up to 288 rows for five threads: those of 48 serve all.
+  // Two blocks of up to 288 rows for five threads: blocks of 48 rows suffice for all.
   Case<float> fewer({1, 2, 2, 216, 500, 8, 8}, 2);
   CHECK(asked_by<Tier>(support::Cutter{1}, fewer, windowed(140)) == expected(fewer, 140, 48));
 }
@@ -129,7 +129,7 @@ TEMPLATE_LIST_TEST_CASE("tiles of a block are shared out where there are fewer b
   for (const Index part : {1, 3}) {
     c.out.for_each([](float& x) { x = 7; });
     auto asked = asked_by<Tier>(support::Cutter{part}, c, windowed(2000));
-    // The last part comes first.
+    // The last chunk runs first.
     CHECK(asked.front().tile != 0);
     std::sort(asked.begin(), asked.end());
     CHECK(asked == alone);

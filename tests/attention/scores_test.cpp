@@ -94,7 +94,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
         }
       });
       all.scores.add_bias(all.block, seen, of_tile, key_positions);
-      // All queries of a head at once where they see the same keys.
+      // All queries of a head are in one call if they see the same keys.
       if (tile == 1) CHECK(calls == group);
       CHECK(rows_of_calls == group * queries);
       bool right = true;

@@ -62,21 +62,21 @@ class StageCase {
   Index group() const { return tensors.shape.heads / tensors.shape.kv_heads; }
   Index queries() const { return tensors.shape.queries; }
   Index keys() const { return tensors.shape.keys; }
-  /// Of all queries and `key_heads` key heads.
+  /// Returns the number of rows of all queries and `key_heads` KV heads.
   Index rows(Index key_heads = 1) const { return queries() * group() * key_heads; }
   posenc::detail::AttentionSequence sequence() const { return plan.places.sequence(0); }
   Index tiles() const {
     return (keys() + posenc::detail::tile_keys - 1) / posenc::detail::tile_keys;
   }
 
-  /// Keys that a query sees, key by key: of one batch row, in a mask that all heads share.
+  /// True if a key is visible to a query, for one batch row and a mask that all heads share.
   bool sees(Index query, Index key) const {
     const auto range = plan.places.range(sequence(), query);
     return range.begin <= key && key < range.end &&
            (options.keep.data == nullptr || options.keep(0, 0, query, key));
   }
 
-  /// The product of query and key, exact, times the scale.
+  /// Returns the exact product of query and key, times the scale.
   double score(Index query, Index head, Index key) {
     const T* const q = tensors.q.view().row(0, query, head);
     const T* const k = tensors.k.view().row(0, key, head / group());

@@ -136,7 +136,7 @@ TEMPLATE_TEST_CASE("projections and the module refuse tokens that share memory",
   });
   CHECK(cache.length(0) == 0);
 
-  // Backwards and repeated tokens: as others, or refused; never an abort.
+  // Negative strides, and strides of 0: correct results or an exception, but no abort.
   std::vector<float> expected(24), reversed(24);
   EmbeddingsView<float> dense{.data = expected.data(), .batch = 1, .seq = 3, .dim = 8};
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 7);

@@ -28,7 +28,7 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
   constexpr T nan = std::numeric_limits<T>::quiet_NaN();
   for (const KeyRange seen : {KeyRange{0, 128}, KeyRange{37, 45}, KeyRange{128, 200}}) {
     Case<T> c({1, 2, 2, 1, keys, dim, value_dim}, 1);
-    // Whatever is not seen must not reach the tile.
+    // Invisible keys must not reach the tile.
     for (Index j = 0; j < keys; ++j) {
       if (j >= seen.begin && j < seen.end) continue;
       for (Index d = 0; d < dim; ++d) c.k.view().row(0, j, head)[d] = nan;
@@ -65,7 +65,7 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
     }
     INFO(Tier::name << ", keys " << seen.begin << " to " << seen.end);
     CHECK(right);
-    // A value that is not finite is noticed.
+    // A value that is not finite is detected.
     c.v.view().row(0, seen.begin, head)[value_dim - 1] = nan;
     CHECK(!source.tile(sequence, head, tile, seen, scratch).finite);
   }

@@ -71,7 +71,7 @@ double largest_difference(Heads<double> a, Heads<double> b) {
 }  // namespace
 
 TEST_CASE("an output that is turned back, by hand", "[attention][rope]") {
-  // One pair that turns by 1 a token; probabilities 0.25 and 0.75, given as a bias.
+  // One pair that rotates by 1 rad per token; the probabilities 0.25 and 0.75 are set by a bias.
   const Rope<Interleaved> rope(posenc::Frequencies::from_inv_freq({1.0}));
   std::vector<double> q{0, 0}, k{1, 0, 0, 1}, bias{std::log(0.25), std::log(0.75)}, out(2);
   const posenc::HeadsView<double> keys_of{k.data(), 1, 2, 1, 2, 4, 2, 2};
@@ -99,7 +99,7 @@ TEST_CASE("each value is turned by its distance alone", "[attention][rope]") {
 
   for (Index i = 0; i < queries; ++i) {
     for (Index h = 0; h < heads; ++h) {
-      // Scores of distances, too: only keys turn.
+      // Scores depend on distances too, because only keys are rotated.
       const auto query = support::row_of(q.view(), 0, i, h);
       std::vector<double> expected(static_cast<std::size_t>(dim), 0.0);
       double sum = 0;

@@ -100,7 +100,7 @@ class FewRows {
     }
   }
 
-  /// Weights in place of scores, of which a negative one hides a value that is NaN.
+  /// Adds values with weights instead of scores; a negative weight skips a value that is NaN.
   template <class All, class Score>
   void add_values(const Reader& reader, All& all, const SeenTile& seen, const Score& score,
                   bool first, std::vector<double>& want) {
@@ -128,7 +128,7 @@ class FewRows {
     }
     const Strip batch{0, all.block.rows()};
     const auto of_tile = reader.stats(batch, all.sums, first, all.scratch);
-    // Tiles that count alike, so that sums are as many as tiles.
+    // Tiles have equal weight, so the sum is the number of tiles.
     std::fill_n(of_tile.highest, all.block.rows(), T{0});
     std::fill_n(of_tile.sum, all.block.rows(), T{1});
     reader.add_values(all.block, seen, {}, batch, all.scores, true, of_tile, all.sums, first);
@@ -142,9 +142,9 @@ TEMPLATE_LIST_TEST_CASE("products and sums of few queries, from rows of tensors"
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   const std::vector<Shape> shapes{
-      {1, 16, 16, 1, 150, 40, 40},                             // a query per head
+      {1, 16, 16, 1, 150, 40, 40},                             // one query per head
       {1, 8, 8, 1, 3, 33, 20},                                 // the first few keys
-      {1, 8, 4, 2, 5, 19, 7},      {1, 3, 3, 1, 131, 17, 33},  // heads that fill no vector
+      {1, 8, 4, 2, 5, 19, 7},      {1, 3, 3, 1, 131, 17, 33},  // heads that do not fill a vector
       {1, 12, 3, 4, 140, 24, 17},  {1, 2, 1, 5, 37, 5, 1},
   };
   for (const Shape& shape : shapes) {

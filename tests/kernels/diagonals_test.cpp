@@ -37,7 +37,7 @@ TEMPLATE_LIST_TEST_CASE("places are looked up, near ones and far ones", "[attent
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<T>(i);
   for (const bool ascending : {true, false}) {
     for (std::int32_t step = 0; step <= 20; ++step) {
-      // Places a third of `step` apart, also back and forth.
+      // Indices with a stride of a third of `step`, sorted and unsorted.
       std::vector<std::int32_t> places(width);
       for (std::size_t u = 0; u < width; ++u) {
         const auto n = static_cast<std::int32_t>(ascending ? u : (u * 5) % width);

@@ -172,7 +172,7 @@ TEMPLATE_LIST_TEST_CASE("values that are not finite are noticed wherever they ar
       REQUIRE(finite(v) == between);
     }
   }
-  // A number that is only finite before it is stored.
+  // A finite number may overflow when it is rounded to S.
   std::vector<T> v(static_cast<std::size_t>(count * stride), T(0));
   v[5] = std::numeric_limits<T>::max();
   CHECK(finite(v) == (to_double(static_cast<S>(static_cast<posenc::Compute<T>>(v[5]))) <

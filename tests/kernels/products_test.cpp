@@ -33,7 +33,7 @@ std::vector<T> random_numbers(Index count, std::uint64_t seed) {
 
 template <class T>
 bool close(T a, T b) {
-  // Without fma, compilers may keep products of the plain chain exact or not.
+  // Without FMA instructions, compilers may or may not round the products of the plain chain.
   if constexpr (POSENC_HAS_FMA != 0) {
     return tiers::same(a, b);
   } else {
@@ -102,7 +102,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
         for (const bool select : {false, true}) {
           auto marked = weights;
           auto some = values;
-          if (select) {  // a lane of which nothing may come
+          if (select) {  // a lane that contributes nothing
             for (Index r = 0; r < rows; ++r) {
               marked[static_cast<std::size_t>(r * tile_lanes + lanes.begin)] = -1;
             }

@@ -54,7 +54,7 @@ TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]
       for (T& score : scores) score = static_cast<T>(3 * random.normal());
       for (Index j = 0; j < rows * tile_keys; ++j) {
         const bool counts = lanes.panel(j % tile_keys / panel_lanes) && j % tile_keys < lanes.end;
-        // One row sees nothing; in the others, some keys are hidden.
+        // One row has no visible key; in the others, some keys are masked.
         if (!counts || j / tile_keys == 2 || random.integer(1, 4) == 1) {
           scores[static_cast<std::size_t>(j)] = lowest<T>;
         }
@@ -106,7 +106,7 @@ TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", 
   support::Random random(2);
   const auto fill = [&](const RowSums<T>& sums, Index blind) {
     for (Index r = 0; r < rows; ++r) {
-      if (r % 4 == blind) continue;  // a row that has seen nothing yet
+      if (r % 4 == blind) continue;  // a row without keys so far
       sums.highest[r] = static_cast<T>(4 * random.normal());
       sums.sum[r] = static_cast<T>(random.uniform(1, 9));
       for (Index d = 0; d < dim; ++d) sums.out[r * dim + d] = static_cast<T>(random.normal());
@@ -121,7 +121,7 @@ TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", 
     const T of_a = before.sums.highest[r], of_b = b.sums.highest[r];
     const T top = (std::max)(of_a, of_b);
     CHECK(tiers::same(a.sums.highest[r], top));
-    if (of_b == lowest<T>) {  // not a bit of the other side changes
+    if (of_b == lowest<T>) {  // the other side keeps all bits
       CHECK(tiers::same(a.sums.sum[r], before.sums.sum[r]));
       CHECK(tiers::same(a.sums.out[r * dim], before.sums.out[r * dim]));
       continue;

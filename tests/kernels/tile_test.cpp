@@ -35,7 +35,7 @@ TEST_CASE("ranges of keys", "[attention][tile]") {
 TEST_CASE("a cache has whole tiles, as its documentation says", "[attention][tile]") {
   const posenc::KvCache<float> cache(
       {.sequences = 2, .kv_heads = 3, .head_dim = 5, .value_dim = 17, .capacity = 129});
-  // Keys [2][3][256 / 32][5][32], values [2][3][256][32], and what says where they are.
+  // Keys [2][3][256 / 32][5][32], values [2][3][256][32], and the tables that locate them.
   const std::size_t numbers = 2 * 3 * 256 * (5 + 32);
   CHECK(cache.bytes() >= numbers * sizeof(float));
   CHECK(cache.bytes() < numbers * sizeof(float) + 256);

@@ -35,7 +35,7 @@ void report_cache(const std::string& name, const Shape& shape, const posenc::KvC
     step(first, (std::min)(piece, shape.queries - first));
   }
   hash.add(c.out.values);
-  // What a rejected token leaves, and what is stored.
+  // The cache after a rejected token, and its contents.
   for (const Index sequence : sequences) cache.truncate(sequence, cache.length(sequence) - 2);
   step(shape.queries - 2, 2);
   hash.add(c.out.values);

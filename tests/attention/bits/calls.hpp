@@ -57,7 +57,7 @@ class Call {
                   shape.queries,
                   1};
   }
-  Call(const Call&) = delete;  // options and memory view what is here
+  Call(const Call&) = delete;  // options and memory refer to members
   Call& operator=(const Call&) = delete;
 
   void lengths() {
@@ -72,7 +72,7 @@ class Call {
   void keep(Index batch, Index heads, Index queries) {
     keep_ = Scores<unsigned char>(batch, heads, queries, shape.keys);
     for (auto& cell : keep_.values) cell = random.below(4) != 0 ? 1 : 0;
-    // A run of keys that nobody sees, for blocks and tiles that are passed over.
+    // A contiguous range of masked keys, so that blocks and tiles are skipped.
     for (std::size_t n = 0; n < keep_.values.size(); ++n) {
       if (static_cast<Index>(n) % shape.keys / 40 == 1) keep_.values[n] = 0;
     }
@@ -100,7 +100,7 @@ class Call {
     options.sinks = sinks_;
   }
   void dropout() { options.dropout = {0.3, 77}; }
-  /// Positions of queries and keys; those of the keys in order, or not.
+  /// Sets positions of queries and keys; those of the keys are sorted or not.
   void positions(bool ordered) {
     std::vector<double> of_q, of_k;
     for (Index n = 0; n < shape.queries; ++n)
@@ -112,7 +112,7 @@ class Call {
     options.query_positions = posenc::Positions::real(of_q);
     options.key_positions = posenc::Positions::real(of_k);
   }
-  /// Three sequences in the one batch row.
+  /// Packs three sequences into the one batch row.
   void packed() {
     cu_q_ = {0, shape.queries / 3, shape.queries / 2, shape.queries};
     cu_k_ = {0, shape.keys / 4, shape.keys / 2, shape.keys};
@@ -124,7 +124,7 @@ class Call {
     memory.weights = weights_.view();
     memory.returned = stage;
   }
-  /// The value of one key, in its middle channel.
+  /// Sets the value of one key in its middle channel.
   void put(Index key, double number) {
     const auto at =
         static_cast<std::size_t>((key * shape.kv_heads) * shape.value_dim + shape.value_dim / 2);
@@ -317,7 +317,7 @@ void report_calls(const std::string& type) {
       report(type + "/" + shape.name + "/packed_" + of_set, hash);
     }
   }
-  // Tiles of keys shared out.
+  // Tiles of keys are distributed over threads.
   Call<T> c({"split", 1, 4, 2, 3, 900, 24, 24}, ++seed);
   c.slope();
   c.sinks();

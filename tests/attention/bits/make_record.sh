@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Makes the record of attention's bits, record/<tier>.txt, from the headers of a commit:
+# Writes the record of attention's bits, record/<tier>.txt, from the headers of a commit:
 #   tests/attention/bits/make_record.sh [<commit>] [<compiler>]
-# The record in the repository is of 801e7b4, of before attention was taken apart into stages, but for calls with dropout, whose
-# numbers changed in 0.2.0. Make it anew only where a change of bits is meant, and then say so in CHANGELOG.md. Tiers that this processor
-# lacks keep the record that they have. NEON's is made under qemu, where that is installed.
-# Where bfloat16 meets bfloat16 the bits are those of its tier, AVX-512, so there is no record of its own.
+# The record in the repository is that of commit 801e7b4, except for calls with dropout, whose numbers changed in 0.2.0.
+# Write a new one only if bits change on purpose, and state the change in CHANGELOG.md. The record of a tier that this
+# processor lacks is kept. The record of NEON is written under qemu, if it is installed.
+# Products of bfloat16 by bfloat16 have the bits of their tier, AVX-512, so they have no separate record.
 set -euo pipefail
 commit="${1:-801e7b4}"
 compiler="${2:-g++}"

@@ -23,7 +23,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
-  /// The finaliser of SplitMix64.
+  /// Returns the next number: the finaliser of SplitMix64.
   std::uint64_t next() {
     state_ += 0x9e3779b97f4a7c15u;
     std::uint64_t x = state_;
@@ -31,7 +31,7 @@ class Random {
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
   }
-  /// Within +-2, in steps that bfloat16 rounds.
+  /// Returns a number within +-2, in steps that bfloat16 rounds.
   double number() { return static_cast<double>(next() >> 40) * 0x1p-22 - 2; }
   Index below(Index n) { return static_cast<Index>(next() % static_cast<std::uint64_t>(n)); }
 
@@ -45,7 +45,7 @@ class Hash {
   template <class T>
   void add(std::span<const T> values) {
     for (const T value : values) {
-      // Whose NaN it is, and of which sign, is the processor's choice.
+      // Payload and sign of a NaN depend on the processor.
       if (value != value) {
         add_byte(0xff);
         continue;
@@ -84,7 +84,7 @@ struct Heads {
   }
 
   posenc::HeadsView<T> view() { return tokens(0, seq); }
-  /// Tokens first .. first + count - 1 of every batch row.
+  /// Returns tokens first .. first + count - 1 of every batch row.
   posenc::HeadsView<T> tokens(Index first, Index count) {
     return {values.data() + first * heads * dim,
             batch,
