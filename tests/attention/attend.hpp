@@ -18,7 +18,7 @@ namespace attention_test {
 
 using posenc::Index;
 
-/// ALiBi or T5's bias in one type, for which attention() is compiled once.
+/// ALiBi or T5's bias in one type, so that attention() is compiled once.
 class AnyBias {
  public:
   explicit AnyBias(posenc::Alibi alibi) : bias_(std::move(alibi)) {}
@@ -35,7 +35,7 @@ class AnyBias {
   std::variant<posenc::Alibi, posenc::T5Bias<float>> bias_;
 };
 
-/// attention() with a bias or without one, compiled in attend.cpp for all of them.
+/// Calls attention() with or without a bias; compiled in attend.cpp for all tests.
 template <posenc::Scalar T>
 void attend(posenc::HeadsView<const std::type_identity_t<T>> q,
             posenc::HeadsView<const std::type_identity_t<T>> k,

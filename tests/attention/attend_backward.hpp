@@ -10,7 +10,7 @@
 
 namespace attention_test {
 
-/// What a call of attention() and one of attention_backward() read and write.
+/// Tensors that a call of attention() and one of attention_backward() read and write.
 template <class T>
 struct BackwardTensors {
   posenc::HeadsView<const T> q, k, v;
@@ -20,13 +20,14 @@ struct BackwardTensors {
   posenc::AttentionGradients<T> gradients;
 };
 
-/// A bias and its gradient, or nothing of both.
+/// Bias and its gradient; both may be null.
 struct LearnedBiasCall {
   const LearnedBias::Any* bias = nullptr;
   LearnedBiasGradient* gradient = nullptr;
 };
 
-/// attention(), then attention_backward(), compiled in attend_backward.cpp for every type of element.
+/// Calls attention() and then attention_backward(); compiled in attend_backward.cpp for every
+/// element type.
 template <posenc::Scalar T>
 void attend_and_back(const support::AnyDevice& device, const BackwardTensors<T>& x,
                      const posenc::AttentionOptions<T>& options, const LearnedBiasCall& bias = {});

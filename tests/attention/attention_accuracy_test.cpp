@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention() beside a softmax in three steps of the same precision, both against the reference.
+// Compares attention() with a softmax in three steps of equal precision; both are compared with the
+// reference.
 #include "attention_case.hpp"
 #include "random_call.hpp"
 #include "support/catch.hpp"
@@ -22,8 +23,8 @@ using reference::Matrix;
 
 namespace {
 
-/// Attention as it is usually written: all scores, their maximum, exponentials and their sum,
-/// quotients, weighted sum of values; everything in Real, and rounded to T at the end.
+/// Computes attention in its usual form: all scores, their maximum, exponentials and their sum,
+/// quotients, and the weighted sum of values; everything in Real, rounded to T at the end.
 template <class T>
 Matrix three_steps(const Matrix& q, const Matrix& k, const Matrix& v,
                    const reference::AttentionRule& rule) {
@@ -63,7 +64,7 @@ Matrix three_steps(const Matrix& q, const Matrix& k, const Matrix& v,
   return out;
 }
 
-/// Errors of outputs as multiples of one rounding of the largest value.
+/// Errors of outputs, in units of one rounding of the largest value.
 struct Errors {
   double largest = 0, squares = 0;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bad input of attention_backward(): type and message of each error, and nothing written before it.
+// Tests invalid input of attention_backward(): type and message of each error, and that nothing is
+// written before it.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -29,7 +30,7 @@ namespace {
 
 const std::string name = "posenc::attention_backward: ";
 
-/// A call that is right, with a bias, a mask and sinks, for a test to break.
+/// Valid call with a bias, a mask and sinks. A test then makes it invalid.
 struct Call {
   std::vector<float> q, k, v, out, grad_out, mask, sinks, lse;
   std::vector<float> of_q, of_k, of_v, of_mask, of_sinks;
@@ -76,7 +77,7 @@ struct Call {
   }
 };
 
-/// The message of a call that was broken so.
+/// Returns the message of a call after it was made invalid.
 template <class Error>
 std::string error_of(const std::function<void(Call&)>& break_it) {
   Call call;

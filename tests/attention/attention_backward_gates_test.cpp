@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Forgetting attention learns its gates: their gradient through attention_backward(), against the reference.
+// Compares the gradient of the gates of forgetting attention by attention_backward() with the
+// reference.
 #define EIGEN_USE_THREADS
 #include "backward_case.hpp"
 #include "reference/forgetting.hpp"
@@ -26,12 +27,13 @@ namespace {
 
 std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 
-/// Queries and keys of one batch row that see each other; query i stands at key i + keys - queries.
+/// Queries and keys of one batch row that may see each other; query i is aligned with key i + keys
+/// - queries.
 struct Sequence {
   Index batch, first_query, queries, first_key, keys;
 };
 
-/// A causal call over sequences of a batch, or packed into one row, each with gates of its own.
+/// Causal call over sequences of a batch, or packed into one row, each with separate gates.
 template <class T>
 class GatedCall {
  public:

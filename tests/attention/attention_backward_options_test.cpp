@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What attention_backward() writes, adds to and leaves alone; and what must not reach a gradient.
+// Tests which gradients attention_backward() overwrites, accumulates and leaves unchanged, and what
+// must not reach a gradient.
 #define EIGEN_USE_THREADS
 #include "backward_case.hpp"
 #include "support/catch.hpp"
@@ -28,7 +29,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 const support::Cutter one_thread{1000};
 
-/// Several tiles and blocks, with a mask, sinks and a bias.
+/// Call with several tiles and blocks, a mask, sinks and a bias.
 struct WholeCall : FixedCall<float> {
   Mask<float> mask{2, 1, 150, 1};
   std::vector<float> sinks{0.5, -1, 0, 2};
@@ -51,7 +52,7 @@ struct WholeCall : FixedCall<float> {
   }
 };
 
-/// All rows of a tensor for which `of_row` says so have the same numbers in both.
+/// True if all rows that `of_row` selects have equal numbers in both tensors.
 bool same_rows(Heads<float>& a, Heads<float>& b,
                const std::function<bool(Index b, Index s, Index h)>& of_row) {
   const auto x = a.view(), y = b.view();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random combinations of everything that attention() can be told, their gradients against the reference.
+// Compares gradients of random combinations of all options of attention() with the reference.
 #define EIGEN_USE_THREADS
 #include "backward_case.hpp"
 #include "random_shape.hpp"

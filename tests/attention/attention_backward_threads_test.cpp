@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gradients have one set of bits whatever the device, its threads and how it cuts the work.
+// Tests that the bits of gradients do not depend on the device, its threads and its division of
+// work.
 #define EIGEN_USE_THREADS
 #include "backward_case.hpp"
 #include "random_shape.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Queries and keys in bfloat16, whose products a processor may take two at a time: scores have the
-// bits of floats but where numbers or sums are below 2^-126, and the bound that is stated for those.
+// Tests queries and keys in bfloat16, whose products a processor may compute in pairs. Scores have
+// the bits of floats unless numbers or sums are below 2^-126; then the stated bound is tested.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/kv/cached_attention.hpp>
@@ -37,7 +37,7 @@ posenc::KvCache<S> cache_of(Case<T>& c) {
   return cache;
 }
 
-/// Numbers of normal(0, 1) * 2^exponent, |exponent| <= range, in bfloat16 and the same ones in float.
+/// Numbers of normal(0, 1) * 2^exponent, |exponent| <= range, in bfloat16, and equal ones in float.
 struct Both {
   Case<bfloat16> narrow;
   Case<float> wide;
@@ -86,7 +86,7 @@ struct Results {
   }
 };
 
-/// Outputs of floats, rounded, are those in bfloat16.
+/// True if outputs in float, rounded, equal those in bfloat16.
 bool same_when_rounded(Case<float>& wide, Case<bfloat16>& narrow) {
   bool same = true;
   for (Index s = 0; s < wide.shape.queries; ++s) {

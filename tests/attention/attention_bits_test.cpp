@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A query's bits do not depend on how queries, keys and batch rows were cut: decoding, chunked
-// prefill and prefill agree, with every kind of position.
+// Tests that a query's bits do not depend on the division of queries, keys and batch rows:
+// decoding, chunked prefill and prefill agree, with every kind of positions.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr Index batch = 2, heads = 4, kv_heads = 2, length = 11, dim = 16;
 
-/// Self attention over `length` tokens, `chunk` at a time with a cache of what came before.
+/// Computes self attention over `length` tokens, `chunk` at a time, with a cache of earlier tokens.
 template <class T, class Rotary, class Bias>
 Heads<T> in_chunks(Case<T> c, Index chunk, bool by_position, const Rotary& rotary, const Bias& bias,
                    const posenc::Dropout& dropout) {

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <vector>
 
-// One call of attention() with its inputs, and what the double reference says of it.
+// One call of attention() with its inputs, and its result by the reference in double.
 namespace attention_test {
 
 using posenc::Index;
@@ -34,7 +34,7 @@ struct Shape {
   Index batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1, dim = 8, value_dim = 8;
 };
 
-/// The rule of batch row b and head h.
+/// Function that returns the rule of batch row b and head h.
 using RuleOf = std::function<reference::AttentionRule(Index b, Index h)>;
 
 template <class T>
@@ -73,7 +73,7 @@ class Case {
   double default_scale() const { return 1 / std::sqrt(static_cast<double>(shape.dim)); }
 };
 
-/// A Case without positions, masks or anything.
+/// Returns the rule of a Case without positions, masks or other options.
 template <class T>
 RuleOf plain_rule(const Case<T>& c) {
   return [scale = c.default_scale()](Index, Index) {
@@ -83,10 +83,10 @@ RuleOf plain_rule(const Case<T>& c) {
   };
 }
 
-/// Whether batch row b and head h show key j to query i.
+/// Function that returns true if key j is visible to query i in batch row b and head h.
 using Sees = std::function<bool(Index b, Index h, Index i, Index j)>;
 
-/// The same with some keys alone.
+/// Returns the rule with only the keys that the predicate makes visible.
 template <class T>
 RuleOf seeing(const Case<T>& c, const Sees& sees) {
   return [plain = plain_rule(c), sees](Index b, Index h) {
@@ -96,7 +96,7 @@ RuleOf seeing(const Case<T>& c, const Sees& sees) {
   };
 }
 
-/// Head h of batch row b as a matrix [S, D].
+/// Returns head h of batch row b as a matrix [S, D].
 template <class T>
 reference::Matrix matrix_of(posenc::HeadsView<T> x, Index b, Index h) {
   reference::Matrix m(x.seq, x.dim);
@@ -104,7 +104,7 @@ reference::Matrix matrix_of(posenc::HeadsView<T> x, Index b, Index h) {
   return m;
 }
 
-/// The reference's answer for batch row b and head h.
+/// Returns the reference's result for batch row b and head h.
 template <class T>
 reference::AttentionResult answer(Case<T>& c, const RuleOf& rule_of, Index b, Index h) {
   const Index kv = h / (c.shape.heads / c.shape.kv_heads);
@@ -112,7 +112,8 @@ reference::AttentionResult answer(Case<T>& c, const RuleOf& rule_of, Index b, In
                               matrix_of(c.v.view(), b, kv), rule_of(b, h));
 }
 
-/// The greatest |score| at any stage: |scale q k| + |bias| + |mask| over what is seen; or the sink.
+/// Returns the largest |score| at any stage: |scale q k| + |bias| + |mask| over visible keys, or
+/// the sink.
 template <class T>
 double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, Index h) {
   const auto q = matrix_of(c.q.view(), b, h);
@@ -136,7 +137,7 @@ double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, 
   return largest;
 }
 
-/// Counts roundings of one score, each of a number no larger than the largest score.
+/// Number of roundings of one score, each of a number no larger than the largest score.
 struct Roundings {
   bool softcap = false, bias = false, additive = false, temperature = false;
   double dot = 0;         ///< 0 if dot products are exact, as in a Case
@@ -151,17 +152,19 @@ struct Roundings {
   }
 };
 
-/// Relative error of exp(score - highest), and of a sum of such, in roundings. Scores are off by
-/// `roundings` of the largest one, score - highest (up to twice the largest score) is rounded, and
-/// exp is good to 1.2 ulp. With more than one tile, each merge multiplies by another such exp; the
-/// differences of the tiles' maxima, which only grow, add up to twice the largest score as well.
+/// Returns the relative error of exp(score - highest), and of a sum of such terms, in roundings.
+/// Scores are off by `roundings` of the largest one, score - highest (up to twice the largest
+/// score) is rounded, and exp is accurate to 1.2 ulp. With more than one tile, each merge
+/// multiplies by another such exp; the differences of the tiles' maxima, which ascend, add up to
+/// twice the largest score as well.
 inline double exponential_error(double largest_score, double roundings, Index keys) {
   const auto merges = static_cast<double>(keys <= 128 ? 0 : (keys + 127) / 128);
   return (roundings + (merges > 0 ? 4 : 2)) * largest_score + 2.4 + (2.4 + 1) * merges;
 }
 
-/// Relative error of a probability: that of numerator and denominator, the roundings of the sum of
-/// keys and sink, and the division. The reference, in long double, counts for nothing but in double.
+/// Returns the relative error of a probability: that of numerator and denominator, the roundings of
+/// the sum of keys and sink, and the division. The error of the reference, in long double, is only
+/// counted for double.
 template <class T>
 double probability_error(double largest_score, double roundings, Index keys) {
   using Real = posenc::Compute<T>;
@@ -170,7 +173,8 @@ double probability_error(double largest_score, double roundings, Index keys) {
   return 1.01 * support::rounding<Real>(count) * (std::is_same_v<T, double> ? 2 : 1);
 }
 
-/// Error of an output: probabilities, at most two roundings a key in the weighted sum, the store.
+/// Returns the error of an output: probabilities, at most two roundings per key in the weighted
+/// sum, and the store.
 template <class T>
 double output_error(double largest_value, double of_probability, Index keys) {
   using Real = posenc::Compute<T>;
@@ -179,8 +183,9 @@ double output_error(double largest_value, double of_probability, Index keys) {
          support::rounding<T>(1.01 * largest_value);
 }
 
-/// Error of a log-sum-exp: relative errors of the sum become absolute ones; then its logarithm (1
-/// ulp) and what is added to the highest score, both no larger than that score + ln(keys + 1).
+/// Returns the error of a log-sum-exp: relative errors of the sum become absolute ones. To these it
+/// adds the error of the logarithm (1 ulp), and that of its sum with the row maximum, both no
+/// larger than that maximum + ln(keys + 1).
 template <class T>
 double lse_error(double largest_score, double roundings, Index keys) {
   const double count = exponential_error(largest_score, roundings, keys) +
@@ -189,11 +194,11 @@ double lse_error(double largest_score, double roundings, Index keys) {
   return 1.01 * support::rounding<posenc::Compute<T>>(count) * (std::is_same_v<T, double> ? 2 : 1);
 }
 
-/// error / allowed; no error is 0 even where none is allowed.
+/// Returns error / allowed; it is 0 if the error is 0, even if the allowed error is 0.
 inline double share(double error, double allowed) { return error == 0 ? 0 : error / allowed; }
 
-/// The greatest error of c.out, and of the log-sum-exps where there are any, as a multiple of what
-/// it may be; infinite where a row that sees no key is not zero.
+/// Returns the largest error of c.out, and of log-sum-exps if any, as a multiple of the allowed
+/// error. It is infinite if a row without visible keys is not zero.
 template <class T>
 double worst_error(Case<T>& c, const RuleOf& rule_of, const Roundings& roundings = {},
                    const posenc::LseView<posenc::Compute<T>>& lse = {}) {
@@ -230,7 +235,7 @@ double worst_error(Case<T>& c, const RuleOf& rule_of, const Roundings& roundings
   return worst;
 }
 
-/// A tensor [B, H, Sq, Sk] whose axes of extent 1 are broadcast.
+/// Tensor [B, H, Sq, Sk] whose axes of extent 1 are broadcast.
 template <class Element>
 class Mask {
  public:
@@ -260,7 +265,7 @@ class Mask {
   }
 };
 
-/// Log-sum-exps [B, H, Sq], NaN until they are written.
+/// Log-sum-exps [B, H, Sq], initialised with NaN.
 template <class Real>
 class Lse {
  public:
@@ -279,7 +284,7 @@ posenc::LseView<Real> slice_queries(posenc::LseView<Real> x, Index first, Index 
   return x;
 }
 
-/// Equal bits.
+/// True if both have equal bits.
 template <class Real>
 bool same_bits(posenc::LseView<Real> a, posenc::LseView<Real> b) {
   if (a.extents() != b.extents()) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random calls cut and said in other ways: no bit of a query's result may change.
+// Tests that no bit of a query's result changes if random calls are divided, or expressed by other
+// options.
 #include "attention_case.hpp"
 #include "part_of_call.hpp"
 #include "random_call.hpp"
@@ -26,8 +27,8 @@ using posenc::Index;
 
 namespace {
 
-/// Every third call has several tiles of keys, every fifth many heads with few keys, and every fifth one query of
-/// many heads.
+/// Returns a random shape. Every third one has several tiles of keys, every fifth many heads with
+/// few keys, and every fifth one query of many heads.
 Shape random_shape(support::Random& random, std::uint64_t seed) {
   if (seed % 5 == 4) return attention_test::many_heads_shape(random);
   if (seed % 5 == 2) return attention_test::single_rows_shape(random);
@@ -42,7 +43,7 @@ Shape random_shape(support::Random& random, std::uint64_t seed) {
           random.integer(1, 40)};
 }
 
-/// test(call, seed) for random calls.
+/// Calls test(call, seed) for random calls.
 template <class T, class Test>
 void for_random_calls(std::uint64_t first_seed, std::uint64_t count, const Without& without,
                       const Test& test) {
@@ -56,7 +57,7 @@ void for_random_calls(std::uint64_t first_seed, std::uint64_t count, const Witho
   }
 }
 
-/// The same call in which everything that hides keys by rule is one boolean mask.
+/// Checks that no bit changes if one boolean mask replaces all rules that mask keys.
 template <class T>
 void check_one_mask(RandomCall<T>& call) {
   const Shape& s = call.c.shape;
@@ -82,7 +83,7 @@ void check_one_mask(RandomCall<T>& call) {
   }
 }
 
-/// Whether some query of the group of key head kv sees the key.
+/// True if some query of the group of KV head kv sees the key.
 template <class T>
 bool seen_by_any(const RandomCall<T>& call, Index b, Index kv, Index j) {
   const Index group = call.c.shape.heads / call.c.shape.kv_heads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is silently wrong if mistaken has no default: the causal alignment; and the softmax scale can be
-// taken from where a model says it.
+// Tests that options whose mistakes would be silent have no default, such as the causal alignment,
+// and that the softmax scale may be split as a model's files do.
 #include "nn/module_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -41,7 +41,7 @@ Heads<float> ones(Index batch, Index seq) {
   return x;
 }
 
-/// The message for these options over tensors of these lengths.
+/// Returns the error message for these options, over tensors of these lengths.
 std::string error_of(Index batch, Index queries, Index keys,
                      const AttentionOptions<float>& options = {}) {
   auto q = ones(batch, queries), k = ones(batch, keys), out = ones(batch, queries);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bad input of attention(): type and message of each error, and nothing written before it.
+// Tests invalid input of attention(): type and message of each error, and that nothing is written
+// before it.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -34,8 +35,8 @@ namespace {
 
 const std::string name = "posenc::attention: ";
 
-/// The message for q [2, 3, 4, 8], k [2, 5, 2, 8], v [2, 5, 2, 6] and these options; says so where
-/// the output, the weights or the log-sum-exps were written to.
+/// Returns the error message for q [2, 3, 4, 8], k [2, 5, 2, 8], v [2, 5, 2, 6] and these options.
+/// It reports if the output, the weights or the log-sum-exps were written.
 template <class Error, class Bias = posenc::NoBias>
 std::string error_of(const AttentionOptions<float>& options, const Bias& bias = {},
                      AttentionMemory<float> memory = {}) {
@@ -52,7 +53,7 @@ std::string error_of(const AttentionOptions<float>& options, const Bias& bias = 
   return written ? "something was written; " + message : message;
 }
 
-/// The same for one batch row of 3 queries and 5 keys.
+/// Like error_of(), for one batch row of 3 queries and 5 keys.
 template <class Error>
 std::string error_of_row(AttentionOptions<float> options) {
   Case<float> c({1, 4, 2, 3, 5, 8, 6}, 1);

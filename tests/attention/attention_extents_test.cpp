@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Extents, counts and settings that no sane caller has: refused before there is arithmetic with them.
+// Tests that impossible extents, counts and settings are rejected before any arithmetic with them.
 #include "support/catch.hpp"
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/workspace.hpp>
@@ -60,7 +60,7 @@ bool refused(const Call& call) {
   return threw && numbers() == before;
 }
 
-/// Calls with(extent, value) for each of the extents and every value that it must not have.
+/// Calls with(extent, value) for each extent and each value that it must not have.
 template <class Try>
 void for_each_bad(std::size_t extents, const Try& with) {
   for (std::size_t n = 0; n < extents; ++n) {
@@ -122,7 +122,7 @@ TEST_CASE("attention refuses extents that are none", "[attention][errors][extent
       call({{{1, many, many / 4, 0}, {1, 1, 1, 0}, {1, 1, 1, 0}, {1, many, many / 4, 0}}}));
 }
 
-// Under a sanitizer this sees addresses that are made from such a stride, too.
+// With a sanitizer this test also detects addresses that are computed from such a stride.
 TEST_CASE("the stride of an axis with one element may be anything", "[attention][extents]") {
   const std::vector<float> token{1, 2, 3, 4};
   for (const Index stride : {Index{1} << 62, -(Index{1} << 62), most, least}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers that break a careless softmax, spread over several tiles of keys.
+// Tests numbers that break a careless softmax, distributed over several tiles of keys.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 
@@ -31,7 +31,7 @@ T number(double x) {
 
 constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 
-/// One feature, so that scores are what they are told to be: key j has the score scores[j].
+/// Returns a call with one feature, so that key j has the score scores[j].
 template <class T>
 Case<T> with_scores(const std::vector<double>& scores, Index value_dim = 5) {
   Case<T> c({1, 2, 1, 3, static_cast<Index>(scores.size()), 1, value_dim}, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Log-sum-exps and sinks: what they are, and that weights, log-sum-exps and sinks fit each other.
+// Tests log-sum-exps and sinks, and that weights, log-sum-exps and sinks are consistent.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 
@@ -22,7 +22,7 @@ using posenc::ReturnedScores;
 
 namespace {
 
-/// The plain rule with sinks.
+/// Returns the plain rule with sinks.
 template <class T>
 attention_test::RuleOf with_sinks(const Case<T>& c, const std::vector<posenc::Compute<T>>& sinks) {
   return [plain = plain_rule(c), &sinks](Index b, Index h) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every way of hiding keys: what is seen, what a blind row gives, and that nothing hidden leaks.
+// Tests all ways to mask keys: which keys are visible, the result of a row without visible keys,
+// and that masked keys do not affect outputs.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
@@ -30,7 +31,7 @@ using posenc::Positions;
 
 namespace {
 
-/// A bias that hides the keys at odd positions.
+/// Bias that masks the keys at odd positions.
 struct HideOdd {
   template <class Real>
   void add(Index, std::span<const double>, std::span<const double> keys,
@@ -44,7 +45,7 @@ struct HideOdd {
   }
 };
 
-/// Masks with the axes of `subset` (bits for b, h, i, j) in full and the others broadcast.
+/// Returns a mask with the axes of `subset` (bits for b, h, i, j) in full, and others broadcast.
 template <class Element>
 Mask<Element> subset_mask(const Shape& s, int subset) {
   const auto extent = [subset](int bit, Index full) { return (subset & bit) != 0 ? full : 1; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Nothing is read or written beyond what was given, and what rules hide is not computed.
+// Tests that no memory outside of the tensors is accessed, and that masked tiles are not computed.
 #include "attend.hpp"
 #include "attention_case.hpp"
 #include "support/catch.hpp"
@@ -23,7 +23,8 @@ using support::Guarded;
 
 namespace {
 
-/// A dense tensor [1, S, H, D] right behind the page in front, or right before the one behind.
+/// Dense tensor [1, S, H, D], directly behind the front guard page, or directly before the rear
+/// one.
 template <class T>
 struct GuardedHeads {
   Guarded<T> memory;
@@ -40,7 +41,7 @@ struct GuardedHeads {
                                         dim} {}
 };
 
-/// A mask or weights [1, H, Sq, Sk] likewise.
+/// Mask or weights [1, H, Sq, Sk], next to a guard page in the same way.
 template <class E>
 struct GuardedScores {
   Guarded<E> memory;
@@ -58,7 +59,7 @@ struct GuardedScores {
              s.keys} {}
 };
 
-/// Counts the scores that it is asked for.
+/// Bias that counts the scores of its calls.
 struct CountingBias {
   Index* count;
 
@@ -69,7 +70,7 @@ struct CountingBias {
   }
 };
 
-/// How many scores are computed for n queries of one head over n keys.
+/// Returns the number of scores that are computed for n queries of one head over n keys.
 Index computed(Index n, const AttentionOptions<float>& options) {
   Case<float> c({1, 1, 1, n, n, 1, 1}, 1);
   Index count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys attended to in pieces, and the pieces merged.
+// Tests attention over parts of the keys, and the merged parts.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/merge.hpp>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr Index batch = 2, heads = 4, queries = 3, value_dim = 20;
 
-/// Output and log-sum-exps of a piece of the keys.
+/// Output and log-sum-exp of a part of the keys.
 template <class T>
 struct Piece {
   using Real = posenc::Compute<T>;
@@ -56,9 +56,9 @@ Case<T> make_case(Index keys) {
   return Case<T>({batch, heads, 2, queries, keys, 8, value_dim}, 1);
 }
 
-/// The greatest errors of a merged piece, as multiples of what they may be: those of attention, and
-/// for each merge what a log-sum-exp is off by (in the exponent, for both weights) and the rounding
-/// to T.
+/// Returns the largest errors of a merged part, as multiples of the allowed ones: those of
+/// attention, and for each merge the error of a log-sum-exp (in the exponent, for both weights) and
+/// the rounding to T.
 template <class T>
 double worst_merged(Case<T>& c, const RuleOf& rule_of, Piece<T>& merged, Index merges) {
   using Real = posenc::Compute<T>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Several sequences in one batch row: each is as if it were alone.
+// Tests several sequences in one batch row: each has the result of a separate call.
 #include "attend.hpp"
 #include "attention_case.hpp"
 #include "support/catch.hpp"
@@ -27,7 +27,7 @@ using posenc::slice_seq;
 
 namespace {
 
-// Longer and shorter than tiles, empty ones, and none of them at the edge of a tile.
+// Lengths above and below a tile, and 0; no sequence starts at the edge of a tile.
 const std::vector<Index> cu_q{0, 5, 5, 140, 141, 150, 153}, cu_k{0, 7, 10, 290, 291, 300, 300};
 constexpr Index queries = 153, keys = 300, heads = 4;
 
@@ -84,7 +84,7 @@ struct Row {
   }
 };
 
-/// The part of the whole row's options that concerns sequence n.
+/// Returns the part of the row's options that applies to sequence n.
 template <class T>
 AttentionOptions<T> alone(AttentionOptions<T> options, const Sequence& s, std::size_t n) {
   const auto cut = [&s](auto& mask) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which positions a bias sees where they are not given, and when they have to be.
+// Tests the implied positions that a bias reads, and when positions are required.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -25,7 +25,7 @@ posenc::Alibi alibi_of(const Shape& shape) {
   return posenc::Alibi({.heads = shape.heads, .form = posenc::AlibiForm::Symmetric});
 }
 
-/// Whether attention with ALiBi gives the same bits for both options.
+/// True if attention with ALiBi gives equal bits for both options.
 bool agree(const Shape& shape, const AttentionOptions<float>& a, const AttentionOptions<float>& b) {
   Case<float> left(shape, 1), right(shape, 1);
   left.run(a, alibi_of(shape));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One call for sequences of a cache with a number of new tokens each: the bits of a call for each.
+// Tests that one call for sequences of a cache, with different numbers of new tokens, has the bits
+// of a call for each.
 #include "ragged_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention() against the plain double reference: shapes, types, layouts, grouped heads, scale.
+// Compares attention() with the plain reference in double: shapes, types, layouts, grouped heads,
+// scale.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>

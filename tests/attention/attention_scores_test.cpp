@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What happens to scores between q k and the values: soft cap, bias, returned stages, extremes.
+// Tests the stages between q k and the values: soft cap, bias, returned scores, extreme values.
 #include "attention_case.hpp"
 #include "reference/alibi.hpp"
 #include "support/catch.hpp"
@@ -30,7 +30,7 @@ using posenc::SoftcapOrder;
 
 namespace {
 
-/// ALiBi of as many heads as the case has, at absolute positions that are the indices.
+/// Returns the rule of ALiBi with the heads of the case, at positions equal to the indices.
 template <class T>
 RuleOf alibi_rule(const Case<T>& c, reference::AlibiForm form) {
   return [plain = plain_rule(c), slopes = reference::alibi_slopes(c.shape.heads), form](Index b,
@@ -43,8 +43,8 @@ RuleOf alibi_rule(const Case<T>& c, reference::AlibiForm form) {
   };
 }
 
-/// The greatest error of returned scores against what of(b, h, i, j) says, in half ulp of float (or
-/// double) of `size`.
+/// Returns the largest error of returned scores, compared with of(b, h, i, j), in half ulp of float
+/// (or double) of `size`.
 template <class Real, class Of>
 double worst_score(const Mask<Real>& scores, double size, const Of& of) {
   double worst = 0;
@@ -63,7 +63,7 @@ double worst_score(const Mask<Real>& scores, double size, const Of& of) {
   return worst;
 }
 
-/// What the reference says of a matrix of each batch row and head, each worked out once.
+/// Computes the reference's matrix for each batch row and head, and returns a function of these.
 template <class T>
 auto by_reference(Case<T>& c, const RuleOf& rule_of,
                   reference::Matrix reference::AttentionResult::*part) {

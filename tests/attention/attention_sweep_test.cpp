@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random combinations of everything that attention() can be told, against the reference.
+// Compares random combinations of all options of attention() with the reference.
 #include "attention_case.hpp"
 #include "random_call.hpp"
 #include "random_shape.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The temperature of a query: where it multiplies, and what it is a function of.
+// Tests the temperature of a query: the stage that it multiplies, and the position that it depends
+// on.
 #include "attention_case.hpp"
 #include "reference/alibi.hpp"
 #include "support/catch.hpp"
@@ -32,10 +33,10 @@ namespace {
 
 double rising(double position) { return 1 + 0.3 * std::log1p(std::floor(position / 3)); }
 
-/// A power of two, with which products are exact.
+/// Returns a power of two, so that products are exact.
 double doubling(double position) { return std::ldexp(1.0, static_cast<int>(position) % 3); }
 
-/// The same scores by queries that are multiplied before.
+/// Multiplies each query by doubling(), which gives the scores of that temperature.
 template <class T>
 void multiply_queries(Case<T>& c) {
   for (Index b = 0; b < c.shape.batch; ++b) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One set of bits whatever the device, its threads and how it cuts the work.
+// Tests that bits do not depend on the device, its threads and its division of work.
 #define EIGEN_USE_THREADS
 #include "ragged_case.hpp"
 #include "random_call.hpp"
@@ -31,7 +31,7 @@ using support::Heads;
 
 namespace {
 
-/// test(device) on one, two and three threads, and for cuts of two sizes.
+/// Calls test(device) with one, two and three threads, and with two chunk sizes.
 template <class Test>
 void for_each_device(const Test& test) {
   for (const int threads : {1, 2, 3}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The whole of attention on every tier that the flags allow, not on the best of them alone.
+// Tests all stages of attention on every tier that the flags allow, not only on the best one.
 #include "attention_case.hpp"
 #include "random_call.hpp"
 #include "random_shape.hpp"

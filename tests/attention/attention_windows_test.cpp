@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Windows around the query's place, and that place under every alignment.
+// Tests windows around the aligned key of a query, under every causal alignment.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -26,7 +26,7 @@ namespace {
 
 using Picture = std::vector<std::string>;
 
-/// A line for each query with an x for each key that it sees.
+/// Returns a line for each query, with an x for each key that it sees.
 Picture picture_of(const AttentionOptions<float>& options, Index queries, Index keys, Index row = 0,
                    Index batch = 1) {
   Case<float> c({batch, 1, 1, queries, keys}, 1);

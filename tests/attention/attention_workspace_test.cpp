@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The workspace: its size, and that calls which are given one allocate nothing.
+// Tests the size of a workspace, and that calls with one allocate nothing.
 #include "kv/decode_case.hpp"
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
@@ -50,7 +50,7 @@ TEMPLATE_LIST_TEST_CASE("a call allocates nothing when its workspace has served 
 
 namespace {
 
-/// Notes whether it was handed a score that is not finite.
+/// Bias that records if it gets a score that is not finite.
 struct Witness {
   Index head_count;
   bool* saw_bad;

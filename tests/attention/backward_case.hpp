@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Include with EIGEN_USE_THREADS defined before any header of Eigen.
+// EIGEN_USE_THREADS must be defined before any header of Eigen is included.
 #include "attend_backward.hpp"
 #include "attention_case.hpp"
 #include "random_call.hpp"
@@ -17,10 +17,11 @@
 #include <type_traits>
 #include <vector>
 
-// A call of attention_backward() with its inputs, and what the double reference says of it.
+// One call of attention_backward() with its inputs, and its result by the reference in double.
 namespace attention_test {
 
-/// Where attention_backward() puts gradients: NaN where it writes, zeros where it adds.
+/// Gradient memory, initialised with NaN where attention_backward() overwrites and with 0 where it
+/// adds.
 template <class T>
 class Gradients {
  public:
@@ -46,7 +47,7 @@ class Gradients {
   }
 };
 
-/// A call of attention() whose options a test gives, and the gradient of its output.
+/// Call of attention() with options of the test, and the gradient of its output.
 template <class T>
 class FixedCall {
  public:
@@ -76,7 +77,7 @@ class FixedCall {
   }
 };
 
-/// A random call of attention(), the gradient of its output, and what attention_backward() makes of them.
+/// Random call of attention(), the gradient of its output, and the results of attention_backward().
 template <class T>
 class BackwardCall {
  public:
@@ -133,8 +134,8 @@ class BackwardCall {
   }
 };
 
-/// Sums of gradients over heads that share keys, over axes that masks broadcast, over batch rows; and of
-/// what each may be off by.
+/// Sums of gradients over heads that share keys, over axes that masks broadcast, and over batch
+/// rows, with the allowed error of each.
 struct Sums {
   std::vector<double> values, allowed;
 
@@ -149,7 +150,7 @@ struct Sums {
   }
 };
 
-/// The greatest error of all gradients as a multiple of what it may be, and the gradient that has it.
+/// Largest error of all gradients as a multiple of the allowed one, and the name of that gradient.
 class Worst {
  public:
   double share = 0;
@@ -171,8 +172,9 @@ class Worst {
   }
 };
 
-/// What a gradient may be off by, as a share of the sum of its terms' magnitudes: the probabilities, exp(score -
-/// lse), twice; the rounding of `out`, which stands for a sum over probabilities; the sums of products.
+/// Returns the allowed relative error of a gradient, as a fraction of the sum of its terms'
+/// magnitudes: the probabilities, exp(score - lse), twice; the rounding of `out`, which replaces a
+/// sum over probabilities; the sums of products.
 template <class T>
 double share_of_terms(const Shape& s, double largest_score, double roundings) {
   const auto count = [](Index n) { return static_cast<double>(n); };
@@ -183,15 +185,15 @@ double share_of_terms(const Shape& s, double largest_score, double roundings) {
          (std::is_same_v<T, posenc::Compute<T>> ? 0 : 4 * support::rounding<T>(1));
 }
 
-/// What a gradient may be off by, whatever it is: exponentials that exp_nonpositive() takes for 0; denormal outputs
-/// of Eigen::half, off by 2^-25.
+/// Returns the allowed absolute error of a gradient: exponentials that exp_nonpositive() flushes to
+/// 0, and denormal outputs of Eigen::half, off by 2^-25.
 template <class T>
 double least_error() {
   if (std::is_same_v<T, Eigen::half>) return 0x1p-20;
   return std::is_same_v<T, double> ? 0x1p-880 : 0x1p-80;
 }
 
-/// Everything that a BackwardCall got against the reference.
+/// Returns the largest error of all results of a BackwardCall, compared with the reference.
 template <class T>
 Worst worst_gradient(BackwardCall<T>& x) {
   auto& c = x.call.c;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The reference of attention's backward against central differences of the reference of attention.
+// Compares the reference of attention's backward with central differences of the reference of
+// attention.
 #include "reference/attention_backward.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -20,7 +21,7 @@ namespace {
 constexpr std::int64_t queries = 4, keys = 5, dim = 3, value_dim = 2;
 constexpr double step = 1e-4;
 
-/// A call with everything that can be differentiated.
+/// Call with every input that has a gradient.
 struct Call {
   Matrix q{queries, dim}, k{keys, dim}, v{keys, value_dim}, grad{queries, value_dim};
   Matrix bias{queries, keys}, added{queries, keys}, kept{queries, keys};
@@ -64,7 +65,7 @@ struct Call {
   }
 };
 
-/// The greatest difference to a central one, of all gradients.
+/// Returns the largest difference between any gradient and a central difference.
 double worst(Call& call) {
   const auto [g, magnitudes] =
       reference::attention_backward(call.q, call.k, call.v, call.grad, call.rule);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The stage of biases by itself: a strip's values and a head's tile are the same numbers, and who reads tokens is told
-// which.
+// Tests the bias stage separately: values of a strip equal those of a head's tile, and a TokenBias
+// gets the right tokens.
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
@@ -26,7 +26,7 @@ using posenc::detail::tile_keys;
 
 namespace {
 
-/// Remembers what it was asked for.
+/// Bias that records its calls.
 struct OfTokens {
   std::vector<posenc::TokenTile>* asked;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Queries and keys of cosine attention, whose scores are then attention's own.
+// Tests queries and keys of cosine attention, whose scores attention() computes.
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
@@ -158,7 +158,7 @@ TEST_CASE("cosine attention's queries and keys go back", "[cosine]") {
       posenc::ShapeError);
 }
 
-// Whatever a compiler makes of products that go into sums.
+// The bits must not depend on the compiler's contraction of products into sums.
 TEST_CASE("the gradient of a logit is one chain of multiply-adds", "[cosine]") {
   using posenc::mul_add;
   constexpr Index seq = 40, dim = 3;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A DistanceBias, of which attention takes values in rows, beside the same bias that only adds tiles: the same bits.
+// Tests that a DistanceBias, which attention evaluates in rows, gives the bits of a bias that only
+// adds tiles.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
@@ -21,7 +22,7 @@ using posenc::SoftcapOrder;
 
 namespace {
 
-/// Counts what attention asks for.
+/// Bias that counts its calls.
 template <class Bias>
 struct Counted : Bias {
   using OfDistances = Counted;
@@ -42,7 +43,7 @@ struct Counted : Bias {
   std::shared_ptr<int> tiles = std::make_shared<int>(0), rows = std::make_shared<int>(0);
 };
 
-/// The same bias by tiles alone, for it does not name itself.
+/// Equal bias that only adds tiles, because it does not declare itself a DistanceBias.
 template <class Bias>
 struct ByTiles : Bias {
   explicit ByTiles(const Bias& bias) : Bias(bias) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dropout of probabilities: a pure function of its arguments, unbiased, applied after the softmax.
+// Tests dropout of probabilities: a pure function of its arguments, unbiased, applied after the
+// softmax.
 #include "attention_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -23,7 +24,7 @@ using posenc::Positions;
 
 namespace {
 
-/// The factors at n places along one of the four coordinates, or along the seed.
+/// Returns the factors at n points along one of the four coordinates, or along the seed.
 std::vector<double> factors(double probability, int coordinate, Index n) {
   std::vector<double> values;
   for (Index i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tensors some of whose extents are 0.
+// Tensors with extents of 0.
 #pragma once
 
 #include "support/heads.hpp"
@@ -12,7 +12,7 @@ inline void fill(support::Heads<float>& x, float value) {
   x.for_each([=](float& number) { number = value; });
 }
 
-/// 0 where bit n of `zeros` is set, else `whole`.
+/// Returns 0 if bit n of `zeros` is set, else `whole`.
 constexpr Index extent(unsigned zeros, unsigned n, Index whole) {
   return (zeros >> n & 1) != 0 ? 0 : whole;
 }

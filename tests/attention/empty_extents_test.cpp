@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any extent may be 0, with any number of rows beside it: results are what sums over nothing make of them.
+// Tests extents of 0, with any number of rows: results are those of empty sums.
 #include "attention/empty_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::array<Index, 8> key_counts{0, 1, 5, 31, 32, 64, 129, 200};
 
-/// Values 1, 2, 3, ... by key, whose mean is plain.
+/// Fills v with the values 1, 2, 3, ... by key, whose mean is known.
 void count_up(Heads<float>& v) {
   for (Index b = 0; b < v.view().batch; ++b) {
     for (Index s = 0; s < v.view().seq; ++s) {

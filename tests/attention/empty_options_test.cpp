@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Learned biases, dropout and boolean masks where extents are 0, with any number of rows beside them.
+// Tests learned biases, dropout and boolean masks with extents of 0, and any number of rows.
 #include "attention/empty_case.hpp"
 #include "attention/learned_bias.hpp"
 #include "support/catch.hpp"
@@ -30,7 +30,7 @@ using support::Heads;
 
 namespace {
 
-/// A call of equal keys and of equal values.
+/// Call with equal keys and equal values.
 struct Call {
   Index b, sq, sk, h, hkv, d, dv;
   Heads<float> q{b, sq, h, d}, k{b, sk, hkv, d}, v{b, sk, hkv, dv}, out{b, sq, h, dv};

@@ -10,8 +10,8 @@
 
 namespace attention_test {
 
-/// Where channel d of the key in a lane is, from the start of a block of 32 lanes: [D][32], and in
-/// bfloat16 [ceil(D / 2)][32][2], the odd channel of a pair first.
+/// Returns the index of channel d of the key in a lane, from the start of a panel of 32 lanes:
+/// [D][32], and in bfloat16 [ceil(D / 2)][32][2], the odd channel of a pair first.
 template <class S>
 std::size_t place(posenc::Index lane, posenc::Index d) {
   if (std::is_same_v<S, Eigen::bfloat16>) {

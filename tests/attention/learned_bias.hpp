@@ -26,7 +26,7 @@ namespace attention_test {
 
 using posenc::Index;
 
-/// The parameters' gradient of a LearnedBias.
+/// Gradient of the parameters of a LearnedBias.
 class LearnedBiasGradient {
  public:
   using Any = std::variant<std::vector<double>, posenc::TableGradient, posenc::KerpleGradient,
@@ -82,8 +82,8 @@ class LearnedBiasGradient {
   Any gradient_;
 };
 
-/// A bias whose parameters are learned, in one type, for which attention_backward() is compiled once; and,
-/// independently, its values as a function of its parameters.
+/// Bias with learned parameters, in one type, so that attention_backward() is compiled once. It has
+/// an independent implementation of its values as a function of its parameters.
 class LearnedBias {
  public:
   enum Kind { Alibi, SymmetricAlibi, T5, Kerple, PowerKerple, Fire, kinds };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Masks against themselves, cell by cell.
+// Compares masks with their cells, one by one.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include <posenc/attention/detail/masks.hpp>
@@ -23,7 +23,8 @@ constexpr Index batch = 2, heads = 3, queries = 4, keys = 70;
 constexpr AttentionShape shape{batch, heads, queries, keys};
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
-/// Flags in memory that is theirs, since a vector of bool has none; an axis of extent 1 is broadcast.
+/// Flags that own their memory, since vector<bool> has no array of bool; an axis of extent 1 is
+/// broadcast.
 struct Flags {
   std::array<Index, 4> extents;
   std::vector<unsigned char> cells;

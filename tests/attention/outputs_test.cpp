@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Outputs by themselves: from a block's maxima, sums and weighted values to what the caller gets.
+// Tests the output stage separately: from a block's maxima, sums and weighted values to the
+// results.
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"

@@ -10,13 +10,14 @@
 
 namespace attention_test {
 
-/// Some of an axis.
+/// Range of an axis.
 struct Some {
   Index first = 0, count = 0;
 };
 
-/// Some batch rows, heads and queries of a call without packing, as a call of their own: places are
-/// given by query_starts and positions are spelled out, whatever they were. Heads are one, or all.
+/// Some batch rows, heads and queries of a call without packing, as a separate call. query_starts
+/// gives the alignment, and positions are explicit, whatever the original call has. Heads are one,
+/// or all.
 template <class T>
 class PartOfCall {
  public:

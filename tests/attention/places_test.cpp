@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ranges of keys against what the causal rules and windows say, key by key.
+// Compares visible ranges of keys with the causal rules and windows, key by key.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include <posenc/attention/detail/places.hpp>
@@ -21,7 +21,8 @@ namespace {
 
 using Options = posenc::AttentionOptions<float>;
 
-/// Whether the rule shows key j to a query whose place is known, both counted from the sequence's first.
+/// True if the rule makes key j visible to a query with a known aligned key; both count from the
+/// sequence's first.
 bool shows(const Options& options, const AttentionSequence& s, Index place, Index j) {
   const auto& window = options.window;
   return j >= s.begin && j < s.end && (options.causal == Causal::No || j <= place) &&
@@ -29,7 +30,7 @@ bool shows(const Options& options, const AttentionSequence& s, Index place, Inde
          (window.right < 0 || j <= place + window.right);
 }
 
-/// Every range holds the keys that the rule shows, and no others.
+/// True if every range holds exactly the keys that the rule makes visible.
 bool ranges_are_right(const Options& options, const Places<float>& places) {
   for (Index n = 0; n < places.sequences(); ++n) {
     const AttentionSequence s = places.sequence(n);

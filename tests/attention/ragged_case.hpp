@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-// New tokens of several sequences of a cache, a number each, packed into one batch row.
+// New tokens of several sequences of a cache, packed into one batch row.
 namespace ragged_test {
 
 using kv_cache_test::at;
@@ -29,7 +29,7 @@ using posenc::KvCache;
 using posenc::Positions;
 using support::Heads;
 
-/// What is said to attention.
+/// Options of a call of attention().
 struct Variant {
   std::string name;
   Causal causal = Causal::BottomRight;
@@ -64,7 +64,7 @@ inline const std::vector<Variant>& variants() {
   return all;
 }
 
-/// A call, all of its sequences together or each alone.
+/// Call of all sequences together, or of each separately.
 class Call {
  public:
   static constexpr Index heads = 2 * kv_cache_test::heads, dim = kv_cache_test::dim;

@@ -13,13 +13,13 @@
 
 namespace attention_test {
 
-/// What a random call is not to have.
+/// Features that a random call must not have.
 struct Without {
   bool packing = false, dropout = false, bias = false, sinks = false;
 };
 
-/// A call of attention() with options drawn at random, in posenc's words and, independently, in the
-/// reference's.
+/// Call of attention() with random options, expressed for posenc and, independently, for the
+/// reference.
 template <class T>
 class RandomCall {
  public:

@@ -7,7 +7,7 @@
 
 namespace attention_test {
 
-/// One of the values.
+/// Returns one of the values.
 template <class T>
 T pick(support::Random& random, std::initializer_list<T> values) {
   return values.begin()[random.integer(0, static_cast<Index>(values.size()) - 1)];
@@ -24,7 +24,7 @@ inline Shape small_shape(support::Random& random) {
           random.integer(1, 9)};
 }
 
-/// Edges of tiles (128 keys), of what lies side by side in one (32) and of vectors (16).
+/// Returns a shape with lengths at the edges of tiles (128 keys), panels (32) and vectors (16).
 inline Shape edge_shape(support::Random& random) {
   const Index kv_heads = random.integer(1, 2);
   const Index group = pick<Index>(random, {1, 2, 3, 4, 7});
@@ -37,7 +37,8 @@ inline Shape edge_shape(support::Random& random) {
           pick<Index>(random, {1, 4, 15, 16, 17, 33, 64, 80, 100})};
 }
 
-/// Few keys of many heads: such as have a divisor in common with a vector's width, and others.
+/// Returns a shape of few keys and many heads, whose number may have a divisor in common with a
+/// vector's width.
 inline Shape many_heads_shape(support::Random& random) {
   const Index kv_heads = pick<Index>(random, {3, 4, 8, 12, 16, 17, 20, 32});
   return {random.integer(1, 2), kv_heads * random.integer(1, 2), kv_heads,
@@ -45,7 +46,7 @@ inline Shape many_heads_shape(support::Random& random) {
           random.integer(1, 40)};
 }
 
-/// One query, whose heads have keys of their own, of which there are more than a few.
+/// Returns a shape of one query whose heads have separate keys, more than a few.
 inline Shape single_rows_shape(support::Random& random) {
   const Index heads = pick<Index>(random, {8, 12, 16, 24, 32, 40});
   return {random.integer(1, 2),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Backward of relative biases: against central differences, along random directions.
+// Compares the backward of relative biases with central differences along random directions.
 #define EIGEN_USE_THREADS
 
 #include "support/catch.hpp"
@@ -55,7 +55,7 @@ struct Tensor {
   HeadsView<T> grad() { return {gradient.data(), batch, seq, heads, dim}; }
 };
 
-/// A call with a relative bias, and its gradients.
+/// Call with a relative bias, and its gradients.
 template <class T>
 class Call {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Biases by products with a relative table: against their description, in every cut, and bad input.
+// Tests biases by products with a relative table: compared with their definition, for every
+// division, and invalid input.
 #include "attention_case.hpp"
 #include "random_call.hpp"
 #include "random_shape.hpp"

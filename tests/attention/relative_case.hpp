@@ -14,7 +14,7 @@
 
 namespace attention_test {
 
-/// What a relative table is like.
+/// Properties of a relative table.
 struct RelativeShape {
   Index rows = 7;
   Index first = -3;
@@ -26,8 +26,8 @@ struct RelativeShape {
   posenc::RelativeScale scale = posenc::RelativeScale::Scaled;
 };
 
-/// A relative bias with tables of its own, in eighths, so that products are exact; and what it adds, by the
-/// words of its description alone.
+/// Relative bias with random tables in multiples of 1/8, so that products are exact, and its values
+/// by definition.
 template <class T>
 class RelativeCase {
  public:
@@ -134,7 +134,7 @@ inline std::string words_of(const Shape& shape, const RelativeShape& table) {
   return text.str();
 }
 
-/// Each part of the bias is scaled, rounded and added.
+/// Adds the roundings of a relative bias: each part of it is scaled, rounded and added.
 inline Roundings roundings_with_bias(Roundings roundings) {
   roundings.bias = true;
   roundings.dot = 3;

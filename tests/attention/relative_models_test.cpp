@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Published relative attention, said in RelativeBias' words: worked examples, and the references at random.
+// Tests published relative attention as a RelativeBias: worked examples, and random comparisons
+// with the references.
 #include "attention_case.hpp"
 #include "reference/relative.hpp"
 #include "support/catch.hpp"
@@ -34,12 +35,12 @@ namespace {
 using Numbers = std::vector<double>;
 using Heads = support::Heads<double>;
 
-/// [1, rows, heads, dim] from numbers in this order.
+/// Returns a tensor [1, rows, heads, dim] of numbers in this order.
 HeadsView<const double> tensor(const Numbers& numbers, Index rows, Index dim, Index heads = 1) {
   return {.data = numbers.data(), .batch = 1, .seq = rows, .heads = heads, .dim = dim};
 }
 
-/// All scores of a call, as the softmax sees them, in the order [H, Sq, Sk].
+/// Returns all masked scores of a call, in the order [H, Sq, Sk].
 Numbers scores_of(HeadsView<const double> q, HeadsView<const double> k,
                   const posenc::AttentionOptions<double>& options,
                   const RelativeBias<double>& bias) {
@@ -65,7 +66,7 @@ double worst_difference(const Numbers& a, const Numbers& b) {
   return worst;
 }
 
-/// What the reference says of each head: (q k^T scale + part * factor), -inf where `hidden`.
+/// Returns the reference's scores of each head: (q k^T scale + part * factor), -inf where `hidden`.
 template <class Part>
 Numbers expected(Heads& q, Heads& k, double scale, double factor, bool causal, const Part& part) {
   Numbers all;
@@ -247,7 +248,7 @@ TEST_CASE("DeBERTa at random", "[attention][relative]") {
   }
 }
 
-// The whole way: sinusoids of the distances, projected, are the table.
+// Complete example: the table is the projection of sinusoids of the distances.
 TEST_CASE("Transformer-XL and Conformer from sinusoids", "[attention][relative]") {
   constexpr Index heads = 2, dim = 6, width = 16, tokens = 60, memory = 90;
   support::Random random(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The references of relative attention against examples worked by hand, and against each other.
+// Compares the references of relative attention with examples worked by hand, and with each other.
 #include "reference/cope.hpp"
 #include "reference/deberta_bucket.hpp"
 #include "reference/forgetting.hpp"
@@ -25,7 +25,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 const double root_half = std::sqrt(0.5);
 
-/// Whether a value is the one that is given to nine decimals; infinities are themselves.
+/// True if a value equals the given one to nine decimals, or is the same infinity.
 bool is_printed(double value, double printed) {
   return value == printed || std::abs(value - printed) <= 6e-10;
 }
@@ -41,7 +41,7 @@ void check_printed(const Matrix& values, const Matrix& printed) {
   }
 }
 
-/// Equal but for roundings where the key is at most `ahead` rows after the query's.
+/// Checks equality up to roundings where the key is at most `ahead` rows after the query's.
 void check_close(const Matrix& a, const Matrix& b, std::int64_t ahead) {
   REQUIRE(a.rows == b.rows);
   REQUIRE(a.cols == b.cols);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Relative biases on every tier that the flags allow.
+// Tests relative biases on every tier that the flags allow.
 #include "random_call.hpp"
 #include "random_shape.hpp"
 #include "relative_case.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks of rows by themselves: which queries and heads they are, and what they see of a tile.
+// Tests blocks of rows separately: their queries and heads, and the keys of a tile that they see.
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
@@ -25,7 +25,7 @@ using posenc::detail::tile_keys;
 
 namespace {
 
-/// A mask for 20 queries and 300 keys with holes, of which some take whole panels.
+/// Returns a mask for 20 queries and 300 keys with masked ranges, some of which cover full panels.
 attention_test::Mask<bool> holes() {
   attention_test::Mask<bool> keep(1, 1, 20, 300);
   support::Random random(2);

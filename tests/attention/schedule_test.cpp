@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which block asks for which tile, on how many threads: by a source that writes down what it is asked for.
+// Tests which block requests which tile, on how many threads, by a source that records requests.
 #include "attention_case.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
@@ -23,14 +23,14 @@ using posenc::detail::tile_keys;
 
 namespace {
 
-/// That keys begin to end - 1, counted from the sequence's first, are wanted of a tile.
+/// Request for keys [begin, end) of a tile, counted from the sequence's first key.
 struct Asked {
   Index batch, head, tile, begin, end;
 
   auto operator<=>(const Asked&) const = default;
 };
 
-/// Hands out the tiles of tensors, on one thread at a time.
+/// Source that provides the tiles of tensors, on one thread at a time.
 template <class Tier>
 class RecordingKeys {
   using Tensors = posenc::detail::TensorKeys<Tier, float>;
@@ -56,7 +56,7 @@ class RecordingKeys {
   std::vector<Asked>& asked_;
 };
 
-/// What a call on a device asks of its source, in order.
+/// Returns the requests of a call on a device, in order.
 template <class Tier, class Device>
 std::vector<Asked> asked_by(const Device& device, Case<float>& c,
                             const posenc::AttentionOptions<float>& options) {
@@ -75,7 +75,8 @@ posenc::AttentionOptions<float> windowed(Index left) {
   return options;
 }
 
-/// Blocks of `per_block` queries of one head after the other, and of each the tiles that its queries see.
+/// Returns the expected requests: blocks of `per_block` queries head by head, and for each the
+/// tiles that its queries see.
 std::vector<Asked> expected(const Case<float>& c, Index left, Index per_block) {
   const auto& s = c.shape;
   std::vector<Asked> all;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scores by themselves, without a schedule, as a backward pass takes them: places, masks, tiles, a block of rows.
+// Tests scores separately, without a schedule, as in a backward pass: geometry, masks, tiles, a
+// block of rows.
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
@@ -25,7 +26,7 @@ using posenc::detail::tile_keys;
 
 namespace {
 
-/// Counts its tiles and their rows.
+/// Bias that counts its tiles and their rows.
 struct CountedBias {
   Index* calls;
   Index* rows;

@@ -8,10 +8,11 @@
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/kernels/slots.hpp>
 
-// What stands below a stage, without a schedule, so that a test can ask the stage by itself.
+// Lower stages of a call without a schedule, so that a test can run one stage separately.
 namespace attention_test {
 
-/// What make(carver) gives, in memory of `slots`: asked once for its size, and then for itself.
+/// Returns the result of make(carver), in memory of `slots`. make() is called twice: to measure its
+/// size, and to allocate.
 template <class Make>
 auto carved(posenc::detail::Slots& slots, const Make& make) {
   posenc::detail::Carver measure(nullptr);
@@ -21,7 +22,7 @@ auto carved(posenc::detail::Slots& slots, const Make& make) {
   return make(carver);
 }
 
-/// Tensors that multiply without rounding, and the stages of a call up to its rows and their scores.
+/// Tensors whose products are exact, and the stages of a call up to its rows and their scores.
 template <class TheTier, class T, class Bias = posenc::NoBias>
 class StageCase {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What attention and its neighbours write may not share memory with itself; what they read may repeat.
+// Tests that outputs of attention and related calls must not overlap themselves, and that inputs
+// may.
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/merge.hpp>

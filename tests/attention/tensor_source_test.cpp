@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tiles made of tensors: what some row sees is packed, and nothing else is read.
+// Tests tiles of tensors: visible keys are packed, and no others are read.
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"

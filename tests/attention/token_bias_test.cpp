@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What attention() tells a bias of tokens.
+// Tests the tokens that attention() passes to a TokenBias.
 #include "attention_case.hpp"
 #include "random_call.hpp"
 #include "random_shape.hpp"
@@ -22,12 +22,13 @@ using posenc::TokenTile;
 
 namespace {
 
-/// A number that tells batch rows, heads, queries and keys apart.
+/// Returns a number that differs for batch rows, heads, queries and keys.
 double of_tokens(Index batch, Index head, Index query, Index key) {
   return 0.125 * static_cast<double>((batch * 5 + head * 3 + query * 7 + key * 11) % 13 - 6);
 }
 
-/// A user's own bias. Keys are counted from their sequence's first one, which `boundaries` place in the row.
+/// User-supplied TokenBias. Keys count from their sequence's first one, whose index in the row is
+/// in `boundaries`.
 struct BiasOfTokens {
   const RandomCall<float>& call;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention whose values are the turned keys, and whose output is turned back: DeepSeek-V4.
+// Tests attention whose values are the rotated keys, and whose output is rotated back: DeepSeek-V4.
 #include "reference/rope.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -28,7 +28,7 @@ namespace {
 constexpr Index heads = 3, dim = 12, offset = 8, queries = 4, keys = 7;
 constexpr double scale = 0.35;
 
-/// Local keys, and behind them keys that stand for 4 tokens each, at the first of these.
+/// Positions of local keys, followed by keys that represent 4 tokens each, at the first of these.
 const std::vector<Index> at_keys{3, 4, 5, 6, 0, 4, 8}, at_queries{3, 4, 5, 6};
 
 Positions shifted(std::vector<Index> at, Index by) {
@@ -36,7 +36,7 @@ Positions shifted(std::vector<Index> at, Index by) {
   return Positions::ids(at);
 }
 
-/// The whole of it: one key head, whose keys are the values, too.
+/// Runs the complete example: one KV head, whose keys are the values, too.
 Heads<double> attend(const Rope<Interleaved>& rope, Heads<double> q, Heads<double> k, Index by) {
   Heads<double> out(1, queries, heads, dim);
   const auto positions = shifted(at_queries, by);

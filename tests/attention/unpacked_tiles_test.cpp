@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products and sums of few queries by themselves, from keys and values where tensors have them.
+// Tests products and weighted sums of few queries separately, with unpacked keys and values of
+// tensors.
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
@@ -30,8 +31,8 @@ using posenc::detail::UnpackedTiles;
 
 namespace {
 
-/// A block's few queries, of all KV heads: checked for products with every key, and for sums of values with weights, of
-/// which some are those of masked keys.
+/// Few queries of a block, of all KV heads. Checks products with every key, and sums of values with
+/// weights, some of which are those of masked keys.
 template <class Tier, class T>
 class FewRows {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows on their way into panels and padded rows, and back.
+// Tests packing of rows into panels and padded rows, and unpacking.
 #include "attention/key_place.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
@@ -23,7 +23,7 @@ using support::to_double;
 
 namespace {
 
-/// Stored S from tensors of T on a tier.
+/// Conversions between tensors of T and stored elements of S on a tier.
 template <class StoredAs, class Element, class TheTier>
 struct Way {
   using S = StoredAs;
@@ -43,7 +43,7 @@ S marker() {
   return static_cast<S>(-77.0F);
 }
 
-/// One rounding, by Eigen's conversions.
+/// Returns the value rounded once, by Eigen's conversions.
 template <class S, class T>
 S rounded(T x) {
   return static_cast<S>(static_cast<posenc::Compute<T>>(x));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernels' products, bit for bit one chain of multiply-adds each, on every tier.
+// Tests on every tier that each product of the kernels has the bits of one chain of FMAs.
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Exponentials of scores, and sums of tiles that become one, on every tier.
+// Tests exponentials of scores, and merging of softmax states, on every tier.
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -27,7 +27,7 @@ namespace {
 template <class T>
 constexpr T lowest = -std::numeric_limits<T>::infinity();
 
-/// Sums of `rows` rows, in memory of their own.
+/// Softmax state of `rows` rows, with its memory.
 template <class T>
 struct Owned {
   posenc::detail::AlignedVector<T> memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The layout of tiles: what caches, sources and kernels agree on.
+// Tests the layout of tiles that caches, sources and kernels share.
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include <posenc/kernels/tile.hpp>

@@ -10,7 +10,7 @@
 namespace bits {
 namespace {
 
-/// Tokens come in pieces: they are appended, and their queries attend to what is there then.
+/// Appends tokens in chunks; the queries of a chunk attend to the keys that the cache then has.
 template <class T, class S>
 void report_cache(const std::string& name, const Shape& shape, const posenc::KvCacheConfig& config,
                   Index piece, void (*fill)(Call<T>&)) {

@@ -22,7 +22,7 @@ struct Shape {
   Index batch, heads, kv_heads, queries, keys, dim, value_dim;
 };
 
-/// A bias of the tests or one of the library's in one type, for which attention is compiled once.
+/// Bias of the tests or of the library in one type, so that attention is compiled once.
 struct AnyBias {
   std::variant<Slope, posenc::Alibi> bias;
 
@@ -33,7 +33,7 @@ struct AnyBias {
   }
 };
 
-/// A call of attention() whose data and options come from a seed, and what its options and its memory view.
+/// Call of attention() with data and options from a seed, and the memory that its options refer to.
 template <class T>
 class Call {
  public:
@@ -156,7 +156,7 @@ class Call {
   Scores<Real> additive_{0, 0, 0, 0}, weights_{0, 0, 0, 0};
 };
 
-/// A way to fill in a call's options.
+/// Function that sets a call's options.
 template <class T>
 using Fill = std::pair<const char*, void (*)(Call<T>&)>;
 

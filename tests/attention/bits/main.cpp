@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether attention gives the bits that it gave when the record was made.
+// Compares the bits of attention with the record.
 //   attention_bits            prints a line "<case> <hash>" for each case
 //   attention_bits <folder>   compares with <folder>/<tier>.txt; without that file, exits with 77
 #include "sample.hpp"
@@ -27,9 +27,9 @@ std::map<std::string, std::string> record;
 bool compares = false;
 int cases = 0, differences = 0;
 
-/// Of the record for what this program was compiled for. Products of bfloat16 have their tier's, since
-/// they give the same bits. Without fma nothing is recorded: products and sums are then rounded apart, or
-/// together, as the compiler likes.
+/// Returns the name of the record for the flags of this program. Products of bfloat16 have the
+/// record of their tier, because they give the same bits. Without FMA there is no record, because
+/// the compiler then chooses if products and sums are contracted.
 std::string record_name() {
 #if !POSENC_HAS_FMA
   return std::string(posenc::tier::Best::name) + "_without_fma";
@@ -38,7 +38,7 @@ std::string record_name() {
 #endif
 }
 
-/// What this program was compiled for.
+/// True if this processor has the instructions that the program was compiled for.
 bool processor_can() {
 #if defined(__AVX512BF16__)
   if (!__builtin_cpu_supports("avx512bf16")) return false;

@@ -15,7 +15,7 @@ posenc::EmbeddingsView<T> tokens(Heads<T>& x, Index first, Index count) {
   return {x.values.data() + first * x.dim, x.batch, count, x.dim, x.seq * x.dim, x.dim};
 }
 
-/// FixedOrderLinear by itself, one row, which it does without packing, and several.
+/// Runs FixedOrderLinear separately, on one row, which it computes without packing, and on several.
 template <class T>
 void report_linear(const std::string& type) {
   for (const Index in : {1, 19, 64}) {
@@ -81,7 +81,7 @@ void report_module(const std::string& type) {
   report(type + "/module/ring", of_cache);
 }
 
-/// Two halves of the keys, joined.
+/// Merges the results of two halves of the keys.
 template <class T>
 void report_merge(const std::string& type) {
   const Shape half{"", 1, 4, 2, 9, 140, 16, 24};

@@ -24,15 +24,16 @@ constexpr bool is_wide = true;
 constexpr bool is_wide = false;
 #endif
 
-/// Whether there are cases of elements T. In a sample the tiers share the types out, since most of the time
-/// goes into compiling them; where bfloat16 meets bfloat16, only that is different.
+/// True if there are cases of elements T. In a sample each tier has some of the types, because most
+/// of the time is spent on compiling them. For products of bfloat16 by bfloat16 only that type
+/// differs.
 template <class T>
 constexpr bool takes =
     !is_sample || (std::same_as<T, Eigen::bfloat16>
                        ? is_wide
                        : !POSENC_BFLOAT16_PRODUCTS && is_wide == std::same_as<T, float>);
 
-/// Whether there is this case of a type. A sample has one of three, the same ones each time.
+/// True if this case of a type is included. A sample has one of three, the same ones in each run.
 inline bool takes_case(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

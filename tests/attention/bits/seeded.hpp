@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-// What the record of bits is made with: numbers from a seed, tensors, and one hash of what came out.
-// It leans on no other header of the tests, so that it compiles with earlier versions of posenc.
+// Means of the record of bits: numbers from a seed, tensors, and a hash of results. This file
+// includes no other header of the tests, so that it compiles with earlier versions of posenc.
 namespace bits {
 
 using posenc::Index;
@@ -39,7 +39,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// FNV-1a, 64 bits, over the bytes of numbers.
+/// FNV-1a hash, 64 bits, over the bytes of numbers.
 class Hash {
  public:
   template <class T>
@@ -67,7 +67,7 @@ class Hash {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-/// A dense tensor [B, S, H, D].
+/// Dense tensor [B, S, H, D].
 template <class T>
 struct Heads {
   Index batch, seq, heads, dim;
@@ -97,7 +97,7 @@ struct Heads {
   }
 };
 
-/// A dense mask or scores [B, H, Sq, Sk]. Its elements are bytes where vector<bool> would have none.
+/// Dense mask or scores [B, H, Sq, Sk]. Boolean elements are bytes, unlike those of vector<bool>.
 template <class T>
 struct Scores {
   Index batch, heads, queries, keys;
@@ -118,7 +118,7 @@ struct Scores {
   }
 };
 
-/// A device whose threads come one after the other, with `part` units each.
+/// Device whose threads run one after the other, with `part` units of work each.
 struct Turns {
   struct Cost {
     double bytes_loaded, bytes_stored, cycles;
@@ -135,7 +135,8 @@ struct Turns {
   }
 };
 
-/// Minus a slope times the distance, further heads more slowly: no two products to contract.
+/// Bias of minus a slope times the distance, with smaller slopes for later heads; it has no two
+/// products that could be contracted.
 struct Slope {
   template <class Real>
   void add(Index head, std::span<const double> query_positions,
