@@ -17,9 +17,9 @@ namespace bias_stage_test {
 using attention_test::carved;
 using attention_test::StageCase;
 using posenc::Index;
+using posenc::detail::ActiveLanes;
 using posenc::detail::BiasTile;
 using posenc::detail::Carver;
-using posenc::detail::Lanes;
 using posenc::detail::SeenTile;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
@@ -41,7 +41,7 @@ struct All {
   typename Stage::Block block;
   posenc::detail::BiasStage<typename Stage::Tier, typename Stage::Real, typename Stage::Real, Bias>
       bias;
-  Lanes* lanes;
+  ActiveLanes* lanes;
 };
 
 template <class Tier, class T>
@@ -54,7 +54,7 @@ struct Of : StageCase<Tier, T> {
     return carved(slots, [&](Carver& c) {
       return All<Of, Bias>{{this->plan, this->rows(), c},
                            {bias, T{1}, this->rows(), this->queries(), c},
-                           c.take<Lanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
+                           c.take<ActiveLanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
     });
   }
 };
@@ -103,7 +103,7 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
       }
       bool right = true;
       all.block.for_strips([&](const Strip& strip) {
-        const Lanes lanes = Stage::Block::lanes_of(seen, strip);
+        const ActiveLanes lanes = Stage::Block::lanes_of(seen, strip);
         for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
           for (Index j = lanes.begin; j < lanes.end; ++j) {
             const auto at = static_cast<std::size_t>(r * tile_keys + j);

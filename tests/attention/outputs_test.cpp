@@ -17,7 +17,7 @@ using attention_test::carved;
 using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::Carver;
-using posenc::detail::RowSums;
+using posenc::detail::SoftmaxState;
 using posenc::detail::Strip;
 
 TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][outputs]",
@@ -37,10 +37,11 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
     posenc::detail::Slots slots;
     struct All {
       Block block;
-      RowSums<T> sums;
+      SoftmaxState<T> sums;
     };
     All all = carved(slots, [&](Carver& c) {
-      return All{Block(stage.plan, stage.rows(), c), RowSums<T>::carve(c, stage.rows(), padded)};
+      return All{Block(stage.plan, stage.rows(), c),
+                 SoftmaxState<T>::carve(c, stage.rows(), padded)};
     });
     all.block.take(stage.sequence(), 0, 0, queries);
     all.sums.clear(stage.rows(), padded);
@@ -48,7 +49,7 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
     // values are -0.
     for (Index r = 0; r < stage.rows(); ++r) {
       if (r == 4) continue;
-      all.sums.highest[r] = static_cast<T>(r % 3 - 1);
+      all.sums.row_max[r] = static_cast<T>(r % 3 - 1);
       all.sums.sum[r] = std::ldexp(T{1}, static_cast<int>(r % 4));
       for (Index d = 0; d < dim; ++d) {
         all.sums.out[r * padded + d] = r == 5 ? -T{0} : static_cast<T>(r * dim + d);
@@ -64,10 +65,10 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
       const Index query = all.block.query(r), head = all.block.head(r);
       const double sink = sinking ? static_cast<double>(sinks[static_cast<std::size_t>(head)])
                                   : -std::numeric_limits<double>::infinity();
-      const auto highest = static_cast<double>(all.sums.highest[r]);
+      const auto row_max = static_cast<double>(all.sums.row_max[r]);
       const double sum =
-          static_cast<double>(all.sums.sum[r]) + (r == 4 ? 0 : std::exp(sink - highest));
-      const double whole = r == 4 ? sink : highest + std::log(sum);
+          static_cast<double>(all.sums.sum[r]) + (r == 4 ? 0 : std::exp(sink - row_max));
+      const double whole = r == 4 ? sink : row_max + std::log(sum);
       const auto got_lse = static_cast<double>(lse.view()(0, head, query));
       if (std::isinf(whole)) {
         CHECK(got_lse == whole);

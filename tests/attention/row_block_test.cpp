@@ -14,9 +14,9 @@ using attention_test::carved;
 using attention_test::Shape;
 using attention_test::StageCase;
 using posenc::Index;
+using posenc::detail::ActiveLanes;
 using posenc::detail::Carver;
 using posenc::detail::KeyRange;
-using posenc::detail::Lanes;
 using posenc::detail::panel_lanes;
 using posenc::detail::RowsInPlace;
 using posenc::detail::SeenTile;
@@ -38,7 +38,7 @@ attention_test::Mask<bool> holes() {
 
 template <class Stage>
 std::vector<SeenTile> tiles_of(const Stage& stage, const typename Stage::Block& block,
-                               std::vector<std::vector<Lanes>>& lanes) {
+                               std::vector<std::vector<ActiveLanes>>& lanes) {
   std::vector<SeenTile> all;
   for (Index tile = 0; tile < stage.tiles(); ++tile) {
     lanes.emplace_back(static_cast<std::size_t>(Stage::Block::strips(block.rows())));
@@ -106,11 +106,11 @@ TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]",
     posenc::detail::Slots slots;
     Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(), c); });
     block.take(stage.sequence(), 0, 0, stage.queries());
-    std::vector<std::vector<Lanes>> memory;
+    std::vector<std::vector<ActiveLanes>> memory;
     for (const SeenTile& seen : tiles_of(stage, block, memory)) {
       bool right = true, all_rows = true;
       block.for_strips([&](const Strip& strip) {
-        const Lanes lanes = Block::lanes_of(seen, strip);
+        const ActiveLanes lanes = Block::lanes_of(seen, strip);
         for (Index panel = 0; panel * panel_lanes < tile_keys; ++panel) {
           bool some = false;
           for (Index j = panel * panel_lanes; j < (panel + 1) * panel_lanes; ++j) {
@@ -123,7 +123,7 @@ TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]",
                                  key < seen.keys.end);
             }
           }
-          right &= lanes.panel(panel) == some;
+          right &= lanes.has_panel(panel) == some;
         }
       });
       INFO("tile " << seen.tile);

@@ -17,9 +17,9 @@ namespace scores_test {
 using attention_test::carved;
 using attention_test::StageCase;
 using posenc::Index;
+using posenc::detail::ActiveLanes;
 using posenc::detail::AttentionSequence;
 using posenc::detail::Carver;
-using posenc::detail::Lanes;
 using posenc::detail::SeenTile;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
@@ -68,14 +68,14 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
     Block block;
     typename Stage::Scores scores;
     typename Source::Scratch scratch;
-    Lanes* lanes;
+    ActiveLanes* lanes;
     double* run_of_positions;
   };
   posenc::detail::Slots slots;
   All all = carved(slots, [&](Carver& c) {
     return All{Block(stage.plan, stage.rows(), c),
                typename Stage::Scores(stage.plan, stage.call_bias, stage.rows(), queries, c),
-               source.carve(c), c.take<Lanes>(Block::strips(stage.rows())),
+               source.carve(c), c.take<ActiveLanes>(Block::strips(stage.rows())),
                c.take<double>(tile_keys)};
   });
 
@@ -100,7 +100,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
       CHECK(rows_of_calls == group * queries);
       bool right = true;
       all.block.for_strips([&](const Strip& strip) {
-        const Lanes lanes = Block::lanes_of(seen, strip);
+        const ActiveLanes lanes = Block::lanes_of(seen, strip);
         if (lanes.empty()) return;
         all.scores.finish(all.block, seen, strip);
         for (Index i = 0; i < strip.rows; ++i) {

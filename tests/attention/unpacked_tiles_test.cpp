@@ -20,12 +20,12 @@ using attention_test::carved;
 using attention_test::Shape;
 using attention_test::StageCase;
 using posenc::Index;
+using posenc::detail::ActiveLanes;
 using posenc::detail::Carver;
-using posenc::detail::Lanes;
 using posenc::detail::padded_value_dim;
-using posenc::detail::RowSums;
 using posenc::detail::SeenTile;
 using posenc::detail::Slots;
+using posenc::detail::SoftmaxState;
 using posenc::detail::Strip;
 using posenc::detail::UnpackedTiles;
 
@@ -53,15 +53,15 @@ class FewRows {
       struct All {
         Block block;
         typename Stage::Scores scores;
-        RowSums<T> sums;
-        Lanes* lanes;
+        SoftmaxState<T> sums;
+        ActiveLanes* lanes;
         typename Reader::Scratch scratch;
       };
       return All{
           Block(stage.plan, rows, carver),
           typename Stage::Scores(stage.plan, stage.call_bias, rows, stage.queries(), carver, true),
-          RowSums<T>::carve(carver, rows, padded), carver.take<Lanes>(Block::strips(rows)),
-          reader.carve(carver, rows)};
+          SoftmaxState<T>::carve(carver, rows, padded),
+          carver.take<ActiveLanes>(Block::strips(rows)), reader.carve(carver, rows)};
     };
     Slots slots;
     auto all = carved(slots, carve);
@@ -84,7 +84,7 @@ class FewRows {
     }
     bool right = true;
     for (Index r = 0; r < rows; ++r) {
-      right &= all.sums.highest[r] == 0 && all.sums.sum[r] == static_cast<T>(stage.tiles());
+      right &= all.sums.row_max[r] == 0 && all.sums.sum[r] == static_cast<T>(stage.tiles());
       for (Index d = 0; d < stage.tensors.shape.value_dim; ++d) {
         const auto at = static_cast<std::size_t>(r * padded + d);
         right &= all.sums.out[at] == static_cast<T>(want[at]);
@@ -130,7 +130,7 @@ class FewRows {
     const Strip batch{0, all.block.rows()};
     const auto of_tile = reader.stats(batch, all.sums, first, all.scratch);
     // Tiles have equal weight, so the sum is the number of tiles.
-    std::fill_n(of_tile.highest, all.block.rows(), T{0});
+    std::fill_n(of_tile.row_max, all.block.rows(), T{0});
     std::fill_n(of_tile.sum, all.block.rows(), T{1});
     reader.add_values(all.block, seen, {}, batch, all.scores, true, of_tile, all.sums, first);
   }

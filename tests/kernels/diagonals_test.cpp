@@ -20,7 +20,7 @@ TEMPLATE_LIST_TEST_CASE("diagonals of a table become rows on every tier", "[atte
     for (std::size_t u = 0; u < width; ++u) numbers[u] = static_cast<T>(100 * t + u);
     rows[t] = P::load(numbers.data());
   }
-  posenc::detail::take_diagonals<T>(rows);
+  posenc::detail::extract_diagonals<T>(rows);
   for (std::size_t t = 0; t < width; ++t) {
     const auto lanes = tiers::lanes_of(rows[t]);
     for (std::size_t u = 0; u < width; ++u) CHECK(lanes[u] == static_cast<T>(100 * (t + u) + u));
@@ -44,7 +44,7 @@ TEMPLATE_LIST_TEST_CASE("places are looked up, near ones and far ones", "[attent
         places[u] = 7 + n * step / 3;
       }
       const auto lanes =
-          tiers::lanes_of(posenc::detail::look_up<P>(numbers.data(), places.data(), ascending));
+          tiers::lanes_of(posenc::detail::gather<P>(numbers.data(), places.data(), ascending));
       for (std::size_t u = 0; u < width; ++u) CHECK(lanes[u] == static_cast<T>(places[u]));
     }
   }

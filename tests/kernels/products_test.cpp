@@ -15,10 +15,10 @@
 namespace kernels_test {
 
 using posenc::Index;
-using posenc::detail::kernel_rows;
-using posenc::detail::Lanes;
+using posenc::detail::ActiveLanes;
 using posenc::detail::panel_lanes;
-using posenc::detail::Skipped;
+using posenc::detail::register_tile_rows;
+using posenc::detail::SkipWeights;
 using posenc::detail::tile_lanes;
 using posenc::detail::tile_panels;
 
@@ -41,7 +41,8 @@ bool close(T a, T b) {
   }
 }
 
-const Lanes some_lanes[]{{0, tile_lanes, 0xfu}, {3, 70, 0x7u}, {40, 41, 0x2u}, {5, 128, 0x9u}};
+const ActiveLanes some_lanes[]{
+    {0, tile_lanes, 0xfu}, {3, 70, 0x7u}, {40, 41, 0x2u}, {5, 128, 0x9u}};
 
 }  // namespace
 
@@ -56,19 +57,19 @@ TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attenti
       posenc::detail::pack_panel<Tier>(of_lanes.data() + n * panel_lanes * dim, dim, 0, panel_lanes,
                                        dim, panels.data() + n * panel_lanes * dim);
     }
-    for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
+    for (Index rows = 1; rows <= register_tile_rows<Tier>; ++rows) {
       const auto x = random_numbers<T>(rows * dim, 2);
-      for (const Lanes& lanes : some_lanes) {
+      for (const ActiveLanes& lanes : some_lanes) {
         constexpr T untouched = -77;
         std::vector<T> out(static_cast<std::size_t>(rows * tile_lanes), untouched);
         posenc::detail::for_bundles<Tier>(
-            rows, posenc::detail::PanelProducts<Tier, T, T>{
+            rows, posenc::detail::PanelDotKernel<Tier, T, T>{
                       x.data(), panels.data(), dim, T{0.5}, lanes, out.data(), {panels.data()}});
         bool right = true;
         for (Index r = 0; r < rows; ++r) {
           for (Index lane = 0; lane < tile_lanes; ++lane) {
             const T got = out[static_cast<std::size_t>(r * tile_lanes + lane)];
-            if (!lanes.panel(lane / panel_lanes)) {
+            if (!lanes.has_panel(lane / panel_lanes)) {
               right &= tiers::same(got, untouched);
             } else if (lane < lanes.end) {
               T sum = 0;
@@ -94,11 +95,12 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
   using Tier = typename TestType::Tier;
   for (const Index dim : {16, 48, 80, 144, 336}) {
     auto values = random_numbers<T>(tile_lanes * dim, 3);
-    for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
+    for (Index rows = 1; rows <= register_tile_rows<Tier>; ++rows) {
       auto weights = random_numbers<T>(rows * tile_lanes, 4);
       for (T& weight : weights) weight = std::abs(weight);
-      const auto old_factor = random_numbers<T>(rows, 5), new_factor = random_numbers<T>(rows, 6);
-      for (const Lanes& lanes : some_lanes) {
+      const auto accumulator_scale = random_numbers<T>(rows, 5),
+                 tile_scale = random_numbers<T>(rows, 6);
+      for (const ActiveLanes& lanes : some_lanes) {
         for (const bool select : {false, true}) {
           auto marked = weights;
           auto some = values;
@@ -110,20 +112,21 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
           }
           const auto before = random_numbers<T>(rows * dim, 7);
           auto out = before;
-          const auto run = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+          const auto run = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
             posenc::detail::for_bundles<Tier>(
-                rows, posenc::detail::WeightedSums<Tier, T, T, Weights>{marked.data(),
-                                                                        some.data(),
-                                                                        dim,
-                                                                        dim,
-                                                                        lanes,
-                                                                        old_factor.data(),
-                                                                        new_factor.data(),
-                                                                        out.data(),
-                                                                        {some.data()}});
+                rows,
+                posenc::detail::WeightedSumKernel<Tier, T, T, Weights>{marked.data(),
+                                                                       some.data(),
+                                                                       dim,
+                                                                       dim,
+                                                                       lanes,
+                                                                       accumulator_scale.data(),
+                                                                       tile_scale.data(),
+                                                                       out.data(),
+                                                                       {some.data()}});
           };
-          select ? run(std::integral_constant<Skipped, Skipped::Negative>())
-                 : run(std::integral_constant<Skipped, Skipped::None>());
+          select ? run(std::integral_constant<SkipWeights, SkipWeights::Negative>())
+                 : run(std::integral_constant<SkipWeights, SkipWeights::None>());
           bool right = true;
           for (Index r = 0; r < rows; ++r) {
             const auto row = static_cast<std::size_t>(r);
@@ -131,12 +134,12 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
               T sum = 0;
               for (Index lane = lanes.begin; lane < lanes.end; ++lane) {
                 const T weight = marked[static_cast<std::size_t>(r * tile_lanes + lane)];
-                if (!lanes.panel(lane / panel_lanes) || weight < 0) continue;
+                if (!lanes.has_panel(lane / panel_lanes) || weight < 0) continue;
                 sum = posenc::mul_add(weight, some[static_cast<std::size_t>(lane * dim + d)], sum);
               }
               const auto at = static_cast<std::size_t>(r * dim + d);
-              right &= close(out[at],
-                             posenc::mul_add(before[at], old_factor[row], sum * new_factor[row]));
+              right &= close(out[at], posenc::mul_add(before[at], accumulator_scale[row],
+                                                      sum * tile_scale[row]));
             }
           }
           INFO(Tier::name << ": dim " << dim << ", " << rows << " rows, lanes " << lanes.begin
@@ -154,25 +157,28 @@ TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 
   using Tier = typename TestType::Tier;
   constexpr Index dim = 80;
   const auto values = random_numbers<T>(tile_lanes * dim, 3);
-  for (Index rows = 1; rows <= kernel_rows<Tier>; ++rows) {
+  for (Index rows = 1; rows <= register_tile_rows<Tier>; ++rows) {
     const auto weights = random_numbers<T>(rows * tile_lanes, 4);
-    const auto old_factor = random_numbers<T>(rows, 5), new_factor = random_numbers<T>(rows, 6);
+    const auto accumulator_scale = random_numbers<T>(rows, 5),
+               tile_scale = random_numbers<T>(rows, 6);
     const auto sums = [&](const T* old, T before) {
       std::vector<T> out(static_cast<std::size_t>(rows * dim), before);
       posenc::detail::for_bundles<Tier>(
-          rows, posenc::detail::WeightedSums<Tier, T, T, Skipped::None>{weights.data(),
-                                                                        values.data(),
-                                                                        dim,
-                                                                        dim,
-                                                                        {0, tile_lanes, 15},
-                                                                        old,
-                                                                        new_factor.data(),
-                                                                        out.data(),
-                                                                        {values.data()}});
+          rows,
+          posenc::detail::WeightedSumKernel<Tier, T, T, SkipWeights::None>{weights.data(),
+                                                                           values.data(),
+                                                                           dim,
+                                                                           dim,
+                                                                           {0, tile_lanes, 15},
+                                                                           old,
+                                                                           tile_scale.data(),
+                                                                           out.data(),
+                                                                           {values.data()}});
       return out;
     };
     INFO(Tier::name << ": " << rows << " rows");
-    CHECK(sums(nullptr, std::numeric_limits<T>::quiet_NaN()) == sums(old_factor.data(), T{0}));
+    CHECK(sums(nullptr, std::numeric_limits<T>::quiet_NaN()) ==
+          sums(accumulator_scale.data(), T{0}));
   }
 }
 

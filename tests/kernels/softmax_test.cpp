@@ -15,11 +15,11 @@
 namespace softmax_test {
 
 using posenc::Index;
-using posenc::detail::Lanes;
+using posenc::detail::ActiveLanes;
 using posenc::detail::panel_lanes;
-using posenc::detail::rows_at_once;
-using posenc::detail::RowSums;
-using posenc::detail::StripSums;
+using posenc::detail::SoftmaxState;
+using posenc::detail::stats_rows;
+using posenc::detail::StripStats;
 using posenc::detail::tile_keys;
 
 namespace {
@@ -31,12 +31,12 @@ constexpr T lowest = -std::numeric_limits<T>::infinity();
 template <class T>
 struct Owned {
   posenc::detail::AlignedVector<T> memory;
-  RowSums<T> sums;
+  SoftmaxState<T> sums;
 
   Owned(Index rows, Index dim)
-      : memory(static_cast<std::size_t>(2 * (rows + rows_at_once) + rows * dim)),
-        sums{memory.data(), memory.data() + rows + rows_at_once,
-             memory.data() + 2 * (rows + rows_at_once)} {
+      : memory(static_cast<std::size_t>(2 * (rows + stats_rows) + rows * dim)),
+        sums{memory.data(), memory.data() + rows + stats_rows,
+             memory.data() + 2 * (rows + stats_rows)} {
     sums.clear(rows, dim);
   }
 };
@@ -48,38 +48,40 @@ TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]
   using Tier = typename TestType::Tier;
   support::Random random(1);
   constexpr Index rows = 5;
-  for (const Lanes& lanes : {Lanes{0, 128, 0xfu}, Lanes{32, 90, 0x6u}, Lanes{0, 16, 0x1u}}) {
+  for (const ActiveLanes& lanes :
+       {ActiveLanes{0, 128, 0xfu}, ActiveLanes{32, 90, 0x6u}, ActiveLanes{0, 16, 0x1u}}) {
     for (const bool marks : {false, true}) {
       posenc::detail::AlignedVector<T> scores(static_cast<std::size_t>(rows * tile_keys));
       for (T& score : scores) score = static_cast<T>(3 * random.normal());
       for (Index j = 0; j < rows * tile_keys; ++j) {
-        const bool counts = lanes.panel(j % tile_keys / panel_lanes) && j % tile_keys < lanes.end;
+        const bool counts =
+            lanes.has_panel(j % tile_keys / panel_lanes) && j % tile_keys < lanes.end;
         // One row has no visible key; in the others, some keys are masked.
         if (!counts || j / tile_keys == 2 || random.integer(1, 4) == 1) {
           scores[static_cast<std::size_t>(j)] = lowest<T>;
         }
       }
       const auto before = scores;
-      StripSums<T> sums;
-      posenc::detail::exponentials_of_strip<Tier>(lanes, rows, marks, scores.data(), sums.highest,
-                                                  sums.sum);
+      StripStats<T> sums;
+      posenc::detail::exponentiate_strip<Tier>(lanes, rows, marks, scores.data(), sums.row_max,
+                                               sums.sum);
       bool right = true;
       for (Index i = 0; i < rows; ++i) {
-        T highest = lowest<T>;
+        T row_max = lowest<T>;
         for (Index j = 0; j < tile_keys; ++j) {
-          highest = (std::max)(highest, before[static_cast<std::size_t>(i * tile_keys + j)]);
+          row_max = (std::max)(row_max, before[static_cast<std::size_t>(i * tile_keys + j)]);
         }
         const auto row = static_cast<std::size_t>(i);
-        right &= sums.highest[row] == highest;
+        right &= sums.row_max[row] == row_max;
         double sum = 0;
         for (Index j = 0; j < tile_keys; ++j) {
           const auto at = static_cast<std::size_t>(i * tile_keys + j);
-          if (!lanes.panel(j / panel_lanes)) {
+          if (!lanes.has_panel(j / panel_lanes)) {
             right &= !marks || scores[at] == -1;
             continue;
           }
           const double want =
-              before[at] == lowest<T> ? 0 : std::exp(static_cast<double>(before[at] - highest));
+              before[at] == lowest<T> ? 0 : std::exp(static_cast<double>(before[at] - row_max));
           sum += want;
           if (j >= lanes.end) continue;
           if (marks && before[at] == lowest<T>) {
@@ -104,10 +106,10 @@ TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", 
   constexpr Index rows = 21, dim = 16;
   Owned<T> a(rows, dim), b(rows, dim);
   support::Random random(2);
-  const auto fill = [&](const RowSums<T>& sums, Index blind) {
+  const auto fill = [&](const SoftmaxState<T>& sums, Index blind) {
     for (Index r = 0; r < rows; ++r) {
       if (r % 4 == blind) continue;  // a row without keys so far
-      sums.highest[r] = static_cast<T>(4 * random.normal());
+      sums.row_max[r] = static_cast<T>(4 * random.normal());
       sums.sum[r] = static_cast<T>(random.uniform(1, 9));
       for (Index d = 0; d < dim; ++d) sums.out[r * dim + d] = static_cast<T>(random.normal());
     }
@@ -116,18 +118,18 @@ TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", 
   fill(b.sums, 2);
   Owned<T> before(rows, dim);
   std::copy(a.memory.begin(), a.memory.end(), before.memory.begin());
-  posenc::detail::merge_all<Tier>(a.sums, b.sums, rows, dim);
+  posenc::detail::merge_softmax_states<Tier>(a.sums, b.sums, rows, dim);
   for (Index r = 0; r < rows; ++r) {
-    const T of_a = before.sums.highest[r], of_b = b.sums.highest[r];
+    const T of_a = before.sums.row_max[r], of_b = b.sums.row_max[r];
     const T top = (std::max)(of_a, of_b);
-    CHECK(tiers::same(a.sums.highest[r], top));
+    CHECK(tiers::same(a.sums.row_max[r], top));
     if (of_b == lowest<T>) {  // the other side keeps all bits
       CHECK(tiers::same(a.sums.sum[r], before.sums.sum[r]));
       CHECK(tiers::same(a.sums.out[r * dim], before.sums.out[r * dim]));
       continue;
     }
-    const auto factor = [&](T highest) {
-      return highest == lowest<T> ? 0.0 : std::exp(static_cast<double>(highest - top));
+    const auto factor = [&](T row_max) {
+      return row_max == lowest<T> ? 0.0 : std::exp(static_cast<double>(row_max - top));
     };
     const auto joined = [&](T x, T y) {
       return static_cast<double>(x) * factor(of_a) + static_cast<double>(y) * factor(of_b);

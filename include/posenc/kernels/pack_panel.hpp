@@ -22,13 +22,13 @@ POSENC_BEGIN
 namespace detail {
 
 /// Prefetch distance in rows: memory latency is about the time that 16 rows of 128 channels take.
-inline constexpr Index rows_ahead = 16;
+inline constexpr Index prefetch_distance_rows = 16;
 
 /// Calls move(r, c) with the first row and column of square blocks that cover a matrix of rows x
 /// cols, both at least Width. The last blocks overlap the previous ones instead of reaching past
 /// the end.
 template <Index Width, class Move>
-POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& move) noexcept {
+POSENC_ALWAYS_INLINE void for_square_blocks(Index rows, Index cols, const Move& move) noexcept {
   for (Index r = 0; r < rows; r += Width) {
     for (Index c = 0; c < cols; c += Width) {
       move((std::min)(r, rows - Width), (std::min)(c, cols - Width));
@@ -38,7 +38,8 @@ POSENC_ALWAYS_INLINE void for_each_square(Index rows, Index cols, const Move& mo
 
 /// Loads a square block of P::width rows transposed, and prefetches the rows below it.
 template <class P, class T>
-POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P::width]) noexcept {
+POSENC_ALWAYS_INLINE void load_transposed(const T* in, Index stride,
+                                          P (&square)[P::width]) noexcept {
   constexpr Index width = P::width;
   for (Index i = 0; i < width; ++i) {
     const T* from = in + i * stride;
@@ -50,13 +51,13 @@ POSENC_ALWAYS_INLINE void load_columns(const T* in, Index stride, P (&square)[P:
 
 /// Maximum number of rows that are scattered one by one. A token that is appended to a cache is one
 /// row.
-inline constexpr Index scattered_rows = 2;
+inline constexpr Index max_scattered_rows = 2;
 
 /// Calls scatter(from, r, c) for chunks of a few rows: channels c .. c + Count - 1 of row r, stored
 /// at `from`. The last chunk of a row overlaps the previous one instead of reaching past the end.
 template <Index Count, class T, class Scatter>
-POSENC_ALWAYS_INLINE void for_pieces_of_rows(const T* in, Index stride, Index rows, Index cols,
-                                             const Scatter& scatter) noexcept {
+POSENC_ALWAYS_INLINE void for_row_chunks(const T* in, Index stride, Index rows, Index cols,
+                                         const Scatter& scatter) noexcept {
   for (Index r = 0; r < rows; ++r) {
     for (Index c = 0; c < cols; c += Count) {
       const Index at = (std::min)(c, cols - Count);
@@ -69,51 +70,50 @@ POSENC_ALWAYS_INLINE void for_pieces_of_rows(const T* in, Index stride, Index ro
 template <class P, class S, class T>
 POSENC_ALWAYS_INLINE void scatter_rows(const T* in, Index stride, Index rows, Index cols,
                                        S* panel) noexcept {
-  for_pieces_of_rows<P::width>(in, stride, rows, cols,
-                               [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
-                                 const P values = load_as<P>(from);
-                                 S* const to = panel + c * panel_lanes + r;
-                                 if constexpr (requires { values.scatter(to, 1); }) {
-                                   values.scatter(to, std::int32_t{panel_lanes});
-                                 } else {
-                                   // One conversion per vector: a conversion per number takes
-                                   // longer than its store.
-                                   S stored[P::width];
-                                   store_as(values, stored);
-                                   for (Index i = 0; i < P::width; ++i)
-                                     to[i * panel_lanes] = stored[i];
-                                 }
-                               });
+  for_row_chunks<P::width>(in, stride, rows, cols,
+                           [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
+                             const P values = load_as<P>(from);
+                             S* const to = panel + c * panel_lanes + r;
+                             if constexpr (requires { values.scatter(to, 1); }) {
+                               values.scatter(to, std::int32_t{panel_lanes});
+                             } else {
+                               // One conversion per vector: a conversion per number takes
+                               // longer than its store.
+                               S stored[P::width];
+                               store_as(values, stored);
+                               for (Index i = 0; i < P::width; ++i) to[i * panel_lanes] = stored[i];
+                             }
+                           });
 }
 
-/// Like scatter_rows(), but for panels with interleaved channels, see in_pairs. Each chunk has two
-/// vectors.
+/// Like scatter_rows(), but for panels with interleaved channels, see has_paired_channels. Each
+/// chunk has two vectors.
 template <class P, class S, class T>
 POSENC_ALWAYS_INLINE void scatter_pairs(const T* in, Index stride, Index rows, Index cols,
                                         S* panel) noexcept {
   constexpr Index count = 2 * P::width;
-  for_pieces_of_rows<count>(
-      in, stride, rows, cols, [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
-        const P low = load_as<P>(from), high = load_as<P>(from + P::width);
-        S* const to = panel + c * panel_lanes + 2 * r;
-        if constexpr (requires { P::scatter_bfloat16_pairs(to, 1, low, high); }) {
-          P::scatter_bfloat16_pairs(to, std::int32_t{panel_lanes}, low, high);
-        } else {
-          S stored[std::size_t{count}];
-          store_as(low, stored);
-          store_as(high, stored + P::width);
-          for (Index i = 0; i < count; i += 2) {
-            to[i * panel_lanes] = stored[i + 1];
-            to[i * panel_lanes + 1] = stored[i];
-          }
-        }
-      });
+  for_row_chunks<count>(in, stride, rows, cols,
+                        [&](const T* from, Index r, Index c) POSENC_INLINE_LAMBDA {
+                          const P low = load_as<P>(from), high = load_as<P>(from + P::width);
+                          S* const to = panel + c * panel_lanes + 2 * r;
+                          if constexpr (requires { P::scatter_bfloat16_pairs(to, 1, low, high); }) {
+                            P::scatter_bfloat16_pairs(to, std::int32_t{panel_lanes}, low, high);
+                          } else {
+                            S stored[std::size_t{count}];
+                            store_as(low, stored);
+                            store_as(high, stored + P::width);
+                            for (Index i = 0; i < count; i += 2) {
+                              to[i * panel_lanes] = stored[i + 1];
+                              to[i * panel_lanes + 1] = stored[i];
+                            }
+                          }
+                        });
 }
 
 /// True if scatter_rows() is faster than square blocks: it rounds a vector of numbers at once, or
 /// the tier has a scatter instruction.
 template <class P, class S, class T>
-inline constexpr bool scatters = !std::same_as<S, Compute<T>> || requires(P a, S* p) {
+inline constexpr bool prefers_scatter = !std::same_as<S, Compute<T>> || requires(P a, S* p) {
   a.scatter(p, 1);
 };
 
@@ -124,9 +124,9 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
                     Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
-  if constexpr (width > 1 && scatters<P, S, T>) {
+  if constexpr (width > 1 && prefers_scatter<P, S, T>) {
     // Only with the stride of a panel: the stride of a user's tensor may exceed 32 bits.
-    if (out_stride == panel_lanes && rows <= scattered_rows && cols >= width) {
+    if (out_stride == panel_lanes && rows <= max_scattered_rows && cols >= width) {
       return scatter_rows<P>(in, in_stride, rows, cols, out);
     }
   }
@@ -136,30 +136,30 @@ void transpose_into(const T* in, Index in_stride, Index rows, Index cols, S* out
       return transpose_into<Narrower>(in, in_stride, rows, cols, out, out_stride);
     }
   }
-  for_each_square<width>(rows, cols, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
+  for_square_blocks<width>(rows, cols, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
     P square[P::width];
-    load_columns(in + r * in_stride + c, in_stride, square);
+    load_transposed(in + r * in_stride + c, in_stride, square);
     for (Index i = 0; i < width; ++i) store_as(square[i], out + (c + i) * out_stride + r);
   });
 }
 
-/// Packs rows into interleaved channels, see in_pairs. Consecutive channel pairs of a row are
-/// panel_lanes pairs apart.
+/// Packs rows into interleaved channels, see has_paired_channels. Consecutive channel pairs of a
+/// row are panel_lanes pairs apart.
 template <class Tier, class S, class T>
-void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs) noexcept {
+void pack_channel_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
   const Index even_dim = dim / 2 * 2;
   if constexpr (width > 1) {
-    if (count <= scattered_rows && even_dim >= 2 * width) {
+    if (count <= max_scattered_rows && even_dim >= 2 * width) {
       scatter_pairs<P>(rows, stride, count, even_dim, pairs);
     } else if (count < width || even_dim < width) {
       using Narrower = typename tier::Narrower<Tier>::Type;
-      return rows_to_pairs<Narrower>(rows, stride, count, dim, pairs);
+      return pack_channel_pairs<Narrower>(rows, stride, count, dim, pairs);
     } else {
-      for_each_square<width>(count, even_dim, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
+      for_square_blocks<width>(count, even_dim, [=](Index r, Index c) POSENC_INLINE_LAMBDA {
         P square[P::width];
-        load_columns(rows + r * stride + c, stride, square);
+        load_transposed(rows + r * stride + c, stride, square);
         for (Index i = 0; i < width; i += 2) {
           S* to = pairs + (c + i) * panel_lanes + 2 * r;
           P::store_bfloat16_pairs(to, square[i + 1], square[i]);
@@ -183,18 +183,18 @@ void rows_to_pairs(const T* rows, Index stride, Index count, Index dim, S* pairs
   }
 }
 
-/// Inverse of rows_to_pairs().
+/// Inverse of pack_channel_pairs().
 template <class Tier, class S, class T>
-void rows_from_pairs(const S* pairs, Index count, Index dim, T* rows, Index stride) noexcept {
+void unpack_channel_pairs(const S* pairs, Index count, Index dim, T* rows, Index stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
   constexpr Index width = P::width;
   const Index even_dim = dim / 2 * 2;
   if constexpr (width > 1) {
     if (count < width || even_dim < width) {
       using Narrower = typename tier::Narrower<Tier>::Type;
-      return rows_from_pairs<Narrower>(pairs, count, dim, rows, stride);
+      return unpack_channel_pairs<Narrower>(pairs, count, dim, rows, stride);
     }
-    for_each_square<width>(count, even_dim, [&](Index r, Index c) {
+    for_square_blocks<width>(count, even_dim, [&](Index r, Index c) {
       P square[P::width];
       for (Index i = 0; i < width; i += 2) {
         const S* from = pairs + (c + i) * panel_lanes + 2 * r;
@@ -228,8 +228,8 @@ void rows_from_pairs(const S* pairs, Index count, Index dim, T* rows, Index stri
 template <class Tier, class S, class T>
 void pack_panel(const T* rows, Index stride, Index first_lane, Index count, Index dim,
                 S* panel) noexcept {
-  if constexpr (in_pairs<S>) {
-    rows_to_pairs<Tier>(rows, stride, count, dim, panel + 2 * first_lane);
+  if constexpr (has_paired_channels<S>) {
+    pack_channel_pairs<Tier>(rows, stride, count, dim, panel + 2 * first_lane);
   } else {
     transpose_into<Tier>(rows, stride, count, dim, panel + first_lane, panel_lanes);
   }
@@ -243,7 +243,7 @@ void pack_columns(const T* columns, Index stride, Index count, Index dim, T* pan
   using P = Pack<T, Tier>;
   for (Index d = 0; d < dim; ++d, panel += panel_lanes) {
     const T* const from = columns + d * stride;
-    prefetch(from + rows_ahead * stride, count * Index{sizeof(T)});
+    prefetch(from + prefetch_distance_rows * stride, count * Index{sizeof(T)});
     Index c = 0;
     for (; c + P::width <= count; c += P::width) P::load(from + c).store(panel + c);
     for (; c < count; ++c) panel[c] = from[c];
@@ -254,8 +254,8 @@ void pack_columns(const T* columns, Index stride, Index count, Index dim, T* pan
 template <class Tier, class S, class T>
 void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* rows,
                   Index stride) noexcept {
-  if constexpr (in_pairs<S>) {
-    rows_from_pairs<Tier>(panel + 2 * first_lane, count, dim, rows, stride);
+  if constexpr (has_paired_channels<S>) {
+    unpack_channel_pairs<Tier>(panel + 2 * first_lane, count, dim, rows, stride);
   } else {
     transpose_into<Tier>(panel + first_lane, panel_lanes, dim, count, rows, stride);
   }
@@ -270,11 +270,11 @@ void convert_row(const T* in, Index count, S* out) noexcept {
   if (i < count) store_partial_as(load_partial_as<P>(in + i, count - i), out + i, count - i);
 }
 
-/// Packs the channels of a row for kernels, see PackedRow, and fills up to out_dim with zeros.
-/// out_dim is dim or the next even number.
+/// Packs the channels of a row for kernels, see PackedRowElement, and fills up to out_dim with
+/// zeros. out_dim is dim or the next even number.
 template <class Tier, class Q, class T>
 void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
-  if constexpr (in_pairs<Q>) {
+  if constexpr (has_paired_channels<Q>) {
     if (dim != out_dim) out[dim - 1] = Q(0.0F);
     for (Index d = 0; d < dim; ++d) out[d ^ 1] = in[d];
   } else {
@@ -312,8 +312,8 @@ bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
   };
   for (Index j = 0; j < count; ++j) {
     const T* row = v + j * stride;
-    if (count > rows_ahead) {
-      prefetch(row + rows_ahead * stride, value_dim * Index{sizeof(T)});
+    if (count > prefetch_distance_rows) {
+      prefetch(row + prefetch_distance_rows * stride, value_dim * Index{sizeof(T)});
     }
     S* to = out + j * out_stride;
     Index d = 0;

@@ -40,7 +40,7 @@ void copy_rows(const EmbeddingsView<const T>& x, Index first, Index count, Index
 template <class Tier, class T>
 class PackedGemm {
  public:
-  static constexpr Index strip_rows = kernel_rows<Tier>;
+  static constexpr Index strip_rows = register_tile_rows<Tier>;
   /// Depth of a slice for which a tile of panels and a strip of rows fit into L2, in 300 KiB.
   static constexpr Index cached_depth = 2048 / Index{sizeof(T)};
 
@@ -60,7 +60,7 @@ class PackedGemm {
   void reserve(const D& device, Slots& workspace) const {
     Carver measure(nullptr);
     (void)Scratch(measure, *this);
-    workspace.reserve(slot_count(device), measure.used());
+    workspace.reserve(arena_count(device), measure.used());
   }
 
   /// Computes the product.
@@ -83,10 +83,10 @@ class PackedGemm {
       const double products =
           static_cast<double>(rows_) * static_cast<double>(depth) * double{tile_lanes};
       parallel_for(device, tiles, 0, products / 16, [&](Index first, Index last) {
-        Carver carver(workspace.slot(slot_index(device)));
+        Carver carver(workspace.slot(arena_index(device)));
         const Scratch scratch(carver, *this);
         for (Index column = first * tile_lanes; column < last * tile_lanes; column += tile_lanes) {
-          const Lanes lanes = pack(from, depth, column, pack_columns, scratch.columns);
+          const ActiveLanes lanes = pack(from, depth, column, pack_columns, scratch.columns);
           multiply(from, depth, lanes, scratch, load_rows,
                    [&](Index row, const T* products_of_row) {
                      T* const to = row_of(row) + column;
@@ -122,21 +122,22 @@ class PackedGemm {
   }
 
   template <class PackColumns>
-  Lanes pack(Index from, Index depth, Index first, const PackColumns& pack_columns, T* tile) const {
-    Lanes lanes{0, (std::min)(tile_lanes, columns_ - first), 0};
+  ActiveLanes pack(Index from, Index depth, Index first, const PackColumns& pack_columns,
+                   T* tile) const {
+    ActiveLanes lanes{0, (std::min)(tile_lanes, columns_ - first), 0};
     for (Index n = 0; n * panel_lanes < lanes.end; ++n) {
       const Index begin = n * panel_lanes;
       const Index count = (std::min)(panel_lanes, lanes.end - begin);
       T* const panel = tile + begin * depth;
       if (count < panel_lanes) std::fill_n(panel, panel_lanes * depth, T{0});
       pack_columns(from, depth, first + begin, count, panel);
-      lanes.panels |= 1u << n;
+      lanes.panel_mask |= 1u << n;
     }
     return lanes;
   }
 
   template <class LoadRows, class Store>
-  void multiply(Index from, Index depth, const Lanes& lanes, const Scratch& scratch,
+  void multiply(Index from, Index depth, const ActiveLanes& lanes, const Scratch& scratch,
                 const LoadRows& load_rows, const Store& store) const {
     const Index stride = row_stride();
     for (Index r = 0; r < rows_; r += loaded_rows_) {
@@ -144,14 +145,14 @@ class PackedGemm {
       load_rows(from, depth, r, loaded, scratch.rows, stride);
       for (Index s = 0; s < loaded; s += strip_rows) {
         const Index strip = (std::min)(strip_rows, loaded - s);
-        for_bundles<Tier>(strip, PanelProducts<Tier, T, T>{scratch.rows + s * stride,
-                                                           scratch.columns,
-                                                           depth,
-                                                           T{1},
-                                                           lanes,
-                                                           scratch.products,
-                                                           {scratch.columns},
-                                                           stride - depth});
+        for_bundles<Tier>(strip, PanelDotKernel<Tier, T, T>{scratch.rows + s * stride,
+                                                            scratch.columns,
+                                                            depth,
+                                                            T{1},
+                                                            lanes,
+                                                            scratch.products,
+                                                            {scratch.columns},
+                                                            stride - depth});
         for (Index i = 0; i < strip; ++i) store(r + s + i, scratch.products + i * tile_lanes);
       }
     }

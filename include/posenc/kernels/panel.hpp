@@ -27,35 +27,37 @@ inline constexpr Index tile_lanes = tile_panels * panel_lanes;
 /// multiplies pairs adds the second product of a pair first. A missing last channel is stored as
 /// zero.
 template <class S>
-inline constexpr bool in_pairs = storage_format<S> == StorageFormat::Bfloat16;
+inline constexpr bool has_paired_channels = storage_format<S> == StorageFormat::Bfloat16;
 
 /// Returns the number of channels that a panel stores for each lane.
-///   Layout of a panel: [dim][panel_lanes], or if in_pairs<S>, [ceil(dim / 2)][panel_lanes][2]
+///   Layout of a panel: [dim][panel_lanes], or if has_paired_channels<S>, [ceil(dim /
+///   2)][panel_lanes][2]
 template <class S>
 constexpr Index stored_dim(Index dim) noexcept {
-  return in_pairs<S> ? (dim + 1) / 2 * 2 : dim;
+  return has_paired_channels<S> ? (dim + 1) / 2 * 2 : dim;
 }
 
 /// Active lanes of a tile. Kernels compute these and skip all others.
-struct Lanes {
+struct ActiveLanes {
   Index begin = 0, end = 0;  ///< active lanes lie in [begin, end)
-  unsigned panels = 0;       ///< bit n: panel n has active lanes
+  unsigned panel_mask = 0;   ///< bit n: panel n has active lanes
 
-  bool panel(Index n) const noexcept { return (panels >> n & 1u) != 0; }
-  bool empty() const noexcept { return panels == 0; }
-  friend bool operator==(const Lanes&, const Lanes&) = default;
+  bool has_panel(Index n) const noexcept { return (panel_mask >> n & 1u) != 0; }
+  bool empty() const noexcept { return panel_mask == 0; }
+  friend bool operator==(const ActiveLanes&, const ActiveLanes&) = default;
 };
 
 /// Calls work(p) for each vector of a row up to the last active lane. Kernels write no other
 /// vectors.
 template <class P, class Real, class Work>
-POSENC_ALWAYS_INLINE void for_vectors(const Lanes& lanes, Real* scores, const Work& work) {
-  if (lanes.panels == (1u << tile_panels) - 1 && lanes.end == tile_lanes) {
+POSENC_ALWAYS_INLINE void for_active_vectors(const ActiveLanes& lanes, Real* scores,
+                                             const Work& work) {
+  if (lanes.panel_mask == (1u << tile_panels) - 1 && lanes.end == tile_lanes) {
     for (Index j = 0; j < tile_lanes; j += P::width) work(scores + j);
     return;
   }
   for (Index n = 0; n < tile_panels; ++n) {
-    if (!lanes.panel(n)) continue;
+    if (!lanes.has_panel(n)) continue;
     const Index end = (std::min)((n + 1) * panel_lanes, lanes.end);
     for (Index j = n * panel_lanes; j < end; j += P::width) work(scores + j);
   }
@@ -63,15 +65,16 @@ POSENC_ALWAYS_INLINE void for_vectors(const Lanes& lanes, Real* scores, const Wo
 
 /// True if `count` is a multiple of the vector width in every tier that the flags allow.
 constexpr bool all_vectors_divide(Index count) noexcept {
-  const auto of_tier = [count]<class Tier>(Tier) {
+  const auto divides_in = [count]<class Tier>(Tier) {
     if constexpr (tier::allowed<Tier>) {
       return count % Pack<float, Tier>::width == 0 && count % Pack<double, Tier>::width == 0;
     } else {
       return true;
     }
   };
-  return
-      [&]<class... Tiers>(tier::List<Tiers...>) { return (of_tier(Tiers()) && ...); }(tier::All());
+  return [&]<class... Tiers>(tier::List<Tiers...>) {
+    return (divides_in(Tiers()) && ...);
+  }(tier::All());
 }
 static_assert(all_vectors_divide(panel_lanes));
 

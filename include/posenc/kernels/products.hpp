@@ -22,50 +22,50 @@ namespace detail {
 /// Maximum number of rows per kernel pass. With two accumulators each, and the vectors that they
 /// are multiplied with, 12 rows fill 32 registers and 6 fill 16.
 template <class Tier>
-inline constexpr Index kernel_rows = Tier::registers >= 32 ? 12 : 6;
+inline constexpr Index register_tile_rows = Tier::registers >= 32 ? 12 : 6;
 
 /// Returns the number of accumulators per row. With few rows it is larger, so that enough
 /// dependency chains are in flight.
 template <class Tier>
 constexpr Index kernel_columns(Index rows) noexcept {
-  const Index most = 2 * kernel_rows<Tier> / rows;
+  const Index most = 2 * register_tile_rows<Tier> / rows;
   return most >= 8 ? 8 : most >= 4 ? 4 : 2;
 }
 
-/// True if a pass has fewer rows than kernel_rows. With few rows the kernel is memory-bound: it
-/// reads a tile in address order, panel after panel, and prefetches ahead. Hardware prefetchers
+/// True if a pass has fewer rows than register_tile_rows. With few rows the kernel is memory-bound:
+/// it reads a tile in address order, panel after panel, and prefetches ahead. Hardware prefetchers
 /// follow such a single stream as well.
 template <class Tier, Index Rows>
-inline constexpr bool small_bundle = Rows < kernel_rows<Tier>;
+inline constexpr bool is_partial_register_tile = Rows < register_tile_rows<Tier>;
 
 /// Prefetch addresses of passes with few rows while they read the panels of a tile.
 template <class S>
-struct Ahead {
-  const S* after;  ///< memory that is read after the tile
+struct PanelPrefetch {
+  const S* next_region;  ///< memory that is read after the tile
   /// True if other rows have just read the tile. Then only memory after it is prefetched.
-  bool brought = false;
+  bool is_cached = false;
 
   /// Returns the address to prefetch at a panel of `size` numbers: the first panel at least 16 KiB
   /// ahead, or a tile ahead if that is less.
-  const S* at(Index panel, const S* first, Index size, const Lanes& lanes) const noexcept {
+  const S* at(Index panel, const S* first, Index size, const ActiveLanes& lanes) const noexcept {
     // Heads without channels have panels of size 0.
-    if (brought || size == 0) return after + panel * size;
+    if (is_cached || size == 0) return next_region + panel * size;
     constexpr Index early = 16384 / Index{sizeof(S)};
     const Index panels = (lanes.end - 1) / panel_lanes + 1;
     const Index asked = panel + (std::min)((early - 1) / size + 1, panels);
-    return asked < panels ? first + asked * size : after + (asked - panels) * size;
+    return asked < panels ? first + asked * size : next_region + (asked - panels) * size;
   }
 };
 
-/// Cuts `rows` rows into bundles, whose sums fit in registers, and calls kernel.run<Rows>(first)
-/// for each. Rows is 12 (if registers allow), 6, 4, 2 or 1. For a kernel with is_rare it is always
-/// 1, which keeps programs small.
+/// Cuts `rows` rows into register tiles, whose sums fit in registers, and calls
+/// kernel.run<Rows>(first) for each. Rows is 12 (if registers allow), 6, 4, 2 or 1. For a kernel
+/// with is_rare it is always 1, which keeps programs small.
 template <class Tier, class Kernel>
 POSENC_ALWAYS_INLINE void for_bundles(Index rows, const Kernel& kernel) noexcept {
   constexpr bool is_rare = requires { requires Kernel::is_rare; };
   Index r = 0;
   if constexpr (!is_rare) {
-    if constexpr (kernel_rows<Tier> >= 12) {
+    if constexpr (register_tile_rows<Tier> >= 12) {
       for (; r + 12 <= rows; r += 12) kernel.template run<12>(r);
     }
     for (; r + 6 <= rows; r += 6) kernel.template run<6>(r);
@@ -77,46 +77,48 @@ POSENC_ALWAYS_INLINE void for_bundles(Index rows, const Kernel& kernel) noexcept
 
 /// True if rows of T and panels of S, both bfloat16, are multiplied by pair instructions.
 template <class Tier, class T, class S>
-inline constexpr bool pair_products = in_pairs<T>&& in_pairs<S>&& requires(Pack<float, Tier> p) {
+inline constexpr bool pair_products =
+    has_paired_channels<T>&& has_paired_channels<S>&& requires(Pack<float, Tier> p) {
   add_pair_products(p, p, p);
 };
 
 /// Element type of a packed row of T that is multiplied with panels of S.
 template <class Tier, class T, class S>
-using PackedRow = std::conditional_t<pair_products<Tier, T, S>, T, Compute<T>>;
+using PackedRowElement = std::conditional_t<pair_products<Tier, T, S>, T, Compute<T>>;
 
 /// out(r, lane) <- factor * row(r) . lane, for the active panels. Full vectors up to the last
 /// active lane are written.
 ///   Q: Real, or if pair_products, bfloat16 with interleaved channels as in the panels
 template <class Tier, class Real, class S, class Q = Real>
-struct PanelProducts {
+struct PanelDotKernel {
   using P = Pack<Real, Tier>;
 
   const Q* rows;  ///< [rows, stored_dim<S>(dim)]
   const S* panels;
   Index dim;
   Real factor;
-  Lanes lanes;
+  ActiveLanes lanes;
   Real* out;  ///< [rows, tile_lanes]
-  Ahead<S> ahead;
+  PanelPrefetch<S> ahead;
   Index row_padding = 0;  ///< elements between the end of a row and the next row
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    constexpr Index of_panel = panel_lanes / P::width;
+    constexpr Index vectors_per_panel = panel_lanes / P::width;
     constexpr Index columns = (std::min)(kernel_columns<Tier>(Rows), Index{4});
-    // A bundle of many rows covers part of a panel. A bundle of few rows covers several panels, for
-    // more dependency chains; if the loads miss the cache, one panel at a time is faster.
-    [[maybe_unused]] const bool waits = Rows * channels < 8 && r == 0 && !ahead.brought;
-    constexpr Index panels_at_once = columns > of_panel ? columns / of_panel : 1;
-    constexpr Index in_panel = columns > of_panel ? of_panel : columns;
+    // A register tile of many rows covers part of a panel. A register tile of few rows covers
+    // several panels, for more dependency chains; if the loads miss the cache, one panel at a time
+    // is faster.
+    [[maybe_unused]] const bool is_memory_bound = Rows * channels < 8 && r == 0 && !ahead.is_cached;
+    constexpr Index panels_per_pass = columns > vectors_per_panel ? columns / vectors_per_panel : 1;
+    constexpr Index in_panel = columns > vectors_per_panel ? vectors_per_panel : columns;
     for (Index n = 0; n < tile_panels; ++n) {
-      if (!lanes.panel(n)) continue;
-      if constexpr (panels_at_once > 1) {
-        constexpr unsigned all = (1u << panels_at_once) - 1;
-        if (!waits && n % panels_at_once == 0 && (lanes.panels >> n & all) == all) {
-          multiply<Rows, panels_at_once, in_panel>(r, n, 0);
-          n += panels_at_once - 1;
+      if (!lanes.has_panel(n)) continue;
+      if constexpr (panels_per_pass > 1) {
+        constexpr unsigned all = (1u << panels_per_pass) - 1;
+        if (!is_memory_bound && n % panels_per_pass == 0 && (lanes.panel_mask >> n & all) == all) {
+          multiply<Rows, panels_per_pass, in_panel>(r, n, 0);
+          n += panels_per_pass - 1;
           continue;
         }
       }
@@ -132,7 +134,7 @@ struct PanelProducts {
 
  private:
   /// Channels per load of a panel.
-  static constexpr Index channels = in_pairs<S> ? 2 : 1;
+  static constexpr Index channels = has_paired_channels<S> ? 2 : 1;
 
   // Not inlined, because the caller would otherwise compete for registers.
   template <Index Rows, Index Panels, Index InPanel>
@@ -148,7 +150,7 @@ struct PanelProducts {
     });
     const S* next = ahead.at(panel, panels, panel_size, lanes) + lane * row_size;
     for (Index d = 0; d < row_size; d += channels) {
-      if constexpr (small_bundle<Tier, Rows>) {
+      if constexpr (is_partial_register_tile<Tier, Rows>) {
         constexpr Index step = channels * columns * P::width;
         prefetch(next, step * Index{sizeof(S)});
         next += step;
@@ -159,7 +161,7 @@ struct PanelProducts {
         if constexpr (Rows > 1 && std::is_same_v<S, Real>) first[c] = loaded_once(first[c]);
       });
       unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-        if constexpr (in_pairs<Q>) {
+        if constexpr (has_paired_channels<Q>) {
           const P pair = P::broadcast_pair(x + r * row_stride);
           unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
             sums[r][c] = add_pair_products(sums[r][c], pair, first[c]);
@@ -171,7 +173,7 @@ struct PanelProducts {
           });
         }
       });
-      if constexpr (channels > 1 && !in_pairs<Q>) {
+      if constexpr (channels > 1 && !has_paired_channels<Q>) {
         unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
           const P value = P::broadcast(x[r * row_stride + 1]);
           unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
@@ -194,9 +196,9 @@ struct PanelProducts {
   /// Loads one channel, or a pair of channels into `first`, or two channels into `first` and
   /// `second`.
   POSENC_ALWAYS_INLINE static void load(const S* k, P& first, [[maybe_unused]] P& second) noexcept {
-    if constexpr (in_pairs<Q>) {
+    if constexpr (has_paired_channels<Q>) {
       first = P::load_pairs(k);
-    } else if constexpr (in_pairs<S>) {
+    } else if constexpr (has_paired_channels<S>) {
       P::load_bfloat16_pairs(k, second, first);
     } else {
       first = load_as<P>(k);
@@ -205,47 +207,48 @@ struct PanelProducts {
 };
 
 /// Weights that contribute nothing, even if the other factor is NaN or infinite.
-enum class Skipped { None, Negative, Zero };
+enum class SkipWeights { None, Negative, Zero };
 
-template <Skipped Weights, class Real>
+template <SkipWeights Weights, class Real>
 POSENC_ALWAYS_INLINE bool is_skipped([[maybe_unused]] Real weight) noexcept {
-  if constexpr (Weights == Skipped::Negative) return weight < 0;
-  if constexpr (Weights == Skipped::Zero) return weight == 0;
+  if constexpr (Weights == SkipWeights::Negative) return weight < 0;
+  if constexpr (Weights == SkipWeights::Zero) return weight == 0;
   return false;
 }
 
 /// Calls work(skipped weights): None if `finite` says that the other factors are finite, else
 /// `Weights`.
-template <Skipped Weights, class Work>
-void skip_unless_finite(bool finite, const Work& work) {
+template <SkipWeights Weights, class Work>
+void dispatch_skip_weights(bool finite, const Work& work) {
   if (finite) {
-    work(std::integral_constant<Skipped, Skipped::None>());
+    work(std::integral_constant<SkipWeights, SkipWeights::None>());
   } else {
-    work(std::integral_constant<Skipped, Weights>());
+    work(std::integral_constant<SkipWeights, Weights>());
   }
 }
 
-/// out(r) <- old_factor(r) * out(r) + new_factor(r) * sum over the active lanes of weights(r, lane)
-/// values(lane). A null old_factor means that `out` is uninitialised and counts as 0.
-template <class Tier, class Real, class S, Skipped Weights>
-struct WeightedSums {
+/// out(r) <- accumulator_scale(r) * out(r) + tile_scale(r) * sum over the active lanes of
+/// weights(r, lane) values(lane). A null accumulator_scale means that `out` is uninitialised and
+/// counts as 0.
+template <class Tier, class Real, class S, SkipWeights Weights>
+struct WeightedSumKernel {
   using P = Pack<Real, Tier>;
-  static constexpr bool is_rare = Weights != Skipped::None;
+  static constexpr bool is_rare = Weights != SkipWeights::None;
 
   const Real* weights;  ///< [rows, tile_lanes]
   const S* values;      ///< [tile_lanes, stride]
   Index stride, dim;
-  Lanes lanes;
-  const Real* old_factor;  ///< [rows], or null
-  const Real* new_factor;
+  ActiveLanes lanes;
+  const Real* accumulator_scale;  ///< [rows], or null
+  const Real* tile_scale;
   Real* out;  ///< [rows, dim]; dim is a multiple of the vector width
-  Ahead<S> ahead;
+  PanelPrefetch<S> ahead;
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    if constexpr (small_bundle<Tier, Rows>) {
-      for (Index d = 0; d < dim; d += channels_in_order) {
-        multiply_in_order<Rows>(r, d, (std::min)(channels_in_order, dim - d));
+    if constexpr (is_partial_register_tile<Tier, Rows>) {
+      for (Index d = 0; d < dim; d += panel_major_channels) {
+        multiply_panel_major<Rows>(r, d, (std::min)(panel_major_channels, dim - d));
       }
     } else {
       for_columns<Rows>(
@@ -256,7 +259,7 @@ struct WeightedSums {
  private:
   /// Maximum number of channels that few rows read of a panel before they continue with the next
   /// panel.
-  static constexpr Index channels_in_order = 256;
+  static constexpr Index panel_major_channels = 256;
 
   template <Index Columns>
   using Length = std::integral_constant<Index, Columns>;
@@ -282,14 +285,14 @@ struct WeightedSums {
     for_panels([&](Index n) POSENC_INLINE_LAMBDA {
       add_panel<Rows, Columns>(n, first_row, channel, nullptr, sums);
     });
-    merge<Rows, Columns>(first_row, channel, sums);
+    store_rescaled<Rows, Columns>(first_row, channel, sums);
   }
 
   /// Sums `channels` channels panel by panel.
   template <Index Rows>
-  POSENC_NOINLINE void multiply_in_order(Index first_row, Index first_channel,
-                                         Index channels) const noexcept {
-    P sums[std::size_t{Rows * channels_in_order / P::width}];
+  POSENC_NOINLINE void multiply_panel_major(Index first_row, Index first_channel,
+                                            Index channels) const noexcept {
+    P sums[std::size_t{Rows * panel_major_channels / P::width}];
     const auto sums_of = [&](Index d) { return sums + d / P::width * Rows; };
     std::fill(sums, sums_of(channels), P::zero());
     for_panels([&](Index n) {
@@ -301,21 +304,22 @@ struct WeightedSums {
       });
     });
     for_columns<Rows>(channels, [&]<Index Columns>(Length<Columns>, Index d) POSENC_INLINE_LAMBDA {
-      merge<Rows, Columns>(first_row, first_channel + d, sums_of(d));
+      store_rescaled<Rows, Columns>(first_row, first_channel + d, sums_of(d));
     });
   }
 
   template <class Visit>
   POSENC_ALWAYS_INLINE void for_panels(const Visit& visit) const noexcept {
     for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
-      if (lanes.panel(n)) visit(n);
+      if (lanes.has_panel(n)) visit(n);
     }
   }
 
   /// Vectors of values per load. A single row is bound by loads of values: two vectors of bfloat16
   /// are loaded as one, and split into even and odd channels.
   template <Index Rows, Index Columns>
-  static constexpr Index together = in_pairs<S>&& Rows == 1 && Columns % 2 == 0 ? 2 : 1;
+  static constexpr Index vectors_per_load =
+      has_paired_channels<S>&& Rows == 1 && Columns % 2 == 0 ? 2 : 1;
 
   ///   next: address that few rows prefetch
   ///   all: [Rows][Columns] sums
@@ -331,15 +335,15 @@ struct WeightedSums {
       unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = all[r * Columns + c]; });
     });
     for (Index j = begin; j < end; ++j) {
-      if constexpr (small_bundle<Tier, Rows>) {
+      if constexpr (is_partial_register_tile<Tier, Rows>) {
         prefetch(next, Columns * P::width * Index{sizeof(S)});
         next += Columns * P::width;
       }
       P value[std::size_t{Columns}];
-      constexpr Index at_once = together<Rows, Columns>;
-      unrolled<Columns / at_once>([&](Index i) POSENC_INLINE_LAMBDA {
-        const Index c = i * at_once;
-        if constexpr (at_once == 2) {
+      constexpr Index vectors = vectors_per_load<Rows, Columns>;
+      unrolled<Columns / vectors>([&](Index i) POSENC_INLINE_LAMBDA {
+        const Index c = i * vectors;
+        if constexpr (vectors == 2) {
           P::load_bfloat16_pairs(v + c * P::width, value[c], value[c + 1]);
         } else {
           value[c] = load_as<P>(v + c * P::width);
@@ -362,28 +366,29 @@ struct WeightedSums {
   }
 
   template <Index Rows, Index Columns>
-  POSENC_ALWAYS_INLINE void merge(Index first_row, Index channel, const P* sums) const noexcept {
-    constexpr Index at_once = together<Rows, Columns>;
-    const bool adds = old_factor != nullptr;
+  POSENC_ALWAYS_INLINE void store_rescaled(Index first_row, Index channel,
+                                           const P* sums) const noexcept {
+    constexpr Index vectors = vectors_per_load<Rows, Columns>;
+    const bool adds = accumulator_scale != nullptr;
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       const Index row = first_row + r;
       const P* of_row = sums + r * Columns;
       Real* to = out + row * dim + channel;
-      const P old = adds ? P::broadcast(old_factor[row]) : P::zero();
-      const P fresh = P::broadcast(new_factor[row]);
-      const auto put = [&](Index c, P sum) POSENC_INLINE_LAMBDA {
+      const P old = adds ? P::broadcast(accumulator_scale[row]) : P::zero();
+      const P fresh = P::broadcast(tile_scale[row]);
+      const auto store = [&](Index c, P sum) POSENC_INLINE_LAMBDA {
         const P before = adds ? P::load(to + c * P::width) : P::zero();
         mul_add(before, old, sum * fresh).store(to + c * P::width);
       };
-      unrolled<Columns / at_once>([&](Index i) POSENC_INLINE_LAMBDA {
-        const Index c = i * at_once;
-        if constexpr (at_once == 2) {
+      unrolled<Columns / vectors>([&](Index i) POSENC_INLINE_LAMBDA {
+        const Index c = i * vectors;
+        if constexpr (vectors == 2) {
           P low, high;
           interleave(of_row[c], of_row[c + 1], low, high);
-          put(c, low);
-          put(c + 1, high);
+          store(c, low);
+          store(c + 1, high);
         } else {
-          put(c, of_row[c]);
+          store(c, of_row[c]);
         }
       });
     });

@@ -141,7 +141,7 @@ struct UnpackedDotKernel {
 
 /// sums(r) <- sums(r) + sum over some keys of weights(r, key) values(key), for unpacked values.
 /// Dependency chains continue from the previous chunk of keys.
-template <class Tier, class Real, class T, Skipped Weights>
+template <class Tier, class Real, class T, SkipWeights Weights>
 struct UnpackedWeightedSumKernel {
   using P = Pack<Real, Tier>;
 

@@ -83,7 +83,7 @@ class Carver {
 
 /// Returns the slot index of the calling thread.
 template <Device D>
-Index slot_index([[maybe_unused]] const D& device) {
+Index arena_index([[maybe_unused]] const D& device) {
   if constexpr (requires { device.currentThreadId(); }) {
     // The device returns -1 for a thread outside of its pool.
     return static_cast<Index>(device.currentThreadId()) + 1;
@@ -95,7 +95,7 @@ Index slot_index([[maybe_unused]] const D& device) {
 /// Returns the number of slots that a device needs. Any thread of the pool may run a task, even if
 /// the device uses fewer.
 template <Device D>
-Index slot_count([[maybe_unused]] const D& device) {
+Index arena_count([[maybe_unused]] const D& device) {
   if constexpr (requires { device.numThreadsInPool(); }) {
     return static_cast<Index>(device.numThreadsInPool()) + 1;
   } else {

@@ -161,7 +161,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 .grad_k = x.gradients.k,
                                 .grad_v = x.gradients.v,
                                 .mask = mask};
-  typename Run::ParametersOfCall parameters(function, bias, bias_gradient, slot_count(device));
+  typename Run::ParametersOfCall parameters(function, bias, bias_gradient, arena_count(device));
   AttentionWorkspace own;
   Run(device, call, parameters).run(slots_of(workspace == nullptr ? own : *workspace));
   add_sink_gradients(x, options);

@@ -34,7 +34,7 @@ template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
 class BackwardSchedule {
  public:
   using Real = Compute<T>;
-  using Stored = PackedRow<Tier, T, T>;
+  using Stored = PackedRowElement<Tier, T, T>;
   using Block = RowBlock<Tier, T, Stored>;
   using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
   using ParametersOfCall = ParameterGradients<T, Bias, BiasGradient>;
@@ -68,12 +68,12 @@ class BackwardSchedule {
     Carver measure(nullptr);
     (void)Slot(*this, measure);
     const std::size_t of_slot = measure.used();
-    const Index count = (std::max)(slot_count(device_), heads_at_work);
+    const Index count = (std::max)(arena_count(device_), heads_at_work);
     const KeyGradients<Tier, T> sums = sums_of(measure);
     (void)sums;
     workspace.reserve(count, measure.used());
     const auto run_blocks = [&](Index, Index) {
-      const Index thread = slot_index(device_);
+      const Index thread = arena_index(device_);
       Carver carver(workspace.slot(thread));
       Slot slot(*this, carver);
       slot.thread = thread;
@@ -123,7 +123,7 @@ class BackwardSchedule {
           values(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.v.dim))),
           key_rows(carver.take<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
           run_of_positions(carver.take<double>(tile_keys)),
-          lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
+          lanes(carver.take<ActiveLanes>(Block::strips(schedule.rows()))),
           of_masks(carver.take<Real>(schedule.rows())),
           relative(schedule.call_, schedule.parameters_.learned_tables(), schedule.rows(),
                    schedule.per_block_, carver) {
@@ -139,10 +139,10 @@ class BackwardSchedule {
     Stored* key_rows;                       ///< [tile_keys, padded head_dim]
     double* run_of_positions;               ///< buffer for the positions of a tile's keys
     const double* key_positions = nullptr;  ///< positions of the tile's keys, if they are read
-    Lanes* lanes;                           ///< one entry per strip
+    ActiveLanes* lanes;                     ///< one entry per strip
     Real* of_masks;  ///< [rows]: sums over keys, for a mask that is broadcast over keys
     POSENC_NO_UNIQUE_ADDRESS OfRelativeBias relative;
-    Real ones[rows_at_once];
+    Real ones[stats_rows];
     Index thread = 0;
   };
 
@@ -216,7 +216,7 @@ class BackwardSchedule {
       BackwardQueue::wait_for_turn(task, tile);
       call_.mask.add(block, seen, slot.of_scores.all(), slot.of_masks);
     }
-    for_seen(block, seen, [&](const Strip& strip, const Lanes& lanes) {
+    for_seen(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       slot.scores.unfinish(block, lanes, strip, slot.of_scores.of(strip));
     });
     const auto add_bias_gradient = [&](auto& gradient) {
@@ -233,7 +233,7 @@ class BackwardSchedule {
       slot.relative.add(block, seen, slot.key_positions, slot.of_scores.all(), slot.key_rows,
                         finite, sums);
     }
-    for_seen(block, seen, [&](const Strip& strip, const Lanes& lanes) {
+    for_seen(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       slot.scores.unmultiply(block, lanes, strip, slot.of_scores.of(strip));
       add_to_queries(strip, lanes, finite, slot);
     });
@@ -270,13 +270,13 @@ class BackwardSchedule {
     const Block& block = slot.block;
     const KeyTile<Stored> keys{slot.keys, slot.values};
     if constexpr (ScoresOfCall::has_bias) {
-      for_seen(block, seen, [&](const Strip& strip, const Lanes&) {
+      for_seen(block, seen, [&](const Strip& strip, const ActiveLanes&) {
         slot.scores.multiply(block, seen, keys, strip);
       });
       slot.scores.add_bias(block, seen, keys, slot.key_positions);
     }
     block.for_strips([&](const Strip& strip) {
-      const Lanes lanes = Block::lanes_of(seen, strip);
+      const ActiveLanes lanes = Block::lanes_of(seen, strip);
       if (lanes.empty()) {
         slot.of_scores.clear(strip, slot.scores.of(strip));
         return;
@@ -288,28 +288,28 @@ class BackwardSchedule {
     });
   }
 
-  void add_to_queries(const Strip& strip, const Lanes& lanes, bool finite,
+  void add_to_queries(const Strip& strip, const ActiveLanes& lanes, bool finite,
                       const Slot& slot) const noexcept {
-    const auto add = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+    const auto add = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
       const Index dim = slot.gradients.query_dim();
-      for_bundles<Tier>(
-          strip.rows, WeightedSums<Tier, Real, Stored, Weights>{slot.of_scores.of(strip),
-                                                                slot.key_rows,
-                                                                dim,
-                                                                dim,
-                                                                lanes,
-                                                                slot.ones,
-                                                                slot.ones,
-                                                                slot.gradients.grad_q(strip.first),
-                                                                {slot.key_rows}});
+      for_bundles<Tier>(strip.rows, WeightedSumKernel<Tier, Real, Stored, Weights>{
+                                        slot.of_scores.of(strip),
+                                        slot.key_rows,
+                                        dim,
+                                        dim,
+                                        lanes,
+                                        slot.ones,
+                                        slot.ones,
+                                        slot.gradients.grad_q(strip.first),
+                                        {slot.key_rows}});
     };
-    skip_unless_finite<Skipped::Zero>(finite, add);
+    dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }
 
   template <class Visit>
   static void for_seen(const Block& block, const SeenTile& seen, const Visit& visit) {
     block.for_strips([&](const Strip& strip) {
-      const Lanes lanes = Block::lanes_of(seen, strip);
+      const ActiveLanes lanes = Block::lanes_of(seen, strip);
       if (!lanes.empty()) visit(strip, lanes);
     });
   }
@@ -318,10 +318,10 @@ class BackwardSchedule {
   static typename KeyGradients<Tier, T>::RowsOfPanels rows_of_panels(
       const Block& block, const SeenTile& seen) noexcept {
     typename KeyGradients<Tier, T>::RowsOfPanels rows{};
-    for_seen(block, seen, [&](const Strip& strip, const Lanes& lanes) {
+    for_seen(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       for (Index n = 0; n < tile_panels; ++n) {
-        PanelRows& of_panel = rows[static_cast<std::size_t>(n)];
-        if (lanes.panel(n)) of_panel = joined(of_panel, {strip.first, strip.first + strip.rows});
+        PanelRowRange& of_panel = rows[static_cast<std::size_t>(n)];
+        if (lanes.has_panel(n)) of_panel = hull(of_panel, {strip.first, strip.first + strip.rows});
       }
     });
     return rows;

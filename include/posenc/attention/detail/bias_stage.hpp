@@ -79,7 +79,7 @@ class BiasStage {
   }
 
   /// Adds the values that prepare() computed to a strip's scores.
-  void add_to_strip(const Block& block, const Lanes& lanes, const Strip& strip,
+  void add_to_strip(const Block& block, const ActiveLanes& lanes, const Strip& strip,
                     Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
     const Index queries = block.rows() / block.plan().group;
@@ -88,8 +88,8 @@ class BiasStage {
       Real* const row = scores + i * tile_keys;
       const Real* const values = bands_ + (block.head(r) - block.head(0)) * of_band(queries) +
                                  (block.query(block.rows() - 1) - block.query(r));
-      for_vectors<P>(lanes, row,
-                     [&](Real* p) { (P::load(p) + P::load(values + (p - row))).store(p); });
+      for_active_vectors<P>(lanes, row,
+                            [&](Real* p) { (P::load(p) + P::load(values + (p - row))).store(p); });
     }
   }
 

@@ -27,9 +27,10 @@ inline constexpr Index rows_of_parts = 4096;
 
 template <class... Tiers>
 constexpr bool all_strips_fit(tier::List<Tiers...>) noexcept {
-  return ((rows_of_block % kernel_rows<Tiers> == 0 &&
-           rows_of_long_block % kernel_rows<Tiers> == 0 &&
-           rows_of_split % kernel_rows<Tiers> == 0 && kernel_rows<Tiers> <= rows_at_once) &&
+  return ((rows_of_block % register_tile_rows<Tiers> == 0 &&
+           rows_of_long_block % register_tile_rows<Tiers> == 0 &&
+           rows_of_split % register_tile_rows<Tiers> == 0 &&
+           register_tile_rows<Tiers> <= stats_rows) &&
           ...);
 }
 static_assert(all_strips_fit(tier::All()));

@@ -39,7 +39,7 @@ struct ForwardStrategy {
 template <class Tier>
 constexpr Index balanced_block_queries(Index queries, Index most, Index group) noexcept {
   const Index blocks = (queries - 1) / most + 1, share = (queries - 1) / blocks + 1;
-  const Index strip = kernel_rows<Tier> / std::gcd(kernel_rows<Tier>, group);
+  const Index strip = register_tile_rows<Tier> / std::gcd(register_tile_rows<Tier>, group);
   return (std::min)(most, (share + strip - 1) / strip * strip);
 }
 

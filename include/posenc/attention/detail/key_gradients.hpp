@@ -6,7 +6,7 @@
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/slots.hpp>
 #include <posenc/kernels/tile.hpp>
-#include <posenc/kernels/transposed_sums.hpp>
+#include <posenc/kernels/transposed_sum_kernel.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -23,7 +23,7 @@ template <class Tier, Scalar T>
 class KeyGradients {
  public:
   using Real = Compute<T>;
-  using RowsOfPanels = std::array<PanelRows, static_cast<std::size_t>(tile_panels)>;
+  using RowsOfPanels = std::array<PanelRowRange, static_cast<std::size_t>(tile_panels)>;
 
   /// Allocates memory for `keys` keys. The dimensions are those of the tensors, or 0 if a gradient
   /// is not requested.
@@ -44,18 +44,18 @@ class KeyGradients {
   void add(Index first_key, const KeyRange& seen, const RowsOfPanels& panels,
            const GradientRows<Tier, T, S>& rows, const Real* weights,
            const Real* grad) const noexcept {
-    const auto add_to = [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+    const auto add_to = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
       const Index first = seen.begin - first_key, count = seen.end - seen.begin;
       const auto sum = [&](const Real* of_rows, const Real* numbers, Index dim, Real* sums) {
         if (dim == 0) return;
-        for_bundles<Tier>(
-            count, TransposedSums<Tier, Real, Weights>{of_rows + first, numbers, dim, first,
-                                                       panels.data(), sums + seen.begin * dim});
+        for_bundles<Tier>(count, TransposedSumKernel<Tier, Real, Weights>{of_rows + first, numbers,
+                                                                          dim, first, panels.data(),
+                                                                          sums + seen.begin * dim});
       };
       sum(weights, rows.grad_out(), value_dim_, values_);
       sum(grad, rows.queries(), key_dim_, keys_);
     };
-    skip_unless_finite<Skipped::Zero>(rows.finite(), add_to);
+    dispatch_skip_weights<SkipWeights::Zero>(rows.finite(), add_to);
   }
 
   bool has_keys() const noexcept { return key_dim_ > 0; }

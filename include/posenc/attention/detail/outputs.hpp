@@ -29,11 +29,11 @@ struct Outputs {
 
   /// Divides rows of a block by their sums, and writes outputs, log-sum-exps and probabilities.
   template <class Tier, class Block>
-  void write(const Block& block, const Strip& rows, const RowSums<Real>& sums) const noexcept {
+  void write(const Block& block, const Strip& rows, const SoftmaxState<Real>& sums) const noexcept {
     // Rows of the next strip are prefetched. They are written after its products.
-    const Index ahead = (std::min)(rows.rows, rows_ahead);
+    const Index ahead = (std::min)(rows.rows, prefetch_distance_rows);
     for (Index r = rows.first; r < rows.first + rows.rows; ++r) {
-      const Whole whole = with_sink(block.head(r), sums.highest[r], sums.sum[r]);
+      const Whole whole = with_sink(block.head(r), sums.row_max[r], sums.sum[r]);
       // Adding 0 turns -0 into 0: masked keys must not affect the sign.
       const Real* const values = sums.out + r * value_dim;
       using P = Pack<Real, Tier>;
@@ -47,26 +47,26 @@ struct Outputs {
       if (d < out.dim) store_partial_as(value(d), to + d, out.dim - d);
       if (plan.lse.data != nullptr) {
         plan.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
-            whole.sum == 0 ? lowest : whole.highest + std::log(whole.sum);
+            whole.sum == 0 ? lowest : whole.row_max + std::log(whole.sum);
       }
-      plan.returned.normalise(block, r, whole.highest, whole.sum);
+      plan.returned.normalise(block, r, whole.row_max, whole.sum);
     }
   }
 
  private:
   static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
 
-  /// Final row maximum and sum of exp(score - highest), and the factor that rescales the row's
+  /// Final row maximum and sum of exp(score - row_max), and the factor that rescales the row's
   /// output to this maximum.
   struct Whole {
-    Real highest, sum, factor;
+    Real row_max, sum, factor;
   };
 
-  Whole with_sink(Index head, Real highest, Real sum) const noexcept {
-    if (plan.options.sinks.empty()) return {highest, sum, 1};
+  Whole with_sink(Index head, Real row_max, Real sum) const noexcept {
+    if (plan.options.sinks.empty()) return {row_max, sum, 1};
     const Real sink = plan.options.sinks[static_cast<std::size_t>(head)];
-    const Real top = sink > highest ? sink : highest;
-    const Real factor = highest == lowest ? 0 : std::exp(highest - top);
+    const Real top = sink > row_max ? sink : row_max;
+    const Real factor = row_max == lowest ? 0 : std::exp(row_max - top);
     return {top, mul_add(sum, factor, sink == lowest ? Real{0} : std::exp(sink - top)), factor};
   }
 

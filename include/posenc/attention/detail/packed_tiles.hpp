@@ -58,7 +58,8 @@ class PackedTiles {
     scores.multiply(block, seen, keys, strip);
   }
 
-  static StripSums<Real> stats(const Strip&, const RowSums<Real>&, bool, const Scratch&) noexcept {
+  static StripStats<Real> stats(const Strip&, const SoftmaxState<Real>&, bool,
+                                const Scratch&) noexcept {
     return {};
   }
 
@@ -69,24 +70,25 @@ class PackedTiles {
   template <class Block, class Scores>
   static void add_values(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
                          const Strip& strip, const Scores& scores, bool hides,
-                         const StripSums<Real>& of_tile, const RowSums<Real>& sums,
+                         const StripStats<Real>& of_tile, const SoftmaxState<Real>& sums,
                          bool first) noexcept {
-    alignas(64) Real old_factor[rows_at_once], new_factor[rows_at_once];
-    merge_rows<Tier>(of_tile.highest, of_tile.sum, sums.highest + strip.first,
-                     sums.sum + strip.first, old_factor, new_factor);
-    skip_unless_finite<Skipped::Negative>(
-        !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
-          for_bundles<Tier>(strip.rows, WeightedSums<Tier, Real, Stored, Weights>{
-                                            .weights = scores.of(strip),
-                                            .values = keys.values,
-                                            .stride = keys.value_stride,
-                                            .dim = keys.value_stride,
-                                            .lanes = Block::lanes_of(seen, strip),
-                                            .old_factor = first ? nullptr : old_factor,
-                                            .new_factor = new_factor,
-                                            .out = sums.out + strip.first * keys.value_stride,
-                                            .ahead = {.after = keys.next_keys,
-                                                      .brought = !block.begins_key_head(strip)}});
+    alignas(64) Real accumulator_scale[stats_rows], tile_scale[stats_rows];
+    update_softmax_stats<Tier>(of_tile.row_max, of_tile.sum, sums.row_max + strip.first,
+                               sums.sum + strip.first, accumulator_scale, tile_scale);
+    dispatch_skip_weights<SkipWeights::Negative>(
+        !hides, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+          for_bundles<Tier>(strip.rows,
+                            WeightedSumKernel<Tier, Real, Stored, Weights>{
+                                .weights = scores.of(strip),
+                                .values = keys.values,
+                                .stride = keys.value_stride,
+                                .dim = keys.value_stride,
+                                .lanes = Block::lanes_of(seen, strip),
+                                .accumulator_scale = first ? nullptr : accumulator_scale,
+                                .tile_scale = tile_scale,
+                                .out = sums.out + strip.first * keys.value_stride,
+                                .ahead = {.next_region = keys.next_keys,
+                                          .is_cached = !block.begins_key_head(strip)}});
         });
   }
 

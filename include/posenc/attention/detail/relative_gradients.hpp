@@ -13,7 +13,7 @@
 #include <posenc/kernels/slots.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
-#include <posenc/kernels/transposed_sums.hpp>
+#include <posenc/kernels/transposed_sum_kernel.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -116,7 +116,7 @@ class RelativeGradients {
         queries_(carver.take<Real>(rows * table_.dim())),
         grad_queries_(carver.take<Real>(rows * table_.dim())),
         weights_(carver.take<Real>(slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
-        ones_(carver.take<Real>((std::max)(queries, tile_lanes) + rows_at_once)),
+        ones_(carver.take<Real>((std::max)(queries, tile_lanes) + stats_rows)),
         of_keys_(carver.take<std::int32_t>(queries * tile_keys)) {}
 
   RelativeGradients(const RelativeGradients&) = delete;  // tables refer to columns_
@@ -128,7 +128,7 @@ class RelativeGradients {
     first_head_ = block.first_head();
     table_.clear();
     key_table_.clear();
-    std::fill_n(ones_, (std::max)(rows_of_head_, tile_lanes) + rows_at_once, Real{1});
+    std::fill_n(ones_, (std::max)(rows_of_head_, tile_lanes) + stats_rows, Real{1});
     if (!is_given(bias_.table)) return;
     finite_ = true;
     const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.plan().q;
@@ -147,7 +147,7 @@ class RelativeGradients {
   void add(const Block& block, const SeenTile& seen, const double* key_positions, const Real* grad,
            const S* key_rows, bool finite, const KeyGradients<Tier, T>& of_keys) const noexcept {
     for (Index g = 0; g < (std::min)(group_, block.rows()); ++g) {
-      const Range columns = look_up(block, seen, g, key_positions);
+      const Range columns = find_columns(block, seen, g, key_positions);
       for (Index t = columns.first / tile_lanes; t * tile_lanes <= columns.last; t += slots_) {
         const Range tiles{t, (std::min)(t + slots_ - 1, columns.last / tile_lanes)};
         if (is_given(bias_.table)) add_to_queries(seen, g, grad, tiles);
@@ -189,8 +189,8 @@ class RelativeGradients {
   Index place(Index r) const noexcept { return r % group_ * rows_of_head_ + r / group_; }
 
   /// Stores the column of each query and key of head g, and returns their range.
-  Range look_up(const Block& block, const SeenTile& seen, Index g,
-                const double* key_positions) const noexcept {
+  Range find_columns(const Block& block, const SeenTile& seen, Index g,
+                     const double* key_positions) const noexcept {
     const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     Range columns{(std::numeric_limits<Index>::max)(), -1};
     for (Index n = 0; n < rows_of_head_; ++n) {
@@ -209,8 +209,8 @@ class RelativeGradients {
   /// Adds the score gradients of head g to the sums of their columns.
   ///   put(tile of columns, query, key, column in the tile): returns the sum to add to
   template <class Put>
-  void gather(const SeenTile& seen, Index g, const Real* grad, const Range& tiles, Index rows,
-              const Put& put) const noexcept {
+  void scatter_add(const SeenTile& seen, Index g, const Real* grad, const Range& tiles, Index rows,
+                   const Put& put) const noexcept {
     const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     std::fill_n(weights_, (tiles.last - tiles.first + 1) * rows * tile_lanes, Real{0});
     for (Index n = 0; n < rows_of_head_; ++n) {
@@ -227,30 +227,31 @@ class RelativeGradients {
 
   void add_to_queries(const SeenTile& seen, Index g, const Real* grad,
                       const Range& tiles) const noexcept {
-    gather(seen, g, grad, tiles, rows_of_head_,
-           [](Real* of_tile, Index n, Index, Index column) -> Real& {
-             return of_tile[n * tile_lanes + column];
-           });
+    scatter_add(seen, g, grad, tiles, rows_of_head_,
+                [](Real* of_tile, Index n, Index, Index column) -> Real& {
+                  return of_tile[n * tile_lanes + column];
+                });
     const Index dim = table_.dim();
     const Index first_row = g * rows_of_head_;
     for (Index t = tiles.first; t <= tiles.last; ++t) {
       const Real* const weights = weights_ + (t - tiles.first) * rows_of_head_ * tile_lanes;
       const Index count = table_.columns_of(t);
-      const Lanes lanes{0, count, panels_of(0, count - 1)};
-      skip_unless_finite<Skipped::Zero>(
-          table_.pack(t, first_head_ + g), [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+      const ActiveLanes lanes{0, count, panels_of(0, count - 1)};
+      dispatch_skip_weights<SkipWeights::Zero>(
+          table_.pack(t, first_head_ + g),
+          [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
             for_bundles<Tier>(rows_of_head_,
-                              WeightedSums<Tier, Real, Real, W>{
+                              WeightedSumKernel<Tier, Real, Real, W>{
                                   weights, table_.packed(), dim, dim, lanes, ones_, ones_,
                                   grad_queries_ + first_row * dim, table_.packed()});
           });
       if (!table_.learned()) continue;
       const auto rows = all_panels(rows_of_head_);
-      skip_unless_finite<Skipped::Zero>(
-          finite_, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
+      dispatch_skip_weights<SkipWeights::Zero>(
+          finite_, [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
             for_bundles<Tier>(
-                count, TransposedSums<Tier, Real, W>{weights, queries_ + first_row * dim, dim, 0,
-                                                     rows.data(), table_.grad(g, t)});
+                count, TransposedSumKernel<Tier, Real, W>{weights, queries_ + first_row * dim, dim,
+                                                          0, rows.data(), table_.grad(g, t)});
           });
     }
   }
@@ -258,32 +259,33 @@ class RelativeGradients {
   void add_to_keys(const SeenTile& seen, Index g, const Real* grad, const Range& tiles,
                    const S* key_rows, bool finite,
                    const KeyGradients<Tier, T>& of_keys) const noexcept {
-    gather(seen, g, grad, tiles, tile_lanes,
-           [](Real* of_tile, Index, Index j, Index column) -> Real& {
-             return of_tile[column * tile_keys + j];
-           });
+    scatter_add(seen, g, grad, tiles, tile_lanes,
+                [](Real* of_tile, Index, Index j, Index column) -> Real& {
+                  return of_tile[column * tile_keys + j];
+                });
     const Index dim = key_table_.dim(), first = seen.keys.begin - seen.first_key();
     const Index keys = seen.keys.end - seen.keys.begin;
-    const Lanes lanes{first, first + keys, panels_of(first, first + keys - 1)};
+    const ActiveLanes lanes{first, first + keys, panels_of(first, first + keys - 1)};
     for (Index t = tiles.first; t <= tiles.last; ++t) {
       const Real* const weights = weights_ + (t - tiles.first) * tile_lanes * tile_lanes;
       const Index count = key_table_.columns_of(t);
       const auto rows = all_panels(count);
       if (of_keys.has_keys()) {
-        skip_unless_finite<Skipped::Zero>(
+        dispatch_skip_weights<SkipWeights::Zero>(
             key_table_.pack(t, first_head_ + g),
-            [&]<Skipped W>(std::integral_constant<Skipped, W>) {
-              for_bundles<Tier>(keys, TransposedSums<Tier, Real, W>{
+            [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
+              for_bundles<Tier>(keys, TransposedSumKernel<Tier, Real, W>{
                                           weights + first, key_table_.packed(), dim, first,
                                           rows.data(), of_keys.of_key(seen.keys.begin)});
             });
       }
       if (!key_table_.learned()) continue;
-      skip_unless_finite<Skipped::Zero>(finite, [&]<Skipped W>(std::integral_constant<Skipped, W>) {
-        for_bundles<Tier>(
-            count, WeightedSums<Tier, Real, S, W>{weights, key_rows, dim, dim, lanes, ones_, ones_,
-                                                  key_table_.grad(g, t), key_rows});
-      });
+      dispatch_skip_weights<SkipWeights::Zero>(
+          finite, [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
+            for_bundles<Tier>(count, WeightedSumKernel<Tier, Real, S, W>{
+                                         weights, key_rows, dim, dim, lanes, ones_, ones_,
+                                         key_table_.grad(g, t), key_rows});
+          });
     }
   }
 

@@ -21,7 +21,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Returns the bit mask of the panels with lanes from .. to, see Lanes.
+/// Returns the bit mask of the panels with lanes from .. to, see ActiveLanes.
 constexpr unsigned panels_of(Index from, Index to) noexcept {
   return (2u << to / panel_lanes) - (1u << from / panel_lanes);
 }
@@ -35,7 +35,7 @@ template <class Tier, Scalar T>
 class RelativeProducts {
  public:
   using Real = Compute<T>;
-  using Row = PackedRow<Tier, T, T>;
+  using Row = PackedRowElement<Tier, T, T>;
 
   RelativeProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
                    Index ring_slots, Index rows, Carver& carver) noexcept
@@ -46,7 +46,7 @@ class RelativeProducts {
         most_rows_(rows),
         packed_(carver.take<Row>(rows * row_size())),
         panels_(carver.take<Row>(tile_lanes * row_size())),
-        // look_up() reads full vectors.
+        // gather() reads full vectors.
         products_(carver.take<Real>(ring_slots * rows * tile_lanes + tile_lanes)),
         made_(carver.take<Made>(ring_slots)) {}
 
@@ -72,22 +72,22 @@ class RelativeProducts {
   void make(Index t, Index from, Index to) const noexcept {
     Made& made = made_[t % slots_];
     if (made.tile != t) made = {t, 0};
-    const unsigned panels = panels_of(from, to) & ~made.panels;
+    const unsigned panels = panels_of(from, to) & ~made.panel_mask;
     if (panels == 0) return;
-    made.panels |= panels;
+    made.panel_mask |= panels;
     Real* const out = products_ + t % slots_ * most_rows_ * tile_lanes;
     const bool shared = bias_.table.heads == 1;
     for (Index g = 0; g < (shared ? 1 : heads_); ++g) {
       pack(t, panels, shared ? 0 : first_head_ + g);
       const Index first = g * rows_of_head_, rows = rows_of_head_ * (shared ? heads_ : 1);
-      const Lanes lanes{0, tile_lanes, panels};
-      for_bundles<Tier>(rows, PanelProducts<Tier, Real, Row, Row>{packed_ + first * row_size(),
-                                                                  panels_,
-                                                                  bias_.table.dim,
-                                                                  factor_,
-                                                                  lanes,
-                                                                  out + first * tile_lanes,
-                                                                  {panels_}});
+      const ActiveLanes lanes{0, tile_lanes, panels};
+      for_bundles<Tier>(rows, PanelDotKernel<Tier, Real, Row, Row>{packed_ + first * row_size(),
+                                                                   panels_,
+                                                                   bias_.table.dim,
+                                                                   factor_,
+                                                                   lanes,
+                                                                   out + first * tile_lanes,
+                                                                   {panels_}});
     }
   }
 
@@ -104,7 +104,7 @@ class RelativeProducts {
  private:
   struct Made {
     Index tile = -1;
-    unsigned panels = 0;
+    unsigned panel_mask = 0;
   };
 
   Index row_size() const noexcept { return stored_dim<Row>(bias_.table.dim); }
@@ -140,7 +140,7 @@ template <class Tier, Scalar T, class S>
 class RelativeKeyProducts {
  public:
   using Real = Compute<T>;
-  using Row = PackedRow<Tier, T, S>;
+  using Row = PackedRowElement<Tier, T, S>;
 
   RelativeKeyProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
                       Index ring_slots, Carver& carver) noexcept
@@ -160,12 +160,12 @@ class RelativeKeyProducts {
           table_.row(0, columns_.table_row(t * tile_lanes + c), table_.heads == 1 ? 0 : head),
           table_.dim, packed_ + c * row_size, row_size);
     }
-    for_bundles<Tier>(to - from + 1, PanelProducts<Tier, Real, S, Row>{
+    for_bundles<Tier>(to - from + 1, PanelDotKernel<Tier, Real, S, Row>{
                                          packed_ + from * row_size,
                                          keys,
                                          table_.dim,
                                          factor_,
-                                         Lanes{begin, end, panels_of(begin, end - 1)},
+                                         ActiveLanes{begin, end, panels_of(begin, end - 1)},
                                          products_ + (slot * tile_lanes + from) * tile_keys,
                                          {keys}});
   }
@@ -180,7 +180,7 @@ class RelativeKeyProducts {
     for (Index t = 0; t < 2 * P::width - 1; ++t) {
       rows[t] = P::load(of(columns[t - (P::width - 1)]) + lane);
     }
-    take_diagonals<Real>(rows);
+    extract_diagonals<Real>(rows);
     for (Index i = 0; i < P::width; ++i) {
       Real* const to = scores + i * stride;
       (P::load(to) + rows[P::width - 1 - i]).store(to);

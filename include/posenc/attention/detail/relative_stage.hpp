@@ -284,7 +284,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         Real* const scores = tile.scores.row(i);
         Index j = 0;
         for (; j + P::width <= tile.keys; j += P::width) {
-          (P::load(scores + j) + look_up<P>(products, places + j, ascending)).store(scores + j);
+          (P::load(scores + j) + gather<P>(products, places + j, ascending)).store(scores + j);
         }
         for (; j < tile.keys; ++j) scores[j] += products[places[j]];
         products += tile_lanes;

@@ -44,12 +44,12 @@ class ReturnedWeights {
   /// Copies a strip's scores, [rows, tile_keys], if `stage` is requested.
   template <class Block>
   void give(ReturnedScores stage, const Block& block, Index first_key, const Strip& strip,
-            const Lanes& lanes, const Real* scores) const noexcept {
+            const ActiveLanes& lanes, const Real* scores) const noexcept {
     if (!wanted(stage)) return;
     const Index first = block.sequence().first_key + first_key;
     for (Index i = 0; i < strip.rows; ++i) {
       for (Index j = lanes.begin; j < lanes.end; ++j) {
-        if (!lanes.panel(j / panel_lanes)) continue;
+        if (!lanes.has_panel(j / panel_lanes)) continue;
         at(block, strip.first + i, first + j) = scores[i * tile_keys + j];
       }
     }
@@ -57,7 +57,7 @@ class ReturnedWeights {
 
   /// Converts row r's scores to probabilities, if these are requested.
   template <class Block>
-  void normalise(const Block& block, Index r, Real highest, Real sum) const noexcept {
+  void normalise(const Block& block, Index r, Real row_max, Real sum) const noexcept {
     if (!wanted(ReturnedScores::Probabilities)) return;
     using One = Pack<Real, tier::Scalar>;
     const AttentionSequence& s = block.sequence();
@@ -67,7 +67,7 @@ class ReturnedWeights {
         p = 0;
         continue;
       }
-      p = exp_nonpositive(One{p - highest}).v / sum;
+      p = exp_nonpositive(One{p - row_max}).v / sum;
       if (dropout_.probability > 0) {
         const double key = block.plan().places.key_position(s, j - s.first_key);
         p *= static_cast<Real>(

@@ -22,8 +22,8 @@ namespace detail {
 /// Keys of a tile that are visible to the rows of a block.
 struct SeenTile {
   Index tile;
-  KeyRange keys;           ///< hull of the rows' visible keys, counted from the sequence's first
-  const Lanes* of_strips;  ///< indexed by a strip's first row; memory passed to look_at()
+  KeyRange keys;  ///< hull of the rows' visible keys, counted from the sequence's first
+  const ActiveLanes* of_strips;  ///< indexed by a strip's first row; memory passed to look_at()
 
   Index first_key() const noexcept { return tile * tile_keys; }
 };
@@ -46,8 +46,8 @@ template <class Tier, Scalar T, class S>
 class RowBlock {
  public:
   /// Element type of a query's channels as kernels read them.
-  using Row = PackedRow<Tier, T, S>;
-  static constexpr Index strip_rows = kernel_rows<Tier>;
+  using Row = PackedRowElement<Tier, T, S>;
+  static constexpr Index strip_rows = register_tile_rows<Tier>;
 
   /// Allocates memory for up to `rows` rows from `carver`.
   RowBlock(const AttentionPlan<T>& plan, Index rows, Carver& carver) noexcept
@@ -81,7 +81,8 @@ class RowBlock {
     name_rows(count, key_heads);
     for (Index r = 0; r < rows_; ++r) {
       if (!in_place_) {
-        prefetch(channels((std::min)(r + rows_ahead, rows_ - 1)), plan_.q.dim * Index{sizeof(T)});
+        prefetch(channels((std::min)(r + prefetch_distance_rows, rows_ - 1)),
+                 plan_.q.dim * Index{sizeof(T)});
         pack_row<Tier>(channels(r), plan_.q.dim, packed_ + r * row_size(), row_size());
       }
       if (r > 0 && queries_[r] == queries_[r - 1]) {
@@ -190,7 +191,7 @@ class RowBlock {
 
   /// Returns the keys of a tile that are visible to the rows.
   ///   of_strips: memory for strips(rows())
-  SeenTile look_at(Index tile, Lanes* of_strips) const noexcept {
+  SeenTile look_at(Index tile, ActiveLanes* of_strips) const noexcept {
     const Index first_key = tile * tile_keys;
     if (all_see(first_key)) {
       for_strips([&](const Strip& strip) {
@@ -200,7 +201,7 @@ class RowBlock {
     }
     KeyRange seen{tile_keys, 0};
     const bool found_once = has_uniform_visibility();
-    Lanes lanes;
+    ActiveLanes lanes;
     for_strips([&](const Strip& strip) {
       if (strip.first == 0 || !found_once) lanes = lanes_of(strip, first_key);
       of_strips[strip.first] = lanes;
@@ -210,7 +211,7 @@ class RowBlock {
     });
     return {tile, {first_key + seen.begin, first_key + seen.end}, of_strips};
   }
-  static Lanes lanes_of(const SeenTile& seen, const Strip& strip) noexcept {
+  static ActiveLanes lanes_of(const SeenTile& seen, const Strip& strip) noexcept {
     return seen.of_strips[strip.first];
   }
 
@@ -237,7 +238,7 @@ class RowBlock {
   /// True if kernels can read the tensor's rows: they have the elements of packed rows, in the same
   /// order.
   bool kernels_read_tensor() const noexcept {
-    return std::is_same_v<Row, T> && !in_pairs<Row> && row_size() == plan_.q.dim;
+    return std::is_same_v<Row, T> && !has_paired_channels<Row> && row_size() == plan_.q.dim;
   }
   /// Returns the number of channels of a packed row.
   Index row_size() const noexcept { return stored_dim<S>(plan_.q.dim); }
@@ -246,8 +247,8 @@ class RowBlock {
   }
 
   /// Returns the active lanes of a strip in a tile.
-  Lanes lanes_of(const Strip& strip, Index first_key) const noexcept {
-    Lanes lanes{tile_keys, 0, 0};
+  ActiveLanes lanes_of(const Strip& strip, Index first_key) const noexcept {
+    ActiveLanes lanes{tile_keys, 0, 0};
     for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
       const KeyRange range = range_in_tile(r, first_key);
       if (range.empty()) continue;
@@ -259,11 +260,11 @@ class RowBlock {
       lanes = {all.begin, all.end, 0};
     }
     for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
-      if (plan_.keeps_masked_scores || sees_panel(strip, first_key, n)) lanes.panels |= 1u << n;
+      if (plan_.keeps_masked_scores || sees_panel(strip, first_key, n)) lanes.panel_mask |= 1u << n;
     }
     if (!lanes.empty()) {
-      const auto first = static_cast<Index>(std::countr_zero(lanes.panels));
-      const auto end = static_cast<Index>(std::bit_width(lanes.panels));
+      const auto first = static_cast<Index>(std::countr_zero(lanes.panel_mask));
+      const auto end = static_cast<Index>(std::bit_width(lanes.panel_mask));
       lanes.begin = (std::max)(lanes.begin, first * panel_lanes);
       lanes.end = (std::min)(lanes.end, end * panel_lanes);
     }

@@ -52,7 +52,7 @@ class Schedule {
     (void)Slot(*this, measure);
     const std::size_t of_slot = measure.used();
     (void)parts_of(measure, parts);
-    workspace.reserve(slot_count(device_), of_slot, measure.used());
+    workspace.reserve(arena_count(device_), of_slot, measure.used());
     if (parts > 0) {
       Cursor cursor;
       for (Index n = 0; n < blocks; ++n) run_split(n, cursor, parts, workspace);
@@ -63,7 +63,7 @@ class Schedule {
     // memory while another multiplies; otherwise all would compete for the same resource.
     std::atomic<Index> comers{0}, taken{0}, front{0}, back{blocks};
     const auto run_blocks = [&](Index, Index) {
-      Carver carver(workspace.slot(slot_index(device_)));
+      Carver carver(workspace.slot(arena_index(device_)));
       Slot slot(*this, carver);
       Cursor cursor;
       const bool from_back = comers.fetch_add(1) % 2 == 1;
@@ -80,20 +80,20 @@ class Schedule {
   struct Slot {
     Slot(const Schedule& schedule, Carver& carver) noexcept
         : block(schedule.plan_, schedule.rows(), carver),
-          sums(RowSums<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
+          sums(SoftmaxState<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
           scores(schedule.plan_, schedule.bias_, schedule.rows(),
                  schedule.strategy_.queries_per_block, carver, Reader::is_unpacked),
           run_of_positions(carver.take<double>(tile_keys)),
           dropout(schedule.plan_.options.dropout, carver),
-          lanes(carver.take<Lanes>(Block::strips(schedule.rows()))),
+          lanes(carver.take<ActiveLanes>(Block::strips(schedule.rows()))),
           of_reader(schedule.reader_.carve(carver, schedule.rows())) {}
 
     Block block;
-    RowSums<Real> sums;
+    SoftmaxState<Real> sums;
     ScoresOfCall scores;
     double* run_of_positions;  ///< buffer for the positions of a tile's keys
     TileDropout dropout;
-    Lanes* lanes;  ///< one entry per strip
+    ActiveLanes* lanes;  ///< one entry per strip
     POSENC_NO_UNIQUE_ADDRESS typename Reader::Scratch of_reader;
   };
 
@@ -111,13 +111,13 @@ class Schedule {
     Index first_block = 0;  ///< number of its first block
   };
 
-  /// Allocates the softmax states of single tiles, at a stride of rows() + rows_at_once rows.
-  RowSums<Real> parts_of(Carver& carver, Index parts) const noexcept {
-    return RowSums<Real>::carve(carver, (rows() + rows_at_once) * parts, value_dim());
+  /// Allocates the softmax states of single tiles, at a stride of rows() + stats_rows rows.
+  SoftmaxState<Real> parts_of(Carver& carver, Index parts) const noexcept {
+    return SoftmaxState<Real>::carve(carver, (rows() + stats_rows) * parts, value_dim());
   }
-  RowSums<Real> part(const RowSums<Real>& parts, Index n) const noexcept {
-    const Index first = n * (rows() + rows_at_once);
-    return {parts.highest + first, parts.sum + first, parts.out + first * value_dim()};
+  SoftmaxState<Real> part(const SoftmaxState<Real>& parts, Index n) const noexcept {
+    const Index first = n * (rows() + stats_rows);
+    return {parts.row_max + first, parts.sum + first, parts.out + first * value_dim()};
   }
 
   /// Loads the queries of block n.
@@ -145,12 +145,12 @@ class Schedule {
   ///   first: the block's first tile; `sums` is uninitialised and is overwritten
   ///   last:  the block's last tile; outputs are written batch by batch, so that stores overlap
   ///       arithmetic
-  void add_tile(const Block& block, Index tile, const Slot& slot, const RowSums<Real>& sums,
+  void add_tile(const Block& block, Index tile, const Slot& slot, const SoftmaxState<Real>& sums,
                 bool first, bool last = false) const {
     const SeenTile seen = block.look_at(tile, slot.lanes);
-    if (first) sums.clear_sums(block.rows());
+    if (first) sums.reset_stats(block.rows());
     if (seen.keys.empty()) {
-      if (first) sums.clear_out({0, block.rows()}, value_dim());
+      if (first) sums.zero_accumulators({0, block.rows()}, value_dim());
       if (last) write_rows(block, sums);
       return;
     }
@@ -173,12 +173,12 @@ class Schedule {
         }
         add_batch(block, seen, keys, batch, slot, sums, first);
       } else if (first) {
-        sums.clear_out(batch, value_dim());
+        sums.zero_accumulators(batch, value_dim());
       }
       if (last) outputs_.template write<Tier>(block, batch, sums);
     });
   }
-  void write_rows(const Block& block, const RowSums<Real>& sums) const {
+  void write_rows(const Block& block, const SoftmaxState<Real>& sums) const {
     outputs_.template write<Tier>(block, {0, block.rows()}, sums);
   }
 
@@ -206,21 +206,21 @@ class Schedule {
   /// Computes weights from a batch's biased products, and merges their sums and outputs into
   /// `sums`.
   void add_batch(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
-                 const Strip& batch, const Slot& slot, const RowSums<Real>& sums,
+                 const Strip& batch, const Slot& slot, const SoftmaxState<Real>& sums,
                  bool first) const {
     bool hides = !keys.finite;
-    reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const Lanes& lanes) {
+    reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes& lanes) {
       slot.scores.finish(block, seen, strip);
       if constexpr (Reader::is_unpacked) {
-        hides = hides || hides_any(lanes, strip.rows, slot.scores.of(strip));
+        hides = hides || has_masked(lanes, strip.rows, slot.scores.of(strip));
       }
     });
     auto of_tile = reader_.stats(batch, sums, first, slot.of_reader);
-    reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const Lanes& lanes) {
+    reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes& lanes) {
       const Index r = strip.first - batch.first;
       Real* const weights = slot.scores.of(strip);
-      exponentials_of_strip<Tier>(lanes, strip.rows, hides, weights, of_tile.highest + r,
-                                  of_tile.sum + r);
+      exponentiate_strip<Tier>(lanes, strip.rows, hides, weights, of_tile.row_max + r,
+                               of_tile.sum + r);
       if (slot.dropout.drops()) slot.dropout.apply(block, strip, lanes, weights);
     });
     reader_.add_values(block, seen, keys, batch, slot.scores, hides, of_tile, sums, first);
@@ -246,7 +246,7 @@ class Schedule {
   void run_split(Index n, Cursor& cursor, Index parts, Slots& workspace) const {
     Carver carver(workspace.slot(0));
     Slot shared(*this, carver);
-    const RowSums<Real> of_tiles = parts_of(carver, parts);
+    const SoftmaxState<Real> of_tiles = parts_of(carver, parts);
     take(n, cursor, shared.block);
     const Index rows = shared.block.rows();
     shared.sums.clear(rows, value_dim());
@@ -254,7 +254,7 @@ class Schedule {
     for (Index first = keys.begin / tile_keys; first * tile_keys < keys.end; first += parts) {
       const Index end = (std::min)(first + parts, (keys.end + tile_keys - 1) / tile_keys);
       const auto run_tiles = [&](Index from, Index to) {
-        Carver own(workspace.slot(slot_index(device_)));
+        Carver own(workspace.slot(arena_index(device_)));
         Slot slot(*this, own);
         slot.scores.begin(shared.block);
         for (Index i = from; i < to; ++i) {
@@ -263,7 +263,7 @@ class Schedule {
       };
       parallel_for(device_, end - first, 0, cycles_of_tile(), run_tiles);
       for (Index i = 0; i < end - first; ++i) {
-        merge_all<Tier>(shared.sums, part(of_tiles, i), rows, value_dim());
+        merge_softmax_states<Tier>(shared.sums, part(of_tiles, i), rows, value_dim());
       }
     }
     write_rows(shared.block, shared.sums);

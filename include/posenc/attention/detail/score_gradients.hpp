@@ -44,10 +44,10 @@ class ScoreGradients {
   ///   slopes: derivatives of a soft cap, or null; if strict, they are set to 0 where the
   ///       probability is 0
   void make(const Block& block, const GradientRows<Tier, T, S>& rows, const Strip& strip,
-            const Lanes& lanes, const S* value_panels, Index value_dim, bool strict, Real* scores,
-            Real* slopes) const noexcept {
+            const ActiveLanes& lanes, const S* value_panels, Index value_dim, bool strict,
+            Real* scores, Real* slopes) const noexcept {
     using P = Pack<Real, Tier>;
-    for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
+    for_bundles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
                                       rows.packed_grad_out(strip.first),
                                       value_panels,
                                       value_dim,
@@ -69,7 +69,7 @@ class ScoreGradients {
       Real* const row = scores + i * tile_keys;
       Real* const grad = of(strip) + i * tile_keys;
       const Real* const kept_row = kept + i * tile_keys;
-      for_vectors<P>(lanes, row, [&](Real* p) {
+      for_active_vectors<P>(lanes, row, [&](Real* p) {
         const Index j = p - row;
         const P of_values = P::load(p) * P::load(grad + j);
         mul_add(P::load(kept_row + j), delta, of_values).store(grad + j);
@@ -93,22 +93,23 @@ class ScoreGradients {
   }
 
  private:
-  static void make_probabilities(const Lanes& lanes, Real lse, bool strict, Real* scores) noexcept {
+  static void make_probabilities(const ActiveLanes& lanes, Real lse, bool strict,
+                                 Real* scores) noexcept {
     if (!strict) {
-      exponentials<Tier>(lanes, lse, scores);
+      exponentiate<Tier>(lanes, lse, scores);
       return;
     }
-    marked_exponentials<Tier>(lanes, lse, scores);
+    exponentiate_and_mark<Tier>(lanes, lse, scores);
     for (Index j = 0; j < tile_keys; ++j) {
       if (scores[j] < 0) scores[j] = 0;
     }
   }
 
   /// Writes zeros to inactive lanes, which kernels that run over keys read.
-  static void clear_unseen(const Lanes& lanes, Real* row) noexcept {
+  static void clear_unseen(const ActiveLanes& lanes, Real* row) noexcept {
     for (Index n = 0; n < tile_panels; ++n) {
       const Index first = n * panel_lanes, end = first + panel_lanes;
-      if (!lanes.panel(n)) {
+      if (!lanes.has_panel(n)) {
         std::fill(row + first, row + end, Real{0});
       } else if (lanes.end < end) {
         std::fill(row + (std::max)(lanes.end, first), row + end, Real{0});

@@ -65,9 +65,9 @@ class Scores {
   /// bias.
   void multiply(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
                 const Strip& strip) const noexcept {
-    const Lanes lanes = Block::lanes_of(seen, strip);
+    const ActiveLanes lanes = Block::lanes_of(seen, strip);
     Real* scores = of(strip);
-    for_bundles<Tier>(strip.rows, PanelProducts<Tier, Real, S, typename Block::Row>{
+    for_bundles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
                                       block.packed(strip.first),
                                       keys.keys,
                                       block.plan().q.dim,
@@ -83,7 +83,7 @@ class Scores {
   /// Applies the part of multiply() that follows its products.
   void finish_products(const Block& block, const SeenTile& seen,
                        const Strip& strip) const noexcept {
-    const Lanes lanes = Block::lanes_of(seen, strip);
+    const ActiveLanes lanes = Block::lanes_of(seen, strip);
     Real* scores = of(strip);
     give(ReturnedScores::Scaled, block, seen, strip);
     temper(TemperatureOf::ScaledScores, block, lanes, strip, scores);
@@ -117,12 +117,12 @@ class Scores {
   void add_bias(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
                 const double* key_positions) const {
     for (Index first = 0, rows = block.rows_of_key_head(); first < block.rows();) {
-      Lanes lanes = Block::lanes_of(seen, {first, 0});
+      ActiveLanes lanes = Block::lanes_of(seen, {first, 0});
       const Index end_of_head = (first / rows + 1) * rows;
       Index end = first + block.rows_of_strip(first % rows);
       for (; end < end_of_head; end += block.rows_of_strip(end % rows)) {
-        const Lanes next = Block::lanes_of(seen, {end, 0});
-        if (next.panels != lanes.panels) break;
+        const ActiveLanes next = Block::lanes_of(seen, {end, 0});
+        if (next.panel_mask != lanes.panel_mask) break;
         lanes.end = (std::max)(lanes.end, next.end);
       }
       if (!lanes.empty()) {
@@ -135,7 +135,7 @@ class Scores {
   /// Applies the soft cap, if it comes after the bias, and the masks: scores of keys that are
   /// invisible to a row become -inf.
   void finish(const Block& block, const SeenTile& seen, const Strip& strip) const noexcept {
-    const Lanes lanes = Block::lanes_of(seen, strip);
+    const ActiveLanes lanes = Block::lanes_of(seen, strip);
     Real* scores = of(strip);
     temper(TemperatureOf::BiasedScores, block, lanes, strip, scores);
     if (plan_.options.softcap_order == SoftcapOrder::AfterBias) {
@@ -154,7 +154,7 @@ class Scores {
   // ---- backward, from the gradient of a strip's masked scores to that of scale * q k
 
   /// Backward of finish() before its masks: converts `grad` to the gradient of the biased scores.
-  void unfinish(const Block& block, const Lanes& lanes, const Strip& strip,
+  void unfinish(const Block& block, const ActiveLanes& lanes, const Strip& strip,
                 Real* grad) const noexcept {
     if (plan_.options.softcap_order == SoftcapOrder::AfterBias) uncap(block, lanes, strip, grad);
     temper(TemperatureOf::BiasedScores, block, lanes, strip, grad);
@@ -177,7 +177,7 @@ class Scores {
   }
 
   /// Backward of finish_products(): converts `grad` to the gradient of scale * q k.
-  void unmultiply(const Block& block, const Lanes& lanes, const Strip& strip,
+  void unmultiply(const Block& block, const ActiveLanes& lanes, const Strip& strip,
                   Real* grad) const noexcept {
     if (plan_.options.softcap_order == SoftcapOrder::BeforeBias) {
       uncap(block, lanes, strip, grad);
@@ -192,8 +192,8 @@ class Scores {
 
   /// Adds the bias to rows with the same active lanes, head by head; rows of a head are `group`
   /// rows apart.
-  void add_bias(const Block& block, Index first_key, const KeyTile<S>& tile, const Lanes& lanes,
-                const double* key_positions, const Strip& rows) const {
+  void add_bias(const Block& block, Index first_key, const KeyTile<S>& tile,
+                const ActiveLanes& lanes, const double* key_positions, const Strip& rows) const {
     const Index group = block.plan().group;
     const Index begin = lanes.begin / panel_lanes * panel_lanes, keys = lanes.end - begin;
     for (Index i = 0; i < (std::min)(rows.rows, group); ++i) {
@@ -210,12 +210,12 @@ class Scores {
                         of(strip));
   }
 
-  void cap(const Lanes& lanes, const Strip& strip, Real* scores) const noexcept {
+  void cap(const ActiveLanes& lanes, const Strip& strip, Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
     const auto limit = static_cast<Real>(plan_.options.softcap);
     const P cap = P::broadcast(limit), inverse = P::broadcast(1 / limit);
     for (Index i = 0; i < strip.rows; ++i) {
-      for_vectors<P>(lanes, scores + i * tile_keys, [&](Real* p) {
+      for_active_vectors<P>(lanes, scores + i * tile_keys, [&](Real* p) {
         const P capped = tanh(P::load(p) * inverse);
         (cap * capped).store(p);
         if (slopes_ != nullptr) {
@@ -226,31 +226,31 @@ class Scores {
   }
 
   /// Backward of the soft cap, and of the temperature that follows it.
-  void uncap(const Block& block, const Lanes& lanes, const Strip& strip,
+  void uncap(const Block& block, const ActiveLanes& lanes, const Strip& strip,
              Real* grad) const noexcept {
     using P = Pack<Real, Tier>;
     temper(TemperatureOf::CappedScores, block, lanes, strip, grad);
     const Real* const slopes = this->slopes(strip);
     for (Index i = 0; i < strip.rows; ++i) {
-      for_vectors<P>(lanes, grad + i * tile_keys,
-                     [&](Real* p) { (P::load(p) * P::load(slopes + (p - grad))).store(p); });
+      for_active_vectors<P>(lanes, grad + i * tile_keys,
+                            [&](Real* p) { (P::load(p) * P::load(slopes + (p - grad))).store(p); });
     }
   }
 
   /// Multiplies by the rows' temperatures, if they apply at `stage`.
-  void temper(TemperatureOf stage, const Block& block, const Lanes& lanes, const Strip& strip,
+  void temper(TemperatureOf stage, const Block& block, const ActiveLanes& lanes, const Strip& strip,
               Real* scores) const noexcept {
     if (plan_.options.temperature_of != stage) return;
     using P = Pack<Real, Tier>;
     for (Index i = 0; i < strip.rows; ++i) {
       const P factor = P::broadcast(block.temperature(strip.first + i));
-      for_vectors<P>(lanes, scores + i * tile_keys,
-                     [&](Real* p) { (P::load(p) * factor).store(p); });
+      for_active_vectors<P>(lanes, scores + i * tile_keys,
+                            [&](Real* p) { (P::load(p) * factor).store(p); });
     }
   }
 
   /// Applies masks to a row's scores.
-  static void hide(const Block& block, Index first_key, const Lanes& lanes, Index r,
+  static void hide(const Block& block, Index first_key, const ActiveLanes& lanes, Index r,
                    Real* scores) noexcept {
     const KeyRange range = block.range_in_tile(r, first_key);
     const Index begin = lanes.begin / panel_lanes * panel_lanes;

@@ -27,7 +27,7 @@ void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, I
     const Index last = (std::min)(seen.end, of_panel + panel_lanes);
     if (first >= last) continue;
     S* panel = panels + n * size;
-    // Lanes without a key take part in the arithmetic, so they are set to zero.
+    // ActiveLanes without a key take part in the arithmetic, so they are set to zero.
     if (last - first < panel_lanes) std::fill_n(panel, size, S(0));
     pack_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride, first - of_panel,
                      last - first, k.dim, panel);
@@ -50,7 +50,7 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
 template <class Tier, Scalar T>
 class TensorKeys {
  public:
-  using Stored = PackedRow<Tier, T, T>;
+  using Stored = PackedRowElement<Tier, T, T>;
 
   struct Scratch {
     Stored* keys;

@@ -37,7 +37,7 @@ class TileDropout {
   /// Multiplies a strip's probabilities by their factors. Values that are not above 0, such as the
   /// mark of masked keys, are not dropped.
   template <class Real, class Block>
-  void apply(const Block& block, const Strip& strip, const Lanes& lanes,
+  void apply(const Block& block, const Strip& strip, const ActiveLanes& lanes,
              Real* probabilities) const noexcept {
     const std::uint32_t threshold = dropout_threshold(dropout_.probability);
     const auto scale = static_cast<Real>(dropout_scale(dropout_.probability));
@@ -46,7 +46,7 @@ class TileDropout {
       const std::uint64_t word =
           dropout_word_of_row(dropout_, block.sequence().batch, block.head(r), block.position(r));
       for (Index n = 0; n < tile_panels; ++n) {
-        if (!lanes.panel(n)) continue;
+        if (!lanes.has_panel(n)) continue;
         drop_panel(static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32),
                    keys_->low + n * panel_lanes, keys_->high + n * panel_lanes, threshold, scale,
                    probabilities + i * tile_keys + n * panel_lanes);

@@ -37,10 +37,10 @@ class UnpackedTiles {
 
   /// Memory of a thread: softmax state of the current tile, for blocks of up to `rows` rows.
   struct Scratch {
-    RowSums<Real> of_tile;
+    SoftmaxState<Real> of_tile;
   };
   Scratch carve(Carver& carver, Index rows) const noexcept {
-    return {RowSums<Real>::carve(carver, rows, sum_dim())};
+    return {SoftmaxState<Real>::carve(carver, rows, sum_dim())};
   }
 
   template <class Block>
@@ -58,7 +58,7 @@ class UnpackedTiles {
   static void for_uniform_rows(const Block& block, const SeenTile& seen, const Strip&,
                                const Visit& visit) {
     block.for_uniform_rows([&](const Strip& strip) {
-      const Lanes lanes = Block::lanes_of(seen, strip);
+      const ActiveLanes lanes = Block::lanes_of(seen, strip);
       if (!lanes.empty()) visit(strip, lanes);
     });
   }
@@ -68,16 +68,16 @@ class UnpackedTiles {
   void multiply(const Block& block, const SeenTile& seen, const KeyTile<Stored>&,
                 const Strip& batch, const Scores& scores) const noexcept {
     multiply(block, seen, scores);
-    for_uniform_rows(block, seen, batch, [&](const Strip& strip, const Lanes&) {
+    for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes&) {
       scores.finish_products(block, seen, strip);
     });
   }
 
   /// Returns the softmax state that receives the results of a tile, which is `sums` for the first
   /// tile.
-  RowSums<Real> stats(const Strip& batch, const RowSums<Real>& sums, bool first,
-                      const Scratch& scratch) const noexcept {
-    const RowSums<Real>& of_tile = first ? sums : scratch.of_tile;
+  SoftmaxState<Real> stats(const Strip& batch, const SoftmaxState<Real>& sums, bool first,
+                           const Scratch& scratch) const noexcept {
+    const SoftmaxState<Real>& of_tile = first ? sums : scratch.of_tile;
     of_tile.clear(batch.rows, sum_dim());
     return of_tile;
   }
@@ -88,25 +88,25 @@ class UnpackedTiles {
   template <class Block, class Scores>
   void add_values(const Block& block, const SeenTile& seen, const KeyTile<Stored>&,
                   const Strip& batch, const Scores& scores, bool hides,
-                  const RowSums<Real>& of_tile, const RowSums<Real>& sums,
+                  const SoftmaxState<Real>& of_tile, const SoftmaxState<Real>& sums,
                   bool first) const noexcept {
-    skip_unless_finite<Skipped::Negative>(
-        !hides, [&]<Skipped Weights>(std::integral_constant<Skipped, Weights>) {
+    dispatch_skip_weights<SkipWeights::Negative>(
+        !hides, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
           if (block.rows_of_key_head() == 1) {
             add_values_of_single<Weights>(block, seen, scores, of_tile);
           } else {
             add_values<Weights>(block, seen, scores, of_tile);
           }
         });
-    if (!first) merge_all<Tier>(sums, of_tile, batch.rows, sum_dim());
+    if (!first) merge_softmax_states<Tier>(sums, of_tile, batch.rows, sum_dim());
   }
 
  private:
   using P = Pack<Real, Tier>;
   static constexpr Index width = P::width;
   using DotKernel = UnpackedDotKernel<Tier, Real, T>;
-  template <Skipped Weights>
-  using WeightedSumKernel = UnpackedWeightedSumKernel<Tier, Real, T, Weights>;
+  template <SkipWeights Weights>
+  using SumKernel = UnpackedWeightedSumKernel<Tier, Real, T, Weights>;
 
   /// Keys per chunk, which is the number of memory streams. Hardware prefetchers do not follow
   /// more, and more rows with a stride of a multiple of 4 KiB conflict in L1.
@@ -141,8 +141,8 @@ class UnpackedTiles {
                    ahead[h] = rows_to_prefetch(keys_per_piece, k_, block, seen, head + h, first);
                  }
                  for_strips_of(block, head, [&](const Strip& strip) {
-                   const Lanes lanes = Block::lanes_of(seen, strip);
-                   if (!lanes.panel(first / panel_lanes)) return;
+                   const ActiveLanes lanes = Block::lanes_of(seen, strip);
+                   if (!lanes.has_panel(first / panel_lanes)) return;
                    for (Index n = 0; n < keys_per_piece && first + n < lanes.end; n += width) {
                      DotKernel kernel{.rows = block.packed(strip.first),
                                       .keys = from + n * k_.seq_stride,
@@ -169,21 +169,21 @@ class UnpackedTiles {
                });
   }
 
-  template <Skipped Weights, class Block, class Scores>
+  template <SkipWeights Weights, class Block, class Scores>
   void add_values(const Block& block, const SeenTile& seen, const Scores& scores,
-                  const RowSums<Real>& of_tile) const noexcept {
+                  const SoftmaxState<Real>& of_tile) const noexcept {
     const Index size = values_per_piece(block.rows_of_key_head());
     for_pieces(size, 1, block, seen, [&](Index head, Index, Index first, const KeyRange& keys) {
       const PrefetchRows<T> ahead = rows_to_prefetch(size, v_, block, seen, head, first);
       for_strips_of(block, head, [&](const Strip& strip) {
-        const Lanes lanes = Block::lanes_of(seen, strip);
-        if (!lanes.panel(first / panel_lanes)) return;
+        const ActiveLanes lanes = Block::lanes_of(seen, strip);
+        if (!lanes.has_panel(first / panel_lanes)) return;
         const Index begin = (std::max)(keys.begin, lanes.begin);
         const Index end = (std::min)(keys.end, lanes.end);
         if (begin >= end) return;
         for_bundles<Tier>(
             strip.rows,
-            WeightedSumKernel<Weights>{
+            SumKernel<Weights>{
                 .weights = scores.of(strip) + begin,
                 .values = row(v_, block, block.key_head() + head, seen.first_key() + begin),
                 .stride = v_.seq_stride,
@@ -198,9 +198,9 @@ class UnpackedTiles {
 
   /// Like add_values(), for one row per KV head: the work per row of values is so short that the
   /// selection of the next one must be short as well.
-  template <Skipped Weights, class Block, class Scores>
+  template <SkipWeights Weights, class Block, class Scores>
   void add_values_of_single(const Block& block, const SeenTile& seen, const Scores& scores,
-                            const RowSums<Real>& of_tile) const noexcept {
+                            const SoftmaxState<Real>& of_tile) const noexcept {
     const T* const values = row(v_, block, block.key_head(), seen.first_key());
     const Real* const weights = scores.of(Strip{0, 1});
     const Index stride = v_.seq_stride, head_stride = v_.head_stride, dim = v_.dim;
@@ -208,19 +208,19 @@ class UnpackedTiles {
     Real* const sums = of_tile.out;
     for_pieces(values_per_piece_single_row, 1, block, seen,
                [&](Index r, Index, Index first, const KeyRange& keys) {
-                 const Lanes& lanes = seen.of_strips[r];
-                 if (!lanes.panel(first / panel_lanes)) return;
+                 const ActiveLanes& lanes = seen.of_strips[r];
+                 if (!lanes.has_panel(first / panel_lanes)) return;
                  const Index begin = (std::max)(keys.begin, lanes.begin);
                  const Index end = (std::min)(keys.end, lanes.end);
                  if (begin >= end) return;
-                 WeightedSumKernel<Weights>{.weights = weights + r * tile_lanes + begin,
-                                            .values = values + r * head_stride + begin * stride,
-                                            .stride = stride,
-                                            .keys = end - begin,
-                                            .dim = dim,
-                                            .sums = sums + r * padded,
-                                            .sum_dim = padded,
-                                            .ahead = {}}
+                 SumKernel<Weights>{.weights = weights + r * tile_lanes + begin,
+                                    .values = values + r * head_stride + begin * stride,
+                                    .stride = stride,
+                                    .keys = end - begin,
+                                    .dim = dim,
+                                    .sums = sums + r * padded,
+                                    .sum_dim = padded,
+                                    .ahead = {}}
                      .template run<1>(0);
                });
   }

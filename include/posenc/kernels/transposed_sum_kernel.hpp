@@ -14,38 +14,38 @@ namespace detail {
 
 /// Range of block rows that contribute to a panel. Weights of rows in the range that do not see a
 /// lane are zero.
-struct PanelRows {
+struct PanelRowRange {
   Index begin = 0, end = 0;
 
   bool empty() const noexcept { return begin >= end; }
   /// Returns the convex hull of both ranges.
-  friend PanelRows joined(const PanelRows& a, const PanelRows& b) noexcept {
+  friend PanelRowRange hull(const PanelRowRange& a, const PanelRowRange& b) noexcept {
     if (a.empty()) return b;
     if (b.empty()) return a;
     return {(std::min)(a.begin, b.begin), (std::max)(a.end, b.end)};
   }
 };
 
-/// out(lane) <- out(lane) + sum over rows of weights(row, lane) x(row). WeightedSums computes
+/// out(lane) <- out(lane) + sum over rows of weights(row, lane) x(row). WeightedSumKernel computes
 /// gradients of rows; this kernel computes gradients of lanes. Each number is one dependency chain
 /// of FMAs over the rows.
-template <class Tier, class Real, Skipped Weights>
-struct TransposedSums {
+template <class Tier, class Real, SkipWeights Weights>
+struct TransposedSumKernel {
   using P = Pack<Real, Tier>;
-  static constexpr bool is_rare = Weights != Skipped::None;
+  static constexpr bool is_rare = Weights != SkipWeights::None;
 
-  const Real* weights;  ///< [rows, tile_lanes], starting at the first lane of the bundles
+  const Real* weights;  ///< [rows, tile_lanes], starting at the first lane of the register tiles
   const Real* x;        ///< [rows, dim]; dim is a multiple of the vector width
   Index dim;
-  Index first_lane;       ///< first lane of the bundles, counted in the tile
-  const PanelRows* rows;  ///< [tile_panels]
-  Real* out;              ///< [lanes, dim]
+  Index first_lane;           ///< first lane of the register tiles, counted in the tile
+  const PanelRowRange* rows;  ///< [tile_panels]
+  Real* out;                  ///< [lanes, dim]
 
-  /// Computes lanes `lane` .. `lane` + Lanes - 1 of the bundles.
+  /// Computes lanes `lane` .. `lane` + Lanes - 1 of the register tiles.
   template <Index Lanes>
   POSENC_ALWAYS_INLINE void run(Index lane) const noexcept {
     const Index first = first_lane + lane, last = first + Lanes - 1;
-    const PanelRows seen = joined(rows[first / panel_lanes], rows[last / panel_lanes]);
+    const PanelRowRange seen = hull(rows[first / panel_lanes], rows[last / panel_lanes]);
     if (seen.empty()) return;
     constexpr Index columns = kernel_columns<Tier>(Lanes);
     Index d = 0;
@@ -60,7 +60,8 @@ struct TransposedSums {
 
  private:
   template <Index Lanes, Index Columns>
-  POSENC_NOINLINE void multiply(Index lane, const PanelRows& seen, Index channel) const noexcept {
+  POSENC_NOINLINE void multiply(Index lane, const PanelRowRange& seen,
+                                Index channel) const noexcept {
     const Real* w = weights + seen.begin * tile_lanes + lane;
     const Real* from = x + seen.begin * dim + channel;
     P sums[std::size_t{Lanes}][std::size_t{Columns}];
