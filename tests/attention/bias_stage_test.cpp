@@ -20,9 +20,9 @@ using posenc::Index;
 using posenc::detail::ActiveLanes;
 using posenc::detail::BiasTile;
 using posenc::detail::Carver;
-using posenc::detail::SeenTile;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
+using posenc::detail::TileVisibility;
 
 namespace {
 
@@ -72,23 +72,23 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
     const Stage stage({1, 6, 2, 21, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
     posenc::detail::Slots slots;
     auto all = stage.all(slots, alibi);
-    all.block.take(stage.sequence(), 1, 0, stage.queries());
+    all.block.load_queries(stage.sequence(), 1, 0, stage.queries());
     all.bias.begin(all.block);
     std::vector<double> memory(static_cast<std::size_t>(tile_keys));
     for (Index tile = 0; tile < stage.tiles(); ++tile) {
-      const SeenTile seen = all.block.look_at(tile, all.lanes);
+      const TileVisibility seen = all.block.visibility_of(tile, all.lanes);
       const Index keys = seen.keys.end - seen.first_key();
       const double* const positions =
-          steady ? stage.plan.places.key_positions(stage.sequence(), seen.first_key(), keys,
+          steady ? stage.plan.geometry.key_positions(stage.sequence(), seen.first_key(), keys,
                                                    memory.data())
                  : scattered.data() + seen.first_key();
       REQUIRE(all.bias.prepare(all.block, seen, positions) == steady);
       if (!steady) continue;
       const auto count = static_cast<std::size_t>(all.block.rows() * tile_keys);
-      std::vector<T> of_strips(count, T{0.5}), of_tile(count, T{0.5});
+      std::vector<T> strip_scores(count, T{0.5}), of_tile(count, T{0.5});
       all.block.for_strips([&](const Strip& strip) {
-        all.bias.add_to_strip(all.block, Stage::Block::lanes_of(seen, strip), strip,
-                              of_strips.data() + strip.first * tile_keys);
+        all.bias.add_to_strip(all.block, Stage::Block::active_lanes(seen, strip), strip,
+                              strip_scores.data() + strip.first * tile_keys);
       });
       const Index begin = seen.keys.begin - seen.first_key(), group = stage.group();
       for (Index r = 0; r < group; ++r) {
@@ -103,11 +103,11 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
       }
       bool right = true;
       all.block.for_strips([&](const Strip& strip) {
-        const ActiveLanes lanes = Stage::Block::lanes_of(seen, strip);
+        const ActiveLanes lanes = Stage::Block::active_lanes(seen, strip);
         for (Index r = strip.first; r < strip.first + strip.rows; ++r) {
           for (Index j = lanes.begin; j < lanes.end; ++j) {
             const auto at = static_cast<std::size_t>(r * tile_keys + j);
-            right &= tiers::same(of_strips[at], of_tile[at]);
+            right &= tiers::same(strip_scores[at], of_tile[at]);
             const bool is_own_key = seen.first_key() + j == 279 + all.block.query(r);
             right &= !is_own_key || of_tile[at] == T{0.5};
           }
@@ -130,7 +130,7 @@ TEMPLATE_LIST_TEST_CASE("a bias of tokens is told which they are", "[attention][
   posenc::detail::Slots slots;
   const OfTokens bias{&asked};
   auto all = stage.all(slots, bias);
-  all.block.take(stage.sequence(), 1, 3, 7);
+  all.block.load_queries(stage.sequence(), 1, 3, 7);
   std::vector<double> positions{250, 251, 252};
   std::vector<T> scores(static_cast<std::size_t>(all.block.rows() * tile_keys));
   // Adds the bias of the second head, starting at the block's third query.

@@ -12,16 +12,16 @@
 namespace masks_test {
 
 using posenc::Index;
+using posenc::detail::AttentionGeometry;
 using posenc::detail::AttentionShape;
 using posenc::detail::Masks;
-using posenc::detail::Places;
 using posenc::detail::StoredKeys;
 
 namespace {
 
 constexpr Index batch = 2, heads = 3, queries = 4, keys = 70;
 constexpr AttentionShape shape{batch, heads, queries, keys};
-constexpr float lowest = -std::numeric_limits<float>::infinity();
+constexpr float neg_infinity = -std::numeric_limits<float>::infinity();
 
 /// Flags that own their memory, since vector<bool> has no array of bool; an axis of extent 1 is
 /// broadcast.
@@ -55,18 +55,18 @@ TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
       // Few enough keys are visible that contiguous ranges are masked.
       const Flags keep(extents, random, 9), masked(extents, random, 3);
       std::vector<float> added(static_cast<std::size_t>(queries * keys));
-      for (float& x : added) x = random.integer(1, 2) == 1 ? lowest : 0.5F;
+      for (float& x : added) x = random.integer(1, 2) == 1 ? neg_infinity : 0.5F;
       posenc::AttentionOptions<float> options;
       options.causal = posenc::Causal::No;
       if (which & 1u) options.keep = keep.view();
       if (which & 2u) options.masked = masked.view();
       if (which & 4u) options.additive = {added.data(), 1, 1, queries, keys};
-      const Places<float> places("attention", options, shape, StoredKeys(keys), {});
-      const Masks<float> masks("attention", options, shape, places);
-      REQUIRE(masks.any());
+      const AttentionGeometry<float> geometry("attention", options, shape, StoredKeys(keys), {});
+      const Masks<float> masks("attention", options, shape, geometry);
+      REQUIRE(masks.is_active());
       const auto expected = [&](Index b, Index h, Index i, Index j, float score) {
-        if ((which & 1u) && !keep.at(b, h, i, j)) return lowest;
-        if ((which & 2u) && masked.at(b, h, i, j)) return lowest;
+        if ((which & 1u) && !keep.at(b, h, i, j)) return neg_infinity;
+        if ((which & 2u) && masked.at(b, h, i, j)) return neg_infinity;
         return which & 4u ? score + added[static_cast<std::size_t>(i * keys + j)] : score;
       };
       bool right = true;
@@ -76,14 +76,14 @@ TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
             for (const Index first : {Index{0}, Index{31}}) {
               const Index count = first == 0 ? keys : 9;
               std::vector<float> scores(static_cast<std::size_t>(count), 2);
-              masks.apply(places.sequence(b), h, i, first, count, scores.data());
+              masks.apply(geometry.sequence(b), h, i, first, count, scores.data());
               bool any = false;
               for (Index j = 0; j < count; ++j) {
                 const float want = expected(b, h, i, first + j, 2);
                 right &= scores[static_cast<std::size_t>(j)] == want;
-                any |= want != lowest;
+                any |= want != neg_infinity;
               }
-              right &= masks.show_any(places.sequence(b), h, i, first, count) == any;
+              right &= masks.is_any_visible(geometry.sequence(b), h, i, first, count) == any;
             }
           }
         }
@@ -98,8 +98,8 @@ TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
 TEST_CASE("without masks there is nothing to decide", "[attention][masks]") {
   posenc::AttentionOptions<float> options;
   options.causal = posenc::Causal::TopLeft;
-  const Places<float> places("attention", options, shape, StoredKeys(keys), {});
-  CHECK(!Masks<float>("attention", options, shape, places).any());
+  const AttentionGeometry<float> geometry("attention", options, shape, StoredKeys(keys), {});
+  CHECK(!Masks<float>("attention", options, shape, geometry).is_active());
 }
 
 }  // namespace masks_test

@@ -4,7 +4,7 @@
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/detail/outputs.hpp>
+#include <posenc/attention/detail/output_writer.hpp>
 #include <posenc/kernels/softmax.hpp>
 
 #include <cmath>
@@ -27,9 +27,9 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
   using Stage = StageCase<Tier, T>;
   using Block = typename Stage::Block;
   constexpr Index heads = 3, queries = 5, dim = 19, padded = 32;
-  constexpr T lowest = -std::numeric_limits<T>::infinity();
+  constexpr T neg_infinity = -std::numeric_limits<T>::infinity();
   attention_test::Lse<T> lse(1, heads, queries);
-  const std::vector<T> sinks{T{1}, lowest, T{-2}};
+  const std::vector<T> sinks{T{1}, neg_infinity, T{-2}};
   for (const bool sinking : {false, true}) {
     posenc::AttentionOptions<T> options{.causal = posenc::Causal::No};
     if (sinking) options.sinks = sinks;
@@ -43,7 +43,7 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
       return All{Block(stage.plan, stage.rows(), c),
                  SoftmaxState<T>::carve(c, stage.rows(), padded)};
     });
-    all.block.take(stage.sequence(), 0, 0, queries);
+    all.block.load_queries(stage.sequence(), 0, 0, queries);
     all.sums.clear(stage.rows(), padded);
     // Sums are powers of two, so that quotients are exact. Row 4 has no visible key, and row 5's
     // values are -0.
@@ -55,7 +55,7 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
         all.sums.out[r * padded + d] = r == 5 ? -T{0} : static_cast<T>(r * dim + d);
       }
     }
-    const posenc::detail::Outputs<T> outputs{stage.plan, stage.tensors.out.view(), padded};
+    const posenc::detail::OutputWriter<T> outputs{stage.plan, stage.tensors.out.view(), padded};
     outputs.template write<Tier>(all.block, Strip{0, 6}, all.sums);
     outputs.template write<Tier>(all.block, Strip{6, stage.rows() - 6}, all.sums);
 

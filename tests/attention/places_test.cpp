@@ -2,7 +2,7 @@
 // Compares visible ranges of keys with the causal rules and windows, key by key.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -11,10 +11,10 @@ namespace places_test {
 
 using posenc::Causal;
 using posenc::Index;
+using posenc::detail::AttentionGeometry;
 using posenc::detail::AttentionSequence;
 using posenc::detail::AttentionShape;
 using posenc::detail::KeyRange;
-using posenc::detail::Places;
 using posenc::detail::StoredKeys;
 
 namespace {
@@ -31,11 +31,11 @@ bool shows(const Options& options, const AttentionSequence& s, Index place, Inde
 }
 
 /// True if every range holds exactly the keys that the rule makes visible.
-bool ranges_are_right(const Options& options, const Places<float>& places) {
-  for (Index n = 0; n < places.sequences(); ++n) {
-    const AttentionSequence s = places.sequence(n);
+bool ranges_are_right(const Options& options, const AttentionGeometry<float>& geometry) {
+  for (Index n = 0; n < geometry.sequences(); ++n) {
+    const AttentionSequence s = geometry.sequence(n);
     for (Index i = 0; i < s.queries; ++i) {
-      const KeyRange range = places.range(s, i);
+      const KeyRange range = geometry.visible_range(s, i);
       for (Index j = s.begin; j < s.stored; ++j) {
         const bool inside = j >= range.begin && j < range.end;
         if (inside != shows(options, s, s.place + i, j)) return false;
@@ -60,11 +60,11 @@ TEST_CASE("ranges of keys are what causal rules and windows show", "[attention][
           if (with_lengths) options.key_lengths = lengths;
           if (causal == Causal::FromStart || causal == Causal::No) options.query_starts = starts;
           const AttentionShape shape{2, 1, 5, 11};
-          const Places<float> places("attention", options, shape, StoredKeys(11), {});
-          CHECK(places.sequences() == 2);
-          CHECK(ranges_are_right(options, places));
-          CHECK(places.sequence(1).end == (with_lengths ? 4 : 11));
-          CHECK(places.sequence(1).stored == 11);
+          const AttentionGeometry<float> geometry("attention", options, shape, StoredKeys(11), {});
+          CHECK(geometry.sequences() == 2);
+          CHECK(ranges_are_right(options, geometry));
+          CHECK(geometry.sequence(1).end == (with_lengths ? 4 : 11));
+          CHECK(geometry.sequence(1).stored == 11);
         }
       }
     }
@@ -78,17 +78,17 @@ TEST_CASE("packed sequences have places of their own", "[attention][places]") {
   options.window = {4, -1};
   options.cu_seqlens_q = of_q;
   options.cu_seqlens_k = of_k;
-  const Places<float> places("attention", options, {1, 2, 7, 13}, StoredKeys(13), {});
-  REQUIRE(places.sequences() == 3);
-  CHECK(places.most_queries() == 5);
-  CHECK(ranges_are_right(options, places));
-  const AttentionSequence last = places.sequence(2);
+  const AttentionGeometry<float> geometry("attention", options, {1, 2, 7, 13}, StoredKeys(13), {});
+  REQUIRE(geometry.sequences() == 3);
+  CHECK(geometry.max_queries() == 5);
+  CHECK(ranges_are_right(options, geometry));
+  const AttentionSequence last = geometry.sequence(2);
   CHECK(last.first_query == 2);
   CHECK(last.first_key == 4);
   CHECK(last.place == 4);
   // Positions continue through the row.
-  CHECK(places.query_position(last, 0) == 8);
-  CHECK(places.key_position(last, 1) == 5);
+  CHECK(geometry.query_position(last, 0) == 8);
+  CHECK(geometry.key_position(last, 1) == 5);
 }
 
 TEST_CASE("a ring's first keys are counted where they were", "[attention][places]") {
@@ -97,15 +97,15 @@ TEST_CASE("a ring's first keys are counted where they were", "[attention][places
   Options options;
   options.causal = Causal::BottomRight;
   options.window = posenc::sliding_window(100);
-  const Places<float> places("attention", options, {1, 1, 2, 300},
-                             StoredKeys(of_sequences.data(), sequences), {});
-  const AttentionSequence s = places.sequence(0);
+  const AttentionGeometry<float> geometry("attention", options, {1, 1, 2, 300},
+                                          StoredKeys(of_sequences.data(), sequences), {});
+  const AttentionSequence s = geometry.sequence(0);
   CHECK(s.begin == 128);
   CHECK(s.end == 300);
-  CHECK(ranges_are_right(options, places));
+  CHECK(ranges_are_right(options, geometry));
   options.window = {};
-  CHECK_THROWS_AS(Places<float>("attention", options, {1, 1, 2, 300},
-                                StoredKeys(of_sequences.data(), sequences), {}),
+  CHECK_THROWS_AS(AttentionGeometry<float>("attention", options, {1, 1, 2, 300},
+                                           StoredKeys(of_sequences.data(), sequences), {}),
                   posenc::ConfigError);
 }
 
@@ -119,16 +119,16 @@ TEST_CASE("by position, ascending keys have a range and others are asked one by 
     Options options;
     options.causal = Causal::ByPosition;
     options.window = {2, -1};
-    const Places<float> places("attention", options, {1, 1, 3, 7}, StoredKeys(7),
-                               {&queries, &keys});
-    CHECK(places.in_no_order() == !ascending);
-    const AttentionSequence s = places.sequence(0);
+    const AttentionGeometry<float> geometry("attention", options, {1, 1, 3, 7}, StoredKeys(7),
+                                            {&queries, &keys});
+    CHECK(geometry.needs_per_key_test() == !ascending);
+    const AttentionSequence s = geometry.sequence(0);
     for (Index i = 0; i < 3; ++i) {
-      const KeyRange range = places.range(s, i);
+      const KeyRange range = geometry.visible_range(s, i);
       for (Index j = 0; j < 7; ++j) {
         const double key = positions[static_cast<std::size_t>(j)], query = queries.at(0, i);
         const bool shown = key <= query && key >= query - 2;
-        CHECK(places.shows_position(s, i, j) == shown);
+        CHECK(geometry.is_visible_by_position(s, i, j) == shown);
         const bool inside = j >= range.begin && j < range.end;
         CHECK((ascending ? inside == shown : inside));
       }
@@ -146,13 +146,13 @@ TEST_CASE("a tile's keys have the positions that they have one by one", "[attent
   const auto starts = posenc::Positions::starts({100, -7}, 6);
   const auto table = posenc::Positions::real(2, listed);
   const auto check = [&](const Options& options, Index rows, const posenc::Positions* keys) {
-    const Places<float> places("attention", options, {rows, 1, 6, 6}, StoredKeys(6),
-                               {nullptr, keys});
-    for (Index n = 0; n < places.sequences(); ++n) {
-      const AttentionSequence s = places.sequence(n);
+    const AttentionGeometry<float> geometry("attention", options, {rows, 1, 6, 6}, StoredKeys(6),
+                                            {nullptr, keys});
+    for (Index n = 0; n < geometry.sequences(); ++n) {
+      const AttentionSequence s = geometry.sequence(n);
       double memory[6];
-      const double* const positions = places.key_positions(s, 1, s.end - 1, memory);
-      for (Index j = 1; j < s.end; ++j) CHECK(positions[j - 1] == places.key_position(s, j));
+      const double* const positions = geometry.key_positions(s, 1, s.end - 1, memory);
+      for (Index j = 1; j < s.end; ++j) CHECK(positions[j - 1] == geometry.key_position(s, j));
     }
   };
   for (const auto* keys : {static_cast<const posenc::Positions*>(nullptr), &range, &one_row}) {

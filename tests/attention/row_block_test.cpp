@@ -3,7 +3,7 @@
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -19,9 +19,9 @@ using posenc::detail::Carver;
 using posenc::detail::KeyRange;
 using posenc::detail::panel_lanes;
 using posenc::detail::RowsInPlace;
-using posenc::detail::SeenTile;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
+using posenc::detail::TileVisibility;
 
 namespace {
 
@@ -37,12 +37,12 @@ attention_test::Mask<bool> holes() {
 }
 
 template <class Stage>
-std::vector<SeenTile> tiles_of(const Stage& stage, const typename Stage::Block& block,
-                               std::vector<std::vector<ActiveLanes>>& lanes) {
-  std::vector<SeenTile> all;
+std::vector<TileVisibility> tiles_of(const Stage& stage, const typename Stage::Block& block,
+                                     std::vector<std::vector<ActiveLanes>>& lanes) {
+  std::vector<TileVisibility> all;
   for (Index tile = 0; tile < stage.tiles(); ++tile) {
     lanes.emplace_back(static_cast<std::size_t>(Stage::Block::strips(block.rows())));
-    all.push_back(block.look_at(tile, lanes.back().data()));
+    all.push_back(block.visibility_of(tile, lanes.back().data()));
   }
   return all;
 }
@@ -58,9 +58,9 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
   posenc::detail::Slots slots;
   Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(2), c); });
   const Index count = GENERATE(13, 29), first = 4, group = 2;
-  block.take(stage.sequence(), 1, first, count, 2);
+  block.load_queries(stage.sequence(), 1, first, count, 2);
   REQUIRE(block.rows() == 2 * count * group);
-  REQUIRE(block.rows_of_key_head() == count * group);
+  REQUIRE(block.rows_per_kv_head() == count * group);
   CHECK(block.first_head() == 2);
   bool right = true;
   for (Index r = 0; r < block.rows(); ++r) {
@@ -71,8 +71,8 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
     right &= std::equal(block.packed(r), block.packed(r) + 7, stage.plan.q.row(0, query, head));
   }
   CHECK(right);
-  CHECK(block.keys().begin == 0);
-  CHECK(block.keys().end == 300 - 40 + first + count);
+  CHECK(block.visible_keys().begin == 0);
+  CHECK(block.visible_keys().end == 300 - 40 + first + count);
 
   // Strips cover all rows in order. No strip has rows of two KV heads, and in a long block the
   // partial strip comes first.
@@ -105,12 +105,12 @@ TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]",
     const Stage stage({1, 3, 1, 20, 300, 4, 4}, options);
     posenc::detail::Slots slots;
     Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(), c); });
-    block.take(stage.sequence(), 0, 0, stage.queries());
+    block.load_queries(stage.sequence(), 0, 0, stage.queries());
     std::vector<std::vector<ActiveLanes>> memory;
-    for (const SeenTile& seen : tiles_of(stage, block, memory)) {
+    for (const TileVisibility& seen : tiles_of(stage, block, memory)) {
       bool right = true, all_rows = true;
       block.for_strips([&](const Strip& strip) {
-        const ActiveLanes lanes = Block::lanes_of(seen, strip);
+        const ActiveLanes lanes = Block::active_lanes(seen, strip);
         for (Index panel = 0; panel * panel_lanes < tile_keys; ++panel) {
           bool some = false;
           for (Index j = panel * panel_lanes; j < (panel + 1) * panel_lanes; ++j) {
@@ -128,7 +128,7 @@ TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]",
       });
       INFO("tile " << seen.tile);
       CHECK(right);
-      CHECK(block.all_see(seen.first_key()) == (all_rows && options.keep.data == nullptr));
+      CHECK(block.is_fully_visible(seen.first_key()) == (all_rows && options.keep.data == nullptr));
     }
   }
 }
@@ -150,7 +150,7 @@ TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[atten
     const Stage stage(trial.shape, {.causal = posenc::Causal::No});
     posenc::detail::Slots slots;
     Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(), c); });
-    block.take(stage.sequence(), 1, 2, trial.queries, trial.kv_heads, RowsInPlace::Padded);
+    block.load_queries(stage.sequence(), 1, 2, trial.queries, trial.kv_heads, RowsInPlace::Padded);
     const auto& q = stage.plan.q;
     CHECK((block.packed(0) == q.row(0, 2, block.head(0))) == trial.stays);
     bool right = true;

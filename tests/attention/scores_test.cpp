@@ -4,7 +4,7 @@
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
 
@@ -20,9 +20,9 @@ using posenc::Index;
 using posenc::detail::ActiveLanes;
 using posenc::detail::AttentionSequence;
 using posenc::detail::Carver;
-using posenc::detail::SeenTile;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
+using posenc::detail::TileVisibility;
 
 namespace {
 
@@ -81,16 +81,16 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
 
   const AttentionSequence sequence = stage.sequence();
   for (Index kv = 0; kv < kv_heads; ++kv) {
-    all.block.take(sequence, kv, 0, queries);
+    all.block.load_queries(sequence, kv, 0, queries);
     for (Index tile = 0; tile < stage.tiles(); ++tile) {
-      const SeenTile seen = all.block.look_at(tile, all.lanes);
+      const TileVisibility seen = all.block.visibility_of(tile, all.lanes);
       REQUIRE(!seen.keys.empty());
       const auto of_tile = source.tile(sequence, kv, tile, seen.keys, all.scratch);
-      const double* const key_positions = stage.plan.places.key_positions(
+      const double* const key_positions = stage.plan.geometry.key_positions(
           sequence, seen.first_key(), seen.keys.end - seen.first_key(), all.run_of_positions);
       calls = rows_of_calls = 0;
       all.block.for_strips([&](const Strip& strip) {
-        if (!Block::lanes_of(seen, strip).empty()) {
+        if (!Block::active_lanes(seen, strip).empty()) {
           all.scores.multiply(all.block, seen, of_tile, strip);
         }
       });
@@ -100,14 +100,14 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
       CHECK(rows_of_calls == group * queries);
       bool right = true;
       all.block.for_strips([&](const Strip& strip) {
-        const ActiveLanes lanes = Block::lanes_of(seen, strip);
+        const ActiveLanes lanes = Block::active_lanes(seen, strip);
         if (lanes.empty()) return;
-        all.scores.finish(all.block, seen, strip);
+        all.scores.apply_post_bias_epilogue(all.block, seen, strip);
         for (Index i = 0; i < strip.rows; ++i) {
           const Index r = strip.first + i, query = all.block.query(r), head = all.block.head(r);
           for (Index lane = lanes.begin; lane < lanes.end; ++lane) {
             const Index key = seen.first_key() + lane;
-            const T score = all.scores.of(strip)[i * tile_keys + lane];
+            const T score = all.scores.strip_scores(strip)[i * tile_keys + lane];
             if (!stage.sees(query, key)) {
               right &= tiers::same(score, -std::numeric_limits<T>::infinity());
               continue;

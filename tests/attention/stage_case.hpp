@@ -2,9 +2,9 @@
 #pragma once
 
 #include "attention_case.hpp"
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
-#include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/kernels/slots.hpp>
 
@@ -63,16 +63,16 @@ class StageCase {
   Index group() const { return tensors.shape.heads / tensors.shape.kv_heads; }
   Index queries() const { return tensors.shape.queries; }
   Index keys() const { return tensors.shape.keys; }
-  /// Returns the number of rows of all queries and `key_heads` KV heads.
-  Index rows(Index key_heads = 1) const { return queries() * group() * key_heads; }
-  posenc::detail::AttentionSequence sequence() const { return plan.places.sequence(0); }
+  /// Returns the number of rows of all queries and `kv_heads` KV heads.
+  Index rows(Index kv_heads = 1) const { return queries() * group() * kv_heads; }
+  posenc::detail::AttentionSequence sequence() const { return plan.geometry.sequence(0); }
   Index tiles() const {
     return (keys() + posenc::detail::tile_keys - 1) / posenc::detail::tile_keys;
   }
 
   /// True if a key is visible to a query, for one batch row and a mask that all heads share.
   bool sees(Index query, Index key) const {
-    const auto range = plan.places.range(sequence(), query);
+    const auto range = plan.geometry.visible_range(sequence(), query);
     return range.begin <= key && key < range.end &&
            (options.keep.data == nullptr || options.keep(0, 0, query, key));
   }

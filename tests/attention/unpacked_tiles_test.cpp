@@ -23,10 +23,10 @@ using posenc::Index;
 using posenc::detail::ActiveLanes;
 using posenc::detail::Carver;
 using posenc::detail::padded_value_dim;
-using posenc::detail::SeenTile;
 using posenc::detail::Slots;
 using posenc::detail::SoftmaxState;
 using posenc::detail::Strip;
+using posenc::detail::TileVisibility;
 using posenc::detail::UnpackedTiles;
 
 namespace {
@@ -47,7 +47,7 @@ class FewRows {
   void check() {
     const posenc::HeadsView<const T> k = stage.tensors.k.view(), v = stage.tensors.v.view();
     const Reader reader(k, v);
-    const Index key_heads = stage.tensors.shape.kv_heads, rows = stage.rows(key_heads);
+    const Index kv_heads = stage.tensors.shape.kv_heads, rows = stage.rows(kv_heads);
     const Index padded = padded_value_dim(stage.tensors.shape.value_dim);
     const auto carve = [&](Carver& carver) {
       struct All {
@@ -65,14 +65,14 @@ class FewRows {
     };
     Slots slots;
     auto all = carved(slots, carve);
-    all.block.take(stage.sequence(), 0, 0, stage.queries(), key_heads);
+    all.block.load_queries(stage.sequence(), 0, 0, stage.queries(), kv_heads);
     std::vector<double> want(static_cast<std::size_t>(rows * padded));
     for (Index tile = 0; tile < stage.tiles(); ++tile) {
-      const auto seen = all.block.look_at(tile, all.lanes);
+      const auto seen = all.block.visibility_of(tile, all.lanes);
       reader.multiply(all.block, seen, {}, {0, rows}, all.scores);
       bool right = true;
       const auto score = [&](Index r, Index key) -> T& {
-        return all.scores.of({r, 1})[key - seen.first_key()];
+        return all.scores.strip_scores({r, 1})[key - seen.first_key()];
       };
       for_scores(all.block, seen, [&](Index r, Index key) {
         const double product = stage.score(all.block.query(r), all.block.head(r), key);
@@ -95,7 +95,7 @@ class FewRows {
 
  private:
   template <class Visit>
-  static void for_scores(const Block& block, const SeenTile& seen, const Visit& visit) {
+  static void for_scores(const Block& block, const TileVisibility& seen, const Visit& visit) {
     for (Index r = 0; r < block.rows(); ++r) {
       for (Index key = seen.keys.begin; key < seen.keys.end; ++key) visit(r, key);
     }
@@ -103,7 +103,7 @@ class FewRows {
 
   /// Adds values with weights instead of scores; a negative weight skips a value that is NaN.
   template <class All, class Score>
-  void add_values(const Reader& reader, All& all, const SeenTile& seen, const Score& score,
+  void add_values(const Reader& reader, All& all, const TileVisibility& seen, const Score& score,
                   bool first, std::vector<double>& want) {
     const Index padded = padded_value_dim(stage.tensors.shape.value_dim);
     const auto v = stage.tensors.v.view();

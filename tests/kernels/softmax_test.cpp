@@ -25,7 +25,7 @@ using posenc::detail::tile_keys;
 namespace {
 
 template <class T>
-constexpr T lowest = -std::numeric_limits<T>::infinity();
+constexpr T neg_infinity = -std::numeric_limits<T>::infinity();
 
 /// Softmax state of `rows` rows, with its memory.
 template <class T>
@@ -58,7 +58,7 @@ TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]
             lanes.has_panel(j % tile_keys / panel_lanes) && j % tile_keys < lanes.end;
         // One row has no visible key; in the others, some keys are masked.
         if (!counts || j / tile_keys == 2 || random.integer(1, 4) == 1) {
-          scores[static_cast<std::size_t>(j)] = lowest<T>;
+          scores[static_cast<std::size_t>(j)] = neg_infinity<T>;
         }
       }
       const auto before = scores;
@@ -67,7 +67,7 @@ TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]
                                                sums.sum);
       bool right = true;
       for (Index i = 0; i < rows; ++i) {
-        T row_max = lowest<T>;
+        T row_max = neg_infinity<T>;
         for (Index j = 0; j < tile_keys; ++j) {
           row_max = (std::max)(row_max, before[static_cast<std::size_t>(i * tile_keys + j)]);
         }
@@ -80,11 +80,12 @@ TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]
             right &= !marks || scores[at] == -1;
             continue;
           }
-          const double want =
-              before[at] == lowest<T> ? 0 : std::exp(static_cast<double>(before[at] - row_max));
+          const double want = before[at] == neg_infinity<T>
+                                  ? 0
+                                  : std::exp(static_cast<double>(before[at] - row_max));
           sum += want;
           if (j >= lanes.end) continue;
-          if (marks && before[at] == lowest<T>) {
+          if (marks && before[at] == neg_infinity<T>) {
             right &= scores[at] == -1;
           } else {
             right &= std::abs(static_cast<double>(scores[at]) - want) <=
@@ -123,13 +124,13 @@ TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", 
     const T of_a = before.sums.row_max[r], of_b = b.sums.row_max[r];
     const T top = (std::max)(of_a, of_b);
     CHECK(tiers::same(a.sums.row_max[r], top));
-    if (of_b == lowest<T>) {  // the other side keeps all bits
+    if (of_b == neg_infinity<T>) {  // the other side keeps all bits
       CHECK(tiers::same(a.sums.sum[r], before.sums.sum[r]));
       CHECK(tiers::same(a.sums.out[r * dim], before.sums.out[r * dim]));
       continue;
     }
     const auto factor = [&](T row_max) {
-      return row_max == lowest<T> ? 0.0 : std::exp(static_cast<double>(row_max - top));
+      return row_max == neg_infinity<T> ? 0.0 : std::exp(static_cast<double>(row_max - top));
     };
     const auto joined = [&](T x, T y) {
       return static_cast<double>(x) * factor(of_a) + static_cast<double>(y) * factor(of_b);

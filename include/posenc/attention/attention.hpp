@@ -17,15 +17,15 @@
 // short; the files are in detail/, except for the cache (kv/) and for softmax.hpp and products.hpp
 // (kernels/):
 //
-//   places.hpp, masks.hpp   keys that are visible to a query: a range, and masks inside it
+//   attention_geometry.hpp  range of keys that are visible to a query; masks.hpp: masks inside it
 //   tensor_source.hpp, cached_attention.hpp   sources of tiles: tile.hpp, 128 keys and their values
-//   row_block.hpp           a block of rows that share a KV head, and the keys visible to them
+//   query_block.hpp         a block of rows that share a KV head, and the keys visible to them
 //   scores.hpp              scores of a strip of rows: scale, temperature, soft cap, bias, masks
 //   softmax.hpp             scores -> exponentials, dropout, sums; merging of tiles
 //   packed_tiles.hpp        both products, strip by strip, by products.hpp over panel.hpp
 //   unpacked_tiles.hpp      both products for few queries, over unpacked tensors
-//   outputs.hpp             sums -> outputs, log-sum-exps, returned weights (returned_scores.hpp)
-//   schedule.hpp            order of blocks and tiles, and their distribution over threads
+//   output_writer.hpp       sums -> outputs, log-sum-exps; returned_scores_writer.hpp: weights
+//   forward_schedule.hpp    order of blocks and tiles, and their distribution over threads
 //
 //   row    one query of one head              lane   index of a key in a panel
 //   group  query heads that share a KV head   panel  32 lanes, stored channel by channel

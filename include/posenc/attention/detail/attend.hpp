@@ -5,9 +5,9 @@
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
-#include <posenc/attention/detail/outputs.hpp>
+#include <posenc/attention/detail/forward_schedule.hpp>
+#include <posenc/attention/detail/output_writer.hpp>
 #include <posenc/attention/detail/packed_tiles.hpp>
-#include <posenc/attention/detail/schedule.hpp>
 #include <posenc/attention/detail/tensor_source.hpp>
 #include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
@@ -58,15 +58,15 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
                                .beside = beside},
                               bias);
   if (!has_rows || !has_results) return;
-  const Outputs<T> outputs{.plan = plan, .out = out, .value_dim = padded_value_dim(value_dim)};
+  const OutputWriter<T> outputs{.plan = plan, .out = out, .value_dim = padded_value_dim(value_dim)};
   constexpr bool can_read_unpacked = may_read_unpacked<Source, T, Bias>;
   const ForwardStrategy strategy =
       choose_strategy<Tier>(plan, can_read_unpacked, static_cast<Index>(device.numThreads()));
-  AttentionWorkspace own;
+  AttentionWorkspace local_workspace;
   const auto run = [&](const auto& reader) {
-    using Run = Schedule<Tier, D, T, Bias, std::remove_cvref_t<decltype(reader)>>;
+    using Run = ForwardSchedule<Tier, D, T, Bias, std::remove_cvref_t<decltype(reader)>>;
     Run(device, plan, strategy, bias, outputs, reader)
-        .run(slots_of(memory.workspace == nullptr ? own : *memory.workspace));
+        .run(slots_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
   };
   if constexpr (can_read_unpacked) {
     if (strategy.reads_unpacked) {

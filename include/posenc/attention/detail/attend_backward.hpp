@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/backward_schedule.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
-#include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/options.hpp>
@@ -135,15 +135,15 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                .memory = {},
                                .beside = beside},
                               bias);
-  if constexpr (Run::ParametersOfCall::of_tables && Run::ParametersOfCall::given) {
+  if constexpr (Run::ParametersOfCall::is_relative_bias && Run::ParametersOfCall::has_gradient) {
     check_relative_gradient<T>(function, bias, bias_gradient);
   }
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive,
-                             plan.places.sequences(), x.k.heads);
+                             plan.geometry.sequences(), x.k.heads);
   if (is_zero) {
     write_zeros(x.gradients.k);
     write_zeros(x.gradients.v);
-    if constexpr (Run::ParametersOfCall::of_tables && Run::ParametersOfCall::given) {
+    if constexpr (Run::ParametersOfCall::is_relative_bias && Run::ParametersOfCall::has_gradient) {
       write_zeros(bias_gradient.queries);
     }
     return;
@@ -162,8 +162,8 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 .grad_v = x.gradients.v,
                                 .mask = mask};
   typename Run::ParametersOfCall parameters(function, bias, bias_gradient, arena_count(device));
-  AttentionWorkspace own;
-  Run(device, call, parameters).run(slots_of(workspace == nullptr ? own : *workspace));
+  AttentionWorkspace local_workspace;
+  Run(device, call, parameters).run(slots_of(workspace == nullptr ? local_workspace : *workspace));
   add_sink_gradients(x, options);
 }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/attention/attention_memory.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/masks.hpp>
-#include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/returned_scores.hpp>
+#include <posenc/attention/detail/returned_scores_writer.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -24,12 +24,13 @@ namespace detail {
 struct BesideOptions {
   const char* function = "attention";  ///< function name in exceptions
   double scale_multiplier = 1;
-  GivenPositions positions = {};
+  ExplicitPositions positions = {};
 };
 
 /// Returns the positions of the options, or those beside them if the options have none.
 template <Scalar T>
-GivenPositions positions_of(const AttentionOptions<T>& options, const GivenPositions& beside) {
+ExplicitPositions positions_of(const AttentionOptions<T>& options,
+                               const ExplicitPositions& beside) {
   const auto given = [](const std::optional<Positions>& in_options, const Positions* other) {
     return in_options ? &*in_options : other;
   };
@@ -66,12 +67,12 @@ struct AttentionPlan {
   Index group;       ///< query heads per KV head
   bool is_backward;  ///< scores of all rows are kept, and the slopes of a soft cap
   Real scale;        ///< factor of q k
-  Places<T> places;
+  AttentionGeometry<T> geometry;
   Masks<T> masks;
-  ReturnedWeights<T> returned;
+  ReturnedScoresWriter<T> returned;
   bool keeps_masked_scores;  ///< returned scores include those of masked keys
   bool has_bias;
-  bool drops;           ///< dropout is enabled
+  bool has_dropout;     ///< dropout is enabled
   bool uses_positions;  ///< a bias, dropout or a temperature reads positions of queries
 
   ///   Throws: ShapeError, ConfigError, PositionError
@@ -90,17 +91,17 @@ struct AttentionPlan {
         group(kv_heads == 0 ? 1 : q.heads / kv_heads),
         is_backward(call.is_backward),
         scale(checked_settings(call.memory, call.beside.scale_multiplier)),
-        places(function, options, shape, call.stored_keys,
-               positions_of(options, call.beside.positions)),
-        masks(function, options, shape, places),
+        geometry(function, options, shape, call.stored_keys,
+                 positions_of(options, call.beside.positions)),
+        masks(function, options, shape, geometry),
         returned(options, call.memory),
-        keeps_masked_scores(returned.ignore_masks()),
+        keeps_masked_scores(returned.keeps_masked_scores()),
         has_bias(!std::is_same_v<Bias, NoBias>),
-        drops(options.dropout.probability > 0),
-        uses_positions(has_bias || drops || options.temperature) {
-    check_bias<T>(function, bias, places, masks, shape, q);
-    if (drops) places.require_query_positions("dropout");
-    if (options.temperature) places.require_query_positions("temperature");
+        has_dropout(options.dropout.probability > 0),
+        uses_positions(has_bias || has_dropout || options.temperature) {
+    check_bias<T>(function, bias, geometry, masks, shape, q);
+    if (has_dropout) geometry.require_query_positions("dropout");
+    if (options.temperature) geometry.require_query_positions("temperature");
   }
   AttentionPlan(const AttentionPlan&) = delete;
   AttentionPlan& operator=(const AttentionPlan&) = delete;

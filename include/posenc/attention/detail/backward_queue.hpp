@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/mutex.hpp>
 
@@ -14,15 +14,15 @@ POSENC_BEGIN
 namespace detail {
 
 /// Monotonic counter that threads can wait for.
-class Milestone {
+class MonotonicCounter {
  public:
   void reset() noexcept { value_.store(0, std::memory_order_relaxed); }
-  void reach(Index value) noexcept {
+  void advance_to(Index value) noexcept {
     value_.store(value, std::memory_order_release);
     value_.notify_all();
   }
   /// Waits until the counter exceeds `value`.
-  void wait_beyond(Index value) const noexcept {
+  void wait_until_above(Index value) const noexcept {
     Index now = value_.load(std::memory_order_acquire);
     while (now <= value) {
       value_.wait(now, std::memory_order_acquire);
@@ -45,15 +45,15 @@ class BackwardQueue {
   /// Blocks of one KV head of a sequence.
   struct Head {
     AttentionSequence sequence{};
-    Index key_head = 0;
+    Index kv_head = 0;
     Index blocks = 0;
-    Index place = 0;  ///< index of its accumulators, among those of active heads
+    Index accumulator_index = 0;  ///< index of its accumulators, among those of active heads
     /// Entry n: number of tiles that block n - 1 has finished; entry 0: all.
-    Milestone* tiles_done = nullptr;
+    MonotonicCounter* tiles_done = nullptr;
 
     // State of the queue:
     Index next = 0, finished = 0;  ///< blocks
-    bool at_work = false;
+    bool is_active = false;
   };
 
   /// Block of a head, and the number of blocks that were dealt out before it. The head is null if
@@ -68,65 +68,67 @@ class BackwardQueue {
 
   /// Size of the work, and restrictions of its order.
   struct Setting {
-    Index sequences, heads, most_blocks;
+    Index sequences, heads, max_blocks;
     Index threads;
-    bool in_order;    ///< blocks one after the other, so that their numbers are ordered
-    bool one_by_one;  ///< one head after the other
+    bool serializes_blocks;  ///< blocks one after the other, so that their numbers are ordered
+    bool serializes_heads;   ///< one head after the other
   };
 
   ///   Throws: std::bad_alloc
   explicit BackwardQueue(const Setting& setting)
       : setting_(setting),
-        at_work_(static_cast<std::size_t>(setting.one_by_one ? 1 : setting.threads)),
-        tiles_done_(at_work_.size() * milestones_of_head()) {
-    for (std::size_t n = 0; n < at_work_.size(); ++n) {
-      at_work_[n].place = static_cast<Index>(n);
-      at_work_[n].tiles_done = tiles_done_.data() + n * milestones_of_head();
+        heads_(static_cast<std::size_t>(setting.serializes_heads ? 1 : setting.threads)),
+        tiles_done_(heads_.size() * counters_per_head()) {
+    for (std::size_t n = 0; n < heads_.size(); ++n) {
+      heads_[n].accumulator_index = static_cast<Index>(n);
+      heads_[n].tiles_done = tiles_done_.data() + n * counters_per_head();
     }
   }
 
   /// Returns the next block for a thread whose last one was of head `last`.
   ///   describe: sequence number -> AttentionSequence; blocks_of: number of its blocks, at least 1
   template <class Describe, class BlocksOf>
-  Task take(Head* last, const Describe& describe, const BlocksOf& blocks_of) {
+  Task next_task(Head* last, const Describe& describe, const BlocksOf& blocks_of) {
     MutexLock lock(mutex_);
     for (;;) {
-      if (!setting_.in_order && last != nullptr && has_more(*last)) return deal(*last);
-      if (setting_.in_order) {
-        if (Head* head = begun()) return deal(*head);
+      if (!setting_.serializes_blocks && last != nullptr && has_more(*last)) return dispatch(*last);
+      if (setting_.serializes_blocks) {
+        if (Head* head = oldest_active_head()) return dispatch(*head);
       }
       if (next_head_ < setting_.sequences * setting_.heads) {
-        if (Head* head = free_place()) {
-          begin(*head, describe, blocks_of);
-          return deal(*head);
+        if (Head* head = idle_head()) {
+          activate(*head, describe, blocks_of);
+          return dispatch(*head);
         }
       }
-      if (Head* head = begun()) return deal(*head);
+      if (Head* head = oldest_active_head()) return dispatch(*head);
       if (next_head_ == setting_.sequences * setting_.heads) return {};
-      const Index closed = closed_.load();
+      const Index closed = completed_heads_.load();
       lock.unlock();
-      closed_.wait(closed);
+      completed_heads_.wait(closed);
       lock.lock();
     }
   }
 
   /// Waits until all blocks before this one have finished a tile of its head.
-  static void wait_for_turn(const Task& task, Index tile) noexcept {
-    task.head->tiles_done[task.block].wait_beyond(tile);
+  static void wait_for_earlier_blocks(const Task& task, Index tile) noexcept {
+    task.head->tiles_done[task.block].wait_until_above(tile);
   }
-  /// Marks a tile as finished by this block. Call it after wait_for_turn().
-  static void done_with(const Task& task, Index tile) noexcept {
-    task.head->tiles_done[task.block + 1].reach(tile + 1);
+  /// Marks a tile as finished by this block. Call it after wait_for_earlier_blocks().
+  static void mark_tile_done(const Task& task, Index tile) noexcept {
+    task.head->tiles_done[task.block + 1].advance_to(tile + 1);
   }
   /// Waits until all blocks before this one are finished.
-  static void wait_for_last_turn(const Task& task) noexcept { wait_for_turn(task, all - 1); }
+  static void wait_for_all_earlier_blocks(const Task& task) noexcept {
+    wait_for_earlier_blocks(task, all - 1);
+  }
 
-  /// Marks this block as finished. Call it after wait_for_last_turn(). Calls close(head) if it was
-  /// the head's last block.
+  /// Marks this block as finished. Call it after wait_for_all_earlier_blocks(). Calls close(head)
+  /// if it was the head's last block.
   template <class Close>
   void finish(const Task& task, const Close& close) {
     Head& head = *task.head;
-    done_with(task, all - 1);
+    mark_tile_done(task, all - 1);
     {
       const MutexLock lock(mutex_);
       if (++head.finished < head.blocks) return;
@@ -134,61 +136,61 @@ class BackwardQueue {
     close(head);
     {
       const MutexLock lock(mutex_);
-      head.at_work = false;
-      ++closed_;
+      head.is_active = false;
+      ++completed_heads_;
     }
-    closed_.notify_all();
+    completed_heads_.notify_all();
   }
 
  private:
   static constexpr Index all = (std::numeric_limits<Index>::max)() - 1;
 
   static bool has_more(const Head& head) noexcept {
-    return head.at_work && head.next < head.blocks;
+    return head.is_active && head.next < head.blocks;
   }
 
   /// Returns the oldest active head that has blocks left, or null.
-  Head* begun() noexcept {
+  Head* oldest_active_head() noexcept {
     Head* first = nullptr;
-    for (Head& head : at_work_) {
+    for (Head& head : heads_) {
       if (has_more(head) && (first == nullptr || precedes(head, *first))) first = &head;
     }
     return first;
   }
   static bool precedes(const Head& a, const Head& b) noexcept {
     return a.sequence.number != b.sequence.number ? a.sequence.number < b.sequence.number
-                                                  : a.key_head < b.key_head;
+                                                  : a.kv_head < b.kv_head;
   }
-  Head* free_place() noexcept {
-    for (Head& head : at_work_) {
-      if (!head.at_work) return &head;
+  Head* idle_head() noexcept {
+    for (Head& head : heads_) {
+      if (!head.is_active) return &head;
     }
     return nullptr;
   }
 
   template <class Describe, class BlocksOf>
-  void begin(Head& head, const Describe& describe, const BlocksOf& blocks_of) {
+  void activate(Head& head, const Describe& describe, const BlocksOf& blocks_of) {
     head.sequence = describe(next_head_ / setting_.heads);
-    head.key_head = next_head_ % setting_.heads;
+    head.kv_head = next_head_ % setting_.heads;
     head.blocks = blocks_of(head.sequence);
     head.next = head.finished = 0;
-    head.at_work = true;
-    for (std::size_t n = 0; n < milestones_of_head(); ++n) head.tiles_done[n].reset();
-    head.tiles_done[0].reach(all);
+    head.is_active = true;
+    for (std::size_t n = 0; n < counters_per_head(); ++n) head.tiles_done[n].reset();
+    head.tiles_done[0].advance_to(all);
     ++next_head_;
   }
-  Task deal(Head& head) noexcept { return {&head, head.next++, dealt_++}; }
+  Task dispatch(Head& head) noexcept { return {&head, head.next++, dispatched_++}; }
 
-  std::size_t milestones_of_head() const noexcept {
-    return static_cast<std::size_t>(setting_.most_blocks) + 1;
+  std::size_t counters_per_head() const noexcept {
+    return static_cast<std::size_t>(setting_.max_blocks) + 1;
   }
 
   Setting setting_;
-  std::vector<Head> at_work_;
-  std::vector<Milestone> tiles_done_;  ///< [active heads][blocks + 1]
+  std::vector<Head> heads_;
+  std::vector<MonotonicCounter> tiles_done_;  ///< [heads][blocks + 1]
   Mutex mutex_;
-  std::atomic<Index> closed_ = 0;  ///< number of finished heads; changes under the mutex
-  Index next_head_ = 0, dealt_ = 0;
+  std::atomic<Index> completed_heads_ = 0;  ///< number of finished heads; changes under the mutex
+  Index next_head_ = 0, dispatched_ = 0;
 };
 
 }  // namespace detail

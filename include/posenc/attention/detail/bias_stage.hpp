@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/slots.hpp>
@@ -33,25 +33,26 @@ template <class Tier, Scalar T, class S, class Bias>
 class BiasStage {
  public:
   using Real = Compute<T>;
-  using Block = RowBlock<Tier, T, S>;
+  using Block = QueryBlock<Tier, T, S>;
 
   /// True if strips can get their bias one by one.
-  static constexpr bool of_distances = DistanceBias<Bias, T>;
+  static constexpr bool is_distance_bias = DistanceBias<Bias, T>;
 
   ///   queries: number of queries of a block of `rows` rows of one KV head; 0 if no strip gets its
   ///       bias separately
   BiasStage(const Bias& bias, Real, Index rows, Index queries, Carver& carver) noexcept
       : bias_(bias) {
-    if constexpr (of_distances) {
-      if (queries > 1) bands_ = carver.take<Real>(rows / queries * of_band(queries));
+    if constexpr (is_distance_bias) {
+      if (queries > 1) toeplitz_ = carver.take<Real>(rows / queries * toeplitz_stride(queries));
     }
   }
 
   void begin(const Block& block) noexcept {
-    if constexpr (of_distances) {
+    if constexpr (is_distance_bias) {
       const Index group = block.plan().group;
-      steady_ =
-          bands_ != nullptr && block.rows() > group && block.rows() == block.rows_of_key_head() &&
+      has_consecutive_queries_ =
+          toeplitz_ != nullptr && block.rows() > group &&
+          block.rows() == block.rows_per_kv_head() &&
           consecutive<Tier>({block.positions(), static_cast<std::size_t>(block.rows() / group)});
     }
   }
@@ -59,11 +60,11 @@ class BiasStage {
   /// Computes the values of a DistanceBias for all strips of a tile, if its queries and keys are
   /// consecutive. Call it before the tile's strips. Returns true if add_to_strip() can then add
   /// them.
-  bool prepare(const Block& block, const SeenTile& seen,
+  bool prepare(const Block& block, const TileVisibility& seen,
                const double* key_positions) const noexcept {
     const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     const std::span keys(key_positions + begin, static_cast<std::size_t>(end - begin));
-    if (!steady_ || !consecutive<Tier>(keys)) return false;
+    if (!has_consecutive_queries_ || !consecutive<Tier>(keys)) return false;
     const Index group = block.plan().group, queries = block.rows() / group;
     // Full panels, because vectors extend beyond the last lane.
     const Index first = begin / panel_lanes * panel_lanes;
@@ -71,9 +72,9 @@ class BiasStage {
     const double farthest = block.position(block.rows() - 1) - key_positions[begin] +
                             static_cast<double>(begin - first);
     for (Index i = 0; i < group; ++i) {
-      Real* const band = bands_ + i * of_band(queries) + first;
+      Real* const row = toeplitz_ + i * toeplitz_stride(queries) + first;
       bias_.write_values(block.head(i), farthest,
-                         std::span(band, static_cast<std::size_t>(queries - 1 + last - first)));
+                         std::span(row, static_cast<std::size_t>(queries - 1 + last - first)));
     }
     return true;
   }
@@ -86,7 +87,8 @@ class BiasStage {
     for (Index i = 0; i < strip.rows; ++i) {
       const Index r = strip.first + i;
       Real* const row = scores + i * tile_keys;
-      const Real* const values = bands_ + (block.head(r) - block.head(0)) * of_band(queries) +
+      const Real* const values = toeplitz_ +
+                                 (block.head(r) - block.head(0)) * toeplitz_stride(queries) +
                                  (block.query(block.rows() - 1) - block.query(r));
       for_active_vectors<P>(lanes, row,
                             [&](Real* p) { (P::load(p) + P::load(values + (p - row))).store(p); });
@@ -117,7 +119,7 @@ class BiasStage {
 
  private:
   /// Returns the padded number of distances between a head's queries and a tile's keys.
-  static constexpr Index of_band(Index queries) noexcept {
+  static constexpr Index toeplitz_stride(Index queries) noexcept {
     return (queries - 1 + tile_keys + panel_lanes - 1) / panel_lanes * panel_lanes;
   }
   template <class R>
@@ -144,10 +146,10 @@ class BiasStage {
   }
 
   const Bias& bias_;
-  /// [heads of the group, of_band(queries)]; lane 0 of a head's query n is at index queries - 1 -
-  /// n.
-  Real* bands_ = nullptr;
-  bool steady_ = false;  ///< the block's queries are consecutive
+  /// [heads of the group, toeplitz_stride(queries)]; lane 0 of a head's query n is at index queries
+  /// - 1 - n.
+  Real* toeplitz_ = nullptr;
+  bool has_consecutive_queries_ = false;  ///< the block's queries are consecutive
 };
 
 }  // namespace detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/masks.hpp>
-#include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/concepts.hpp>
@@ -24,9 +24,9 @@ concept AttentionBias =
 /// Checks that a bias has the positions and the number of heads that it needs, and calls its
 /// check() for each sequence. A bias without heads() or check() skips that part.
 template <Scalar T, class Bias>
-void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const Places<T>& places,
-                [[maybe_unused]] const Masks<T>& masks, const AttentionShape& shape,
-                [[maybe_unused]] const HeadsView<const T>& q) {
+void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
+                const AttentionGeometry<T>& geometry, [[maybe_unused]] const Masks<T>& masks,
+                const AttentionShape& shape, [[maybe_unused]] const HeadsView<const T>& q) {
   if constexpr (requires { bias.heads(); }) {
     if (bias.heads() != shape.heads) {
       fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
@@ -34,17 +34,17 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias, const P
     }
   }
   if constexpr (std::is_same_v<Bias, NoBias>) return;
-  places.require_query_positions("a bias");
+  geometry.require_query_positions("a bias");
   if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
-    check_relative_bias<T>(function, bias, places, masks, shape, q);
+    check_relative_bias<T>(function, bias, geometry, masks, shape, q);
   }
   if constexpr (requires { bias.check(function, TokenSpan{}); }) {
     // Batch rows without scores are equal, and there may be any number of them.
-    const Index step = shape.has_scores() ? 1 : (std::max)(places.sequences() - 1, Index{1});
-    for (Index n = 0; n < places.sequences(); n += step) {
-      const AttentionSequence s = places.sequence(n);
+    const Index step = shape.has_scores() ? 1 : (std::max)(geometry.sequences() - 1, Index{1});
+    for (Index n = 0; n < geometry.sequences(); n += step) {
+      const AttentionSequence s = geometry.sequence(n);
       bias.check(function, TokenSpan{s.batch, s.number, shape.heads, s.first_query, s.queries,
-                                     s.place, places.has_places(), s.begin, s.end});
+                                     s.place, geometry.has_query_offset(), s.begin, s.end});
     }
   }
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/attention/attention_memory.hpp>
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
@@ -18,7 +18,7 @@
 #include <limits>
 #include <type_traits>
 
-// Checks of attention() before anything is written. Places and Masks check the rest.
+// Checks of attention() before anything is written. AttentionGeometry and Masks check the rest.
 POSENC_BEGIN
 namespace detail {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
-#include <posenc/attention/detail/block_rows.hpp>
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/block_sizes.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/tile.hpp>
@@ -48,8 +48,8 @@ constexpr Index balanced_block_queries(Index queries, Index most, Index group) n
 template <class Tier, Scalar T>
 ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpacked,
                                 Index threads) noexcept {
-  const Places<T>& places = plan.places;
-  const Index queries = (std::max)(places.most_queries(), Index{1});
+  const AttentionGeometry<T>& geometry = plan.geometry;
+  const Index queries = (std::max)(geometry.max_queries(), Index{1});
   ForwardStrategy chosen;
   chosen.reads_unpacked = can_read_unpacked && queries * plan.group <= max_unpacked_rows;
   const auto count_blocks = [&] {
@@ -57,8 +57,8 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
     chosen.kv_head_blocks =
         (plan.kv_heads + chosen.kv_heads_per_block - 1) / chosen.kv_heads_per_block;
     chosen.blocks = 0;
-    for (Index n = 0; n < places.sequences(); ++n) {
-      chosen.blocks += chosen.blocks_of(places.sequence(n));
+    for (Index n = 0; n < geometry.sequences(); ++n) {
+      chosen.blocks += chosen.blocks_of(geometry.sequence(n));
     }
   };
   const auto set_block_rows = [&](Index rows) {
@@ -66,21 +66,21 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
     chosen.queries_per_block = balanced_block_queries<Tier>(queries, most, plan.group);
     count_blocks();
   };
-  set_block_rows(rows_of_long_block);
-  if (plan.has_bias || chosen.blocks < 4 * threads) set_block_rows(rows_of_block);
+  set_block_rows(max_long_block_rows);
+  if (plan.has_bias || chosen.blocks < 4 * threads) set_block_rows(max_block_rows);
   // With few blocks: smaller blocks may suffice for all threads, and they bound the states that
   // split-K keeps.
-  if (chosen.blocks < threads) set_block_rows(rows_of_split);
+  if (chosen.blocks < threads) set_block_rows(max_split_k_rows);
   if (chosen.reads_unpacked && chosen.blocks > 0) {
     // Each thread keeps at least one block.
     const Index most = (std::max)(chosen.blocks / threads, Index{1});
     chosen.kv_heads_per_block = (std::min)(
-        plan.kv_heads, (std::clamp)(rows_of_block / chosen.rows_per_block, Index{1}, most));
+        plan.kv_heads, (std::clamp)(max_block_rows / chosen.rows_per_block, Index{1}, most));
     count_blocks();
   }
   if (chosen.blocks < threads) {
-    const Index tiles = (places.most_keys() + tile_keys - 1) / tile_keys;
-    const Index kept = (std::min)(tiles, rows_of_parts / chosen.rows_per_block);
+    const Index tiles = (geometry.max_keys() + tile_keys - 1) / tile_keys;
+    const Index kept = (std::min)(tiles, max_split_k_state_rows / chosen.rows_per_block);
     chosen.split_tiles = kept > 1 ? kept : 0;
   }
   return chosen;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/tile.hpp>
@@ -34,7 +34,7 @@ class BroadcastMask {
     if (mask_.keys == 1) mask_.key_stride = 0;
   }
 
-  bool given() const noexcept { return mask_.data != nullptr; }
+  bool is_present() const noexcept { return mask_.data != nullptr; }
   Index key_stride() const noexcept { return mask_.key_stride; }
 
   /// Returns the row of query i, starting at key j. The mask must be given.
@@ -61,30 +61,33 @@ class Masks {
 
   ///   Throws: ShapeError
   Masks(const char* function, const AttentionOptions<T>& options, const AttentionShape& shape,
-        const Places<T>& places)
-      : places_(places),
+        const AttentionGeometry<T>& geometry)
+      : geometry_(geometry),
         keep_(function, "keep", options.keep, shape),
         masked_(function, "masked", options.masked, shape),
         additive_(function, "additive", options.additive, shape) {}
 
   /// True if any mask, or a per-key test of positions, applies to the call.
-  bool any() const noexcept {
-    return keep_.given() || masked_.given() || additive_.given() || places_.in_no_order();
+  bool is_active() const noexcept {
+    return keep_.is_present() || masked_.is_present() || additive_.is_present() ||
+           geometry_.needs_per_key_test();
   }
 
   /// True if any of `count` keys, starting at the sequence's key j, is visible to query i.
-  bool show_any(const AttentionSequence& s, Index h, Index i, Index j, Index count) const noexcept {
+  bool is_any_visible(const AttentionSequence& s, Index h, Index i, Index j,
+                      Index count) const noexcept {
     const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
     const auto has = [count](const bool* cells, bool value) {
       return std::memchr(cells, value ? 1 : 0, static_cast<std::size_t>(count)) != nullptr;
     };
     // A single boolean mask with contiguous keys is searched by memchr().
-    if (!additive_.given() && !places_.in_no_order() && keep_.given() != masked_.given()) {
-      const BroadcastMask<bool>& mask = keep_.given() ? keep_ : masked_;
-      if (mask.key_stride() == 1) return has(mask.row(b, h, row, column), keep_.given());
+    if (!additive_.is_present() && !geometry_.needs_per_key_test() &&
+        keep_.is_present() != masked_.is_present()) {
+      const BroadcastMask<bool>& mask = keep_.is_present() ? keep_ : masked_;
+      if (mask.key_stride() == 1) return has(mask.row(b, h, row, column), keep_.is_present());
     }
     for (Index n = 0; n < count; ++n) {
-      if (shows(s, h, i, j + n)) return true;
+      if (is_visible(s, h, i, j + n)) return true;
     }
     return false;
   }
@@ -94,37 +97,37 @@ class Masks {
   void apply(const AttentionSequence& s, Index h, Index i, Index j, Index count,
              Real* scores) const noexcept {
     const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
-    if (additive_.given()) {
+    if (additive_.is_present()) {
       const Real* mask = additive_.row(b, h, row, column);
       const Index stride = additive_.key_stride();
       for (Index n = 0; n < count; ++n) {
         const Real added = mask[n * stride];
-        scores[n] = added == lowest ? lowest : scores[n] + added;
+        scores[n] = added == neg_infinity ? neg_infinity : scores[n] + added;
       }
     }
-    if (keep_.given()) hide<false>(keep_, b, h, row, column, count, scores);
-    if (masked_.given()) hide<true>(masked_, b, h, row, column, count, scores);
-    if (places_.in_no_order()) {
+    if (keep_.is_present()) apply_bool_mask<false>(keep_, b, h, row, column, count, scores);
+    if (masked_.is_present()) apply_bool_mask<true>(masked_, b, h, row, column, count, scores);
+    if (geometry_.needs_per_key_test()) {
       for (Index n = 0; n < count; ++n) {
-        if (!places_.shows_position(s, i, j + n)) scores[n] = lowest;
+        if (!geometry_.is_visible_by_position(s, i, j + n)) scores[n] = neg_infinity;
       }
     }
   }
 
  private:
-  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
+  static constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
 
-  bool shows(const AttentionSequence& s, Index h, Index i, Index j) const noexcept {
+  bool is_visible(const AttentionSequence& s, Index h, Index i, Index j) const noexcept {
     const Index b = s.batch, row = s.first_query + i, column = s.first_key + j;
-    return (!keep_.given() || *keep_.row(b, h, row, column)) &&
-           (!masked_.given() || !*masked_.row(b, h, row, column)) &&
-           (!additive_.given() || *additive_.row(b, h, row, column) != lowest) &&
-           (!places_.in_no_order() || places_.shows_position(s, i, j));
+    return (!keep_.is_present() || *keep_.row(b, h, row, column)) &&
+           (!masked_.is_present() || !*masked_.row(b, h, row, column)) &&
+           (!additive_.is_present() || *additive_.row(b, h, row, column) != neg_infinity) &&
+           (!geometry_.needs_per_key_test() || geometry_.is_visible_by_position(s, i, j));
   }
 
-  template <bool Hidden>
-  static void hide(const BroadcastMask<bool>& mask, Index b, Index h, Index row, Index column,
-                   Index count, Real* scores) noexcept {
+  template <bool MaskedValue>
+  static void apply_bool_mask(const BroadcastMask<bool>& mask, Index b, Index h, Index row,
+                              Index column, Index count, Real* scores) noexcept {
     const bool* cells = mask.row(b, h, row, column);
     // Flags are widened first and compared afterwards: compilers vectorise each loop, but not both
     // steps in one.
@@ -136,11 +139,11 @@ class Masks {
       for (Index n = 0; n < count; ++n) flags[n] = cells[n * mask.key_stride()];
     }
     for (Index n = 0; n < count; ++n) {
-      scores[n] = flags[n] == Flag{Hidden} ? lowest : scores[n];
+      scores[n] = flags[n] == Flag{MaskedValue} ? neg_infinity : scores[n];
     }
   }
 
-  const Places<T>& places_;
+  const AttentionGeometry<T>& geometry_;
   BroadcastMask<bool> keep_, masked_;
   BroadcastMask<Real> additive_;
 };

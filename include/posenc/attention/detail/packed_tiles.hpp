@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/slots.hpp>
 #include <posenc/kernels/softmax.hpp>
@@ -33,27 +33,27 @@ class PackedTiles {
   Scratch carve(Carver& carver, Index) const noexcept { return source_.carve(carver); }
 
   template <class Block>
-  KeyTile<Stored> tile(const Block& block, const SeenTile& seen,
+  KeyTile<Stored> tile(const Block& block, const TileVisibility& seen,
                        const Scratch& scratch) const noexcept {
-    return source_.tile(block.sequence(), block.key_head(), seen.tile, seen.keys, scratch);
+    return source_.tile(block.sequence(), block.kv_head(), seen.tile, seen.keys, scratch);
   }
 
   /// Calls visit(strip, true if its rows see keys of the tile) for each strip.
   template <class Block, class Visit>
-  static void for_batches(const Block& block, const SeenTile& seen, const Visit& visit) {
+  static void for_batches(const Block& block, const TileVisibility& seen, const Visit& visit) {
     block.for_strips(
-        [&](const Strip& strip) { visit(strip, !Block::lanes_of(seen, strip).empty()); });
+        [&](const Strip& strip) { visit(strip, !Block::active_lanes(seen, strip).empty()); });
   }
   /// Calls visit(strip, its active lanes).
   template <class Block, class Visit>
-  static void for_uniform_rows(const Block&, const SeenTile& seen, const Strip& strip,
+  static void for_uniform_rows(const Block&, const TileVisibility& seen, const Strip& strip,
                                const Visit& visit) {
-    visit(strip, Block::lanes_of(seen, strip));
+    visit(strip, Block::active_lanes(seen, strip));
   }
 
-  /// scores.of(strip) <- scale * q k for the active lanes of a strip.
+  /// scores.strip_scores(strip) <- scale * q k for the active lanes of a strip.
   template <class Block, class Scores>
-  static void multiply(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
+  static void multiply(const Block& block, const TileVisibility& seen, const KeyTile<Stored>& keys,
                        const Strip& strip, const Scores& scores) noexcept {
     scores.multiply(block, seen, keys, strip);
   }
@@ -68,10 +68,10 @@ class PackedTiles {
   ///   of_tile: result of stats(), with the strip's maxima and sums
   ///   first: true if there is no earlier tile; sums.out is then uninitialised
   template <class Block, class Scores>
-  static void add_values(const Block& block, const SeenTile& seen, const KeyTile<Stored>& keys,
-                         const Strip& strip, const Scores& scores, bool hides,
-                         const StripStats<Real>& of_tile, const SoftmaxState<Real>& sums,
-                         bool first) noexcept {
+  static void add_values(const Block& block, const TileVisibility& seen,
+                         const KeyTile<Stored>& keys, const Strip& strip, const Scores& scores,
+                         bool hides, const StripStats<Real>& of_tile,
+                         const SoftmaxState<Real>& sums, bool first) noexcept {
     alignas(64) Real accumulator_scale[stats_rows], tile_scale[stats_rows];
     update_softmax_stats<Tier>(of_tile.row_max, of_tile.sum, sums.row_max + strip.first,
                                sums.sum + strip.first, accumulator_scale, tile_scale);
@@ -79,16 +79,16 @@ class PackedTiles {
         !hides, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
           for_bundles<Tier>(strip.rows,
                             WeightedSumKernel<Tier, Real, Stored, Weights>{
-                                .weights = scores.of(strip),
+                                .weights = scores.strip_scores(strip),
                                 .values = keys.values,
                                 .stride = keys.value_stride,
                                 .dim = keys.value_stride,
-                                .lanes = Block::lanes_of(seen, strip),
+                                .lanes = Block::active_lanes(seen, strip),
                                 .accumulator_scale = first ? nullptr : accumulator_scale,
                                 .tile_scale = tile_scale,
                                 .out = sums.out + strip.first * keys.value_stride,
                                 .ahead = {.next_region = keys.next_keys,
-                                          .is_cached = !block.begins_key_head(strip)}});
+                                          .is_cached = !block.is_first_of_kv_head(strip)}});
         });
   }
 

@@ -19,46 +19,47 @@ POSENC_BEGIN
 namespace detail {
 
 /// Gradient of a bias's parameters, to which many blocks add.
-/// If the bias reads positions, each block has a local gradient, and these are added in block order.
-/// Blocks with a RelativeBias keep local gradients of its tables in their slots. If the bias reads
-/// tokens, tiles add to the shared gradient in block order: entries of different heads are disjoint.
+/// If the bias reads positions, each block has a local gradient, and these are added in block
+/// order. Blocks with a RelativeBias keep local gradients of its tables in their slots. If the bias
+/// reads tokens, tiles add to the shared gradient in block order: entries of different heads are
+/// disjoint.
 template <Scalar T, class Bias, class Gradient>
 class ParameterGradients {
  public:
   using Real = Compute<T>;
 
-  static constexpr bool given = !std::is_same_v<Gradient, NoGradient>;
-  static constexpr bool of_tokens =
-      given && requires(const Bias& bias, MatrixView<const Real> grad, Gradient& gradient) {
+  static constexpr bool has_gradient = !std::is_same_v<Gradient, NoGradient>;
+  static constexpr bool is_token_bias =
+      has_gradient && requires(const Bias& bias, MatrixView<const Real> grad, Gradient& gradient) {
     bias.add_gradient(TokenTile{}, grad, gradient);
   };
-  static constexpr bool of_tables = std::is_same_v<Bias, RelativeBias<T>>;
+  static constexpr bool is_relative_bias = std::is_same_v<Bias, RelativeBias<T>>;
   /// True if blocks must be dealt out one after the other.
-  static constexpr bool in_order = given && !of_tokens;
-  static constexpr bool has_own = in_order && !of_tables;
+  static constexpr bool serializes_blocks = has_gradient && !is_token_bias;
+  static constexpr bool has_block_gradients = serializes_blocks && !is_relative_bias;
 
   ///   Throws: ShapeError if the gradient does not have the shape of zero_gradient(), and
   ///           exceptions of zero_gradient()
   ParameterGradients([[maybe_unused]] const char* function, const Bias& bias, Gradient& gradient,
                      Index threads)
       : gradient_(gradient) {
-    if constexpr (of_tables && given) {
+    if constexpr (is_relative_bias && has_gradient) {
       static_assert(
           std::is_same_v<Gradient, RelativeGradient<T>>,
           "posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient");
-    } else if constexpr (has_own) {
+    } else if constexpr (has_block_gradients) {
       static_assert(
           std::is_same_v<decltype(bias.zero_gradient()), Gradient>,
           "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
-      own_.assign(static_cast<std::size_t>(threads) + 1, bias.zero_gradient());
-      add_zeros(function, own_.back());
-    } else if constexpr (of_tokens && requires { bias.zero_gradient(); }) {
+      block_gradients_.assign(static_cast<std::size_t>(threads) + 1, bias.zero_gradient());
+      add_zeros(function, block_gradients_.back());
+    } else if constexpr (is_token_bias && requires { bias.zero_gradient(); }) {
       add_zeros(function, bias.zero_gradient());
     }
   }
 
   LearnedTables learned_tables() const noexcept {
-    if constexpr (of_tables && given) {
+    if constexpr (is_relative_bias && has_gradient) {
       return {gradient_.table.data != nullptr, gradient_.key_table.data != nullptr};
     } else {
       return {};
@@ -66,30 +67,32 @@ class ParameterGradients {
   }
 
   void begin(Index thread) {
-    if constexpr (has_own) own_[static_cast<std::size_t>(thread)] = own_.back();
+    if constexpr (has_block_gradients)
+      block_gradients_[static_cast<std::size_t>(thread)] = block_gradients_.back();
   }
   template <class Add>
-  void add_to_own(Index thread, const Add& add) {
-    if constexpr (has_own) add(own_[static_cast<std::size_t>(thread)]);
+  void add_to_block(Index thread, const Add& add) {
+    if constexpr (has_block_gradients) add(block_gradients_[static_cast<std::size_t>(thread)]);
   }
   template <class Add>
-  void add_to_all(const Add& add) {
-    if constexpr (of_tokens) add(gradient_);
+  void add_to_shared(const Add& add) {
+    if constexpr (is_token_bias) add(gradient_);
   }
   /// Calls add(gradient) in the order of the numbers under which blocks were dealt out.
   template <class Add>
-  void add_in_turn(Index number, const Add& add) {
-    if constexpr (in_order) {
-      added_.wait_beyond(number - 1);
+  void add_in_block_order(Index number, const Add& add) {
+    if constexpr (serializes_blocks) {
+      added_blocks_.wait_until_above(number - 1);
       add(gradient_);
-      added_.reach(number + 1);
+      added_blocks_.advance_to(number + 1);
     }
   }
   /// Adds the block's local gradient to the shared one, in the order of numbers.
   void end(Index thread, Index number) {
-    if constexpr (has_own) {
-      add_in_turn(number,
-                  [&](Gradient& all) { add_all(all, own_[static_cast<std::size_t>(thread)]); });
+    if constexpr (has_block_gradients) {
+      add_in_block_order(number, [&](Gradient& all) {
+        add_numbers(all, block_gradients_[static_cast<std::size_t>(thread)]);
+      });
     }
   }
 
@@ -106,7 +109,7 @@ class ParameterGradients {
     }
   }
 
-  static void add_all(Gradient& to, const Gradient& from) {
+  static void add_numbers(Gradient& to, const Gradient& from) {
     if constexpr (requires { to += from; }) {
       to += from;
     } else {
@@ -115,8 +118,8 @@ class ParameterGradients {
   }
 
   Gradient& gradient_;
-  std::vector<Gradient> own_;  ///< local gradient per thread, and a zero gradient at the end
-  Milestone added_;            ///< number of blocks that are added
+  std::vector<Gradient> block_gradients_;  ///< one per thread, and zeros at the end
+  MonotonicCounter added_blocks_;          ///< number of blocks that are added
 };
 
 }  // namespace detail

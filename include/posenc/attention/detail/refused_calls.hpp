@@ -36,7 +36,7 @@ struct SomeBias : Anything {
 };
 
 template <class Q, class K, class V, class T>
-constexpr void refuse_attention() {
+constexpr void diagnose_attention() {
   static_assert(!std::is_const_v<T>,
                 "posenc::attention: out is written to, so it must not be const");
   static_assert(std::is_const_v<T> || attends<Q, K, V, T>,
@@ -49,7 +49,7 @@ template <class Q, class K, class V, class T, class Bias = NoBias, Device D = de
 requires(!detail::attends<Q, K, V, T>) void attention(
     HeadsView<Q>, HeadsView<K>, HeadsView<V>, HeadsView<T>, const detail::SomeOptions<T>& = {},
     const Bias& = {}, const detail::SomeMemory<T>& = {}, const D& = {}) {
-  detail::refuse_attention<Q, K, V, T>();
+  detail::diagnose_attention<Q, K, V, T>();
 }
 
 #define POSENC_DETAIL_ATTENTION_RULE                                                          \

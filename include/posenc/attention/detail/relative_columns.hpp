@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/masks.hpp>
-#include <posenc/attention/detail/places.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -18,7 +18,7 @@ namespace detail {
 
 /// True if a bias has this part. The part may still be empty.
 template <class T>
-bool is_given(const HeadsView<T>& part) noexcept {
+bool is_present(const HeadsView<T>& part) noexcept {
   return part.data != nullptr || part.dim != 0;
 }
 
@@ -31,7 +31,7 @@ class RelativeColumns {
       : index_(index),
         count_(table_rows),
         entries_(index.rows.empty() ? table_rows : static_cast<Index>(index.rows.size())),
-        lowest_(ascends() ? index.first : 1 - index.first - entries_) {}
+        min_offset_(ascends() ? index.first : 1 - index.first - entries_) {}
 
   static constexpr Index none = -1;
 
@@ -42,13 +42,13 @@ class RelativeColumns {
 
   /// Returns the integer part of key - query, clamped to one beyond the table's ends.
   Index offset(double query, double key) const noexcept {
-    const auto low = static_cast<double>(lowest_ - 1), high = static_cast<double>(end());
+    const auto low = static_cast<double>(min_offset_ - 1), high = static_cast<double>(end());
     // In this order a NaN is beyond the lower end.
     return static_cast<Index>((std::min)((std::max)(low, key - query), high));
   }
   /// Returns the column of an offset, or none.
   Index column(Index offset) const noexcept {
-    Index entry = offset - lowest_;
+    Index entry = offset - min_offset_;
     if (entry < 0 || entry >= entries_) {
       if (index_.beyond != BeyondTable::Nearest) return none;
       entry = entry < 0 ? 0 : entries_ - 1;
@@ -58,52 +58,52 @@ class RelativeColumns {
         index_.rows[static_cast<std::size_t>(ascends() ? entry : entries_ - 1 - entry)]);
   }
 
-  /// True if offsets lowest() .. end() - 1 have columns 0, 1, ...
-  bool is_run() const noexcept { return index_.rows.empty(); }
-  Index lowest() const noexcept { return lowest_; }
-  Index end() const noexcept { return lowest_ + entries_; }
-  bool repeats_ends() const noexcept { return index_.beyond == BeyondTable::Nearest; }
+  /// True if offsets min_offset() .. end() - 1 have columns 0, 1, ...
+  bool is_contiguous() const noexcept { return index_.rows.empty(); }
+  Index min_offset() const noexcept { return min_offset_; }
+  Index end() const noexcept { return min_offset_ + entries_; }
+  bool clamps_to_ends() const noexcept { return index_.beyond == BeyondTable::Nearest; }
 
  private:
   bool ascends() const noexcept { return index_.order == RelativeOrder::KeyMinusQuery; }
 
   RelativeIndex index_;
-  Index count_, entries_, lowest_;
+  Index count_, entries_, min_offset_;
 };
 
 /// Throws PositionError if a query sees, in any head, a key beyond the ends of the table. Walks
 /// over the visible ranges of all queries.
 template <Scalar T>
-void check_reach(const char* function, const RelativeColumns& columns, const Places<T>& places,
-                 const Masks<T>& masks, Index heads) {
+void check_table_range(const char* function, const RelativeColumns& columns,
+                       const AttentionGeometry<T>& geometry, const Masks<T>& masks, Index heads) {
   const auto is_beyond = [&](double query, double key) {
     const Index offset = columns.offset(query, key);
-    return offset < columns.lowest() || offset >= columns.end();
+    return offset < columns.min_offset() || offset >= columns.end();
   };
   const auto is_seen = [&](const AttentionSequence& s, Index i, Index j) {
     for (Index h = 0; h < heads; ++h) {
-      if (!masks.any() || masks.show_any(s, h, i, j, 1)) return true;
+      if (!masks.is_active() || masks.is_any_visible(s, h, i, j, 1)) return true;
     }
     return false;
   };
-  for (Index n = 0; n < places.sequences(); ++n) {
-    const AttentionSequence s = places.sequence(n);
+  for (Index n = 0; n < geometry.sequences(); ++n) {
+    const AttentionSequence s = geometry.sequence(n);
     for (Index i = 0; i < s.queries; ++i) {
-      const KeyRange range = places.range(s, i);
+      const KeyRange range = geometry.visible_range(s, i);
       if (range.empty()) continue;
-      const double query = places.query_position(s, i);
+      const double query = geometry.query_position(s, i);
       // Implicit positions ascend, so the first and the last key suffice.
       const Index step =
-          places.positions_given() ? 1 : (std::max)(range.end - range.begin - 1, Index{1});
+          geometry.has_explicit_positions() ? 1 : (std::max)(range.end - range.begin - 1, Index{1});
       bool all_within = true;
       for (Index j = range.begin; j < range.end && all_within; j += step) {
-        all_within = !is_beyond(query, places.key_position(s, j));
+        all_within = !is_beyond(query, geometry.key_position(s, j));
       }
       for (Index j = range.begin; j < range.end && !all_within; ++j) {
-        const double key = places.key_position(s, j);
+        const double key = geometry.key_position(s, j);
         if (!is_beyond(query, key) || !is_seen(s, i, j)) continue;
         fail<PositionError>(function, "the relative table holds the distances key - query from ",
-                            columns.lowest(), " to ", columns.end() - 1, ", but the query at ",
+                            columns.min_offset(), " to ", columns.end() - 1, ", but the query at ",
                             query, " sees the key at ", key);
       }
     }
@@ -112,9 +112,9 @@ void check_reach(const char* function, const RelativeColumns& columns, const Pla
 
 /// Checks a relative bias before anything is written.
 template <Scalar T>
-void check_relative_bias(const char* function, const RelativeBias<T>& bias, const Places<T>& places,
-                         const Masks<T>& masks, const AttentionShape& shape,
-                         const HeadsView<const T>& q) {
+void check_relative_bias(const char* function, const RelativeBias<T>& bias,
+                         const AttentionGeometry<T>& geometry, const Masks<T>& masks,
+                         const AttentionShape& shape, const HeadsView<const T>& q) {
   const RelativeIndex& index = bias.index;
   if (index.order != RelativeOrder::KeyMinusQuery && index.order != RelativeOrder::QueryMinusKey) {
     fail<ConfigError>(function,
@@ -128,19 +128,19 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
   if (bias.scale != RelativeScale::Scaled && bias.scale != RelativeScale::Unscaled) {
     fail<ConfigError>(function, "RelativeBias::scale must be given as Scaled or Unscaled");
   }
-  if (!is_given(bias.table) && !is_given(bias.key_table)) {
+  if (!is_present(bias.table) && !is_present(bias.key_table)) {
     fail<ConfigError>(function, "RelativeBias needs a table, a key_table or both");
   }
-  const HeadsView<const T>& x = is_given(bias.queries) ? bias.queries : q;
+  const HeadsView<const T>& x = is_present(bias.queries) ? bias.queries : q;
   check_extents(function, "RelativeBias::queries", bias.queries);
   if (x.batch != q.batch || x.seq != q.seq || x.heads != q.heads) {
     fail<ShapeError>(function, "RelativeBias::queries ", x.extents(),
                      " must have the batch, length and heads of q ", q.extents());
   }
-  const Index rows = is_given(bias.table) ? bias.table.seq : bias.key_table.seq;
+  const Index rows = is_present(bias.table) ? bias.table.seq : bias.key_table.seq;
   const auto check_table = [&](const char* name, const HeadsView<const T>& table, Index dim) {
     check_extents(function, name, table);
-    if (!is_given(table)) return;
+    if (!is_present(table)) return;
     if (table.batch != 1 || table.seq != rows || (table.heads != 1 && table.heads != q.heads) ||
         table.dim != dim) {
       fail<ShapeError>(function, name, " ", table.extents(), " must be [1, ", rows, ", 1 or ",
@@ -151,9 +151,9 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
   check_table("RelativeBias::key_table", bias.key_table, q.dim);
   if (rows < 1) fail<ShapeError>(function, "a relative table must have at least one row");
   // Columns are stored as 32-bit integers.
-  constexpr Index most_rows = (std::numeric_limits<std::int32_t>::max)();
-  if (rows > most_rows) {
-    fail<ShapeError>(function, "a relative table must have at most ", most_rows, " rows but has ",
+  constexpr Index max_rows = (std::numeric_limits<std::int32_t>::max)();
+  if (rows > max_rows) {
+    fail<ShapeError>(function, "a relative table must have at most ", max_rows, " rows but has ",
                      rows);
   }
   constexpr Index limit = Index{1} << 52;
@@ -169,7 +169,7 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias, cons
     }
   }
   if (index.beyond == BeyondTable::Refused && shape.has_scores()) {
-    check_reach(function, RelativeColumns(index, rows), places, masks, q.heads);
+    check_table_range(function, RelativeColumns(index, rows), geometry, masks, q.heads);
   }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/key_gradients.hpp>
+#include <posenc/attention/detail/kv_gradients.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
-#include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/error.hpp>
@@ -31,18 +31,18 @@ namespace detail {
 /// Backward of the products with one table: packs its columns, and accumulates the gradient of the
 /// table.
 template <class Tier, Scalar T>
-class RelativeTable {
+class RelativeTableBackward {
  public:
   using Real = Compute<T>;
 
   /// heads: heads of the block, each of which has a separate gradient if the table has heads
   /// learned: the table's gradient is requested
-  RelativeTable(const HeadsView<const T>& table, const RelativeColumns& columns, Index heads,
-                bool learned, Carver& carver) noexcept
+  RelativeTableBackward(const HeadsView<const T>& table, const RelativeColumns& columns,
+                        Index heads, bool learned, Carver& carver) noexcept
       : table_(table),
         columns_(columns),
         learned_(learned),
-        dim_(is_given(table) ? padded_value_dim(table.dim) : 0),
+        dim_(is_present(table) ? padded_value_dim(table.dim) : 0),
         heads_(table.heads == 1 ? 1 : heads),
         packed_(carver.take<Real>(tile_lanes * dim_)),
         grad_(carver.take<Real>(size())) {}
@@ -103,21 +103,21 @@ template <class Tier, Scalar T, class S>
 class RelativeGradients {
  public:
   using Real = Compute<T>;
-  using Block = RowBlock<Tier, T, S>;
+  using Block = QueryBlock<Tier, T, S>;
 
   RelativeGradients(const RelativeBias<T>& bias, const LearnedTables& learned, Real scale,
                     Index rows, Index queries, Carver& carver) noexcept
       : bias_(bias),
-        columns_(bias.index, is_given(bias.table) ? bias.table.seq : bias.key_table.seq),
+        columns_(bias.index, is_present(bias.table) ? bias.table.seq : bias.key_table.seq),
         factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
-        slots_((queries + tile_keys - 2) / tile_lanes + 2),
+        ring_slots_((queries + tile_keys - 2) / tile_lanes + 2),
         table_(bias.table, columns_, rows / queries, learned.table, carver),
         key_table_(bias.key_table, columns_, rows / queries, learned.key_table, carver),
         queries_(carver.take<Real>(rows * table_.dim())),
         grad_queries_(carver.take<Real>(rows * table_.dim())),
-        weights_(carver.take<Real>(slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
+        weights_(carver.take<Real>(ring_slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
         ones_(carver.take<Real>((std::max)(queries, tile_lanes) + stats_rows)),
-        of_keys_(carver.take<std::int32_t>(queries * tile_keys)) {}
+        columns_of_keys_(carver.take<std::int32_t>(queries * tile_keys)) {}
 
   RelativeGradients(const RelativeGradients&) = delete;  // tables refer to columns_
   RelativeGradients& operator=(const RelativeGradients&) = delete;
@@ -129,13 +129,13 @@ class RelativeGradients {
     table_.clear();
     key_table_.clear();
     std::fill_n(ones_, (std::max)(rows_of_head_, tile_lanes) + stats_rows, Real{1});
-    if (!is_given(bias_.table)) return;
+    if (!is_present(bias_.table)) return;
     finite_ = true;
-    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.plan().q;
+    const HeadsView<const T>& x = is_present(bias_.queries) ? bias_.queries : block.plan().q;
     for (Index r = 0; r < block.rows(); ++r) {
       const Index i = block.sequence().first_query + block.query(r);
       finite_ &= pack_values<Tier>(x.row(block.sequence().batch, i, block.head(r)), 0, 1, x.dim,
-                                   queries_ + place(r) * table_.dim(), table_.dim());
+                                   queries_ + head_major_index(r) * table_.dim(), table_.dim());
     }
     std::fill_n(grad_queries_, block.rows() * table_.dim(), Real{0});
   }
@@ -144,24 +144,25 @@ class RelativeGradients {
   /// invisible keys.
   ///   key_rows: the tile's keys, [tile_keys, padded head_dim]
   ///   finite: true if these keys are finite
-  void add(const Block& block, const SeenTile& seen, const double* key_positions, const Real* grad,
-           const S* key_rows, bool finite, const KeyGradients<Tier, T>& of_keys) const noexcept {
+  void add(const Block& block, const TileVisibility& seen, const double* key_positions,
+           const Real* grad, const S* key_rows, bool finite,
+           const KvGradients<Tier, T>& kv_gradients) const noexcept {
     for (Index g = 0; g < (std::min)(group_, block.rows()); ++g) {
       const Range columns = find_columns(block, seen, g, key_positions);
-      for (Index t = columns.first / tile_lanes; t * tile_lanes <= columns.last; t += slots_) {
-        const Range tiles{t, (std::min)(t + slots_ - 1, columns.last / tile_lanes)};
-        if (is_given(bias_.table)) add_to_queries(seen, g, grad, tiles);
-        if (is_given(bias_.key_table) && (key_table_.learned() || of_keys.has_keys())) {
-          add_to_keys(seen, g, grad, tiles, key_rows, finite, of_keys);
+      for (Index t = columns.first / tile_lanes; t * tile_lanes <= columns.last; t += ring_slots_) {
+        const Range tiles{t, (std::min)(t + ring_slots_ - 1, columns.last / tile_lanes)};
+        if (is_present(bias_.table)) add_to_queries(seen, g, grad, tiles);
+        if (is_present(bias_.key_table) && (key_table_.learned() || kv_gradients.has_keys())) {
+          add_to_keys(seen, g, grad, tiles, key_rows, finite, kv_gradients);
         }
       }
     }
   }
 
   /// Returns the gradient of row r of the block's queries, or null if the bias has its own queries.
-  const Real* of_row(Index r) const noexcept {
-    return is_given(bias_.table) && !is_given(bias_.queries)
-               ? grad_queries_ + place(r) * table_.dim()
+  const Real* query_gradient(Index r) const noexcept {
+    return is_present(bias_.table) && !is_present(bias_.queries)
+               ? grad_queries_ + head_major_index(r) * table_.dim()
                : nullptr;
   }
 
@@ -169,7 +170,7 @@ class RelativeGradients {
   void write(const Block& block, const HeadsView<T>& grad) const noexcept {
     if (grad.data == nullptr) return;
     for (Index r = 0; r < block.rows(); ++r) {
-      convert_row<Tier>(grad_queries_ + place(r) * table_.dim(), grad.dim,
+      convert_row<Tier>(grad_queries_ + head_major_index(r) * table_.dim(), grad.dim,
                         grad.row(block.sequence().batch,
                                  block.sequence().first_query + block.query(r), block.head(r)));
     }
@@ -186,10 +187,10 @@ class RelativeGradients {
   };
 
   /// Returns the index of row r in head-major order.
-  Index place(Index r) const noexcept { return r % group_ * rows_of_head_ + r / group_; }
+  Index head_major_index(Index r) const noexcept { return r % group_ * rows_of_head_ + r / group_; }
 
   /// Stores the column of each query and key of head g, and returns their range.
-  Range find_columns(const Block& block, const SeenTile& seen, Index g,
+  Range find_columns(const Block& block, const TileVisibility& seen, Index g,
                      const double* key_positions) const noexcept {
     const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     Range columns{(std::numeric_limits<Index>::max)(), -1};
@@ -197,7 +198,7 @@ class RelativeGradients {
       const double query = block.position(n * group_ + g);
       for (Index j = first; j < end; ++j) {
         const Index column = columns_.column(columns_.offset(query, key_positions[j]));
-        of_keys_[n * tile_keys + j] = static_cast<std::int32_t>(column);
+        columns_of_keys_[n * tile_keys + j] = static_cast<std::int32_t>(column);
         if (column == RelativeColumns::none) continue;
         columns.first = (std::min)(columns.first, column);
         columns.last = (std::max)(columns.last, column);
@@ -209,14 +210,14 @@ class RelativeGradients {
   /// Adds the score gradients of head g to the sums of their columns.
   ///   put(tile of columns, query, key, column in the tile): returns the sum to add to
   template <class Put>
-  void scatter_add(const SeenTile& seen, Index g, const Real* grad, const Range& tiles, Index rows,
-                   const Put& put) const noexcept {
+  void scatter_add(const TileVisibility& seen, Index g, const Real* grad, const Range& tiles,
+                   Index rows, const Put& put) const noexcept {
     const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     std::fill_n(weights_, (tiles.last - tiles.first + 1) * rows * tile_lanes, Real{0});
     for (Index n = 0; n < rows_of_head_; ++n) {
       const Real* const of_row = grad + (n * group_ + g) * tile_keys;
       for (Index j = first; j < end; ++j) {
-        const Index column = of_keys_[n * tile_keys + j], t = column / tile_lanes;
+        const Index column = columns_of_keys_[n * tile_keys + j], t = column / tile_lanes;
         if (column == RelativeColumns::none || t < tiles.first || t > tiles.last) continue;
         Real& sum =
             put(weights_ + (t - tiles.first) * rows * tile_lanes, n, j, column % tile_lanes);
@@ -225,7 +226,7 @@ class RelativeGradients {
     }
   }
 
-  void add_to_queries(const SeenTile& seen, Index g, const Real* grad,
+  void add_to_queries(const TileVisibility& seen, Index g, const Real* grad,
                       const Range& tiles) const noexcept {
     scatter_add(seen, g, grad, tiles, rows_of_head_,
                 [](Real* of_tile, Index n, Index, Index column) -> Real& {
@@ -236,7 +237,7 @@ class RelativeGradients {
     for (Index t = tiles.first; t <= tiles.last; ++t) {
       const Real* const weights = weights_ + (t - tiles.first) * rows_of_head_ * tile_lanes;
       const Index count = table_.columns_of(t);
-      const ActiveLanes lanes{0, count, panels_of(0, count - 1)};
+      const ActiveLanes lanes{0, count, panel_mask_of(0, count - 1)};
       dispatch_skip_weights<SkipWeights::Zero>(
           table_.pack(t, first_head_ + g),
           [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
@@ -256,27 +257,27 @@ class RelativeGradients {
     }
   }
 
-  void add_to_keys(const SeenTile& seen, Index g, const Real* grad, const Range& tiles,
+  void add_to_keys(const TileVisibility& seen, Index g, const Real* grad, const Range& tiles,
                    const S* key_rows, bool finite,
-                   const KeyGradients<Tier, T>& of_keys) const noexcept {
+                   const KvGradients<Tier, T>& kv_gradients) const noexcept {
     scatter_add(seen, g, grad, tiles, tile_lanes,
                 [](Real* of_tile, Index, Index j, Index column) -> Real& {
                   return of_tile[column * tile_keys + j];
                 });
     const Index dim = key_table_.dim(), first = seen.keys.begin - seen.first_key();
     const Index keys = seen.keys.end - seen.keys.begin;
-    const ActiveLanes lanes{first, first + keys, panels_of(first, first + keys - 1)};
+    const ActiveLanes lanes{first, first + keys, panel_mask_of(first, first + keys - 1)};
     for (Index t = tiles.first; t <= tiles.last; ++t) {
       const Real* const weights = weights_ + (t - tiles.first) * tile_lanes * tile_lanes;
       const Index count = key_table_.columns_of(t);
       const auto rows = all_panels(count);
-      if (of_keys.has_keys()) {
+      if (kv_gradients.has_keys()) {
         dispatch_skip_weights<SkipWeights::Zero>(
             key_table_.pack(t, first_head_ + g),
             [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
               for_bundles<Tier>(keys, TransposedSumKernel<Tier, Real, W>{
                                           weights + first, key_table_.packed(), dim, first,
-                                          rows.data(), of_keys.of_key(seen.keys.begin)});
+                                          rows.data(), kv_gradients.key_gradient(seen.keys.begin)});
             });
       }
       if (!key_table_.learned()) continue;
@@ -289,8 +290,8 @@ class RelativeGradients {
     }
   }
 
-  static typename KeyGradients<Tier, T>::RowsOfPanels all_panels(Index rows) noexcept {
-    typename KeyGradients<Tier, T>::RowsOfPanels all;
+  static typename KvGradients<Tier, T>::PanelRowRanges all_panels(Index rows) noexcept {
+    typename KvGradients<Tier, T>::PanelRowRanges all;
     all.fill({0, rows});
     return all;
   }
@@ -298,13 +299,13 @@ class RelativeGradients {
   const RelativeBias<T>& bias_;
   RelativeColumns columns_;
   Real factor_;
-  Index slots_;
-  RelativeTable<Tier, T> table_, key_table_;
+  Index ring_slots_;
+  RelativeTableBackward<Tier, T> table_, key_table_;
   Real* queries_;       ///< [rows, padded width], head by head
   Real* grad_queries_;  ///< [rows, padded width], head by head
   Real* weights_;       ///< [tiles of columns][queries][columns], or [columns][keys]
   Real* ones_;
-  std::int32_t* of_keys_;  ///< columns [queries, tile_keys]
+  std::int32_t* columns_of_keys_;  ///< columns [queries, tile_keys]
   Index group_ = 1, rows_of_head_ = 0, first_head_ = 0;
   bool finite_ = true;
 };

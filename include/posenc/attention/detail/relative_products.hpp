@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
-#include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/kernels/diagonals.hpp>
 #include <posenc/kernels/pack_panel.hpp>
@@ -22,7 +22,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns the bit mask of the panels with lanes from .. to, see ActiveLanes.
-constexpr unsigned panels_of(Index from, Index to) noexcept {
+constexpr unsigned panel_mask_of(Index from, Index to) noexcept {
   return (2u << to / panel_lanes) - (1u << from / panel_lanes);
 }
 
@@ -42,19 +42,19 @@ class RelativeProducts {
       : bias_(bias),
         columns_(columns),
         factor_(factor),
-        slots_(ring_slots),
-        most_rows_(rows),
+        ring_slots_(ring_slots),
+        max_rows_(rows),
         packed_(carver.take<Row>(rows * row_size())),
         panels_(carver.take<Row>(tile_lanes * row_size())),
         // gather() reads full vectors.
         products_(carver.take<Real>(ring_slots * rows * tile_lanes + tile_lanes)),
-        made_(carver.take<Made>(ring_slots)) {}
+        computed_(carver.take<ComputedPanels>(ring_slots)) {}
 
   /// Packs the rows of a block and discards all products.
   template <class Block>
   void begin(const Block& block) noexcept {
     const Index group = block.plan().group;
-    const HeadsView<const T>& x = is_given(bias_.queries) ? bias_.queries : block.plan().q;
+    const HeadsView<const T>& x = is_present(bias_.queries) ? bias_.queries : block.plan().q;
     rows_of_head_ = block.rows() / group;
     heads_ = group;
     first_head_ = block.first_head();
@@ -65,17 +65,17 @@ class RelativeProducts {
                        packed_ + (g * rows_of_head_ + n) * row_size(), row_size());
       }
     }
-    std::fill_n(made_, slots_, Made{});
+    std::fill_n(computed_, ring_slots_, ComputedPanels{});
   }
 
   /// Computes the products of columns from .. to of tile t of columns, unless they are present.
-  void make(Index t, Index from, Index to) const noexcept {
-    Made& made = made_[t % slots_];
-    if (made.tile != t) made = {t, 0};
-    const unsigned panels = panels_of(from, to) & ~made.panel_mask;
+  void compute(Index t, Index from, Index to) const noexcept {
+    ComputedPanels& computed = computed_[t % ring_slots_];
+    if (computed.tile != t) computed = {t, 0};
+    const unsigned panels = panel_mask_of(from, to) & ~computed.panel_mask;
     if (panels == 0) return;
-    made.panel_mask |= panels;
-    Real* const out = products_ + t % slots_ * most_rows_ * tile_lanes;
+    computed.panel_mask |= panels;
+    Real* const out = products_ + t % ring_slots_ * max_rows_ * tile_lanes;
     const bool shared = bias_.table.heads == 1;
     for (Index g = 0; g < (shared ? 1 : heads_); ++g) {
       pack(t, panels, shared ? 0 : first_head_ + g);
@@ -91,18 +91,18 @@ class RelativeProducts {
     }
   }
 
-  /// Returns the products of query n of the block's head g, at the first column of slot 0. place()
-  /// is an offset from there.
-  const Real* of(Index g, Index n) const noexcept {
+  /// Returns the products of query n of the block's head g, at the first column of slot 0.
+  /// offset_of_column() is an offset from there.
+  const Real* row(Index g, Index n) const noexcept {
     return products_ + (g * rows_of_head_ + n) * tile_lanes;
   }
   /// Returns the offset of a column whose products are present.
-  Index place(Index column) const noexcept {
-    return column / tile_lanes % slots_ * most_rows_ * tile_lanes + column % tile_lanes;
+  Index offset_of_column(Index column) const noexcept {
+    return column / tile_lanes % ring_slots_ * max_rows_ * tile_lanes + column % tile_lanes;
   }
 
  private:
-  struct Made {
+  struct ComputedPanels {
     Index tile = -1;
     unsigned panel_mask = 0;
   };
@@ -125,11 +125,11 @@ class RelativeProducts {
   const RelativeBias<T>& bias_;
   const RelativeColumns& columns_;
   Real factor_;
-  Index slots_, most_rows_;
+  Index ring_slots_, max_rows_;
   Row* packed_;
   Row* panels_;
   Real* products_;
-  Made* made_;
+  ComputedPanels* computed_;
   Index rows_of_head_ = 0, heads_ = 0, first_head_ = 0;
 };
 
@@ -152,8 +152,8 @@ class RelativeKeyProducts {
 
   /// Computes the products of columns from .. to of tile t of columns with lanes [begin, end) of
   /// keys, and stores them in a slot.
-  void make(Index t, Index slot, Index from, Index to, Index head, const S* keys, Index begin,
-            Index end) const noexcept {
+  void compute(Index t, Index slot, Index from, Index to, Index head, const S* keys, Index begin,
+               Index end) const noexcept {
     const Index row_size = stored_dim<S>(table_.dim);
     for (Index c = from; c <= to; ++c) {
       pack_row<Tier>(
@@ -165,7 +165,7 @@ class RelativeKeyProducts {
                                          keys,
                                          table_.dim,
                                          factor_,
-                                         ActiveLanes{begin, end, panels_of(begin, end - 1)},
+                                         ActiveLanes{begin, end, panel_mask_of(begin, end - 1)},
                                          products_ + (slot * tile_lanes + from) * tile_keys,
                                          {keys}});
   }
@@ -174,11 +174,11 @@ class RelativeKeyProducts {
   /// the first query have the columns `columns`, counted from the first one of slot 0. Those of
   /// each further query are one index earlier.
   template <class P>
-  void add_square(const std::int32_t* columns, Index lane, Real* scores,
-                  Index stride) const noexcept {
+  void add_square_block(const std::int32_t* columns, Index lane, Real* scores,
+                        Index stride) const noexcept {
     P rows[std::size_t{2 * P::width - 1}];
     for (Index t = 0; t < 2 * P::width - 1; ++t) {
-      rows[t] = P::load(of(columns[t - (P::width - 1)]) + lane);
+      rows[t] = P::load(column(columns[t - (P::width - 1)]) + lane);
     }
     extract_diagonals<Real>(rows);
     for (Index i = 0; i < P::width; ++i) {
@@ -188,7 +188,7 @@ class RelativeKeyProducts {
   }
 
   /// Returns the products of a column, counted from the first one of slot 0, with the keys.
-  const Real* of(Index column) const noexcept { return products_ + column * tile_keys; }
+  const Real* column(Index c) const noexcept { return products_ + c * tile_keys; }
 
  private:
   HeadsView<const T> table_;

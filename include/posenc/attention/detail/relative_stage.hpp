@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/attention/detail/bias_stage.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
-#include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/kernels/diagonals.hpp>
 #include <posenc/kernels/slots.hpp>
@@ -27,60 +27,61 @@ template <class Tier, Scalar T, class S>
 class BiasStage<Tier, T, S, RelativeBias<T>> {
  public:
   using Real = Compute<T>;
-  using Block = RowBlock<Tier, T, S>;
+  using Block = QueryBlock<Tier, T, S>;
 
   BiasStage(const RelativeBias<T>& bias, Real scale, Index rows, Index queries,
             Carver& carver) noexcept
       : bias_(bias),
-        columns_(bias.index, is_given(bias.table) ? bias.table.seq : bias.key_table.seq),
+        columns_(bias.index, is_present(bias.table) ? bias.table.seq : bias.key_table.seq),
         factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
-        slots_((queries + tile_keys - 2) / tile_lanes + 2),
-        most_places_(queries + tile_keys),
-        of_query_(carver.take<std::int32_t>(most_places_)),
-        of_key_(carver.take<std::int32_t>(most_places_)),
-        products_(bias, columns_, factor_, is_given(bias.table) ? slots_ : 0, rows, carver),
-        key_products_(bias, columns_, factor_, is_given(bias.key_table) ? slots_ : 0, carver) {}
+        ring_slots_((queries + tile_keys - 2) / tile_lanes + 2),
+        max_indices_(queries + tile_keys),
+        of_query_(carver.take<std::int32_t>(max_indices_)),
+        of_key_(carver.take<std::int32_t>(max_indices_)),
+        products_(bias, columns_, factor_, is_present(bias.table) ? ring_slots_ : 0, rows, carver),
+        key_products_(bias, columns_, factor_, is_present(bias.key_table) ? ring_slots_ : 0,
+                      carver) {}
 
   // products_ and key_products_ hold references to columns_.
   BiasStage(const BiasStage&) = delete;
   BiasStage& operator=(const BiasStage&) = delete;
 
   void begin(const Block& block) noexcept {
-    if (is_given(bias_.table)) products_.begin(block);
+    if (is_present(bias_.table)) products_.begin(block);
   }
 
   /// Adds the bias for as many columns at a time as there are ring slots. These are all columns,
   /// unless user-supplied positions are far apart.
   void add(const Block& block, Index, const KeyTile<S>& keys, const BiasTile<Real>& tile) const {
-    const Meeting met = meet(block, tile);
-    for (Index t = met.first / tile_lanes; t * tile_lanes <= met.last; t += slots_) {
-      const ColumnTiles tiles{t, (std::min)(t + slots_, met.last / tile_lanes + 1)};
-      make(block, keys, tile, met, tiles);
-      if (met.is_run && !columns_.is_run()) {
-        for (Index offset = met.lowest; offset <= met.highest; ++offset) {
-          put_place(offset - met.lowest, columns_.column(offset), tiles);
+    const ColumnAccess access = column_access(block, tile);
+    for (Index t = access.first / tile_lanes; t * tile_lanes <= access.last; t += ring_slots_) {
+      const ColumnTiles tiles{t, (std::min)(t + ring_slots_, access.last / tile_lanes + 1)};
+      compute_products(block, keys, tile, access, tiles);
+      if (access.is_contiguous && !columns_.is_contiguous()) {
+        for (Index offset = access.min_offset; offset <= access.max_offset; ++offset) {
+          store_product_index(offset - access.min_offset, columns_.column(offset), tiles);
         }
-        if (!met.has_gaps) {
-          add_run_of_places(block, tile, met);
+        if (!access.has_gaps) {
+          add_gathered_run(block, tile, access);
           continue;
         }
       }
-      if (met.is_run && columns_.is_run()) {
-        add_columns(block, tile, tiles);
+      if (access.is_contiguous && columns_.is_contiguous()) {
+        add_contiguous(block, tile, tiles);
       } else {
-        add_places(block, tile, met, tiles);
+        add_gathered(block, tile, access, tiles);
       }
     }
   }
 
  private:
   /// Columns of the table that a tile's queries and keys need.
-  struct Meeting {
-    bool is_run;  ///< keys are consecutive, at integer distances from the queries
+  struct ColumnAccess {
+    bool is_contiguous;  ///< keys are consecutive, at integer distances from the queries
     /// True if some query and key have no column, or if the columns exceed the ring slots.
     bool has_gaps;
-    Index lowest, highest;  ///< first and last offset, if is_run
-    Index first, last;      ///< first and last column; none if first > last
+    Index min_offset, max_offset;  ///< first and last offset, if is_contiguous
+    Index first, last;             ///< first and last column; none if first > last
   };
 
   /// Tiles of columns [begin, end).
@@ -89,7 +90,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   };
 
   /// Indices of the products of a column.
-  struct Place {
+  struct ProductIndex {
     Index of_query;  ///< relative to the products of a query's first column
     /// Column, counted from the first one of the current tiles of columns; -1 if not in them.
     Index of_key;
@@ -100,37 +101,40 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     return block.positions(tile.first_row);
   }
 
-  Meeting meet(const Block& block, const BiasTile<Real>& tile) const noexcept {
-    bool is_run = true;
+  ColumnAccess column_access(const Block& block, const BiasTile<Real>& tile) const noexcept {
+    bool is_contiguous = true;
     for (Index j = 1; j < tile.keys; ++j) {
-      is_run &= tile.key_positions[j] == tile.key_positions[0] + static_cast<double>(j);
+      is_contiguous &= tile.key_positions[j] == tile.key_positions[0] + static_cast<double>(j);
     }
     const double* const queries = queries_of(block, tile);
     double low = 0x1p52, high = -0x1p52;
     for (Index i = 0; i < tile.queries; ++i) {
       const double first = tile.key_positions[0] - queries[i];
-      is_run &= first == std::floor(first) && std::abs(first) < 0x1p52;
+      is_contiguous &= first == std::floor(first) && std::abs(first) < 0x1p52;
       low = (std::min)(low, first);
       high = (std::max)(high, first);
     }
-    Meeting met{is_run, false, 0, 0, columns_.count(), -1};
-    if (is_run) {
-      met.lowest = static_cast<Index>(low);
-      met.highest = static_cast<Index>(high) + tile.keys - 1;
-      met.is_run = columns_.is_run() || met.highest - met.lowest < most_places_;
+    ColumnAccess access{is_contiguous, false, 0, 0, columns_.count(), -1};
+    if (is_contiguous) {
+      access.min_offset = static_cast<Index>(low);
+      access.max_offset = static_cast<Index>(high) + tile.keys - 1;
+      access.is_contiguous =
+          columns_.is_contiguous() || access.max_offset - access.min_offset < max_indices_;
     }
-    const auto include = [&met](Index column) {
-      met.has_gaps |= column == RelativeColumns::none;
+    const auto include = [&access](Index column) {
+      access.has_gaps |= column == RelativeColumns::none;
       if (column == RelativeColumns::none) return;
-      met.first = (std::min)(met.first, column);
-      met.last = (std::max)(met.last, column);
+      access.first = (std::min)(access.first, column);
+      access.last = (std::max)(access.last, column);
     };
-    if (met.is_run && columns_.is_run()) {
+    if (access.is_contiguous && columns_.is_contiguous()) {
       // Without clamping, this includes one unneeded column if all offsets are beyond one end.
-      include(columns_.column((std::clamp)(met.lowest, columns_.lowest(), columns_.end() - 1)));
-      include(columns_.column((std::clamp)(met.highest, columns_.lowest(), columns_.end() - 1)));
-    } else if (met.is_run) {
-      for (Index offset = met.lowest; offset <= met.highest; ++offset) {
+      include(columns_.column(
+          (std::clamp)(access.min_offset, columns_.min_offset(), columns_.end() - 1)));
+      include(columns_.column(
+          (std::clamp)(access.max_offset, columns_.min_offset(), columns_.end() - 1)));
+    } else if (access.is_contiguous) {
+      for (Index offset = access.min_offset; offset <= access.max_offset; ++offset) {
         include(columns_.column(offset));
       }
     } else {
@@ -140,31 +144,32 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         }
       }
     }
-    met.has_gaps |= met.last / tile_lanes - met.first / tile_lanes >= slots_;
-    return met;
+    access.has_gaps |= access.last / tile_lanes - access.first / tile_lanes >= ring_slots_;
+    return access;
   }
 
-  void make(const Block& block, const KeyTile<S>& keys, const BiasTile<Real>& tile,
-            const Meeting& met, const ColumnTiles& tiles) const noexcept {
+  void compute_products(const Block& block, const KeyTile<S>& keys, const BiasTile<Real>& tile,
+                        const ColumnAccess& access, const ColumnTiles& tiles) const noexcept {
     for (Index t = tiles.begin; t < tiles.end; ++t) {
-      const Index from = (std::max)(met.first - t * tile_lanes, Index{0});
-      const Index to = (std::min)(met.last - t * tile_lanes, tile_lanes - 1);
-      if (is_given(bias_.table)) products_.make(t, from, to);
-      if (is_given(bias_.key_table)) {
-        key_products_.make(t, t - tiles.begin, from, to, block.head(tile.first_row), keys.keys,
-                           tile.first_lane, tile.first_lane + tile.keys);
+      const Index from = (std::max)(access.first - t * tile_lanes, Index{0});
+      const Index to = (std::min)(access.last - t * tile_lanes, tile_lanes - 1);
+      if (is_present(bias_.table)) products_.compute(t, from, to);
+      if (is_present(bias_.key_table)) {
+        key_products_.compute(t, t - tiles.begin, from, to, block.head(tile.first_row), keys.keys,
+                              tile.first_lane, tile.first_lane + tile.keys);
       }
     }
   }
 
-  Place place_of(Index column, const ColumnTiles& tiles) const noexcept {
+  ProductIndex product_index(Index column, const ColumnTiles& tiles) const noexcept {
     const Index t = column / tile_lanes;
     if (column == RelativeColumns::none || t < tiles.begin || t >= tiles.end) return {0, -1};
-    return {is_given(bias_.table) ? products_.place(column) : 0, column - tiles.begin * tile_lanes};
+    return {is_present(bias_.table) ? products_.offset_of_column(column) : 0,
+            column - tiles.begin * tile_lanes};
   }
 
-  void put_place(Index n, Index column, const ColumnTiles& tiles) const noexcept {
-    const Place place = place_of(column, tiles);
+  void store_product_index(Index n, Index column, const ColumnTiles& tiles) const noexcept {
+    const ProductIndex place = product_index(column, tiles);
     of_query_[n] = static_cast<std::int32_t>(place.of_query);
     of_key_[n] = static_cast<std::int32_t>(place.of_key);
   }
@@ -172,17 +177,17 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   /// Returns the products of a tile's first query, which those of the other queries follow; nullptr
   /// if there is only a table of keys.
   const Real* products_of(const Block& block, const BiasTile<Real>& tile) const noexcept {
-    if (!is_given(bias_.table)) return nullptr;
+    if (!is_present(bias_.table)) return nullptr;
     const Index group = block.plan().group;
-    return products_.of(tile.first_row % group, tile.first_row / group);
+    return products_.row(tile.first_row % group, tile.first_row / group);
   }
   static const Real* of_row(const Real* products, Index i) noexcept {
     return products == nullptr ? nullptr : products + i * tile_lanes;
   }
 
   /// Adds products of consecutive columns.
-  void add_columns(const Block& block, const BiasTile<Real>& tile,
-                   const ColumnTiles& tiles) const noexcept {
+  void add_contiguous(const Block& block, const BiasTile<Real>& tile,
+                      const ColumnTiles& tiles) const noexcept {
     const double* const queries = queries_of(block, tile);
     const Real* const products = products_of(block, tile);
     const Index last = columns_.count() - 1;
@@ -191,72 +196,72 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     const auto for_rows = [&](const auto& visit) {
       for (Index i = 0; i < tile.queries; ++i) {
         const Index column =
-            static_cast<Index>(tile.key_positions[0] - queries[i]) - columns_.lowest();
+            static_cast<Index>(tile.key_positions[0] - queries[i]) - columns_.min_offset();
         const Index low = (std::clamp)(-column, Index{0}, tile.keys);
         visit(i, column, low, (std::clamp)(last + 1 - column, low, tile.keys));
       }
     };
-    if (columns_.repeats_ends()) {
-      const Place of_first = place_of(0, tiles), of_last = place_of(last, tiles);
+    if (columns_.clamps_to_ends()) {
+      const ProductIndex of_first = product_index(0, tiles), of_last = product_index(last, tiles);
       for_rows([&](Index i, Index, Index low, Index high) {
-        add_one(of_first, tile, of_row(products, i), 0, low, tile.scores.row(i));
-        add_one(of_last, tile, of_row(products, i), high, tile.keys, tile.scores.row(i));
+        add_clamped_end(of_first, tile, of_row(products, i), 0, low, tile.scores.row(i));
+        add_clamped_end(of_last, tile, of_row(products, i), high, tile.keys, tile.scores.row(i));
       });
     }
     for (Index t = tiles.begin; t < tiles.end; ++t) {
-      const Place place = place_of(t * tile_lanes, tiles);
+      const ProductIndex place = product_index(t * tile_lanes, tiles);
       for_rows([&](Index i, Index column, Index low, Index high) {
         const Index begin = t * tile_lanes - column;
         const Index from = (std::max)(low, begin), to = (std::min)(high, begin + tile_lanes);
         if (from >= to) return;
-        add_run({place.of_query + from - begin, place.of_key + from - begin}, tile,
-                of_row(products, i), from, to, tile.scores.row(i));
+        add_contiguous_row({place.of_query + from - begin, place.of_key + from - begin}, tile,
+                           of_row(products, i), from, to, tile.scores.row(i));
       });
     }
   }
 
   /// Adds to keys [from, to), whose columns are consecutive, starting at `place`.
-  void add_run(const Place& place, const BiasTile<Real>& tile, const Real* products, Index from,
-               Index to, Real* scores) const noexcept {
+  void add_contiguous_row(const ProductIndex& place, const BiasTile<Real>& tile,
+                          const Real* products, Index from, Index to, Real* scores) const noexcept {
     if (products != nullptr) {
       add_values<Tier>(products + place.of_query, scores + from, to - from);
     }
-    if (is_given(bias_.key_table)) {
+    if (is_present(bias_.key_table)) {
       for (Index j = from; j < to; ++j) {
-        scores[j] += key_products_.of(place.of_key + j - from)[tile.first_lane + j];
+        scores[j] += key_products_.column(place.of_key + j - from)[tile.first_lane + j];
       }
     }
   }
 
   /// Adds to keys [from, to), which share a column.
-  void add_one(const Place& place, const BiasTile<Real>& tile, const Real* products, Index from,
-               Index to, Real* scores) const noexcept {
+  void add_clamped_end(const ProductIndex& place, const BiasTile<Real>& tile, const Real* products,
+                       Index from, Index to, Real* scores) const noexcept {
     if (from >= to || place.of_key < 0) return;
     if (products != nullptr) {
       const Real product = products[place.of_query];
       for (Index j = from; j < to; ++j) scores[j] += product;
     }
-    if (is_given(bias_.key_table)) {
-      const Real* const of_key = key_products_.of(place.of_key) + tile.first_lane;
+    if (is_present(bias_.key_table)) {
+      const Real* const of_key = key_products_.column(place.of_key) + tile.first_lane;
       for (Index j = from; j < to; ++j) scores[j] += of_key[j];
     }
   }
 
   /// Adds products whose columns are looked up key by key.
-  void add_places(const Block& block, const BiasTile<Real>& tile, const Meeting& met,
-                  const ColumnTiles& tiles) const noexcept {
+  void add_gathered(const Block& block, const BiasTile<Real>& tile, const ColumnAccess& access,
+                    const ColumnTiles& tiles) const noexcept {
     const double* const queries = queries_of(block, tile);
     const Real* const products = products_of(block, tile);
-    const Real* const of_keys = key_products_.of(0) + tile.first_lane;
-    const bool has_keys = is_given(bias_.key_table);
+    const Real* const of_keys = key_products_.column(0) + tile.first_lane;
+    const bool has_keys = is_present(bias_.key_table);
     for (Index i = 0; i < tile.queries; ++i) {
       Index n = 0;
-      if (met.is_run) {
-        n = static_cast<Index>(tile.key_positions[0] - queries[i]) - met.lowest;
+      if (access.is_contiguous) {
+        n = static_cast<Index>(tile.key_positions[0] - queries[i]) - access.min_offset;
       } else {
         for (Index j = 0; j < tile.keys; ++j) {
           const Index offset = columns_.offset(queries[i], tile.key_positions[j]);
-          put_place(j, columns_.column(offset), tiles);
+          store_product_index(j, columns_.column(offset), tiles);
         }
       }
       const std::int32_t *const of_query = of_query_ + n, *const of_key = of_key_ + n;
@@ -270,17 +275,18 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   }
 
   /// Adds to all rows of consecutive keys that all have a column at hand.
-  void add_run_of_places(const Block& block, const BiasTile<Real>& tile,
-                         const Meeting& met) const noexcept {
+  void add_gathered_run(const Block& block, const BiasTile<Real>& tile,
+                        const ColumnAccess& access) const noexcept {
     using P = Pack<Real, Tier>;
     const double* const queries = queries_of(block, tile);
-    const auto place_of_row = [&](Index i) {
-      return static_cast<Index>(tile.key_positions[0] - queries[i]) - met.lowest;
+    const auto index_of_row = [&](Index i) {
+      return static_cast<Index>(tile.key_positions[0] - queries[i]) - access.min_offset;
     };
     if (const Real* products = products_of(block, tile)) {
-      const bool ascending = std::is_sorted(of_key_, of_key_ + (met.highest - met.lowest + 1));
+      const bool ascending =
+          std::is_sorted(of_key_, of_key_ + (access.max_offset - access.min_offset + 1));
       for (Index i = 0; i < tile.queries; ++i) {
-        const std::int32_t* const places = of_query_ + place_of_row(i);
+        const std::int32_t* const places = of_query_ + index_of_row(i);
         Real* const scores = tile.scores.row(i);
         Index j = 0;
         for (; j + P::width <= tile.keys; j += P::width) {
@@ -290,10 +296,10 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         products += tile_lanes;
       }
     }
-    if (!is_given(bias_.key_table)) return;
-    const Real* const of_keys = key_products_.of(0) + tile.first_lane;
+    if (!is_present(bias_.key_table)) return;
+    const Real* const of_keys = key_products_.column(0) + tile.first_lane;
     const auto add_to = [&](Index i, Index from, Index to) {
-      const std::int32_t* const places = of_key_ + place_of_row(i);
+      const std::int32_t* const places = of_key_ + index_of_row(i);
       for (Index j = from; j < to; ++j) {
         tile.scores.row(i)[j] += of_keys[places[j] * tile_keys + j];
       }
@@ -303,13 +309,14 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
       // Counts consecutive queries.
       Index rows = 1;
       while (rows < P::width && i + rows < tile.queries &&
-             place_of_row(i + rows) == place_of_row(i) - rows) {
+             index_of_row(i + rows) == index_of_row(i) - rows) {
         ++rows;
       }
       const Index done = rows == P::width ? in_squares : 0;
       for (Index j = 0; j < done; j += P::width) {
-        key_products_.template add_square<P>(of_key_ + place_of_row(i) + j, tile.first_lane + j,
-                                             tile.scores.row(i) + j, tile.scores.row_stride);
+        key_products_.template add_square_block<P>(of_key_ + index_of_row(i) + j,
+                                                   tile.first_lane + j, tile.scores.row(i) + j,
+                                                   tile.scores.row_stride);
       }
       for (Index end = i + rows; i < end; ++i) add_to(i, done, tile.keys);
     }
@@ -318,7 +325,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   const RelativeBias<T>& bias_;
   RelativeColumns columns_;
   Real factor_;
-  Index slots_, most_places_;
+  Index ring_slots_, max_indices_;
   std::int32_t* of_query_;  ///< indices of products per offset or key
   std::int32_t* of_key_;
   RelativeProducts<Tier, T> products_;

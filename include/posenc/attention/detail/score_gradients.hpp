@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/gradient_rows.hpp>
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/backward_rows.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/kernels/products.hpp>
@@ -23,29 +23,32 @@ template <class Tier, Scalar T, class S>
 class ScoreGradients {
  public:
   using Real = Compute<T>;
-  using Block = RowBlock<Tier, T, S>;
+  using Block = QueryBlock<Tier, T, S>;
 
   ScoreGradients(const AttentionOptions<T>& options, Index rows, Carver& carver) noexcept
       : dropout_(options.dropout, carver),
         grad_(carver.take<Real>(rows * tile_keys)),
-        kept_(dropout_.drops() ? carver.take<Real>(Block::strip_rows * tile_keys) : nullptr) {}
+        pre_dropout_(dropout_.is_enabled() ? carver.take<Real>(Block::strip_rows * tile_keys)
+                                           : nullptr) {}
 
   /// Returns the dropout, for which begin() must be called on each tile if it is enabled.
   const TileDropout& dropout() const noexcept { return dropout_; }
 
-  /// Returns the gradients of all rows; of() those of a strip, [rows, tile_keys].
+  /// Returns the gradients of all rows; strip_gradients() those of a strip, [rows, tile_keys].
   Real* all() const noexcept { return grad_; }
-  Real* of(const Strip& strip) const noexcept { return grad_ + strip.first * tile_keys; }
+  Real* strip_gradients(const Strip& strip) const noexcept {
+    return grad_ + strip.first * tile_keys;
+  }
 
-  /// scores <- probabilities, after dropout; of(strip) <- gradient of the scores. Both are 0 in
-  /// inactive lanes.
+  /// scores <- probabilities, after dropout; strip_gradients(strip) <- gradient of the scores. Both
+  /// are 0 in inactive lanes.
   ///   value_panels: the tile's values, packed as panels
-  ///   strict: NaN and infinities of invisible keys must not reach other gradients
-  ///   slopes: derivatives of a soft cap, or null; if strict, they are set to 0 where the
-  ///       probability is 0
-  void make(const Block& block, const GradientRows<Tier, T, S>& rows, const Strip& strip,
-            const ActiveLanes& lanes, const S* value_panels, Index value_dim, bool strict,
-            Real* scores, Real* slopes) const noexcept {
+  ///   isolates_nonfinite: NaN and infinities of invisible keys must not reach other gradients
+  ///   slopes: derivatives of a soft cap, or null; if isolates_nonfinite, they are set to 0 where
+  ///       the probability is 0
+  void compute(const Block& block, const BackwardRows<Tier, T, S>& rows, const Strip& strip,
+               const ActiveLanes& lanes, const S* value_panels, Index value_dim,
+               bool isolates_nonfinite, Real* scores, Real* slopes) const noexcept {
     using P = Pack<Real, Tier>;
     for_bundles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
                                       rows.packed_grad_out(strip.first),
@@ -53,49 +56,50 @@ class ScoreGradients {
                                       value_dim,
                                       Real{1},
                                       lanes,
-                                      of(strip),
+                                      strip_gradients(strip),
                                       {value_panels}});
     for (Index i = 0; i < strip.rows; ++i) {
-      make_probabilities(lanes, rows.lse(strip.first + i), strict, scores + i * tile_keys);
+      compute_probabilities(lanes, rows.lse(strip.first + i), isolates_nonfinite,
+                            scores + i * tile_keys);
     }
     const Real* kept = scores;
-    if (dropout_.drops()) {
-      std::copy_n(scores, strip.rows * tile_keys, kept_);
-      kept = kept_;
+    if (dropout_.is_enabled()) {
+      std::copy_n(scores, strip.rows * tile_keys, pre_dropout_);
+      kept = pre_dropout_;
       dropout_.apply(block, strip, lanes, scores);
     }
     for (Index i = 0; i < strip.rows; ++i) {
       const P delta = P::broadcast(-rows.delta(strip.first + i));
       Real* const row = scores + i * tile_keys;
-      Real* const grad = of(strip) + i * tile_keys;
+      Real* const grad = strip_gradients(strip) + i * tile_keys;
       const Real* const kept_row = kept + i * tile_keys;
       for_active_vectors<P>(lanes, row, [&](Real* p) {
         const Index j = p - row;
         const P of_values = P::load(p) * P::load(grad + j);
         mul_add(P::load(kept_row + j), delta, of_values).store(grad + j);
       });
-      if (strict) {
+      if (isolates_nonfinite) {
         for (Index j = 0; j < tile_keys; ++j) {
           if (kept_row[j] != 0) continue;
           grad[j] = 0;
           if (slopes != nullptr) slopes[i * tile_keys + j] = 0;
         }
       }
-      clear_unseen(lanes, row);
-      clear_unseen(lanes, grad);
+      clear_inactive(lanes, row);
+      clear_inactive(lanes, grad);
     }
   }
 
   /// Writes zeros for a strip without active lanes.
   void clear(const Strip& strip, Real* scores) const noexcept {
     std::fill_n(scores, strip.rows * tile_keys, Real{0});
-    std::fill_n(of(strip), strip.rows * tile_keys, Real{0});
+    std::fill_n(strip_gradients(strip), strip.rows * tile_keys, Real{0});
   }
 
  private:
-  static void make_probabilities(const ActiveLanes& lanes, Real lse, bool strict,
-                                 Real* scores) noexcept {
-    if (!strict) {
+  static void compute_probabilities(const ActiveLanes& lanes, Real lse, bool isolates_nonfinite,
+                                    Real* scores) noexcept {
+    if (!isolates_nonfinite) {
       exponentiate<Tier>(lanes, lse, scores);
       return;
     }
@@ -106,7 +110,7 @@ class ScoreGradients {
   }
 
   /// Writes zeros to inactive lanes, which kernels that run over keys read.
-  static void clear_unseen(const ActiveLanes& lanes, Real* row) noexcept {
+  static void clear_inactive(const ActiveLanes& lanes, Real* row) noexcept {
     for (Index n = 0; n < tile_panels; ++n) {
       const Index first = n * panel_lanes, end = first + panel_lanes;
       if (!lanes.has_panel(n)) {
@@ -119,7 +123,7 @@ class ScoreGradients {
 
   TileDropout dropout_;
   Real* grad_;
-  Real* kept_;  ///< probabilities of a strip, before dropout
+  Real* pre_dropout_;  ///< probabilities of a strip, before dropout
 };
 
 }  // namespace detail

@@ -3,8 +3,8 @@
 
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/bias_stage.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/relative_stage.hpp>
-#include <posenc/attention/detail/row_block.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/kernels/products.hpp>
@@ -24,15 +24,15 @@ namespace detail {
 
 /// Score stage: computes scores of a block's rows and a tile's keys, with scale, temperature, soft
 /// cap, bias and masks. It does not depend on the stages that read them.
-///   Order: multiply() for every strip, then add_bias() once for the tile, then finish() strip by
-///          strip. If prepare_bias() returns true, a strip may be multiplied, biased and finished
-///          before the next one, while its scores are in L1. Without a bias only one strip's scores
-///          are kept
+///   Order: multiply() for every strip, then add_bias() once for the tile, then
+///          apply_post_bias_epilogue() strip by strip. If prepare_strip_bias() returns true, a
+///          strip may be multiplied, biased and finished before the next one, while its scores are
+///          in L1. Without a bias only one strip's scores are kept
 template <class Tier, Scalar T, class Bias, class S>
 class Scores {
  public:
   using Real = Compute<T>;
-  using Block = RowBlock<Tier, T, S>;
+  using Block = QueryBlock<Tier, T, S>;
   /// True if there is a bias. It is added to as many rows of a head as possible per call, because
   /// it computes terms that depend on keys alone once for all of them.
   static constexpr bool has_bias = !std::is_same_v<Bias, NoBias>;
@@ -42,10 +42,11 @@ class Scores {
   Scores(const AttentionPlan<T>& plan, const Bias& bias, Index rows, Index queries, Carver& carver,
          bool keeps_all = false) noexcept
       : plan_(plan),
-        keeps_all_(has_bias || plan.is_backward || keeps_all),
-        scores_(carver.take<Real>((keeps_all_ ? rows : Block::strip_rows) * tile_keys)),
-        slopes_(plan.is_backward && plan.options.softcap != 0 ? carver.take<Real>(rows * tile_keys)
-                                                              : nullptr),
+        keeps_block_scores_(has_bias || plan.is_backward || keeps_all),
+        scores_(carver.take<Real>((keeps_block_scores_ ? rows : Block::strip_rows) * tile_keys)),
+        softcap_slopes_(plan.is_backward && plan.options.softcap != 0
+                            ? carver.take<Real>(rows * tile_keys)
+                            : nullptr),
         bias_(bias, plan.scale, rows, is_relative || !(plan.is_backward || keeps_all) ? queries : 0,
               carver) {}
 
@@ -53,20 +54,20 @@ class Scores {
   void begin(const Block& block) noexcept { bias_.begin(block); }
 
   /// Returns the scores of a strip, [rows, tile_keys].
-  Real* of(const Strip& strip) const noexcept {
-    return keeps_all_ ? scores_ + strip.first * tile_keys : scores_;
+  Real* strip_scores(const Strip& strip) const noexcept {
+    return keeps_block_scores_ ? scores_ + strip.first * tile_keys : scores_;
   }
   /// Returns the derivatives of the soft cap at a strip's scores, or null if they are not kept.
-  Real* slopes(const Strip& strip) const noexcept {
-    return slopes_ == nullptr ? nullptr : slopes_ + strip.first * tile_keys;
+  Real* softcap_slopes(const Strip& strip) const noexcept {
+    return softcap_slopes_ == nullptr ? nullptr : softcap_slopes_ + strip.first * tile_keys;
   }
 
   /// Computes scale * q k for the active lanes of a strip, and the soft cap if it comes before the
   /// bias.
-  void multiply(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
+  void multiply(const Block& block, const TileVisibility& seen, const KeyTile<S>& keys,
                 const Strip& strip) const noexcept {
-    const ActiveLanes lanes = Block::lanes_of(seen, strip);
-    Real* scores = of(strip);
+    const ActiveLanes lanes = Block::active_lanes(seen, strip);
+    Real* scores = strip_scores(strip);
     for_bundles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
                                       block.packed(strip.first),
                                       keys.keys,
@@ -74,54 +75,56 @@ class Scores {
                                       plan_.scale,
                                       lanes,
                                       scores,
-                                      {keys.values, !block.begins_key_head(strip)},
+                                      {keys.values, !block.is_first_of_kv_head(strip)},
                                       block.row_padding()});
-    finish_products(block, seen, strip);
+    apply_pre_bias_epilogue(block, seen, strip);
   }
   /// Returns the factor of q k, for products that are computed elsewhere.
   Real scale() const noexcept { return plan_.scale; }
   /// Applies the part of multiply() that follows its products.
-  void finish_products(const Block& block, const SeenTile& seen,
-                       const Strip& strip) const noexcept {
-    const ActiveLanes lanes = Block::lanes_of(seen, strip);
-    Real* scores = of(strip);
-    give(ReturnedScores::Scaled, block, seen, strip);
-    temper(TemperatureOf::ScaledScores, block, lanes, strip, scores);
+  void apply_pre_bias_epilogue(const Block& block, const TileVisibility& seen,
+                               const Strip& strip) const noexcept {
+    const ActiveLanes lanes = Block::active_lanes(seen, strip);
+    Real* scores = strip_scores(strip);
+    store_returned(ReturnedScores::Scaled, block, seen, strip);
+    apply_temperature(TemperatureOf::ScaledScores, block, lanes, strip, scores);
     if (plan_.options.softcap_order == SoftcapOrder::BeforeBias) {
-      cap(lanes, strip, scores);
-      temper(TemperatureOf::CappedScores, block, lanes, strip, scores);
+      apply_softcap(lanes, strip, scores);
+      apply_temperature(TemperatureOf::CappedScores, block, lanes, strip, scores);
     }
-    give(ReturnedScores::Capped, block, seen, strip);
+    store_returned(ReturnedScores::Capped, block, seen, strip);
   }
 
   /// Prepares the bias of a tile. Call it before the tile's strips. Returns true if each strip may
-  /// be finished before the next one is multiplied; its bias is then added by add_bias_of().
-  bool prepare_bias([[maybe_unused]] const Block& block, [[maybe_unused]] const SeenTile& seen,
-                    [[maybe_unused]] const double* key_positions) const noexcept {
-    if constexpr (of_distances) {
+  /// be finished before the next one is multiplied; its bias is then added by add_strip_bias().
+  bool prepare_strip_bias([[maybe_unused]] const Block& block,
+                          [[maybe_unused]] const TileVisibility& seen,
+                          [[maybe_unused]] const double* key_positions) const noexcept {
+    if constexpr (is_distance_bias) {
       return bias_.prepare(block, seen, key_positions);
     } else {
       return !has_bias;
     }
   }
-  void add_bias_of([[maybe_unused]] const Block& block, [[maybe_unused]] const SeenTile& seen,
-                   [[maybe_unused]] const Strip& strip) const noexcept {
-    if constexpr (of_distances) {
-      bias_.add_to_strip(block, Block::lanes_of(seen, strip), strip, of(strip));
+  void add_strip_bias([[maybe_unused]] const Block& block,
+                      [[maybe_unused]] const TileVisibility& seen,
+                      [[maybe_unused]] const Strip& strip) const noexcept {
+    if constexpr (is_distance_bias) {
+      bias_.add_to_strip(block, Block::active_lanes(seen, strip), strip, strip_scores(strip));
     }
   }
 
   /// Adds the bias to the active panels. Strips with equal active panels are processed as one
   /// range, which is the complete block except at the edge of a causal rule or a mask.
   ///   key_positions: positions of the tile's keys
-  void add_bias(const Block& block, const SeenTile& seen, const KeyTile<S>& keys,
+  void add_bias(const Block& block, const TileVisibility& seen, const KeyTile<S>& keys,
                 const double* key_positions) const {
-    for (Index first = 0, rows = block.rows_of_key_head(); first < block.rows();) {
-      ActiveLanes lanes = Block::lanes_of(seen, {first, 0});
+    for (Index first = 0, rows = block.rows_per_kv_head(); first < block.rows();) {
+      ActiveLanes lanes = Block::active_lanes(seen, {first, 0});
       const Index end_of_head = (first / rows + 1) * rows;
-      Index end = first + block.rows_of_strip(first % rows);
-      for (; end < end_of_head; end += block.rows_of_strip(end % rows)) {
-        const ActiveLanes next = Block::lanes_of(seen, {end, 0});
+      Index end = first + block.strip_size_at(first % rows);
+      for (; end < end_of_head; end += block.strip_size_at(end % rows)) {
+        const ActiveLanes next = Block::active_lanes(seen, {end, 0});
         if (next.panel_mask != lanes.panel_mask) break;
         lanes.end = (std::max)(lanes.end, next.end);
       }
@@ -134,61 +137,65 @@ class Scores {
 
   /// Applies the soft cap, if it comes after the bias, and the masks: scores of keys that are
   /// invisible to a row become -inf.
-  void finish(const Block& block, const SeenTile& seen, const Strip& strip) const noexcept {
-    const ActiveLanes lanes = Block::lanes_of(seen, strip);
-    Real* scores = of(strip);
-    temper(TemperatureOf::BiasedScores, block, lanes, strip, scores);
+  void apply_post_bias_epilogue(const Block& block, const TileVisibility& seen,
+                                const Strip& strip) const noexcept {
+    const ActiveLanes lanes = Block::active_lanes(seen, strip);
+    Real* scores = strip_scores(strip);
+    apply_temperature(TemperatureOf::BiasedScores, block, lanes, strip, scores);
     if (plan_.options.softcap_order == SoftcapOrder::AfterBias) {
-      cap(lanes, strip, scores);
-      temper(TemperatureOf::CappedScores, block, lanes, strip, scores);
+      apply_softcap(lanes, strip, scores);
+      apply_temperature(TemperatureOf::CappedScores, block, lanes, strip, scores);
     }
-    if (!block.all_see(seen.first_key())) {
+    if (!block.is_fully_visible(seen.first_key())) {
       for (Index i = 0; i < strip.rows; ++i) {
-        hide(block, seen.first_key(), lanes, strip.first + i, scores + i * tile_keys);
+        mask_row(block, seen.first_key(), lanes, strip.first + i, scores + i * tile_keys);
       }
     }
-    give(ReturnedScores::Masked, block, seen, strip);
-    give(ReturnedScores::Probabilities, block, seen, strip);
+    store_returned(ReturnedScores::Masked, block, seen, strip);
+    store_returned(ReturnedScores::Probabilities, block, seen, strip);
   }
 
   // ---- backward, from the gradient of a strip's masked scores to that of scale * q k
 
-  /// Backward of finish() before its masks: converts `grad` to the gradient of the biased scores.
-  void unfinish(const Block& block, const ActiveLanes& lanes, const Strip& strip,
-                Real* grad) const noexcept {
-    if (plan_.options.softcap_order == SoftcapOrder::AfterBias) uncap(block, lanes, strip, grad);
-    temper(TemperatureOf::BiasedScores, block, lanes, strip, grad);
+  /// Backward of apply_post_bias_epilogue() before its masks: converts `grad` to the gradient of
+  /// the biased scores.
+  void backprop_post_bias_epilogue(const Block& block, const ActiveLanes& lanes, const Strip& strip,
+                                   Real* grad) const noexcept {
+    if (plan_.options.softcap_order == SoftcapOrder::AfterBias)
+      backprop_softcap(block, lanes, strip, grad);
+    apply_temperature(TemperatureOf::BiasedScores, block, lanes, strip, grad);
   }
 
   /// Adds to the gradient of the bias's parameters, from the score gradients of a tile, [rows,
   /// tile_keys]. These are 0 for invisible keys.
   template <class Gradient>
-  void add_bias_gradient(const Block& block, const SeenTile& seen, const double* key_positions,
-                         const Real* grad, Gradient& gradient) const {
+  void add_bias_gradient(const Block& block, const TileVisibility& seen,
+                         const double* key_positions, const Real* grad, Gradient& gradient) const {
     const Index group = block.plan().group;
     const Index begin = seen.keys.begin - seen.first_key(), keys = seen.keys.end - seen.keys.begin;
     for (Index i = 0; i < (std::min)(block.rows(), group); ++i) {
       const Index queries = block.rows() / group;
-      const MatrixView<const Real> of_head{grad + i * tile_keys + begin, queries, keys,
-                                           group * tile_keys};
+      const MatrixView<const Real> head_gradients{grad + i * tile_keys + begin, queries, keys,
+                                                  group * tile_keys};
       bias_.add_gradient(block, seen.first_key(),
-                         {i, queries, begin, keys, key_positions + begin, of_head}, gradient);
+                         {i, queries, begin, keys, key_positions + begin, head_gradients},
+                         gradient);
     }
   }
 
-  /// Backward of finish_products(): converts `grad` to the gradient of scale * q k.
-  void unmultiply(const Block& block, const ActiveLanes& lanes, const Strip& strip,
-                  Real* grad) const noexcept {
+  /// Backward of apply_pre_bias_epilogue(): converts `grad` to the gradient of scale * q k.
+  void backprop_pre_bias_epilogue(const Block& block, const ActiveLanes& lanes, const Strip& strip,
+                                  Real* grad) const noexcept {
     if (plan_.options.softcap_order == SoftcapOrder::BeforeBias) {
-      uncap(block, lanes, strip, grad);
+      backprop_softcap(block, lanes, strip, grad);
     }
-    temper(TemperatureOf::ScaledScores, block, lanes, strip, grad);
+    apply_temperature(TemperatureOf::ScaledScores, block, lanes, strip, grad);
   }
 
  private:
   static constexpr bool is_relative = std::is_same_v<Bias, RelativeBias<T>>;
-  static constexpr bool of_distances = DistanceBias<Bias, T>;
-  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
+  static constexpr bool is_distance_bias = DistanceBias<Bias, T>;
+  static constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
 
   /// Adds the bias to rows with the same active lanes, head by head; rows of a head are `group`
   /// rows apart.
@@ -204,13 +211,13 @@ class Scores {
     }
   }
 
-  void give(ReturnedScores stage, const Block& block, const SeenTile& seen,
-            const Strip& strip) const noexcept {
-    plan_.returned.give(stage, block, seen.first_key(), strip, Block::lanes_of(seen, strip),
-                        of(strip));
+  void store_returned(ReturnedScores stage, const Block& block, const TileVisibility& seen,
+                      const Strip& strip) const noexcept {
+    plan_.returned.store(stage, block, seen.first_key(), strip, Block::active_lanes(seen, strip),
+                         strip_scores(strip));
   }
 
-  void cap(const ActiveLanes& lanes, const Strip& strip, Real* scores) const noexcept {
+  void apply_softcap(const ActiveLanes& lanes, const Strip& strip, Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
     const auto limit = static_cast<Real>(plan_.options.softcap);
     const P cap = P::broadcast(limit), inverse = P::broadcast(1 / limit);
@@ -218,19 +225,19 @@ class Scores {
       for_active_vectors<P>(lanes, scores + i * tile_keys, [&](Real* p) {
         const P capped = tanh(P::load(p) * inverse);
         (cap * capped).store(p);
-        if (slopes_ != nullptr) {
-          mul_add(-capped, capped, P::broadcast(Real{1})).store(slopes_ + (p - scores_));
+        if (softcap_slopes_ != nullptr) {
+          mul_add(-capped, capped, P::broadcast(Real{1})).store(softcap_slopes_ + (p - scores_));
         }
       });
     }
   }
 
   /// Backward of the soft cap, and of the temperature that follows it.
-  void uncap(const Block& block, const ActiveLanes& lanes, const Strip& strip,
-             Real* grad) const noexcept {
+  void backprop_softcap(const Block& block, const ActiveLanes& lanes, const Strip& strip,
+                        Real* grad) const noexcept {
     using P = Pack<Real, Tier>;
-    temper(TemperatureOf::CappedScores, block, lanes, strip, grad);
-    const Real* const slopes = this->slopes(strip);
+    apply_temperature(TemperatureOf::CappedScores, block, lanes, strip, grad);
+    const Real* const slopes = this->softcap_slopes(strip);
     for (Index i = 0; i < strip.rows; ++i) {
       for_active_vectors<P>(lanes, grad + i * tile_keys,
                             [&](Real* p) { (P::load(p) * P::load(slopes + (p - grad))).store(p); });
@@ -238,8 +245,8 @@ class Scores {
   }
 
   /// Multiplies by the rows' temperatures, if they apply at `stage`.
-  void temper(TemperatureOf stage, const Block& block, const ActiveLanes& lanes, const Strip& strip,
-              Real* scores) const noexcept {
+  void apply_temperature(TemperatureOf stage, const Block& block, const ActiveLanes& lanes,
+                         const Strip& strip, Real* scores) const noexcept {
     if (plan_.options.temperature_of != stage) return;
     using P = Pack<Real, Tier>;
     for (Index i = 0; i < strip.rows; ++i) {
@@ -250,26 +257,27 @@ class Scores {
   }
 
   /// Applies masks to a row's scores.
-  static void hide(const Block& block, Index first_key, const ActiveLanes& lanes, Index r,
-                   Real* scores) noexcept {
-    const KeyRange range = block.range_in_tile(r, first_key);
+  static void mask_row(const Block& block, Index first_key, const ActiveLanes& lanes, Index r,
+                       Real* scores) noexcept {
+    const KeyRange range = block.clamped_range(r, first_key);
     const Index begin = lanes.begin / panel_lanes * panel_lanes;
     const Index end = (lanes.end + panel_lanes - 1) / panel_lanes * panel_lanes;
-    const Index seen_end = (std::max)(range.begin, range.end);
+    const Index visible_end = (std::max)(range.begin, range.end);
     const Masks<T>& masks = block.plan().masks;
-    if (masks.any() && range.begin < seen_end) {
+    if (masks.is_active() && range.begin < visible_end) {
       masks.apply(block.sequence(), block.head(r), block.query(r), first_key + range.begin,
-                  seen_end - range.begin, scores + range.begin);
+                  visible_end - range.begin, scores + range.begin);
     }
     if (begin < range.begin)
-      std::fill(scores + begin, scores + (std::min)(range.begin, end), lowest);
-    if (seen_end < end) std::fill(scores + (std::max)(seen_end, begin), scores + end, lowest);
+      std::fill(scores + begin, scores + (std::min)(range.begin, end), neg_infinity);
+    if (visible_end < end)
+      std::fill(scores + (std::max)(visible_end, begin), scores + end, neg_infinity);
   }
 
   const AttentionPlan<T>& plan_;
-  bool keeps_all_;
+  bool keeps_block_scores_;
   Real* scores_;
-  Real* slopes_;
+  Real* softcap_slopes_;
   BiasStage<Tier, T, S, Bias> bias_;
 };
 

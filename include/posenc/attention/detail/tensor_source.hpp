@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/slots.hpp>
@@ -22,14 +22,14 @@ void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, I
                       Index tile, const KeyRange& seen, S* panels) noexcept {
   const Index size = panel_lanes * stored_dim<S>(k.dim);
   for (Index n = 0; n < tile_panels; ++n) {
-    const Index of_panel = tile * tile_keys + n * panel_lanes;
-    const Index first = (std::max)(seen.begin, of_panel);
-    const Index last = (std::min)(seen.end, of_panel + panel_lanes);
+    const Index panel_first = tile * tile_keys + n * panel_lanes;
+    const Index first = (std::max)(seen.begin, panel_first);
+    const Index last = (std::min)(seen.end, panel_first + panel_lanes);
     if (first >= last) continue;
     S* panel = panels + n * size;
     // ActiveLanes without a key take part in the arithmetic, so they are set to zero.
     if (last - first < panel_lanes) std::fill_n(panel, size, S(0));
-    pack_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride, first - of_panel,
+    pack_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride, first - panel_first,
                      last - first, k.dim, panel);
   }
 }

@@ -18,10 +18,10 @@ namespace detail {
 class TileDropout {
  public:
   TileDropout(const Dropout& dropout, Carver& carver) noexcept
-      : dropout_(dropout), keys_(drops() ? carver.take<Keys>(1) : nullptr) {}
+      : dropout_(dropout), keys_(is_enabled() ? carver.take<Keys>(1) : nullptr) {}
 
   /// True if dropout is enabled. Otherwise no other member may be called.
-  bool drops() const noexcept { return dropout_.probability > 0; }
+  bool is_enabled() const noexcept { return dropout_.probability > 0; }
 
   /// Computes the words of a tile's keys, of which the first `count` have positions. Call it before
   /// apply() for that tile.

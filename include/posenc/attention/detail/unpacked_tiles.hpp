@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/places.hpp>
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/row_products.hpp>
@@ -44,32 +44,32 @@ class UnpackedTiles {
   }
 
   template <class Block>
-  KeyTile<Stored> tile(const Block&, const SeenTile&, const Scratch&) const noexcept {
+  KeyTile<Stored> tile(const Block&, const TileVisibility&, const Scratch&) const noexcept {
     return {};
   }
 
   /// Calls visit(all rows of the block, true).
   template <class Block, class Visit>
-  static void for_batches(const Block& block, const SeenTile&, const Visit& visit) {
+  static void for_batches(const Block& block, const TileVisibility&, const Visit& visit) {
     visit(Strip{0, block.rows()}, true);
   }
   /// Calls visit(rows, lanes) for rows of the block with equal visibility, if any lane is active.
   template <class Block, class Visit>
-  static void for_uniform_rows(const Block& block, const SeenTile& seen, const Strip&,
+  static void for_uniform_rows(const Block& block, const TileVisibility& seen, const Strip&,
                                const Visit& visit) {
     block.for_uniform_rows([&](const Strip& strip) {
-      const ActiveLanes lanes = Block::lanes_of(seen, strip);
+      const ActiveLanes lanes = Block::active_lanes(seen, strip);
       if (!lanes.empty()) visit(strip, lanes);
     });
   }
 
-  /// scores.of(all rows) <- scale * q k for the active lanes.
+  /// scores.strip_scores(all rows) <- scale * q k for the active lanes.
   template <class Block, class Scores>
-  void multiply(const Block& block, const SeenTile& seen, const KeyTile<Stored>&,
+  void multiply(const Block& block, const TileVisibility& seen, const KeyTile<Stored>&,
                 const Strip& batch, const Scores& scores) const noexcept {
     multiply(block, seen, scores);
     for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes&) {
-      scores.finish_products(block, seen, strip);
+      scores.apply_pre_bias_epilogue(block, seen, strip);
     });
   }
 
@@ -86,14 +86,14 @@ class UnpackedTiles {
   ///   hides: true if weights of masked keys are negative
   ///   of_tile: result of stats()
   template <class Block, class Scores>
-  void add_values(const Block& block, const SeenTile& seen, const KeyTile<Stored>&,
+  void add_values(const Block& block, const TileVisibility& seen, const KeyTile<Stored>&,
                   const Strip& batch, const Scores& scores, bool hides,
                   const SoftmaxState<Real>& of_tile, const SoftmaxState<Real>& sums,
                   bool first) const noexcept {
     dispatch_skip_weights<SkipWeights::Negative>(
         !hides, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
-          if (block.rows_of_key_head() == 1) {
-            add_values_of_single<Weights>(block, seen, scores, of_tile);
+          if (block.rows_per_kv_head() == 1) {
+            add_values_single_row<Weights>(block, seen, scores, of_tile);
           } else {
             add_values<Weights>(block, seen, scores, of_tile);
           }
@@ -110,40 +110,41 @@ class UnpackedTiles {
 
   /// Keys per chunk, which is the number of memory streams. Hardware prefetchers do not follow
   /// more, and more rows with a stride of a multiple of 4 KiB conflict in L1.
-  static constexpr Index keys_per_piece = 16;
+  static constexpr Index keys_per_chunk = 16;
   /// Returns the number of values per chunk. With a few rows, each row reads the chunk in two
   /// halves of the channels, and only a shorter chunk is still in L1 when the next row reads it.
   /// With more rows the kernel is compute-bound.
-  static constexpr Index values_per_piece(Index rows_per_kv_head) noexcept {
-    return rows_per_kv_head > 1 && rows_per_kv_head <= 4 ? keys_per_piece / 2 : keys_per_piece;
+  static constexpr Index values_per_chunk(Index rows_per_kv_head) noexcept {
+    return rows_per_kv_head > 1 && rows_per_kv_head <= 4 ? keys_per_chunk / 2 : keys_per_chunk;
   }
   /// Values per chunk if each KV head has one row. The kernel is then memory-bound.
-  static constexpr Index values_per_piece_single_row = 8;
+  static constexpr Index values_per_chunk_single_row = 8;
   /// Prefetch distance in chunks.
-  static constexpr Index prefetch_pieces = 2;
+  static constexpr Index prefetch_chunks = 2;
   /// Maximum rows per KV head for which products of several KV heads are interleaved.
   static constexpr Index max_interleaved_rows = 1;
 
   Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
 
   template <class Block, class Scores>
-  void multiply(const Block& block, const SeenTile& seen, const Scores& scores) const noexcept {
+  void multiply(const Block& block, const TileVisibility& seen,
+                const Scores& scores) const noexcept {
     const Index interleaved =
-        block.rows_of_key_head() <= max_interleaved_rows && block.has_uniform_visibility()
+        block.rows_per_kv_head() <= max_interleaved_rows && block.has_uniform_visibility()
             ? DotKernel::heads_per_pass
             : 1;
-    for_pieces(keys_per_piece, interleaved, block, seen,
+    for_chunks(keys_per_chunk, interleaved, block, seen,
                [&](Index head, Index heads, Index first, const KeyRange& keys) {
                  const T* const from =
-                     row(k_, block, block.key_head() + head, seen.first_key() + first);
+                     row(k_, block, block.kv_head() + head, seen.first_key() + first);
                  PrefetchRows<T> ahead[DotKernel::heads_per_pass];
                  for (Index h = 0; h < heads; ++h) {
-                   ahead[h] = rows_to_prefetch(keys_per_piece, k_, block, seen, head + h, first);
+                   ahead[h] = rows_to_prefetch(keys_per_chunk, k_, block, seen, head + h, first);
                  }
-                 for_strips_of(block, head, [&](const Strip& strip) {
-                   const ActiveLanes lanes = Block::lanes_of(seen, strip);
+                 for_strips_of_kv_head(block, head, [&](const Strip& strip) {
+                   const ActiveLanes lanes = Block::active_lanes(seen, strip);
                    if (!lanes.has_panel(first / panel_lanes)) return;
-                   for (Index n = 0; n < keys_per_piece && first + n < lanes.end; n += width) {
+                   for (Index n = 0; n < keys_per_chunk && first + n < lanes.end; n += width) {
                      DotKernel kernel{.rows = block.packed(strip.first),
                                       .keys = from + n * k_.seq_stride,
                                       .head_stride = k_.head_stride,
@@ -152,9 +153,9 @@ class UnpackedTiles {
                                       .begin = keys.begin - first - n,
                                       .end = keys.end - first - n,
                                       .factor = scores.scale(),
-                                      .out = scores.of(strip) + first + n,
+                                      .out = scores.strip_scores(strip) + first + n,
                                       .ahead = {}};
-                     if (block.begins_key_head(strip)) {
+                     if (block.is_first_of_kv_head(strip)) {
                        for (Index h = 0; h < heads; ++h) {
                          kernel.ahead[h] = ahead[h].part(n, width, k_.seq_stride);
                        }
@@ -170,13 +171,13 @@ class UnpackedTiles {
   }
 
   template <SkipWeights Weights, class Block, class Scores>
-  void add_values(const Block& block, const SeenTile& seen, const Scores& scores,
+  void add_values(const Block& block, const TileVisibility& seen, const Scores& scores,
                   const SoftmaxState<Real>& of_tile) const noexcept {
-    const Index size = values_per_piece(block.rows_of_key_head());
-    for_pieces(size, 1, block, seen, [&](Index head, Index, Index first, const KeyRange& keys) {
+    const Index size = values_per_chunk(block.rows_per_kv_head());
+    for_chunks(size, 1, block, seen, [&](Index head, Index, Index first, const KeyRange& keys) {
       const PrefetchRows<T> ahead = rows_to_prefetch(size, v_, block, seen, head, first);
-      for_strips_of(block, head, [&](const Strip& strip) {
-        const ActiveLanes lanes = Block::lanes_of(seen, strip);
+      for_strips_of_kv_head(block, head, [&](const Strip& strip) {
+        const ActiveLanes lanes = Block::active_lanes(seen, strip);
         if (!lanes.has_panel(first / panel_lanes)) return;
         const Index begin = (std::max)(keys.begin, lanes.begin);
         const Index end = (std::min)(keys.end, lanes.end);
@@ -184,14 +185,14 @@ class UnpackedTiles {
         for_bundles<Tier>(
             strip.rows,
             SumKernel<Weights>{
-                .weights = scores.of(strip) + begin,
-                .values = row(v_, block, block.key_head() + head, seen.first_key() + begin),
+                .weights = scores.strip_scores(strip) + begin,
+                .values = row(v_, block, block.kv_head() + head, seen.first_key() + begin),
                 .stride = v_.seq_stride,
                 .keys = end - begin,
                 .dim = v_.dim,
                 .sums = of_tile.out + strip.first * sum_dim(),
                 .sum_dim = sum_dim(),
-                .ahead = block.begins_key_head(strip) ? ahead : PrefetchRows<T>{}});
+                .ahead = block.is_first_of_kv_head(strip) ? ahead : PrefetchRows<T>{}});
       });
     });
   }
@@ -199,16 +200,16 @@ class UnpackedTiles {
   /// Like add_values(), for one row per KV head: the work per row of values is so short that the
   /// selection of the next one must be short as well.
   template <SkipWeights Weights, class Block, class Scores>
-  void add_values_of_single(const Block& block, const SeenTile& seen, const Scores& scores,
-                            const SoftmaxState<Real>& of_tile) const noexcept {
-    const T* const values = row(v_, block, block.key_head(), seen.first_key());
-    const Real* const weights = scores.of(Strip{0, 1});
+  void add_values_single_row(const Block& block, const TileVisibility& seen, const Scores& scores,
+                             const SoftmaxState<Real>& of_tile) const noexcept {
+    const T* const values = row(v_, block, block.kv_head(), seen.first_key());
+    const Real* const weights = scores.strip_scores(Strip{0, 1});
     const Index stride = v_.seq_stride, head_stride = v_.head_stride, dim = v_.dim;
     const Index padded = sum_dim();
     Real* const sums = of_tile.out;
-    for_pieces(values_per_piece_single_row, 1, block, seen,
+    for_chunks(values_per_chunk_single_row, 1, block, seen,
                [&](Index r, Index, Index first, const KeyRange& keys) {
-                 const ActiveLanes& lanes = seen.of_strips[r];
+                 const ActiveLanes& lanes = seen.strip_lanes[r];
                  if (!lanes.has_panel(first / panel_lanes)) return;
                  const Index begin = (std::max)(keys.begin, lanes.begin);
                  const Index end = (std::min)(keys.end, lanes.end);
@@ -228,10 +229,10 @@ class UnpackedTiles {
   /// Calls work(first KV head, heads, first lane, lanes of it that some row sees) for each chunk:
   /// `size` keys of `interleaved` KV heads, or of one KV head if fewer are left.
   template <class Block, class Work>
-  static void for_pieces(Index size, Index interleaved, const Block& block, const SeenTile& seen,
-                         const Work& work) noexcept {
+  static void for_chunks(Index size, Index interleaved, const Block& block,
+                         const TileVisibility& seen, const Work& work) noexcept {
     const KeyRange lanes{seen.keys.begin - seen.first_key(), seen.keys.end - seen.first_key()};
-    const Index kv_heads = block.rows() / block.rows_of_key_head();
+    const Index kv_heads = block.rows() / block.rows_per_kv_head();
     // Chunks start at the start of a panel, because a panel is multiplied completely.
     for (Index first = lanes.begin / panel_lanes * panel_lanes; first < lanes.end; first += size) {
       const KeyRange keys{(std::max)(first, lanes.begin), (std::min)(first + size, lanes.end)};
@@ -243,24 +244,24 @@ class UnpackedTiles {
     }
   }
 
-  /// Returns the rows of the chunk that is prefetch_pieces after this one, if the tile has it.
+  /// Returns the rows of the chunk that is prefetch_chunks after this one, if the tile has it.
   template <class Block>
   static PrefetchRows<T> rows_to_prefetch(Index size, const HeadsView<const T>& x,
-                                          const Block& block, const SeenTile& seen, Index head,
-                                          Index first) noexcept {
-    const Index kv_heads = block.rows() / block.rows_of_key_head();
-    const Index then = head + prefetch_pieces;
+                                          const Block& block, const TileVisibility& seen,
+                                          Index head, Index first) noexcept {
+    const Index kv_heads = block.rows() / block.rows_per_kv_head();
+    const Index then = head + prefetch_chunks;
     const Index key = seen.first_key() + first + then / kv_heads * size;
     if (key >= seen.keys.end) return {};
-    return {row(x, block, block.key_head() + then % kv_heads, key),
+    return {row(x, block, block.kv_head() + then % kv_heads, key),
             (std::min)(size, seen.keys.end - key)};
   }
 
   template <class Block, class Visit>
-  static void for_strips_of(const Block& block, Index head, const Visit& visit) noexcept {
-    const Index begin = head * block.rows_of_key_head(), end = begin + block.rows_of_key_head();
+  static void for_strips_of_kv_head(const Block& block, Index head, const Visit& visit) noexcept {
+    const Index begin = head * block.rows_per_kv_head(), end = begin + block.rows_per_kv_head();
     for (Index r = begin; r < end;) {
-      const Strip strip{r, block.rows_of_strip(r - begin)};
+      const Strip strip{r, block.strip_size_at(r - begin)};
       visit(strip);
       r += strip.rows;
     }

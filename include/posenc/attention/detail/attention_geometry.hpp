@@ -31,8 +31,8 @@ struct AttentionShape {
   }
 };
 
-/// Queries and keys that may see each other: a batch row, or one of the sequences packed into it.
-/// Query and key indices count from the sequence's start.
+/// Queries and keys that may see each other: a batch row, or one of the sequences packed into
+/// it. Query and key indices count from the sequence's start.
 struct AttentionSequence {
   Index number;  ///< index among the call's sequences
   Index batch;
@@ -48,54 +48,56 @@ struct AttentionSequence {
 /// call's list in a cache.
 class StoredKeys {
  public:
-  explicit StoredKeys(Index keys) noexcept : of_all_{0, keys} {}
-  StoredKeys(const KeyRange* of_sequences, std::span<const Index> sequences) noexcept
-      : in_cache_(true), of_sequences_(of_sequences), sequences_(sequences) {}
+  explicit StoredKeys(Index keys) noexcept : common_range_{0, keys} {}
+  StoredKeys(const KeyRange* sequence_ranges, std::span<const Index> sequences) noexcept
+      : in_cache_(true), sequence_ranges_(sequence_ranges), sequences_(sequences) {}
 
   bool in_cache() const noexcept { return in_cache_; }
-  KeyRange of_row(Index n) const noexcept {
-    if (!in_cache_) return of_all_;
-    return of_sequences_[sequences_[static_cast<std::size_t>(n)]];
+  KeyRange range_of_row(Index n) const noexcept {
+    if (!in_cache_) return common_range_;
+    return sequence_ranges_[sequences_[static_cast<std::size_t>(n)]];
   }
 
  private:
   bool in_cache_ = false;
-  KeyRange of_all_{0, 0};
-  const KeyRange* of_sequences_ = nullptr;
+  KeyRange common_range_{0, 0};
+  const KeyRange* sequence_ranges_ = nullptr;
   std::span<const Index> sequences_;
 };
 
 /// Positions that the caller passed, in the options or beside them; null if they are implied.
-struct GivenPositions {
+struct ExplicitPositions {
   const Positions* queries = nullptr;
   const Positions* keys = nullptr;
 };
 
 /// Sequences, visible key ranges and positions of one call's queries and keys.
 template <Scalar T>
-class Places {
+class AttentionGeometry {
  public:
   ///   Throws: ShapeError, ConfigError, PositionError
-  Places(const char* function, const AttentionOptions<T>& options, const AttentionShape& shape,
-         const StoredKeys& keys, const GivenPositions& positions)
-      : function_(function), shape_(shape), options_(options), keys_(keys), given_(positions) {
+  AttentionGeometry(const char* function, const AttentionOptions<T>& options,
+                    const AttentionShape& shape, const StoredKeys& keys,
+                    const ExplicitPositions& positions)
+      : function_(function), shape_(shape), options_(options), keys_(keys), explicit_(positions) {
     check_lengths();
     check_packing();
-    check_given("query_positions", given_.queries, shape.batch, shape.queries);
-    check_given("key_positions", given_.keys, packed_keys() ? 1 : sequences(), shape.keys);
+    check_explicit_positions("query_positions", explicit_.queries, shape.batch, shape.queries);
+    check_explicit_positions("key_positions", explicit_.keys, has_packed_keys() ? 1 : sequences(),
+                             shape.keys);
     if (options.causal == Causal::ByPosition &&
-        (given_.queries == nullptr || given_.keys == nullptr)) {
+        (explicit_.queries == nullptr || explicit_.keys == nullptr)) {
       fail<ConfigError>(function, "Causal::ByPosition needs query_positions and key_positions");
     }
-    check_places();
-    positions_ascend_ = options.causal == Causal::ByPosition && do_positions_ascend();
+    check_alignment();
+    are_positions_sorted_ = options.causal == Causal::ByPosition && are_positions_sorted();
   }
 
-  Index sequences() const noexcept { return packed() ? packed_count() : shape_.batch; }
+  Index sequences() const noexcept { return is_packed() ? packed_count() : shape_.batch; }
 
   /// Returns the number of queries of the longest sequence.
-  Index most_queries() const noexcept {
-    if (!packed()) return shape_.queries;
+  Index max_queries() const noexcept {
+    if (!is_packed()) return shape_.queries;
     Index most = 0;
     for (Index n = 0; n < packed_count(); ++n) {
       most = (std::max)(most, at(options_.cu_seqlens_q, n + 1) - at(options_.cu_seqlens_q, n));
@@ -103,7 +105,7 @@ class Places {
     return most;
   }
   /// Returns the largest number of stored keys of any sequence.
-  Index most_keys() const noexcept {
+  Index max_keys() const noexcept {
     Index most = 0;
     for (Index n = 0; n < sequences(); ++n) most = (std::max)(most, sequence(n).stored);
     return most;
@@ -112,19 +114,19 @@ class Places {
   AttentionSequence sequence(Index n) const noexcept {
     AttentionSequence s{};
     s.number = n;
-    if (packed()) {
+    if (is_packed()) {
       s.first_query = at(options_.cu_seqlens_q, n);
       s.queries = at(options_.cu_seqlens_q, n + 1) - s.first_query;
     } else {
       s.batch = n;
       s.queries = shape_.queries;
     }
-    if (packed_keys()) {
+    if (has_packed_keys()) {
       s.first_key = at(options_.cu_seqlens_k, n);
       s.end = s.stored = at(options_.cu_seqlens_k, n + 1) - s.first_key;
     } else {
       s.key_row = n;
-      const KeyRange keys = keys_.of_row(n);
+      const KeyRange keys = keys_.range_of_row(n);
       s.begin = keys.begin;
       s.stored = keys.end;
       s.end = options_.key_lengths.empty() ? keys.end : at(options_.key_lengths, n);
@@ -139,8 +141,8 @@ class Places {
   }
 
   /// Returns the visible key range of query i of a sequence; masks may hide keys inside it.
-  KeyRange range(const AttentionSequence& s, Index i) const noexcept {
-    if (options_.causal == Causal::ByPosition) return range_by_position(s, i);
+  KeyRange visible_range(const AttentionSequence& s, Index i) const noexcept {
+    if (options_.causal == Causal::ByPosition) return visible_range_by_position(s, i);
     const Index place = s.place + i;
     const Window& window = options_.window;
     KeyRange range{s.begin, s.end};
@@ -153,13 +155,13 @@ class Places {
   }
 
   double query_position(const AttentionSequence& s, Index i) const noexcept {
-    return given_.queries != nullptr ? given_.queries->at(s.batch, s.first_query + i)
-                                     : static_cast<double>(s.first_key + s.place + i);
+    return explicit_.queries != nullptr ? explicit_.queries->at(s.batch, s.first_query + i)
+                                        : static_cast<double>(s.first_key + s.place + i);
   }
 
   double key_position(const AttentionSequence& s, Index j) const noexcept {
-    return given_.keys != nullptr ? given_.keys->at(s.key_row, s.first_key + j)
-                                  : static_cast<double>(s.first_key + j);
+    return explicit_.keys != nullptr ? explicit_.keys->at(s.key_row, s.first_key + j)
+                                     : static_cast<double>(s.first_key + j);
   }
 
   /// Returns the positions of keys first .. first + count - 1 of a sequence: a pointer to the
@@ -167,43 +169,43 @@ class Places {
   const double* key_positions(const AttentionSequence& s, Index first, Index count,
                               double* memory) const noexcept {
     const auto kept =
-        given_.keys != nullptr ? given_.keys->kept(s.key_row) : std::span<const double>();
+        explicit_.keys != nullptr ? explicit_.keys->kept(s.key_row) : std::span<const double>();
     if (!kept.empty()) return kept.data() + (s.first_key + first);
     const double begin = key_position(s, first);
     for (std::int32_t j = 0; j < count; ++j) memory[j] = begin + j;
     return memory;
   }
 
-  /// True if the causal rule by position needs a test per key, shows_position(), because positions
-  /// do not ascend. range() then returns all keys.
-  bool in_no_order() const noexcept {
-    return options_.causal == Causal::ByPosition && !positions_ascend_;
+  /// True if the causal rule by position needs a test per key, is_visible_by_position(), because
+  /// positions do not ascend. visible_range() then returns all keys.
+  bool needs_per_key_test() const noexcept {
+    return options_.causal == Causal::ByPosition && !are_positions_sorted_;
   }
-  bool shows_position(const AttentionSequence& s, Index i, Index j) const noexcept {
+  bool is_visible_by_position(const AttentionSequence& s, Index i, Index j) const noexcept {
     const double query = query_position(s, i), key = key_position(s, j);
     const Window& window = options_.window;
     return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
   }
 
   /// True if it is known which key each query is aligned with.
-  bool has_places() const noexcept {
-    if (options_.causal == Causal::No) return !options_.query_starts.empty() || square();
+  bool has_query_offset() const noexcept {
+    if (options_.causal == Causal::No) return !options_.query_starts.empty() || has_equal_lengths();
     return options_.causal != Causal::ByPosition;
   }
 
   /// True if the caller passed positions of queries or keys.
-  bool positions_given() const noexcept {
-    return given_.queries != nullptr || given_.keys != nullptr;
+  bool has_explicit_positions() const noexcept {
+    return explicit_.queries != nullptr || explicit_.keys != nullptr;
   }
 
   /// Throws ConfigError unless the queries' positions, which `reader` needs, are given or implied.
   /// They are implied by the alignment, or by equal numbers of queries and keys.
   void require_query_positions(const char* reader) const {
-    if (given_.queries != nullptr) return;
-    if (given_.keys != nullptr) {
+    if (explicit_.queries != nullptr) return;
+    if (explicit_.keys != nullptr) {
       fail<ConfigError>(function_, reader, " needs query_positions where key_positions are given");
     }
-    if (!has_places()) {
+    if (!has_query_offset()) {
       fail<ConfigError>(function_, reader, " needs query_positions or query_starts where ",
                         shape_.queries, " queries meet ", shape_.keys,
                         " keys without a causal alignment");
@@ -214,24 +216,26 @@ class Places {
   static Index at(std::span<const Index> values, Index n) noexcept {
     return values[static_cast<std::size_t>(n)];
   }
-  bool packed() const noexcept { return !options_.cu_seqlens_q.empty(); }
-  /// True if keys are packed. A cache stores the keys of each sequence separately, even in a packed
-  /// call.
-  bool packed_keys() const noexcept { return packed() && !keys_.in_cache(); }
+  bool is_packed() const noexcept { return !options_.cu_seqlens_q.empty(); }
+  /// True if keys are packed. A cache stores the keys of each sequence separately, even in a
+  /// packed call.
+  bool has_packed_keys() const noexcept { return is_packed() && !keys_.in_cache(); }
   Index packed_count() const noexcept {
     return static_cast<Index>(options_.cu_seqlens_q.size()) - 1;
   }
-  bool windowed() const noexcept { return options_.window.left >= 0 || options_.window.right >= 0; }
+  bool has_window() const noexcept {
+    return options_.window.left >= 0 || options_.window.right >= 0;
+  }
 
-  bool square() const noexcept {
-    if (!packed()) return shape_.queries == shape_.keys;
-    if (!packed_keys()) return all_square();
+  bool has_equal_lengths() const noexcept {
+    if (!is_packed()) return shape_.queries == shape_.keys;
+    if (!has_packed_keys()) return all_have_equal_lengths();
     return std::equal(options_.cu_seqlens_q.begin(), options_.cu_seqlens_q.end(),
                       options_.cu_seqlens_k.begin());
   }
 
   /// True if each sequence with queries has as many queries as keys.
-  bool all_square() const noexcept {
+  bool all_have_equal_lengths() const noexcept {
     for (Index n = 0; n < packed_count(); ++n) {
       const AttentionSequence s = sequence(n);
       if (s.queries != 0 && s.queries != s.stored) return false;
@@ -239,8 +243,8 @@ class Places {
     return true;
   }
 
-  KeyRange range_by_position(const AttentionSequence& s, Index i) const noexcept {
-    if (!positions_ascend_) return {s.begin, s.end};
+  KeyRange visible_range_by_position(const AttentionSequence& s, Index i) const noexcept {
+    if (!are_positions_sorted_) return {s.begin, s.end};
     const double query = query_position(s, i);
     // Returns the first key, starting at `begin`, for which beyond(position) is true.
     const auto first_beyond = [&](auto&& beyond) {
@@ -262,8 +266,8 @@ class Places {
             end};
   }
 
-  bool do_positions_ascend() const noexcept {
-    const Positions& keys = *given_.keys;
+  bool are_positions_sorted() const noexcept {
+    const Positions& keys = *explicit_.keys;
     // Implicit positions are consecutive. Such Positions may have any number of rows.
     if (keys.count() == 0 || keys.batch() == 0 || keys.kept(0).empty()) return true;
     for (Index b = 0; b < keys.batch(); ++b) {
@@ -311,7 +315,7 @@ class Places {
     check_offsets(function_, "cu_seqlens_k", of_k, shape_.keys);
   }
 
-  void check_places() const {
+  void check_alignment() const {
     const Window& window = options_.window;
     if (window.left < -1 || window.right < -1) {
       fail<ConfigError>(function_, "window.left and window.right must be at least -1 but are ",
@@ -335,15 +339,15 @@ class Places {
     } else if (options_.causal == Causal::FromStart) {
       fail<ConfigError>(function_, "Causal::FromStart needs query_starts");
     }
-    if (windowed() && options_.causal == Causal::No && !has_places()) {
+    if (has_window() && options_.causal == Causal::No && !has_query_offset()) {
       fail<ConfigError>(function_, "a window without a causal mask needs query_starts where ",
                         shape_.queries, " queries meet ", shape_.keys, " keys");
     }
-    check_ring();
+    check_evicted_keys();
   }
 
   /// Throws ConfigError unless evicted keys of a ring lie outside every query's window.
-  void check_ring() const {
+  void check_evicted_keys() const {
     if (!keys_.in_cache()) return;
     for (Index n = 0; n < sequences(); ++n) {
       const AttentionSequence s = sequence(n);
@@ -359,7 +363,8 @@ class Places {
     }
   }
 
-  void check_given(const char* name, const Positions* positions, Index rows, Index count) const {
+  void check_explicit_positions(const char* name, const Positions* positions, Index rows,
+                                Index count) const {
     if (positions == nullptr) return;
     check_axes(function_, *positions, 1);
     if (positions->count() != count || (positions->batch() != 1 && positions->batch() != rows)) {
@@ -372,8 +377,8 @@ class Places {
   AttentionShape shape_;
   const AttentionOptions<T>& options_;
   StoredKeys keys_;
-  GivenPositions given_;
-  bool positions_ascend_ = false;
+  ExplicitPositions explicit_;
+  bool are_positions_sorted_ = false;
 };
 
 }  // namespace detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/row_block.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/slots.hpp>
 #include <posenc/kernels/tile.hpp>
@@ -19,10 +19,10 @@ namespace detail {
 /// Backward data of a block's rows: gradient of the outputs, log-sum-exps, and the gradient of the
 /// queries, to which tiles add.
 template <class Tier, Scalar T, class S>
-class GradientRows {
+class BackwardRows {
  public:
   using Real = Compute<T>;
-  using Block = RowBlock<Tier, T, S>;
+  using Block = QueryBlock<Tier, T, S>;
 
   /// Data that all blocks of a call share.
   struct Setting {
@@ -31,7 +31,7 @@ class GradientRows {
     Real scale;
   };
 
-  GradientRows(const Setting& setting, Index rows, Carver& carver) noexcept
+  BackwardRows(const Setting& setting, Index rows, Carver& carver) noexcept
       : setting_(setting),
         packed_(carver.take<typename Block::Row>(rows * row_size())),
         queries_(carver.take<Real>(rows * query_dim())),
@@ -41,7 +41,7 @@ class GradientRows {
         delta_(carver.take<Real>(rows)) {}
 
   /// Loads the rows of a block.
-  void take(const Block& block) noexcept {
+  void load_rows(const Block& block) noexcept {
     finite_ = true;
     const AttentionSequence& s = block.sequence();
     for (Index r = 0; r < block.rows(); ++r) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/attention/attention_memory.hpp>
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/kernels/panel.hpp>
@@ -17,35 +17,36 @@ namespace detail {
 
 /// Writer of the scores that a call returns, at the requested stage.
 template <Scalar T>
-class ReturnedWeights {
+class ReturnedScoresWriter {
  public:
   using Real = Compute<T>;
 
-  ReturnedWeights(const AttentionOptions<T>& options, const AttentionMemory<T>& memory) noexcept
+  ReturnedScoresWriter(const AttentionOptions<T>& options,
+                       const AttentionMemory<T>& memory) noexcept
       : dropout_(options.dropout), weights_(memory.weights), returned_(memory.returned) {}
 
-  bool wanted(ReturnedScores stage) const noexcept {
+  bool is_requested(ReturnedScores stage) const noexcept {
     return weights_.data != nullptr && returned_ == stage;
   }
   /// True if scores of masked keys are returned, too.
-  bool ignore_masks() const noexcept {
-    return wanted(ReturnedScores::Scaled) || wanted(ReturnedScores::Capped);
+  bool keeps_masked_scores() const noexcept {
+    return is_requested(ReturnedScores::Scaled) || is_requested(ReturnedScores::Capped);
   }
 
   /// Sets all scores of a block to -inf. Call it before the block's first tile.
   template <class Block>
-  void hide(const Block& block) const noexcept {
+  void fill_masked(const Block& block) const noexcept {
     if (weights_.data == nullptr) return;
     for (Index r = 0; r < block.rows(); ++r) {
-      for (Index j = 0; j < weights_.keys; ++j) at(block, r, j) = lowest;
+      for (Index j = 0; j < weights_.keys; ++j) at(block, r, j) = neg_infinity;
     }
   }
 
   /// Copies a strip's scores, [rows, tile_keys], if `stage` is requested.
   template <class Block>
-  void give(ReturnedScores stage, const Block& block, Index first_key, const Strip& strip,
-            const ActiveLanes& lanes, const Real* scores) const noexcept {
-    if (!wanted(stage)) return;
+  void store(ReturnedScores stage, const Block& block, Index first_key, const Strip& strip,
+             const ActiveLanes& lanes, const Real* scores) const noexcept {
+    if (!is_requested(stage)) return;
     const Index first = block.sequence().first_key + first_key;
     for (Index i = 0; i < strip.rows; ++i) {
       for (Index j = lanes.begin; j < lanes.end; ++j) {
@@ -58,18 +59,18 @@ class ReturnedWeights {
   /// Converts row r's scores to probabilities, if these are requested.
   template <class Block>
   void normalise(const Block& block, Index r, Real row_max, Real sum) const noexcept {
-    if (!wanted(ReturnedScores::Probabilities)) return;
+    if (!is_requested(ReturnedScores::Probabilities)) return;
     using One = Pack<Real, tier::Scalar>;
     const AttentionSequence& s = block.sequence();
     for (Index j = 0; j < weights_.keys; ++j) {
       Real& p = at(block, r, j);
-      if (p == lowest) {
+      if (p == neg_infinity) {
         p = 0;
         continue;
       }
       p = exp_nonpositive(One{p - row_max}).v / sum;
       if (dropout_.probability > 0) {
-        const double key = block.plan().places.key_position(s, j - s.first_key);
+        const double key = block.plan().geometry.key_position(s, j - s.first_key);
         p *= static_cast<Real>(
             dropout_factor(dropout_, s.batch, block.head(r), block.position(r), key));
       }
@@ -77,7 +78,7 @@ class ReturnedWeights {
   }
 
  private:
-  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
+  static constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
 
   template <class Block>
   Real& at(const Block& block, Index r, Index j) const noexcept {

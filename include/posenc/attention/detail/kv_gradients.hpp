@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/gradient_rows.hpp>
-#include <posenc/attention/detail/places.hpp>
+#include <posenc/attention/detail/attention_geometry.hpp>
+#include <posenc/attention/detail/backward_rows.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/slots.hpp>
 #include <posenc/kernels/tile.hpp>
@@ -20,14 +20,14 @@ namespace detail {
 
 /// Gradients of the keys and values of one head. Blocks add to them.
 template <class Tier, Scalar T>
-class KeyGradients {
+class KvGradients {
  public:
   using Real = Compute<T>;
-  using RowsOfPanels = std::array<PanelRowRange, static_cast<std::size_t>(tile_panels)>;
+  using PanelRowRanges = std::array<PanelRowRange, static_cast<std::size_t>(tile_panels)>;
 
   /// Allocates memory for `keys` keys. The dimensions are those of the tensors, or 0 if a gradient
   /// is not requested.
-  KeyGradients(Index keys, Index key_dim, Index value_dim, Carver& carver) noexcept
+  KvGradients(Index keys, Index key_dim, Index value_dim, Carver& carver) noexcept
       : key_dim_(padded_value_dim(key_dim)),
         value_dim_(padded_value_dim(value_dim)),
         keys_(carver.take<Real>(keys * key_dim_)),
@@ -41,8 +41,8 @@ class KeyGradients {
   /// Adds a block's contribution to keys [seen.begin, seen.end) of a tile, from weights and score
   /// gradients, both [rows, tile_keys].
   template <class S>
-  void add(Index first_key, const KeyRange& seen, const RowsOfPanels& panels,
-           const GradientRows<Tier, T, S>& rows, const Real* weights,
+  void add(Index first_key, const KeyRange& seen, const PanelRowRanges& panels,
+           const BackwardRows<Tier, T, S>& rows, const Real* weights,
            const Real* grad) const noexcept {
     const auto add_to = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
       const Index first = seen.begin - first_key, count = seen.end - seen.begin;
@@ -60,7 +60,7 @@ class KeyGradients {
 
   bool has_keys() const noexcept { return key_dim_ > 0; }
   /// Returns the gradient of a key, [padded head_dim].
-  Real* of_key(Index key) const noexcept { return keys_ + key * key_dim_; }
+  Real* key_gradient(Index key) const noexcept { return keys_ + key * key_dim_; }
 
   /// Writes the gradients. Views without data are skipped.
   void write(const AttentionSequence& s, Index head, const HeadsView<T>& grad_k,

@@ -20,7 +20,7 @@ namespace detail {
 
 /// Writer of a call's results.
 template <Scalar T>
-struct Outputs {
+struct OutputWriter {
   using Real = Compute<T>;
 
   const AttentionPlan<T>& plan;
@@ -33,11 +33,11 @@ struct Outputs {
     // Rows of the next strip are prefetched. They are written after its products.
     const Index ahead = (std::min)(rows.rows, prefetch_distance_rows);
     for (Index r = rows.first; r < rows.first + rows.rows; ++r) {
-      const Whole whole = with_sink(block.head(r), sums.row_max[r], sums.sum[r]);
+      const FinalStats stats = add_sink(block.head(r), sums.row_max[r], sums.sum[r]);
       // Adding 0 turns -0 into 0: masked keys must not affect the sign.
       const Real* const values = sums.out + r * value_dim;
       using P = Pack<Real, Tier>;
-      const P scale = P::broadcast(whole.sum == 0 ? Real{0} : whole.factor / whole.sum);
+      const P scale = P::broadcast(stats.sum == 0 ? Real{0} : stats.factor / stats.sum);
       const auto value = [&](Index d) { return P::load(values + d) * scale + P::zero(); };
       prefetch_to_write(row(block, (std::min)(r + ahead, block.rows() - 1)),
                         out.dim * Index{sizeof(T)});
@@ -47,27 +47,28 @@ struct Outputs {
       if (d < out.dim) store_partial_as(value(d), to + d, out.dim - d);
       if (plan.lse.data != nullptr) {
         plan.lse(block.sequence().batch, block.head(r), query_of(block, r)) =
-            whole.sum == 0 ? lowest : whole.row_max + std::log(whole.sum);
+            stats.sum == 0 ? neg_infinity : stats.row_max + std::log(stats.sum);
       }
-      plan.returned.normalise(block, r, whole.row_max, whole.sum);
+      plan.returned.normalise(block, r, stats.row_max, stats.sum);
     }
   }
 
  private:
-  static constexpr Real lowest = -std::numeric_limits<Real>::infinity();
+  static constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
 
   /// Final row maximum and sum of exp(score - row_max), and the factor that rescales the row's
   /// output to this maximum.
-  struct Whole {
+  struct FinalStats {
     Real row_max, sum, factor;
   };
 
-  Whole with_sink(Index head, Real row_max, Real sum) const noexcept {
+  FinalStats add_sink(Index head, Real row_max, Real sum) const noexcept {
     if (plan.options.sinks.empty()) return {row_max, sum, 1};
     const Real sink = plan.options.sinks[static_cast<std::size_t>(head)];
     const Real top = sink > row_max ? sink : row_max;
-    const Real factor = row_max == lowest ? 0 : std::exp(row_max - top);
-    return {top, mul_add(sum, factor, sink == lowest ? Real{0} : std::exp(sink - top)), factor};
+    const Real factor = row_max == neg_infinity ? 0 : std::exp(row_max - top);
+    return {top, mul_add(sum, factor, sink == neg_infinity ? Real{0} : std::exp(sink - top)),
+            factor};
   }
 
   template <class Block>
