@@ -28,8 +28,8 @@ inline constexpr Index register_tile_rows = Tier::registers >= 32 ? 12 : 6;
 /// dependency chains are in flight.
 template <class Tier>
 constexpr Index kernel_columns(Index rows) noexcept {
-  const Index most = 2 * register_tile_rows<Tier> / rows;
-  return most >= 8 ? 8 : most >= 4 ? 4 : 2;
+  const Index columns = 2 * register_tile_rows<Tier> / rows;
+  return columns >= 8 ? 8 : columns >= 4 ? 4 : 2;
 }
 
 /// True if a pass has fewer rows than register_tile_rows. With few rows the kernel is memory-bound:
@@ -52,8 +52,8 @@ struct PanelPrefetch {
     if (is_cached || size == 0) return next_region + panel * size;
     constexpr Index early = 16384 / Index{sizeof(S)};
     const Index panels = (lanes.end - 1) / panel_lanes + 1;
-    const Index asked = panel + (std::min)((early - 1) / size + 1, panels);
-    return asked < panels ? first + asked * size : next_region + (asked - panels) * size;
+    const Index target = panel + (std::min)((early - 1) / size + 1, panels);
+    return target < panels ? first + target * size : next_region + (target - panels) * size;
   }
 };
 
@@ -268,10 +268,11 @@ struct WeightedSumKernel {
   /// up to `channels`.
   template <Index Rows, class Visit>
   POSENC_ALWAYS_INLINE static void for_columns(Index channels, const Visit& visit) noexcept {
-    constexpr Index most = kernel_columns<Tier>(Rows);
+    constexpr Index max_columns = kernel_columns<Tier>(Rows);
     Index d = 0;
-    for (; d + most * P::width <= channels; d += most * P::width) visit(Length<most>(), d);
-    if constexpr (most > 2) {
+    for (; d + max_columns * P::width <= channels; d += max_columns * P::width)
+      visit(Length<max_columns>(), d);
+    if constexpr (max_columns > 2) {
       for (; d + 2 * P::width <= channels; d += 2 * P::width) visit(Length<2>(), d);
     }
     for (; d < channels; d += P::width) visit(Length<1>(), d);
@@ -372,23 +373,23 @@ struct WeightedSumKernel {
     const bool adds = accumulator_scale != nullptr;
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       const Index row = first_row + r;
-      const P* of_row = sums + r * Columns;
+      const P* row_sums = sums + r * Columns;
       Real* to = out + row * dim + channel;
-      const P old = adds ? P::broadcast(accumulator_scale[row]) : P::zero();
-      const P fresh = P::broadcast(tile_scale[row]);
+      const P old_scale = adds ? P::broadcast(accumulator_scale[row]) : P::zero();
+      const P new_scale = P::broadcast(tile_scale[row]);
       const auto store = [&](Index c, P sum) POSENC_INLINE_LAMBDA {
         const P before = adds ? P::load(to + c * P::width) : P::zero();
-        mul_add(before, old, sum * fresh).store(to + c * P::width);
+        mul_add(before, old_scale, sum * new_scale).store(to + c * P::width);
       };
       unrolled<Columns / vectors>([&](Index i) POSENC_INLINE_LAMBDA {
         const Index c = i * vectors;
         if constexpr (vectors == 2) {
           P low, high;
-          interleave(of_row[c], of_row[c + 1], low, high);
+          interleave(row_sums[c], row_sums[c + 1], low, high);
           store(c, low);
           store(c + 1, high);
         } else {
-          store(c, of_row[c]);
+          store(c, row_sums[c]);
         }
       });
     });

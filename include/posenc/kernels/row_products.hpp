@@ -24,11 +24,11 @@ struct PrefetchRows {
   const T* first = nullptr;
   Index count = 0;
 
-  /// Returns the rows n .. n + most - 1 of these, as far as they exist; consecutive rows are
+  /// Returns the rows n .. n + max_rows - 1 of these, as far as they exist; consecutive rows are
   /// `stride` apart.
-  PrefetchRows part(Index n, Index most, Index stride) const noexcept {
+  PrefetchRows part(Index n, Index max_rows, Index stride) const noexcept {
     if (n >= count) return {};
-    return {first + n * stride, (std::min)(most, count - n)};
+    return {first + n * stride, (std::min)(max_rows, count - n)};
   }
 };
 
@@ -67,11 +67,11 @@ struct UnpackedDotKernel {
   /// Computes `count` rows of KV head h row by row, if some of the keys do not exist. That occurs
   /// at most twice per sequence.
   POSENC_NOINLINE void multiply_existing(Index first_row, Index count, Index h) const noexcept {
-    UnpackedDotKernel of_head = *this;
-    of_head.keys += h * head_stride;
-    of_head.ahead[0] = ahead[h];
+    UnpackedDotKernel kernel = *this;
+    kernel.keys += h * head_stride;
+    kernel.ahead[0] = ahead[h];
     for (Index r = first_row; r < first_row + count; ++r) {
-      of_head.template multiply<1, 1>(r, [this](Index n) { return begin <= n && n < end; });
+      kernel.template multiply<1, 1>(r, [this](Index n) { return begin <= n && n < end; });
     }
   }
 
@@ -182,9 +182,9 @@ struct UnpackedWeightedSumKernel {
     for_parts([](P& part, const Real* at) POSENC_INLINE_LAMBDA { part = P::load(at); });
     // Each pass prefetches its own channels of a row: complete rows in the first pass would exceed
     // the outstanding misses of a core.
-    const Index asked = first_row == 0 ? ahead.count : 0;
+    const Index prefetched = first_row == 0 ? ahead.count : 0;
     for (Index j = 0; j < keys; ++j) {
-      if (j < asked) {
+      if (j < prefetched) {
         prefetch(ahead.first + j * stride + channel, Columns * P::width * Index{sizeof(T)});
       }
       P value[std::size_t{Columns}];

@@ -28,13 +28,13 @@ class Slots {
     }
     if (count == 0) return;
     // A size beyond the maximum of a vector would throw std::length_error.
-    constexpr std::size_t most = static_cast<std::size_t>(-1) / 4;
-    if ((std::max)(bytes, bytes_of_first) > most) throw_bad_alloc();
+    constexpr std::size_t max_bytes = static_cast<std::size_t>(-1) / 4;
+    if ((std::max)(bytes, bytes_of_first) > max_bytes) throw_bad_alloc();
     const std::size_t first = whole_lines((std::max)({bytes_of_first, bytes, first_}));
     const std::size_t other = whole_lines((std::max)(bytes, other_));
     const std::size_t others = (std::max)(static_cast<std::size_t>(count) - 1, others_);
     if (first == first_ && other == other_ && others == others_) return;
-    if (others > 0 && other > (most - first) / others) throw_bad_alloc();
+    if (others > 0 && other > (max_bytes - first) / others) throw_bad_alloc();
     memory_ = AlignedVector<std::byte>(first + others * other);
     first_ = first;
     other_ = other;
@@ -67,11 +67,11 @@ class Carver {
   template <class T>
   T* take(Index count) noexcept {
     auto* const array = begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + used_);
-    constexpr std::size_t most = static_cast<std::size_t>(-1);
-    const bool fits = static_cast<std::size_t>(count) <= (most - 63) / sizeof(T);
+    constexpr std::size_t max_bytes = static_cast<std::size_t>(-1);
+    const bool fits = static_cast<std::size_t>(count) <= (max_bytes - 63) / sizeof(T);
     const std::size_t bytes =
-        fits ? (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 : most;
-    used_ = bytes > most - used_ ? most : used_ + bytes;
+        fits ? (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 : max_bytes;
+    used_ = bytes > max_bytes - used_ ? max_bytes : used_ + bytes;
     return array;
   }
   std::size_t used() const noexcept { return used_; }

@@ -54,11 +54,11 @@ void update_softmax_stats(const Real* tile_max, const Real* tile_sum, Real* row_
                           Real* accumulator_scale, Real* tile_scale) noexcept {
   using P = Pack<Real, Tier>;
   for (Index r = 0; r < stats_rows; r += P::width) {
-    const P old = P::load(row_max + r), fresh = P::load(tile_max + r);
-    const P both = larger(old, fresh);
+    const P old = P::load(row_max + r), current = P::load(tile_max + r);
+    const P both = larger(old, current);
     // Without any visible key, -inf - -inf would be NaN.
     const P top = larger(both, P::broadcast(std::numeric_limits<Real>::lowest()));
-    const P keep = exp_nonpositive(old - top), add = exp_nonpositive(fresh - top);
+    const P keep = exp_nonpositive(old - top), add = exp_nonpositive(current - top);
     both.store(row_max + r);
     mul_add(P::load(sum + r), keep, P::load(tile_sum + r) * add).store(sum + r);
     keep.store(accumulator_scale + r);
@@ -118,13 +118,13 @@ Real exponentiate_and_mark(const ActiveLanes& lanes, Real row_max, Real* scores)
 /// True if a score of the strip is -inf, which masks its key.
 template <class Real>
 bool has_masked(const ActiveLanes& lanes, Index rows, const Real* scores) noexcept {
-  bool hides = false;
+  bool found = false;
   for (Index i = 0; i < rows; ++i) {
     for (Index j = lanes.begin; j < lanes.end; ++j) {
-      hides |= scores[i * tile_keys + j] == -std::numeric_limits<Real>::infinity();
+      found |= scores[i * tile_keys + j] == -std::numeric_limits<Real>::infinity();
     }
   }
-  return hides;
+  return found;
 }
 
 /// Exponentiates a strip's scores, [rows, tile_keys], and stores the maxima and sums of its rows.
@@ -156,9 +156,9 @@ void merge_softmax_states(const SoftmaxState<Real>& into, const SoftmaxState<Rea
       const P old = P::broadcast(accumulator_scale[r - first]),
               add = P::broadcast(tile_scale[r - first]);
       Real* to = into.out + r * value_dim;
-      const Real* more = from.out + r * value_dim;
+      const Real* addend = from.out + r * value_dim;
       for (Index d = 0; d < value_dim; d += P::width) {
-        mul_add(P::load(to + d), old, P::load(more + d) * add).store(to + d);
+        mul_add(P::load(to + d), old, P::load(addend + d) * add).store(to + d);
       }
     }
   }
