@@ -20,7 +20,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Lower bound of the lengths that vectors are divided by, as in torch.nn.functional.normalize.
-inline constexpr double least_length = 1e-12;
+inline constexpr double min_length = 1e-12;
 
 /// Length |x| as length / unit. For doubles whose squares overflow, unit is less than 1.
 struct Length {
@@ -40,7 +40,7 @@ template <class T>
 Length length_of(const T* x, Index dim) noexcept {
   const double length = length_of(x, dim, 1.0);
   if constexpr (std::is_same_v<T, double>) {
-    constexpr double down = 0x1p-530;  // lengths from 2^512 upwards stay above least_length
+    constexpr double down = 0x1p-530;  // lengths from 2^512 upwards stay above min_length
     if (!std::isfinite(length)) return {length_of(x, dim, down), down};
   }
   return {length, 1.0};
@@ -49,7 +49,7 @@ Length length_of(const T* x, Index dim) noexcept {
 template <class T>
 void normalise(T* x, Index dim, double scale) noexcept {
   const auto [length, unit] = length_of(x, dim);
-  const double factor = scale / (length < least_length ? least_length : length);
+  const double factor = scale / (length < min_length ? min_length : length);
   for (Index d = 0; d < dim; ++d) {
     const double value = static_cast<double>(x[d]) * unit;
     x[d] = static_cast<T>(static_cast<Compute<T>>(value * factor));
@@ -79,9 +79,9 @@ struct CosineScale {
   bool is_free;
 };
 inline CosineScale cosine_scale(double logit_scale) noexcept {
-  const double most = std::log(100.0);
+  const double max_logit = std::log(100.0);
   // In this order a NaN stays NaN.
-  return {std::exp((std::min)(logit_scale, most)), !(logit_scale > most)};
+  return {std::exp((std::min)(logit_scale, max_logit)), !(logit_scale > max_logit)};
 }
 
 /// Computes grad <- scale / |x| (grad - u (u . grad)) with u = x / |x|. Returns u . grad; scale
@@ -89,8 +89,8 @@ inline CosineScale cosine_scale(double logit_scale) noexcept {
 template <class T>
 double normalise_backward(const T* x, Index dim, double scale, T* grad) noexcept {
   const auto [length, unit] = length_of(x, dim);
-  const bool is_short = length < least_length;
-  const double factor = 1 / (is_short ? least_length : length);
+  const bool is_short = length < min_length;
+  const double factor = 1 / (is_short ? min_length : length);
   double along = 0;
   for (Index d = 0; d < dim; ++d) {
     const double value = static_cast<double>(x[d]) * unit;
@@ -124,10 +124,10 @@ void normalise_rows_backward(const D& device, const char* function, const HeadsV
       double sum = 0;
       for (Index token = 0; token < x.batch * x.seq; ++token) {
         const Index b = token / x.seq, s = token % x.seq;
-        const double of_head = scale(head);
-        sum = mul_add(of_head,
-                      normalise_backward(x.row(b, s, head), x.dim, of_head, grad.row(b, s, head)),
-                      sum);
+        const double head_scale = scale(head);
+        sum = mul_add(
+            head_scale,
+            normalise_backward(x.row(b, s, head), x.dim, head_scale, grad.row(b, s, head)), sum);
       }
       add(head, sum);
     }

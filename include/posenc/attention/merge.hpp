@@ -53,16 +53,17 @@ void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
   if (out_a.batch == 0 || out_a.seq == 0 || out_a.heads == 0) return;
   constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
   const auto join = [&](Index b, Index i, Index h) {
-    const Real of_a = lse_a(b, h, i), of_b = lse_b(b, h, i);
-    if (of_b == neg_infinity) return;
-    const Real top = of_a > of_b ? of_a : of_b;
-    const Real a = std::exp(of_a - top), other = std::exp(of_b - top), sum = a + other;
+    const Real lse_of_a = lse_a(b, h, i), lse_of_b = lse_b(b, h, i);
+    if (lse_of_b == neg_infinity) return;
+    const Real top = lse_of_a > lse_of_b ? lse_of_a : lse_of_b;
+    const Real a = std::exp(lse_of_a - top), other = std::exp(lse_of_b - top), sum = a + other;
     T* out = out_a.row(b, i, h);
-    const T* more = out_b.row(b, i, h);
+    const T* b_row = out_b.row(b, i, h);
     for (Index d = 0; d < out_a.dim; ++d) {
       // A side without keys contributes nothing, not even NaN.
-      const Real mine = of_a == neg_infinity ? Real{0} : static_cast<Real>(out[d]) * (a / sum);
-      out[d] = static_cast<T>(mul_add(static_cast<Real>(more[d]), other / sum, mine));
+      const Real a_term =
+          lse_of_a == neg_infinity ? Real{0} : static_cast<Real>(out[d]) * (a / sum);
+      out[d] = static_cast<T>(mul_add(static_cast<Real>(b_row[d]), other / sum, a_term));
     }
     lse_a(b, h, i) = top + std::log(sum);
   };

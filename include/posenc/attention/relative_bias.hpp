@@ -109,24 +109,24 @@ struct RelativeBias {
 inline std::vector<Index> deberta_rows(Index position_buckets, Index max_relative_positions) {
   constexpr auto function = "deberta_rows";
   constexpr Index limit = Index{1} << 20;
-  const Index most = max_relative_positions, mid = position_buckets / 2;
-  if (most < 1 || most > limit) {
+  const Index max_distance = max_relative_positions, mid = position_buckets / 2;
+  if (max_distance < 1 || max_distance > limit) {
     detail::fail<ConfigError>(function, "max_relative_positions must lie between 1 and ", limit,
-                              " but is ", most);
+                              " but is ", max_distance);
   }
-  if (position_buckets < 0 || (position_buckets > 0 && (mid < 1 || most - 1 <= mid))) {
+  if (position_buckets < 0 || (position_buckets > 0 && (mid < 1 || max_distance - 1 <= mid))) {
     detail::fail<ConfigError>(
         function, "position_buckets must be 0, or at least 2 and less than twice ",
-        "max_relative_positions - 1 (", most - 1, "), but are ", position_buckets);
+        "max_relative_positions - 1 (", max_distance - 1, "), but are ", position_buckets);
   }
-  const Index span = position_buckets > 0 ? position_buckets : most;
+  const Index span = position_buckets > 0 ? position_buckets : max_distance;
   const auto log_ratio = [mid](Index d) {
     return log(detail::DoubleDouble(static_cast<double>(d)) / static_cast<double>(mid));
   };
   const auto bucket = [&](Index distance) {
     if (position_buckets == 0 || distance <= mid) return distance;
     const detail::DoubleDouble goal = log_ratio(distance) * static_cast<double>(mid - 1);
-    const detail::DoubleDouble step = log_ratio(most - 1);
+    const detail::DoubleDouble step = log_ratio(max_distance - 1);
     // Equality up to the rounding of the logarithms suffices.
     const auto suffices = [&](Index steps) {
       return goal - step * static_cast<double>(steps) <= step * 0x1p-80;
@@ -137,9 +137,9 @@ inline std::vector<Index> deberta_rows(Index position_buckets, Index max_relativ
     return mid + steps;
   };
   std::vector<Index> rows;
-  for (Index d = -most; d <= most; ++d) {
-    const Index of = d < 0 ? -bucket(-d) : bucket(d);
-    rows.push_back((std::min)((std::max)(of + span, Index{0}), 2 * span - 1));
+  for (Index d = -max_distance; d <= max_distance; ++d) {
+    const Index signed_bucket = d < 0 ? -bucket(-d) : bucket(d);
+    rows.push_back((std::min)((std::max)(signed_bucket + span, Index{0}), 2 * span - 1));
   }
   return rows;
 }

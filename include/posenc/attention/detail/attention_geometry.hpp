@@ -98,17 +98,18 @@ class AttentionGeometry {
   /// Returns the number of queries of the longest sequence.
   Index max_queries() const noexcept {
     if (!is_packed()) return shape_.queries;
-    Index most = 0;
+    Index max_count = 0;
     for (Index n = 0; n < packed_count(); ++n) {
-      most = (std::max)(most, at(options_.cu_seqlens_q, n + 1) - at(options_.cu_seqlens_q, n));
+      max_count =
+          (std::max)(max_count, at(options_.cu_seqlens_q, n + 1) - at(options_.cu_seqlens_q, n));
     }
-    return most;
+    return max_count;
   }
   /// Returns the largest number of stored keys of any sequence.
   Index max_keys() const noexcept {
-    Index most = 0;
-    for (Index n = 0; n < sequences(); ++n) most = (std::max)(most, sequence(n).stored);
-    return most;
+    Index max_count = 0;
+    for (Index n = 0; n < sequences(); ++n) max_count = (std::max)(max_count, sequence(n).stored);
+    return max_count;
   }
 
   AttentionSequence sequence(Index n) const noexcept {
@@ -298,21 +299,21 @@ class AttentionGeometry {
   }
 
   void check_packing() const {
-    const auto &of_q = options_.cu_seqlens_q, &of_k = options_.cu_seqlens_k;
+    const auto &cu_q = options_.cu_seqlens_q, &cu_k = options_.cu_seqlens_k;
     // Packing over a cache is checked by the cache.
-    if ((of_q.empty() && of_k.empty()) || keys_.in_cache()) return;
-    if (of_q.size() != of_k.size()) {
+    if ((cu_q.empty() && cu_k.empty()) || keys_.in_cache()) return;
+    if (cu_q.size() != cu_k.size()) {
       fail<ShapeError>(function_,
                        "cu_seqlens_q and cu_seqlens_k must have as many entries as each ",
-                       "other but have ", of_q.size(), " and ", of_k.size());
+                       "other but have ", cu_q.size(), " and ", cu_k.size());
     }
     if (shape_.batch != 1 || !options_.key_lengths.empty()) {
       fail<ConfigError>(function_,
                         "cu_seqlens_q takes one batch row and no key_lengths but there are ",
                         shape_.batch, " rows and ", options_.key_lengths.size(), " key_lengths");
     }
-    check_offsets(function_, "cu_seqlens_q", of_q, shape_.queries);
-    check_offsets(function_, "cu_seqlens_k", of_k, shape_.keys);
+    check_offsets(function_, "cu_seqlens_q", cu_q, shape_.queries);
+    check_offsets(function_, "cu_seqlens_k", cu_k, shape_.keys);
   }
 
   void check_alignment() const {

@@ -49,10 +49,10 @@ class BackwardRows {
       finite_ &= pack_values<Tier>(setting_.q.row(b, i, h), 0, 1, setting_.q.dim,
                                    queries_ + r * query_dim(), query_dim());
       scale(queries_ + r * query_dim());
-      const T* of_out = setting_.grad_out.row(b, i, h);
-      finite_ &= pack_values<Tier>(of_out, 0, 1, setting_.out.dim, grad_out_ + r * value_dim(),
+      const T* grad_row = setting_.grad_out.row(b, i, h);
+      finite_ &= pack_values<Tier>(grad_row, 0, 1, setting_.out.dim, grad_out_ + r * value_dim(),
                                    value_dim());
-      pack_row<Tier>(of_out, setting_.out.dim, packed_ + r * row_size(), row_size());
+      pack_row<Tier>(grad_row, setting_.out.dim, packed_ + r * row_size(), row_size());
       lse_[r] = setting_.lse(b, h, i);
       finite_ &= lse_[r] < std::numeric_limits<Real>::infinity();
       delta_[r] = dot(grad_out_ + r * value_dim(), setting_.out.row(b, i, h));
@@ -80,18 +80,18 @@ class BackwardRows {
   /// probability.
   Real delta(Index r) const noexcept { return delta_[r]; }
 
-  /// Writes grad_q: the scale times the accumulated sums, plus more_of(r) of each row, unless that
-  /// is null.
+  /// Writes grad_q: the scale times the accumulated sums, plus addend_of(r) of each row, unless
+  /// that is null.
   template <class More>
-  void write(const Block& block, const HeadsView<T>& grad_q, const More& more_of) const noexcept {
+  void write(const Block& block, const HeadsView<T>& grad_q, const More& addend_of) const noexcept {
     using P = Pack<Real, Tier>;
     const AttentionSequence& s = block.sequence();
     for (Index r = 0; r < block.rows(); ++r) {
       Real* const sums = grad_q_ + r * query_dim();
       scale(sums);
-      if (const Real* const more = more_of(r)) {
+      if (const Real* const addend = addend_of(r)) {
         for (Index d = 0; d < query_dim(); d += P::width) {
-          (P::load(sums + d) + P::load(more + d)).store(sums + d);
+          (P::load(sums + d) + P::load(addend + d)).store(sums + d);
         }
       }
       convert_row<Tier>(sums, grad_q.dim,

@@ -163,13 +163,13 @@ class BackwardSchedule {
   }
 
   KvGradients<Tier, T> sums_of(Carver& carver) const noexcept {
-    Index most = 0;
+    Index max_stored = 0;
     for (Index n = 0; n < geometry().sequences(); ++n) {
-      most = (std::max)(most, geometry().sequence(n).stored);
+      max_stored = (std::max)(max_stored, geometry().sequence(n).stored);
     }
     const bool has_grad_k = call_.grad_k.data != nullptr;
     const bool has_grad_v = call_.grad_v.data != nullptr;
-    return {most, has_grad_k ? call_.k.dim : 0, has_grad_v ? call_.v.dim : 0, carver};
+    return {max_stored, has_grad_k ? call_.k.dim : 0, has_grad_v ? call_.v.dim : 0, carver};
   }
 
   void run_block(const BackwardQueue::Task& task, ThreadState& state,
@@ -195,8 +195,8 @@ class BackwardSchedule {
   }
 
   void write_rows(const BackwardQueue::Task& task, ThreadState& state) {
-    const auto write = [&](const auto& more_of) {
-      if (call_.grad_q.data != nullptr) state.gradients.write(state.block, call_.grad_q, more_of);
+    const auto write = [&](const auto& addend_of) {
+      if (call_.grad_q.data != nullptr) state.gradients.write(state.block, call_.grad_q, addend_of);
     };
     if constexpr (is_relative) {
       write([&](Index r) { return state.relative.query_gradient(r); });

@@ -74,7 +74,7 @@ inline void check_causal(const char* function, Causal causal) {
 template <Scalar T>
 double checked_scale(const char* function, const AttentionOptions<T>& options, double factor,
                      Index head_dim) {
-  constexpr auto most = static_cast<double>((std::numeric_limits<Compute<T>>::max)());
+  constexpr auto largest = static_cast<double>((std::numeric_limits<Compute<T>>::max)());
   const double multiplier = options.softmax_scale_multiplier * factor;
   if (!(multiplier > 0 && multiplier <= (std::numeric_limits<double>::max)())) {
     fail<ConfigError>(function, "softmax_scale_multiplier must be positive and finite but is ",
@@ -82,10 +82,10 @@ double checked_scale(const char* function, const AttentionOptions<T>& options, d
   }
   const double scale =
       options.scale.value_or(1 / std::sqrt(static_cast<double>((std::max)(head_dim, Index{1}))));
-  if (!(std::abs(scale) <= most)) {
+  if (!(std::abs(scale) <= largest)) {
     fail<ConfigError>(function, "scale must be finite but is ", scale);
   }
-  if (!(std::abs(scale * multiplier) <= most)) {
+  if (!(std::abs(scale * multiplier) <= largest)) {
     fail<ConfigError>(function, "scale times softmax_scale_multiplier must be finite but is ",
                       scale, " times ", multiplier);
   }

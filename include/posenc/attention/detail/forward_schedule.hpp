@@ -209,22 +209,24 @@ class ForwardSchedule {
   void add_batch(const Block& block, const TileVisibility& seen, const KeyTile<Stored>& keys,
                  const Strip& batch, const ThreadState& state, const SoftmaxState<Real>& sums,
                  bool first) const {
-    bool hides = !keys.finite;
+    bool marks_masked = !keys.finite;
     reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes& lanes) {
       state.scores.apply_post_bias_epilogue(block, seen, strip);
       if constexpr (Reader::is_unpacked) {
-        hides = hides || has_masked(lanes, strip.rows, state.scores.strip_scores(strip));
+        marks_masked =
+            marks_masked || has_masked(lanes, strip.rows, state.scores.strip_scores(strip));
       }
     });
-    auto of_tile = reader_.stats(batch, sums, first, state.reader_scratch);
+    auto tile_state = reader_.stats(batch, sums, first, state.reader_scratch);
     reader_.for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes& lanes) {
       const Index r = strip.first - batch.first;
       Real* const weights = state.scores.strip_scores(strip);
-      exponentiate_strip<Tier>(lanes, strip.rows, hides, weights, of_tile.row_max + r,
-                               of_tile.sum + r);
+      exponentiate_strip<Tier>(lanes, strip.rows, marks_masked, weights, tile_state.row_max + r,
+                               tile_state.sum + r);
       if (state.dropout.is_enabled()) state.dropout.apply(block, strip, lanes, weights);
     });
-    reader_.add_values(block, seen, keys, batch, state.scores, hides, of_tile, sums, first);
+    reader_.add_values(block, seen, keys, batch, state.scores, marks_masked, tile_state, sums,
+                       first);
   }
 
   void run_block(Index n, Cursor& cursor, ThreadState& state) const {

@@ -34,13 +34,13 @@ struct ForwardStrategy {
   }
 };
 
-/// Returns the number of queries of a block, at most `most`, so that blocks are balanced and have
-/// full strips. A last block of a few rows would pack as many tiles as any other.
+/// Returns the number of queries of a block, at most `max_queries`, so that blocks are balanced and
+/// have full strips. A last block of a few rows would pack as many tiles as any other.
 template <class Tier>
-constexpr Index balanced_block_queries(Index queries, Index most, Index group) noexcept {
-  const Index blocks = (queries - 1) / most + 1, share = (queries - 1) / blocks + 1;
+constexpr Index balanced_block_queries(Index queries, Index max_queries, Index group) noexcept {
+  const Index blocks = (queries - 1) / max_queries + 1, share = (queries - 1) / blocks + 1;
   const Index strip = register_tile_rows<Tier> / std::gcd(register_tile_rows<Tier>, group);
-  return (std::min)(most, (share + strip - 1) / strip * strip);
+  return (std::min)(max_queries, (share + strip - 1) / strip * strip);
 }
 
 /// Returns the strategy of a call on `threads` threads.
@@ -62,8 +62,8 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
     }
   };
   const auto set_block_rows = [&](Index rows) {
-    const Index most = (std::clamp)(rows / plan.group, Index{1}, queries);
-    chosen.queries_per_block = balanced_block_queries<Tier>(queries, most, plan.group);
+    const Index max_queries = (std::clamp)(rows / plan.group, Index{1}, queries);
+    chosen.queries_per_block = balanced_block_queries<Tier>(queries, max_queries, plan.group);
     count_blocks();
   };
   set_block_rows(max_long_block_rows);
@@ -73,9 +73,10 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
   if (chosen.blocks < threads) set_block_rows(max_split_k_rows);
   if (chosen.reads_unpacked && chosen.blocks > 0) {
     // Each thread keeps at least one block.
-    const Index most = (std::max)(chosen.blocks / threads, Index{1});
-    chosen.kv_heads_per_block = (std::min)(
-        plan.kv_heads, (std::clamp)(max_block_rows / chosen.rows_per_block, Index{1}, most));
+    const Index max_kv_heads = (std::max)(chosen.blocks / threads, Index{1});
+    chosen.kv_heads_per_block =
+        (std::min)(plan.kv_heads,
+                   (std::clamp)(max_block_rows / chosen.rows_per_block, Index{1}, max_kv_heads));
     count_blocks();
   }
   if (chosen.blocks < threads) {

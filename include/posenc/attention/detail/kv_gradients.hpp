@@ -46,11 +46,11 @@ class KvGradients {
            const Real* grad) const noexcept {
     const auto add_to = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
       const Index first = seen.begin - first_key, count = seen.end - seen.begin;
-      const auto sum = [&](const Real* of_rows, const Real* numbers, Index dim, Real* sums) {
+      const auto sum = [&](const Real* row_weights, const Real* numbers, Index dim, Real* sums) {
         if (dim == 0) return;
-        for_bundles<Tier>(count, TransposedSumKernel<Tier, Real, Weights>{of_rows + first, numbers,
-                                                                          dim, first, panels.data(),
-                                                                          sums + seen.begin * dim});
+        for_bundles<Tier>(count, TransposedSumKernel<Tier, Real, Weights>{
+                                     row_weights + first, numbers, dim, first, panels.data(),
+                                     sums + seen.begin * dim});
       };
       sum(weights, rows.grad_out(), value_dim_, values_);
       sum(grad, rows.queries(), key_dim_, keys_);

@@ -64,19 +64,19 @@ class PackedTiles {
   }
 
   /// Merges the strip's state of a tile into `sums`.
-  ///   hides: true if weights of masked keys are negative
-  ///   of_tile: result of stats(), with the strip's maxima and sums
+  ///   marks_masked: true if weights of masked keys are negative
+  ///   tile_state: result of stats(), with the strip's maxima and sums
   ///   first: true if there is no earlier tile; sums.out is then uninitialised
   template <class Block, class Scores>
   static void add_values(const Block& block, const TileVisibility& seen,
                          const KeyTile<Stored>& keys, const Strip& strip, const Scores& scores,
-                         bool hides, const StripStats<Real>& of_tile,
+                         bool marks_masked, const StripStats<Real>& tile_state,
                          const SoftmaxState<Real>& sums, bool first) noexcept {
     alignas(64) Real accumulator_scale[stats_rows], tile_scale[stats_rows];
-    update_softmax_stats<Tier>(of_tile.row_max, of_tile.sum, sums.row_max + strip.first,
+    update_softmax_stats<Tier>(tile_state.row_max, tile_state.sum, sums.row_max + strip.first,
                                sums.sum + strip.first, accumulator_scale, tile_scale);
     dispatch_skip_weights<SkipWeights::Negative>(
-        !hides, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+        !marks_masked, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
           for_bundles<Tier>(strip.rows,
                             WeightedSumKernel<Tier, Real, Stored, Weights>{
                                 .weights = scores.strip_scores(strip),

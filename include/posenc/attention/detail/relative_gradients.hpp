@@ -215,13 +215,13 @@ class RelativeGradients {
     const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     std::fill_n(weights_, (tiles.last - tiles.first + 1) * rows * tile_lanes, Real{0});
     for (Index n = 0; n < rows_of_head_; ++n) {
-      const Real* const of_row = grad + (n * group_ + g) * tile_keys;
+      const Real* const row_grad = grad + (n * group_ + g) * tile_keys;
       for (Index j = first; j < end; ++j) {
         const Index column = columns_of_keys_[n * tile_keys + j], t = column / tile_lanes;
         if (column == RelativeColumns::none || t < tiles.first || t > tiles.last) continue;
         Real& sum =
             put(weights_ + (t - tiles.first) * rows * tile_lanes, n, j, column % tile_lanes);
-        sum = mul_add(factor_, of_row[j], sum);
+        sum = mul_add(factor_, row_grad[j], sum);
       }
     }
   }
@@ -229,8 +229,8 @@ class RelativeGradients {
   void add_to_queries(const TileVisibility& seen, Index g, const Real* grad,
                       const Range& tiles) const noexcept {
     scatter_add(seen, g, grad, tiles, rows_of_head_,
-                [](Real* of_tile, Index n, Index, Index column) -> Real& {
-                  return of_tile[n * tile_lanes + column];
+                [](Real* tile_weights, Index n, Index, Index column) -> Real& {
+                  return tile_weights[n * tile_lanes + column];
                 });
     const Index dim = table_.dim();
     const Index first_row = g * rows_of_head_;
@@ -261,8 +261,8 @@ class RelativeGradients {
                    const S* key_rows, bool finite,
                    const KvGradients<Tier, T>& kv_gradients) const noexcept {
     scatter_add(seen, g, grad, tiles, tile_lanes,
-                [](Real* of_tile, Index, Index j, Index column) -> Real& {
-                  return of_tile[column * tile_keys + j];
+                [](Real* tile_weights, Index, Index j, Index column) -> Real& {
+                  return tile_weights[column * tile_keys + j];
                 });
     const Index dim = key_table_.dim(), first = seen.keys.begin - seen.first_key();
     const Index keys = seen.keys.end - seen.keys.begin;

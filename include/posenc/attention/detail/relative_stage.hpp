@@ -36,8 +36,8 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
         ring_slots_((queries + tile_keys - 2) / tile_lanes + 2),
         max_indices_(queries + tile_keys),
-        of_query_(carver.take<std::int32_t>(max_indices_)),
-        of_key_(carver.take<std::int32_t>(max_indices_)),
+        query_offsets_(carver.take<std::int32_t>(max_indices_)),
+        key_columns_(carver.take<std::int32_t>(max_indices_)),
         products_(bias, columns_, factor_, is_present(bias.table) ? ring_slots_ : 0, rows, carver),
         key_products_(bias, columns_, factor_, is_present(bias.key_table) ? ring_slots_ : 0,
                       carver) {}
@@ -91,9 +91,9 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
 
   /// Indices of the products of a column.
   struct ProductIndex {
-    Index of_query;  ///< relative to the products of a query's first column
+    Index query_offset;  ///< relative to the products of a query's first column
     /// Column, counted from the first one of the current tiles of columns; -1 if not in them.
-    Index of_key;
+    Index key_column;
   };
 
   /// Returns the positions of a tile's queries.
@@ -169,9 +169,9 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   }
 
   void store_product_index(Index n, Index column, const ColumnTiles& tiles) const noexcept {
-    const ProductIndex place = product_index(column, tiles);
-    of_query_[n] = static_cast<std::int32_t>(place.of_query);
-    of_key_[n] = static_cast<std::int32_t>(place.of_key);
+    const ProductIndex index = product_index(column, tiles);
+    query_offsets_[n] = static_cast<std::int32_t>(index.query_offset);
+    key_columns_[n] = static_cast<std::int32_t>(index.key_column);
   }
 
   /// Returns the products of a tile's first query, which those of the other queries follow; nullptr
@@ -181,7 +181,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     const Index group = block.plan().group;
     return products_.row(tile.first_row % group, tile.first_row / group);
   }
-  static const Real* of_row(const Real* products, Index i) noexcept {
+  static const Real* products_of_row(const Real* products, Index i) noexcept {
     return products == nullptr ? nullptr : products + i * tile_lanes;
   }
 
@@ -202,48 +202,51 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
       }
     };
     if (columns_.clamps_to_ends()) {
-      const ProductIndex of_first = product_index(0, tiles), of_last = product_index(last, tiles);
+      const ProductIndex first_index = product_index(0, tiles);
+      const ProductIndex last_index = product_index(last, tiles);
       for_rows([&](Index i, Index, Index low, Index high) {
-        add_clamped_end(of_first, tile, of_row(products, i), 0, low, tile.scores.row(i));
-        add_clamped_end(of_last, tile, of_row(products, i), high, tile.keys, tile.scores.row(i));
+        add_clamped_end(first_index, tile, products_of_row(products, i), 0, low,
+                        tile.scores.row(i));
+        add_clamped_end(last_index, tile, products_of_row(products, i), high, tile.keys,
+                        tile.scores.row(i));
       });
     }
     for (Index t = tiles.begin; t < tiles.end; ++t) {
-      const ProductIndex place = product_index(t * tile_lanes, tiles);
+      const ProductIndex index = product_index(t * tile_lanes, tiles);
       for_rows([&](Index i, Index column, Index low, Index high) {
         const Index begin = t * tile_lanes - column;
         const Index from = (std::max)(low, begin), to = (std::min)(high, begin + tile_lanes);
         if (from >= to) return;
-        add_contiguous_row({place.of_query + from - begin, place.of_key + from - begin}, tile,
-                           of_row(products, i), from, to, tile.scores.row(i));
+        add_contiguous_row({index.query_offset + from - begin, index.key_column + from - begin},
+                           tile, products_of_row(products, i), from, to, tile.scores.row(i));
       });
     }
   }
 
-  /// Adds to keys [from, to), whose columns are consecutive, starting at `place`.
-  void add_contiguous_row(const ProductIndex& place, const BiasTile<Real>& tile,
+  /// Adds to keys [from, to), whose columns are consecutive, starting at `index`.
+  void add_contiguous_row(const ProductIndex& index, const BiasTile<Real>& tile,
                           const Real* products, Index from, Index to, Real* scores) const noexcept {
     if (products != nullptr) {
-      add_values<Tier>(products + place.of_query, scores + from, to - from);
+      add_values<Tier>(products + index.query_offset, scores + from, to - from);
     }
     if (is_present(bias_.key_table)) {
       for (Index j = from; j < to; ++j) {
-        scores[j] += key_products_.column(place.of_key + j - from)[tile.first_lane + j];
+        scores[j] += key_products_.column(index.key_column + j - from)[tile.first_lane + j];
       }
     }
   }
 
   /// Adds to keys [from, to), which share a column.
-  void add_clamped_end(const ProductIndex& place, const BiasTile<Real>& tile, const Real* products,
+  void add_clamped_end(const ProductIndex& index, const BiasTile<Real>& tile, const Real* products,
                        Index from, Index to, Real* scores) const noexcept {
-    if (from >= to || place.of_key < 0) return;
+    if (from >= to || index.key_column < 0) return;
     if (products != nullptr) {
-      const Real product = products[place.of_query];
+      const Real product = products[index.query_offset];
       for (Index j = from; j < to; ++j) scores[j] += product;
     }
     if (is_present(bias_.key_table)) {
-      const Real* const of_key = key_products_.column(place.of_key) + tile.first_lane;
-      for (Index j = from; j < to; ++j) scores[j] += of_key[j];
+      const Real* const column = key_products_.column(index.key_column) + tile.first_lane;
+      for (Index j = from; j < to; ++j) scores[j] += column[j];
     }
   }
 
@@ -252,7 +255,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
                     const ColumnTiles& tiles) const noexcept {
     const double* const queries = queries_of(block, tile);
     const Real* const products = products_of(block, tile);
-    const Real* const of_keys = key_products_.column(0) + tile.first_lane;
+    const Real* const key_products = key_products_.column(0) + tile.first_lane;
     const bool has_keys = is_present(bias_.key_table);
     for (Index i = 0; i < tile.queries; ++i) {
       Index n = 0;
@@ -264,12 +267,13 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
           store_product_index(j, columns_.column(offset), tiles);
         }
       }
-      const std::int32_t *const of_query = of_query_ + n, *const of_key = of_key_ + n;
+      const std::int32_t* const query_offsets = query_offsets_ + n;
+      const std::int32_t* const key_columns = key_columns_ + n;
       Real* const scores = tile.scores.row(i);
       for (Index j = 0; j < tile.keys; ++j) {
-        if (of_key[j] < 0) continue;
-        if (products != nullptr) scores[j] += of_row(products, i)[of_query[j]];
-        if (has_keys) scores[j] += of_keys[of_key[j] * tile_keys + j];
+        if (key_columns[j] < 0) continue;
+        if (products != nullptr) scores[j] += products_of_row(products, i)[query_offsets[j]];
+        if (has_keys) scores[j] += key_products[key_columns[j] * tile_keys + j];
       }
     }
   }
@@ -284,24 +288,24 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     };
     if (const Real* products = products_of(block, tile)) {
       const bool ascending =
-          std::is_sorted(of_key_, of_key_ + (access.max_offset - access.min_offset + 1));
+          std::is_sorted(key_columns_, key_columns_ + (access.max_offset - access.min_offset + 1));
       for (Index i = 0; i < tile.queries; ++i) {
-        const std::int32_t* const places = of_query_ + index_of_row(i);
+        const std::int32_t* const indices = query_offsets_ + index_of_row(i);
         Real* const scores = tile.scores.row(i);
         Index j = 0;
         for (; j + P::width <= tile.keys; j += P::width) {
-          (P::load(scores + j) + gather<P>(products, places + j, ascending)).store(scores + j);
+          (P::load(scores + j) + gather<P>(products, indices + j, ascending)).store(scores + j);
         }
-        for (; j < tile.keys; ++j) scores[j] += products[places[j]];
+        for (; j < tile.keys; ++j) scores[j] += products[indices[j]];
         products += tile_lanes;
       }
     }
     if (!is_present(bias_.key_table)) return;
-    const Real* const of_keys = key_products_.column(0) + tile.first_lane;
+    const Real* const key_products = key_products_.column(0) + tile.first_lane;
     const auto add_to = [&](Index i, Index from, Index to) {
-      const std::int32_t* const places = of_key_ + index_of_row(i);
+      const std::int32_t* const indices = key_columns_ + index_of_row(i);
       for (Index j = from; j < to; ++j) {
-        tile.scores.row(i)[j] += of_keys[places[j] * tile_keys + j];
+        tile.scores.row(i)[j] += key_products[indices[j] * tile_keys + j];
       }
     };
     const Index in_squares = tile.keys / P::width * P::width;
@@ -314,7 +318,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
       }
       const Index done = rows == P::width ? in_squares : 0;
       for (Index j = 0; j < done; j += P::width) {
-        key_products_.template add_square_block<P>(of_key_ + index_of_row(i) + j,
+        key_products_.template add_square_block<P>(key_columns_ + index_of_row(i) + j,
                                                    tile.first_lane + j, tile.scores.row(i) + j,
                                                    tile.scores.row_stride);
       }
@@ -326,8 +330,8 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   RelativeColumns columns_;
   Real factor_;
   Index ring_slots_, max_indices_;
-  std::int32_t* of_query_;  ///< indices of products per offset or key
-  std::int32_t* of_key_;
+  std::int32_t* query_offsets_;  ///< indices of products per offset or key
+  std::int32_t* key_columns_;
   RelativeProducts<Tier, T> products_;
   RelativeKeyProducts<Tier, T, S> key_products_;
 };

@@ -62,25 +62,25 @@ class ScoreGradients {
       compute_probabilities(lanes, rows.lse(strip.first + i), isolates_nonfinite,
                             scores + i * tile_keys);
     }
-    const Real* kept = scores;
+    const Real* undropped = scores;
     if (dropout_.is_enabled()) {
       std::copy_n(scores, strip.rows * tile_keys, pre_dropout_);
-      kept = pre_dropout_;
+      undropped = pre_dropout_;
       dropout_.apply(block, strip, lanes, scores);
     }
     for (Index i = 0; i < strip.rows; ++i) {
       const P delta = P::broadcast(-rows.delta(strip.first + i));
       Real* const row = scores + i * tile_keys;
       Real* const grad = strip_gradients(strip) + i * tile_keys;
-      const Real* const kept_row = kept + i * tile_keys;
+      const Real* const undropped_row = undropped + i * tile_keys;
       for_active_vectors<P>(lanes, row, [&](Real* p) {
         const Index j = p - row;
-        const P of_values = P::load(p) * P::load(grad + j);
-        mul_add(P::load(kept_row + j), delta, of_values).store(grad + j);
+        const P value_term = P::load(p) * P::load(grad + j);
+        mul_add(P::load(undropped_row + j), delta, value_term).store(grad + j);
       });
       if (isolates_nonfinite) {
         for (Index j = 0; j < tile_keys; ++j) {
-          if (kept_row[j] != 0) continue;
+          if (undropped_row[j] != 0) continue;
           grad[j] = 0;
           if (slopes != nullptr) slopes[i * tile_keys + j] = 0;
         }

@@ -37,7 +37,7 @@ class UnpackedTiles {
 
   /// Memory of a thread: softmax state of the current tile, for blocks of up to `rows` rows.
   struct Scratch {
-    SoftmaxState<Real> of_tile;
+    SoftmaxState<Real> tile_state;
   };
   Scratch carve(Carver& carver, Index rows) const noexcept {
     return {SoftmaxState<Real>::carve(carver, rows, sum_dim())};
@@ -77,28 +77,28 @@ class UnpackedTiles {
   /// tile.
   SoftmaxState<Real> stats(const Strip& batch, const SoftmaxState<Real>& sums, bool first,
                            const Scratch& scratch) const noexcept {
-    const SoftmaxState<Real>& of_tile = first ? sums : scratch.of_tile;
-    of_tile.clear(batch.rows, sum_dim());
-    return of_tile;
+    const SoftmaxState<Real>& tile_state = first ? sums : scratch.tile_state;
+    tile_state.clear(batch.rows, sum_dim());
+    return tile_state;
   }
 
   /// Merges the state of a tile into `sums`.
-  ///   hides: true if weights of masked keys are negative
-  ///   of_tile: result of stats()
+  ///   marks_masked: true if weights of masked keys are negative
+  ///   tile_state: result of stats()
   template <class Block, class Scores>
   void add_values(const Block& block, const TileVisibility& seen, const KeyTile<Stored>&,
-                  const Strip& batch, const Scores& scores, bool hides,
-                  const SoftmaxState<Real>& of_tile, const SoftmaxState<Real>& sums,
+                  const Strip& batch, const Scores& scores, bool marks_masked,
+                  const SoftmaxState<Real>& tile_state, const SoftmaxState<Real>& sums,
                   bool first) const noexcept {
     dispatch_skip_weights<SkipWeights::Negative>(
-        !hides, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+        !marks_masked, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
           if (block.rows_per_kv_head() == 1) {
-            add_values_single_row<Weights>(block, seen, scores, of_tile);
+            add_values_single_row<Weights>(block, seen, scores, tile_state);
           } else {
-            add_values<Weights>(block, seen, scores, of_tile);
+            add_values<Weights>(block, seen, scores, tile_state);
           }
         });
-    if (!first) merge_softmax_states<Tier>(sums, of_tile, batch.rows, sum_dim());
+    if (!first) merge_softmax_states<Tier>(sums, tile_state, batch.rows, sum_dim());
   }
 
  private:
@@ -172,7 +172,7 @@ class UnpackedTiles {
 
   template <SkipWeights Weights, class Block, class Scores>
   void add_values(const Block& block, const TileVisibility& seen, const Scores& scores,
-                  const SoftmaxState<Real>& of_tile) const noexcept {
+                  const SoftmaxState<Real>& tile_state) const noexcept {
     const Index size = values_per_chunk(block.rows_per_kv_head());
     for_chunks(size, 1, block, seen, [&](Index head, Index, Index first, const KeyRange& keys) {
       const PrefetchRows<T> ahead = rows_to_prefetch(size, v_, block, seen, head, first);
@@ -190,7 +190,7 @@ class UnpackedTiles {
                 .stride = v_.seq_stride,
                 .keys = end - begin,
                 .dim = v_.dim,
-                .sums = of_tile.out + strip.first * sum_dim(),
+                .sums = tile_state.out + strip.first * sum_dim(),
                 .sum_dim = sum_dim(),
                 .ahead = block.is_first_of_kv_head(strip) ? ahead : PrefetchRows<T>{}});
       });
@@ -201,12 +201,12 @@ class UnpackedTiles {
   /// selection of the next one must be short as well.
   template <SkipWeights Weights, class Block, class Scores>
   void add_values_single_row(const Block& block, const TileVisibility& seen, const Scores& scores,
-                             const SoftmaxState<Real>& of_tile) const noexcept {
+                             const SoftmaxState<Real>& tile_state) const noexcept {
     const T* const values = row(v_, block, block.kv_head(), seen.first_key());
     const Real* const weights = scores.strip_scores(Strip{0, 1});
     const Index stride = v_.seq_stride, head_stride = v_.head_stride, dim = v_.dim;
     const Index padded = sum_dim();
-    Real* const sums = of_tile.out;
+    Real* const sums = tile_state.out;
     for_chunks(values_per_chunk_single_row, 1, block, seen,
                [&](Index r, Index, Index first, const KeyRange& keys) {
                  const ActiveLanes& lanes = seen.strip_lanes[r];
