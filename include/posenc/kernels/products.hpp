@@ -47,7 +47,8 @@ struct PanelPrefetch {
 
   /// Returns the address to prefetch at a panel of `size` numbers: the first panel at least 16 KiB
   /// ahead, or a tile ahead if that is less.
-  const S* at(Index panel, const S* first, Index size, const ActiveLanes& lanes) const noexcept {
+  const S* address(Index panel, const S* first, Index size,
+                   const ActiveLanes& lanes) const noexcept {
     // Heads without channels have panels of size 0.
     if (is_cached || size == 0) return next_region + panel * size;
     constexpr Index early = 16384 / Index{sizeof(S)};
@@ -148,7 +149,7 @@ struct PanelDotKernel {
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
     });
-    const S* next = ahead.at(panel, panels, panel_size, lanes) + lane * row_size;
+    const S* next = ahead.address(panel, panels, panel_size, lanes) + lane * row_size;
     for (Index d = 0; d < row_size; d += channels) {
       if constexpr (is_partial_register_tile<Tier, Rows>) {
         constexpr Index step = channels * columns * P::width;
@@ -297,7 +298,7 @@ struct WeightedSumKernel {
     const auto sums_of = [&](Index d) { return sums + d / P::width * Rows; };
     std::fill(sums, sums_of(channels), P::zero());
     for_panels([&](Index n) {
-      const S* next = ahead.at(n, values, panel_lanes * stride, lanes);
+      const S* next = ahead.address(n, values, panel_lanes * stride, lanes);
       for_columns<Rows>(channels, [&]<Index Columns>(Length<Columns>,
                                                      Index d) POSENC_INLINE_LAMBDA {
         const Index channel = first_channel + d;

@@ -25,14 +25,14 @@ class BackwardRows {
   using Block = QueryBlock<Tier, T, S>;
 
   /// Data that all blocks of a call share.
-  struct Setting {
+  struct CallContext {
     HeadsView<const T> q, out, grad_out;
     LseView<const Real> lse;
     Real scale;
   };
 
-  BackwardRows(const Setting& setting, Index rows, Carver& carver) noexcept
-      : setting_(setting),
+  BackwardRows(const CallContext& context, Index rows, Carver& carver) noexcept
+      : context_(context),
         packed_(carver.take<typename Block::Row>(rows * row_size())),
         queries_(carver.take<Real>(rows * query_dim())),
         grad_out_(carver.take<Real>(rows * value_dim())),
@@ -46,23 +46,23 @@ class BackwardRows {
     const AttentionSequence& s = block.sequence();
     for (Index r = 0; r < block.rows(); ++r) {
       const Index b = s.batch, i = s.first_query + block.query(r), h = block.head(r);
-      finite_ &= pack_values<Tier>(setting_.q.row(b, i, h), 0, 1, setting_.q.dim,
+      finite_ &= pack_values<Tier>(context_.q.row(b, i, h), 0, 1, context_.q.dim,
                                    queries_ + r * query_dim(), query_dim());
       scale(queries_ + r * query_dim());
-      const T* grad_row = setting_.grad_out.row(b, i, h);
-      finite_ &= pack_values<Tier>(grad_row, 0, 1, setting_.out.dim, grad_out_ + r * value_dim(),
+      const T* grad_row = context_.grad_out.row(b, i, h);
+      finite_ &= pack_values<Tier>(grad_row, 0, 1, context_.out.dim, grad_out_ + r * value_dim(),
                                    value_dim());
-      pack_row<Tier>(grad_row, setting_.out.dim, packed_ + r * row_size(), row_size());
-      lse_[r] = setting_.lse(b, h, i);
+      pack_row<Tier>(grad_row, context_.out.dim, packed_ + r * row_size(), row_size());
+      lse_[r] = context_.lse(b, h, i);
       finite_ &= lse_[r] < std::numeric_limits<Real>::infinity();
-      delta_[r] = dot(grad_out_ + r * value_dim(), setting_.out.row(b, i, h));
+      delta_[r] = dot(grad_out_ + r * value_dim(), context_.out.row(b, i, h));
     }
     std::fill_n(grad_q_, block.rows() * query_dim(), Real{0});
   }
 
   /// Returns padded dimensions.
-  Index query_dim() const noexcept { return padded_value_dim(setting_.q.dim); }
-  Index value_dim() const noexcept { return padded_value_dim(setting_.out.dim); }
+  Index query_dim() const noexcept { return padded_value_dim(context_.q.dim); }
+  Index value_dim() const noexcept { return padded_value_dim(context_.out.dim); }
 
   /// True if queries, output gradients and log-sum-exps are finite. A log-sum-exp of -inf, of a row
   /// without visible keys, counts as finite.
@@ -100,18 +100,18 @@ class BackwardRows {
   }
 
  private:
-  Index row_size() const noexcept { return stored_dim<S>(setting_.out.dim); }
+  Index row_size() const noexcept { return stored_dim<S>(context_.out.dim); }
 
   void scale(Real* row) const noexcept {
     using P = Pack<Real, Tier>;
-    const P factor = P::broadcast(setting_.scale);
+    const P factor = P::broadcast(context_.scale);
     for (Index d = 0; d < query_dim(); d += P::width) (P::load(row + d) * factor).store(row + d);
   }
 
   Real dot(const Real* padded, const T* out) const noexcept {
     using P = Pack<Real, Tier>;
     P total = P::zero();
-    const Index dim = setting_.out.dim;
+    const Index dim = context_.out.dim;
     Index d = 0;
     for (; d + P::width <= dim; d += P::width) {
       total = mul_add(P::load(padded + d), load_as<P>(out + d), total);
@@ -122,7 +122,7 @@ class BackwardRows {
     return sum(total);
   }
 
-  const Setting& setting_;
+  const CallContext& context_;
   typename Block::Row* packed_;
   Real* queries_;
   Real* grad_out_;

@@ -43,7 +43,7 @@ class BackwardSchedule {
   struct Call {
     const AttentionPlan<T>& plan;
     const Bias& bias;
-    typename BackwardRows<Tier, T, Stored>::Setting gradient_rows;
+    typename BackwardRows<Tier, T, Stored>::CallContext gradient_rows;
     HeadsView<const T> k, v;
     HeadsView<T> grad_q, grad_k, grad_v;
     MaskGradient<T> mask;
