@@ -38,7 +38,7 @@ bool ranges_are_right(const Options& options, const AttentionGeometry<float>& ge
       const KeyRange range = geometry.visible_range(s, i);
       for (Index j = s.begin; j < s.stored; ++j) {
         const bool inside = j >= range.begin && j < range.end;
-        if (inside != shows(options, s, s.place + i, j)) return false;
+        if (inside != shows(options, s, s.query_offset + i, j)) return false;
       }
     }
   }
@@ -85,7 +85,7 @@ TEST_CASE("packed sequences have places of their own", "[attention][places]") {
   const AttentionSequence last = geometry.sequence(2);
   CHECK(last.first_query == 2);
   CHECK(last.first_key == 4);
-  CHECK(last.place == 4);
+  CHECK(last.query_offset == 4);
   // Positions continue through the row.
   CHECK(geometry.query_position(last, 0) == 8);
   CHECK(geometry.key_position(last, 1) == 5);

@@ -37,7 +37,7 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
     const Source source(c.k.view(), c.v.view());
     posenc::detail::Slots slots;
     const auto scratch = carved(slots, [&](Carver& carver) { return source.carve(carver); });
-    const AttentionSequence sequence{.number = 0,
+    const AttentionSequence sequence{.sequence_index = 0,
                                      .batch = 0,
                                      .first_query = 0,
                                      .queries = 1,
@@ -45,7 +45,7 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
                                      .begin = 0,
                                      .end = keys,
                                      .stored = keys,
-                                     .place = 0};
+                                     .query_offset = 0};
     const Index tile = seen.begin / tile_keys;
     const auto packed = source.tile(sequence, head, tile, seen, scratch);
     CHECK(packed.finite);

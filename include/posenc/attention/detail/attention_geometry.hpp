@@ -34,13 +34,13 @@ struct AttentionShape {
 /// Queries and keys that may see each other: a batch row, or one of the sequences packed into
 /// it. Query and key indices count from the sequence's start.
 struct AttentionSequence {
-  Index number;  ///< index among the call's sequences
+  Index sequence_index;  ///< index among the call's sequences
   Index batch;
   Index first_query, queries;  ///< first_query counts in the batch row
   Index first_key;             ///< counts in the batch row
   Index begin, end;            ///< range of valid keys, counted from first_key
   Index stored;                ///< end of the keys in memory, counted from first_key
-  Index place;                 ///< key index that query 0 is aligned with
+  Index query_offset;          ///< key index that query 0 is aligned with
   Index key_row = 0;           ///< batch row of its keys; in a cache the index in the call's list
 };
 
@@ -114,7 +114,7 @@ class AttentionGeometry {
 
   AttentionSequence sequence(Index n) const noexcept {
     AttentionSequence s{};
-    s.number = n;
+    s.sequence_index = n;
     if (is_packed()) {
       s.first_query = at(options_.cu_seqlens_q, n);
       s.queries = at(options_.cu_seqlens_q, n + 1) - s.first_query;
@@ -134,9 +134,9 @@ class AttentionGeometry {
     }
     const auto& starts = options_.query_starts;
     if (options_.causal == Causal::BottomRight) {
-      s.place = s.end - s.queries;
+      s.query_offset = s.end - s.queries;
     } else if (options_.causal != Causal::TopLeft && !starts.empty()) {
-      s.place = at(starts, starts.size() == 1 ? 0 : n);
+      s.query_offset = at(starts, starts.size() == 1 ? 0 : n);
     }
     return s;
   }
@@ -144,20 +144,21 @@ class AttentionGeometry {
   /// Returns the visible key range of query i of a sequence; masks may hide keys inside it.
   KeyRange visible_range(const AttentionSequence& s, Index i) const noexcept {
     if (options_.causal == Causal::ByPosition) return visible_range_by_position(s, i);
-    const Index place = s.place + i;
+    const Index aligned_key = s.query_offset + i;
     const Window& window = options_.window;
     KeyRange range{s.begin, s.end};
-    if (options_.causal != Causal::No) range.end = (std::min)(range.end, place + 1);
-    if (window.right >= 0 && window.right < range.end - place) range.end = place + window.right + 1;
-    if (window.left >= 0 && window.left < place - range.begin) {
-      range.begin = place - window.left;
+    if (options_.causal != Causal::No) range.end = (std::min)(range.end, aligned_key + 1);
+    if (window.right >= 0 && window.right < range.end - aligned_key)
+      range.end = aligned_key + window.right + 1;
+    if (window.left >= 0 && window.left < aligned_key - range.begin) {
+      range.begin = aligned_key - window.left;
     }
     return range;
   }
 
   double query_position(const AttentionSequence& s, Index i) const noexcept {
     return explicit_.queries != nullptr ? explicit_.queries->at(s.batch, s.first_query + i)
-                                        : static_cast<double>(s.first_key + s.place + i);
+                                        : static_cast<double>(s.first_key + s.query_offset + i);
   }
 
   double key_position(const AttentionSequence& s, Index j) const noexcept {
@@ -354,12 +355,12 @@ class AttentionGeometry {
       const AttentionSequence s = sequence(n);
       if (s.begin == 0 || s.queries == 0) continue;
       const Index left = options_.window.left;
-      if (options_.causal == Causal::ByPosition || left < 0 || left > s.place - s.begin) {
+      if (options_.causal == Causal::ByPosition || left < 0 || left > s.query_offset - s.begin) {
         fail<ConfigError>(
             function_, "the keys before ", s.begin,
             " are gone from the cache, but the window of the first query, whose place "
             "is ",
-            s.place, ", begins ", left, " before it (-1: nowhere)");
+            s.query_offset, ", begins ", left, " before it (-1: nowhere)");
       }
     }
   }

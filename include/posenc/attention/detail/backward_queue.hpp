@@ -158,8 +158,9 @@ class BackwardQueue {
     return first;
   }
   static bool precedes(const Head& a, const Head& b) noexcept {
-    return a.sequence.number != b.sequence.number ? a.sequence.number < b.sequence.number
-                                                  : a.kv_head < b.kv_head;
+    return a.sequence.sequence_index != b.sequence.sequence_index
+               ? a.sequence.sequence_index < b.sequence.sequence_index
+               : a.kv_head < b.kv_head;
   }
   Head* idle_head() noexcept {
     for (Head& head : heads_) {

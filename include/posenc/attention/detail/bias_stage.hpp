@@ -136,10 +136,10 @@ class BiasStage {
     const AttentionSequence& s = block.sequence();
     const Index query = block.query(tile.first_row);
     return {s.batch,
-            s.number,
+            s.sequence_index,
             block.head(tile.first_row),
             s.first_query + query,
-            s.place + query,
+            s.query_offset + query,
             first_key + tile.first_lane,
             queries_of(block, tile),
             keys_of(tile)};

@@ -43,8 +43,9 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
     const Index step = shape.has_scores() ? 1 : (std::max)(geometry.sequences() - 1, Index{1});
     for (Index n = 0; n < geometry.sequences(); n += step) {
       const AttentionSequence s = geometry.sequence(n);
-      bias.check(function, TokenSpan{s.batch, s.number, shape.heads, s.first_query, s.queries,
-                                     s.place, geometry.has_query_offset(), s.begin, s.end});
+      bias.check(function,
+                 TokenSpan{s.batch, s.sequence_index, shape.heads, s.first_query, s.queries,
+                           s.query_offset, geometry.has_query_offset(), s.begin, s.end});
     }
   }
 }
