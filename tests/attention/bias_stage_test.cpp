@@ -80,7 +80,7 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
       const Index keys = seen.keys.end - seen.first_key();
       const double* const positions =
           steady ? stage.plan.geometry.key_positions(stage.sequence(), seen.first_key(), keys,
-                                                   memory.data())
+                                                     memory.data())
                  : scattered.data() + seen.first_key();
       REQUIRE(all.bias.prepare(all.block, seen, positions) == steady);
       if (!steady) continue;

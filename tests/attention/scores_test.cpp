@@ -91,7 +91,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
       calls = rows_of_calls = 0;
       all.block.for_strips([&](const Strip& strip) {
         if (!Block::active_lanes(seen, strip).empty()) {
-          all.scores.multiply(all.block, seen, of_tile, strip);
+          all.scores.compute_products(all.block, seen, of_tile, strip);
         }
       });
       all.scores.add_bias(all.block, seen, of_tile, key_positions);

@@ -69,7 +69,7 @@ class FewRows {
     std::vector<double> want(static_cast<std::size_t>(rows * padded));
     for (Index tile = 0; tile < stage.tiles(); ++tile) {
       const auto seen = all.block.visibility_of(tile, all.lanes);
-      reader.multiply(all.block, seen, {}, {0, rows}, all.scores);
+      reader.compute_products(all.block, seen, {}, {0, rows}, all.scores);
       bool right = true;
       const auto score = [&](Index r, Index key) -> T& {
         return all.scores.strip_scores({r, 1})[key - seen.first_key()];

@@ -278,7 +278,7 @@ class BackwardSchedule {
     const KeyTile<Stored> keys{state.keys, state.values};
     if constexpr (ScoresOfCall::has_bias) {
       for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes&) {
-        state.scores.multiply(block, seen, keys, strip);
+        state.scores.compute_products(block, seen, keys, strip);
       });
       state.scores.add_bias(block, seen, keys, state.key_positions);
     }
@@ -288,7 +288,8 @@ class BackwardSchedule {
         state.score_grads.clear(strip, state.scores.strip_scores(strip));
         return;
       }
-      if constexpr (!ScoresOfCall::has_bias) state.scores.multiply(block, seen, keys, strip);
+      if constexpr (!ScoresOfCall::has_bias)
+        state.scores.compute_products(block, seen, keys, strip);
       state.scores.apply_post_bias_epilogue(block, seen, strip);
       state.score_grads.compute(block, state.gradients, strip, lanes, state.values, call_.v.dim,
                                 !finite, state.scores.strip_scores(strip),

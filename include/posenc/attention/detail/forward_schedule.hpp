@@ -161,7 +161,7 @@ class ForwardSchedule {
     if constexpr (ScoresOfCall::has_bias) {
       if (!bias_by_batch) {
         reader_.for_batches(block, seen, [&](const Strip& batch, bool sees) {
-          if (sees) reader_.multiply(block, seen, keys, batch, state.scores);
+          if (sees) reader_.compute_products(block, seen, keys, batch, state.scores);
         });
         state.scores.add_bias(block, seen, keys, key_positions);
       }
@@ -169,7 +169,7 @@ class ForwardSchedule {
     reader_.for_batches(block, seen, [&](const Strip& batch, bool sees) {
       if (sees) {
         if (bias_by_batch) {
-          reader_.multiply(block, seen, keys, batch, state.scores);
+          reader_.compute_products(block, seen, keys, batch, state.scores);
           state.scores.add_strip_bias(block, seen, batch);
         }
         add_batch(block, seen, keys, batch, state, sums, first);

@@ -13,7 +13,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Reader of packed tiles. A reader computes a block's products with a tile in batches of rows. The
-/// schedule calls the same functions for every reader: tile(); multiply() for each batch of
+/// schedule calls the same functions for every reader: tile(); compute_products() for each batch of
 /// for_batches(); then, after weights are computed from the scores of its for_uniform_rows(), with
 /// maxima and sums in stats(), add_values().
 template <class Tier, Scalar T, class Source>
@@ -53,9 +53,10 @@ class PackedTiles {
 
   /// scores.strip_scores(strip) <- scale * q k for the active lanes of a strip.
   template <class Block, class Scores>
-  static void multiply(const Block& block, const TileVisibility& seen, const KeyTile<Stored>& keys,
-                       const Strip& strip, const Scores& scores) noexcept {
-    scores.multiply(block, seen, keys, strip);
+  static void compute_products(const Block& block, const TileVisibility& seen,
+                               const KeyTile<Stored>& keys, const Strip& strip,
+                               const Scores& scores) noexcept {
+    scores.compute_products(block, seen, keys, strip);
   }
 
   static StripStats<Real> stats(const Strip&, const SoftmaxState<Real>&, bool,

@@ -24,7 +24,7 @@ namespace detail {
 
 /// Score stage: computes scores of a block's rows and a tile's keys, with scale, temperature, soft
 /// cap, bias and masks. It does not depend on the stages that read them.
-///   Order: multiply() for every strip, then add_bias() once for the tile, then
+///   Order: compute_products() for every strip, then add_bias() once for the tile, then
 ///          apply_post_bias_epilogue() strip by strip. If prepare_strip_bias() returns true, a
 ///          strip may be multiplied, biased and finished before the next one, while its scores are
 ///          in L1. Without a bias only one strip's scores are kept
@@ -64,8 +64,8 @@ class Scores {
 
   /// Computes scale * q k for the active lanes of a strip, and the soft cap if it comes before the
   /// bias.
-  void multiply(const Block& block, const TileVisibility& seen, const KeyTile<S>& keys,
-                const Strip& strip) const noexcept {
+  void compute_products(const Block& block, const TileVisibility& seen, const KeyTile<S>& keys,
+                        const Strip& strip) const noexcept {
     const ActiveLanes lanes = Block::active_lanes(seen, strip);
     Real* scores = strip_scores(strip);
     for_bundles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
@@ -81,7 +81,7 @@ class Scores {
   }
   /// Returns the factor of q k, for products that are computed elsewhere.
   Real scale() const noexcept { return plan_.scale; }
-  /// Applies the part of multiply() that follows its products.
+  /// Applies the part of compute_products() that follows its products.
   void apply_pre_bias_epilogue(const Block& block, const TileVisibility& seen,
                                const Strip& strip) const noexcept {
     const ActiveLanes lanes = Block::active_lanes(seen, strip);

@@ -65,9 +65,9 @@ class UnpackedTiles {
 
   /// scores.strip_scores(all rows) <- scale * q k for the active lanes.
   template <class Block, class Scores>
-  void multiply(const Block& block, const TileVisibility& seen, const KeyTile<Stored>&,
-                const Strip& batch, const Scores& scores) const noexcept {
-    multiply(block, seen, scores);
+  void compute_products(const Block& block, const TileVisibility& seen, const KeyTile<Stored>&,
+                        const Strip& batch, const Scores& scores) const noexcept {
+    compute_products(block, seen, scores);
     for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes&) {
       scores.apply_pre_bias_epilogue(block, seen, strip);
     });
@@ -127,8 +127,8 @@ class UnpackedTiles {
   Index sum_dim() const noexcept { return padded_value_dim(v_.dim); }
 
   template <class Block, class Scores>
-  void multiply(const Block& block, const TileVisibility& seen,
-                const Scores& scores) const noexcept {
+  void compute_products(const Block& block, const TileVisibility& seen,
+                        const Scores& scores) const noexcept {
     const Index interleaved =
         block.rows_per_kv_head() <= max_interleaved_rows && block.has_uniform_visibility()
             ? DotKernel::heads_per_pass
