@@ -20,7 +20,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys and values of a cache, whose tiles are read as they lie there.
+/// KV source over a KvCache: returns its tiles where they are stored, without a copy.
 template <Scalar S>
 class CachedKeys {
  public:
@@ -48,7 +48,7 @@ class CachedKeys {
     return found;
   }
 
-  /// Keys tile * 128 .. tile * 128 + 127 of a head of the nth sequence.
+  /// Returns keys and values tile * 128 .. tile * 128 + 127 of a head of the call's n-th sequence.
   KeyTile<S> stored_tile(Index n, Index head, Index tile) const noexcept {
     return cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
   }
@@ -58,7 +58,9 @@ class CachedKeys {
   std::span<const Index> sequences_;
 };
 
-/// Cache: KvCache, or what has its extents and lengths.
+/// Checks a call over a cache and returns the length of its longest sequence.
+///   Cache:  KvCache, or a class with its accessors of extents and lengths
+///   Throws: ShapeError, ConfigError
 template <Scalar T, class Cache>
 Index check_cache(const char* function, const HeadsView<const T>& q, const Cache& cache,
                   std::span<const Index> sequences, const HeadsView<T>& out,
@@ -94,7 +96,7 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const Cache
   return longest;
 }
 
-/// attention() over a cache, on a tier of the caller's choice.
+/// Runs attention() over a cache on the given tier.
 template <class Tier, Device D, Scalar T, Scalar S, class Bias>
 void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
@@ -133,21 +135,22 @@ constexpr void refuse_cached_attention() {
 
 }  // namespace detail
 
-/// Attention of queries over the keys of a cache, to which their own have been appended: out <-
-/// softmax(scale * q k^T + bias + masks) v. The same bits as over tensors that hold the same keys, all
-/// at once or a token at a time.
-///   Shapes:   q [B, Sq, H, D], out [B, Sq, H, Dv]; batch row b reads sequences[b] of the cache, whose
-///             kv_heads divide H. Masks are [B, H, Sq, length of the longest sequence]
-///   Packed:   with options.cu_seqlens_q [N + 1] and B = 1, sequences with a number of queries each, which
-///             may be 0: sequences[n] is read by queries cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1, with
-///             the bits of a call for itself. Key positions are [1 or N, length of the longest]
-///   Causal:   decoding takes Causal::BottomRight: the last query stands at the last key of its
-///             sequence
-///   Ring:     the options' window must end before the keys that are gone
-///   Device:   as attention() over tensors
+/// Computes attention of queries over the keys of a cache: out <- softmax(scale * q k^T + bias +
+/// masks) v. Append the queries' own keys to the cache first. The result is bit-identical to
+/// attention over tensors with the same keys, for all queries in one call or one token per call.
+///   Shapes:   q [B, Sq, H, D], out [B, Sq, H, Dv]; batch row b reads sequences[b] of the cache,
+///             whose kv_heads divide H. Masks are [B, H, Sq, length of the longest sequence]
+///   Packed:   options.cu_seqlens_q [N + 1] with B = 1 packs sequences with different numbers of
+///             queries, 0 included. Queries cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1 read
+///             sequences[n], bit-identical to a separate call. Key positions are [1 or N, length of
+///             the longest sequence]
+///   Causal:   use Causal::BottomRight for decoding: the last query is aligned with the last key of
+///             its sequence
+///   Ring:     options.window must not reach evicted keys
+///   Device:   as for attention() over tensors
 ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
-///   Accuracy: arithmetic in Compute<T>, whatever the cache stores
-///   Cost:     reads the visible keys and values once for each group of query heads that shares them
+///   Accuracy: arithmetic is in Compute<T>, for any element type of the cache
+///   Cost:     reads the visible keys and values once per group of query heads that share a KV head
 template <Scalar T, Scalar S, class Bias = NoBias, Device D = detail::CallingThread>
 requires std::same_as<Compute<T>, Compute<S>>
 void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
@@ -158,7 +161,7 @@ void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cac
                                             memory);
 }
 
-// Element types, or sequences, that do not go together.
+// Diagnostic overload for calls whose element types or sequences do not match.
 template <class Q, class S, class Sequences, class T, class Bias = NoBias,
           Device D = detail::CallingThread>
 requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(

@@ -11,7 +11,7 @@
 POSENC_STABLE_BEGIN
 
 struct KvBlockPoolConfig {
-  std::size_t byte_limit = 0;  ///< required: the most that all blocks together may take
+  std::size_t byte_limit = 0;  ///< required: the most bytes that all blocks together may use
 };
 
 static_assert(std::is_trivially_copyable_v<KvBlockPoolConfig>);
@@ -23,16 +23,17 @@ namespace detail {
 class KvBlocks;
 }  // namespace detail
 
-/// Memory that caches of many sequences and layers share: a KvCache made with a pool takes a block of it for
-/// each 128 keys that a sequence holds, and gives it back when it forgets them. A block is one tile of
-/// one layer, keys and values of all of its heads: these are written, shared and forgotten together, and
-/// layers whose heads differ, in number, width or type, live on one pool. Blocks come from operator new and
-/// go back there.
-///   Copies:  are the same pool; a cache keeps the pool that it was made with
-///   Threads: any number may use it at once, through caches of their own or sequences of their own
+/// Memory shared by the caches of many sequences and layers. A KvCache with a pool allocates a
+/// block for each 128 keys of a sequence and returns the block when the sequence drops these keys.
+/// A block is one tile of one layer: keys and values of all its heads. Blocks are written, shared
+/// and released as a unit. Layers whose heads differ in number, width or type can use one pool.
+/// Blocks are allocated by operator new and returned to it.
+///   Copies:  refer to the same pool; a cache keeps the pool that it was constructed with
+///   Threads: any number of threads may use a pool concurrently, through different caches or
+///            different sequences
 class KvBlockPool {
  public:
-  // A moved one is a copy, too.
+  // Declared so that a move is a copy as well.
   KvBlockPool(const KvBlockPool&) = default;
   KvBlockPool& operator=(const KvBlockPool&) = default;
 
@@ -40,9 +41,9 @@ class KvBlockPool {
   explicit KvBlockPool(const KvBlockPoolConfig& config) : account_(checked_limit(config)) {}
 
   std::size_t byte_limit() const noexcept { return account_->limit(); }
-  /// Of the blocks that are in use, each counted once however many sequences share it.
+  /// Returns the bytes of all blocks in use. A shared block counts once.
   std::size_t bytes() const noexcept { return account_->bytes(); }
-  Index blocks() const noexcept { return account_->blocks(); }  ///< in use
+  Index blocks() const noexcept { return account_->blocks(); }  ///< blocks in use
 
  private:
   friend class detail::KvBlocks;

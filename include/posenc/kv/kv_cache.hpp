@@ -36,23 +36,27 @@ template <Scalar S>
 class CachedKeys;
 }  // namespace detail
 
-/// Keys and values of earlier tokens, for several sequences: what attention() of new queries reads.
-/// Keys are numbered from 0 by their place in the sequence and keep their number when a ring
-/// forgets older ones. They are stored as they are given, so rotate them before. A cache is a plain
-/// value. What touches many keys takes an Eigen device last, or none, and leaves the same bits.
-///   Pool:     with a KvBlockPool a sequence has memory for the keys that it holds, whatever its capacity,
-///             and what needs more of it may throw MemoryLimitError, or std::bad_alloc, before anything is
-///             written. Copies of a sequence or of the cache share blocks until one of them writes there;
-///             truncate() and clear() always succeed, and return blocks as the destructor does
-///   Device:   it writes where no sequence holds keys. The calling thread writes what replaces keys, after
-///             the device has succeeded, so a device that throws leaves caches as they were
-///   Threads:  const calls may run at once, and other calls beside them if they are for other sequences
+/// Cache of keys and values of earlier tokens, for several sequences. attention() of new queries
+/// reads it.
+/// Keys are numbered from 0 in the order of their sequence, and keep their numbers when a ring
+/// evicts older keys. They are stored as given, so rotate them before append(). A cache is a value
+/// type. Calls that touch many keys take an optional device last; the result is bit-identical on
+/// every device.
+///   Pool:     with a KvBlockPool a sequence has memory only for the keys that it holds, whatever
+///             its capacity. A call that needs more memory may throw MemoryLimitError or
+///             std::bad_alloc before anything is written. Copies of a sequence or of the cache
+///             share blocks until one of them is written there. truncate() and clear() always
+///             succeed, and return blocks to the pool, as the destructor does
+///   Device:   the device writes only where no sequence holds keys. The calling thread overwrites
+///             keys after the device has succeeded, so a device that throws leaves caches unchanged
+///   Threads:  const calls may run concurrently. Other calls may run beside them if they are for
+///             other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
-///             channel 2i + 1 before 2i, values [sequence][head][key][Dv rounded up to a multiple of
-///             16]; a key stays where it is, at its number modulo capacity(). Without a pool, 2112
-///             bytes lie between heads whose keys, or values, take 64 KiB or more
+///             channel 2i + 1 before 2i; values [sequence][head][key][Dv rounded up to a multiple
+///             of 16]. A key is stored at its number modulo capacity() and does not move. Without a
+///             pool, 2112 bytes separate heads whose keys, or values, take 64 KiB or more
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
-///   Cost:     without a pool all memory is taken, and zeroed, when the cache is made; see bytes()
+///   Cost:     without a pool, all memory is allocated and zeroed by the constructor; see bytes()
 template <class S>
 class KvCache {
   static_assert(detail::CheckScalar<S>::value);
@@ -62,12 +66,12 @@ class KvCache {
 
   ///   Throws: ConfigError, std::bad_alloc
   explicit KvCache(const KvCacheConfig& config) : KvCache(config, nullptr) {}
-  /// A cache that takes memory from a pool, and keeps it alive.
+  /// Constructs a cache that allocates from a pool and keeps the pool alive.
   KvCache(const KvCacheConfig& config, const KvBlockPool& pool) : KvCache(config, &pool) {}
 
   KvCache(const KvCache&) = default;
   KvCache(KvCache&&) noexcept = default;
-  /// What cannot be copied for want of memory leaves the cache as it was.
+  /// Copies a cache. If memory does not suffice, the target is unchanged.
   KvCache& operator=(const KvCache& other) {
     KvCache copy(other);
     return *this = std::move(copy);
@@ -79,55 +83,55 @@ class KvCache {
   Index head_dim() const noexcept { return storage_.dim(); }
   Index value_dim() const noexcept { return storage_.value_dim(); }
   Index capacity() const noexcept { return storage_.capacity(); }
-  Index window() const noexcept { return ranges_.limits().window; }  ///< 0: no ring
+  Index window() const noexcept { return ranges_.limits().window; }  ///< in keys; 0: no ring
   Index max_append() const noexcept { return ranges_.limits().max_append; }
-  /// But for the blocks of a pool, which counts them itself.
+  /// Returns the bytes of this cache, without the blocks of a pool, which the pool counts.
   std::size_t bytes() const noexcept { return storage_.bytes() + ranges_.bytes(); }
-  /// What each 128 keys of a sequence, or less, take from a pool.
+  /// Returns the bytes that each 128 keys of a sequence, or a part of 128, take from a pool.
   std::size_t block_bytes() const noexcept { return storage_.bytes_of_block(); }
 
-  /// The end of the sequence: the number that its next key gets.
+  /// Returns the end of the sequence: the number that its next key gets.
   ///   Throws: ShapeError
   Index length(Index sequence) const {
     ranges_.check_sequence("KvCache::length", sequence);
     return ranges_[sequence].end;
   }
-  /// The oldest key that is still there. In a ring the keys of a tile of 128 go together, when the
-  /// first key of a newer tile takes their place.
+  /// Returns the oldest key that is stored. A ring evicts the keys of a tile of 128 together, when
+  /// the first key of a newer tile overwrites their memory.
   ///   Throws: ShapeError
   Index first(Index sequence) const {
     ranges_.check_sequence("KvCache::first", sequence);
     return ranges_[sequence].begin;
   }
-  /// Appends n keys and values to batch row b's sequence, sequences[b].
+  /// Appends n keys and values to sequences[b] for each batch row b.
   ///   Shapes: k [B, n, Hkv, D], v [B, n, Hkv, Dv]; sequences [B], no two the same. Elements may be
   ///           of any type with the Compute type of S
-  ///   Throws: ShapeError, before anything is written; also where a sequence would pass capacity(),
-  ///           and in a ring where n > max_append
-  ///   Cost:   one pass over k and v. No allocation without a pool
+  ///   Throws: ShapeError, before anything is written; also if a sequence would exceed capacity(),
+  ///           or in a ring if n > max_append
+  ///   Cost:   one pass over k and v; no allocation without a pool
   template <class T, Device D = detail::CallingThread>
   void append(ListView<Index> sequences, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v,
               const D& device = {}) {
     append_runs<std::remove_const_t<T>>(device, {sequences, {}, k.seq}, k, v);
   }
-  /// The same for sequences with a number of new tokens each, which may be 0, packed into one batch row:
-  /// sequences[n] gets tokens cu_seqlens[n] .. cu_seqlens[n + 1] - 1.
-  ///   Shapes: k [1, total, Hkv, D], v [1, total, Hkv, Dv]; sequences [N]; cu_seqlens [N + 1], from 0 to
-  ///           total
+  /// Overload of append() for packed sequences with different numbers of new tokens, 0 included.
+  /// sequences[n] gets tokens cu_seqlens[n] .. cu_seqlens[n + 1] - 1 of the one batch row.
+  ///   Shapes: k [1, total, Hkv, D], v [1, total, Hkv, Dv]; sequences [N]; cu_seqlens [N + 1], from
+  ///           0 to total
   template <class T, Device D = detail::CallingThread>
   void append(ListView<Index> sequences, ListView<Index> cu_seqlens, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v, const D& device = {}) {
     detail::check_offsets("KvCache::append", "cu_seqlens", cu_seqlens, k.seq, sequences.size());
     append_runs<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
   }
-  /// The same for one sequence: B = 1.
+  /// Overload of append() for one sequence: B = 1.
   template <class T, Device D = detail::CallingThread>
   void append(Index sequence, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v,
               const D& device = {}) {
     append(ListView<Index>(&sequence, 1), k, v, device);
   }
 
-  // Say what append() takes.
+  // Diagnostic overloads: report the arguments that append() takes.
   template <class Where, class K, class V, Device D = detail::CallingThread>
   requires(!detail::appends<K, V, Where>) void append(const Where&, HeadsView<K>, HeadsView<V>,
                                                       const D& = {}) {
@@ -140,9 +144,9 @@ class KvCache {
     detail::refuse_append<K, V>();
   }
 
-  /// Copies keys and values out, from key `first` on: the inverse of append().
+  /// Copies keys and values out, starting with key `first`. This is the inverse of append().
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
-  ///   Throws: ShapeError, also where one of the keys is not there
+  ///   Throws: ShapeError, also if one of the keys is not stored
   template <class T, Device D = detail::CallingThread>
   void copy_keys(Index sequence, Index first, HeadsView<T> k, HeadsView<std::type_identity_t<T>> v,
                  const D& device = {}) const {
@@ -162,14 +166,15 @@ class KvCache {
         });
   }
 
-  /// Makes a sequence hold the keys `first` .. first + n - 1 and no others, whatever it held before: a
-  /// session that copy_keys() saved, from first(sequence) on, goes on with the numbers, the bits and the
-  /// ring's state that it had.
+  /// Replaces the contents of a sequence by the keys `first` .. first + n - 1. Together with
+  /// copy_keys() from first(sequence) on, it resumes a saved session: key numbers, bits and ring
+  /// state are those of the saved sequence.
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
-  ///   Throws: ShapeError, before anything is written; also unless `first` is 0 where the cache is no
-  ///           ring, and where the keys are more than a sequence can hold
-  ///   Pool:   blocks that the sequence held go back last; clear() before gives them back first
-  ///   Cost:   one pass over k and v. No allocation without a pool
+  ///   Throws: ShapeError, before anything is written; also if `first` is not 0 in a cache that is
+  ///           no ring, or if a sequence cannot hold so many keys
+  ///   Pool:   the sequence's old blocks are returned last; call clear() before to return them
+  ///           first
+  ///   Cost:   one pass over k and v; no allocation without a pool
   template <class T, Device D = detail::CallingThread>
   void restore(Index sequence, Index first, HeadsView<T> k,
                HeadsView<const std::remove_const_t<T>> v, const D& device = {}) {
@@ -201,9 +206,9 @@ class KvCache {
     hold(sequence, {first, end});
   }
 
-  /// Forgets the keys from `length` on: those of rejected tokens in speculative decoding. A ring
-  /// does not get back what they replaced; while it is at most max_append keys shorter than it ever
-  /// was, the next queries still find their whole windows.
+  /// Shortens a sequence to `length` keys, as when tokens of speculative decoding are rejected. In
+  /// a ring, keys that the removed ones have overwritten are lost. Later queries still find their
+  /// full windows if the ring is at most max_append keys shorter than its longest length so far.
   ///   Throws: ShapeError unless first(sequence) <= length <= length(sequence)
   void truncate(Index sequence, Index length) {
     constexpr auto function = "KvCache::truncate";
@@ -218,16 +223,16 @@ class KvCache {
     hold(sequence, {range.begin, length});
   }
 
-  /// Forgets all keys; the next one is key 0.
+  /// Removes all keys of a sequence; its next key is key 0.
   ///   Throws: ShapeError
   void clear(Index sequence) {
     ranges_.check_sequence("KvCache::clear", sequence);
     hold(sequence, {});
   }
 
-  /// Makes sequence `to` a copy of `from`: a beam that splits, a prefix that is shared.
+  /// Copies sequence `from` to sequence `to`, as when a beam splits or a prefix is shared.
   ///   Throws: ShapeError, and with a pool std::bad_alloc
-  ///   Cost:   one pass over the keys that are there; with a pool none
+  ///   Cost:   one pass over the stored keys; with a pool no pass, because blocks are shared
   template <Device D = detail::CallingThread>
   void copy(Index from, Index to, const D& device = {}) {
     constexpr auto function = "KvCache::copy";
@@ -240,7 +245,7 @@ class KvCache {
     if (storage_.shares()) {
       storage_.share(from, to);
     } else {
-      // Keys are overwritten after everything that can fail.
+      // Keys are overwritten last, after every step that can fail.
       const detail::WrittenKeys written{to, range, ranges_[to], false};
       const auto copy_tiles = [&](const auto& on, bool overwriting) {
         const Index units = (tiles.end - tiles.begin) * kv_heads();
@@ -258,16 +263,17 @@ class KvCache {
     ranges_[to] = range;
   }
 
-  /// Removes keys first .. first + count - 1; later ones move down by `count`. On those that move
-  /// rotate(HeadsView<Real> k) is called, k [1, n, Hkv, D] a piece at a time, to take their
-  /// positions back: `[&](auto k) { shift_keys(k, rope, {-count}); }` makes this the context shift.
-  /// A ring cannot do this: its old keys go by themselves, truncate() takes the newest, and for others
-  /// copy_keys(), rotate, and restore() what is left.
-  ///   Throws:   ShapeError unless the keys are there, ConfigError in a ring, std::bad_alloc, what
-  ///             rotate throws; before anything is written
-  ///   Device:   it reads the keys; rotate is called on the calling thread and can be given it too
-  ///   Accuracy: moved keys are rounded to S once more
-  ///   Cost:     two passes over what moves, and memory for its keys in Compute<S>
+  /// Removes keys first .. first + count - 1. Later keys move down by `count`.
+  /// rotate(HeadsView<Real> k) is called on the keys that move, k [1, n, Hkv, D], one chunk per
+  /// call, to adapt their positions: `[&](auto k) { shift_keys(k, rope, {-count}); }` implements
+  /// the context shift.
+  /// A ring does not support this call. It evicts its oldest keys itself, and truncate() removes
+  /// the newest. For other keys use copy_keys(), rotate them, and restore() the rest.
+  ///   Throws:   ShapeError if the keys are not stored, ConfigError for a ring, std::bad_alloc, and
+  ///             what rotate throws; before anything is written
+  ///   Device:   reads the keys; rotate runs on the calling thread and may use the same device
+  ///   Accuracy: keys that move are rounded to S once more
+  ///   Cost:     two passes over the keys that move, and memory for them in Compute<S>
   template <class Rotate, Device D = detail::CallingThread>
   void erase(Index sequence, Index first, Index count, Rotate&& rotate, const D& device = {}) {
     constexpr auto function = "KvCache::erase";
@@ -290,11 +296,11 @@ class KvCache {
     hold(sequence, {range.begin, range.end - count});
   }
 
-  /// Calls update(HeadsView<Real> k, Index first) on all keys, k [1, n, Hkv, D] a piece at a time
-  /// whose first key is `first`, and stores what it leaves there: rerotate() after a change of
-  /// frequencies.
-  ///   Throws:   ShapeError, std::bad_alloc, what update throws; before anything is written
-  ///   Device:   as in erase()
+  /// Calls update(HeadsView<Real> k, Index first) on all keys of a sequence and stores the result.
+  /// Each call gets a chunk k [1, n, Hkv, D] that starts with key `first`. Use it with rerotate()
+  /// after a change of frequencies.
+  ///   Throws:   ShapeError, std::bad_alloc, and what update throws; before anything is written
+  ///   Device:   as for erase()
   ///   Accuracy: keys are rounded to S once more
   ///   Cost:     two passes over the keys, and memory for them in Compute<S>
   template <class Update, Device D = detail::CallingThread>
@@ -317,7 +323,7 @@ class KvCache {
         storage_(config.sequences, config.kv_heads, ranges_.limits().capacity, config.head_dim,
                  config.value_dim == 0 ? config.head_dim : config.value_dim, pool) {}
 
-  /// Throws what append() does but for want of memory.
+  /// Throws the errors of append(), except those for lack of memory.
   template <Scalar T>
   void check_append(const detail::TokenRuns& runs, HeadsView<const std::type_identity_t<T>> k,
                     HeadsView<const std::type_identity_t<T>> v) const {
@@ -352,7 +358,7 @@ class KvCache {
     detail::SpareBlocks spare = storage_.prepare(function, 1, written);
     storage_.replace_shared(spare, 1, written);
   }
-  /// Writes changed_keys(), which become `count` keys from `first` on.
+  /// Writes the result of changed_keys() as keys first .. first + count - 1.
   void write_changed(const detail::AlignedVector<Real>& keys, Index sequence, Index first,
                      Index count) noexcept {
     storage_.write_keys(
@@ -360,7 +366,7 @@ class KvCache {
         HeadsView<const Real>{
             .data = keys.data(), .batch = 1, .seq = count, .heads = kv_heads(), .dim = head_dim()});
   }
-  /// A sequence has these keys from now on, and memory for no others.
+  /// Sets the range of keys of a sequence and releases the memory of all others.
   void hold(Index sequence, const detail::KeyRange& keys) noexcept {
     ranges_[sequence] = keys;
     storage_.keep_only(sequence, keys);
@@ -374,7 +380,7 @@ class KvCache {
         "cache that stores double");
   }
 
-  /// Of so many keys and values of one head, in T.
+  /// Returns the bytes of `keys` keys and values of one head, in T.
   template <class T>
   double bytes_of_keys(Index keys) const noexcept {
     return static_cast<double>(keys * (head_dim() + value_dim())) * sizeof(T);

@@ -10,17 +10,18 @@
 
 POSENC_STABLE_BEGIN
 
-/// Either `capacity` or `window` has to be given.
+/// Settings of a KvCache. Exactly one of `capacity` and `window` must be given.
 struct KvCacheConfig {
   Index sequences = 1;
   Index kv_heads = 0;   ///< required
   Index head_dim = 0;   ///< required
-  Index value_dim = 0;  ///< head_dim if 0
-  Index capacity = 0;   ///< keys that a sequence can hold, rounded up to whole tiles
-  /// Makes the cache a ring, in which new keys take the place of old ones: however long a sequence
-  /// grows, each of the last max_append queries finds its last `window` keys, its own included.
+  Index value_dim = 0;  ///< head_dim if omitted
+  Index capacity = 0;   ///< maximum number of keys per sequence, rounded up to whole tiles
+  /// Window size in keys, the query's own key included; 0: no ring. A cache with a window is a ring
+  /// of fixed size: new keys overwrite the oldest ones. Each of the max_append newest queries still
+  /// finds its full window, however long the sequence grows.
   Index window = 0;
-  Index max_append = 1;  ///< the most keys that a ring takes at once
+  Index max_append = 1;  ///< in a ring, the most keys per append
 };
 
 static_assert(std::is_trivially_copyable_v<KvCacheConfig>);
@@ -30,14 +31,14 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// Keys that a sequence gets memory for: whole tiles.
+/// Returns the number of keys per sequence that memory is allocated for: whole tiles.
 ///   Throws: ConfigError
 inline Index cache_capacity(const KvCacheConfig& config) {
   constexpr auto function = "KvCache";
   const auto require = [&](bool met, const char* name, const char* rule, Index value) {
     if (!met) fail<ConfigError>(function, name, rule, " but is ", value);
   };
-  // Sums and products below stay far from the end of Index.
+  // With this bound, sums and products below stay far from the end of Index.
   constexpr Index most = Index{1} << 40;
   const auto in_range = [&](const char* name, Index least, Index value) {
     require(value >= least, name, least == 0 ? " must not be negative" : " must be positive",
@@ -72,7 +73,7 @@ inline Index cache_capacity(const KvCacheConfig& config) {
   return capacity;
 }
 
-/// What a cache's settings allow.
+/// Limits that follow from a cache's settings.
 struct CacheLimits {
   Index capacity, window, max_append;
 
@@ -80,13 +81,13 @@ struct CacheLimits {
   explicit CacheLimits(const KvCacheConfig& config)
       : capacity(cache_capacity(config)), window(config.window), max_append(config.max_append) {}
 
-  /// The oldest key that has kept its place when the last one is end - 1.
+  /// Returns the oldest key that is not overwritten when the last key is end - 1.
   Index oldest(Index end) const noexcept {
     const Index last_tile = (end + tile_keys - 1) / tile_keys;
     return (std::max)(Index{0}, last_tile * tile_keys - capacity);
   }
 
-  /// Throws ShapeError unless a sequence of `length` keys may have `count` more.
+  /// Throws ShapeError unless a sequence of `length` keys has capacity for `count` more.
   void check_end(const char* function, Index sequence, Index length, Index count) const {
     if (count > most_keys - length) {
       fail<ShapeError>(function, "sequence ", sequence, " cannot have ", count, " keys from key ",
@@ -97,7 +98,7 @@ struct CacheLimits {
                        count, " more would pass the capacity of ", capacity);
     }
   }
-  /// The same for keys that are appended.
+  /// Throws ShapeError unless append() may add `count` keys to a sequence of `length` keys.
   void check_append(const char* function, Index sequence, Index length, Index count) const {
     if (window != 0 && count > max_append) {
       fail<ShapeError>(function, "a ring (window ", window,
@@ -108,7 +109,7 @@ struct CacheLimits {
   }
 
  private:
-  /// Positions are doubles, which count so far.
+  /// Positions are doubles, which count integers exactly up to this limit.
   static constexpr Index most_keys = Index{1} << 53;
 };
 

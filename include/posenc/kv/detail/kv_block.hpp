@@ -9,19 +9,20 @@
 #include <new>
 #include <utility>
 
-// Blocks of memory that sequences share, and the account of them.
+// Reference-counted blocks of memory that sequences share, and the budget of a pool.
 POSENC_BEGIN
 namespace detail {
 
-/// The head of a block; its memory follows. Who is its only holder may write to it.
+/// Header of a block; the block's memory follows it. Only the holder of a block with one reference
+/// may write to it.
 struct alignas(64) KvBlock {
   std::atomic<Index> holders{1};
-  KvBlock* next = nullptr;  ///< while it is spare
+  KvBlock* next = nullptr;  ///< next block of a SpareBlocks list
 
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-/// The account of a pool: threads take from it and give back at the same time.
+/// Bytes and blocks that a pool has in use. Threads book and strike concurrently.
 class BlockAccount {
  public:
   explicit BlockAccount(std::size_t limit) noexcept : limit_(limit) {}
@@ -30,12 +31,12 @@ class BlockAccount {
   std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
   Index blocks() const noexcept { return blocks_.load(std::memory_order_relaxed); }
 
-  /// Books `count` blocks of `bytes`, all of them or none.
+  /// Books `count` blocks of `bytes` each, all of them or none.
   ///   Throws: MemoryLimitError in the name of `function`
   void book(const char* function, Index count, std::size_t bytes) {
     std::size_t used = bytes_.load(std::memory_order_relaxed);
     do {
-      // In this order nothing overflows.
+      // This order of operations cannot overflow.
       if (static_cast<std::size_t>(count) > (limit_ - used) / bytes) {
         fail<MemoryLimitError>(function, count, " blocks of ", bytes,
                                " bytes are needed, but of the pool's ", limit_, " bytes ", used,
@@ -51,7 +52,7 @@ class BlockAccount {
   }
 
   void hold() noexcept { holders_.fetch_add(1, std::memory_order_relaxed); }
-  /// Whether that was the last holder.
+  /// Drops a reference. Returns true if it was the last one.
   bool drop() noexcept { return holders_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
  private:
@@ -61,8 +62,8 @@ class BlockAccount {
   std::atomic<Index> holders_{1};
 };
 
-/// A pool's account, or none: it ends with the last of its holders. Not a std::shared_ptr, whose
-/// header takes long to compile.
+/// Reference-counted pointer to the account of a pool, or null. The last pointer deletes the
+/// account. It replaces std::shared_ptr, whose header takes long to compile.
 class SharedAccount {
  public:
   SharedAccount() = default;
@@ -89,15 +90,15 @@ class SharedAccount {
   BlockAccount* account_ = nullptr;
 };
 
-/// Blocks of one size, head included, that were taken and belong to nobody yet.
+/// List of allocated blocks of one size, header included, that no table holds yet.
 class SpareBlocks {
  public:
-  ///   Throws: MemoryLimitError, std::bad_alloc, and none is taken then
+  ///   Throws: MemoryLimitError, std::bad_alloc; no block is booked or allocated then
   SpareBlocks(const char* function, BlockAccount& account, Index count, std::size_t bytes)
       : SpareBlocks(account, bytes) {
     account_->book(function, count, bytes);
     booked_ = count;
-    // From here on the destructor gives back what was taken.
+    // If an allocation throws from here on, the destructor returns the blocks so far.
     for (Index n = 0; n < count; ++n) {
       void* const memory = ::operator new (bytes, std::align_val_t{alignof(KvBlock)});
       auto* const block = ::new (memory) KvBlock;
@@ -105,7 +106,7 @@ class SpareBlocks {
       first_ = block;
     }
   }
-  /// No blocks.
+  /// Constructs an empty list.
   SpareBlocks() = default;
   SpareBlocks(SpareBlocks&& other) noexcept
       : account_(other.account_),
@@ -120,7 +121,7 @@ class SpareBlocks {
 
   bool empty() const noexcept { return first_ == nullptr; }
 
-  /// One of them, which is the caller's then.
+  /// Removes a block from the list and returns it. The caller owns it.
   KvBlock* pop() noexcept {
     KvBlock* const block = first_;
     first_ = block->next;
@@ -139,7 +140,7 @@ class SpareBlocks {
 
   BlockAccount* account_ = nullptr;
   std::size_t bytes_ = 0;
-  Index booked_ = 0;  ///< of the account, for those that are here
+  Index booked_ = 0;  ///< blocks booked for this list
   KvBlock* first_ = nullptr;
 };
 

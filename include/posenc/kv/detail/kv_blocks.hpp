@@ -16,36 +16,39 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys of a sequence that are about to be written.
+/// Keys of a sequence that a call is about to write.
 struct WrittenKeys {
   Index sequence;
   KeyRange keys;
-  KeyRange old;    ///< keys that the sequence holds
-  bool keeps_old;  ///< true if those must outlast the call where they lie in the same tiles
+  KeyRange old;    ///< keys that the sequence holds before the call
+  bool keeps_old;  ///< true if `old` must be preserved in tiles that both share
 
   KeyRange kept() const noexcept { return keeps_old ? old : KeyRange{}; }
 };
 
-/// The tiles in which keys lie: none for no keys.
+/// Returns the range of tiles that contain the keys; empty for no keys.
 inline KeyRange tiles_of(const KeyRange& keys) noexcept {
   if (keys.empty()) return {};
   return {keys.begin / tile_keys, (keys.end + tile_keys - 1) / tile_keys};
 }
 
-/// True if a tile lies in the memory of one of these keys' tiles, where a sequence has memory for so many tiles.
+/// True if `tile` uses the same memory as one of the tiles of `keys`, in a sequence with memory for
+/// `capacity` tiles.
 inline bool meets(const KeyRange& keys, Index tile, Index capacity) noexcept {
   const KeyRange tiles = tiles_of(keys);
   const Index from_first = tile % capacity - tiles.begin % capacity;
   return (from_first < 0 ? from_first + capacity : from_first) < tiles.end - tiles.begin;
 }
 
-/// Which block holds a tile of a sequence, for caches on a KvBlockPool. Sequences, and copies of a cache,
-/// hold blocks together until one of them writes; threads may use different sequences at once.
+/// Block tables of the caches on a KvBlockPool: the block of each tile of each sequence. Sequences,
+/// and copies of a cache, share blocks until one of them is written. Threads may use different
+/// sequences concurrently.
 class KvBlocks {
  public:
-  /// No blocks and no pool.
+  /// Constructs tables without blocks and without a pool.
   KvBlocks() = default;
-  /// For sequences of up to `most_tiles` tiles, a block with `bytes` for each.
+  /// Constructs tables for sequences of up to `most_tiles` tiles, with a block of `bytes` for each
+  /// tile.
   KvBlocks(const KvBlockPool& pool, Index sequences, Index most_tiles, std::size_t bytes)
       : account_(pool.account_),
         tables_(static_cast<std::size_t>(sequences)),
@@ -61,7 +64,7 @@ class KvBlocks {
   }
   KvBlocks(KvBlocks&&) noexcept = default;
   KvBlocks& operator=(KvBlocks other) noexcept {
-    // Its blocks go back to its pool before that may end, by the size that they have.
+    // Old blocks are returned to the old pool, with their own size, while that pool is still alive.
     std::swap(account_, other.account_);
     std::swap(tables_, other.tables_);
     std::swap(slots_, other.slots_);
@@ -74,7 +77,7 @@ class KvBlocks {
 
   bool used() const noexcept { return static_cast<bool>(account_); }
 
-  /// Of the tables.
+  /// Returns the bytes of the tables.
   std::size_t bytes() const noexcept {
     std::size_t sum = tables_.capacity() * sizeof(Table);
     for (const Table& table : tables_) {
@@ -84,14 +87,15 @@ class KvBlocks {
   }
   std::size_t bytes_of_block() const noexcept { return sizeof(KvBlock) + bytes_; }
 
-  /// The memory of a tile that the sequence holds.
+  /// Returns the memory of a tile that the sequence holds.
   std::byte* data(Index sequence, Index tile) const noexcept {
     return table(sequence).blocks[slot(tile)]->data();
   }
 
-  /// Gives the sequences of written(0) .. written(count - 1), no two the same, blocks of zeros where they have none.
-  /// Returns those that replace_shared() puts in place of shared ones.
-  ///   Throws: MemoryLimitError in the name of `function`, std::bad_alloc, and nothing has changed then
+  /// Allocates zeroed blocks for the tiles without one in the sequences of written(0) ..
+  /// written(count - 1), no two the same. Returns the blocks that replace_shared() needs for shared
+  /// tiles.
+  ///   Throws: MemoryLimitError in the name of `function`, std::bad_alloc; nothing has changed then
   template <class Written>
   [[nodiscard]] SpareBlocks prepare(const char* function, Index count, const Written& written) {
     Index needed = 0;
@@ -117,13 +121,14 @@ class KvBlocks {
     });
     return spare;
   }
-  /// Gives these sequences blocks of their own in place of those that they share: copies where keys are kept, else
-  /// zeros.
+  /// Replaces shared blocks of these sequences by exclusive ones: copies if keys are preserved,
+  /// otherwise zeros.
   template <class Written>
   void replace_shared(SpareBlocks& spare, Index count, const Written& written) noexcept {
     if (spare.empty()) return;
     for_written(count, written, [&](KvBlock*& block, bool is_kept) {
-      // Another holder may have gone since they were counted; a spare block goes back then.
+      // Another holder may have released the block since prepare() counted. The spare block is
+      // returned then.
       if (is_own(block)) return;
       KvBlock* const fresh = spare.pop();
       if (is_kept) {
@@ -135,10 +140,10 @@ class KvBlocks {
       block = fresh;
     });
   }
-  /// True if keys of a sequence were kept in blocks that it shared when prepare() saw it.
+  /// True if the last prepare() found preserved keys of the sequence in shared blocks.
   bool shares_kept(Index sequence) const noexcept { return table(sequence).shares_kept; }
 
-  /// Gives back the blocks of all tiles but those of these keys.
+  /// Releases the blocks of all tiles except those of these keys.
   void keep_only(Index sequence, const KeyRange& keys) noexcept {
     auto& blocks = table(sequence).blocks;
     for (std::size_t n = 0; n < blocks.size(); ++n) {
@@ -149,8 +154,8 @@ class KvBlocks {
     if (keys.empty()) table(sequence).filled = 0;
   }
 
-  /// Lets sequence `to` hold what `from` does and nothing else.
-  ///   Throws: std::bad_alloc, and nothing has changed then
+  /// Makes sequence `to` hold the blocks of `from` and no others.
+  ///   Throws: std::bad_alloc; nothing has changed then
   void share(Index from, Index to) {
     Table copy = table(from);
     hold(copy);
@@ -158,24 +163,25 @@ class KvBlocks {
     table(to) = std::move(copy);
   }
 
-  /// Whether somebody else holds the tile, too.
+  /// True if the tile's block has another holder.
   bool shared(Index sequence, Index tile) const noexcept {
     return !is_own(table(sequence).blocks[slot(tile)]);
   }
 
-  /// Up to where there are values past a sequence's end: of keys that it forgot while others held them.
+  /// Returns the end of stale values after the sequence's last key: values of keys that were
+  /// removed while their block was shared.
   Index filled(Index sequence) const noexcept { return table(sequence).filled; }
   void set_filled(Index sequence, Index end) noexcept { table(sequence).filled = end; }
 
  private:
   struct Table {
-    std::vector<KvBlock*> blocks;  ///< as many as were ever needed; nullptr where there is none
+    std::vector<KvBlock*> blocks;  ///< grows with demand; nullptr: no block
     Index filled = 0;
     bool shares_kept = false;
   };
 
-  /// True if sequence n of a call needs a new block in a slot. The last holder of a shared block keeps it: a
-  /// sequence whose block is held by sequences before it in the call alone, each of which gets a new one.
+  /// True if sequence n of a call needs a new block for a table index. If all other holders of a
+  /// block precede n in the same call, each of them gets a new block, and n keeps this one.
   template <class Written>
   bool needs_block(Index n, std::size_t slot, const Written& written) const noexcept {
     const auto block_of = [&](Index m) -> const KvBlock* {
@@ -191,7 +197,7 @@ class KvBlocks {
     }
     return others > 0;
   }
-  /// Calls visit(block, is_kept) for the tiles that a call writes.
+  /// Calls visit(block, is_kept) for each tile that the call writes.
   template <class Written, class Visit>
   void for_written(Index count, const Written& written, const Visit& visit) noexcept {
     for (Index n = 0; n < count; ++n) {

@@ -15,7 +15,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Which keys the sequences of a cache hold, and may.
+/// Ranges of the keys that the sequences of a cache hold, with the cache's limits.
 class KvRanges {
  public:
   ///   Throws: ConfigError, std::bad_alloc
@@ -25,7 +25,7 @@ class KvRanges {
   const CacheLimits& limits() const noexcept { return limits_; }
   Index sequences() const noexcept { return static_cast<Index>(ranges_.size()); }
   std::size_t bytes() const noexcept { return ranges_.capacity() * sizeof(KeyRange); }
-  /// Of each sequence.
+  /// Returns the array of ranges, one per sequence.
   const KeyRange* all() const noexcept { return ranges_.data(); }
 
   const KeyRange& operator[](Index sequence) const noexcept {
@@ -35,14 +35,15 @@ class KvRanges {
     return ranges_[static_cast<std::size_t>(sequence)];
   }
 
-  /// What a sequence holds when so many keys more, which append() takes, are appended.
+  /// Returns the range of a sequence after an append of `appended` keys, which must pass
+  /// check_append().
   KeyRange after(Index sequence, Index appended) const noexcept {
     const KeyRange& range = (*this)[sequence];
     const Index end = range.end + appended;
     return {(std::max)(range.begin, limits_.oldest(end)), end};
   }
 
-  // These throw ShapeError in the name of a function.
+  // The following checks throw ShapeError in the name of `function`.
 
   void check_sequence(const char* function, Index sequence) const {
     if (sequence < 0 || sequence >= sequences()) {

@@ -17,8 +17,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Where keys and values of a tile lie, of one head or, set aside, of all; and whether some value is NaN
-/// or infinite, so that memory of zeros is a tile.
+/// Pointers to the keys and values of a tile, of one head or, in a saved tile, of all heads.
+/// `special` is nonzero if a value is NaN or infinite, so that zeroed memory is a valid tile.
 template <class S>
 struct TilePlace {
   S* keys = nullptr;
@@ -26,19 +26,19 @@ struct TilePlace {
   std::conditional_t<std::is_const_v<S>, const char, char>* special = nullptr;
 };
 
-/// The memory of a KvCache: where key j of a sequence is, and nothing about which keys there are.
-///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; heads begin keys_apart_ apart
-///   values [sequences][heads][capacity][padded_value_dim(Dv)]; heads begin values_apart_ apart
-/// Key j, whatever was there before, lies at j mod capacity. On a pool each tile of a sequence is a block
-/// of its own: keys [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., [heads] notes. Nobody
-/// reads rows that are no keys. In the last key's panel those of values are zero all the same, unless
-/// blocks_.filled() says more: tokens are appended no slower to lines that have just been zeroed.
+/// Memory of a KvCache. It locates key j of a sequence and does not know which keys are stored.
+/// ///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; head stride keys_apart_
+/// ///   values [sequences][heads][capacity][padded_value_dim(Dv)]; head stride values_apart_
+/// Key j is stored at j mod capacity. On a pool each tile of a sequence is one block: keys
+/// [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., and `special` [heads].
+/// Rows after the last key are not read. Their values are zero in the panel of the last key, unless
+/// blocks_.filled() is larger, because appending to lines that have just been zeroed is not slower.
 template <class Tier, Scalar S>
 class KvStorage {
  public:
   using Real = Compute<S>;
 
-  /// pool: nullptr for memory of its own
+  ///   pool: nullptr for memory that the cache owns
   KvStorage(Index sequences, Index heads, Index capacity, Index dim, Index value_dim,
             const KvBlockPool* pool)
       : heads_(heads),
@@ -66,12 +66,12 @@ class KvStorage {
   Index dim() const noexcept { return dim_; }
   Index value_dim() const noexcept { return value_dim_; }
 
-  /// But for those of the pool.
+  /// Returns the bytes of this storage, without the blocks of a pool.
   std::size_t bytes() const noexcept {
     return (keys_.capacity() + values_.capacity()) * sizeof(S) + special_.capacity() +
            blocks_.bytes();
   }
-  /// Of 128 keys of a sequence, on a pool.
+  /// Returns the bytes of a pool's block, which holds 128 keys of a sequence.
   std::size_t bytes_of_block() const noexcept { return blocks_.bytes_of_block(); }
 
   KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
@@ -82,10 +82,10 @@ class KvStorage {
             .finite = *found.special == 0};
   }
 
-  // Which memory a sequence has: on a pool this changes, otherwise all of it is there.
+  // Allocation of a sequence's memory. It changes on a pool; without a pool all memory is present.
 
-  /// Takes the memory that sequences need to write written(0) .. written(count - 1), see KvBlocks.
-  ///   Throws: MemoryLimitError, std::bad_alloc, and nothing has changed then
+  /// Allocates the memory to write written(0) .. written(count - 1), see KvBlocks::prepare().
+  ///   Throws: MemoryLimitError, std::bad_alloc; nothing has changed then
   template <class Written>
   [[nodiscard]] SpareBlocks prepare(const char* function, Index count, const Written& written) {
     if (blocks_.used()) return blocks_.prepare(function, count, written);
@@ -95,7 +95,8 @@ class KvStorage {
   void replace_shared(SpareBlocks& spare, Index count, const Written& written) noexcept {
     blocks_.replace_shared(spare, count, written);
   }
-  /// True if writing to a tile changes keys that the sequence holds, or is possible only after replace_shared().
+  /// True if writing to a tile changes keys that the sequence holds, or is possible only after
+  /// replace_shared().
   bool overwrites(const WrittenKeys& written, Index tile) const noexcept {
     const KeyRange kept = tiles_of(written.kept());
     if (tile >= kept.begin && tile < kept.end) {
@@ -103,19 +104,20 @@ class KvStorage {
     }
     return meets(written.old, tile, capacity_ / tile_keys);
   }
-  /// Only these keys are needed from now on.
+  /// Releases the memory of all keys except these.
   void keep_only(Index sequence, const KeyRange& keys) noexcept {
     if (blocks_.used()) blocks_.keep_only(sequence, keys);
   }
-  /// Whether copying a sequence is sharing its blocks.
+  /// True if the cache is on a pool, so that a copy of a sequence shares its blocks.
   bool shares() const noexcept { return blocks_.used(); }
-  ///   Throws: std::bad_alloc, and nothing has changed then
+  ///   Throws: std::bad_alloc; nothing has changed then
   void share(Index from, Index to) { blocks_.share(from, to); }
 
-  // What writes or reads does so for some heads of some tokens, so that heads and tiles can be shared out to threads.
-  // It takes several heads at once, because finding a place takes longer than writing one head's numbers there.
+  // Reads and writes take some heads of some tokens, so that heads and tiles can be distributed
+  // over threads. A call takes several heads, because locating a tile costs more than writing the
+  // numbers of one head.
 
-  /// k [1, n, heads, D] becomes keys first .. first + n - 1 of the heads from `head` on.
+  /// Writes k [1, n, heads, D] as keys first .. first + n - 1 of the heads from `head` on.
   template <class T>
   void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
     for_pieces(first, k.seq, panel_lanes, [&](Index j, Index n) {
@@ -137,8 +139,9 @@ class KvStorage {
     });
   }
 
-  /// v [1, n, heads, Dv] becomes values first .. first + n - 1 of the heads from `head` on. The first row of a
-  /// tile begins it anew; with the first row of a panel, those after it become zero.
+  /// Writes v [1, n, heads, Dv] as values first .. first + n - 1 of the heads from `head` on. The
+  /// first row of a tile resets the tile's flag. The first row of a panel zeroes the rest of its
+  /// panel.
   template <class T>
   void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
     for_pieces(first, v.seq, tile_keys, [&](Index j, Index n) {
@@ -153,7 +156,7 @@ class KvStorage {
       }
     });
   }
-  /// Begins the tile of value `first` anew: what lies before that is zero.
+  /// Zeroes the complete tile of value `first` and its flag, for all heads.
   void begin_values(Index sequence, Index first) noexcept {
     for (Index h = 0; h < heads_; ++h) {
       const TilePlace<S> tile = place(*this, sequence, h, first / tile_keys);
@@ -161,7 +164,7 @@ class KvStorage {
       *tile.special = false;
     }
   }
-  /// Forgets that cut_values() left values of a shared tile.
+  /// Clears the mark of stale values that cut_values() left in a shared tile.
   void forget_filled(Index sequence) noexcept {
     if (blocks_.used()) blocks_.set_filled(sequence, 0);
   }
@@ -178,8 +181,8 @@ class KvStorage {
     });
   }
 
-  /// Values past `end`, of which there were some up to old_end, leave the last tile; where others hold
-  /// it, too, they do so when the sequence has a tile of its own.
+  /// Zeroes the value rows [end, old_end) of the last tile. If the tile's block is shared, this is
+  /// deferred until the sequence has a block of its own; see KvBlocks::filled().
   void cut_values(Index sequence, Index end, Index old_end) noexcept {
     const Index tile = end / tile_keys;
     if (blocks_.used()) {
@@ -197,9 +200,10 @@ class KvStorage {
     }
   }
 
-  /// Values from .. end - 1 become values to .. where to <= from; nothing wraps around in between.
+  /// Moves values from .. end - 1 down to `to`, with to <= from; the range must not wrap around.
   void move_values(Index sequence, Index head, Index from, Index end, Index to) noexcept {
-    // Where nothing moves, the tile may be one that others hold, and of which this sequence forgot some keys.
+    // Without a move, the tile may be shared and hold stale values of this sequence, so it must not
+    // be written.
     if (from == end) return;
     const Index down = from - to;
     for_pieces(from, end - from, tile_keys, [&](Index j, Index count) {
@@ -216,7 +220,7 @@ class KvStorage {
     }
   }
 
-  /// Numbers of a tile, all heads together.
+  /// Numbers of a tile, for all heads together.
   Index keys_of_tile() const noexcept { return heads_ * tile_keys * key_size_; }
   Index values_of_tile() const noexcept { return heads_ * tile_keys * value_stride_; }
 
@@ -231,7 +235,7 @@ class KvStorage {
     }
   }
 
-  /// A tile of one sequence becomes another's.
+  /// Copies a tile of one sequence to the same tile of another.
   void copy_tile(Index from, Index to, Index head, Index tile) noexcept {
     copy_head(place(*this, from, head, tile), place(*this, to, head, tile));
   }
@@ -239,7 +243,8 @@ class KvStorage {
  private:
   static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
 
-  /// Calls visit(j, n) for the keys j .. j + n - 1 of each run of `size` that the run touches.
+  /// Calls visit(j, n) for the keys j .. j + n - 1 of each aligned chunk of `size` keys that the
+  /// range touches.
   template <class Visit>
   static void for_pieces(Index first, Index count, Index size, const Visit& visit) noexcept {
     for (Index j = first; j < first + count;) {
@@ -252,9 +257,9 @@ class KvStorage {
   template <class Storage>
   using Number = std::conditional_t<std::is_const_v<Storage>, const S, S>;
 
-  /// How far apart heads begin whose keys, or values, have `size` numbers each. A token is written to all heads at
-  /// once. If these were a power of two apart, a TLB would have few places for their pages: so half a page and a line
-  /// lie between large ones.
+  /// Returns the stride between heads whose keys, or values, have `size` numbers each. A token is
+  /// written to all heads in turn. With a power of two as stride, their pages would compete for few
+  /// TLB entries. Therefore large heads are padded by half a page and a cache line.
   Index apart(Index size, bool on_pool) const noexcept {
     if (on_pool) return tile_keys * size;
     constexpr Index bytes = Index{sizeof(S)}, worth = Index{64} * 1024, gap = 2048 + 64;
@@ -262,7 +267,8 @@ class KvStorage {
     return numbers * bytes >= worth ? numbers + gap / bytes : numbers;
   }
 
-  /// Where a tile of one head lies: the one place that tells a pool from memory of its own.
+  /// Returns the pointers of a tile of one head. Only this function distinguishes a pool from owned
+  /// memory.
   template <class Storage>
   static TilePlace<Number<Storage>> place(Storage& storage, Index sequence, Index head,
                                           Index tile) noexcept {
@@ -281,13 +287,13 @@ class KvStorage {
                         storage.special_.data() + nth * tiles};
     return storage.of_head(of_head, slot);
   }
-  /// The nth of tiles of one head that lie one after the other.
+  /// Returns the pointers of the n-th of consecutive tiles of one head.
   template <class N>
   TilePlace<N> of_head(const TilePlace<N>& tiles, Index n) const noexcept {
     return {tiles.keys + n * tile_keys * key_size_, tiles.values + n * tile_keys * value_stride_,
             tiles.special + n};
   }
-  /// Where the panel begins in which key j is.
+  /// Returns the start of the panel that contains key j.
   template <class Storage>
   static Number<Storage>* panel(Storage& storage, Index sequence, Index head, Index j) noexcept {
     return place(storage, sequence, head, j / tile_keys).keys +
@@ -300,21 +306,21 @@ class KvStorage {
     std::copy_n(from.values, tile_keys * value_stride_, to.values);
     *to.special = *from.special;
   }
-  /// Rows first .. last - 1.
+  /// Zeroes the value rows [first, last).
   void zero_values(const TilePlace<S>& tile, Index first, Index last) noexcept {
     std::fill_n(tile.values + first * value_stride_, (last - first) * value_stride_,
                 static_cast<S>(0.0F));
   }
-  /// Of a tile's first `rows` rows, or fewer if it has no more.
+  /// Recomputes the flag from a tile's first `rows` rows, at most tile_keys.
   void note_special(const TilePlace<S>& tile, Index rows) noexcept {
     *tile.special = !all_finite<Tier>(tile.values, (std::min)(rows, tile_keys) * value_stride_);
   }
 
   Index heads_, capacity_, dim_, key_size_, value_dim_, value_stride_;
-  Index keys_apart_, values_apart_;  ///< of heads, see apart()
+  Index keys_apart_, values_apart_;  ///< strides between heads, see apart()
   AlignedVector<S> keys_, values_;
-  std::vector<char> special_;  ///< of each tile
-  KvBlocks blocks_;            ///< in place of these, on a pool
+  std::vector<char> special_;  ///< one flag per tile and head
+  KvBlocks blocks_;            ///< used instead of these on a pool
 };
 
 }  // namespace detail

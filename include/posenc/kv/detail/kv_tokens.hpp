@@ -18,7 +18,7 @@
 #include <span>
 #include <type_traits>
 
-// Many tokens into and out of a cache's memory, on a device's threads.
+// Transfer of many tokens into and out of a cache's memory, on a device's threads.
 POSENC_BEGIN
 namespace detail {
 
@@ -31,7 +31,8 @@ void for_each_head(const D& device, Index heads, double bytes, const Work& work)
 
 template <class List>
 inline constexpr bool is_index_list = std::convertible_to<const List&, ListView<Index>>;
-/// True for the arguments before k and v in a call of append(): sequences, or those and offsets.
+/// True if `Where` are the arguments before k and v in a call of append(): sequences, or sequences
+/// and offsets.
 template <class... Where>
 inline constexpr bool names_sequences = false;
 template <class Where>
@@ -53,11 +54,11 @@ constexpr void refuse_append() {
                 "std::int64_t: a vector, an array or a span of them");
 }
 
-/// Which tokens of [B, n, ..] continue which sequence: those of batch row n run n's or, where there are offsets,
-/// tokens offsets[n] .. offsets[n + 1] - 1 of the one row.
+/// Tokens of a batch [B, n, ..] by the sequence that they continue. Run n is batch row n or, with
+/// offsets, tokens offsets[n] .. offsets[n + 1] - 1 of the only row.
 struct TokenRuns {
   std::span<const Index> sequences, offsets;
-  Index tokens;  ///< of a batch row
+  Index tokens;  ///< per batch row
 
   Index size() const noexcept { return static_cast<Index>(sequences.size()); }
   Index batch() const noexcept { return offsets.empty() ? size() : 1; }
@@ -77,33 +78,33 @@ struct TokenRuns {
   Index offset(Index n) const noexcept { return offsets[static_cast<std::size_t>(n)]; }
 };
 
-/// Some tokens of a run, and some heads of them.
+/// Tokens and heads of a run: the unit of parallel work.
 struct TokenPiece {
   Index run = 0;
-  Index head = 0, heads = 1;   ///< the first head, and how many
-  Index key = 0;               ///< which one the first token becomes
-  Index first = 0, count = 0;  ///< the tokens, counted in their batch row
+  Index head = 0, heads = 1;   ///< first head, number of heads
+  Index key = 0;               ///< key number of the first token
+  Index first = 0, count = 0;  ///< tokens, counted in their batch row
 };
 
-/// A piece of batch row b.
+/// Returns the view of a piece in batch row b.
 template <class T>
 HeadsView<T> rows_of(HeadsView<T> x, Index b, const TokenPiece& piece) noexcept {
   T* const first = x.row(b, piece.first, piece.head);
   return {first, 1, piece.count, piece.heads, x.dim, 0, x.seq_stride, x.head_stride};
 }
 
-/// Calls visit(piece) for pieces that different threads may write: those whose keys lie in one tile. Run n's first
-/// token becomes key first_key(n).
-///   bytes: of one head's key
+/// Calls visit(piece) for pieces that different threads may write: the keys of a piece lie in one
+/// tile. The first token of run n becomes key first_key(n).
+///   bytes: bytes of a key of one head
 template <Device D, class FirstKey, class Visit>
 void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double bytes,
                     const FirstKey& first_key, const Visit& visit) {
   const Index longest = runs.longest();
   if (longest == 0) return;
-  // A run of so many keys lies in this many tiles, or in one less.
+  // A run of `longest` keys lies in this many tiles, or in one less.
   const Index tiles = (longest - 1) / tile_keys + 2;
   const Index pieces = runs.size() * tiles;
-  // Where runs differ in length, most pieces are empty.
+  // If runs differ in length, most pieces are empty.
   const double keys = runs.offsets.empty()
                           ? static_cast<double>((std::min)(longest, tile_keys))
                           : static_cast<double>(runs.tokens) / static_cast<double>(pieces);
@@ -121,7 +122,7 @@ void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double 
   });
 }
 
-/// Tokens of a batch must fit the cache.
+/// Throws ShapeError unless the tokens of a batch fit the cache.
 template <class T, class Storage>
 void check_tokens(const char* function, const Storage& storage, Index batch, const HeadsView<T>& k,
                   const HeadsView<T>& v) {
@@ -138,8 +139,8 @@ void check_tokens(const char* function, const Storage& storage, Index batch, con
   }
 }
 
-/// Tokens of k [B, n, Hkv, D] and v become keys first_key(n) .. of the sequence that run n continues: those in tiles
-/// for which selects(run, tile) holds.
+/// Writes the tokens of k [B, n, Hkv, D] and v as keys first_key(n) .. of the sequence that run n
+/// continues, in tiles with selects(run, tile) only.
 template <Device D, class Storage, class T, class FirstKey, class Selects>
 void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
                   const HeadsView<const T>& k, const HeadsView<const T>& v,
@@ -152,7 +153,7 @@ void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
     storage.write_values(sequence, piece.head, piece.key, rows_of(v, b, piece));
   });
 }
-/// All of the tokens.
+/// Overload of write_tokens() that writes all tokens.
 template <Device D, class Storage, class T, class FirstKey>
 void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
                   const HeadsView<const T>& k, const HeadsView<const T>& v,
@@ -160,13 +161,14 @@ void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
   write_tokens(device, storage, runs, k, v, first_key, [](Index, Index) { return true; });
 }
 
-/// Keys first .. end - 1 of a sequence, [end - first, Hkv, D], after change(k, first) was called on pieces of them.
+/// Returns keys first .. end - 1 of a sequence, [end - first, Hkv, D], after a call of change(k,
+/// first) on each chunk of them.
 template <Device D, class Storage, class Change>
 AlignedVector<typename Storage::Real> changed_keys(const D& device, const Storage& storage,
                                                    Index sequence, Index first, Index end,
                                                    Change&& change) {
   using Real = typename Storage::Real;
-  // Panels that are whole are faster, so pieces end where they do.
+  // Chunks end at tile boundaries, because complete panels are faster.
   constexpr Index piece = tile_keys;
   const Index heads = storage.heads(), dim = storage.dim(), row = heads * dim;
   AlignedVector<Real> buffer(static_cast<std::size_t>((end - first) * row));

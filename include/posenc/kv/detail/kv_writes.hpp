@@ -13,15 +13,15 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Tokens that go into a cache's memory, in two steps, because a device's parallelFor() may find no memory before or in
-/// the midst of its work. The device writes where no sequence holds keys. The calling thread, which cannot fail, does
-/// the rest after that.
+/// Write of tokens to a cache's memory in two steps, because a device's parallelFor() may fail for
+/// lack of memory before or during its work. First the device writes where no sequence holds keys.
+/// Then the calling thread, which cannot fail, writes the rest.
 ///   Written: a callable; written(n) is the WrittenKeys of run n
 template <class Storage, class Written>
 class TokenWrites {
  public:
-  /// Takes the memory.
-  ///   Throws: MemoryLimitError, std::bad_alloc, and nothing has changed then
+  /// Allocates the memory.
+  ///   Throws: MemoryLimitError, std::bad_alloc; nothing has changed then
   TokenWrites(const char* function, Storage& storage, const TokenRuns& runs, const Written& written)
       : storage_(storage),
         runs_(runs),
@@ -41,7 +41,7 @@ class TokenWrites {
   }
 
   /// Writes all tokens of k and v.
-  ///   Throws: what the device does, and no sequence holds anything else then
+  ///   Throws: what the device throws; all sequences hold their old keys then
   template <Device D, class T>
   void run(const D& device, const HeadsView<const T>& k, const HeadsView<const T>& v) {
     const auto first_key = [&](Index n) { return written_(n).keys.begin; };
@@ -64,7 +64,7 @@ class TokenWrites {
   }
 
  private:
-  /// True if a call begins to write in the tile of its first key.
+  /// True if a call clears memory around its first key before it writes there.
   bool begins(const WrittenKeys& keys) const noexcept {
     return !keys.keys.empty() || (!keys.keeps_old && !storage_.shares());
   }
@@ -83,14 +83,14 @@ class TokenWrites {
     return false;
   }
 
-  /// Clears the memory around the first key of the runs for which selects(keys) holds.
+  /// Clears the memory around the first key of the runs with selects(keys).
   template <class Selects>
   void begin(const Selects& selects) noexcept {
     for (Index n = 0; n < runs_.size(); ++n) {
       const WrittenKeys keys = written_(n);
       if (!begins(keys) || !selects(keys)) continue;
       if (keys.keeps_old) {
-        // Keys that truncate() could not remove from shared memory.
+        // Stale values that truncate() could not remove from shared memory.
         storage_.cut_values(keys.sequence, keys.old.end, keys.old.end);
       } else {
         storage_.begin_values(keys.sequence, keys.keys.begin);

@@ -16,13 +16,14 @@
 POSENC_BEGIN
 namespace detail {
 
-/// An append to a cache that is taken back unless keep() is called: for callers that may fail after it. In a
-/// ring it sets aside the tiles whose memory new keys take, one in 128 tokens of a decoder.
+/// Append to a cache that is rolled back unless keep() is called, for callers that may fail after
+/// it. In a ring it saves the tiles whose memory new keys overwrite: one in 128 tokens of a
+/// decoder.
 template <Scalar S>
 class RevocableAppend {
  public:
   /// Appends as KvCache::append() does.
-  ///   Throws: ShapeError, std::bad_alloc, and nothing is appended then
+  ///   Throws: ShapeError, std::bad_alloc; nothing is appended then
   template <Device D, class T>
   RevocableAppend(const D& device, KvCache<S>& cache, const TokenRuns& runs, const HeadsView<T>& k,
                   const HeadsView<T>& v, Slots& memory)
@@ -58,13 +59,13 @@ class RevocableAppend {
     }
   }
 
-  /// What was appended stays.
+  /// Makes the append permanent.
   void keep() noexcept { kept_ = true; }
 
  private:
   const KeyRange& range(Index n) const noexcept { return cache_.ranges_[runs_.sequence(n)]; }
 
-  /// Tiles whose memory run n's new keys take.
+  /// Returns the number of tiles whose memory the new keys of run n overwrite.
   Index tiles_lost(Index n) const {
     const KeyRange after = cache_.ranges_.after(runs_.sequence(n), runs_.count(n));
     return after.begin / tile_keys - range(n).begin / tile_keys;
@@ -94,7 +95,7 @@ class RevocableAppend {
   KvCache<S>& cache_;
   TokenRuns runs_;
   KeyRange* old_ = nullptr;
-  Index* lost_ = nullptr;  ///< tiles of each run
+  Index* lost_ = nullptr;  ///< overwritten tiles of each run
   TilePlace<S> tiles_{};
   bool kept_ = false;
 };
