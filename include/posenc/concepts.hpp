@@ -9,24 +9,24 @@
 #include <concepts>
 #include <span>
 
-// Position enters attention in three places. Each has one concept, one object that does nothing,
-// and laws that every model obeys; tests/laws runs them over all models, and a user's own type can
-// be put through the same tests.
+// Position enters attention at three points. Each point has one concept, one type that does
+// nothing, and laws that every model of the concept obeys. tests/laws runs the laws over all
+// models, and can run them over a user's type as well.
 POSENC_BEGIN
 
-/// (1) X += P[positions], before the projections.
+/// (1) Additive encoding: X += P[positions], before the projections.
 ///   Laws: the increment does not depend on X; equal positions get equal increments; the adjoint
-///         with respect to X is the identity, so backward needs no call.
+///         with respect to X is the identity, so backward needs no call
 template <class E, class T>
 concept AdditiveEncoding = Scalar<T> &&
     requires(const E& encoding, EmbeddingsView<T> x, const Positions& positions) {
   encoding.add_to(x, positions);
 };
 
-/// (2) q, k <- R(position) q, k, after the projections, in place.
-///   Laws: linear in x; the score of a rotated query and a rotated key depends on the difference of
-///         their positions alone; channels outside the rotary slice keep their bits; one token's
-///         result does not depend on its neighbours.
+/// (2) Rotary encoding: q, k <- R(position) q, k, in place, after the projections.
+///   Laws: linear in x; the score of a rotated query and a rotated key depends only on the
+///         difference of their positions; channels outside the rotary slice keep their bits; a
+///         token's result does not depend on its neighbours
 template <class R, class T>
 concept RotaryEncoding = Scalar<T> &&
     requires(const R& rotary, HeadsView<T> x, const Positions& positions) {
@@ -35,7 +35,7 @@ concept RotaryEncoding = Scalar<T> &&
   { rotary.softmax_scale_multiplier() } -> std::convertible_to<double>;
 };
 
-/// (2) with its backward pass, which training needs and inference does not.
+/// (2) Rotary encoding with a backward pass. Training needs it; inference does not.
 ///   Laws: the adjoint is the transpose, <rotate(x), y> == <x, adjoint(y)>
 template <class R, class T>
 concept DifferentiableRotary = RotaryEncoding<R, T> &&
@@ -44,12 +44,12 @@ concept DifferentiableRotary = RotaryEncoding<R, T> &&
   rotary.adjoint_keys(grad, positions);
 };
 
-/// (3) S += B(head, query positions, key positions), after scaling and before the mask, a tile of
-/// scores at a time. Tiles are float or double, [queries, keys]. A bias that is made for a number
-/// of heads says so by heads(); attention then refuses another number.
-///   Laws: the increment does not depend on S; it depends on head and positions alone, so that any
-///         cut into tiles gives the same scores; add() does not throw where heads() agree, for
-///         it is called on a device's threads, in the midst of the work.
+/// (3) Score bias: S += B(head, query positions, key positions), after scaling and before the mask.
+/// It is added to one tile of scores at a time. Tiles are float or double, [queries, keys]. A bias
+/// for a fixed number of heads returns it from heads(); attention then rejects any other number.
+///   Laws: the increment does not depend on S; it depends only on head and positions, so any cut
+///         into tiles gives the same scores; add() does not throw if heads() agrees, because it
+///         runs on a device's threads while outputs are being written
 template <class B, class T>
 concept ScoreBias = Scalar<T> &&
     requires(const B& bias, Index head, std::span<const double> query_positions,
@@ -57,58 +57,61 @@ concept ScoreBias = Scalar<T> &&
   bias.add(head, query_positions, key_positions, tile);
 };
 
-/// (3) that is a function of head and query - key. It can write its values for a row of distances, which
-/// attention asks for once for all queries that go through it together. Optional: add() serves without.
-/// bias.write_values(head, farthest, values), values a std::span<Compute<T>>, writes to values[u] what the
-/// distance farthest - u gets. Distances are whole numbers within 2^53, of either sign, and some belong to no
-/// score. The bias names itself by `using OfDistances = <its type>`: a type derived from it, whose add() may be
-/// another, is then no DistanceBias.
-///   Laws: where positions are whole numbers, add() adds these values, bit by bit; write_values() does not throw
-///         where heads() agree
+/// (3) Score bias that depends on the head and on query - key only. It can write its values for a
+/// row of distances. Attention calls write_values() once for all queries that it processes
+/// together. The concept is optional: a bias without it works through add().
+/// write_values(head, farthest, values) takes a std::span<Compute<T>> and writes the value for the
+/// distance farthest - u to values[u]. Distances are integers of either sign within 2^53. Some of
+/// them belong to no score.
+/// The bias must declare `using OfDistances = <its own type>`. A derived class may replace add(),
+/// so the inherited declaration does not make it a DistanceBias.
+///   Laws: for integer positions add() adds exactly these values, bit by bit; write_values() does
+///         not throw if heads() agrees
 template <class B, class T>
 concept DistanceBias = ScoreBias<B, T> && std::same_as<typename B::OfDistances, B> &&
     requires(const B& bias, Index head, double farthest, std::span<Compute<T>> values) {
   bias.write_values(head, farthest, values);
 };
 
-/// The tokens whose scores are a tile of one head: rows are queries first_query, first_query + 1, ..., columns
-/// keys first_key, first_key + 1, ... of one sequence.
+/// Tokens of one tile of scores of one head. Rows are queries first_query, first_query + 1, ...;
+/// columns are keys first_key, first_key + 1, ... of one sequence.
 struct TokenTile {
   Index batch = 0;        ///< batch row of q
-  Index sequence = 0;     ///< the batch row, or, of packed sequences, the sequence's number
-  Index head = 0;         ///< of q
-  Index first_query = 0;  ///< in the batch row of q
-  Index first_place = 0;  ///< the key at which that query stands, counted as keys are
-  Index first_key = 0;    ///< counted from the sequence's first key
+  Index sequence = 0;     ///< batch row, or the number of a packed sequence
+  Index head = 0;         ///< query head
+  Index first_query = 0;  ///< first query, counted in the batch row of q
+  Index first_place = 0;  ///< index of the key that is aligned with the first query
+  Index first_key = 0;    ///< first key, counted from the sequence's first key
   std::span<const double> query_positions = {}, key_positions = {};
 };
 
-/// The queries and keys of one sequence in a call of attention().
+/// Queries and keys of one sequence in a call of attention().
 struct TokenSpan {
   Index batch = 0, sequence = 0, heads = 0;
   Index first_query = 0, queries = 0;
-  Index first_place = 0;  ///< where has_places
-  bool has_places =
-      false;  ///< whether the call says at which keys queries stand; ByPosition does not
+  Index first_place = 0;    ///< valid if has_places
+  bool has_places = false;  ///< true if queries have an aligned key; not for ByPosition
   Index first_key = 0, end_key = 0;
 };
 
-/// (3) S += B(query row, head, key), for what depends on tokens and not on positions alone: on a query's own
-/// channels, on gates of the keys. In the place of a ScoreBias, under the same laws, but that it may
-/// depend on the tokens that it is told. check(), where there is one, is called for each sequence before
-/// anything is written, and is where a bias that has nothing for these tokens throws; add() must not.
-/// CoPE (arXiv 2405.18719) is none: its positions are sums of sigmoids of the query's scores with all
-/// keys from the one at hand to the query, which no tile knows.
+/// (3) Score bias that depends on tokens, not on positions alone: S += B(query row, head, key).
+/// Examples are biases of a query's channels or of gates of the keys. It replaces a ScoreBias and
+/// obeys the same laws, except that it may depend on the tokens in its argument.
+/// An optional check() is called for each sequence before anything is written. A bias that has no
+/// data for these tokens throws there; add() must not throw.
+/// CoPE (arXiv 2405.18719) is not a TokenBias. Its positions are sums of sigmoids of the query's
+/// scores over all keys from the current one to the query, and a tile does not contain them.
 template <class B, class T>
 concept TokenBias = Scalar<T> &&
     requires(const B& bias, const TokenTile& tokens, MatrixView<Compute<T>> tile) {
   bias.add(tokens, tile);
 };
 
-/// (3) with parameters that are learned: add_gradient() adds theirs, for the gradient of a tile of
-/// scores of one head, to `gradient`, which has their shape. A bias that is trained has zero_gradient()
-/// besides: zeros that own their memory, to which `+=` adds others of the type, or a std::vector<double>.
-///   Laws: it is the derivative of what add() adds; over tiles and heads it sums up
+/// (3) Score bias with learned parameters. add_gradient() takes the gradient of a tile of scores of
+/// one head and adds the gradient of the parameters to `gradient`, which has their shape. A trained
+/// bias also has zero_gradient(). It returns zeros that own their memory: either a type with `+=`
+/// for another of its kind, or a std::vector<double>.
+///   Laws: add_gradient() is the derivative of add(); it accumulates over tiles and heads
 template <class B, class T, class Gradient>
 concept LearnedScoreBias = ScoreBias<B, T> &&
     requires(const B& bias, Index head, std::span<const double> query_positions,
@@ -117,10 +120,10 @@ concept LearnedScoreBias = ScoreBias<B, T> &&
   bias.add_gradient(head, query_positions, key_positions, grad, gradient);
 };
 
-/// The same of a TokenBias. A gradient has a number for each token, so that threads share one: a call reads
-/// and writes what belongs to its own head, and there to the queries and keys of its tile alone, and those of
-/// queries apart from those of keys, for tiles of other heads, and those with other queries and other keys,
-/// come on other threads at that time.
+/// (3) Token bias with learned parameters. All threads share one gradient object, which has a
+/// number for each token. A call may access only entries of its own head, and only those of the
+/// queries and keys of its tile. Entries of queries and of keys must be separate. Calls for other
+/// heads, and for other queries and other keys, run concurrently.
 ///   Laws: those of LearnedScoreBias
 template <class B, class T, class Gradient>
 concept LearnedTokenBias = TokenBias<B, T> &&

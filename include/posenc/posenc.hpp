@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// All headers except interop/: what is of single models is included where it is used. Includes only.
+// Umbrella header: all headers except interop/, whose headers belong to single models. It contains
+// includes only.
 #include <posenc/without_eigen.hpp>
 
 #if !__has_include(<Eigen/Core>)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// All headers that need no Eigen, except interop/: rotation, additive encodings, biases, attention and its cache on
-// buffers of the caller's own. Includes only. posenc/posenc.hpp adds the headers that need Eigen.
+// Umbrella header: all headers that do not need Eigen, except interop/. They cover rotation,
+// additive encodings, biases, and attention with its cache, on the caller's buffers. It contains
+// includes only; posenc/posenc.hpp adds the headers that need Eigen.
 #include <posenc/additive/binary.hpp>
 #include <posenc/additive/grid_resize.hpp>
 #include <posenc/additive/integer.hpp>
