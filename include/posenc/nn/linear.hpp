@@ -19,8 +19,8 @@ POSENC_UNDEFINED_OPERANDS_END
 
 POSENC_BEGIN
 
-/// A projection that MultiHeadAttention makes queries, keys, values and its output with. Where there is an
-/// apply(x, out, workspace, device), as Linear has it, that is used.
+/// Projection that MultiHeadAttention computes queries, keys, values and its output with. If it has
+/// apply(x, out, workspace, device), as Linear has, the module calls that overload.
 template <class P, class T>
 concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
     requires(P& projection, const P& constant, EmbeddingsView<const T> x, EmbeddingsView<T> out,
@@ -32,10 +32,10 @@ concept LinearProjection = std::constructible_from<P, Index, Index, bool> &&
   projection.randomize(seed);
 };
 
-/// A projection that learns. backward() writes the gradient of x, or leaves that out where grad_x has no data,
-/// and adds that of the parameters to what zero_gradient() gave, or leaves that out where it is one that was
-/// made by its default constructor. Where there is a backward(x, ..., gradient, workspace, device), or one
-/// without the workspace, that is used.
+/// Projection with learned parameters. backward() writes the gradient of x, unless grad_x has no
+/// data. It adds the gradient of the parameters to an object from zero_gradient(), unless that
+/// object is default-constructed. If it has backward(x, ..., gradient, workspace, device), as
+/// Linear has, the module calls that overload.
 template <class P, class T>
 concept DifferentiableProjection = LinearProjection<P, T> &&
     requires(const P& projection, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
@@ -44,29 +44,31 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
   projection.backward(x, grad_out, grad_x, gradient);
 };
 
-/// The layer of torch.nn.Linear, y = x W^T + b; owns its parameters. Up to 32 tokens take one pass over the weight
-/// as it lies in memory; more of them pack it.
-///   Order:    of the sum of an output's products. With SumOrder::Any it depends on how many tokens there are, and for
-///             few of them on the tier. With SumOrder::Fixed each output is one chain of multiply-adds over the inputs,
-///             in their order, to which the bias is added. So a token's outputs have the same bits alone and among
-///             others, and a module that decodes gives those of one that sees the whole sequence
+/// Linear layer as in torch.nn.Linear, y = x W^T + b; owns its parameters. Up to 32 tokens are
+/// computed in one pass over the weight as it lies in memory. For more tokens the weight is packed.
+///   Order:    the order in which the products of an output are added. With SumOrder::Any it
+///             depends on the number of tokens, and for few tokens on the tier. With
+///             SumOrder::Fixed each output is one chain of multiply-adds over the inputs, in their
+///             order, and the bias is added last. A token's outputs are then bit-identical alone
+///             and among others, and a module that decodes gives the bits of one call over the full
+///             sequence
 ///   Accuracy: each output within (in + 1) u sum |w x| + u |y|, u = 2^-24 (2^-53 for double)
 ///   Bits:     the same for any number of threads
-///   Cost:     SumOrder::Fixed packs the weight for more than one token: with AVX-512 and a weight of 4096 x 4096
-///             floats, one token takes 1.1 times the time of SumOrder::Any, two 3.5 times, 16 twice, 128 1.3 times, and
-///             256 1.2 times
+///   Cost:     SumOrder::Fixed packs the weight for more than one token. With AVX-512 and a weight
+///             of 4096 x 4096 floats it takes, relative to SumOrder::Any: 1.1 times the time for
+///             one token, 3.5 times for two, 2 times for 16, 1.3 times for 128, 1.2 times for 256
 template <class T, SumOrder Order = SumOrder::Any>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
-  /// The type of matrix that `weight` can be mapped as.
+  /// Type of the matrix that `weight` can be mapped as.
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-  /// out <- x W^T + b.
+  /// Computes out <- x W^T + b.
   ///   Shapes:   x [B, S, in], out [B, S, out]
   ///   Aliasing: none
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
-  ///   Cost:     memory from the workspace where one is given: x once more for 2 to 32 tokens, for more of them up to
-  ///             300 KiB per thread; with SumOrder::Fixed that of 140 rows of x per thread
+  ///   Cost:     memory, from the workspace if given: a copy of x for 2 to 32 tokens; up to 300 KiB
+  ///             per thread for more tokens; 140 rows of x per thread with SumOrder::Fixed
   template <Device D = detail::CallingThread>
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out,
              AttentionWorkspace* workspace_or_none = nullptr, const D& device = {}) const {
@@ -77,15 +79,17 @@ struct Linear : LinearParameters<T> {
         out);
   }
 
-  /// The backward pass of apply(): grad_x <- grad_out W, gradient.weight += grad_out^T x, and gradient.bias, where
-  /// there is one, += the sum of grad_out over all tokens.
-  ///   Shapes:   x, grad_x [B, S, in], grad_out [B, S, out]; grad_x is left out where it has no data; gradient as
-  ///             zero_gradient() makes it, or left out where it has no parameters, LinearParameters<T>()
-  ///   Aliasing: grad_x may be x; gradient is not this layer
+  /// Backward pass of apply(): grad_x <- grad_out W, gradient.weight += grad_out^T x, and
+  /// gradient.bias += the sum of grad_out over all tokens, if there is a bias.
+  ///   Shapes:   x, grad_x [B, S, in], grad_out [B, S, out]; gradient from zero_gradient(). grad_x
+  ///             without data, and a gradient without parameters, LinearParameters<T>(), are not
+  ///             computed
+  ///   Aliasing: grad_x may be x; gradient must not be this layer
   ///   Throws:   ShapeError, std::bad_alloc; before anything is written
-  ///   Accuracy: grad_x within (out + 1) u sum |g w|, a weight's within (B S + 1) u (sum |g x| + |what it is added
-  ///             to|), a bias's likewise, in an order that depends on how many tokens there are, whatever Order is
-  ///   Cost:     up to 500 KiB per thread, from the workspace where one is given
+  ///   Accuracy: grad_x within (out + 1) u sum |g w|; the gradient of a weight within (B S + 1) u
+  ///             (sum |g x| + |its old value|); of a bias likewise. The order of sums depends on
+  ///             the number of tokens for both values of Order
+  ///   Cost:     up to 500 KiB per thread, from the workspace if given
   template <Device D = detail::CallingThread>
   void backward(EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient,
@@ -98,7 +102,7 @@ struct Linear : LinearParameters<T> {
   }
 };
 
-/// Linear with the same order of sums for any number of tokens.
+/// Linear layer whose order of sums is the same for any number of tokens.
 template <class T>
 using FixedOrderLinear = Linear<T, SumOrder::Fixed>;
 

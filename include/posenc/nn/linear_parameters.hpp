@@ -13,14 +13,14 @@
 
 POSENC_STABLE_BEGIN
 
-/// The order in which Linear adds an output's products, see there.
+/// Order in which Linear adds the products of an output; see Linear.
 enum class SumOrder : std::uint8_t { Any, Fixed };
 
 POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// Weight and bias of a layer y = x W^T + b, laid out as in torch.nn.Linear.
+/// Weight and bias of a layer y = x W^T + b, with the layout of torch.nn.Linear.
 ///   Shapes: weight [out, in], bias [1, out] (or [out, 1]) or empty
 template <class T>
 struct LinearParameters {
@@ -33,7 +33,7 @@ struct LinearParameters {
   ParameterMatrix<T> bias;
 
   LinearParameters() = default;
-  /// Zero parameters.
+  /// Constructs zero parameters.
   ///   Throws: ConfigError
   LinearParameters(Index in, Index out, bool with_bias)
       : weight((check_dims(in, out), out), in), bias(with_bias ? 1 : 0, with_bias ? out : 0) {}
@@ -42,8 +42,8 @@ struct LinearParameters {
   Index out_dim() const noexcept { return weight.rows(); }
   Index parameter_count() const noexcept { return weight.size() + bias.size(); }
 
-  /// Weights uniform in +-sqrt(6 / (in + out)) (Glorot and Bengio 2010), bias zero: the same
-  /// numbers on every platform.
+  /// Sets the weights to random numbers, uniform in +-sqrt(6 / (in + out)) (Glorot and Bengio
+  /// 2010), and the bias to zero. The numbers are the same on every platform.
   void randomize(std::uint64_t seed) {
     const double limit = std::sqrt(6.0 / static_cast<double>(in_dim() + out_dim()));
     for (Index i = 0; i < weight.size(); ++i) {
@@ -54,7 +54,7 @@ struct LinearParameters {
     bias.fill(T{0});
   }
 
-  /// What backward() adds to: zeros of the same shapes.
+  /// Returns a gradient for backward() to add to: zeros of the same shapes.
   LinearParameters zero_gradient() const {
     LinearParameters zeros;
     zeros.weight.resize(weight.rows(), weight.cols());

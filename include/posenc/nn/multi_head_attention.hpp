@@ -35,31 +35,35 @@
 
 POSENC_BEGIN
 
-/// Multi-head attention with projections, a rotary encoding, and a score bias, any of which may be
-/// nothing: with NoRotation and NoBias it knows no positions at all (NoPE).
+/// Multi-head attention with projections, a rotary encoding and a score bias. Each part may be
+/// empty: with NoRotation and NoBias the module uses no positions (NoPE).
 ///   T:          float or double
-///   Rotary:     models RotaryEncoding: Rope, NoRotation, a user's own
-///   Bias:       models ScoreBias or TokenBias: Alibi, NoBias, a user's own; or a RelativeBias, whose
-///               products are with the rotated queries where it has none of its own
-///   Projection: models LinearProjection: Linear, FixedOrderLinear, a user's own
+///   Rotary:     a model of RotaryEncoding: Rope, NoRotation, or a user's type
+///   Bias:       a model of ScoreBias or TokenBias: Alibi, NoBias, or a user's type; or a
+///               RelativeBias, which is multiplied with the rotated queries unless it has queries
+///               of its own
+///   Projection: a model of LinearProjection: Linear, FixedOrderLinear, or a user's type
 ///   Scale:      options.scale or 1 / sqrt(head_dim), times options.softmax_scale_multiplier, times
 ///               rotary.softmax_scale_multiplier()
-///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and Causal::ByPosition.
-///               On several axes, as M-RoPE has them, they are for the rotary encoding alone;
-///               what else reads positions refuses them
-///   Training:   forward() with a MultiHeadTape, then backward(); Rotary models DifferentiableRotary then, and
-///               Projection DifferentiableProjection. A bias that has zero_gradient() learns
-///   Memory:     log-sum-exps and scores of the heads go where it says; what forward() needs is taken from its
-///               workspace, where it has one, and stays there
-///   Device:     attention, and the projections and rotations that take one, run on its threads
-///   Accuracy:   a token's output has the same bits alone over a cache and among others, where the
-///               projection gives its q, k and v the same bits, as FixedOrderLinear does. With Linear
-///               each of their numbers moves by d <= 2 (in + 2) u (sum |w x| + |b|), u = 2^-24 (2^-53
-///               for double), a score by ds <= scale (|dq| |k| + |q| |dk|), and an output to first
-///               order by sum |w_out| (2 ds max |v| + dv), a d of its own projection, and attention's
-///               rounding. Random weights of width 64 to 2048: at most 14 u of the largest output
-///   Source:     arXiv 1706.03762, section 3.2.2; weights laid out as in torch.nn.Linear
-/// Const calls may run on several threads at once, each with a workspace of its own.
+///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and
+///               Causal::ByPosition. Positions on several axes, as of M-RoPE, serve the rotary
+///               encoding only; other readers of positions reject them
+///   Training:   call forward() with a MultiHeadTape, then backward(). Rotary must model
+///               DifferentiableRotary, and Projection DifferentiableProjection. A bias with
+///               zero_gradient() is trained
+///   Memory:     log-sum-exps and scores of the heads are written to `memory`. forward() allocates
+///               from the workspace in `memory`, if there is one, which keeps the allocation
+///   Device:     attention runs on its threads, and so do projections and rotations that take a
+///               device
+///   Accuracy:   a token's output is bit-identical alone over a cache and among others if the
+///               projection gives bit-identical q, k and v, as FixedOrderLinear does. With Linear
+///               each number of q, k and v moves by d <= 2 (in + 2) u (sum |w x| + |b|), u = 2^-24
+///               (2^-53 for double); a score by ds <= scale (|dq| |k| + |q| |dk|); and an output,
+///               to first order, by sum |w_out| (2 ds max |v| + dv), a d of the output projection,
+///               and attention's rounding. With random weights of width 64 to 2048 the measured
+///               difference is at most 14 u of the largest output
+///   Source:     arXiv 1706.03762, section 3.2.2; weights have the layout of torch.nn.Linear
+/// Const calls may run on several threads concurrently, each with its own workspace.
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
 class MultiHeadAttention : detail::RefusedForward<T> {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
@@ -83,8 +87,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   using detail::RefusedForward<T>::backward;
   using detail::RefusedForward<T>::forward;
 
-  /// Parameters are zero until they are set or randomize()d.
-  ///   Throws: ConfigError.
+  /// Constructs a module with zero parameters; load them or call randomize().
+  ///   Throws: ConfigError
   explicit MultiHeadAttention(const MultiHeadAttentionConfig& config, Rotary rotary = {},
                               Bias bias = {})
       : config_(detail::completed<T>(config)),
@@ -102,8 +106,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   /// Self attention: out <- attention of x with itself.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]
   ///   Aliasing: out may be x
-  ///   Throws:   ShapeError, ConfigError, PositionError, before out is written; std::bad_alloc, and
-  ///             out is as it was then unless its own projection failed midway, as a user's may
+  ///   Throws:   ShapeError, ConfigError, PositionError, before out is written; std::bad_alloc.
+  ///             After std::bad_alloc out is unchanged, unless a user's output projection failed
+  ///             after it had begun to write
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
                const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
@@ -111,8 +116,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     forward(x, positions, x, x, positions, out, options, memory, device);
   }
 
-  /// Cross attention: out <- attention of queries made from x with keys and values made from other
-  /// tensors.
+  /// Cross attention: queries are projected from x, keys and values from other tensors.
   ///   Shapes: x, out [B, Sq, model_dim]; keys_from [B, Sk, key_input_dim]; values_from [B, Sk,
   ///           value_input_dim]; query_positions [B or 1, Sq]; key_positions [B or 1, Sk]
   template <Device D = detail::CallingThread>
@@ -136,8 +140,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                                                detail::tokens(heads.mixed), out);
   }
 
-  /// The same with a tape, from which backward() goes back: the same bits, and the tape's memory for what the
-  /// workspace holds otherwise. A call that throws leaves no pass in the tape.
+  /// Overload of forward() that records a tape for backward(). The output is bit-identical. The
+  /// tape holds the tensors that the workspace holds otherwise. A call that throws leaves no pass
+  /// in the tape.
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
                MultiHeadTape<T>& tape, const AttentionOptions<T>& options = {},
@@ -154,21 +159,22 @@ class MultiHeadAttention : detail::RefusedForward<T> {
            memory);
   }
 
-  /// What backward() adds to: zeros of the shapes of all parameters, see MultiHeadGradients.
+  /// Returns zero gradients of all parameters, for backward() to add to; see MultiHeadGradients.
   Gradients zero_gradients() const {
     return {detail::zero_gradient_of(query_projection), detail::zero_gradient_of(key_projection),
             detail::zero_gradient_of(value_projection), detail::zero_gradient_of(output_projection),
             detail::zero_gradient_of(bias_)};
   }
 
-  /// Backward of self attention: grad_x <- the gradient of x, gradients += those of all that is learned, for the
-  /// gradient of out and the parameters that forward() saw.
-  ///   Shapes:   grad_x, which is left out where it has no data, and grad_out [B, S, model_dim]; gradients as
-  ///             zero_gradients() makes them, and as MultiHeadGradients says
+  /// Backward pass of self attention. Writes the gradient of x to grad_x and adds the gradients of
+  /// all learned parameters to `gradients`. The parameters must be those that forward() used.
+  ///   Shapes:   grad_x, grad_out [B, S, model_dim]; grad_x is not computed if it has no data;
+  ///             gradients from zero_gradients(), see MultiHeadGradients
   ///   Aliasing: grad_x may be grad_out
-  ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written; std::bad_alloc, and then
-  ///             gradients may have been added to in part, and grad_x be half written
-  ///   Device:   as forward()
+  ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written;
+  ///             std::bad_alloc, after which gradients may be partly added and grad_x partly
+  ///             written
+  ///   Device:   as for forward()
   ///   Bits:     the same for any number of threads
   ///   Cost:     twice the products of forward's projections, and attention_backward()
   template <Device D = detail::CallingThread>
@@ -178,9 +184,10 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     go_back(device, tape, grad_out, {.x = grad_x, .all_into_x = true}, gradients, workspace);
   }
 
-  /// Backward of cross attention, of which any input's gradient may be left out.
-  ///   Shapes: grad_out, grad_x [B, Sq, model_dim]; grad_keys_from [B, Sk, key_input_dim]; grad_values_from [B,
-  ///           Sk, value_input_dim]: where keys and values were made from one tensor, its gradient is their sum
+  /// Backward pass of cross attention. A gradient of an input without data is not computed.
+  ///   Shapes: grad_out, grad_x [B, Sq, model_dim]; grad_keys_from [B, Sk, key_input_dim];
+  ///           grad_values_from [B, Sk, value_input_dim]. If keys and values were projected from
+  ///           one tensor, its gradient is the sum of both
   template <Device D = detail::CallingThread>
   void backward(const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, EmbeddingsView<T> grad_keys_from,
@@ -191,21 +198,23 @@ class MultiHeadAttention : detail::RefusedForward<T> {
             workspace);
   }
 
-  /// Self attention of new tokens with all of their sequences so far: rotates their keys, appends keys
-  /// and values to the cache, and attends to what is there then. One token or many, with the same
-  /// result; see Accuracy above.
-  ///   Shapes:    x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
-  ///              sequences[b] of the cache; no sequence is named twice
-  ///   Packed:    with options.cu_seqlens_q [N + 1] and B = 1, sequences[n] is continued by tokens
-  ///              cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1, as in a call for itself; or by none
-  ///   Options:   Causal::BottomRight is what a decoder takes. Keys stand at 0, 1, ... unless
-  ///              options.key_positions [B or N or 1, longest sequence] says otherwise; they have to be
-  ///              given where a bias, dropout or Causal::ByPosition reads them and `positions` are
-  ///              not the tokens' places in their sequences
-  ///   Aliasing:  out may be x
-  ///   Throws:    ShapeError, ConfigError, PositionError, before the cache or out is written;
-  ///              std::bad_alloc, or what a user's bias or projection throws: the cache is as it was
-  ///              then, and so is out, unless its own projection failed midway, as a user's may
+  /// Self attention of new tokens with their complete sequences: rotates their keys, appends keys
+  /// and values to the cache, and attends to the cache. The result does not depend on the number of
+  /// tokens per call; see Accuracy above.
+  ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
+  ///             sequences[b] of the cache, no two the same
+  ///   Packed:   with options.cu_seqlens_q [N + 1] and B = 1, tokens cu_seqlens_q[n] ..
+  ///             cu_seqlens_q[n + 1] - 1 continue sequences[n], as in a separate call; a sequence
+  ///             may get no token
+  ///   Options:  use Causal::BottomRight for decoding. Key positions are 0, 1, ... unless
+  ///             options.key_positions [B or N or 1, longest sequence] is given. It must be given
+  ///             if a bias, dropout or Causal::ByPosition reads key positions and `positions` are
+  ///             not the tokens' key numbers
+  ///   Aliasing: out may be x
+  ///   Throws:   ShapeError, ConfigError, PositionError, before the cache or out is written;
+  ///             std::bad_alloc, or what a user's bias or projection throws. The cache is unchanged
+  ///             then, and so is out, unless a user's output projection failed after it had begun
+  ///             to write
   template <Scalar S, Device D = detail::CallingThread>
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
@@ -225,8 +234,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     }
     detail::check_projection<Projection, T>(forward_name, output_projection,
                                             detail::tokens(heads.mixed), out);
-    // Whatever fails from here on, in attention's checks, for want of memory or in a user's code, leaves
-    // the cache as it was.
+    // A failure from here on (a check of attention, lack of memory, a user's code) leaves the cache
+    // unchanged.
     detail::RevocableAppend<S> append(device, cache, runs, heads.k, heads.v, workspace.undo_);
     detail::attend_to_cache<tier::Best, D, T>(device, heads.q, cache, sequences, heads.mixed,
                                               options, bias_, attention_memory(memory, workspace),
@@ -249,11 +258,12 @@ class MultiHeadAttention : detail::RefusedForward<T> {
            value_projection.parameter_count() + output_projection.parameter_count();
   }
 
-  /// The settings with every default filled in.
+  /// Returns the settings with all defaults filled in.
   const MultiHeadAttentionConfig& config() const noexcept { return config_; }
   const Rotary& rotary() const noexcept { return rotary_; }
   const Bias& bias() const noexcept { return bias_; }
-  /// Puts another in its place: of an encoding that learns, that with the parameters of the next step.
+  /// Replaces the rotary encoding, for example by one with the parameters of the next training
+  /// step.
   void set_rotary(Rotary rotary) { rotary_ = std::move(rotary); }
   void set_bias(Bias bias) { bias_ = std::move(bias); }
 
@@ -263,8 +273,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   POSENC_NO_UNIQUE_ADDRESS Bias bias_;
 
  public:
-  // Parameters, to be loaded or trained by their owner. Rows of head h are h * head_dim .. (h + 1)
-  // * head_dim - 1.
+  // Parameters, to be loaded or trained by their owner. Rows h * head_dim .. (h + 1) * head_dim - 1
+  // belong to head h.
   Projection query_projection, key_projection, value_projection, output_projection;
 
  private:
@@ -292,7 +302,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
             .workspace = &workspace.attention_};
   }
 
-  /// forward() with a tape; without key_positions that of self attention.
+  /// Runs forward() with a tape. Without key_positions it is self attention.
   template <Device D>
   void record(const D& device, const Inputs& inputs, const Positions& query_positions,
               const Positions* key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
@@ -331,7 +341,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
             beside(run.name, pass.options, &*pass.query_positions, &pass.positions_of_keys()));
   }
 
-  /// What this module adds to the options: positions that something reads.
+  /// Returns the module's additions to the user's options: positions, if anything reads them.
   detail::BesideOptions beside(const char* function, const AttentionOptions<T>& options,
                                const Positions* query_positions,
                                const Positions* key_positions) const {
@@ -343,7 +353,8 @@ class MultiHeadAttention : detail::RefusedForward<T> {
             .positions = {read(query_positions), read(key_positions)}};
   }
 
-  /// Attention counts tokens itself where positions of several axes tell it nothing.
+  /// True if attention reads the positions of this call. Positions on several axes are not passed
+  /// for dropout and temperature, where attention counts tokens instead.
   static bool positions_are_read(const AttentionOptions<T>& options, const Positions& positions) {
     return !std::same_as<Bias, NoBias> || options.causal == Causal::ByPosition ||
            ((options.dropout.probability > 0 || options.temperature) &&

@@ -10,15 +10,15 @@
 
 POSENC_STABLE_BEGIN
 
-/// Settings of MultiHeadAttention; what is left at 0 takes the value in brackets.
+/// Settings of MultiHeadAttention. A field that is 0 takes the default in brackets.
 struct MultiHeadAttentionConfig {
-  Index model_dim = 0;        ///< required: width of queries in and of the output
+  Index model_dim = 0;        ///< required: width of the query input and of the output
   Index heads = 0;            ///< required
-  Index kv_heads = 0;         ///< divides heads; grouped-query attention [heads]
-  Index head_dim = 0;         ///< [model_dim / heads, which must be whole]
-  Index value_dim = 0;        ///< head_dim of values [head_dim]
-  Index key_input_dim = 0;    ///< width of what keys are made from, for cross attention [model_dim]
-  Index value_input_dim = 0;  ///< width of what values are made from [model_dim]
+  Index kv_heads = 0;         ///< must divide heads; grouped-query attention [heads]
+  Index head_dim = 0;         ///< [model_dim / heads, if that is an integer]
+  Index value_dim = 0;        ///< head_dim of the values [head_dim]
+  Index key_input_dim = 0;    ///< width of the key input, for cross attention [model_dim]
+  Index value_input_dim = 0;  ///< width of the value input [model_dim]
   bool projection_bias = true;
 };
 
@@ -29,7 +29,7 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// The settings with every default filled in, for a module of T.
+/// Returns the settings with all defaults filled in, for a module of T.
 ///   Throws: ConfigError
 template <class T>
 MultiHeadAttentionConfig completed(MultiHeadAttentionConfig c) {

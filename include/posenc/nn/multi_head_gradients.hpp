@@ -12,25 +12,26 @@
 
 POSENC_BEGIN
 
-/// Gradients of what MultiHeadAttention learns, which its backward() adds to: zero_gradients() of the module
-/// makes them, and zeros again for the next step.
-///   ProjectionGradient, BiasGradient: what zero_gradient() of the projections and of the bias gives; of a
-///   RelativeBias a RelativeGradient, whose views the user fills in
-/// Of the last three, which belong to the encoding and to the call's options, only those are made that the
-/// user gives room to.
+/// Gradients of the parameters of MultiHeadAttention. backward() adds to them. zero_gradients() of
+/// the module constructs them; call it again for the next training step.
+///   ProjectionGradient, BiasGradient: types that zero_gradient() of the projections and of the
+/// bias returns; for a RelativeBias it is a RelativeGradient, whose views the user sets
+/// The last three members belong to the rotary encoding and to the options of a call. They are
+/// computed only if the user allocates them.
 template <class T, class ProjectionGradient = LinearParameters<T>, class BiasGradient = NoGradient>
 struct MultiHeadGradients {
-  /// One that was made by its default constructor is left out: of weights that are not trained.
+  /// Gradients of the projections. A default-constructed one is not computed, for weights that are
+  /// not trained.
   ProjectionGradient query_projection, key_projection, value_projection, output_projection;
   BiasGradient bias;
   std::vector<double> rotary = {};  ///< of frequencies: module.rotary().zero_frequency_gradient()
-  std::vector<T> sinks = {};        ///< [heads], of options.sinks
-  ScoresView<T> additive = {};      ///< of the shape of options.additive
+  std::vector<T> sinks = {};        ///< [heads], gradient of options.sinks
+  ScoresView<T> additive = {};      ///< gradient of options.additive, same shape
 };
 
 namespace detail {
 
-/// What zero_gradient() gives, or NoGradient of what does not learn.
+/// Returns zero_gradient() of a part, or NoGradient for a part without learned parameters.
 template <class Part>
 auto zero_gradient_of(const Part& part) {
   if constexpr (requires { part.zero_gradient(); }) {
@@ -41,7 +42,7 @@ auto zero_gradient_of(const Part& part) {
 }
 template <class T>
 RelativeGradient<T> zero_gradient_of(const RelativeBias<T>&) {
-  return {};  // views, which the user gives memory to
+  return {};  // views without data; the user sets them
 }
 template <class Part>
 using GradientOf = decltype(zero_gradient_of(std::declval<const Part&>()));

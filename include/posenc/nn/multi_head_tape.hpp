@@ -22,21 +22,23 @@ class MultiHeadTape;
 
 namespace detail {
 
-/// A forward pass of MultiHeadAttention, as its backward pass needs it. Tensors are dense in `memory`.
+/// Record of a forward pass of MultiHeadAttention for its backward pass. Tensors are dense in
+/// `memory`.
 template <class T>
 struct ForwardPass {
   Slots memory;
-  bool is_whole = false;  ///< it came to its end
-  bool is_self = false;   ///< keys and values were made from x
+  bool is_whole = false;  ///< forward() returned without an error
+  bool is_self = false;   ///< keys and values were projected from x
   EmbeddingsView<T> x, keys_from, values_from;
-  ModuleHeads<T> heads;  ///< q and k rotated
+  ModuleHeads<T> heads;  ///< q and k are rotated
   LseView<T> lse;
   AttentionOptions<T> options;
-  std::optional<Positions> query_positions, key_positions;  ///< those of keys where they are others
+  std::optional<Positions> query_positions, key_positions;  ///< key_positions: cross attention only
 
   const Positions& positions_of_keys() const { return is_self ? *query_positions : *key_positions; }
 
-  /// Lays out memory for a call, and copies there what it is given: inputs that are one tensor, once.
+  /// Allocates memory for a call and copies its arguments. Inputs that are one tensor are copied
+  /// once.
   void begin(const char* function, const MultiHeadAttentionConfig& config,
              const ModuleInputs<T>& inputs, const Positions& of_queries, const Positions* of_keys,
              const AttentionOptions<T>& given) {
@@ -51,7 +53,7 @@ struct ForwardPass {
     options = given;
   }
 
-  /// When attention has written log-sum-exps to `written`.
+  /// Completes the record after attention has written log-sum-exps to `written`.
   void end(const LseView<T>& written) {
     if (written.data != lse.data && lse.queries != 0) {
       for (Index b = 0; b < lse.batch; ++b) {
@@ -105,14 +107,15 @@ const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept;
 
 }  // namespace detail
 
-/// What MultiHeadAttention::forward() leaves for backward(): copies of its inputs, positions and options, and
-/// rotated queries, rotated keys, values, the heads' outputs and their log-sum-exps. What options point to
-/// (masks, lists) must live until backward().
-///   Memory: B (Sq (model_dim + H (D + Dv + 1)) + Sk (key_input_dim + value_input_dim + Hkv (D + Dv))) numbers,
-///           without the inputs of keys and values where they are x; kept from call to call, so that calls after
-///           the first allocate nothing where they are no larger, but for positions that are tables. A cache
-///           line more for each of the tensors
-/// One call at a time may use it; it holds the last pass, and can go back through it any number of times.
+/// Record of MultiHeadAttention::forward() for backward(): copies of inputs, positions and options;
+/// rotated queries and keys, values, outputs of the heads, and their log-sum-exps. Arrays that the
+/// options refer to (masks, lists) must live until backward().
+///   Memory: B (Sq (model_dim + H (D + Dv + 1)) + Sk (key_input_dim + value_input_dim + Hkv (D +
+///           Dv))) numbers, without the key and value inputs if they are x, plus a cache line per
+///           tensor. It is reused: a later call that is no larger allocates nothing, except for
+///           positions that are tables
+/// One call at a time may use a tape. It holds the last pass; backward() may run any number of
+/// times.
 template <class T>
 class MultiHeadTape {
  public:
@@ -120,29 +123,30 @@ class MultiHeadTape {
   MultiHeadTape(MultiHeadTape&&) noexcept = default;
   MultiHeadTape& operator=(MultiHeadTape&&) noexcept = default;
 
-  /// Memory now held for tensors.
+  /// Returns the bytes allocated for tensors.
   std::size_t bytes() const noexcept { return pass_.empty() ? 0 : pass_[0].memory.bytes(); }
-  /// Whether there is a pass to go back through. A forward() that throws leaves none.
+  /// True if there is a pass for backward(). A forward() that throws leaves none.
   bool holds_pass() const noexcept { return !pass_.empty() && pass_[0].is_whole; }
 
  private:
   friend detail::ForwardPass<T>& detail::pass_to_write<T>(MultiHeadTape& tape);
   friend const detail::ForwardPass<T>* detail::pass_to_read<T>(const MultiHeadTape& tape) noexcept;
 
-  // One, or none. Views point into it, so it stays where it is when a tape is moved.
+  // Holds one element or none. Views point into it, so its address must not change when the tape is
+  // moved.
   std::vector<detail::ForwardPass<T>> pass_;
 };
 
 namespace detail {
 
-/// Forgets the pass that the tape holds.
+/// Discards the tape's pass and returns its record for a new one.
 template <class T>
 ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape) {
   if (tape.pass_.empty()) tape.pass_.emplace_back();
   tape.pass_[0].is_whole = false;
   return tape.pass_[0];
 }
-/// nullptr where there is none.
+/// Returns nullptr if there is no pass.
 template <class T>
 const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept {
   return tape.holds_pass() ? tape.pass_.data() : nullptr;

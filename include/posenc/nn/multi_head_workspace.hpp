@@ -10,13 +10,13 @@
 
 POSENC_BEGIN
 
-/// Memory of MultiHeadAttention::forward(): queries, keys, values and the heads' outputs of a call,
-/// and attention's scratch. Keep one, and calls after the first allocate nothing where they are no
-/// larger; but for what projections take for themselves, and copies of positions that are tables. One
-/// call at a time may use it.
+/// Memory that MultiHeadAttention::forward() reuses between calls: queries, keys, values and
+/// outputs of the heads, and attention's scratch. A later call that is no larger allocates nothing,
+/// except for memory of the projections themselves and for copies of positions that are tables. One
+/// call at a time may use a workspace.
 class MultiHeadWorkspace {
  public:
-  /// Memory now held.
+  /// Returns the bytes that are allocated.
   std::size_t bytes() const noexcept { return heads_.bytes() + attention_.bytes() + undo_.bytes(); }
 
  private:
@@ -25,11 +25,11 @@ class MultiHeadWorkspace {
 
   detail::Slots heads_;
   AttentionWorkspace attention_;
-  detail::Slots undo_;  ///< what a cache needs to go back where it was
+  detail::Slots undo_;  ///< memory for the rollback of a cache
 };
 
-/// Memory of the caller's that MultiHeadAttention::forward() uses besides its tensors: for log-sum-exps and scores of
-/// the heads, and for work.
+/// Caller's memory for MultiHeadAttention::forward() besides its tensors: outputs for log-sum-exps
+/// and scores of the heads, and the workspace.
 template <Scalar T>
 using MultiHeadMemory = AttentionMemory<T, MultiHeadWorkspace>;
 

@@ -16,7 +16,7 @@
 POSENC_BEGIN
 
 namespace detail {
-/// Rows, columns and numbers, as Eigen's matrices have them.
+/// Matrix type with rows(), cols() and coefficients m(i, j), as Eigen's matrices have them.
 template <class M, class T>
 concept MatrixOf = requires(const M& matrix, Index i) {
   { matrix.rows() } -> std::convertible_to<Index>;
@@ -25,19 +25,20 @@ concept MatrixOf = requires(const M& matrix, Index i) {
 };
 }  // namespace detail
 
-/// Parameters [rows, cols], row-major and dense, in memory of its own. It is no Eigen matrix: Eigen's
-/// memory must be freed by code with the flags of the code that allocated it. To use it as one:
-///   Eigen::Map<Eigen::Matrix<T, -1, -1, Eigen::RowMajor>> map(w.data(), w.rows(), w.cols());
+/// Parameters [rows, cols], row-major and dense; owns its memory. It is not an Eigen matrix,
+/// because Eigen's memory must be freed by code with the flags of the code that allocated it. To
+/// use it as one:
+/// ///   Eigen::Map<Eigen::Matrix<T, -1, -1, Eigen::RowMajor>> map(w.data(), w.rows(), w.cols());
 template <std::floating_point T>
 class ParameterMatrix {
  public:
   using Scalar = T;
 
   ParameterMatrix() = default;
-  /// Zeros.
+  /// Constructs a matrix of zeros.
   ///   Throws: ShapeError
   ParameterMatrix(Index rows, Index cols) { resize(rows, cols); }
-  /// Copies an Eigen matrix or an expression that has coefficients (a product is evaluated first).
+  /// Copies an Eigen matrix or an expression with coefficients (evaluate a product first).
   template <detail::MatrixOf<T> M>
   requires(!std::same_as<M, ParameterMatrix>) ParameterMatrix(const M& matrix) { *this = matrix; }
   template <detail::MatrixOf<T> M>
@@ -52,18 +53,18 @@ class ParameterMatrix {
   Index rows() const noexcept { return rows_; }
   Index cols() const noexcept { return cols_; }
   Index size() const noexcept { return rows_ * cols_; }
-  /// Row after row, at the start of a cache line.
+  /// Returns the row-major elements, aligned to a cache line.
   T* data() noexcept { return values_.data(); }
   const T* data() const noexcept { return values_.data(); }
 
   T& operator()(Index i, Index j) noexcept { return data()[i * cols_ + j]; }
   const T& operator()(Index i, Index j) const noexcept { return data()[i * cols_ + j]; }
-  /// In the order of memory: of a bias, which has one row, output by output.
+  /// Returns element i in memory order; for a bias, which has one row, that of output i.
   T& operator()(Index i) noexcept { return data()[i]; }
   const T& operator()(Index i) const noexcept { return data()[i]; }
 
   void fill(T value) noexcept { std::fill_n(data(), size(), value); }
-  /// Forgets what it holds and has zeros of another shape.
+  /// Discards the contents and becomes a zero matrix of another shape.
   ///   Throws: ShapeError
   void resize(Index rows, Index cols) {
     const auto size = detail::product_of({rows, cols, static_cast<Index>(sizeof(T))});
@@ -80,7 +81,7 @@ class ParameterMatrix {
   MatrixView<T> view() noexcept { return {data(), rows_, cols_, cols_}; }
   MatrixView<const T> view() const noexcept { return {data(), rows_, cols_, cols_}; }
 
-  /// As numbers compare: 0 == -0, and NaN equals nothing.
+  /// Compares as numbers: 0 == -0, and NaN equals nothing.
   friend bool operator==(const ParameterMatrix& a, const ParameterMatrix& b) noexcept {
     return a.rows_ == b.rows_ && a.cols_ == b.cols_ &&
            std::equal(a.data(), a.data() + a.size(), b.data());

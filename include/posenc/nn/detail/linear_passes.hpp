@@ -27,7 +27,8 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Throws ShapeError, in the name of `function`, unless a projection of x has the shape of y, which is called `name`.
+/// Throws ShapeError, in the name of `function`, unless y, called `name`, has the shape of a
+/// projection of x.
 template <class Projection, class T, class Y>
 void check_projection_shapes(const char* function, const Projection& projection,
                              const EmbeddingsView<T>& x, const char* name, const Y& y) {
@@ -57,8 +58,9 @@ void check_projection(const char* function, const Projection& projection, Embedd
   check_output(function, "out", out);
 }
 
-/// Computes outputs first .. end - 1 of a row x, each one chain over the inputs. Square blocks of the weight are
-/// transposed in registers, because to pack it would take longer than the products.
+/// Computes outputs first .. end - 1 of a row x. Each output is one chain over the inputs. Square
+/// blocks of the weight are transposed in registers, because packing the weight would take longer
+/// than the products.
 template <class Tier, class T>
 void multiply_row_in_order(const T* weight, const T* x, Index in, T* out, Index first,
                            Index end) noexcept {
@@ -84,7 +86,7 @@ void multiply_row_in_order(const T* weight, const T* x, Index in, T* out, Index 
   for (; output < end; ++output) finish(output, 0, T{0});
 }
 
-/// See Linear::apply().
+/// Runs the forward pass; see Linear::apply().
 ///   Throws: std::bad_alloc, before anything is written
 template <class Tier, SumOrder Order, Device D, class T>
 void linear_forward(const D& device, Slots& workspace, const LinearParameters<T>& parameters,
@@ -95,7 +97,7 @@ void linear_forward(const D& device, Slots& workspace, const LinearParameters<T>
   const Index rows = x.batch * x.seq;
   const T* const weight = parameters.weight.data();
   if (Order == SumOrder::Any ? x.seq > Few::max_rows : rows > 1) {
-    // A number is one chain in a slice of the depth.
+    // Within a slice of the depth each number is one chain.
     const Index slice = Order == SumOrder::Any ? Many::cached_depth : x.dim;
     Many(rows, out.dim, x.dim, slice)
         .run(
@@ -108,7 +110,8 @@ void linear_forward(const D& device, Slots& workspace, const LinearParameters<T>
             },
             [&](Index row) { return token_row(out, row); });
   } else if constexpr (Order == SumOrder::Any) {
-    // A pass takes as many batch rows as are few tokens together. Their number changes no token's bits.
+    // A pass takes max_rows tokens at most, from several batch rows. Their number changes no
+    // token's bits.
     const Index together = Few::max_rows / x.seq;
     for (Index b = 0; b < x.batch; b += together) {
       const Index n = (std::min)(together, x.batch - b);
@@ -130,7 +133,7 @@ void linear_forward(const D& device, Slots& workspace, const LinearParameters<T>
   }
 }
 
-/// True for a gradient that is not computed.
+/// True if the gradient is not to be computed.
 template <class T>
 bool is_omitted(const LinearParameters<T>& gradient) noexcept {
   return gradient.weight.rows() == 0 && gradient.weight.cols() == 0 && gradient.bias.size() == 0;
@@ -151,7 +154,7 @@ void check_linear_gradient(const char* function, const char* name,
   }
 }
 
-/// Throws ShapeError, in the name of `function`.
+/// Throws ShapeError, in the name of `function`, unless all shapes fit the layer.
 template <class T>
 void check_linear_backward(const char* function, const LinearParameters<T>& parameters,
                            const EmbeddingsView<const T>& x,
@@ -172,19 +175,19 @@ void check_linear_backward(const char* function, const LinearParameters<T>& para
   check_linear_gradient(function, "gradient", parameters, gradient);
 }
 
-/// True if tokens of all batch rows are equally far apart.
+/// True if the distance between consecutive tokens is the same across batch rows.
 template <class T>
 bool is_dense(const EmbeddingsView<T>& x) noexcept {
   return x.data == nullptr || x.empty() || x.batch <= 1 || x.seq <= 1 ||
          x.batch_stride == x.seq * x.seq_stride;
 }
-/// Returns a view of a dense one in which all tokens are in one batch row.
+/// Returns a view of dense x with all tokens in one batch row.
 template <class T>
 EmbeddingsView<T> flatten_batch(const EmbeddingsView<T>& x) noexcept {
   return {x.data, 1, x.batch * x.seq, x.dim, 0, x.seq == 1 ? x.batch_stride : x.seq_stride};
 }
 
-/// See Linear::backward().
+/// Runs the backward pass; see Linear::backward().
 ///   Throws: std::bad_alloc, before anything is written
 template <class Tier, Device D, class T>
 void linear_backward(const D& device, Slots& workspace, const LinearParameters<T>& parameters,
@@ -202,7 +205,7 @@ void linear_backward(const D& device, Slots& workspace, const LinearParameters<T
   const T* const weight = parameters.weight.data();
   T* const weight_gradient = gradient.weight.data();
   if (tokens <= SkinnyGemm<Tier, T>::max_rows) {
-    // Threads have columns of the weight to themselves.
+    // Each thread has columns of the weight to itself.
     constexpr Index group = 1024 / Index{sizeof(T)};
     const double products = static_cast<double>(group * tokens) * static_cast<double>(out);
     parallel_for(device, (in + group - 1) / group, 0, products / 8, [&](Index first, Index last) {
@@ -238,13 +241,14 @@ void linear_backward(const D& device, Slots& workspace, const LinearParameters<T
     });
   } else {
     using Gemm = PackedGemm<Tier, T>;
-    // Columns of grad_out become rows, for which full cache lines of it are read.
+    // Columns of grad_out become rows of the GEMM. Several strips of them are loaded per call, so
+    // that full cache lines of grad_out are read.
     const Gemm of_weight(out, in, x.seq, Gemm::cached_depth, 8 * Gemm::strip_rows);
     const Gemm of_x(tokens, in, out);
-    // All memory before anything is written.
+    // All memory is allocated before anything is written.
     if (has_gradient) of_weight.reserve(device, workspace);
     if (has_grad_x) of_x.reserve(device, workspace);
-    // The parameters need x, in whose place its gradient may be.
+    // The gradient of the parameters reads x, which grad_x may overwrite, so it comes first.
     for (Index b = 0; has_gradient && b < x.batch; ++b) {
       of_weight.run(
           device, workspace, true,

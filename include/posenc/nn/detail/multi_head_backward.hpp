@@ -26,14 +26,14 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Where the gradients of a module's inputs go; what has no data is left out.
+/// Output views for the gradients of a module's inputs. A view without data is not computed.
 template <class T>
 struct InputGradients {
   EmbeddingsView<T> x, keys_from = {}, values_from = {};
-  bool all_into_x = false;  ///< of self attention, whose one input has the sum of three
+  bool all_into_x = false;  ///< self attention: x gets the sum of all three
 };
 
-/// MultiHeadAttention's backward(): forward's steps in the opposite order.
+/// Backward pass of MultiHeadAttention: the steps of the forward pass in reverse order.
 template <class Module, Device D, class T, class Gradients>
 class MultiHeadBackward {
   using Rotary = std::remove_cvref_t<decltype(std::declval<const Module&>().rotary())>;
@@ -48,7 +48,8 @@ class MultiHeadBackward {
  public:
   static constexpr auto name = "MultiHeadAttention::backward";
 
-  /// Throws ShapeError and ConfigError.
+  /// Checks all arguments.
+  ///   Throws: ShapeError, ConfigError
   MultiHeadBackward(const D& device, const Module& module, const MultiHeadTape<T>& tape,
                     const EmbeddingsView<const T>& grad_out, const InputGradients<T>& inputs,
                     Gradients& gradients)
@@ -75,8 +76,8 @@ class MultiHeadBackward {
 
   const ForwardPass<T>& pass() const noexcept { return pass_; }
 
-  /// Writes nothing of the caller's before attention's own backward.
-  ///   beside: of the forward pass
+  /// Runs the backward pass. No output of the caller is written before attention's backward pass.
+  ///   beside: internal options of the forward pass
   void run(Slots& memory, AttentionWorkspace& workspace, const BesideOptions& beside) {
     lay_out(memory);
     workspace_ = &workspace;
@@ -139,7 +140,7 @@ class MultiHeadBackward {
     check_shape(name, of, gradient, input.extents());
     check_output(name, of, gradient);
   }
-  /// Projections of a user's own look at theirs themselves.
+  /// Checks the gradient of a linear layer. A user's projection checks its own gradient.
   template <class Gradient>
   static void check_gradient(const char* of, const Projection& projection,
                              const Gradient& gradient) {
@@ -179,7 +180,7 @@ class MultiHeadBackward {
     carve(Carver(memory.slot(0)));
   }
 
-  /// From the gradients of rotated queries and keys to those of queries and keys.
+  /// Turns the gradients of rotated queries and keys into those of queries and keys.
   void rotate_back() {
     const Rotary& rotary = module_.rotary();
     const ModuleHeads<T>& heads = pass_.heads;
@@ -243,7 +244,7 @@ class MultiHeadBackward {
   Gradients& gradients_;
   AttentionWorkspace* workspace_ = nullptr;
   ModuleHeads<T> grad_;
-  EmbeddingsView<T> summand_;  ///< without data where grad_x is left out
+  EmbeddingsView<T> summand_;  ///< has no data if grad_x is not computed
 };
 
 }  // namespace detail

@@ -15,7 +15,7 @@
 
 #include <array>
 
-// The steps of MultiHeadAttention's forward passes around attention itself.
+// Steps of MultiHeadAttention's forward passes before and after attention itself.
 POSENC_BEGIN
 namespace detail {
 
@@ -36,7 +36,7 @@ void check_forward(const MultiHeadAttentionConfig& config, const EmbeddingsView<
   check_causal(module_forward, options.causal);
 }
 
-/// Of a call without a cache.
+/// Checks the arguments of a call without a cache.
 template <class T>
 void check_forward(const MultiHeadAttentionConfig& config, const ModuleInputs<T>& inputs,
                    const Positions& query_positions, const Positions& key_positions,
@@ -49,7 +49,7 @@ void check_forward(const MultiHeadAttentionConfig& config, const ModuleInputs<T>
   check_positions_fit(module_forward, "key_positions", key_positions, inputs.keys_from);
 }
 
-/// Of a call with a cache: tokens stand where their keys go.
+/// Throws ConfigError unless the positions of tokens are their key numbers in the cache.
 template <class S>
 void check_places(const Positions& positions, const KvCache<S>& cache, const TokenRuns& runs) {
   for (Index n = 0; n < runs.size(); ++n) {
@@ -77,8 +77,8 @@ void apply_projection([[maybe_unused]] const D& device,
   }
 }
 
-/// Queries, rotated, keys, rotated, and values. Rotations take a pass of their own: it is 0.3 % of
-/// attention's time, and less than that of the products.
+/// Computes rotated queries, rotated keys, and values. The rotations take a separate pass: 0.3 % of
+/// attention's time, and less than that of the projections.
 template <Device D, class Module, class T>
 void project(const D& device, AttentionWorkspace& workspace, const Module& module,
              const ModuleInputs<T>& inputs, const Positions& query_positions,

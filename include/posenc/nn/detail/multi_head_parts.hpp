@@ -9,29 +9,29 @@
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/view.hpp>
 
-// What MultiHeadAttention's forward and backward pass have in common.
+// Types and checks shared by the forward and backward pass of MultiHeadAttention.
 POSENC_BEGIN
 namespace detail {
 
-/// What queries, keys and values are made from.
+/// Inputs that queries, keys and values are projected from.
 template <class T>
 struct ModuleInputs {
   EmbeddingsView<const T> x, keys_from, values_from;
 };
 
-/// What a call computes before attention and after it, or the gradients of that; dense.
+/// Queries, keys, values and mixed values of the heads, or their gradients; dense.
 template <class T>
 struct ModuleHeads {
   HeadsView<T> q, k, v, mixed;
 };
 
-/// The heads of each token side by side, as projections have them.
+/// Returns the token view of heads: the heads of a token are contiguous, as projections read them.
 template <class T>
 EmbeddingsView<T> tokens(const HeadsView<T>& x) noexcept {
   return {x.data, x.batch, x.seq, x.heads * x.dim};
 }
 
-/// Cuts out those of a call with these inputs.
+/// Allocates the heads of a call with these inputs.
 ///   Throws: ShapeError, in the name of `function`
 template <class T>
 ModuleHeads<T> take_heads(const char* function, Carver& carver,
@@ -44,14 +44,14 @@ ModuleHeads<T> take_heads(const char* function, Carver& carver,
     }
     return HeadsView<T>{carver.template take<T>(*count), from.batch, from.seq, heads, dim};
   };
-  // In the order of the fields, as braces have it.
+  // Braces evaluate in this order, the order of the fields.
   return {take(inputs.x, config.heads, config.head_dim),
           take(inputs.keys_from, config.kv_heads, config.head_dim),
           take(inputs.values_from, config.kv_heads, config.value_dim),
           take(inputs.x, config.heads, config.value_dim)};
 }
 
-/// Throws ShapeError unless a call's tensor has the extents that it must have.
+/// Throws ShapeError unless a tensor of a call has the given extents.
 template <class View, class Extents>
 void check_shape(const char* function, const char* name, const View& x, const Extents& extents) {
   check_extents(function, name, x);

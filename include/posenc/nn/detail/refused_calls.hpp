@@ -26,8 +26,9 @@ namespace detail {
 template <class T>
 using SomeModuleMemory = MultiHeadMemory<SomeElement<T>>;
 
-/// Answers calls of MultiHeadAttention::forward() and backward() that fit no function in words, when they are
-/// compiled: beside the functions stands one of Anything, which loses against every one that fits.
+/// Diagnostic overloads for calls of MultiHeadAttention::forward() and backward() that match no
+/// function. They take Anything, so overload resolution prefers every function that matches. Their
+/// static_assert states the rule.
 template <class T>
 struct RefusedForward {
   template <class X = void>
@@ -61,7 +62,7 @@ struct RefusedForward {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
 
-  // Anything else where memory stands.
+  // Overloads for a call with any other argument in the place of memory.
   template <class X = void>
   void forward(Anything, Anything, Anything, const SomeOptions<T>&, Anything, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);

@@ -20,15 +20,16 @@
 POSENC_BEGIN
 namespace detail {
 
-/// out <- x W^T for a few rows of x, in one pass over the weight as it lies in memory: each output is a sum along two
-/// rows. A product that packs the weight first takes several times as long.
-/// The kernel is bound by reading the weight from memory. Therefore x is cut into blocks of channels that stay in L1,
-/// and the weight is prefetched in the order in which it is read.
-///   Bits: a row's do not depend on the other rows, nor on the device
+/// Skinny GEMM: out <- x W^T for a few rows of x, in one pass over the weight as it lies in memory.
+/// Each output is a sum along two rows. A product that packs the weight first takes several times
+/// as long.
+/// The kernel is bound by reading the weight from memory. Therefore x is cut into blocks of
+/// channels that stay in L1, and the weight is prefetched in the order in which it is read.
+///   Bits: a row's bits depend neither on the other rows nor on the device
 template <class Tier, class T>
 class SkinnyGemm {
  public:
-  /// For more rows a product that packs both sides is as fast.
+  /// Maximum number of rows. For more rows a GEMM that packs both sides is as fast.
   static constexpr Index max_rows = 32;
 
   ///   weight: [out.dim, x.dim]; x has at most max_rows rows in all
@@ -47,6 +48,7 @@ class SkinnyGemm {
     for (Index r = 0; r < rows_; ++r) out_rows_[r] = token_row(out, r);
   }
 
+  /// Computes out.
   ///   Throws: std::bad_alloc, before anything is written
   template <Device D>
   void run(const D& device, Slots& workspace) {
@@ -63,23 +65,25 @@ class SkinnyGemm {
 
  private:
   using P = Pack<T, Tier>;
-  /// Outputs per step: rows of the weight that are read side by side. With six rows of x their sums fill most of 32
-  /// registers, or of 16.
+  /// Outputs per step: rows of the weight that are read interleaved. With six rows of x their sums
+  /// fill most of 32 registers, or of 16.
   static constexpr Index outputs_of_rows = Tier::registers >= 32 ? 4 : 2;
-  /// One row has too few dependency chains otherwise.
+  /// Outputs per step for one row of x, which would have too few dependency chains otherwise.
   static constexpr Index outputs_of_one_row = 8;
-  /// The most rows of x that are multiplied with a vector of the weight while it is in a register.
+  /// Maximum number of rows of x that are multiplied with a vector of the weight while it is in a
+  /// register.
   static constexpr Index rows_per_pass = 6;
-  /// Numbers of x in a block of channels. They stay in L1, because what misses it waits behind the weight.
+  /// Numbers of x in a block of channels. They stay in L1, because a load that misses L1 queues
+  /// behind the weight.
   static constexpr Index l1_block = 8192 / Index{sizeof(T)};
-  /// Channels of a block, at least: sums are loaded and stored once per block.
+  /// Minimum number of channels per block, because sums are loaded and stored once per block.
   static constexpr Index min_block = 1024 / Index{sizeof(T)};
-  /// Sums of a group of outputs and all rows, in vectors, at most.
+  /// Maximum number of sums, in vectors, of a group of outputs and all rows.
   static constexpr Index max_sums = 256;
   /// Numbers of the weight that stay in L2 until the next block of channels.
   static constexpr Index l2_block = 131072 / Index{sizeof(T)};
-  /// A weight up to this size may be in L2 from the call before, and is not prefetched. With one pass of rows the
-  /// processor's own prefetchers suffice up to eight times that.
+  /// Size in bytes up to which a weight may be in L2 from the previous call and is not prefetched.
+  /// With one pass of rows the hardware prefetchers suffice up to eight times that size.
   static constexpr double l2_bytes = 1 << 20;
 
   double weight_bytes() const noexcept {
@@ -88,7 +92,7 @@ class SkinnyGemm {
   static constexpr Index round_up(Index channels) noexcept {
     return (channels + P::width - 1) / P::width * P::width;
   }
-  /// The first row of a pass; passes have as equal numbers of rows as can be.
+  /// Returns the first row of a pass. Passes have equal numbers of rows, up to one.
   Index first_of_pass(Index pass) const noexcept { return rows_ * pass / passes_; }
 
   template <Index Outputs, Device D>
@@ -107,8 +111,8 @@ class SkinnyGemm {
                  });
   }
 
-  /// Copies x in the order in which it is read: blocks of channels one after the other, in a block passes, in a pass a
-  /// vector of each row, then the next ones.
+  /// Packs x in the order in which it is read: by block of channels, by pass in a block, and in a
+  /// pass one vector of each row, then the next vectors.
   void pack_rows(T* to) noexcept {
     packed_ = to;
     for (Index d = 0; d < in_; d += block_) {
@@ -128,7 +132,7 @@ class SkinnyGemm {
     }
   }
 
-  /// Computes a group of outputs, block after block.
+  /// Computes a group of outputs, one block of channels after the other.
   template <Index Outputs>
   void multiply(Index first, Index count) const noexcept {
     alignas(64) T sums[static_cast<std::size_t>(max_sums * P::width)];
@@ -139,17 +143,18 @@ class SkinnyGemm {
       const Index channels = (std::min)(block_, in_ - d);
       T* to = sums;
       for (Index o = 0; o < count; o += Outputs) {
-        // The last step reaches back over outputs of the one before.
+        // The last step overlaps the one before, so that it has Outputs outputs.
         const T* const w = weight_ + (std::min)(first + o, out_ - Outputs) * in_ + d;
-        // The next weights: of this group, of its first outputs in the next block, or of the next group.
+        // Next weights to be read: of this group, of its first outputs in the next block, or of the
+        // next group.
         const T* const next = o + Outputs < count  ? w + Outputs * in_
                               : d + channels < in_ ? weight_ + first * in_ + d + channels
                                                    : weight_ + (first + count) * in_;
         const T* of_pass = x;
         for (Index pass = 0; pass < passes_; ++pass) {
           const Index rows = first_of_pass(pass + 1) - first_of_pass(pass);
-          // Later passes prefetch other rows of the weight. Some of these lie behind the next ones, because a number
-          // of rows that is no constant costs more.
+          // Later passes prefetch other rows of the weight. The last of them prefetch some rows
+          // past the next ones, because a loop over a variable number of rows costs more.
           const Index from = prefetches_ ? Outputs * pass / passes_ : 0;
           add_pass<Outputs>(rows, of_pass, w, channels, to, next + from * in_);
           of_pass += rows * round_up(channels);
@@ -169,8 +174,8 @@ class SkinnyGemm {
     }
   }
 
-  /// Adds the products of `count` channels to sums, vectors [rows, outputs], and prefetches Outputs rows of the weight
-  /// from `next` on.
+  /// Adds the products of `count` channels to sums, vectors [rows, outputs], and prefetches Outputs
+  /// rows of the weight starting at `next`.
   template <Index Outputs>
   void add_pass(Index rows, const T* x, const T* w, Index count, T* sums,
                 const T* next) const noexcept {
@@ -196,7 +201,8 @@ class SkinnyGemm {
     }
   }
 
-  /// For whole vectors of channels, and at least one: g++ 12 has sums in memory besides where there may be none.
+  /// Adds the products of complete vectors of channels; at least one. If there might be none, g++
+  /// 12 would also keep the sums in memory.
   template <Index Rows, Index Outputs>
   POSENC_NOINLINE void add(const T* x, const T* w, Index count, T* sums,
                            const T* next) const noexcept {
@@ -229,15 +235,16 @@ class SkinnyGemm {
   EmbeddingsView<const T> x_;
   Index in_, out_, rows_, passes_;
   bool prefetches_;
-  Index block_;  ///< channels of a block
+  Index block_;  ///< channels per block
   const T* packed_;
   T* out_rows_[max_rows];
 };
 
-/// c <- c + a b for few rows or little depth, where matrices stay as they lie in memory: to pack one takes longer than
-/// so few products.
+/// GEMM c <- c + a b for few rows or little depth. Matrices are read where they are, because
+/// packing takes longer than so few products.
 ///   Shapes: a [rows, depth], b [depth, columns], c [rows, columns]
-///   Bits:   each number is one chain of multiply-adds in the order of the depth, which begins with c
+///   Bits:   each number is one chain of multiply-adds that starts with c, in the order of the
+///           depth
 template <class Tier, class T>
 struct InPlaceGemm {
   const T* a;
@@ -249,7 +256,7 @@ struct InPlaceGemm {
   Index rows, depth, columns;
 
   void add() const noexcept {
-    // Rows of b that are read side by side, so that each is read from memory in its order.
+    // Rows of b that are read interleaved, so that each is read from memory in address order.
     constexpr Index together = 32;
     InPlaceGemm part = *this;
     for (Index k = 0; k < depth; k += together) {
@@ -260,7 +267,7 @@ struct InPlaceGemm {
     }
   }
 
-  /// Adds to rows r .. r + Rows - 1.
+  /// Adds the products to rows r .. r + Rows - 1.
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
     constexpr Index vectors = kernel_columns<Tier>(Rows);
@@ -274,7 +281,7 @@ struct InPlaceGemm {
  private:
   using P = Pack<T, Tier>;
 
-  /// Several vectors of columns, or one that need not be whole.
+  /// Multiplies several complete vectors of columns, or one that may be partial.
   template <Index Rows, Index Vectors>
   POSENC_NOINLINE void multiply(Index row, Index column) const noexcept {
     const Index lanes = (std::min)(P::width, columns - column);
