@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention over a cache: the bits of attention over tensors that hold the same keys, at once or as
-// they come.
+// Attention over a cache is bit-identical to attention over tensors with the same keys, in one call
+// or in chunks.
 #include "decode_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -46,7 +46,7 @@ void attend(posenc::HeadsView<T> q, const KvCache<S>& cache, posenc::HeadsView<T
   }
 }
 
-/// `chunk` tokens at a time: their keys are appended, then their queries attend.
+/// Appends the keys of `chunk` tokens, then attends with their queries, chunk after chunk.
 template <class T, class S>
 void run_in_chunks(Decoding<T>& d, KvCache<S>& cache, Index chunk) {
   constexpr Index length = Decoding<T>::length;
@@ -66,7 +66,7 @@ posenc::KvCacheConfig config_of() {
   return {.sequences = 2, .kv_heads = D::kv_heads, .head_dim = D::dim, .value_dim = D::value_dim};
 }
 
-/// Keys and values of `c` as the cache stores them.
+/// Rounds keys and values of `c` as the cache stores them.
 template <class S, class T>
 void round_keys(attention_test::Case<T>& c) {
   for (auto* x : {&c.k, &c.v}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Decoding, chunked prefill and prefill over several tiles of keys, however the place of the new
-// queries is said.
+// Decoding, chunked prefill and prefill over several tiles of keys are bit-identical, for each way
+// to align the new queries with keys.
 #include "decode_case.hpp"
 #include "support/catch.hpp"
 
@@ -26,7 +26,7 @@ enum class Place { KeysSoFar, FromStart, ByLength, ByPosition };
 constexpr Place places[] = {Place::KeysSoFar, Place::FromStart, Place::ByLength, Place::ByPosition};
 const char* const place_names[] = {"keys so far", "from start", "by length", "by position"};
 
-/// `chunk` queries at a time. Keys that are still to come are NaN in the buffer.
+/// Attends with `chunk` queries per call. Keys after the current ones are NaN in the buffer.
 template <class T>
 void run_in_chunks(Decoding<T>& d, Index chunk, Place place) {
   constexpr Index length = Decoding<T>::length;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a cache holds is the same for every tier, and attention to it gives the bits of attention to tensors; and
-// Linear, the other client of attention's kernels, on every tier.
+// Attention over a cache is bit-identical to attention over tensors on every tier. Linear, the
+// other user of the kernels, keeps its bound on every tier.
 #include "attention/attention_case.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
@@ -66,7 +66,8 @@ TEMPLATE_LIST_TEST_CASE("few keys of many heads of a cache give the bits of tens
       for (auto* x : {&c.q, &c.k}) {
         x->for_each([&](T& value) { value = static_cast<T>(random.normal()); });
       }
-      // Batch row 0 is shown all; of row 1 the last key, which is NaN, is hidden, and some heads see nothing.
+      // Batch row 0 sees all keys. In row 1 the last key, which is NaN, is masked, and some heads
+      // see no key.
       Eigen::Tensor<bool, 4, Eigen::RowMajor> keep(2, heads.all, queries, keys);
       for (Index h = 0; h < heads.all; ++h) {
         for (Index i = 0; i < queries; ++i) {

@@ -13,7 +13,7 @@
 
 namespace attention_test {
 
-/// One way of attending over a growing sequence.
+/// Set of options and a bias for attention over a growing sequence.
 struct Variant {
   std::string name;
   enum class Bias { None, Alibi, T5 } bias = Bias::None;
@@ -56,7 +56,8 @@ inline const std::vector<Variant>& variants() {
   return all;
 }
 
-/// Tokens that come one by one, or many at once, over more than two tiles of keys.
+/// Queries, keys and values of a sequence that covers more than two tiles of keys, for decoding and
+/// prefill.
 template <class T>
 class Decoding {
  public:
@@ -86,8 +87,8 @@ class Decoding {
     }
   }
 
-  /// What is asked for queries first .. first + count - 1, with the keys before `keys`, but for
-  /// where the queries stand.
+  /// Returns the options for queries first .. first + count - 1 with the keys before `keys`,
+  /// without a causal rule.
   posenc::AttentionOptions<T> options(Index first, Index count, Index keys) {
     posenc::AttentionOptions<T> o;
     const auto part = [&](auto mask) {
@@ -108,21 +109,21 @@ class Decoding {
     return o;
   }
 
-  /// Memory for the log-sum-exps of these queries.
+  /// Returns memory for the log-sum-exps of these queries.
   posenc::AttentionMemory<T> memory(Index first, Index count) {
     return {.lse = slice_queries(lse.view(), first, count)};
   }
 
   const AnyBias* bias() const { return bias_ ? &*bias_ : nullptr; }
 
-  /// All queries at once.
+  /// Attends with all queries in one call.
   void prefill() {
     auto o = options(0, length, length);
     o.causal = posenc::Causal::BottomRight;
     attend(c.q.view(), c.k.view(), c.v.view(), c.out.view(), o, bias(), {.lse = lse.view()});
   }
 
-  /// Forgets the results.
+  /// Discards the results.
   void clear() {
     c.out = support::Heads<T>(1, length, heads, value_dim);
     lse = Lse<Real>(1, heads, length);

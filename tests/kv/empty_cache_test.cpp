@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Caches, biases and modules where extents are 0, with any number of rows beside them.
+// Caches, biases and modules with extents of 0, next to other extents of any size.
 #include "attention/empty_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -150,7 +150,8 @@ TEST_CASE("a cache takes no keys as well as some", "[attention]") {
 }
 
 TEST_CASE("biases meet any extent of 0", "[attention]") {
-  // batch, queries, keys, heads, kv_heads, dim, value_dim, width of the relative queries
+  // Bits of `zeros`: batch, queries, keys, heads, kv_heads, dim, value_dim, width of the relative
+  // queries.
   for (unsigned zeros = 0; zeros < 256; ++zeros) {
     for (const Index rows : {0, 1, 2, 12, 25, 33, 64}) {
       const Index b = extent(zeros, 0, 2), sq = extent(zeros, 1, rows), sk = extent(zeros, 2, 33),
@@ -179,7 +180,7 @@ TEST_CASE("biases meet any extent of 0", "[attention]") {
           posenc::attention<float>(q.view(), k.view(), v.view(), out.view(), options, bias,
                                    {.lse = lse_rows, .weights = {weights.data(), b, h, sq, sk}});
           for (Index n = 0; n < b * h * sq; ++n) {
-            // The mean of equal values, where a query sees any.
+            // The mean of equal values, if the query sees a key.
             const bool sees = lse[static_cast<std::size_t>(n)] > -1e30F;
             const Index i = n % sq, head = n / sq % h, row = n / sq / h;
             for (Index c = 0; c < dv; ++c) {
@@ -195,7 +196,7 @@ TEST_CASE("biases meet any extent of 0", "[attention]") {
         } catch (const posenc::ShapeError&) {
           REQUIRE((hkv == 0 || h == 0));
         } catch (const posenc::ConfigError&) {
-          // Tables without channels and without memory are none.
+          // Tables without channels and without memory are absent.
           REQUIRE((w == 0 && d == 0));
         }
       };

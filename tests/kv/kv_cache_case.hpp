@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-// Small caches, and all that one holds.
+// Settings of small caches, and accessors to their contents.
 namespace kv_cache_test {
 
 using posenc::Index;
@@ -34,7 +34,7 @@ inline KvCacheConfig ring(Index window, Index max_append, Index sequences = 1) {
           .max_append = max_append};
 }
 
-/// A tile as attention reads it.
+/// Returns a tile as attention reads it.
 template <class S>
 posenc::detail::KeyTile<S> tile_of(const KvCache<S>& cache, Index sequence, Index head,
                                    Index tile) {

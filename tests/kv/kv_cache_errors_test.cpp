@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a cache refuses, by name, before it writes.
+// Invalid settings and calls of a cache throw errors that name the rule, before anything is
+// written.
 #include "kv_cache_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -91,7 +92,7 @@ TEST_CASE("bad calls name their rule and write nothing", "[attention][cache][err
         name + "sequence -1 must lie within [0, 3)");
   CHECK(append(std::vector<Index>{0, 2, 0}, some(3, 3, heads, dim), some(3, 3, heads, value_dim)) ==
         name + "sequence 0 is named twice");
-  // Sequence 0 has room; nothing goes there either.
+  // Sequence 0 has enough capacity, but must stay unchanged as well.
   CHECK(append(std::vector<Index>{0, 1}, some(2, 57, heads, dim), some(2, 57, heads, value_dim)) ==
         name + "sequence 1 holds 200 keys, and with 57 more would pass the capacity of 256");
   CHECK(message_of<ShapeError>([&] {

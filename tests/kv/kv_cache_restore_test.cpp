@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A saved sequence goes on where it was: numbers, bits of attention and the state of the ring.
+// A restored sequence continues as the saved one: key numbers, bits of attention and ring state.
 #include "kv_cache_case.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -31,7 +31,7 @@ Heads<T> some(Index n, Index width, std::uint64_t seed) {
   return x;
 }
 
-/// Appends n keys, `chunk` at a time.
+/// Appends n keys, `chunk` keys per call.
 template <class S>
 void append(KvCache<S>& cache, Index n, Index chunk, std::uint64_t seed) {
   auto k = some<float>(n, dim, seed), v = some<float>(n, value_dim, seed + 1);
@@ -41,7 +41,7 @@ void append(KvCache<S>& cache, Index n, Index chunk, std::uint64_t seed) {
   }
 }
 
-/// What a program writes to a file, and reads.
+/// Saved state of a sequence, as a program would write it to a file.
 template <class S>
 struct Saved {
   Index first;
@@ -55,7 +55,7 @@ struct Saved {
   }
 };
 
-/// Output of the newest queries with a window and ALiBi, which needs the places.
+/// Returns the output of the newest queries with a window and ALiBi, which reads key numbers.
 template <class S>
 Heads<float> attend(const KvCache<S>& cache, Index queries, Index window) {
   auto q = some<float>(queries, dim, 77);
@@ -83,7 +83,7 @@ TEMPLATE_TEST_CASE("a restored ring is the ring that was saved", "[attention][ca
     KvCache<S> cache(ring(window, max_append)), again(ring(window, max_append));
     append(cache, n, max_append, 1);
     const Saved<S> saved(cache);
-    // Whatever was there before, NaN included.
+    // Old contents of the sequence include NaN.
     Heads<float> hostile_k(1, 200, heads, dim), hostile_v(1, 200, heads, value_dim);
     for (Index i = 0; i < 200; i += 8) {
       again.append(0, posenc::slice_seq(hostile_k.view(), i, Index{8}),
@@ -141,7 +141,7 @@ TEST_CASE("a ring that was cut and saved, and one that was saved while empty",
   Saved<float> saved(cache);
   again.restore(0, saved.first, saved.k.view(), saved.v.view());
   CHECK(same(again, cache));
-  // Down to nothing: the numbering is all that is left of it.
+  // After removal of all keys only the numbering is left.
   cache.truncate(0, cache.first(0));
   Saved<float> nothing_left(cache);
   again.restore(0, nothing_left.first, nothing_left.k.view(), nothing_left.v.view());
@@ -201,7 +201,7 @@ TEST_CASE("what cannot be restored leaves the sequence as it was", "[attention][
   }
   CHECK(all_of(rings, 0) == before);
   CHECK(all_of(full, 0) == full_before);
-  // And where numbers end, appending does.
+  // Appending stops at the largest number as well.
   auto k = some<float>(1, dim, 9), v = some<float>(1, value_dim, 10);
   rings.restore(1, (Index{1} << 53) - 1, k.view(), v.view());
   CHECK(rings.length(1) == Index{1} << 53);
@@ -214,7 +214,7 @@ TEST_CASE("a query that sees none of the keys that were restored has probabiliti
           "[kv_cache][restore]") {
   KvCache<float> cache(ring(256, 1));
   auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
-  cache.restore(0, 130, k.view(), v.view());  // from within a tile on
+  cache.restore(0, 130, k.view(), v.view());  // begins inside of a tile
   auto q = some<float>(1, dim, 3), out = some<float>(1, value_dim, 4);
   const std::vector<Index> start{1000};
   const std::vector<float> sinks(heads, 0.5F);
@@ -233,7 +233,7 @@ TEST_CASE("a query that sees none of the keys that were restored has probabiliti
 TEST_CASE("scores of keys that a ring has lost are -inf", "[kv_cache][restore]") {
   KvCache<float> cache(ring(256, 1));
   auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
-  cache.restore(0, 130, k.view(), v.view());  // from within a tile on
+  cache.restore(0, 130, k.view(), v.view());  // begins inside of a tile
   auto q = some<float>(1, dim, 3), out = some<float>(1, value_dim, 4);
   constexpr auto lowest = -std::numeric_limits<float>::infinity();
   for (const auto stage : {posenc::ReturnedScores::Scaled, posenc::ReturnedScores::Capped}) {
@@ -267,7 +267,8 @@ TEST_CASE("a copy of a ring without keys has nothing of what was there before it
   cache.copy(0, 1);
   cache.append(1, posenc::slice_seq(k.view(), 0, 1), posenc::slice_seq(v.view(), 0, 1));
   REQUIRE(cache.first(1) == 50);
-  // Scores before any mask are asked for of hidden keys, too, whose values are multiplied by 0 then.
+  // Scores before masks are returned for masked keys as well. Their values are multiplied by 0
+  // then.
   auto q = some<float>(1, dim, 3), out = some<float>(1, value_dim, 4);
   const std::vector<Index> start{50};
   std::vector<float> weights(heads * 51);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The cache of keys and values: what is appended comes back, wherever it went in between.
+// Appended keys and values come back, after any sequence of calls.
 #include "attention/key_place.hpp"
 #include "kv_cache_case.hpp"
 #include "support/catch.hpp"
@@ -38,12 +38,12 @@ S stored(T x) {
   return static_cast<S>(static_cast<posenc::Compute<T>>(x));
 }
 
-/// Keys and values of one sequence as plain rows, rounded to S: what the cache is compared to.
+/// Reference model of one sequence: keys and values in rows, rounded to S.
 template <class S>
 struct Model {
   using Row = std::array<std::vector<S>, 2 * heads>;  ///< key and value of each head
   std::vector<Row> rows;
-  Index first = 0;  ///< the oldest key that has to be there still
+  Index first = 0;  ///< oldest key that must be stored
 
   Index length() const { return static_cast<Index>(rows.size()); }
 
@@ -64,8 +64,9 @@ struct Model {
 
 bool is_finite(double x) { return std::isfinite(x); }
 
-/// The tiles of a sequence hold what the model says, each number in the place that kernels read it
-/// from; values past the last key are zero in its panel, and the notes tell of what there is.
+/// True if the tiles of a sequence equal the model, each number at the address that kernels read.
+/// Values after the last key must be zero in its panel, and the flag of non-finite values must be
+/// right.
 template <class S>
 bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model) {
   using namespace posenc::detail;
@@ -114,7 +115,7 @@ bool copies_match(const KvCache<S>& cache, Index sequence, Index first, Index co
   return right;
 }
 
-/// Stored S, given as T.
+/// Test case of a cache that stores S and gets elements of T.
 template <class StoredAs, class Element>
 struct Given {
   using S = StoredAs;
@@ -147,7 +148,8 @@ TEMPLATE_TEST_CASE("what is appended comes back", "[attention][cache]", (Given<f
     CHECK(copies_match(cache, 0, 30, 101, model, layout));
     CHECK(copies_match(cache, 0, 127, 1, model, layout));
     CHECK(copies_match(cache, 0, model.length(), 0, model));
-    // Into the type that was given: T holds each S or was what S was rounded from.
+    // Copies to the element type that was appended: T holds each S exactly, or S was rounded from
+    // T.
     Heads<T> k(1, 5, heads, dim), v(1, 5, heads, value_dim);
     cache.copy_keys(0, 125, k.view(), v.view());
     const S first = model.rows[125][0][0];
@@ -235,7 +237,7 @@ TEMPLATE_TEST_CASE("any mixture of calls leaves what a plain list would hold", "
       Model<S>& model = models[at(sequence)];
       const auto what = random.integer(0, 9);
       if (what <= 5) {
-        const bool all = what == 5;  // both the other two at once, last one first
+        const bool all = what == 5;  // the two other sequences, in reverse order
         const Index batch = all ? 2 : 1;
         Index room = max_append;
         std::vector<Index> ids{sequence};
@@ -298,7 +300,7 @@ TEST_CASE("a tile tells of values that are not finite until it begins anew", "[a
   cache.append(0, k.view(), v.view());
   CHECK(tile_of(cache, 0, 0, 0).finite);
   CHECK_FALSE(tile_of(cache, 0, 1, 0).finite);
-  fill(65520);  // above the greatest half
+  fill(65520);  // above the largest finite half
   cache.append(0, k.view(), v.view());
   CHECK_FALSE(tile_of(cache, 0, 0, 1).finite);
   fill(65519);
@@ -353,7 +355,7 @@ TEMPLATE_TEST_CASE("a context shift leaves the keys of a shorter context", "[att
       }
     }
   }
-  // Rounded when stored and when moved, of numbers below 8.
+  // Rounded once when stored and once when moved; numbers are below 8.
   CHECK(worst < 4 * support::rounding<S>(8));
 }
 
@@ -399,7 +401,7 @@ TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further a
   const auto view = [](std::vector<S>& x, Index width) {
     return HeadsView<S>{x.data(), 1, static_cast<Index>(x.size()) / (3 * width), 3, width};
   };
-  // What was there before, and what is beside it.
+  // Old contents of the sequence, and contents of its neighbour.
   std::vector<S> nan_k(at(256 * 3 * wide), std::numeric_limits<S>::quiet_NaN());
   std::vector<S> nan_v(at(256 * 3 * values), std::numeric_limits<S>::quiet_NaN());
   for (const Index sequence : {0, 1}) {
@@ -414,7 +416,7 @@ TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further a
   for (Index j = 0; j < tokens; ++j) {
     cache.append(1, posenc::slice_seq(view(k, wide), j, 1),
                  posenc::slice_seq(view(v, values), j, 1));
-    // The rest of the key's panel has no NaN of before.
+    // The rest of the key's panel must not hold old NaN.
     for (Index h = 0; h < 3; ++h) {
       using namespace posenc::detail;
       const KeyTile<S> tile = tile_of(cache, 1, h, j / tile_keys);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a cache does on a device, and merge: the bits of one thread.
+// KvCache and merge() are bit-identical on every device.
 #define EIGEN_USE_THREADS
 #include "kv_cache_case.hpp"
 #include "support/catch.hpp"
@@ -27,7 +27,7 @@ namespace {
 constexpr Index heads = kv_cache_test::heads, dim = kv_cache_test::dim;
 constexpr Index value_dim = kv_cache_test::value_dim;
 
-/// All that the cache holds, and whether its tiles are known to be finite.
+/// Returns the contents of a cache, and its tiles' flags of non-finite values.
 template <class S>
 void keep(Bytes& bytes, const KvCache<S>& cache) {
   for (Index sequence = 0; sequence < cache.sequences(); ++sequence) {
@@ -107,7 +107,7 @@ TEST_CASE("threads change sequences of their own, in one pool", "[kv_cache][pool
     cache.append(0, Heads<float>(prefix_k).view(), Heads<float>(prefix_v).view());
     for (const Index sequence : {1, 2, 3}) cache.copy(0, sequence);
   };
-  // All threads leave a prefix that they share.
+  // All threads diverge from a shared prefix.
   const auto go_on = [](auto& cache, Index thread) {
     support::Random own(static_cast<std::uint64_t>(thread));
     for (int step = 0; step < 20; ++step) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A call on a pool throws MemoryLimitError if it needs more blocks than there is room for, and never otherwise, however
-// sequences share blocks.
+// A call on a pool throws MemoryLimitError if and only if it needs more blocks than are free,
+// however sequences share blocks.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
@@ -41,7 +41,7 @@ struct Range {
   Index first, end;
 };
 
-/// Which block each sequence has in each place; 0 for none.
+/// Reference model of block tables: the block of each sequence and table index; 0 for none.
 struct Model {
   Index places;
   std::vector<std::vector<int>> tables;
@@ -64,7 +64,7 @@ struct Model {
     for (const auto& table : tables) count += std::count(table.begin(), table.end(), block);
     return count;
   }
-  /// A sequence writes keys; returns how many new blocks that takes.
+  /// Models a write of keys to a sequence. Returns the number of new blocks.
   Index write(Index sequence, Range keys) {
     Index taken = 0;
     for (Index nth = keys.first / tile; keys.first < keys.end && nth * tile < keys.end; ++nth) {
@@ -75,7 +75,7 @@ struct Model {
     }
     return taken;
   }
-  /// A sequence holds these keys and no others.
+  /// Models a sequence that holds these keys and no others.
   void keep(Index sequence, Range keys) {
     std::vector<int> kept(static_cast<std::size_t>(places));
     for (Index nth = keys.first / tile; keys.first < keys.end && nth * tile < keys.end; ++nth) {
@@ -85,10 +85,10 @@ struct Model {
   }
 };
 
-/// What a call writes, one entry per sequence.
+/// Keys that a call writes, one entry per sequence.
 using Writes = std::vector<std::pair<Index, Range>>;
 
-/// The blocks that a call needs, and the model after it.
+/// Returns the number of blocks that a call needs, and the model after the call.
 std::pair<Index, Model> after(Model model, const Writes& writes) {
   Index taken = 0;
   for (const auto& [sequence, keys] : writes) taken += model.write(sequence, keys);
@@ -99,7 +99,7 @@ struct Counts {
   int refused = 0, shared = 0;
 };
 
-/// Makes one random call on a cache whose pool has room for `limit` blocks.
+/// Makes one random call on a cache whose pool is limited to `limit` blocks.
 void step(support::Random& random, KvCache<float>& cache, Model& model, Index limit,
           Counts& counts) {
   const bool is_ring = cache.window() != 0;

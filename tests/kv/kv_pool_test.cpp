@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Caches on a pool hold what those with memory of their own do, and as many blocks as tiles that differ.
+// Caches on a pool have the same contents as caches that own their memory, and use one block per
+// distinct tile.
 #include "kv_cache_case.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -49,7 +50,7 @@ void append(KvCache<S>& cache, Index sequence, Index n, std::uint64_t seed = 1) 
   cache.append(sequence, k.view(), v.view());
 }
 
-/// Adds where the tiles of a cache lie that have keys.
+/// Adds the addresses of a cache's tiles that hold keys.
 template <class S>
 void add_tiles(std::set<const S*>& tiles, const KvCache<S>& cache) {
   for (Index sequence = 0; sequence < cache.sequences(); ++sequence) {
@@ -60,7 +61,7 @@ void add_tiles(std::set<const S*>& tiles, const KvCache<S>& cache) {
   }
 }
 
-/// A query of each sequence over its last keys, twenty if there are so many.
+/// Returns attention of a query per sequence over its last keys, at most twenty.
 template <class S>
 std::vector<float> attend(const KvCache<S>& cache) {
   support::Random random(9);
@@ -85,7 +86,7 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
          support::same_bits(a.data(), b.data(), static_cast<Index>(a.size()));
 }
 
-/// The same keys, the same attention.
+/// Checks that two caches hold the same keys and give the same attention.
 template <class S>
 bool same(const KvCache<S>& a, const KvCache<S>& b) {
   for (Index n = 0; n < a.sequences(); ++n) {
@@ -95,7 +96,7 @@ bool same(const KvCache<S>& a, const KvCache<S>& b) {
   return same(attend(a), attend(b));
 }
 
-/// A cache on a pool beside one with memory of its own, to which the same is done.
+/// Cache on a pool beside a cache that owns its memory. Tests apply the same calls to both.
 template <class S>
 struct Twins {
   KvCache<S> pooled, plain;
@@ -104,7 +105,7 @@ struct Twins {
       : pooled(config, pool), plain(config) {}
 };
 
-/// Something that may be done to a cache, with all that it needs.
+/// Call on a cache, with its arguments.
 template <class S>
 struct Step {
   Index what, sequence, other, n, first;
@@ -163,7 +164,7 @@ struct Step {
         if (first % 4 == 0) cache.clear(sequence);
         return;
       default:
-        // Copies of a whole cache, which share as sequences do.
+        // Copies of a complete cache share blocks as copies of a sequence do.
         if (kept && first % 2 == 0) {
           cache = *kept;
         } else {
@@ -182,7 +183,7 @@ TEMPLATE_TEST_CASE("a cache on a pool is one with memory of its own, whatever is
   for (const bool is_ring : {false, true}) {
     const KvCacheConfig config = is_ring ? ring(200, 150, 3) : full_cache(700, 3);
     const std::size_t block = KvCache<S>(config, KvBlockPool({no_limit})).block_bytes();
-    // Enough for most that is done, not for all.
+    // The pool suffices for most calls, but not for all.
     const KvBlockPool pool({6 * block + block / 2});
     Twins<S> twins(config, pool);
     std::optional<KvCache<S>> pooled_copy, plain_copy;
@@ -246,14 +247,14 @@ TEST_CASE("a copied prefix is shared until one side writes", "[attention][cache]
   cache.copy(0, 2);
   CHECK(pool.blocks() == 3);
   const auto before = all_of(cache, 0);
-  // The others' last block is shared no less; the full ones are by all.
+  // The other two still share the last block, and all three share the full blocks.
   append(cache, 1, 5, 2);
   CHECK(pool.blocks() == 4);
   append(cache, 1, 5, 3);
   CHECK(pool.blocks() == 4);
   CHECK(all_of(cache, 0) == before);
   CHECK(all_of(cache, 2) == before);
-  // What was cut while it was shared is gone when the sequence goes on.
+  // Values that were cut while the block was shared are zeroed when the sequence is appended to.
   cache.truncate(2, 260);
   CHECK(pool.blocks() == 4);
   CHECK(all_of(cache, 0) == before);
@@ -282,7 +283,7 @@ TEST_CASE("erasing the end of a sequence leaves a shared tile alone", "[attentio
   cache.truncate(1, 40);
   cache.erase(1, 35, 5, [](auto) {});
   CHECK(cache.length(1) == 35);
-  // The other one still knows of its NaN, which queries before that key do not see.
+  // The other cache still knows that its tile has a NaN; queries before that key do not see it.
   CHECK(!tile_of(cache, 0, 1, 0).finite);
 }
 
@@ -305,7 +306,7 @@ TEST_CASE("an exhausted pool says so, and nothing has changed",
            " are in use";
   };
   CHECK(error([&] { append(cache, 1, 129); }) == needs("append", 2, 3 * block));
-  // Neither of two where both do not fit.
+  // If there is memory for one of two sequences only, neither is written.
   CHECK(error([&] {
           const Heads<float> k(2, 100, heads, dim), v(2, 100, heads, value_dim);
           cache.append({1, 0}, Heads<float>(k).view(), Heads<float>(v).view());
@@ -316,7 +317,7 @@ TEST_CASE("an exhausted pool says so, and nothing has changed",
   CHECK(error([&] { append(cache, 1, 1); }) == needs("append", 1, 4 * block));
   CHECK(error([&] { of_another_layer.update_keys(0, [](auto, Index) {}); }) ==
         "nothing was thrown");
-  // Writing needs blocks of one's own; forgetting needs none.
+  // Writing needs exclusive blocks; removing keys does not.
   cache.copy(0, 1);
   CHECK(pool.blocks() == 3);
   CHECK(error([&] { cache.update_keys(1, [](auto, Index) {}); }) ==

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A cache in a format of its own, 8 bits with a scale per block, attends by a source of its own.
+// A user's cache format, 8 bits with a scale per block, works with attention through a user's KV
+// source.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 namespace inside = posenc::detail;
 
-/// Rows of numbers as 8 bits, with a scale per block of 8 of them.
+/// Rows of 8-bit numbers with a scale per block of 8 numbers.
 class ScaledRows {
  public:
   ScaledRows(Index rows, Index dim)
@@ -60,7 +61,7 @@ class ScaledRows {
   std::vector<float> scales_;
 };
 
-/// What write_tokens() and check_cache() ask of a cache, and where its rows lie.
+/// Cache with the members that write_tokens() and check_cache() need.
 struct ScaledCache {
   explicit ScaledCache(const posenc::KvCacheConfig& config)
       : ranges(config),
@@ -113,7 +114,7 @@ struct ScaledCache {
   ScaledRows k, v;
 };
 
-/// Hands out tiles of floats.
+/// KV source that converts tiles to floats.
 template <class Tier>
 class ScaledKeys {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The backward pass of the projection layers.
+// Backward pass of the linear layers.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
@@ -47,7 +47,7 @@ Layer random_layer(Index in, Index out, bool with_bias) {
   return layer;
 }
 
-/// Tokens in the opposite order, through a negative stride.
+/// Returns the tokens in reverse order, through a negative stride.
 template <class T>
 EmbeddingsView<T> backwards(EmbeddingsView<T> x) {
   x.data += (x.seq - 1) * x.seq_stride;
@@ -55,7 +55,8 @@ EmbeddingsView<T> backwards(EmbeddingsView<T> x) {
   return x;
 }
 
-/// Sums as they are written on paper, and of the sizes of their terms, what roundings are measured by.
+/// Sum of products, and the sum of their absolute values, which bounds of rounding errors are
+/// relative to.
 struct Sum {
   double value = 0, size = 0;
   void add(double term) {
@@ -72,7 +73,8 @@ double error_of(T got, const Sum& want, Index terms) {
              : error / support::rounding<T>(1.01 * static_cast<double>(terms + 2) * want.size);
 }
 
-/// The largest error of backward(), as a multiple of what is documented, where every gradient began at 2.
+/// Returns the largest error of backward() as a multiple of the documented bound. Every gradient
+/// starts at 2.
 template <class Layer, class T>
 double worst_error(const Layer& layer, EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
                    EmbeddingsView<const T> grad_x, const LinearParameters<T>& gradient) {
@@ -154,7 +156,7 @@ TEMPLATE_TEST_CASE("the backward of linear is that of the sums on paper", "[line
       INFO("[" << size.batch << ", " << size.seq << ", " << size.in << "] to " << size.out);
       const auto layer = random_layer<TestType>(size.in, size.out, with_bias);
       support::Random random(2);
-      // Rows with room between them: a slice of the features of something wider.
+      // Rows with gaps: a slice of the features of a wider tensor.
       auto x = random_tensor<T>(random, size.batch, size.seq, size.in + 3);
       auto grad_out = random_tensor<T>(random, size.batch, size.seq, size.out + 2);
       Tensor3<T> grad_x(size.batch, size.seq, size.in + 2);
@@ -177,11 +179,11 @@ TEMPLATE_TEST_CASE("the backward of linear is that of the sums on paper", "[line
       if (size.batch * size.seq == 0 || size.in == 0 || size.out == 0) continue;
       check(backwards(in), of_out, of_x);
       check(in, backwards(of_out), backwards(of_x));
-      // The same token again and again.
+      // One token, repeated by a stride of 0.
       auto repeated = in;
       repeated.seq_stride = repeated.batch_stride = 0;
       check(repeated, of_out, of_x);
-      // Part of each batch row, so that not all tokens are equally far apart.
+      // A part of each batch row, so that tokens are not equally spaced.
       const Index some = (size.seq + 1) / 2;
       check(posenc::slice_seq(in, 0, some), posenc::slice_seq(of_out, 0, some),
             posenc::slice_seq(of_x, 0, some));
@@ -205,7 +207,7 @@ TEST_CASE("what is not asked for is left out of the backward of linear", "[linea
   layer.backward(in, of_out, posenc::bsd(alone), none);
   CHECK(none.parameter_count() == 0);
   CHECK(support::same_bits(alone.data(), grad_x.data(), alone.size()));
-  // In the place of x.
+  // grad_x in the memory of x.
   auto aliased = x;
   auto again = layer.zero_gradient();
   layer.backward(posenc::bsd(std::as_const(aliased)), of_out, posenc::bsd(aliased), again);

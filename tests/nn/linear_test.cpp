@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The projection layers.
+// Forward pass of the linear layers.
 #include "reference/attention.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -72,7 +72,7 @@ TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", Linear<float>, Lin
       CHECK(layer.in_dim() == size.in);
       CHECK(layer.out_dim() == size.out);
       CHECK(layer.parameter_count() == size.in * size.out + (with_bias ? size.out : 0));
-      // Rows with room between them: a slice of the features of something wider.
+      // Rows with gaps: a slice of the features of a wider tensor.
       Eigen::Tensor<T, 3, Eigen::RowMajor> x(size.batch, size.seq, size.in + 3);
       Eigen::Tensor<T, 3, Eigen::RowMajor> y(size.batch, size.seq, size.out + 2);
       support::Random random(2);
@@ -92,8 +92,8 @@ TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", Linear<float>, Lin
             for (Index i = 0; i < size.in; ++i) {
               sizes += std::abs(row(0, i) * static_cast<double>(layer.weight(o, i)));
             }
-            // A sum of n products in any order has n roundings at most on the way of each, and one
-            // for the bias; the reference has one of double.
+            // In a sum of n products in any order each product is rounded at most n times, and once
+            // for the bias. The reference adds one rounding to double.
             const double roundings = static_cast<double>(size.in) + 2;
             const double error = std::abs(static_cast<double>(y(b, s, o + 1)) - want(0, o));
             if (error != 0) {
@@ -127,11 +127,11 @@ TEMPLATE_TEST_CASE("random weights depend on the seed alone and are Glorot unifo
   const auto weights = Eigen::Map<const typename Linear<T>::Matrix>(a.weight.data(), 40, 60)
                            .template cast<double>()
                            .eval();
-  // Rounding to T may reach the limit, no more.
+  // Rounding to T may reach the limit but not exceed it.
   CHECK(weights.cwiseAbs().maxCoeff() <= limit * (1 + 0x1p-23));
   const double n = 60 * 40;
-  // Uniform numbers in +-limit have variance limit^2 / 3 and fourth moment limit^4 / 5: five
-  // standard deviations of the mean and of the mean square.
+  // Uniform numbers in +-limit have variance limit^2 / 3 and fourth moment limit^4 / 5. The bounds
+  // are five standard deviations of the mean and of the mean square.
   CHECK(std::abs(weights.mean()) <= 5 * limit / std::sqrt(3 * n));
   CHECK(std::abs(weights.array().square().mean() - limit * limit / 3) <=
         5 * limit * limit * std::sqrt((1.0 / 5 - 1.0 / 9) / n));
@@ -142,7 +142,8 @@ TEMPLATE_TEST_CASE("random weights depend on the seed alone and are Glorot unifo
 TEST_CASE("the first random weights are the same on every platform", "[linear]") {
   Linear<double> layer(2, 2, false);
   layer.randomize(1);
-  // mix_bits(mix_bits(1) + i) / 2^64 of SplitMix64, scaled to +-sqrt(3/2), in Python's integers.
+  // Expected: mix_bits(mix_bits(1) + i) / 2^64 of SplitMix64, scaled to +-sqrt(3/2), computed with
+  // Python's integers.
   CHECK(layer.weight(0, 0) == Approx(-0.32286842940251825).epsilon(1e-15));
   CHECK(layer.weight(0, 1) == Approx(0.0654454561009187).epsilon(1e-15));
   CHECK(layer.weight(1, 1) == Approx(0.4713934861943971).epsilon(1e-15));
@@ -152,7 +153,7 @@ TEMPLATE_TEST_CASE("an output of the fixed order is one chain over the inputs", 
                    float, double) {
   using T = TestType;
   const bool fused = posenc::build_info().fma;
-  constexpr Index in = 577;  // more than a slice of the depth has where the order is not fixed
+  constexpr Index in = 577;  // larger than a depth slice of SumOrder::Any
   const auto layer = random_layer<FixedOrderLinear<T>>(1, in, 200, true);
   Tensor3<T> x(1, 3, in), y(1, 3, 200);
   support::Random random(2);
@@ -200,7 +201,7 @@ TEMPLATE_TEST_CASE("among a few rows a row has the same bits, whichever the othe
                    "[linear][bits]", float, double) {
   using T = TestType;
   constexpr Index in = 1100,
-                  most = 32;  // several pieces of channels, the last one not in whole vectors
+                  most = 32;  // several channel blocks, the last one with a partial vector
   for (const Index out : {1, 6, 35, 300}) {
     const auto layer = random_layer<Linear<T>>(3, in, out, out != 6);
     Tensor3<T> x(1, most, in), all(1, most, out), some(1, most, out);
@@ -217,7 +218,7 @@ TEMPLATE_TEST_CASE("among a few rows a row has the same bits, whichever the othe
       }
       CHECK(support::same_bits(some.data(), all.data(), all.size()));
     }
-    // As batch rows of two tokens, in another order.
+    // Batch rows of two tokens, in another order.
     const posenc::EmbeddingsView<const T> backwards{
         x.data() + (most - 1) * in, most / 2, 2, in, -2 * in, -in};
     const posenc::EmbeddingsView<T> turned{

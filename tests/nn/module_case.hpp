@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <vector>
 
-// MultiHeadAttention beside the reference module with the same parameters.
+// Runs MultiHeadAttention and the reference module with the same parameters.
 namespace module_test {
 
 using posenc::Index;
@@ -26,7 +26,8 @@ using posenc::Index;
 template <class T>
 using Embeddings = Eigen::Tensor<T, 3, Eigen::RowMajor>;
 
-/// Multiples of `step` up to `most` steps: exact in float, and so are the projections made of them.
+/// Returns a random multiple of `step`, of up to `most` steps. Such numbers are exact in float, and
+/// so are projections of them.
 template <class T>
 T exact_number(support::Random& random, double step, Index most) {
   return static_cast<T>(step * static_cast<double>(random.integer(-most, most)));
@@ -112,12 +113,12 @@ inline double largest_norm(const std::vector<reference::Matrix>& heads) {
   return largest;
 }
 
-/// How far an output of the module may be off, for one batch row.
+/// Returns the error bound of the module's output for one batch row.
 ///
-/// Projections are exact here. Scores are at most scale |q| |k| + the largest bias; each rotation
-/// turns a vector by an error of 2 ulp a channel (6 roundings of the norm, both channels of a pair
-/// together), of q and of k, and each of the head_dim products of q k may round twice. Then as
-/// attention(), and the weighted sum of the output projection with a rounding a term.
+/// Projections are exact here. Scores are at most scale |q| |k| + the largest bias. Each rotation
+/// of q or k has an error of 2 ulp per channel (6 roundings of the norm, both channels of a pair
+/// together), and each of the head_dim products of q k may round twice. The rest is as for
+/// attention(), plus the weighted sum of the output projection with a rounding per term.
 template <class T>
 double module_error(const reference::MultiHead& module, const reference::Matrix& query,
                     const reference::Matrix& key, const reference::Matrix& value, double scale,
@@ -146,7 +147,7 @@ double module_error(const reference::MultiHead& module, const reference::Matrix&
   return largest;
 }
 
-/// How far the numbers of a projection move when their sums are taken in another order.
+/// Returns a bound for the change of a projection's numbers under another order of sums.
 template <class T>
 reference::Matrix projection_difference(reference::Linear layer, reference::Matrix x) {
   const auto drop_signs = [](std::vector<double>& values) {
@@ -161,9 +162,9 @@ reference::Matrix projection_difference(reference::Linear layer, reference::Matr
   return sizes;
 }
 
-/// How far two outputs for the same tokens may be apart whose projections were summed in different
-/// orders: what MultiHeadAttention states, with attention's own rounding on both sides. `scale` holds
-/// all factors of a score.
+/// Returns a bound for the difference of two outputs for the same tokens if projections are summed
+/// in different orders: the documented bound of MultiHeadAttention, with attention's own rounding
+/// on both sides. `scale` is the product of all factors of a score.
 template <class T>
 double decode_tolerance(const reference::MultiHead& module, const reference::Matrix& x,
                         double scale, double largest_bias) {
@@ -189,7 +190,7 @@ double decode_tolerance(const reference::MultiHead& module, const reference::Mat
   return largest + 2 * module_error<T>(module, x, x, x, scale, largest_bias);
 }
 
-/// The greatest error of out against the reference as a multiple of what it may be.
+/// Returns the largest error of out against the reference, as a multiple of its bound.
 template <class T>
 double worst_error(reference::MultiHead module, const Embeddings<T>& x, const Embeddings<T>& keys,
                    const Embeddings<T>& values, const Embeddings<T>& out,
@@ -206,7 +207,7 @@ double worst_error(reference::MultiHead module, const Embeddings<T>& x, const Em
   return worst;
 }
 
-/// Turns row t to the position first + t.
+/// Returns a rotation of row t by the position first + t.
 inline reference::RotateRow rotate_from(double first, std::vector<long double> inv_freq,
                                         reference::RopeRule rule) {
   return [=](const std::vector<double>& x, Index t) {

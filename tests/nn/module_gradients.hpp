@@ -11,20 +11,21 @@
 #include <string>
 #include <vector>
 
-// Gradients of a module beside central differences of sum(out * grad_out), all in double.
+// Compares the gradients of a module with central differences of sum(out * grad_out), in double.
 namespace module_test {
 
 struct TrainingShape {
   Index batch = 2, queries = 3, keys = 4;
 };
 
-/// A module with numbers for everything that a step of training reads.
+/// Module with all inputs of a training step.
 template <class Make>
 struct Training {
   using Module = decltype(std::declval<Make>()());
   using Tensor = Embeddings<double>;
 
-  /// make() -> module, from numbers of the encodings that may change from call to call.
+  /// make() returns a module with the current numbers of the encodings, which may change between
+  /// calls.
   Training(const Make& made_by, const TrainingShape& shape, bool self_attention)
       : make(made_by), is_self(self_attention), module(made_by()) {
     const auto& config = module.config();
@@ -42,7 +43,7 @@ struct Training {
     values = Tensor(shape.batch, key_count, config.value_input_dim);
     grad_out = Tensor(shape.batch, shape.queries, config.model_dim);
     for (auto* tensor : {&x, &keys, &values, &grad_out}) fill(tensor->data(), tensor->size(), 1);
-    // Distances of one and more, the same in no two batch rows.
+    // Distances of one and more, different in all batch rows.
     std::vector<double> at, keys_at;
     for (Index n = 0; n < shape.batch * shape.queries; ++n) at.push_back(1.5 * double(n));
     for (Index n = 0; n < shape.batch * key_count; ++n) keys_at.push_back(double(n) - 0.25);
@@ -76,7 +77,7 @@ struct Training {
     return sum;
   }
 
-  /// The largest difference of `gradient` from the slopes of the loss in numbers[0 .. count - 1].
+  /// Checks `gradient` against the slopes of the loss in numbers[0 .. count - 1].
   void check(const std::string& what, double* numbers, const double* gradient, Index count) const {
     INFO(what);
     constexpr double step = 0x1p-13;
@@ -87,7 +88,8 @@ struct Training {
         numbers[n] = number + distance * step;
         return loss();
       };
-      // The error of the fourth order, about 1e-14, is below what rounding leaves, about 1e-11.
+      // The truncation error is of fourth order, about 1e-14. It is below the rounding error, about
+      // 1e-11.
       const double slope = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step);
       numbers[n] = number;
       worst = support::worse(worst, std::abs(gradient[n] - slope) / (1 + std::abs(slope)));
@@ -95,7 +97,8 @@ struct Training {
     CHECK(worst < 1e-9);
   }
 
-  /// backward() of all inputs and projections, checked. What is asked for beside stands in `gradients`.
+  /// Checks backward() for all inputs and projections. Other gradients to compute are set in
+  /// `gradients`.
   template <class Gradients>
   void check_all(Gradients& gradients) {
     posenc::MultiHeadTape<double> tape;

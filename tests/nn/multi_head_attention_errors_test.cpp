@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bad settings and bad input of MultiHeadAttention.
+// Invalid settings and invalid input of MultiHeadAttention throw errors.
 #include "module_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The parts of MultiHeadAttention: none at all, and types of the user's own that meet the concepts.
+// Parts of MultiHeadAttention: none, and a user's types that model the concepts.
 #include "module_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
@@ -24,7 +24,7 @@ using posenc::Positions;
 
 namespace {
 
-/// A user's rotation: channel pairs turned by half a turn a position, so the sign alternates.
+/// A user's rotation by half a turn per position, which alternates the sign.
 struct AlternatingSign {
   double multiplier = 1;
 
@@ -46,7 +46,7 @@ struct AlternatingSign {
   double softmax_scale_multiplier() const { return multiplier; }
 };
 
-/// A user's bias: head h likes keys at a distance of h.
+/// A user's bias: head h favours keys at a distance of h.
 struct LikesDistance {
   template <class Real>
   void add(Index head, std::span<const double> queries, std::span<const double> keys,
@@ -61,7 +61,7 @@ struct LikesDistance {
   }
 };
 
-// A rotary without a backward pass serves inference.
+// A rotary encoding without a backward pass suffices for inference.
 static_assert(posenc::RotaryEncoding<AlternatingSign, float>);
 static_assert(!posenc::DifferentiableRotary<AlternatingSign, float>);
 static_assert(posenc::RotaryEncoding<AlternatingSign, double>);
@@ -124,7 +124,7 @@ TEMPLATE_TEST_CASE("the softmax scale multiplier of frequencies counts once", "[
   without.randomize(3);
   support::Random random(4);
   const auto x = module_test::random_embeddings<T>(random, batch, seq, dim);
-  // head_dim 4: the scale is 1/2, and 4 times that is 2, exactly.
+  // With head_dim 4 the scale is 1/2, and 4 times that is exactly 2.
   CHECK(module_test::same_bits(forward(with, x),
                                forward(without, x, {.scale = 2, .causal = Causal::No})));
   CHECK(module_test::same_bits(forward(with, x, {.scale = 0.25, .causal = Causal::No}),
@@ -145,7 +145,7 @@ TEMPLATE_TEST_CASE("without positions attention does not see the order", "[mha]"
   }
   const auto straight = forward(module, x), mixed = forward(module, shuffled);
   const auto input = module_test::matrix_of(x, 0);
-  // Sums over keys run in another order, so both are near the truth rather than equal.
+  // Sums over keys run in another order, so both outputs are near the true value rather than equal.
   const double allowed = 2 * module_test::module_error<T>(module_test::reference_of(module), input,
                                                           input, input, 0.5, 0);
   double worst = 0;
@@ -158,7 +158,7 @@ TEMPLATE_TEST_CASE("without positions attention does not see the order", "[mha]"
   }
   CHECK(worst <= allowed);
 
-  // Positions of any kind change nothing either.
+  // Positions do not change the result either.
   Embeddings<T> elsewhere(1, seq, dim);
   module.forward(bsd(x), Positions::ids({5, 4, 3, 2, 1, 0}), bsd(elsewhere),
                  {.causal = Causal::No});
@@ -180,7 +180,7 @@ TEMPLATE_TEST_CASE("equal tokens differ once there are positions", "[mha]", floa
     }
     return largest;
   };
-  // Projections of equal rows are exact here, and so equal; the last one need not be.
+  // Projections of equal rows are exact here, and so equal. The output projection may round.
   MultiHeadAttention<T> none(config);
   module_test::set_exact(none, 8);
   const auto reference = module_test::reference_of(none);
@@ -211,7 +211,7 @@ TEMPLATE_TEST_CASE("options reach the attention inside the module", "[mha]", flo
                                forward(module, x, {.causal = Causal::No, .keep = keep.view()})));
   CHECK(weights.at(1, 2, 0, 0) == T{1});
   CHECK(weights.at(1, 2, 0, 1) == T{0});
-  // The module tells dropout where tokens stand.
+  // The module passes the tokens' positions to dropout.
   const auto dropped =
       forward(module, x, {.causal = Causal::No, .dropout = {0.5, 3}}, {.weights = weights.view()});
   for (Index j = 0; j < seq; ++j) {

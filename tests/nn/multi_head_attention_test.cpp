@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MultiHeadAttention against the reference module, with every kind of position.
+// MultiHeadAttention equals the reference module, for every kind of positions.
 #include "module_case.hpp"
 #include "reference/alibi.hpp"
 #include "support/catch.hpp"
@@ -47,7 +47,8 @@ posenc::Alibi alibi_of(const MultiHeadAttentionConfig& config) {
 
 constexpr double first_query = 3, first_key = 1;
 
-/// The reference's rule for a module with or without ALiBi, queries from 3 and keys from 1 on.
+/// Returns the reference's rule for a module with or without ALiBi. Queries have positions from 3
+/// on, keys from 1 on.
 template <class Module>
 reference::RuleOfHead rule_of(const Module& module, bool with_alibi) {
   const auto config = module.config();
@@ -232,7 +233,7 @@ TEMPLATE_TEST_CASE("empty batches and sequences are legal", "[mha]", float, doub
     Embeddings<T> none(batch, 0, 16), out(batch, 0, 16);
     CHECK_NOTHROW(
         module.forward(bsd(none), Positions::range(0, 0), bsd(out), {.causal = Causal::No}));
-    // Queries that meet no keys see nothing: what is left is the bias of the output projection.
+    // Queries without keys output the bias of the output projection.
     Embeddings<T> x(batch, 3, 16), blind(batch, 3, 16);
     x.setConstant(1);
     module.forward(bsd(x), Positions::range(0, 3), bsd(none), bsd(none), Positions::range(0, 0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The backward pass of MultiHeadAttention against central differences, and its tape.
+// Backward pass of MultiHeadAttention against central differences, and its tape.
 #include "module_gradients.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/relative_bias.hpp>
@@ -30,7 +30,7 @@ using posenc::Positions;
 
 namespace {
 
-// Grouped heads, values of another width, cross attention from other widths.
+// Grouped heads, another value_dim, and cross attention from inputs of other widths.
 constexpr posenc::MultiHeadAttentionConfig grouped{.model_dim = 5,
                                                    .heads = 4,
                                                    .kv_heads = 2,
@@ -45,14 +45,14 @@ constexpr posenc::MultiHeadAttentionConfig square{.model_dim = 8, .heads = 2};
 TEST_CASE("gradients of cross attention with a rope and ALiBi are slopes", "[mha][backward]") {
   std::vector<double> inv_freq{0.75, 0.2}, slopes{0.5, 0.25, 0.1, 0.4};
   const auto make = [&] {
-    // With factors of vectors and of scores, over a slice of the head.
+    // Factors of vectors and of scores, over a slice of the head.
     using Rope = posenc::Rope<posenc::HalfRotate>;
     return MultiHeadAttention<double, Rope, posenc::Alibi>(
         grouped, Rope(posenc::Frequencies::from_inv_freq(inv_freq, 1.25, 0.75), 1),
         posenc::Alibi(slopes, posenc::AlibiForm::Symmetric));
   };
   Training training(make, {}, false);
-  // The sinks join the softmax, the mask hides a key from one head and favours others.
+  // Sinks join the softmax. The mask hides a key from one head and favours others.
   std::vector<double> sinks{0.5, -1, 0.25, 2};
   Embeddings<double> additive(4, 3, 4);
   for (Index n = 0; n < additive.size(); ++n) additive.data()[n] = 0.1 * double(n % 7);

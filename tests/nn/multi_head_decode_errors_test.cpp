@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What MultiHeadAttention refuses over a cache, it refuses before it appends.
+// MultiHeadAttention rejects an invalid call over a cache before it appends.
 #include "module_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -32,7 +32,7 @@ using Rope = posenc::Rope<posenc::HalfRotate>;
 using Module = posenc::MultiHeadAttention<float, Rope, posenc::Alibi>;
 const std::string name = "posenc::MultiHeadAttention::forward: ";
 
-/// Two sequences of 60 and 70 keys, to which three tokens each are to be added.
+/// Call that appends three tokens each to two sequences of 60 and 70 keys.
 struct Call {
   Module module{{.model_dim = 8, .heads = 2},
                 Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5})),
@@ -45,7 +45,7 @@ struct Call {
 
   Call() { module.randomize(1); }
 
-  /// The message of what run() throws, and whether it has written anything.
+  /// Returns the message of the error that run() throws, and reports any write.
   template <class Error>
   std::string error() {
     KvCache<float> cache(config);
@@ -171,7 +171,7 @@ TEST_CASE("a window that a ring cannot serve is refused before the ring forgets"
   const auto spoil = [](Call& c) {
     c.config = {.sequences = 3, .kv_heads = 2, .head_dim = 4, .window = 20, .max_append = 3};
     c.options.window = posenc::sliding_window(20);
-    // The ring has lost nothing so far; with three keys more a tile goes.
+    // The ring has evicted nothing so far. Three more keys evict a tile.
     c.lengths = {60, 255};
     c.positions = Positions::starts({60, 255}, 3);
   };

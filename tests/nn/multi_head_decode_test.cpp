@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// MultiHeadAttention over a cache: a token at a time, some at a time, and all of them without one.
+// MultiHeadAttention over a cache, one or several tokens per call, and with all tokens in one call
+// without a cache.
 #include "module_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
@@ -43,7 +44,8 @@ const posenc::MultiHeadAttentionConfig config{.model_dim = dim,
                                               .head_dim = head_dim,
                                               .value_dim = value_dim};
 
-/// As DeepSeek scales: cos and sin keep their size, the softmax scale does not.
+/// Returns a rope with the scaling of DeepSeek: cos and sin keep their size, the softmax scale
+/// changes.
 Rope yarn() {
   return Rope(posenc::YarnScaling{.rotary_dim = head_dim,
                                   .base = 10000,
@@ -121,8 +123,9 @@ double largest_difference(const Embeddings<T>& a, const Embeddings<T>& b) {
   return worst;
 }
 
-/// Same bits, or what MultiHeadAttention states for projections whose order depends on how many tokens there are.
-/// A bias of ALiBi is at most half the longest distance.
+/// Checks for equal bits, or, for projections whose order of sums depends on the number of tokens,
+/// the documented bound of MultiHeadAttention. A bias of ALiBi is at most half the longest
+/// distance.
 template <class T, class Module>
 void check_near(const Module& module, const Embeddings<T>& x, const Embeddings<T>& got,
                 const Embeddings<T>& want) {
@@ -138,7 +141,7 @@ void check_near(const Module& module, const Embeddings<T>& x, const Embeddings<T
                                                             biased ? 0.5 * length : 0);
     const double difference = largest_difference(got, want);
     CHECK(difference <= allowed);
-    // That is the worst that all roundings could do together; this is what they do.
+    // The bound above is the worst case of all roundings. This one is near the observed difference.
     double largest = 0;
     for (Index n = 0; n < want.size(); ++n) {
       largest = support::worse(largest, std::abs(static_cast<double>(want.data()[n])));
@@ -154,7 +157,8 @@ void check_cuts(const std::string& name, const Rotary& rotary, const Bias& bias)
   const auto x = tokens<T>(3);
   const std::vector<T> sinks{T{1}, T{-1}, T{0}, T{2}};
   for (const Index visible : {0, 1, 30}) {
-    // Made anew for each call: of copies g++ 12 warns that optional positions are not initialised.
+    // Constructed for each call, because g++ 12 warns for copies that optional positions are
+    // uninitialised.
     const auto options = [&] {
       AttentionOptions<T> made;
       if (visible != 0) made.window = posenc::sliding_window(visible);
@@ -199,7 +203,7 @@ TEMPLATE_TEST_CASE("through a 16-bit cache, cuts do not matter either", "[mha][c
   for (const Index chunk : {1, 9}) {
     CHECK(module_test::same_bits(in_chunks(module, x, {}, full_cache<TestType>(), chunk), want));
   }
-  // Keys and values were rounded to 8 or 11 bits, no more.
+  // Keys and values were rounded to 8 or 11 bits only.
   CHECK(largest_difference(want, at_once(module, x, {})) < 0.05);
 }
 
@@ -278,7 +282,7 @@ TEST_CASE("cached keys stand where the options say", "[mha][cache]") {
     auto cache = full_cache<float>();
     Embeddings<float> out(1, length, dim);
     for (Index first = 0; first < length; first += 35) {
-      // ALiBi knows distances alone, so all may move.
+      // ALiBi depends on distances only, so all positions may be shifted.
       module.forward(slice_seq(bsd(x), first, 35), Positions::range(first - 1000, 35), cache,
                      sequence, slice_seq(bsd(out), first, 35),
                      {.causal = causal, .key_positions = Positions::range(-1000, first + 35)});

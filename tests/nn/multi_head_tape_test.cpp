@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a tape holds, what backward() adds to and leaves out, and what both refuse.
+// Contents of a tape, gradients that backward() adds to or omits, and errors of both.
 #include "module_gradients.hpp"
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
@@ -73,7 +73,7 @@ struct Step {
   }
 };
 
-/// All numbers of the gradients, one behind the other.
+/// Returns all numbers of the gradients in one vector.
 template <class Gradients>
 auto numbers_of(const Gradients& g) {
   std::vector<double> all(g.bias.begin(), g.bias.end());
@@ -107,14 +107,15 @@ TEMPLATE_TEST_CASE("a tape changes no bit of a module's output", "[mha][backward
   CHECK(tape.bytes() == 0);
   CHECK(same_bits(step.forward(tape), want));
   CHECK(tape.holds_pass());
-  // As documented: x, q, k, v, the heads' outputs and a log-sum-exp each, and a cache line each.
+  // Documented memory: x, q, k, v, outputs and log-sum-exps of the heads, and a cache line for
+  // each.
   const auto numbers = static_cast<std::size_t>(batch * seq * (dim + 4 * (4 + 4 + 1) + 2 * 8));
   CHECK(tape.bytes() >= numbers * sizeof(T));
   CHECK(tape.bytes() <= numbers * sizeof(T) + 6 * 64);
   auto gradients = ask_for_all(step.module), again = gradients;
   const auto grad_x = step.backward(tape, gradients);
 
-  // Log-sum-exps and weights go where the caller asks for them, too, and out may be x.
+  // Log-sum-exps and weights are also written to the caller's memory, and out may be x.
   Embeddings<T> aliased = step.x;
   std::vector<T> weights(static_cast<std::size_t>(batch * 4 * seq * seq), T{7});
   posenc::MultiHeadMemory<T> memory{.lse = {lse.data(), batch, 4, seq},
@@ -142,7 +143,7 @@ TEST_CASE("gradients are added to, from tapes that are used again and moved",
   auto once = ask_for_all(step.module), twice = once;
   const auto grad_x = step.backward(tape, once);
   CHECK(same_bits(step.backward(tape, twice), grad_x));
-  // After a shorter pass, and from another place.
+  // After a shorter pass, and from another address.
   (void)step.forward(tape, 1, 3);
   auto part = step.module.zero_gradients(), fresh = part;
   MultiHeadTape<double> other;
@@ -152,7 +153,7 @@ TEST_CASE("gradients are added to, from tapes that are used again and moved",
   CHECK(tape.bytes() == bytes);
   (void)step.forward(tape);
   const MultiHeadTape<double> moved = std::move(tape);
-  CHECK_FALSE(tape.holds_pass());  // NOLINT: a tape that was moved holds none
+  CHECK_FALSE(tape.holds_pass());  // NOLINT: a moved-from tape holds none
   CHECK(same_bits(step.backward(moved, twice), grad_x));
   const auto a = numbers_of(once), b = numbers_of(twice);
   REQUIRE(a.size() == b.size());
@@ -176,11 +177,11 @@ TEST_CASE("what is not asked for is left out of a module's backward", "[mha][bac
   auto of_parameters = ask_for_all(step.module);
   step.module.backward(tape, bsd(step.grad_out), {}, of_parameters);
   CHECK(numbers_of(of_parameters) == numbers_of(all));
-  // In the place of the gradient that came.
+  // grad_x in the memory of grad_out.
   auto aliased = step.grad_out;
   step.module.backward(tape, bsd(std::as_const(aliased)), bsd(aliased), some);
   CHECK(same_bits(aliased, grad_x));
-  // Of three inputs that are one tensor the gradients add up.
+  // If three inputs are one tensor, its gradient is the sum of three.
   Embeddings<double> out(batch, seq, dim), of_x(batch, seq, dim), of_keys(batch, seq, dim),
       of_values(batch, seq, dim);
   step.module.forward(bsd(step.x), step.positions, bsd(step.x), bsd(step.x), step.positions,
@@ -219,7 +220,7 @@ TEST_CASE("the backward of a module refuses what does not fit, and writes nothin
   CHECK_THROWS_AS(module.forward(bsd(step.x), step.positions, bsd(narrow), refused_pass),
                   ShapeError);
   CHECK_FALSE(refused_pass.holds_pass());
-  // A call that throws leaves nothing to go back through.
+  // A call that throws leaves no pass.
   CHECK_THROWS_AS(
       module.forward(bsd(step.x), Positions::grid(1, seq), bsd(out), cross, step.options),
       std::exception);
@@ -341,7 +342,7 @@ TEST_CASE("a forward pass with a tape allocates nothing when its memory has serv
   const auto before = support::allocations();
   forward();
   CHECK(support::allocations() == before);
-  // Lists of attention_backward() that have an entry per thread or block.
+  // attention_backward() allocates lists with an entry per thread or block.
   backward();
   CHECK(support::allocations() <= before + 4);
   CHECK(workspace.bytes() + tape.bytes() == bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MultiHeadAttention on a device: the bits of the calling thread.
+// MultiHeadAttention on a device is bit-identical to the calling thread.
 #define EIGEN_USE_THREADS
 #include "module_case.hpp"
 #include "support/catch.hpp"
@@ -27,7 +27,7 @@ using posenc::Positions;
 
 namespace {
 
-/// A projection that takes no device.
+/// Projection that takes no device.
 struct OneThread : posenc::FixedOrderLinear<float> {
   using posenc::FixedOrderLinear<float>::FixedOrderLinear;
   void apply(posenc::EmbeddingsView<const float> x, posenc::EmbeddingsView<float> out) const {
@@ -70,7 +70,7 @@ void check_devices(const Module& module, Index dim) {
 TEMPLATE_TEST_CASE("a module gives the same bits on every device", "[mha][threads]",
                    posenc::Linear<float>, posenc::FixedOrderLinear<float>, OneThread) {
   using Rope = posenc::Rope<posenc::Interleaved>;
-  // Enough outputs for several threads to share.
+  // Enough outputs to be distributed over several threads.
   constexpr Index dim = 272;
   posenc::MultiHeadAttention<float, Rope, posenc::Alibi, TestType> module(
       {.model_dim = dim, .heads = 4, .kv_heads = 2},
@@ -145,7 +145,7 @@ TEMPLATE_TEST_CASE("a module has the same gradients on every device", "[mha][bac
 
 namespace {
 
-/// The rope that it is given, and how many pieces of its work went to a device.
+/// Wraps a rope and counts the chunks of its work that run on a device.
 template <class Rope>
 struct Watched {
   Rope rope;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The workspace of MultiHeadAttention: calls after the first allocate nothing.
+// With a MultiHeadWorkspace, calls after the first allocate nothing.
 #include "module_case.hpp"
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
@@ -40,7 +40,7 @@ TEMPLATE_TEST_CASE("a module allocates nothing when its workspace has served a c
                    "[mha][workspace]", Linear<float>, Linear<double>, FixedOrderLinear<float>,
                    FixedOrderLinear<double>) {
   using T = module_test::ScalarOf<TestType>;
-  constexpr Index seq = 40;  // more than a few tokens, see Linear
+  constexpr Index seq = 40;  // more than "few" tokens, see Linear
   const auto module = make_module<TestType>();
   support::Random random(2);
   const auto x = module_test::random_embeddings<T>(random, 2, seq, 24);
