@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-// Every public function that takes extents, strides, counts or offsets, called with such as no sane caller
-// has. A call is right if it returns or throws one of posenc's errors; that it touches no memory but its own
-// and overflows nothing is for sanitizers to see.
+// Calls of every public function that takes extents, strides, counts or offsets, with arguments
+// that no sane caller passes. A call passes the test if it returns or throws one of posenc's
+// errors. Sanitizers detect accesses out of bounds and overflows.
 namespace hostile {
 
 struct Call {
@@ -20,8 +20,8 @@ std::span<const Call> calls_on_tokens();
 std::span<const Call> calls_on_heads();
 std::span<const Call> calls_of_attention();
 
-/// One call that the bytes choose. Returns nullptr if it went well, else the name of the call that threw
-/// what posenc does not promise.
+/// Makes one call, which the bytes select. Returns nullptr on success, else the name of the call
+/// that threw an exception that posenc does not promise.
 const char* make_call(std::span<const std::uint8_t> bytes);
 
 }  // namespace hostile

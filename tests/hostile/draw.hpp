@@ -11,12 +11,12 @@
 #include <span>
 #include <vector>
 
-// Numbers and views for calls that a fuzzer makes: mostly sane, now and then such as no sane caller has.
+// Numbers and views for calls of a fuzzer: mostly sane, sometimes extreme.
 namespace hostile {
 
 using posenc::Index;
 
-/// Reads choices from the fuzzer's bytes; behind their end every choice is the first one.
+/// Reads choices from the fuzzer's bytes. After their end every choice is the first one.
 class Draw {
  public:
   explicit Draw(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
@@ -28,7 +28,7 @@ class Draw {
     return chosen;
   }
 
-  /// `sane`, or, one time in eight, anything that is negative or beyond all memory.
+  /// Returns `sane`, or, one time in eight, any negative or impossibly large number.
   Index number(Index sane) {
     constexpr Index most = (std::numeric_limits<Index>::max)();
     constexpr Index least = (std::numeric_limits<Index>::min)();
@@ -39,7 +39,8 @@ class Draw {
     return bad[static_cast<std::size_t>(below(bad.size()))];
   }
 
-  /// A sane stride, or one that leads out of any memory where the axis has more than one element.
+  /// Returns a sane stride, or one that leads out of any memory if the axis has more than one
+  /// element.
   Index stride(Index sane) {
     const Index stride = number(sane);
     return stride < 0 && stride > -(Index{1} << 60) ? sane : stride;
@@ -49,7 +50,7 @@ class Draw {
   std::span<const std::uint8_t> bytes_;
 };
 
-/// Memory for one call. Sane views lie within it, and what lies outside belongs to nobody.
+/// Memory for one call. Sane views lie within it; nothing may access the outside.
 class Memory {
  public:
   explicit Memory(Draw& draw) : draw_(draw) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Calls of the attention room whose tensors have no elements are done at once, however long other axes are:
-// ctest's time limit guards that.
+// Attention, forward and backward, over tensors without elements returns at once, however long
+// other axes are. ctest's time limit checks this.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
@@ -139,7 +139,7 @@ TEST_CASE("relative tables without channels may say any number of rows", "[hosti
         bias.index.order = order;
         AttentionOptions<float> options{.causal = Causal::No};
         const posenc::LseView<float> lse_rows{lse.data(), 1, 1, 3};
-        // Far apart, so that the columns between them are many.
+        // Spread positions, so that many columns lie between them.
         options.query_positions = Positions::ids({0, 1, 2});
         options.key_positions = Positions::ids({-huge, 0, huge});
         make([&] { posenc::attention<float>(q, q, q, q, options, bias, {.lse = lse_rows}); });
@@ -294,7 +294,7 @@ TEST_CASE("empty heads are normalised and added to at once", "[hostile]") {
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
     INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
     const auto x = heads_of(&number, n);
-    // A bias has no batch and no tokens, so it has numbers where x may have none.
+    // A bias has neither batch nor tokens, so it may have numbers although x has none.
     const bool fits = n[2] <= 1 && n[3] <= 8;
     const auto bias =
         heads_of(sums.data(), {1, 1, n[2], n[2] == 0 || n[3] == 0 || fits ? n[3] : 0});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Biases of no scores, and their tables and gradients, are made at once: ctest's time limit guards that.
+// Biases for no scores, and their tables and gradients, return at once. ctest's time limit checks
+// this.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
@@ -25,7 +26,8 @@ using posenc::MatrixView;
 
 namespace {
 
-/// Adds to empty tiles of few and of many queries or keys, whose rows lie apart though there is no memory.
+/// Adds to empty tiles with few and with many queries or keys, whose strides are nonzero although
+/// there is no memory.
 template <class Bias, class Gradient>
 void add_to_empty(const Bias& bias, Gradient& gradient) {
   const std::vector<double> positions(600);
@@ -105,7 +107,7 @@ TEST_CASE("gates of no tokens and their gradients are made at once", "[hostile]"
       make([&] {
         const std::vector<Index> tokens(static_cast<std::size_t>(sequences), n[1]);
         if (n[1] > 0 && n[2] > 0 && (n[1] > 64 || n[2] > 64))
-          return;  // numbers that have to be kept
+          return;  // numbers that must be stored
         posenc::ForgetGradient gradient(n[2], tokens);
         make([&] { gradient.log_gates(0, x); });
         make([&] { gradient.logits<float>(0, x, x); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Encodings and biases of nothing are done at once, however long the other axes are: ctest's time limit guards
-// that.
+// Encodings and biases of empty tensors return at once, however long the other axes are. ctest's
+// time limit checks this.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
 #include <posenc/additive/binary.hpp>
@@ -39,7 +39,7 @@ namespace {
 
 const posenc::Unscaled plain{.rotary_dim = 8, .base = 10000};
 
-/// Positions [1, seq], and [batch, seq] where there are none of them.
+/// Calls visit() with positions [1, seq], and with positions [batch, seq] if those are empty.
 template <class Visit>
 void for_positions(Index batch, Index seq, const Visit& visit) {
   make([&] { visit(Positions::range(0, seq)); });
@@ -59,7 +59,7 @@ void for_heads(const Visit& visit) {
     }
   };
   for_all_empty<4>({1, 3, 2, 8}, visit_all);
-  for_empty<4>({1, 1, 2, 8}, visit_all);  // a token
+  for_empty<4>({1, 1, 2, 8}, visit_all);  // one token
 }
 template <class Visit>
 void for_embeddings(const Visit& visit) {
@@ -71,7 +71,7 @@ void for_embeddings(const Visit& visit) {
   });
 }
 
-/// All calls of a rope.
+/// Makes all calls of a rope.
 template <class Rope>
 void rotate(const Rope& rope, HeadsView<float> x, const Positions& p) {
   float other = 0;
@@ -135,13 +135,13 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
     };
     check(rope);
     check(mixed);
-    if (p.count() > 64) return;  // positions that have to be kept
+    if (p.count() > 64) return;  // positions that must be stored
     make([&] {
       std::vector<double> gradient = glm.zero_frequency_gradient();
       posenc::accumulate_frequency_gradient(glm, x, x, Positions::axes({p, p}), gradient);
     });
   });
-  // Without pairs there is nothing to do for tensors that repeat one row.
+  // Without pairs there is nothing to compute for tensors that repeat one row.
   const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
   const std::array<float, 2> numbers{};
   const HeadsView<const float> row{numbers.data(), 1, Index{1} << 50, 1, 1, 0, 0, 0};
@@ -166,7 +166,7 @@ TEST_CASE("empty tables of rotations are made at once", "[hostile]") {
     for_positions(n[0], n[1], [&](const Positions& p) {
       make([&] { (void)nothing.table<float>(p); });
       if (n[0] == 0 || n[1] == 0) {
-        // A table for every batch row has as many rows as there are positions.
+        // A table with a row per batch row has as many rows as there are positions.
         if (p.count() <= 64 || p.batch() != 1) make([&] { (void)rope.table<float>(p); });
       }
       if (cache.empty()) make([&] { (void)Table::from_cache(cache, cache, p); });

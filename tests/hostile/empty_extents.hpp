@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Extents of which one at least is 0, however long the others are, and calls that are made with them.
+// Extents with at least one 0, next to extents of any size, and calls with them.
 #pragma once
 
 #include <posenc/core/config.hpp>
@@ -15,7 +15,7 @@ using posenc::Index;
 
 constexpr std::array huge{Index{1} << 31, Index{1} << 40, Index{1} << 62};
 
-/// Makes a call, which either returns, throws one of posenc's errors, or finds no memory.
+/// Makes a call that must return, throw one of posenc's errors, or throw std::bad_alloc.
 template <class Call>
 void make(const Call& call) {
   try {
@@ -27,7 +27,7 @@ void make(const Call& call) {
   }
 }
 
-/// Calls visit(extents) for all extents of which one is 0, and each other is small or huge.
+/// Calls visit(extents) for all extents with one 0, where each other is small or huge.
 template <std::size_t Axes, class Visit>
 void for_empty(const std::array<Index, Axes>& small, const Visit& visit) {
   for (const Index extent : huge) {
@@ -44,7 +44,8 @@ void for_empty(const std::array<Index, Axes>& small, const Visit& visit) {
   }
 }
 
-/// The same where any axes are 0 and all others have one extent, from 0 to 64.
+/// Calls visit(extents) for all extents where any axes are 0 and all others are equal, from 0 to
+/// 64.
 template <std::size_t Axes, class Visit>
 void for_zeros(const Visit& visit) {
   for (Index count = 0; count <= 64; ++count) {
@@ -58,7 +59,7 @@ void for_zeros(const Visit& visit) {
   }
 }
 
-/// Both.
+/// Calls visit(extents) for the extents of both functions above.
 template <std::size_t Axes, class Visit>
 void for_all_empty(const std::array<Index, Axes>& small, const Visit& visit) {
   for_empty<Axes>(small, visit);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Positions of no tokens are made at once, however long the other axes are: ctest's time limit guards that.
+// Positions of no tokens are constructed at once, however long the other axes are. ctest's time
+// limit checks this.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/diffusion_positions.hpp>

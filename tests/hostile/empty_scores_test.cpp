@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention without results is done at once under every bias, dropout and boolean mask, however long other axes
-// are: ctest's time limit guards that.
+// Attention without outputs returns at once for every bias, dropout and boolean mask, however long
+// other axes are. ctest's time limit checks this.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/attention.hpp>
@@ -48,7 +48,7 @@ ScoresView<const bool> mask(const std::array<bool, 1>& cell, const std::array<In
   return {cell.data(), n[0], n[1], n[2], n[3]};
 }
 
-/// What stands beside a bias, by itself and together.
+/// Calls visit(options) for the options besides a bias, one by one and combined.
 void for_options(const Shape& n, const std::function<void(const AttentionOptions<float>&)>& visit) {
   const std::array<Index, 2> of_queries{0, n.queries}, of_keys{0, n.keys};
   const std::array<float, 1> sinks{1};
@@ -87,7 +87,7 @@ auto zero_gradient(const Bias& bias) {
   }
 }
 
-/// Forward, and backward where all gradients are zeros.
+/// Calls forward, and backward if all gradients are zeros.
 template <class Bias>
 void attend(const Bias& bias, const Shape& n, const AttentionOptions<float>& options) {
   float number = 0;
@@ -104,7 +104,7 @@ void attend(const Bias& bias, const Shape& n, const AttentionOptions<float>& opt
   if (!n.has_rows()) {
     make([&] { posenc::attention<float>(q, k, v, out, options, bias, {.lse = lse}); });
   }
-  // Without rows, gradients of keys are zeros that have to be written.
+  // Without rows, gradients of keys are zeros, which must be written.
   const auto writable = [](const HeadsView<float>& x) {
     return x.empty() ? x : HeadsView<float>{};
   };
@@ -115,7 +115,7 @@ void attend(const Bias& bias, const Shape& n, const AttentionOptions<float>& opt
   });
 }
 
-/// All calls without results.
+/// Makes all calls without outputs.
 template <class Bias>
 void sweep(const Bias& bias) {
   for_empty<6>({1, 3, 3, 1, 8, 8}, [&](const std::array<Index, 6>& extents) {

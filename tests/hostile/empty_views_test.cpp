@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A view with an axis of 0 is done at once, however long its other axes are: ctest's time limit guards that.
+// A view with an axis of 0 is processed at once, however long its other axes are. ctest's time
+// limit checks this.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
 #include <posenc/additive/learned.hpp>
@@ -26,11 +27,12 @@ using posenc::Positions;
 
 TEST_CASE("empty queries beside huge extents are attended to at once", "[hostile]") {
   float number = 0;
-  // batch, queries, heads, dim; keys as many or 5
+  // Axes: batch, queries, heads, dim. There are as many keys, or 5.
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
     const HeadsView<float> q{
         .data = &number, .batch = n[0], .seq = n[1], .heads = n[2], .dim = n[3]};
-    // Without heads, or without queries and batch rows, there is nothing to do; without channels there is.
+    // Without heads, or without queries and batch rows, there is nothing to compute. Without
+    // channels there is.
     if (n[0] != 0 && n[1] != 0 && n[2] != 0) return;
     INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
     const posenc::LseView<float> lse{&number, n[0], n[2], n[1]};
@@ -75,7 +77,7 @@ TEST_CASE("biases of heads are added to empty tensors at once", "[hostile]") {
         .data = &number, .batch = n[0], .seq = n[1], .heads = n[2], .dim = n[3]};
     const HeadsView<float> bias{
         .data = numbers.data(), .batch = 1, .seq = 1, .heads = n[2], .dim = n[3]};
-    if (!bias.empty() && (n[2] > 1 || n[3] > 8)) return;  // numbers that have to be there
+    if (!bias.empty() && (n[2] > 1 || n[3] > 8)) return;  // numbers that must be there
     INFO(n[0] << ", " << n[1] << ", " << n[2] << ", " << n[3]);
     make([&] { posenc::add_to_heads<float>(x, bias, x); });
     make([&] { posenc::add_heads_gradient<float>(x, bias); });

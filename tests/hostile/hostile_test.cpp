@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A seeded sample of what the fuzzer of extents does at length, and under sanitizers.
+// Seeded sample of the calls of the extents fuzzer, which makes more of them and under sanitizers.
 #include "hostile/calls.hpp"
 #include "support/catch.hpp"
 

@@ -28,7 +28,7 @@ constexpr Index batch = 2, queries = 3, keys = 5, heads = 4, kv_heads = 2, dim =
 
 constexpr Causal rules[] = {Causal::No, Causal::TopLeft, Causal::BottomRight, Causal::FromStart};
 
-/// What a call's options point to.
+/// Arrays that the options of a call refer to.
 struct Lists {
   explicit Lists(Draw& draw)
       : lengths{draw.number(4), draw.number(5)},
@@ -40,7 +40,7 @@ struct Lists {
   std::array<Index, 3> packed_queries, packed_keys;
 };
 
-/// The arguments after a call's tensors.
+/// Arguments of a call after its tensors.
 struct Settings {
   AttentionOptions<float> options;
   posenc::AttentionMemory<float> memory = {};
@@ -108,7 +108,7 @@ KvCache<float> filled_cache(Draw& draw, bool ring) {
   return cache;
 }
 
-/// attention_backward() with the options, and a bias and its gradient.
+/// Calls attention_backward() with the options, a bias and its gradient.
 template <class Bias, class BiasGradient>
 void go_back(Draw& draw, Memory& memory, Settings all, const Bias& bias, BiasGradient& of_bias) {
   AttentionOptions<float>& options = all.options;
@@ -324,7 +324,7 @@ constexpr std::array calls{
                (void)cache.first(draw.number(1));
                cache.clear(draw.number(0));
            }
-           // Whatever was refused left a cache that works.
+           // The cache must work after every rejected call.
            for (Index sequence = 0; sequence < cache.sequences(); ++sequence) {
              if (cache.length(sequence) < cache.first(sequence)) throw std::exception();
            }

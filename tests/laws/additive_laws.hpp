@@ -10,11 +10,11 @@
 
 namespace laws {
 
-/// The laws of posenc::AdditiveEncoding. To put a type of your own through them:
+/// Laws of posenc::AdditiveEncoding. To check a type of your own:
 ///
 ///   laws::check_additive<float>(encoding, model_dim, posenc::Positions::ids({0, 7, 7, 3}));
 ///
-/// The positions may be any that the encoding accepts, with a batch axis or without; repeat some.
+/// Pass any positions that the encoding accepts, with or without a batch axis; repeat some.
 template <class T, class Encoding>
 class AdditiveLaws {
  public:
@@ -27,7 +27,7 @@ class AdditiveLaws {
     increments_ = encoded(increments_);
   }
 
-  /// X + P is what adding P, made on zeros, to X gives; up to rounding.
+  /// Checks that X + P equals X plus an encoding P of zeros, up to rounding.
   void increment_does_not_depend_on_x() const {
     const auto x = random_like(shape_, 1);
     const auto y = encoded(x);
@@ -40,8 +40,8 @@ class AdditiveLaws {
     CHECK(worst <= 1);
   }
 
-  /// A token's increment is the one that its position has alone, whatever row it stands in and
-  /// whatever stands beside it. Bit for bit.
+  /// Checks that a token's increment is bit-identical to that of its position alone, in any row and
+  /// beside any other tokens.
   void equal_positions_get_equal_increments() const {
     const Index dim = shape_.dimension(2);
     Embeddings<T> token(1, 1, dim);
@@ -55,7 +55,8 @@ class AdditiveLaws {
     }
   }
 
-  /// A change of X comes through as it is, so that the gradient of the output is that of X.
+  /// Checks that a change of X appears unchanged in the output, so that the gradient of X is that
+  /// of the output.
   void adjoint_is_the_identity() const {
     const auto x = random_like(shape_, 2), change = random_like(shape_, 3);
     Embeddings<T> moved(shape_);
@@ -76,7 +77,7 @@ class AdditiveLaws {
  private:
   static double value(const Embeddings<T>& x, Index i) { return static_cast<double>(x.data()[i]); }
 
-  /// Of what rounding to T may change numbers of this magnitude.
+  /// Returns an error as a share of the rounding error of T for numbers of this magnitude.
   static double error_share(double error, double magnitude) {
     return error == 0 ? 0 : std::abs(error) / (epsilon<T>() * magnitude);
   }

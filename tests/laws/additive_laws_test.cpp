@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The laws of AdditiveEncoding over every model of it.
+// Laws of AdditiveEncoding for all of its models.
 #include "laws/additive_laws.hpp"
 
 #include "support/catch.hpp"
@@ -22,7 +22,7 @@ using posenc::Positions;
 
 namespace {
 
-/// Without a batch axis and with one, with repeats.
+/// Positions with and without a batch axis, with repeats.
 const std::vector<Positions>& small_positions() {
   static const std::array<Index, 8> rows{0, 7, 7, 3, 15, 3, 0, 1};
   static const std::vector<Positions> all{Positions::ids({0, 7, 7, 3, 12}), Positions::range(2, 6),
@@ -30,7 +30,7 @@ const std::vector<Positions>& small_positions() {
   return all;
 }
 
-/// For encodings that know no end.
+/// Positions for encodings without a maximum.
 const std::vector<Positions>& far_positions() {
   static const std::vector<Positions> all{Positions::ids({0, 131071, -5, 131071, 1000003}),
                                           Positions::real({0.5, -7.25, 0.5, 1e-9}),
@@ -120,7 +120,7 @@ TEMPLATE_TEST_CASE("additive laws: binary", "[laws]", float, double, Eigen::half
 
 namespace {
 
-/// Scales X by the position, which is not addition.
+/// Wrong encoding: multiplies X by the position instead of adding.
 struct Scaling {
   template <class T>
   void add_to(posenc::EmbeddingsView<T> x, const Positions& positions) const {
@@ -132,7 +132,7 @@ struct Scaling {
   }
 };
 
-/// Counts tokens instead of reading their positions.
+/// Wrong encoding: counts tokens instead of reading their positions.
 struct Counting {
   template <class T>
   void add_to(posenc::EmbeddingsView<T> x, const Positions&) const {

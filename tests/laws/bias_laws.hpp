@@ -16,8 +16,8 @@
 
 namespace laws {
 
-/// The laws of posenc::ScoreBias. To put a type of your own through them, for scores of float or
-/// double and each of its heads:
+/// Laws of posenc::ScoreBias. To check a type of your own, for scores of float or double and for
+/// each of its heads:
 ///
 ///   laws::check_bias<float>(bias, heads);
 template <class Real, class Bias>
@@ -27,7 +27,7 @@ class BiasLaws {
     increments_ = biased(std::vector<Real>(cells()));
   }
 
-  /// S + B is what adding B, made on zeros, to S gives; up to rounding.
+  /// Checks that S + B equals S plus a bias B of zeros, up to rounding.
   void increment_does_not_depend_on_scores() const {
     std::vector<Real> scores(cells());
     support::Random(1).fill_normal(scores);
@@ -43,8 +43,8 @@ class BiasLaws {
     CHECK(worst <= 1);
   }
 
-  /// Cut in any way, into tiles that lie in wider rows, the scores are the same bits; a decoded row
-  /// is one such tile. Cells between the tiles keep theirs.
+  /// Checks that scores are bit-identical for any cut into tiles with wider rows; a decoded row is
+  /// such a tile. Cells between the tiles must not change.
   void tiles_give_the_bits_of_the_whole() const {
     for (const Index height : {Index{1}, Index{3}, queries()}) {
       for (const Index width : {Index{1}, Index{4}, keys()}) {
@@ -58,13 +58,13 @@ class BiasLaws {
     }
   }
 
-  /// The same question has the same answer, whatever was asked in between.
+  /// Checks that equal calls give equal results, whatever was called in between.
   void nothing_is_remembered() const {
     check_tile(2, 3, 4, 5);
     CHECK(biased(std::vector<Real>(cells())) == increments_);
   }
 
-  /// A tile of no queries or no keys is legal.
+  /// Checks that a tile without queries or without keys is accepted.
   void empty_tiles_are_legal() const {
     Real cell = 5;
     const std::span<const double> none, some(key_positions_);
@@ -73,7 +73,7 @@ class BiasLaws {
     CHECK(cell == 5);
   }
 
-  /// Of a posenc::DistanceBias: what it writes is what it adds, where positions are whole numbers.
+  /// Checks that a posenc::DistanceBias writes the values that it adds, for integer positions.
   void values_are_what_tiles_get() const {
     std::vector<double> keys(1200);
     for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = static_cast<double>(j);
@@ -87,7 +87,7 @@ class BiasLaws {
                   tile(scores.data(), 1, columns, columns));
         bias_.write_values(head_, farthest, std::span(values).first(count));
         REQUIRE(values.back() == 42);
-        for (Real& value : values) value += 0;  // of -0, as a tile of zeros makes it
+        for (Real& value : values) value += 0;  // -0 becomes 0, as in a tile of zeros
         REQUIRE(same_bits<Real>(values.data(), scores.data(), columns));
       }
     }
@@ -151,8 +151,9 @@ void check_bias(const Bias& bias, Index heads) {
   }
 }
 
-/// The law of posenc::LearnedScoreBias that needs no derivative, for one that has zero_gradient(): what tiles
-/// add, each to zeros of its own, sums up to what the whole adds. numbers(gradient) lists its numbers.
+/// Law of posenc::LearnedScoreBias that needs no derivative, for a bias with zero_gradient():
+/// gradients of tiles, each added to separate zeros, sum to the gradient of all scores.
+/// numbers(gradient) lists the numbers of a gradient.
 template <class Real, class Bias, class Numbers>
 void check_gradient_sums_over_tiles(const Bias& bias, Index heads, const Numbers& numbers) {
   using Gradient = decltype(bias.zero_gradient());

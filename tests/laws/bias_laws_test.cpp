@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The laws of ScoreBias over every model of it, one of the user's own among them.
+// Laws of ScoreBias for all of its models, including a user's bias.
 #include "laws/bias_laws.hpp"
 
 #include "support/catch.hpp"
@@ -29,7 +29,7 @@ using posenc::Index;
 
 namespace user {
 
-/// Scores fall with the logarithm of the distance.
+/// A user's bias that falls with the logarithm of the distance.
 struct LogDistance {
   double strength = 1;
 
@@ -47,7 +47,7 @@ struct LogDistance {
   }
 };
 
-/// Takes the tile's corner for the origin: right for whole matrices, wrong for every other tile.
+/// Wrong bias: uses the tile's corner as origin, which is right for complete matrices only.
 struct TileRelative {
   template <std::floating_point Real>
   void add(Index, std::span<const double>, std::span<const double>,
@@ -58,7 +58,7 @@ struct TileRelative {
   }
 };
 
-/// Replaces scores in place of adding to them.
+/// Wrong bias: overwrites scores instead of adding to them.
 struct Overwriting {
   template <std::floating_point Real>
   void add(Index, std::span<const double>, std::span<const double>,
@@ -69,7 +69,7 @@ struct Overwriting {
   }
 };
 
-/// Derived from a bias of ours; its add() is another.
+/// Class derived from a bias of posenc, with another add().
 struct SteeperAlibi : posenc::Alibi {
   using Alibi::Alibi;
   template <std::floating_point Real>

@@ -8,13 +8,14 @@
 #include <optional>
 #include <vector>
 
-// What holds for every frequency rule, and for each one what it is compared with.
+// Laws of every frequency rule, and the reference of each rule.
 namespace laws {
 
 using posenc::Frequencies;
 using posenc::Index;
 
-/// Frequencies are positive and fall from pair to pair; of the last pairs, some may not turn at all.
+/// Checks that frequencies are not negative and fall from pair to pair. Those of the last pairs may
+/// be 0.
 inline void check_falling(const Frequencies& found) {
   const std::vector<double> w = found.inv_freq();
   REQUIRE(found.pairs() > 0);
@@ -25,13 +26,13 @@ inline void check_falling(const Frequencies& found) {
   }
 }
 
-/// Frequencies without scaling: the same bits, and factors of 1.
+/// Checks that frequencies equal those without scaling, bit by bit, and that factors are 1.
 inline void check_unscaled(const Frequencies& found, double base) {
   const posenc::Unscaled rule{.rotary_dim = found.rotary_dim(), .base = base};
   CHECK(found == frequencies(rule));
 }
 
-// The settings of a rule under which it is to change nothing, within the trained length.
+// Settings under which a rule must change nothing, within the trained length.
 
 template <class Rule>
 void neutralise(Rule& rule) {
@@ -40,7 +41,7 @@ void neutralise(Rule& rule) {
 inline void neutralise(posenc::AlphaNtkScaling& rule) { rule.alpha = 1; }
 inline void neutralise(posenc::YarnScaling& rule) {
   rule.factor = 1;
-  // The mscales of factor 1 are 1.
+  // The mscale of factor 1 is 1.
   if (!rule.mscale) rule.mscale_all_dim.reset();
   rule.attention_factor.reset();
 }
@@ -59,7 +60,7 @@ inline void neutralise(posenc::LongRopeScaling& rule) {
   rule.attention_factor = rule.short_mscale = rule.long_mscale = std::nullopt;
 }
 
-// What a rule that depends on the length is up to the trained length.
+// Frequencies of a length-dependent rule up to its trained length.
 
 inline Frequencies plain(const posenc::DynamicNtkScaling& rule) {
   return frequencies(posenc::Unscaled{.rotary_dim = rule.rotary_dim, .base = rule.base});

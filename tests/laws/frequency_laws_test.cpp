@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The laws of frequency rules over every rule of the library, at settings that a seed draws.
+// Laws of frequency rules, for every rule of the library with random settings.
 #include "laws/frequency_laws.hpp"
 
 #include "frequency/random_rules.hpp"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int draws = 32;
 
-/// Within the trained length of a rule that has one.
+/// Returns a length within the trained length, if the rule has one.
 template <class Rule>
 Index short_length(const Rule& rule, support::Random& random) {
   if constexpr (requires { rule.original_max_position; }) {
@@ -43,7 +43,7 @@ TEMPLATE_LIST_TEST_CASE("frequency laws: frequencies are positive and fall from 
     const Frequencies found = evaluate(rule, length);
     laws::check_falling(found);
     if constexpr (!std::is_same_v<TestType, posenc::ProportionalScaling>) {
-      CHECK(found.inv_freq().back() > 0);  // no pair is left out
+      CHECK(found.inv_freq().back() > 0);  // no pair is without rotation
     }
   }
 }
@@ -65,7 +65,7 @@ TEMPLATE_TEST_CASE("frequency laws: up to the trained length dynamic rules are p
   for (int i = 0; i < draws; ++i) {
     auto rule = drawn<TestType>(random);
     if constexpr (requires { rule.finetuned_max_position; }) {
-      // A factor that is a double, as that of the plain rule is.
+      // The factor must be a double, because that of the plain rule is one.
       if (rule.finetuned_max_position) {
         rule.finetuned_max_position = 4 * rule.original_max_position;
       }

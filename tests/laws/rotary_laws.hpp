@@ -14,18 +14,18 @@
 
 namespace laws {
 
-/// What an encoding takes, where that is not one axis, any heads, and far positions.
+/// Inputs that an encoding accepts, if not one axis, any number of heads, and far positions.
 struct RotaryDomain {
   Index axes = 1;
   Index heads = 2;
   Index farthest = Index{1} << 40;  ///< at least 1300
 };
 
-/// The laws of posenc::RotaryEncoding. To put a type of your own through them:
+/// Laws of posenc::RotaryEncoding. To check a type of your own:
 ///
 ///   laws::check_rotary<float>(rotary, head_dim, first, last);
 ///
-/// where channels [first, last) are those that the encoding rotates.
+/// where the encoding rotates the channels [first, last).
 template <class T, class Rotary>
 class RotaryLaws {
  public:
@@ -38,7 +38,7 @@ class RotaryLaws {
         shape_(2, 3, domain.heads, head_dim),
         positions_(positions_of(domain)) {}
 
-  /// R(2x - y/2) == 2 R(x) - R(y)/2, up to rounding.
+  /// Checks that R(2x - y/2) == 2 R(x) - R(y)/2, up to rounding.
   void linear() const {
     const auto x = random_like(shape_, 1), y = random_like(shape_, 2);
     auto mixed = shape_;
@@ -60,18 +60,18 @@ class RotaryLaws {
     });
   }
 
-  /// <R x, y> == <x, adjoint(y)> for queries and for keys.
+  /// Checks that <R x, y> == <x, adjoint(y)> for queries and for keys.
   void adjoint_is_the_transpose() const {
     const auto x = random_like(shape_, 3), y = random_like(shape_, 4);
     check_transpose(queries(x), y, x, adjoint_queries(y));
     check_transpose(keys(x), y, x, adjoint_keys(y));
   }
 
-  /// The score of a query and a key that stand so far apart is the same wherever they stand.
+  /// Checks that the score of a query and a key depends only on the difference of their positions.
   void score_depends_on_the_difference_of_positions() const {
     const Heads<T> one(1, 1, 1, dim());
     const auto q = random_like(one, 5), k = random_like(one, 6);
-    // Queries and keys stand elsewhere on every axis, and differ by another number.
+    // Starts of queries and keys differ on every axis, and so do their differences.
     const auto at = [&](Index start, Index difference) {
       std::vector<Positions> axes;
       for (Index axis = 0; axis < domain_.axes; ++axis) {
@@ -102,7 +102,7 @@ class RotaryLaws {
     }
   }
 
-  /// Even those that are NaN.
+  /// Checks that channels outside the rotary slice keep their bits, NaN included.
   void channels_outside_the_slice_keep_their_bits() const {
     auto x = random_like(shape_, 7);
     for_each_row([&](Index row) {
@@ -121,7 +121,7 @@ class RotaryLaws {
     });
   }
 
-  /// Every token alone gives the bits that it gives among others, even beside one that is NaN.
+  /// Checks that a token alone is bit-identical to the token among others, even beside a NaN.
   void token_does_not_depend_on_its_neighbours() const {
     auto x = random_like(shape_, 8);
     for (Index d = 0; d < dim(); ++d) {
@@ -190,7 +190,7 @@ class RotaryLaws {
     use([this](const Heads<T>& x) { return adjoint_keys(x); });
   }
 
-  /// The offset of every head vector.
+  /// Calls use(offset) for every head vector.
   template <class Use>
   void for_each_row(const Use& use) const {
     for (Index row = 0; row < shape_.size(); row += dim()) use(row);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The laws of RotaryEncoding over every model of it.
+// Laws of RotaryEncoding for all of its models.
 #include "laws/rotary_laws.hpp"
 
 #include "support/catch.hpp"
@@ -111,7 +111,7 @@ TEST_CASE("rotary laws: chatglm, and a rope whose pairing is known at run time",
 
 namespace {
 
-/// A rope with one thing wrong.
+/// Wrong rope: its adjoint is the inverse.
 struct InverseForAdjoint : Rope<HalfRotate> {
   using Rope::Rope;
   template <class T>

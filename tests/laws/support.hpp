@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-// What the three sets of laws share.
+// Helpers of all laws.
 namespace laws {
 
 using posenc::Index;
@@ -26,7 +26,7 @@ using Embeddings = Eigen::Tensor<T, 3, Eigen::RowMajor>;  // [B, S, D]
 template <class T>
 using Heads = Eigen::Tensor<T, 4, Eigen::RowMajor>;  // [B, S, H, D]
 
-/// The distance from 1 to the next T.
+/// Returns the distance from 1 to the next T.
 template <class T>
 double epsilon() {
   double step = 1;
@@ -50,7 +50,7 @@ bool same_bits(const T* a, const T* b, Index count) {
   return std::memcmp(a, b, static_cast<std::size_t>(count) * sizeof(T)) == 0;
 }
 
-/// Sum of a[i] * b[i], in double.
+/// Returns the sum of a[i] * b[i], in double.
 template <class A, class B>
 double dot(const A* a, const B* b, Index count) {
   double sum = 0;
@@ -63,7 +63,7 @@ double norm(const T* a, Index count) {
   return std::sqrt(dot(a, a, count));
 }
 
-/// Token s of batch row b on its own, on as many axes.
+/// Returns the positions of token s of batch row b alone, on as many axes.
 inline Positions alone(const Positions& positions, Index b, Index s) {
   std::vector<Positions> axes;
   for (Index axis = 0; axis < positions.axis_count(); ++axis) {

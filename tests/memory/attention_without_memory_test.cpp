@@ -44,7 +44,8 @@ namespace {
 
 constexpr Index batch = 2, queries = 7, keys = 300;
 
-/// A pass that failed leaves no tape; in its backward a projection's gradient is added to as a whole or not at all.
+/// Checks that a failed forward pass leaves no tape, and that a failed backward pass has added the
+/// gradient of each projection completely or not at all.
 template <class Module>
 void check_training(const std::string& name, const Module& module, Index seq) {
   const Index model_dim = module.config().model_dim;
@@ -129,7 +130,7 @@ void check_module(const std::string& name, Index model_dim, Index seq) {
 
   check_training(name, module, std::min(seq, Index{8}));
 
-  // One token and many; a ring that loses a tile, none, or is empty; sequences of two lengths.
+  // One token and many; a ring that evicts a tile, no tile, or is empty; sequences of two lengths.
   for (const auto& [config, length] :
        {std::pair{plain, Index{0}}, std::pair{plain, Index{127}}, std::pair{ring, Index{383}},
         std::pair{ring, Index{300}}, std::pair{ring, Index{0}}}) {

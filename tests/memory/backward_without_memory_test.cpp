@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// attention_backward() when there is no memory: gradients are as before.
+// attention_backward() without memory leaves gradients unchanged.
 #include "memory/watched_device.hpp"
 #include "memory/without_memory.hpp"
 #include "support/catch.hpp"

@@ -46,14 +46,14 @@ TEST_CASE("what is done to a cache without memory is done or not", "[memory][cac
     const auto check = [&](const std::string& name, const auto& call) {
       return check_calls(name, session, call, state_of<float>);
     };
-    // These take none.
+    // The following calls allocate nothing.
     CHECK(check("append", [&](auto& s) { s.cache.append(0, new_keys, new_keys); }) == 0);
     CHECK(check("restore",
                 [&](auto& s) { s.cache.restore(0, is_ring ? 128 : 0, new_keys, new_keys); }) == 0);
     CHECK(check("truncate", [&](auto& s) { s.cache.truncate(0, s.cache.length(0) - 5); }) == 0);
     CHECK(check("copy", [&](auto& s) { s.cache.copy(0, 1); }) == 0);
     CHECK(check("clear", [&](auto& s) { s.cache.clear(1); }) == 0);
-    // And these must have it all before they write.
+    // The following calls must allocate everything before they write.
     CHECK(check("update_keys", [&](auto& s) {
             s.cache.update_keys(0, [&](HeadsView<float> k, Index first) {
               rope.rotate(k, Positions::starts(std::vector<Index>{first}, k.seq));
@@ -123,7 +123,7 @@ TEST_CASE("what is done to a cache on a pool without memory is done or not", "[m
     }
     session.cache.copy(0, 1);
     const Index blocks = pool.blocks();
-    // What is called is a copy, which shares all of its blocks.
+    // Calls are made on a copy, which shares all blocks.
     const auto check = [&](const std::string& name, const auto& call) {
       const long allocations = check_calls(name, session, call, state_of<float>);
       CHECK(pool.blocks() == blocks);
@@ -142,7 +142,7 @@ TEST_CASE("what is done to a cache on a pool without memory is done or not", "[m
       CHECK(check("erase", [&](auto& s) { s.cache.erase(0, 20, 30, [](HeadsView<float>) {}); }) >
             1);
     }
-    // These take none.
+    // The following calls allocate nothing.
     CHECK(check("truncate", [&](auto& s) { s.cache.truncate(0, s.cache.length(0) - 5); }) == 0);
     CHECK(check("clear", [&](auto& s) { s.cache.clear(1); }) == 0);
     const KvCache<float> other(session.cache);

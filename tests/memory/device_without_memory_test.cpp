@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Devices whose parallelFor() throws before any, and after each further unit, of the work: what outlives the call is as
-// it was.
+// Calls on a device whose parallelFor() throws before its work, or after any number of units of it,
+// leave caches unchanged.
 #include "memory/without_memory.hpp"
 #include "support/catch.hpp"
 #include <posenc/kv/cached_attention.hpp>
@@ -33,7 +33,7 @@ namespace {
 
 constexpr Index kv_heads = 2, dim = 8, value_dim = 19, most_tokens = 300;
 
-/// A device that does so many units of work and then finds no memory.
+/// Device that completes a given number of units of work and then throws std::bad_alloc.
 struct FailingDevice {
   long* units_left;
 
@@ -44,7 +44,7 @@ struct FailingDevice {
   int numThreadsInPool() const { return 2; }
   int currentThreadId() const { return -1; }
   void parallelFor(Index count, const Cost&, const std::function<void(Index, Index)>& work) const {
-    // The last units first: they are as good as others.
+    // Last units first; any order must work.
     for (Index unit = count; unit-- > 0;) {
       if (*units_left == 0) throw std::bad_alloc();
       --*units_left;
@@ -54,7 +54,7 @@ struct FailingDevice {
   }
 };
 
-/// Caches with and without a pool, each with and without sequences that share blocks.
+/// Cache with or without a pool, with or without sequences that share blocks.
 struct Store {
   KvBlockPool pool;
   KvCache<float> cache;
@@ -81,7 +81,8 @@ constexpr Kind kinds[] = {
     {"no ring, shared", plain, true, true},    {"ring, shared", ring, true, true},
 };
 
-/// Sequences of 256, 320 and no keys: one that ends with a tile, one that ends within one.
+/// Returns a store with sequences of 256, 320 and no keys: one ends with a tile, one inside of a
+/// tile.
 Store filled(const Kind& kind) {
   const KvBlockPool pool({std::size_t{1} << 30});
   Store store{pool, kind.on_pool ? KvCache<float>(kind.config, pool) : KvCache<float>(kind.config)};
@@ -94,13 +95,14 @@ Store filled(const Kind& kind) {
   for (const Index n : {128, 128, 64}) append(1, n);
   if (kind.is_shared) {
     store.cache.copy(1, 2);
-    // Values of the shared tile are beyond the end of one that shares it.
+    // The shared tile holds values after the end of a sequence that shares it.
     store.cache.truncate(1, 300);
   }
   return store;
 }
 
-/// Keys, values, blocks if they are counted, and attention over them, which finds what is left where no keys are.
+/// Returns keys, values, the number of blocks if they are counted, and attention over the cache.
+/// Attention detects stale contents behind the keys.
 std::vector<float> state_of(const Store& store, bool counts_blocks) {
   const KvCache<float>& cache = store.cache;
   std::vector<float> all;
@@ -127,8 +129,9 @@ std::vector<float> state_of(const Store& store, bool counts_blocks) {
   return all;
 }
 
-/// Calls call(device, cache) with 0, 1, 2, ... units of work before the device fails, until it does not. Returns how
-/// often it failed. The call must leave the cache as it was then, for one that goes well afterwards too.
+/// Calls call(device, cache) with 0, 1, 2, ... units of work before the device fails, until the
+/// call succeeds. Returns the number of failures. After a failure the cache must be unchanged, also
+/// for a later successful call.
 template <class Call>
 long check(const std::string& name, const Kind& kind, const Call& call, bool counts_blocks = true) {
   INFO(kind.name << ", " << name);
@@ -163,7 +166,7 @@ long check(const std::string& name, const Kind& kind, const Call& call, bool cou
 TEST_CASE("a device that finds no memory leaves caches as they were", "[memory][cache]") {
   const auto k = numbers(3 * most_tokens * kv_heads * dim, 5);
   auto v = numbers(3 * most_tokens * kv_heads * value_dim, 6);
-  // Queries that see none of a call's tokens find neither these.
+  // Queries that see no token of the call must not read these values.
   for (std::size_t n = 0; n < v.size(); n += 97) v[n] = std::numeric_limits<float>::quiet_NaN();
   const auto keys = [&](Index b, Index n) { return heads_view(k.data(), b, n, kv_heads, dim); };
   const auto values = [&](Index b, Index n) {
@@ -247,7 +250,7 @@ TEST_CASE("a module on a device that finds no memory leaves caches and tapes as 
       module.forward(in, Positions::starts({cache.length(0), cache.length(1)}, seq), cache, {0, 1},
                      out, {.causal = Causal::BottomRight, .window = window}, {}, device);
     };
-    // A sequence may keep a copy of a block that it shared.
+    // After a failure a sequence may own a copy of a block that it shared before.
     CHECK(check("forward", kind, forward, false) > 3);
   }
   bool threw = true;

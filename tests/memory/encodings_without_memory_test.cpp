@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rotary and additive encodings, biases and their gradients when there is no memory.
+// Rotary and additive encodings, biases and their gradients without memory.
 #include "memory/without_memory.hpp"
 #include "support/catch.hpp"
 #include <posenc/additive/binary.hpp>
@@ -53,7 +53,7 @@ using Data = std::vector<float>;
 HeadsView<float> all(Data& x) { return heads_view(x.data(), batch, seq, heads, dim); }
 HeadsView<const float> all(const Data& x) { return heads_view(x.data(), batch, seq, heads, dim); }
 
-/// Positions that are a table of their own.
+/// Returns positions that are a table and own memory.
 Positions table_of_positions() {
   std::vector<Index> ids(static_cast<std::size_t>(batch * seq));
   std::iota(ids.begin(), ids.end(), Index{3});

@@ -18,7 +18,7 @@
 #if defined(__GLIBC__) && !defined(POSENC_TEST_SANITIZED)
 #define POSENC_TEST_OWN_MALLOC 1
 extern "C" {
-// glibc's own names of what is replaced below.
+// glibc's internal names of the functions that are replaced below.
 void* __libc_malloc(std::size_t);                 // NOLINT(bugprone-reserved-identifier)
 void* __libc_calloc(std::size_t, std::size_t);    // NOLINT(bugprone-reserved-identifier)
 void* __libc_realloc(void*, std::size_t);         // NOLINT(bugprone-reserved-identifier)
@@ -28,12 +28,12 @@ void* __libc_memalign(std::size_t, std::size_t);  // NOLINT(bugprone-reserved-id
 
 namespace {
 
-thread_local long left = -1;  ///< allocations until one fails; negative: never
+thread_local long left = -1;  ///< allocations until one fails; negative: none fails
 thread_local bool failed = false;
 thread_local int watching = 0;
 std::atomic<long> watched{0};
 
-/// Whether this allocation is the one.
+/// True if this allocation must fail.
 bool fails() noexcept {
   if (watching > 0) {
     ++watched;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Memory that runs out on demand: this executable's operator new, in all forms, and where the C library is
-// glibc and no sanitizer has taken its place, malloc and its kin, which Eigen calls.
+// Allocators that fail on demand. They replace all forms of this executable's operator new. With
+// glibc and without a sanitizer they also replace malloc and related functions, which Eigen calls.
 namespace failing_memory {
 
-/// Lets the n-th allocation of this thread from now on fail, n from 0, and no other.
+/// Makes the n-th allocation of this thread from now on fail, n from 0, and no other.
 void arm(long n) noexcept;
 
-/// Ends it; whether an allocation failed.
+/// Ends arm(). Returns true if an allocation has failed.
 bool disarm() noexcept;
 
-/// Allocations of any thread while it is within a Watch.
+/// Returns the number of allocations of any thread within a Watch.
 long watched_allocations() noexcept;
 
-/// Until the end of its life this thread's allocations are counted, and none fails.
+/// Scope in which this thread's allocations are counted and none fails.
 class Watch {
  public:
   Watch() noexcept;
@@ -23,7 +23,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 };
 
-/// Until the end of its life none of this thread's allocations fails or counts.
+/// Scope in which this thread's allocations neither fail nor count.
 class Pause {
  public:
   Pause() noexcept;

@@ -4,7 +4,7 @@
 #include "memory/failing_memory.hpp"
 #include <posenc/core/config.hpp>
 
-// Before Tensor: ThreadPoolDevice is only there with it.
+// Must precede Tensor, which defines ThreadPoolDevice only then.
 #ifndef EIGEN_USE_THREADS
 #define EIGEN_USE_THREADS
 #endif
@@ -14,7 +14,7 @@ namespace memory_test {
 
 using posenc::Index;
 
-/// Eigen's pool, whose own tasks may take memory as they like; what posenc does in them is watched.
+/// Eigen's thread pool with a Watch around posenc's work. Tasks of the pool itself may allocate.
 struct WatchedDevice {
   const Eigen::ThreadPoolDevice& device;
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-// Calls whose n-th allocation fails, n = 0, 1, ... until there are no more.
+// Repeats calls with a failing n-th allocation, n = 0, 1, ... until no allocation fails.
 namespace memory_test {
 
 using posenc::Index;
@@ -24,9 +24,10 @@ inline bool same(const std::vector<float>& a, const std::vector<float>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-/// call(data) must leave `data` as it was where it throws std::bad_alloc, and do then what it does with all
-/// the memory there is. state(data) is what is compared, and partial(data) afterwards puts back what the
-/// call may leave half written. Returns how many allocations there are.
+/// Checks a call under failing allocations. If call(data) throws std::bad_alloc, `data` must be
+/// unchanged, and a second call must succeed. state(data) returns the numbers to compare;
+/// repair(data) restores outputs that the call may leave half written. Returns the number of
+/// allocations.
 template <class Data, class Call, class State, class Repair>
 long check_calls(const std::string& what, const Data& initial, const Call& call, const State& state,
                  const Repair& repair) {
@@ -66,7 +67,7 @@ long check_calls(const std::string& what, const Data& initial, const Call& call,
   return check_calls(what, initial, call, state, [](Data&) {});
 }
 
-/// The same for a call that reads and writes one array.
+/// Overload of check_calls() for a call that reads and writes one array.
 template <class Call>
 long check_calls(const std::string& what, const std::vector<float>& initial, const Call& call) {
   return check_calls(what, initial, call, [](const std::vector<float>& x) { return x; });
