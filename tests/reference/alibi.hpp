@@ -8,10 +8,10 @@
 
 namespace reference {
 
-/// The slope of each head, arXiv 2108.12409 and its code.
+/// Returns the slope of each head, arXiv 2108.12409 and its code.
 ///
-/// N is the greatest power of two that is not above the number of heads: the first N heads get
-/// 2^(-B (h+1) / N); the rest get the 1st, 3rd, 5th, ... slope of 2N heads. So they are not sorted.
+/// N is the largest power of two up to the number of heads. The first N heads get 2^(-B (h+1) / N).
+/// The rest get the 1st, 3rd, 5th, ... slope of 2N heads, so slopes are not sorted.
 inline std::vector<double> alibi_slopes(std::int64_t heads, double max_bias = 8.0) {
   if (heads <= 0) throw std::invalid_argument("alibi_slopes: no heads");
   const long double b = static_cast<long double>(max_bias);
@@ -30,11 +30,11 @@ inline std::vector<double> alibi_slopes(std::int64_t heads, double max_bias = 8.
 }
 
 enum class AlibiForm {
-  Causal,     ///< -m (i - j): a future key would be favoured, so a causal mask must follow.
+  Causal,     ///< -m (i - j): favours future keys, so use a causal mask.
   Symmetric,  ///< -m |i - j|.
 };
 
-/// The bias of one query and key at absolute positions i and j.
+/// Returns the bias of one query and key at absolute positions i and j.
 inline double alibi_bias(double slope, double query_position, double key_position, AlibiForm form) {
   const double distance = query_position - key_position;
   return -slope * (form == AlibiForm::Symmetric ? std::abs(distance) : distance);

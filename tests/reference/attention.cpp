@@ -61,7 +61,7 @@ AttentionResult attention(const Matrix& q, const Matrix& k, const Matrix& v,
       result.scores(i, j) = static_cast<double>(score);
       largest = std::fmax(largest, score);
     }
-    // NaN compares unequal, so a visible NaN is a key that is seen.
+    // NaN compares unequal, so a visible key with NaN is seen.
     const auto seen = [&](std::int64_t j) { return scores[static_cast<std::size_t>(j)] != masked; };
     const auto part = [&](long double score) { return std::exp(score - largest); };
 

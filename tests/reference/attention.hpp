@@ -11,47 +11,47 @@
 
 namespace reference {
 
-/// Which comes first on the scaled scores. ONNX and Gemma-2: the cap.
+/// Order of soft cap and bias on the scaled scores. ONNX and Gemma-2 apply the cap first.
 enum class SoftcapOrder { BeforeBias, AfterBias };
 
-/// What a factor per query multiplies: scaled products, those and the bias, what the cap gives.
+/// Operand of a temperature, a factor per query: scaled products, biased scores, or capped scores.
 enum class TemperatureOf { ScaledScores, BiasedScores, CappedScores };
 
-/// What stands between q k^T and the values of one head; i is the query row, j the key row.
+/// Steps between q k^T and the values of one head; i is the query row, j the key row.
 struct AttentionRule {
   double scale = 1.0;
   double softcap = 0.0;  ///< cap * tanh(score / cap); 0: none.
   SoftcapOrder softcap_order = SoftcapOrder::BeforeBias;
-  std::function<double(std::int64_t i)> temperature;  ///< Empty: 1.
+  std::function<double(std::int64_t i)> temperature;  ///< If empty: 1.
   TemperatureOf temperature_of = TemperatureOf::ScaledScores;
-  std::function<bool(std::int64_t i, std::int64_t j)> allowed;    ///< Empty: all are.
-  std::function<double(std::int64_t i, std::int64_t j)> bias;     ///< Empty: zero; -inf: masked.
+  std::function<bool(std::int64_t i, std::int64_t j)> allowed;    ///< If empty: all.
+  std::function<double(std::int64_t i, std::int64_t j)> bias;     ///< If empty: zero; -inf: masked.
   std::function<double(std::int64_t i, std::int64_t j)> added;    ///< A mask, added last; likewise.
   std::optional<double> sink;                                     ///< exp(sink) joins the sum.
-  std::function<double(std::int64_t i, std::int64_t j)> dropout;  ///< Times the weight; empty: 1.
+  std::function<double(std::int64_t i, std::int64_t j)> dropout;  ///< Weight factor; empty: 1.
 };
 
 struct AttentionResult {
   Matrix output;                    ///< [Sq, Dv].
   Matrix weights;                   ///< [Sq, Sk], after dropout.
-  Matrix scores;                    ///< [Sq, Sk], as the softmax sees them, -inf where masked.
-  std::vector<double> log_sum_exp;  ///< [Sq], the sink included.
+  Matrix scores;                    ///< [Sq, Sk], input of the softmax, -inf if masked.
+  std::vector<double> log_sum_exp;  ///< [Sq], with the sink.
 };
 
-/// The score of query row i and key row j as the softmax sees it; -inf where the key is masked,
-/// which is not read then.
+/// Returns the score of query row i and key row j as the softmax gets it; -inf if the key is
+/// masked, which is not read then.
 long double attention_score(const Matrix& q, const Matrix& k, const AttentionRule& rule,
                             std::int64_t i, std::int64_t j);
 
 /// Softmax attention of one head of one batch entry: q [Sq, D], k [Sk, D], v [Sk, Dv].
 ///
-/// Masked keys and values are never read. A row with every key masked gives zeros, LSE = -inf, or
-/// the sink where there is one.
+/// Masked keys and values are never read. If all keys of a row are masked, the row is zero, and its
+/// LSE is -inf or the sink.
 AttentionResult attention(const Matrix& q, const Matrix& k, const Matrix& v,
                           const AttentionRule& rule);
 
-/// Where query 0 stands among the keys: at key 0; such that the last query is at the last key; at
-/// a key that is given.
+/// Alignment of queries with keys: query 0 with key 0, the last query with the last key, or query 0
+/// with a given key.
 enum class Alignment { TopLeft, BottomRight, FromStart };
 
 inline std::int64_t first_place(Alignment alignment, std::int64_t queries, std::int64_t keys,
@@ -60,11 +60,11 @@ inline std::int64_t first_place(Alignment alignment, std::int64_t queries, std::
   return alignment == Alignment::FromStart ? start : 0;
 }
 
-/// Which keys a query sees by where both stand, be that places or positions.
+/// Band of keys that a query sees, by the indices or positions of both.
 struct Band {
-  bool causal = false;      ///< None after the query.
-  std::int64_t left = -1;   ///< At most so many before it; -1: any number.
-  std::int64_t right = -1;  ///< At most so many after it.
+  bool causal = false;      ///< No key after the query.
+  std::int64_t left = -1;   ///< Most keys before the query; -1: any number.
+  std::int64_t right = -1;  ///< Most keys after the query.
 
   bool shows(double query, double key) const {
     if (causal && key > query) return false;
@@ -73,23 +73,25 @@ struct Band {
   }
 };
 
-/// The sequence that token t belongs to, of those packed between the boundaries 0 = c[0] <= c[1] ...
+/// Returns the sequence of token t, for sequences packed between the boundaries 0 = c[0] <= c[1]
+/// ...
 inline std::size_t sequence_of(const std::vector<std::int64_t>& boundaries, std::int64_t t) {
   std::size_t n = 0;
   while (t >= boundaries.at(n + 1)) ++n;
   return n;
 }
 
-/// Makes the rule of head h.
+/// Returns the rule of head h.
 using RuleOfHead = std::function<AttentionRule(std::int64_t h)>;
 
-/// All heads of one batch entry: q holds H matrices, k and v hold Hkv; head h uses h / (H / Hkv).
+/// Attention of all heads of one batch entry: q holds H matrices, k and v hold Hkv; head h uses h /
+/// (H / Hkv).
 std::vector<AttentionResult> grouped_attention(const std::vector<Matrix>& q,
                                                const std::vector<Matrix>& k,
                                                const std::vector<Matrix>& v,
                                                const RuleOfHead& rule_of_head);
 
-/// y = x W^T + b with W [out, in]; an empty bias is none.
+/// Linear layer y = x W^T + b with W [out, in]; an empty bias is zero.
 struct Linear {
   Matrix weight;
   std::vector<double> bias;
@@ -97,10 +99,10 @@ struct Linear {
   Matrix operator()(const Matrix& x) const;
 };
 
-/// Column block h of [S, heads * head_dim], as a matrix of its own.
+/// Returns the column blocks of [S, heads * head_dim], one matrix per head.
 std::vector<Matrix> split_heads(const Matrix& x, std::int64_t heads);
 
-/// Turns one projected head vector of sequence row t; empty: left as it is.
+/// Rotates one projected head vector of sequence row t; if empty: no rotation.
 using RotateRow = std::function<std::vector<double>(const std::vector<double>& x, std::int64_t t)>;
 
 struct MultiHead {

@@ -10,14 +10,13 @@
 namespace reference {
 namespace {
 
-/// Derivatives of one score, as the softmax sees it, of a key that is seen; and what their roundings are
-/// relative to.
+/// Derivatives of one visible score, and the sums that their rounding errors are relative to.
 struct ScoreSlopes {
   long double product = 0, abs_product = 0;  ///< By q . k.
   long double bias = 0, abs_bias = 0;        ///< By the bias.
 };
 
-/// The steps of attention_score() with their derivatives.
+/// Returns the derivatives of attention_score(), step by step.
 ScoreSlopes score_slopes(const Matrix& q, const Matrix& k, const AttentionRule& rule,
                          std::int64_t i, std::int64_t j) {
   const auto scale = static_cast<long double>(rule.scale),

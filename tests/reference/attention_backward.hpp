@@ -11,7 +11,7 @@ namespace reference {
 /// Derivatives of sum(output * grad_output) of one head.
 struct AttentionGradients {
   Matrix q, k, v;      ///< [Sq, D], [Sk, D], [Sk, Dv].
-  Matrix bias, added;  ///< [Sq, Sk]: of each cell of the bias and of the mask that is added.
+  Matrix bias, added;  ///< [Sq, Sk]: of each cell of the bias and of the additive mask.
   double sink = 0;
 
   AttentionGradients() = default;
@@ -24,15 +24,16 @@ struct AttentionGradients {
         added(queries, keys) {}
 };
 
-/// The derivatives, and beside them the same sums over magnitudes of all terms, which roundings are relative to.
+/// Derivatives, and the same sums over magnitudes of all terms, which rounding errors are relative
+/// to.
 struct AttentionBackward {
   AttentionGradients gradients, magnitudes;
 };
 
-/// What attention() gives, differentiated: with P the softmax, Z the factors of dropout, W = P Z and O = W V,
+/// Backward pass of attention(). With P the softmax, Z the factors of dropout, W = P Z and O = W V,
 ///     dV = W^T dO,  dP = Z (dO V^T),  dS = P (dP - sum over keys of P dP),
-/// the sink as a key whose value is zero, and dS taken through each step that made a score.
-/// Masked keys and values are never read, and get zeros.
+/// the sink as a key whose value is zero, and dS passed back through each step of the score.
+/// Masked keys and values are never read, and their gradients are zero.
 AttentionBackward attention_backward(const Matrix& q, const Matrix& k, const Matrix& v,
                                      const Matrix& grad_output, const AttentionRule& rule);
 

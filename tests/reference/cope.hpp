@@ -11,8 +11,8 @@
 
 namespace reference {
 
-/// The positions that CoPE (arXiv 2405.18719) gives to the keys up to the query's own, whose scaled
-/// scores these are: the sum of the sigmoids from the key to the end, at most positions - 1.
+/// Returns the positions that CoPE (arXiv 2405.18719) gives to the keys up to the query's own: the
+/// sum of the sigmoids of the scaled scores from the key to the end, at most positions - 1.
 inline std::vector<double> cope_positions(const std::vector<double>& scores,
                                           std::int64_t positions) {
   std::vector<double> result(scores.size());
@@ -25,8 +25,8 @@ inline std::vector<double> cope_positions(const std::vector<double>& scores,
   return result;
 }
 
-/// After the scale: q . e between the two rows of the table next to each key's position, for one
-/// query whose scaled scores with the keys up to its own are given.
+/// Returns the bias after the scale: q . e, interpolated between the two rows of the table next to
+/// each key's position, for one query and its scaled scores with the keys up to its own.
 inline std::vector<double> cope_row(const std::vector<double>& q, const Matrix& table,
                                     const std::vector<double>& scores) {
   if (static_cast<std::int64_t>(q.size()) != table.cols) {

@@ -9,7 +9,7 @@
 
 namespace reference {
 
-/// A whole number of any size, in digits of 32 bits, the least first; none of them a leading zero.
+/// Natural number of any size, in digits of 32 bits, lowest digit first, without leading zeros.
 struct Natural {
   std::vector<std::uint32_t> digits{1};
 
@@ -41,11 +41,11 @@ inline void check_deberta_buckets(std::int64_t x, std::int64_t buckets, std::int
   }
 }
 
-/// DeBERTa-v2's log bucket of x = query - key, arXiv 2006.03654, by whole numbers alone.
+/// DeBERTa-v2's log bucket of x = query - key, arXiv 2006.03654, in exact integer arithmetic.
 ///
-/// With mid = buckets / 2: x up to mid, then sign(x) (mid + n) with the least n for which
-/// ln(|x| / mid) / ln((M - 1) / mid) (mid - 1) <= n, that is
-/// |x|^(mid - 1) mid^n <= (M - 1)^n mid^(mid - 1). No buckets: x.
+/// With mid = buckets / 2 it is x up to mid, then sign(x) (mid + n) with the smallest n for which
+/// ln(|x| / mid) / ln((M - 1) / mid) (mid - 1) <= n, that is |x|^(mid - 1) mid^n <= (M - 1)^n
+/// mid^(mid - 1). Without buckets it is x.
 inline std::int64_t deberta_bucket(std::int64_t x, std::int64_t buckets,
                                    std::int64_t max_relative) {
   if (buckets <= 0) return x;
@@ -68,7 +68,8 @@ inline std::int64_t deberta_bucket(std::int64_t x, std::int64_t buckets,
   return x < 0 ? -(mid + n) : mid + n;
 }
 
-/// The same as the model's code has it (make_log_bucket_position), whose logarithms are float's.
+/// DeBERTa-v2's log bucket as in the model's code (make_log_bucket_position), with logarithms in
+/// float.
 inline std::int64_t deberta_bucket_as_coded(std::int64_t x, std::int64_t buckets,
                                             std::int64_t max_relative) {
   if (buckets <= 0) return x;

@@ -7,8 +7,8 @@
 
 namespace reference {
 
-/// FIRE as the paper's code has it (arXiv 2310.04418, appendix), layer by layer. The parameters of
-/// any type with posenc::FireParameters' names.
+/// FIRE as in the paper's code (arXiv 2310.04418, appendix), layer by layer. The type of the
+/// parameters must have the names of posenc::FireParameters.
 template <class Parameters>
 double fire_input(const Parameters& p, double epsilon, double query, double key) {
   const double distance = std::log(std::abs(p.c * (query - key)) + 1);
@@ -28,8 +28,8 @@ double fire_bias(const Parameters& p, double epsilon, std::size_t head, double q
   return sum;
 }
 
-/// |output_bias| + sum of |output_weight| (|hidden_bias| + |hidden_weight| x): what roundings are
-/// relative to.
+/// Returns |output_bias| + sum of |output_weight| (|hidden_bias| + |hidden_weight| x), which
+/// rounding errors are relative to.
 template <class Parameters>
 double fire_magnitude(const Parameters& p, double epsilon, std::size_t head, double query,
                       double key) {

@@ -9,15 +9,15 @@
 
 namespace reference {
 
-/// ln(1 / (1 + e^-x)).
+/// Returns ln(1 / (1 + e^-x)).
 inline double log_sigmoid(double x) {
   const auto real = static_cast<long double>(x);
   return static_cast<double>((real < 0 ? real : 0.0L) - std::log1p(std::exp(-std::fabs(real))));
 }
 
-/// Forgetting attention's bias (FoX, arXiv 2503.02130), after the scale: the sum of the log gates
-/// of the tokens j + 1 .. i of one sequence and query head, so 0 for the query's own key; -inf,
-/// which masks, for keys after the query.
+/// Returns forgetting attention's bias (FoX, arXiv 2503.02130), after the scale: the sum of the log
+/// gates of the tokens j + 1 .. i of one sequence and query head. It is 0 for the query's own key,
+/// and -inf, which masks, for later keys.
 inline double forgetting_bias(const std::vector<double>& log_gates, std::int64_t i,
                               std::int64_t j) {
   if (j > i) return -std::numeric_limits<double>::infinity();

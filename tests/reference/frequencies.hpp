@@ -11,14 +11,13 @@
 
 namespace reference {
 
-/// What every scaling rule of RoPE comes down to: inv_freq[rotary_dim / 2], and a factor that
-/// multiplies cos and sin.
+/// Result of every scaling rule of RoPE: inv_freq[rotary_dim / 2], and a factor of cos and sin.
 struct Frequencies {
   std::vector<long double> inv_freq;
   double attention_factor = 1.0;
 };
 
-/// w_i = base^(-2i/r), arXiv 2104.09864.
+/// Returns w_i = base^(-2i/r), arXiv 2104.09864.
 inline std::vector<long double> inverse_frequencies(std::int64_t rotary_dim, long double base) {
   if (rotary_dim <= 0 || rotary_dim % 2 != 0) {
     throw std::invalid_argument("inverse_frequencies: rotary_dim must be even and positive");
@@ -43,7 +42,8 @@ inline Frequencies linear_frequencies(std::int64_t rotary_dim, double base, doub
   return f;
 }
 
-/// Frequencies of the base b' = b * s^(r/(r-2)): the first is unchanged, the last divided by s.
+/// NTK: frequencies of the base b' = b * s^(r/(r-2)). The first is unchanged, the last divided by
+/// s.
 inline Frequencies ntk_frequencies(std::int64_t rotary_dim, double base, long double factor) {
   if (rotary_dim == 2) throw std::invalid_argument("ntk_frequencies: undefined for rotary_dim 2");
   const long double r = static_cast<long double>(rotary_dim);
@@ -51,7 +51,8 @@ inline Frequencies ntk_frequencies(std::int64_t rotary_dim, double base, long do
   return {inverse_frequencies(rotary_dim, b), 1.0};
 }
 
-/// Static NTK with s := s * l / L - (s - 1), where l = max(length, L), as Hugging Face has it.
+/// Dynamic NTK: static NTK with s := s * l / L - (s - 1), where l = max(length, L), as in Hugging
+/// Face.
 inline Frequencies dynamic_ntk_frequencies(std::int64_t rotary_dim, double base, double factor,
                                            std::int64_t max_position, std::int64_t length) {
   if (length <= max_position) return ntk_frequencies(rotary_dim, base, 1.0L);
@@ -61,7 +62,7 @@ inline Frequencies dynamic_ntk_frequencies(std::int64_t rotary_dim, double base,
   return ntk_frequencies(rotary_dim, base, s * ratio - (s - 1.0L));
 }
 
-/// 1 for s <= 1, else 0.1 k ln s + 1.
+/// Returns 1 for s <= 1, else 0.1 k ln s + 1.
 inline double yarn_mscale(double factor, double k = 1.0) {
   return factor <= 1.0 ? 1.0 : 0.1 * k * std::log(factor) + 1.0;
 }
@@ -74,19 +75,20 @@ struct YarnParameters {
   double beta_fast = 32;
   double beta_slow = 1;
   bool truncate = true;
-  std::optional<double> attention_factor = std::nullopt;  ///< Not given: yarn_mscale(factor).
+  std::optional<double> attention_factor = std::nullopt;  ///< If omitted: yarn_mscale(factor).
 };
 
-/// The pair indices between which YaRN goes from unscaled to interpolated frequencies.
+/// Pair indices between which YaRN changes from unscaled to interpolated frequencies.
 struct YarnBounds {
   long double low = 0;
   long double high = 0;
 };
 
-/// idx(n) = r ln(L / (2 pi n)) / (2 ln b) is the pair that turns n times over L positions.
+/// Returns idx(n) = r ln(L / (2 pi n)) / (2 ln b), the pair that makes n full rotations over L
+/// positions.
 ///
-/// The upper clamp is r - 1, not r/2 - 1, as in every implementation. Bounds that meet or cross
-/// are set 0.001 apart.
+/// The upper clamp is r - 1, not r/2 - 1, as in every implementation. If the lower bound is not
+/// below the upper one, they are set 0.001 apart.
 inline YarnBounds yarn_bounds(const YarnParameters& p) {
   const long double pi = std::acos(-1.0L);
   const auto index = [&](double turns) {
@@ -106,8 +108,8 @@ inline YarnBounds yarn_bounds(const YarnParameters& p) {
   return {low, high <= low ? low + 0.001L : high};
 }
 
-/// w'_i = w_i ((1 - rho_i) + rho_i / s), rho rising from 0 to 1 between the bounds:
-/// arXiv 2309.00071, with the ramp over the pair index that its code uses.
+/// YaRN: w'_i = w_i ((1 - rho_i) + rho_i / s), with rho rising from 0 to 1 between the bounds:
+/// arXiv 2309.00071, with the ramp over the pair index as in its code.
 inline Frequencies yarn_frequencies(const YarnParameters& p) {
   Frequencies f = default_frequencies(p.rotary_dim, p.base);
   const YarnBounds bounds = yarn_bounds(p);
@@ -120,13 +122,13 @@ inline Frequencies yarn_frequencies(const YarnParameters& p) {
   return f;
 }
 
-/// YaRN with the factor max(length, longest) / L, where a model was finetuned for `longest`.
+/// Dynamic YaRN: the factor is max(length, longest) / L, for a model finetuned for `longest`.
 inline Frequencies dynamic_yarn_frequencies(YarnParameters p, double longest, double length) {
   p.factor = std::max(length, longest) / p.original_max_position;
   return yarn_frequencies(p);
 }
 
-/// DeepSeek's magnitudes: of cos and sin, and of the softmax scale.
+/// Returns DeepSeek's factors: of cos and sin, and of the softmax scale.
 inline double deepseek_attention_factor(double factor, double mscale, double mscale_all_dim) {
   return yarn_mscale(factor, mscale) / yarn_mscale(factor, mscale_all_dim);
 }
@@ -149,13 +151,13 @@ inline Frequencies vllm_ntk_frequencies(std::int64_t rotary_dim, double base, do
   return f;
 }
 
-/// How often a frequency turns within L positions.
+/// Returns the number of full rotations of a frequency over L positions.
 inline long double rotations(long double inv_freq, double original_max_position) {
   return static_cast<long double>(original_max_position) * inv_freq / (2.0L * std::acos(-1.0L));
 }
 
-/// arXiv 2309.00071, equations 18 to 20: w' = w (gamma + (1 - gamma) / s), gamma rising from 0 to 1
-/// between alpha and beta rotations.
+/// NTK by parts, arXiv 2309.00071, equations 18 to 20: w' = w (gamma + (1 - gamma) / s), with gamma
+/// rising from 0 to 1 between alpha and beta rotations.
 inline Frequencies ntk_by_parts_frequencies(std::int64_t rotary_dim, double base, double factor,
                                             double original_max_position, double alpha,
                                             double beta) {
@@ -169,7 +171,7 @@ inline Frequencies ntk_by_parts_frequencies(std::int64_t rotary_dim, double base
   return f;
 }
 
-/// Llama 3.1 in Meta's three branches, over the wavelength.
+/// Llama 3.1 as in Meta's code: three branches over the wavelength.
 inline Frequencies llama3_frequencies(std::int64_t rotary_dim, double base, double factor,
                                       double low_freq_factor, double high_freq_factor,
                                       double original_max_position) {
@@ -214,7 +216,7 @@ inline Frequencies two_ramp_frequencies(std::int64_t rotary_dim, double base, do
   return f;
 }
 
-/// w'_i = w_i / divisor_i.
+/// Returns w'_i = w_i / divisor_i.
 inline Frequencies divided_frequencies(std::int64_t rotary_dim, double base,
                                        const std::vector<double>& divisors,
                                        double attention_factor) {
@@ -226,12 +228,12 @@ inline Frequencies divided_frequencies(std::int64_t rotary_dim, double base,
   return f;
 }
 
-/// sqrt(1 + ln s / ln L), 1 for s <= 1.
+/// Returns sqrt(1 + ln s / ln L), 1 for s <= 1.
 inline double longrope_attention_factor(double factor, double original_max_position) {
   return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original_max_position));
 }
 
-/// The first int(share * d / 2) of d / 2 pairs turn.
+/// The first int(share * d / 2) of d / 2 pairs are rotated.
 inline Frequencies proportional_frequencies(std::int64_t head_dim, double base, double share,
                                             double factor) {
   Frequencies f = linear_frequencies(head_dim, base, factor);

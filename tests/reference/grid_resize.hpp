@@ -21,17 +21,17 @@ struct ResizeRule {
   Interpolation interpolation = Interpolation::Bicubic;
   bool align_corners = false;
   bool antialias = false;
-  double row_scale = 0;  ///< Out per in, used for the coordinates; 0: the ratio of the sizes.
+  double row_scale = 0;  ///< Out per in, for coordinates; 0: the ratio of the sizes.
   double col_scale = 0;
 };
 
-/// The size that explicit scale factors give: rounded down.
+/// Returns the size that explicit scale factors give, rounded down.
 inline GridSize scaled_size(GridSize from, double row_scale, double col_scale) {
   return {static_cast<std::int64_t>(std::floor(static_cast<double>(from.rows) * row_scale)),
           static_cast<std::int64_t>(std::floor(static_cast<double>(from.cols) * col_scale))};
 }
 
-/// Linear hat or Keys' cubic with parameter a, at distance x from the sample.
+/// Returns the linear hat or Keys' cubic with parameter a, at distance x from the sample.
 inline double resize_kernel(Interpolation interpolation, double a, double x) {
   x = std::abs(x);
   if (interpolation == Interpolation::Bilinear) return x < 1 ? 1 - x : 0;
@@ -40,7 +40,8 @@ inline double resize_kernel(Interpolation interpolation, double a, double x) {
   return 0;
 }
 
-/// Weights of one axis, [out, in]: samples beyond the border count for the border sample.
+/// Returns the weights of one axis, [out, in]. Samples beyond the border are replaced by the border
+/// sample.
 inline Matrix axis_weights_clamped(Interpolation interpolation, std::int64_t in, std::int64_t out,
                                    double scale, bool align_corners) {
   const std::int64_t reach = interpolation == Interpolation::Bicubic ? 2 : 1;
@@ -60,8 +61,8 @@ inline Matrix axis_weights_clamped(Interpolation interpolation, std::int64_t in,
   return weights;
 }
 
-/// Antialiased weights of one axis, [out, in]: the kernel (cubic: a = -0.5) is stretched by the
-/// step when that is above 1, and only samples inside the grid count, scaled to sum to 1.
+/// Returns antialiased weights of one axis, [out, in]. The kernel (cubic: a = -0.5) is stretched by
+/// the step if that is above 1. Only samples inside the grid count, scaled to sum to 1.
 inline Matrix axis_weights_antialias(Interpolation interpolation, std::int64_t in, std::int64_t out,
                                      double scale) {
   const double step = scale > 0 ? 1 / scale : static_cast<double>(in) / static_cast<double>(out);
@@ -91,8 +92,8 @@ inline Matrix axis_weights(const ResizeRule& rule, std::int64_t in, std::int64_t
   return axis_weights_antialias(rule.interpolation, in, out, scale);
 }
 
-/// Resized table: prefix rows copied, then out(r, c) = sum over (y, x) of wr(r, y) wc(c, x) in(y,
-/// x).
+/// Returns the resized table: prefix rows are copied, then out(r, c) = sum over (y, x) of wr(r, y)
+/// wc(c, x) in(y, x).
 ///
 /// Tables are [prefix + grid rows * grid cols, D], the grid flattened row by row. A 1-D linear
 /// resize is Bilinear from {1, n} to {1, m}.
@@ -121,7 +122,7 @@ inline Matrix resize_grid(const Matrix& table, GridSize from, GridSize to, const
   return resized;
 }
 
-/// Gradient of the table from that of the resized one: the same weights, transposed.
+/// Returns the gradient of the table from that of the resized one, with the transposed weights.
 inline Matrix resize_grid_adjoint(const Matrix& dy, GridSize from, GridSize to,
                                   const ResizeRule& rule, std::int64_t prefix = 0) {
   if (dy.rows != prefix + to.rows * to.cols) {

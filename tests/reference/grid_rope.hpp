@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-// Encodings of pictures and videos the way the models' own code goes about it: tables for all positions
-// that are cut, broadcast over a grid and put together. `Ids` are a token's positions.
+// Encodings of images and videos as in the models' own code: tables for all positions that are cut,
+// broadcast over a grid and concatenated. `Ids` are the positions of a token.
 namespace reference {
 
-/// diffusers: a table for each axis, base^(-2j / dim), the tables side by side.
+/// diffusers: a table per axis, base^(-2j / dim), concatenated.
 inline CosSin axial(const Ids& ids, const Sections& dims, const std::vector<long double>& bases) {
   CosSin result;
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
@@ -65,7 +65,7 @@ inline double extent(const Size& size, std::size_t axis) {
   return static_cast<double>(size.at(axis));
 }
 
-/// Flux: ids of text are zeros before those of the picture, whose first column stays zero.
+/// Flux: ids of text are zeros, before those of the image, whose first column stays zero.
 inline std::vector<Ids> flux(std::int64_t text, std::int64_t rows, std::int64_t cols) {
   std::vector<Ids> ids(static_cast<std::size_t>(text), Ids{0, 0, 0});
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -92,7 +92,7 @@ inline std::vector<Ids> flux2(std::int64_t text, const std::vector<Size>& pictur
   return ids;
 }
 
-/// Qwen-Image: tables for 0 .. 4095 and -4096 .. -1, of which slices are taken.
+/// Qwen-Image: tables for 0 .. 4095 and -4096 .. -1, which are sliced.
 inline std::vector<Ids> qwen_image(std::int64_t text, const std::vector<Size>& pictures,
                                    bool scale_rope, bool layered) {
   const std::vector<double> positive = arange(0, 4096), negative = arange(-4096, 0);
@@ -134,7 +134,7 @@ inline std::vector<Ids> z_image(const Size& size, std::int64_t caption) {
   return joined(image, meshgrid({arange(1, static_cast<double>(padded) + 1), {0}, {0}}));
 }
 
-/// Python's round: to the even number from the middle.
+/// Python's round: ties to even.
 inline double python_round(double x) {
   const double down = std::floor(x), rest = x - down;
   if (rest != 0.5) return rest < 0.5 ? down : down + 1;
@@ -151,7 +151,7 @@ inline std::vector<double> linspace(double first, double last, std::int64_t coun
   return values;
 }
 
-/// CogVideoX 1.0: the crop of the trained grid that a resized picture covers, then linspace over it.
+/// CogVideoX 1.0: the crop of the trained grid that a resized image covers, then linspace over it.
 inline std::vector<Ids> cogvideox(std::int64_t text, const Size& size, double th, double tw) {
   const double h = extent(size, 1), w = extent(size, 2);
   double resize_height = th, resize_width = tw;
@@ -169,7 +169,7 @@ inline std::vector<Ids> cogvideox(std::int64_t text, const Size& size, double th
                      linspace(crop_left, stop_x * (w - 1) / w, size[2])}));
 }
 
-/// Lumina 2: zeros into which ranges are written.
+/// Lumina 2: zeros that ranges are written into.
 inline std::vector<Ids> lumina2(std::int64_t caption, const Size& size) {
   const auto cells = static_cast<std::size_t>(size[1] * size[2]);
   const auto before = static_cast<std::size_t>(caption);
@@ -183,7 +183,7 @@ inline std::vector<Ids> lumina2(std::int64_t caption, const Size& size) {
   return ids;
 }
 
-/// Ideogram 4: text on three axes, then a grid to which an offset is added.
+/// Ideogram 4: text on three axes, then a grid plus an offset.
 inline std::vector<Ids> ideogram4(std::int64_t text, const Size& size) {
   std::vector<Ids> ids;
   for (const double at : arange(0, static_cast<double>(text))) ids.push_back({at, at, at});
@@ -194,7 +194,7 @@ inline std::vector<Ids> ideogram4(std::int64_t text, const Size& size) {
   return joined(ids, image);
 }
 
-/// Cosmos 3: a video whose VAE makes one frame of `compression`.
+/// Cosmos 3: a video whose VAE compresses `compression` frames into one.
 inline std::vector<Ids> cosmos3_video(double offset, const Size& size, double fps,
                                       double compression) {
   std::vector<double> times;
@@ -243,7 +243,8 @@ inline std::vector<Ids> minimax_h3(std::int64_t text, const Size& size, std::int
 
 // DINOv3.
 
-/// Coordinates (y, x) of patches: halves of pixels, divided, and stretched from [0, 1] to [-1, 1].
+/// Returns the coordinates (y, x) of patches: half pixels, divided, and mapped from [0, 1] to [-1,
+/// 1].
 inline std::vector<Ids> dinov3_coordinates(std::int64_t rows, std::int64_t cols,
                                            const std::string& normalize) {
   auto high = static_cast<double>(rows), wide = static_cast<double>(cols);
@@ -279,7 +280,7 @@ inline std::vector<long double> dinov3_periods(std::int64_t head_dim, long doubl
   return periods;
 }
 
-/// The float that is nearest among those whose lower 16 bits are 0, ties to even.
+/// Returns the nearest float whose lower 16 bits are 0, ties to even.
 inline long double to_bfloat16(long double x) {
   const auto single = static_cast<float>(x);
   std::uint32_t bits = 0;
@@ -291,7 +292,7 @@ inline long double to_bfloat16(long double x) {
   return static_cast<long double>(rounded);
 }
 
-/// Angles 2 pi c / T, all of y before all of x.
+/// Returns cos and sin of the angles 2 pi c / T, all of y before all of x.
 inline CosSin dinov3(const Ids& coordinates, const std::vector<long double>& periods) {
   const long double pi = std::acos(-1.0L);
   CosSin result;

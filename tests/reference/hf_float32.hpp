@@ -7,8 +7,9 @@
 #include <numbers>
 #include <vector>
 
-/// The float32 pipeline of PyTorch and Hugging Face in float variables; `volatile` keeps compilers
-/// from fusing a product and a sum. Powers are rounded correctly, which PyTorch's are not always.
+/// Float32 pipeline of PyTorch and Hugging Face in float variables. `volatile` prevents compilers
+/// from fusing a product and a sum. Powers are correctly rounded, which those of PyTorch are not
+/// always.
 namespace reference::hf_float32 {
 
 using Floats = std::vector<float>;
@@ -29,7 +30,7 @@ inline Floats unscaled(float base, std::int64_t rotary_dim) {
   return w;
 }
 
-/// With the ramp's ends known.
+/// YaRN with given ends of the ramp.
 inline Floats yarn(float base, std::int64_t rotary_dim, float factor, float low, float high) {
   const Floats p = powers(base, rotary_dim);
   Floats w;

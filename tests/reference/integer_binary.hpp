@@ -11,7 +11,8 @@
 
 namespace reference {
 
-/// The position itself, divided by max_len if given, in one channel or (no channel named) in all.
+/// Returns the position itself, divided by max_len if given, in one channel or (without a channel)
+/// in all.
 inline Matrix integer_encoding(const std::vector<std::int64_t>& positions, std::int64_t width,
                                std::optional<std::int64_t> max_len = std::nullopt,
                                std::optional<std::int64_t> only_channel = std::nullopt) {
@@ -26,9 +27,9 @@ inline Matrix integer_encoding(const std::vector<std::int64_t>& positions, std::
   return table;
 }
 
-/// Channel k is bit k of the position, the lowest bit first, written as zero or one.
+/// Returns bits of the position: channel k is bit k, lowest bit first, as zero or one.
 ///
-/// A negative position, or one that needs more bits than the width, throws std::out_of_range.
+/// Throws std::out_of_range for a negative position, or one that needs more bits than the width.
 inline Matrix binary_encoding(const std::vector<std::int64_t>& positions, std::int64_t width,
                               double zero = 0.0, double one = 1.0) {
   Matrix table(static_cast<std::int64_t>(positions.size()), width);

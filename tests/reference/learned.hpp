@@ -10,7 +10,8 @@
 
 namespace reference {
 
-/// Row t of the result is row ids[t] + row_offset of the table; throws std::out_of_range.
+/// Returns the looked-up rows: row t is row ids[t] + row_offset of the table. Throws
+/// std::out_of_range.
 inline Matrix learned_lookup(const Matrix& table, const std::vector<std::int64_t>& ids,
                              std::int64_t row_offset = 0) {
   Matrix rows(static_cast<std::int64_t>(ids.size()), table.cols);
@@ -20,7 +21,8 @@ inline Matrix learned_lookup(const Matrix& table, const std::vector<std::int64_t
   return rows;
 }
 
-/// Gradient of the table: each row of dy is added to the row it was read from, in the order of t.
+/// Returns the gradient of the table: each row of dy is added to the row it was read from, in the
+/// order of t.
 ///
 /// The table row padding_index gets no gradient.
 inline Matrix learned_gradient(std::int64_t table_rows, const Matrix& dy,

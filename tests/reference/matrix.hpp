@@ -10,7 +10,7 @@
 
 namespace reference {
 
-/// Row-major table of doubles with checked access; the one container of the reference code.
+/// Row-major table of doubles with checked access; the only container of the reference code.
 struct Matrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;

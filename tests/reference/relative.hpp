@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Relative attention that depends on the query, one head at a time: x_part gives what joins q k^T,
-// [Sq, Sk], for rows of q and k at any positions, and its first words say on which side of the
-// scale it stands. Where the published code goes about it by shifting, that is here too, for
-// positions that follow each other.
+// Relative attention that depends on the query, one head at a time. x_part() returns the term that
+// is added to q k^T, [Sq, Sk], for rows of q and k at any positions. Its comment begins with the
+// side of the scale that the term is on. If the published code shifts instead, that is here too,
+// for consecutive positions.
 
 #include "attention.hpp"
 #include "deberta_bucket.hpp"
@@ -24,17 +24,17 @@
 
 namespace reference {
 
-/// Where the rows of q, or of k, stand.
+/// Positions of the rows of q, or of k.
 using Positions = std::vector<std::int64_t>;
 
-/// start, start + step, ...
+/// Returns start, start + step, ...
 inline Positions positions_from(std::int64_t start, std::int64_t count, std::int64_t step = 1) {
   Positions positions;
   for (std::int64_t n = 0; n < count; ++n) positions.push_back(start + n * step);
   return positions;
 }
 
-/// a b^T.
+/// Returns a b^T.
 inline Matrix products(const Matrix& a, const Matrix& b) {
   if (a.cols != b.cols) throw std::invalid_argument("products: the widths differ");
   Matrix result(a.rows, b.rows);
@@ -58,7 +58,7 @@ inline Matrix transposed(const Matrix& x) {
   return result;
 }
 
-/// a + b; the columns that b has beyond a's are dropped.
+/// Returns a + b; columns of b beyond those of a are dropped.
 inline Matrix sum_of(const Matrix& a, const Matrix& b) {
   Matrix result = a;
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -67,7 +67,7 @@ inline Matrix sum_of(const Matrix& a, const Matrix& b) {
   return result;
 }
 
-/// x with the vector added to each row.
+/// Returns x with the vector added to each row.
 inline Matrix shifted_rows(const Matrix& x, const std::vector<double>& vector) {
   Matrix result = x;
   for (std::int64_t r = 0; r < x.rows; ++r) {
@@ -84,28 +84,28 @@ inline Matrix scaled(const Matrix& x, double factor) {
   return result;
 }
 
-/// The scores with a part that stands before the scale: (q k^T + part) scale.
+/// Returns the scores with a part before the scale: (q k^T + part) scale.
 inline Matrix scaled_scores(const Matrix& q, const Matrix& k, const Matrix& part, double scale) {
   return scaled(sum_of(products(q, k), part), scale);
 }
 
-/// A part as AttentionRule::bias, which is added after the scale: the factor is the rule's scale
-/// for a part that stands before it, and 1 for one that stands after it.
+/// Returns a part as AttentionRule::bias, which is added after the scale. The factor is the rule's
+/// scale for a part before the scale, and 1 for a part after it.
 inline std::function<double(std::int64_t i, std::int64_t j)> bias_of(Matrix part, double factor) {
   return [part = std::move(part), factor](std::int64_t i, std::int64_t j) {
     return part(i, j) * factor;
   };
 }
 
-/// The table of head h where there is one per head, or one that all share.
+/// Returns the table of head h if there is one per head, else the shared one.
 inline const Matrix& table_of_head(const std::vector<Matrix>& tables, std::int64_t h) {
   return tables.size() == 1 ? tables.front() : tables.at(static_cast<std::size_t>(h));
 }
 
-/// One whole number per query and key.
+/// One integer per query and key.
 using IndexTable = std::vector<std::vector<std::int64_t>>;
 
-/// index(row, column), for rows and columns at the positions given.
+/// Returns index(row, column) for rows and columns at the given positions.
 template <class Index>
 IndexTable index_table(const Positions& rows, const Positions& columns, const Index& index) {
   IndexTable table;
@@ -116,7 +116,7 @@ IndexTable index_table(const Positions& rows, const Positions& columns, const In
   return table;
 }
 
-/// Element (r, c) is x(r, index[r][c]).
+/// Returns x(r, index[r][c]) as element (r, c).
 inline Matrix gathered(const Matrix& x, const IndexTable& index) {
   const std::size_t columns = index.empty() ? 0 : index.front().size();
   Matrix result(static_cast<std::int64_t>(index.size()), static_cast<std::int64_t>(columns));
@@ -140,9 +140,9 @@ inline Matrix shaw_part(const Matrix& q, const Matrix& table, const Positions& q
   return gathered(products(q, table), index_table(query, key, row));
 }
 
-/// The relative shift of arXiv 1901.02860, appendix B: a column of zeros in front, then the rows
-/// are read anew, one element shorter. Element (i, j) is x(i, j + rows - 1 - i), as far as row i
-/// goes; what follows comes from the next row and is garbage.
+/// Relative shift of arXiv 1901.02860, appendix B: a column of zeros is prepended, then the memory
+/// is read as rows that are one element shorter. Element (i, j) is x(i, j + rows - 1 - i) within
+/// row i. Later elements come from the next row and are garbage.
 inline Matrix relative_shift(const Matrix& x) {
   std::vector<double> padded;
   for (std::int64_t r = 0; r < x.rows; ++r) {
@@ -153,8 +153,8 @@ inline Matrix relative_shift(const Matrix& x) {
 }
 
 /// Before the scale: Music Transformer's q_i . e (arXiv 1809.04281) for as many keys as queries, by
-/// skewing. The table's rows are those of key - query = -(rows - 1) .. 0: the last are used, and
-/// missing ones are zero. Garbage where j > i.
+/// skewing. The table's rows are those of key - query = -(rows - 1) .. 0. The last ones are used,
+/// and missing ones are zero. Garbage for j > i.
 inline Matrix music_transformer_skewed(const Matrix& q, const Matrix& table) {
   Matrix used(q.rows, table.cols);
   const std::int64_t missing = q.rows - table.rows;
@@ -164,7 +164,8 @@ inline Matrix music_transformer_skewed(const Matrix& q, const Matrix& table) {
   return relative_shift(products(q, used));
 }
 
-/// Before the scale: the same at any positions; -inf, which masks, for keys after the query.
+/// Before the scale: Music Transformer's q_i . e at any positions; -inf, which masks, for keys
+/// after the query.
 inline Matrix music_transformer_part(const Matrix& q, const Matrix& table, const Positions& query,
                                      const Positions& key) {
   const Matrix logits = products(q, table);
@@ -191,7 +192,7 @@ struct TransformerXlHead {
   std::vector<double> u, v;                                  ///< [d] each.
 };
 
-/// W_R R of each distance query - key, [distances, d]: positive for keys to the left.
+/// Returns W_R R of each distance query - key, [distances, d]; positive for keys to the left.
 inline Matrix relative_keys(const TransformerXlHead& head, const Positions& distances) {
   const std::int64_t width = head.project.weight.cols;
   Matrix table(static_cast<std::int64_t>(distances.size()), width);
@@ -224,7 +225,8 @@ inline Matrix transformer_xl_part(const TransformerXlHead& head, const Matrix& q
   return part;
 }
 
-/// The scores ((q + u) k^T + shift((q + v) (W_R R)^T)) scale, R of the distances given in order.
+/// Returns the scores ((q + u) k^T + shift((q + v) (W_R R)^T)) scale, with R of the given distances
+/// in order.
 inline Matrix shifted_scores(const TransformerXlHead& head, const Matrix& q, const Matrix& k,
                              const Positions& distances, double scale) {
   const Matrix by_content = products(shifted_rows(q, head.u), k);
@@ -232,43 +234,43 @@ inline Matrix shifted_scores(const TransformerXlHead& head, const Matrix& q, con
   return scaled(sum_of(by_content, relative_shift(by_place)), scale);
 }
 
-/// Transformer-XL's scores as its code has them: R of Sk - 1 .. 0, query i at key Sk - Sq + i (the
-/// keys before that are memory). Garbage for keys after the query.
+/// Transformer-XL's scores as in its code: R of Sk - 1 .. 0, query i aligned with key Sk - Sq + i
+/// (earlier keys are memory). Garbage for keys after the query.
 inline Matrix transformer_xl_scores(const TransformerXlHead& head, const Matrix& q, const Matrix& k,
                                     double scale) {
   return shifted_scores(head, q, k, positions_from(k.rows - 1, k.rows, -1), scale);
 }
 
-/// A Conformer's scores as its code has them: R of T - 1 .. -(T - 1), as many keys as queries.
+/// A Conformer's scores as in its code: R of T - 1 .. -(T - 1), as many keys as queries.
 inline Matrix conformer_scores(const TransformerXlHead& head, const Matrix& q, const Matrix& k,
                                double scale) {
   if (q.rows != k.rows) throw std::invalid_argument("conformer_scores: not as many keys");
   return shifted_scores(head, q, k, positions_from(k.rows - 1, 2 * k.rows - 1, -1), scale);
 }
 
-/// One head of DeBERTa-v2's disentangled attention, arXiv 2006.03654. A table without rows: the
-/// term is not there.
+/// One head of DeBERTa-v2's disentangled attention, arXiv 2006.03654. A table without rows omits
+/// its term.
 struct DebertaHead {
-  std::int64_t buckets = 0;       ///< position_buckets; not above 0: each distance is its own.
+  std::int64_t buckets = 0;       ///< position_buckets; <= 0: one per distance.
   std::int64_t max_relative = 0;  ///< max_relative_positions.
   Matrix key_table;               ///< Kr of c2p, [2 span, d].
   Matrix query_table;             ///< Qr of p2c, [2 span, d].
 
   std::int64_t span() const { return buckets > 0 ? buckets : max_relative; }
 
-  /// Of all the terms: 1 / sqrt(d (1 + [c2p] + [p2c])).
+  /// Returns the scale of all terms: 1 / sqrt(d (1 + [c2p] + [p2c])).
   double scale(std::int64_t dim) const {
     const std::int64_t terms = 1 + (key_table.rows > 0 ? 1 : 0) + (query_table.rows > 0 ? 1 : 0);
     return 1 / std::sqrt(static_cast<double>(dim * terms));
   }
 };
 
-/// Before the scale: q_i . Kr + k_j . Qr, by the code's gathers: p2c has a row per key, whose index
-/// is turned around, and is transposed.
+/// Before the scale: q_i . Kr + k_j . Qr, by the gathers of the code: p2c has a row per key, with a
+/// reversed index, and is transposed.
 inline Matrix deberta_part(const DebertaHead& head, const Matrix& q, const Matrix& k,
                            const Positions& query, const Positions& key) {
   const std::int64_t span = head.span();
-  std::map<std::int64_t, std::int64_t> known;  // Whole numbers of that size take their time.
+  std::map<std::int64_t, std::int64_t> known;  // Big integers are slow.
   const auto bucket = [&](std::int64_t x) {
     const auto [at, is_new] = known.try_emplace(x, 0);
     if (is_new) at->second = deberta_bucket(x, head.buckets, head.max_relative);

@@ -10,7 +10,7 @@
 
 namespace reference {
 
-/// Which two of the r rotary channels form pair i: (2i, 2i+1) or (i, i + r/2).
+/// Pairing of the r rotary channels: pair i is (2i, 2i+1) or (i, i + r/2).
 enum class Pairing { Interleaved, HalfRotate };
 
 /// Cosines and sines of one position, [r/2] each.
@@ -19,13 +19,14 @@ struct CosSin {
   std::vector<long double> sin;
 };
 
-/// cos and sin of position * inv_freq_i, the product taken with all its digits.
+/// Returns cos and sin of position * inv_freq_i, with an exact product.
 ///
-/// With frequencies that are exact numbers (given ones) the error stays below 3e-19 for any
-/// position. Those of frequencies.hpp are rounded, with a relative error up to 1e-18, which counts
-/// times the angle: 4e-16 is kept for angles up to 2^8 at worst (2^12 for a rotary_dim that is a
-/// power of two), 1e-12 for angles up to 2^20; for more digits compare with stored truth or MPFR.
-/// Needs an 80-bit long double; with a 64-bit one all of this is 2048 times worse.
+/// If the frequencies are exact numbers (given ones), the error stays below 3e-19 for any position.
+/// Frequencies of frequencies.hpp are rounded with a relative error up to 1e-18, which is
+/// multiplied by the angle. The error is then below 4e-16 for angles up to 2^8 at worst (2^12 for a
+/// rotary_dim that is a power of two), and below 1e-12 for angles up to 2^20. For more digits
+/// compare with stored values or MPFR. This needs an 80-bit long double; with a 64-bit one all
+/// errors are 2048 times larger.
 inline CosSin cos_sin(double position, const std::vector<long double>& inv_freq) {
   CosSin result;
   for (const long double w : inv_freq) {
@@ -45,7 +46,7 @@ struct RopeRule {
   double attention_factor = 1.0;
 };
 
-/// The channels of pair i: with r = 2 * pairs, counted from the first rotary channel.
+/// Channels of pair i, with r = 2 * pairs, counted from the first rotary channel.
 struct PairChannels {
   std::size_t first = 0;
   std::size_t second = 0;
@@ -57,8 +58,8 @@ inline PairChannels pair_channels(const RopeRule& rule, std::size_t pairs, std::
   return {start + i, start + i + pairs};
 }
 
-/// y0 = m (c x0 - s x1), y1 = m (s x0 + c x1) for each pair of one head vector x[D]; cos and sin
-/// may be any numbers.
+/// Returns y0 = m (c x0 - s x1), y1 = m (s x0 + c x1) for each pair of one head vector x[D]; cos
+/// and sin may be any numbers.
 inline std::vector<double> rotate_by(const std::vector<double>& x, const CosSin& turn,
                                      const RopeRule& rule) {
   const std::size_t pairs = turn.cos.size();
@@ -77,29 +78,30 @@ inline std::vector<double> rotate_by(const std::vector<double>& x, const CosSin&
   return y;
 }
 
-/// One head vector x[D] turned to its position; rotary_dim is 2 * inv_freq.size().
+/// Returns one head vector x[D], rotated to its position; rotary_dim is 2 * inv_freq.size().
 inline std::vector<double> rotate(const std::vector<double>& x, double position,
                                   const std::vector<long double>& inv_freq, const RopeRule& rule) {
   return rotate_by(x, cos_sin(position, inv_freq), rule);
 }
 
-/// The transpose of rotate: turns back and multiplies by the attention factor once more.
+/// Transpose of rotate(): rotates back and multiplies by the attention factor once more.
 inline std::vector<double> rotate_adjoint(const std::vector<double>& dy, double position,
                                           const std::vector<long double>& inv_freq,
                                           const RopeRule& rule) {
   return rotate_by(dy, cos_sin(-position, inv_freq), rule);
 }
 
-/// Undoes rotate: turns back and divides by the attention factor.
+/// Inverse of rotate(): rotates back and divides by the attention factor.
 inline std::vector<double> rotate_inverse(const std::vector<double>& y, double position,
                                           const std::vector<long double>& inv_freq, RopeRule rule) {
   rule.attention_factor = 1.0 / rule.attention_factor;
   return rotate_by(y, cos_sin(-position, inv_freq), rule);
 }
 
-/// rotate, written with complex numbers: z_i = x0 + j x1, y_i = z_i * m e^(j position w_i).
+/// rotate() in complex numbers: z_i = x0 + j x1, y_i = z_i * m e^(j position w_i).
 ///
-/// The angle is one rounded product: within 1e-13 of rotate for angles up to 2^20.
+/// The angle is one rounded product, so the result is within 1e-13 of rotate() for angles up to
+/// 2^20.
 inline std::vector<double> rotate_complex(const std::vector<double>& x, double position,
                                           const std::vector<long double>& inv_freq,
                                           const RopeRule& rule) {

@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <vector>
 
-// Rotary encodings on several axes, each written the way its model's own code works: tables per axis
-// that are cut and put together, never a table that assigns axes to pairs. `ids` holds a token's
-// position on each axis; the result has one cos and sin a pair.
+// Rotary encodings on several axes, each written as in its model's own code: tables per axis that
+// are cut and concatenated, never a table that assigns axes to pairs. `ids` holds a token's
+// position on each axis. The result has one cos and sin per pair.
 namespace reference {
 
 using Ids = std::vector<double>;
@@ -25,7 +25,7 @@ inline void append(CosSin& to, const CosSin& from, std::int64_t first, std::int6
   }
 }
 
-/// Qwen2-VL; also Hunyuan's xdrope with four sections. A whole table for each axis, split by
+/// Qwen2-VL, and Hunyuan's xdrope with four sections: a complete table for each axis, split by
 /// sections; chunk a is taken from table a.
 inline CosSin chunked(const Ids& ids, const Sections& sections,
                       const std::vector<long double>& inv_freq) {
@@ -38,8 +38,8 @@ inline CosSin chunked(const Ids& ids, const Sections& sections,
   return result;
 }
 
-/// Qwen3-VL in Hugging Face: the table of t, in which every third entry from 1 (h) and from 2 (w) is
-/// overwritten, up to 3 * section.
+/// Qwen3-VL in Hugging Face: the table of t, in which every third entry from 1 (h) and from 2 (w)
+/// is overwritten, up to 3 * section.
 inline CosSin interleaved_hf(const Ids& ids, const Sections& sections,
                              const std::vector<long double>& inv_freq) {
   CosSin result = cos_sin(ids.at(0), inv_freq);
@@ -54,7 +54,7 @@ inline CosSin interleaved_hf(const Ids& ids, const Sections& sections,
   return result;
 }
 
-/// ggml's IMROPE: four running angles of which every pair picks one.
+/// ggml's IMROPE: four running angles, of which every pair selects one.
 inline CosSin interleaved_ggml(const Ids& ids, const Sections& sections,
                                const std::vector<long double>& inv_freq) {
   CosSin result;
@@ -104,7 +104,7 @@ inline CosSin two_axes(const Ids& ids, std::int64_t head_dim, long double base) 
   return result;
 }
 
-/// Llama 4's way to the same: each frequency twice, both axes, every other column kept.
+/// Llama 4's form of two_axes(): each frequency twice, both axes, every other column kept.
 inline CosSin llama4(const Ids& ids, std::int64_t head_dim, long double base) {
   CosSin twice;
   for (const std::size_t axis : {std::size_t{0}, std::size_t{1}}) {
@@ -121,7 +121,7 @@ inline CosSin llama4(const Ids& ids, std::int64_t head_dim, long double base) {
   return result;
 }
 
-/// Pixtral: of the frequencies of a whole head, rows turn by those of even index, columns by the others.
+/// Pixtral: rows use the even frequencies of a full head, columns the odd ones.
 inline CosSin pixtral(const Ids& ids, std::int64_t head_dim, long double base) {
   CosSin result;
   for (const std::int64_t axis : {0, 1}) {
@@ -134,7 +134,7 @@ inline CosSin pixtral(const Ids& ids, std::int64_t head_dim, long double base) {
   return result;
 }
 
-/// ggml's VISION: one running frequency for each section, begun anew where the section begins.
+/// ggml's VISION: one running frequency per section, restarted at the section's first pair.
 inline CosSin vision_ggml(const Ids& ids, const Sections& sections, std::int64_t head_dim,
                           long double base) {
   CosSin result;
@@ -152,7 +152,7 @@ inline CosSin vision_ggml(const Ids& ids, const Sections& sections, std::int64_t
   return result;
 }
 
-/// ChatGLM-6B: the head cut in two, each half turned on its own by its id.
+/// ChatGLM-6B: the head is split into two halves, and each half is rotated by its own id.
 inline std::vector<double> chatglm(const std::vector<double>& x, const Ids& ids, long double base) {
   const auto half = static_cast<std::int64_t>(x.size() / 2);
   const auto inv_freq = inverse_frequencies(half, base);
@@ -163,7 +163,7 @@ inline std::vector<double> chatglm(const std::vector<double>& x, const Ids& ids,
   return y;
 }
 
-/// RoPE-ViT mixed: the angle of a pair is the sum over the axes, as one number. Good for angles
+/// RoPE-ViT mixed: the angle of a pair is the sum over the axes, as one number. Accurate for angles
 /// whose sum is exact or small.
 inline CosSin mixed(const Ids& ids, const std::vector<std::vector<long double>>& inv_freq_of_axis) {
   CosSin result;

@@ -12,13 +12,14 @@ namespace reference {
 enum class SinusoidalLayout {
   Interleaved,               ///< sin, cos, sin, cos, ... with f_i = base^(-2i/D), arXiv 1706.03762.
   Concatenated,              ///< D/2 sines, then D/2 cosines, with f_i = base^(-i/(D/2)).
-  ConcatenatedEndInclusive,  ///< As above with f_i = base^(-i/(D/2-1)), so the last one is 1/base.
+  ConcatenatedEndInclusive,  ///< As above with f_i = base^(-i/(D/2-1)), so the last is 1/base.
 };
 
-/// One channel of the 1-D encoding of width D at a real position.
+/// Returns one channel of the 1-D encoding of width D at a real position.
 ///
-/// Odd D: Interleaved has no last cosine; the concatenated layouts have D/2 rounded down sines and
-/// cosines, then a zero channel. End-inclusive with one frequency (D = 2 or 3): it is 1.
+/// For odd D, Interleaved omits the last cosine. The concatenated layouts have D/2 rounded down
+/// sines and cosines, then a zero channel. End-inclusive with one frequency (D = 2 or 3): that
+/// frequency is 1.
 inline double sinusoidal_channel(SinusoidalLayout layout, std::int64_t width, std::int64_t channel,
                                  double position, double base) {
   const long double b = static_cast<long double>(base);
@@ -41,7 +42,7 @@ inline double sinusoidal_channel(SinusoidalLayout layout, std::int64_t width, st
   return static_cast<double>(channel < half ? std::sin(angle) : std::cos(angle));
 }
 
-/// Rows start, start + 1, ... of scale * PE: [rows, width].
+/// Returns the rows start, start + 1, ... of scale * PE: [rows, width].
 inline Matrix sinusoidal_table(SinusoidalLayout layout, std::int64_t width, std::int64_t rows,
                                double start = 0.0, double base = 10000.0, double scale = 1.0) {
   Matrix table(rows, width);
@@ -54,12 +55,13 @@ inline Matrix sinusoidal_table(SinusoidalLayout layout, std::int64_t width, std:
   return table;
 }
 
-/// Which coordinate the first half of the channels encodes. MAE: the column.
+/// Coordinate that the first half of the channels encodes. MAE: the column.
 enum class GridAxisOrder { ColumnFirst, RowFirst };
 
-/// The 2-D encoding of a grid, flattened row by row: [prefix + grid_rows * grid_cols, width].
+/// Returns the 2-D encoding of a grid, flattened row by row: [prefix + grid_rows * grid_cols,
+/// width].
 ///
-/// Each axis has width / 2 channels, themselves in the given 1-D layout; prefix rows are zero.
+/// Each axis has width / 2 channels in the given 1-D layout. Prefix rows are zero.
 inline Matrix sinusoidal_grid(SinusoidalLayout layout, GridAxisOrder order, std::int64_t width,
                               std::int64_t grid_rows, std::int64_t grid_cols, double base = 10000.0,
                               double scale = 1.0, std::int64_t prefix = 0) {

@@ -6,8 +6,8 @@
 
 namespace reference {
 
-/// relative_position_bucket as T5's code writes it, in long double; relative = key - query. Where the
-/// logarithms meet a whole number, rounding must not miss it.
+/// relative_position_bucket as in T5's code, in long double; relative = key - query. If
+/// the logarithm is exactly an integer, rounding must not give a lower one.
 inline std::int64_t t5_bucket(std::int64_t relative, bool bidirectional, std::int64_t buckets,
                               std::int64_t max_distance) {
   std::int64_t result = 0, n = 0;

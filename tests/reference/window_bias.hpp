@@ -10,8 +10,8 @@
 
 namespace reference {
 
-/// The table's row for every pair of tokens of a window, [tokens, tokens], as Swin and BEiT build it once:
-/// from a list of coordinates, padded at the top and the left for the class token.
+/// Returns the table's row for every pair of tokens of a window, [tokens, tokens], as Swin and BEiT
+/// build it: from a list of coordinates, padded at the top and the left for the class token.
 inline std::vector<std::vector<std::int64_t>> window_index(std::int64_t height, std::int64_t width,
                                                            bool class_token) {
   std::vector<std::int64_t> ys, xs;
@@ -39,14 +39,14 @@ inline std::vector<std::vector<std::int64_t>> window_index(std::int64_t height, 
   return index;
 }
 
-/// Swin-V2's coordinate of a distance; extent is the window's, or the pretrained one's.
+/// Returns Swin-V2's coordinate of a distance; extent is the window's, or the pretrained one's.
 inline double log_coordinate(std::int64_t distance, std::int64_t extent) {
   const double z = static_cast<double>(distance) / static_cast<double>(extent - 1) * 8;
   const double sign = z > 0 ? 1 : z < 0 ? -1 : 0;
   return sign * std::log2(std::abs(z) + 1) / std::log2(8.0);
 }
 
-/// Swin-V2's table [cells, H] of a window: w1 [width, 2], b1 [width, 1], w2 [H, width].
+/// Returns Swin-V2's table [cells, H] of a window: w1 [width, 2], b1 [width, 1], w2 [H, width].
 inline Matrix log_cpb_table(std::int64_t height, std::int64_t width, std::int64_t trained_height,
                             std::int64_t trained_width, const Matrix& w1, const Matrix& b1,
                             const Matrix& w2) {
@@ -67,7 +67,7 @@ inline Matrix log_cpb_table(std::int64_t height, std::int64_t width, std::int64_
   return table;
 }
 
-/// Where the `source` cells of an axis stand in timm's resize_rel_pos_bias_table.
+/// Returns the coordinates of the `source` cells of an axis in timm's resize_rel_pos_bias_table.
 inline std::vector<double> geometric_abscissae(std::int64_t source, std::int64_t target) {
   double left = 1.01, right = 1.5, q = 0;
   while (right - left > 1e-6) {
@@ -87,7 +87,8 @@ inline std::vector<double> geometric_abscissae(std::int64_t source, std::int64_t
   return all;
 }
 
-/// Weights of an axis, [target, source]: linear between abscissae, the border's value beyond them.
+/// Returns the weights of an axis, [target, source]: linear between abscissae, constant beyond the
+/// border.
 inline Matrix geometric_weights(std::int64_t source, std::int64_t target) {
   const auto at = geometric_abscissae(source, target);
   Matrix weights(target, source);

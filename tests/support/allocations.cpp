@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Replaces operator new and delete by ones that count; arrays and nothrow forms come here too.
+// Replaces operator new and delete by counting versions; array and nothrow forms call them too.
 #include "support/allocations.hpp"
 
 #include <atomic>

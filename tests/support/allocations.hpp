@@ -5,7 +5,7 @@
 
 namespace support {
 
-/// How often operator new has run in this program. Needs support/allocations.cpp linked in.
+/// Returns the number of calls of operator new in this program. Requires support/allocations.cpp.
 std::size_t allocations();
 
 }  // namespace support

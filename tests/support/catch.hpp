@@ -20,7 +20,7 @@ using Catch::Approx;
 #include <string>
 
 namespace Catch::Matchers {
-/// The name Catch2 3 gave to Contains, which there speaks of ranges.
+/// Contains under its Catch2 3 name. In Catch2 3 Contains is for ranges.
 // NOLINTNEXTLINE(readability-identifier-naming)
 inline auto ContainsSubstring(const std::string& text,
                               CaseSensitive::Choice case_sensitive = CaseSensitive::Yes) {

@@ -14,26 +14,27 @@
 
 namespace support {
 
-/// Random numbers that depend on the seed alone: std::mt19937_64 is fixed by the standard, the
-/// mappings below are our own (those of the standard library may differ) and use + and * alone.
+/// Random numbers that depend on the seed alone. std::mt19937_64 is fixed by the standard. The
+/// mappings below use + and * only, because those of the standard library may differ.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-  /// In [0, 1), a multiple of 2^-53.
+  /// Returns a number in [0, 1), a multiple of 2^-53.
   double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
 
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
-  /// Mean 0, variance 1, within +-6: the sum of twelve uniform numbers less 6.
+  /// Returns a number with mean 0 and variance 1, within +-6: the sum of twelve uniform numbers
+  /// minus 6.
   double normal() {
     double sum = -6.0;
     for (int i = 0; i < 12; ++i) sum += uniform();
     return sum;
   }
 
-  /// In [low, high], both included; the bias of the remainder is below 1e-9 for spans below 2^34.
-  /// The span must be below 2^63.
+  /// Returns an integer in [low, high], both included. The bias of the remainder is below 1e-9 for
+  /// spans below 2^34. The span must be below 2^63.
   std::int64_t integer(std::int64_t low, std::int64_t high) {
     const std::uint64_t span = static_cast<std::uint64_t>(high - low) + 1;
     return low + static_cast<std::int64_t>(engine_() % span);
@@ -59,7 +60,8 @@ class Random {
 
 namespace detail {
 
-/// Maps floating-point numbers to integers so that neighbours are one apart and -0 meets +0.
+/// Maps floating-point numbers to integers, so that adjacent numbers differ by one and -0 equals
+/// +0.
 template <class Bits, class Scalar>
 Bits ordered_bits(Scalar x) {
   const Bits bits = std::bit_cast<Bits>(x);
@@ -69,9 +71,9 @@ Bits ordered_bits(Scalar x) {
 
 }  // namespace detail
 
-/// How many steps between neighbouring floats (or doubles) lie between a and b.
+/// Returns the distance of a and b in steps between adjacent floats (or doubles).
 ///
-/// Two NaN are 0 apart; a NaN and a number the greatest distance there is.
+/// Two NaN have distance 0. A NaN and a number have the largest possible distance.
 template <class Scalar>
 std::uint64_t ulp_distance(Scalar a, Scalar b) {
   static_assert(std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>);
@@ -84,7 +86,8 @@ std::uint64_t ulp_distance(Scalar a, Scalar b) {
   return x > y ? x - y : y - x;
 }
 
-/// The distance from |x| to the next greater float (or double); of the greatest one, the one below.
+/// Returns the distance from |x| to the next larger float (or double); for the largest one, to the
+/// next smaller.
 template <class Scalar>
 Scalar ulp_of(Scalar x) {
   static_assert(std::is_same_v<Scalar, float> || std::is_same_v<Scalar, double>);
@@ -96,14 +99,15 @@ Scalar ulp_of(Scalar x) {
   return std::nextafter(magnitude, std::numeric_limits<Scalar>::infinity()) - magnitude;
 }
 
-/// |a - b|; 0 for equal infinities and for two NaN, infinity where only one is NaN or infinite.
+/// Returns |a - b|: 0 for equal infinities and for two NaN, infinity if only one is NaN or
+/// infinite.
 inline double abs_difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0.0;
   const double difference = std::abs(a - b);
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
 }
 
-/// The greatest abs_difference of two ranges of any scalars; throws if their sizes differ.
+/// Returns the largest abs_difference of two ranges of any scalars. Throws if their sizes differ.
 template <class A, class B>
 double max_abs_difference(const A& a, const B& b) {
   if (static_cast<std::size_t>(std::size(a)) != static_cast<std::size_t>(std::size(b))) {
@@ -119,7 +123,7 @@ double max_abs_difference(const A& a, const B& b) {
   return largest;
 }
 
-/// The greatest magnitude in a range; 0 for an empty one.
+/// Returns the largest magnitude in a range; 0 for an empty one.
 template <class A>
 double max_abs(const A& a) {
   double largest = 0.0;

@@ -7,7 +7,8 @@
 
 namespace support {
 
-/// Cuts work into parts of a given size, the last one first, where Eigen would decide by itself.
+/// Device that splits work into parts of a given size, last part first. Eigen would choose the
+/// split itself.
 struct Cutter {
   struct Cost {
     double bytes_loaded, bytes_stored, cycles;

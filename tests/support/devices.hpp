@@ -14,7 +14,7 @@
 
 namespace support {
 
-/// Any device behind one type, so that a test is compiled for one.
+/// Type-erased device, so that a test is compiled once.
 class AnyDevice {
  public:
   struct Cost {
@@ -45,11 +45,11 @@ class AnyDevice {
 
  private:
   int threads_, threads_in_pool_;
-  std::function<int()> current_thread_;  ///< -1: none of the pool's
+  std::function<int()> current_thread_;  ///< -1: no thread of the pool
   std::function<void(posenc::Index, const Cost&, const Work&)> parallel_for_;
 };
 
-/// Counts the pieces of work that it is given, and does them one unit at a time.
+/// Device that counts its chunks of work and runs them one unit at a time.
 struct CountingDevice {
   using Cost = Cutter::Cost;
   posenc::Index* pieces;
@@ -64,7 +64,7 @@ struct CountingDevice {
   }
 };
 
-/// Bytes of everything that a call gave, to be compared.
+/// Bytes of all results of a call, for comparison.
 class Bytes {
  public:
   template <class T>
@@ -83,8 +83,8 @@ class Bytes {
   std::vector<unsigned char> bytes_;
 };
 
-/// run(device...) -> Bytes must give the same without a device, with every device, and however it cuts
-/// the work; and must hand its work to the device that it is given.
+/// Checks that run(device...) -> Bytes gives the same without a device, with every device, and for
+/// any split of the work. It must also run its work on the given device.
 template <class Run>
 void check_same_on_all_devices(const Run& run) {
   const Bytes want = run();

@@ -15,8 +15,8 @@ namespace support {
 
 using posenc::Index;
 
-/// Memory between two pages that no one may touch: a read or write beyond either end kills the test.
-/// Its bits are all set, a NaN in every type.
+/// Memory between two inaccessible pages: a read or write beyond either end kills the test. All
+/// bits are set, which is a NaN in every type.
 template <class T>
 class Guarded {
  public:
@@ -36,16 +36,16 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
   ~Guarded() { munmap(pages_, whole_); }
 
-  /// Right after the page in front.
+  /// Returns the first values, right after the page in front.
   T* first() noexcept { return reinterpret_cast<T*>(inner_); }
-  /// The last `count` values before the page behind.
+  /// Returns the last `count` values before the page behind.
   T* last(Index count) noexcept { return reinterpret_cast<T*>(inner_ + size_) - count; }
-  /// Either of them.
+  /// Returns first() or last(count).
   T* at(bool front, Index count) noexcept { return front ? first() : last(count); }
 
   void clear() noexcept { std::memset(inner_, 0xff, size_); }
 
-  /// Whether all but the `count` values at p have the bits that clear() gave them.
+  /// True if all values except the `count` values at p have the bits that clear() set.
   bool kept_around(const T* p, Index count) const noexcept {
     const auto* begin = reinterpret_cast<const unsigned char*>(p);
     const auto* end = reinterpret_cast<const unsigned char*>(p + count);

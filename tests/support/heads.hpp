@@ -23,8 +23,9 @@ double to_double(T x) {
   return static_cast<double>(static_cast<posenc::Compute<T>>(x));
 }
 
-/// What one rounding to T costs a number of that magnitude: 2^-p of it for p bits of significand,
-/// half the least denormal of Eigen::half (those of the others are far below any number here).
+/// Returns the error bound of one rounding to T for numbers of a magnitude: 2^-p of it for p bits
+/// of significand, plus half the smallest denormal of Eigen::half (for other types it is far below
+/// any number here).
 template <class T>
 double rounding(double magnitude) {
   if (std::is_same_v<T, double>) return 0x1p-53 * magnitude;
@@ -33,13 +34,13 @@ double rounding(double magnitude) {
   return 0x1p-8 * magnitude;
 }
 
-/// How a tensor [B, S, H, D] lies in a larger buffer.
+/// Memory layout of a tensor [B, S, H, D] in a larger buffer.
 struct Layout {
   const char* name = "dense bshd";
-  bool heads_first = false;   ///< [B, H, S, D] in memory rather than [B, S, H, D]
+  bool heads_first = false;   ///< [B, H, S, D] in memory instead of [B, S, H, D]
   Index other_features = 0;   ///< on both sides of D, in the same row
   Index other_heads = 0;      ///< on both sides of H, as in a fused QKV buffer
-  Index other_positions = 0;  ///< after the S, as in a cache with room
+  Index other_positions = 0;  ///< after the S, as in a cache with spare capacity
 };
 
 inline const std::vector<Layout>& layouts() {
@@ -53,7 +54,8 @@ inline const std::vector<Layout>& layouts() {
   return all;
 }
 
-/// A tensor [B, S, H, D] within a buffer whose bits are all set: a NaN with a payload in every type.
+/// Tensor [B, S, H, D] in a buffer whose other bits are all set: a NaN with a payload in every
+/// type.
 template <class T>
 class Heads {
  public:
@@ -73,7 +75,7 @@ class Heads {
   }
 
   posenc::HeadsView<T> view() {
-    T* const data = buffer_.data();  // null where there is nothing
+    T* const data = buffer_.data();  // nullptr if empty
     return {data == nullptr ? data
                             : data + layout_.other_heads * head_stride() + layout_.other_features,
             batch_,
@@ -98,7 +100,7 @@ class Heads {
     }
   }
 
-  /// Whether everything around the tensor still has the bits that it was made with.
+  /// True if all memory around the tensor has its initial bits.
   bool surroundings_kept() const {
     Heads copy = *this;
     copy.for_each([](T& value) { std::memset(static_cast<void*>(&value), 0xff, sizeof(T)); });
@@ -136,7 +138,7 @@ void copy(posenc::HeadsView<const std::type_identity_t<T>> from, posenc::HeadsVi
   }
 }
 
-/// Batch row b alone.
+/// Returns batch row b.
 template <class T>
 posenc::HeadsView<T> batch_row(posenc::HeadsView<T> x, Index b) {
   x.data += b * x.batch_stride;
@@ -156,7 +158,8 @@ bool same_bits(const T* a, const T* b, Index count) {
   return count == 0 || std::memcmp(a, b, static_cast<std::size_t>(count) * sizeof(T)) == 0;
 }
 
-/// Equal shapes and, element by element, equal bits: NaN meets the same NaN, -0 only -0.
+/// True for equal shapes and, element by element, equal bits: NaN equals the same NaN, and -0 only
+/// -0.
 template <class T>
 bool same_bits(posenc::HeadsView<T> a, posenc::HeadsView<T> b) {
   if (a.extents() != b.extents()) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every test executable says what was compiled, then runs the cases. Where the main() of Catch2's package is not for us,
-// CATCH_CONFIG_MAIN compiles one here.
+// Prints the build before the tests of every executable. If the main() of Catch2's package cannot
+// be used, CATCH_CONFIG_MAIN compiles one here.
 #ifndef CATCH_CONFIG_MAIN
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #endif
@@ -18,7 +18,8 @@ using ListenerBase = Catch::TestEventListenerBase;
 #include "support/print_build_info.hpp"
 
 namespace {
-// A listener, because it stays silent while the cases are only listed; and stderr, because reports go to stdout.
+// A listener prints nothing if test cases are only listed. It prints to stderr, because reports go
+// to stdout.
 class BuildInfoListener : public ListenerBase {
  public:
   using ListenerBase::ListenerBase;
@@ -27,7 +28,7 @@ class BuildInfoListener : public ListenerBase {
 CATCH_REGISTER_LISTENER(BuildInfoListener)
 }  // namespace
 
-// Catch2 2.13 has defined it by now.
+// Catch2 2.13 has defined it by this line.
 #if defined CATCH_CONFIG_MAIN && __has_include(<catch2/catch_session.hpp>)
 int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
 #endif

@@ -9,15 +9,15 @@
 
 namespace support {
 
-/// A number of 320 bits, rounded to nearest after every operation: the truth that tests compare
-/// with. Include this only where POSENC_HAVE_MPFR is defined.
+/// Number of 320 bits, rounded to nearest after every operation. It is the reference value of
+/// tests. Include this header only if POSENC_HAVE_MPFR is defined.
 class Mpfr {
  public:
-  Mpfr(double value = 0) {  // NOLINT: a double is an Mpfr
+  Mpfr(double value = 0) {  // NOLINT: implicit, a double is an Mpfr
     mpfr_init2(x_, bits);
     mpfr_set_d(x_, value, MPFR_RNDN);
   }
-  Mpfr(posenc::detail::DoubleDouble value) : Mpfr(value.hi) {  // NOLINT: and so is a DoubleDouble
+  Mpfr(posenc::detail::DoubleDouble value) : Mpfr(value.hi) {  // NOLINT: implicit
     mpfr_add_d(x_, x_, value.lo, MPFR_RNDN);
   }
   Mpfr(const Mpfr& other) : Mpfr() { mpfr_set(x_, other.x_, MPFR_RNDN); }
@@ -33,7 +33,7 @@ class Mpfr {
     return result;
   }
 
-  /// The nearest double.
+  /// Returns the nearest double.
   explicit operator double() const { return mpfr_get_d(x_, MPFR_RNDN); }
 
   friend Mpfr operator+(const Mpfr& a, const Mpfr& b) { return apply(mpfr_add, a, b); }
@@ -67,12 +67,12 @@ class Mpfr {
   mpfr_t x_;
 };
 
-/// |value - truth|, computed before it is rounded.
+/// Returns |value - truth|, computed before it is rounded.
 inline double absolute_error(const Mpfr& value, const Mpfr& truth) {
   return std::abs(static_cast<double>(value - truth));
 }
 
-/// |value - truth| / |truth|; the absolute error where truth is 0.
+/// Returns |value - truth| / |truth|, or the absolute error if truth is 0.
 inline double relative_error(const Mpfr& value, const Mpfr& truth) {
   const Mpfr error = value - truth;
   if (static_cast<double>(truth) == 0) return std::abs(static_cast<double>(error));

@@ -15,11 +15,11 @@
 
 namespace support {
 
-/// A tensor read from an .npy file, in C order.
+/// Tensor of an .npy file, in C order.
 ///
 /// `<f2`, `<f4`, `<f8` fill `values`; `<i8` and `|b1` (as 0 and 1) fill `integers`.
 struct Npy {
-  std::string dtype;  ///< The header's descr.
+  std::string dtype;  ///< descr of the header
   std::vector<std::int64_t> shape;
   std::vector<double> values;
   std::vector<std::int64_t> integers;
@@ -49,7 +49,7 @@ inline double half_to_double(std::uint16_t bits) {
   return sign * std::ldexp(1024.0 + fraction, exponent - 25);
 }
 
-/// The text that follows `'key':` in the header's dict, without leading spaces.
+/// Returns the text after `'key':` in the header's dict, without leading spaces.
 inline std::string npy_field(const std::string& header, const std::string& key,
                              const std::string& path) {
   const std::size_t at = header.find("'" + key + "':");

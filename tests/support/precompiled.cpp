@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: MIT
-// Nothing: the headers that tests share are compiled before it.
+// Empty source: the headers that tests share are precompiled with it.

@@ -3,5 +3,5 @@
 
 #include <iostream>
 
-/// Prints posenc::build_info() as the test executable sees it.
+/// Prints posenc::build_info() of the test executable.
 void print_build_info(std::ostream& out);

@@ -3,8 +3,8 @@
 
 namespace support {
 
-/// How many of `count` random cases are tried, the first ones of those that their seeds give: a quarter, or all of them
-/// where the tests are configured with POSENC_FULL_TESTS.
+/// Returns the number of random cases to run out of `count`, starting with the first seed: a
+/// quarter, or all of them if configured with POSENC_FULL_TESTS.
 constexpr unsigned sampled(unsigned count) {
 #if defined(POSENC_FULL_TESTS)
   return count;

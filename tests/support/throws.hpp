@@ -7,8 +7,8 @@
 
 namespace support {
 
-/// The message of the Error that call() throws; says so where it throws another type, even a
-/// derived one, or nothing.
+/// Returns the message of the Error that call() throws. If it throws another type, even a derived
+/// one, or nothing, the result says so.
 template <class Error, class Call>
 std::string message_of(Call&& call) {
   try {

@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
-/// 16-bit classes as users write them, from the formats' definition.
+/// 16-bit classes as users write them, from the definition of the formats.
 namespace support {
 
-/// Calls of the classes' own conversions, which vectors do without.
+/// Number of calls of the classes' own conversions. Vector code must not call them.
 inline std::int64_t user_conversions = 0;
 
 template <int digits, int max_exponent, int kind>
@@ -29,8 +29,8 @@ struct User16 {
 
 using UserHalf = User16<11, 15, 0>;
 using UserBfloat16 = User16<8, 127, 1>;
-using UserFloat16 = User16<8, 127, 2>;      ///< says no format that posenc knows
-using NamelessFloat16 = User16<8, 127, 3>;  ///< says nothing
+using UserFloat16 = User16<8, 127, 2>;      ///< names a format that posenc does not know
+using NamelessFloat16 = User16<8, 127, 3>;  ///< names no format
 
 }  // namespace support
 

@@ -5,7 +5,7 @@
 
 namespace support {
 
-/// The greater of two errors. A NaN is worse than all and stays, where std::max would drop it.
+/// Returns the larger of two errors. NaN counts as largest; std::max would drop it.
 inline double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 }  // namespace support
