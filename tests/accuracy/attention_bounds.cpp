@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What attention(), merge() and Linear promise.
+// Documented bounds of attention(), merge() and Linear.
 #include "accuracy/bound.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/merge.hpp>
@@ -12,7 +12,7 @@ namespace {
 using posenc::HeadsView;
 using posenc::Index;
 
-/// One unit roundoff.
+/// Returns the unit roundoff.
 template <class Real>
 constexpr double roundoff = static_cast<double>(std::numeric_limits<Real>::epsilon()) / 2;
 
@@ -23,7 +23,7 @@ std::vector<Real> rounded(const Point& p, std::size_t first, std::size_t count) 
   return values;
 }
 
-/// One query, three keys of four channels, values of one channel.
+/// Inputs of one query, three keys of four channels, and values of one channel.
 template <class Real>
 struct Call {
   static constexpr Index dim = 4, keys = 3;
@@ -112,7 +112,7 @@ void add_attention(std::vector<Bound>& all, const std::string& type) {
                                  posenc::LseView<const Real>{&lse_b, 1, 1, 1, 1, 1});
                    return distance(static_cast<double>(a), want) / (4 * ulp<Real>(larger));
                  }});
-  // Weights, x, bias.
+  // Coordinates: weights, x, bias.
   static constexpr Index in = 5;
   all.push_back(
       {"Linear, " + type, std::vector<Range>(in + in + 1, {-2, 2}), [](const Point& p) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What Alibi, Kerple, Fire and their logarithms promise.
+// Documented bounds of Alibi, Kerple, Fire and their logarithms.
 #include "accuracy/bound.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
@@ -18,7 +18,7 @@ double added(const Bias& bias, double query, double key) {
   return static_cast<double>(score);
 }
 
-/// Error in ulp of Real, of `allowed` ones.
+/// Returns an error in ulp of Real, as a share of `allowed` ulp.
 template <class Real>
 double ulps(double got, const Mpfr& want, double allowed) {
   return distance(got, want) / (allowed * ulp<Real>(static_cast<double>(want)));
@@ -62,7 +62,7 @@ void add_biases(std::vector<Bound>& all, const std::string& type) {
                    const double exponent = p[1] * std::abs(static_cast<double>(log_d));
                    return support::relative_error(got, want) / (0x1p-53 * (3 + 2 * exponent));
                  }});
-  // c, threshold, query, key, two hidden units, their output weights, output bias.
+  // Coordinates: c, threshold, query, key, two hidden units, their output weights, output bias.
   std::vector<Range> of_fire{magnitude(1e-3, 10), magnitude(1, 1e4), {0, 1e5}, {0, 1e5}};
   for (int i = 0; i < 7; ++i) of_fire.push_back({-2, 2});
   all.push_back(
@@ -77,7 +77,7 @@ void add_biases(std::vector<Bound>& all, const std::string& type) {
          const Mpfr d = absolute(Mpfr(p[2]) - Mpfr(p[3]));
          const Mpfr x = log_1_plus(Mpfr(p[0]) * d) /
                         (log_1_plus(Mpfr(p[0]) * Mpfr(std::max(p[2], p[1]))) + Mpfr(1e-6));
-         // Of x within 2 ulp each term lies between two values.
+         // With x within 2 ulp, each term lies between two values.
          const double off = 2 * ulp<Real>(static_cast<double>(x));
          Mpfr want = p[10], line = p[10], slope = 0.0;
          double allowed = 0, magnitudes = 0;

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-/// Documented bounds as a search sees them.
+/// Documented bounds in the form that a search needs.
 namespace accuracy {
 
 using support::Mpfr;
 
-/// What a coordinate of the search may be.
+/// Range of a coordinate of the search.
 struct Range {
   double low = 0, high = 1;
-  bool logarithmic = false;  ///< searched by its magnitude; low > 0 then
+  bool logarithmic = false;  ///< searched by magnitude; requires low > 0
   bool whole = false;
 };
 
@@ -28,14 +28,15 @@ inline Range whole(double low, double high) { return {low, high, false, true}; }
 
 using Point = std::vector<double>;
 
-/// A promise: share(point) is the error there as a share of what is allowed.
+/// Documented bound; share(point) is the error at a point divided by the bound.
 struct Bound {
   std::string name;
   std::vector<Range> ranges;
   std::function<double(const Point&)> share;
 };
 
-/// The distance of the doubles, or floats, around x, but of the normal ones.
+/// Returns the distance between adjacent doubles, or floats, at x; that of the smallest normal
+/// number for denormals.
 template <std::floating_point T>
 double ulp(double x) {
   const T magnitude = std::abs(static_cast<T>(x));
@@ -47,7 +48,7 @@ double ulp(double x) {
 inline double distance(const Mpfr& a, const Mpfr& b) { return support::absolute_error(a, b); }
 
 inline Mpfr absolute(const Mpfr& x) { return x < Mpfr(0) ? Mpfr(0) - x : x; }
-/// Of x >= 0; 1 + x would lose the bits of a small one.
+/// Returns ln(1 + x) for x >= 0, because 1 + x would lose the bits of a small x.
 inline Mpfr log_1_plus(const Mpfr& x) {
   return x < Mpfr(0x1p-100) ? x - x * x / Mpfr(2) : log(Mpfr(1) + x);
 }
@@ -58,7 +59,7 @@ std::vector<Bound> elementary_bounds();
 std::vector<Bound> frequency_bounds();
 std::vector<Bound> resize_bounds();
 std::vector<Bound> rotation_bounds();
-/// Frequencies of the wildest settings: numbers, or a ConfigError.
+/// Returns the bounds of all rules under arbitrary settings: finite numbers or a ConfigError.
 std::vector<Bound> wild_settings();
 
 }  // namespace accuracy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What DoubleDouble, exp, tanh and the oscillator promise.
+// Documented bounds of DoubleDouble, exp, tanh and the oscillator.
 #include "accuracy/bound.hpp"
 #include <posenc/core/detail/double_double.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// 2^-95, which every frequency rule promises, and what is left of it in Hugging Face's floats.
+// Documented bound of every frequency rule, 2^-95, and that of the float32 frequencies of Hugging
+// Face.
 #include "accuracy/bound.hpp"
 #include "frequency/truth.hpp"
 #include <posenc/frequency/hf_float32.hpp>
@@ -22,8 +23,8 @@ double share_of(const Rule& rule, Length... length) {
   return largest / 0x1p-95;
 }
 
-/// Hugging Face's 1 / base^(2i / r) in float, each operation rounded correctly; half of what a pow that is
-/// off by an ulp or two may make of it.
+/// Returns the error against Hugging Face's 1 / base^(2i / r) in float with correctly rounded
+/// operations, as a share of 2 ulp. A pow with an error of an ulp or two may cause that much.
 double ulps_of_float32(const posenc::Unscaled& rule) {
   const posenc::Frequencies ours = hf_float32_frequencies(rule);
   const auto nearest = [](const Mpfr& x) { return static_cast<float>(static_cast<double>(x)); };
@@ -44,7 +45,7 @@ Index index_of(double x) { return static_cast<Index>(x); }
 }  // namespace
 
 std::vector<Bound> frequency_bounds() {
-  using namespace posenc;  // NOLINT: every rule there is
+  using namespace posenc;  // NOLINT: all rules
   std::vector<Bound> all;
   const Range base = magnitude(1 + 1e-12, 1e100), factor = magnitude(1, 1e100);
   const Range usual_base = magnitude(100, 1e7), length = whole(1, 1 << 20), half_dim = whole(2, 16);
@@ -128,7 +129,7 @@ std::vector<Bound> frequency_bounds() {
                  {usual_base, factor, length, magnitude(1e-3, 1e3), {1, 1}, {0, 0}},
                  yarn});
   const auto llama3 = [](const Point& p) {
-    // Near the rotations of pair 5, or far.
+    // Near the rotations of pair 5, or far from them.
     const double rotations = p[2] / 6.283185307179586 * std::pow(p[0], -10.0 / 32);
     const double low = rotations * p[3];
     return share_of(Llama3Scaling{.rotary_dim = 32,

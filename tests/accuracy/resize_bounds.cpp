@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What resize_grid promises: sums within 1e-14 of the largest input.
+// Documented bound of resize_grid: sums within 1e-14 of the largest input.
 #include "accuracy/bound.hpp"
 #include <posenc/additive/grid_resize.hpp>
 
@@ -8,7 +8,7 @@ namespace {
 
 using posenc::Index;
 
-/// Keys' cubic with a = -0.75.
+/// Returns Keys' cubic with a = -0.75.
 Mpfr cubic(const Mpfr& x) {
   const Mpfr a = -0.75, one = 1.0, t = absolute(x);
   if (t < one) return ((a + Mpfr(2)) * t - (a + Mpfr(3))) * t * t + one;
@@ -21,7 +21,7 @@ Mpfr hat(const Mpfr& x) {
   return t < Mpfr(1) ? Mpfr(1) - t : Mpfr(0);
 }
 
-/// Of a line of five cells, resized to p[0] cells.
+/// Returns the error share for a line of five cells, resized to p[0] cells.
 double share_of_resize(const Point& p, posenc::ResizeFilter filter) {
   constexpr Index source = 5;
   const auto target = static_cast<Index>(p[0]);

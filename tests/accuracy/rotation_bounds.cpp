@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What Rope, its inverse, rerotate, shift_keys, MixedRope and XPos' scales promise.
+// Documented bounds of Rope, its inverse, rerotate, shift_keys, MixedRope and the scales of XPos.
 #include "accuracy/bound.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
@@ -22,7 +22,7 @@ Rope rope_of(double w, double factor = 1) {
 
 double magnitude_of(const Mpfr& z) { return std::abs(static_cast<double>(z)); }
 
-/// One pair, and what it should become: m R_angle of it.
+/// One pair, and its exact rotation m R_angle.
 template <class Real>
 struct Pair {
   Real x[2];
@@ -49,11 +49,11 @@ struct Pair {
   }
 };
 
-/// Rotations that are made of others: the angle of each is one that Rope can be asked for.
+/// Rotations composed of others, where each angle is one that Rope accepts.
 template <class Real>
 void add_composed(std::vector<Bound>& all, const std::string& type) {
   const bool is_float = std::is_same_v<Real, float>;
-  // Angle and length of the pair, frequencies, positions, attention factors.
+  // Coordinates: angle and length of the pair, frequencies, positions, attention factors.
   all.push_back({"rerotate, " + type,
                  {{0, 6.3},
                   magnitude(0.5, 2),
@@ -88,7 +88,7 @@ void add_composed(std::vector<Bound>& all, const std::string& type) {
                    const double off = is_float ? 0x1p-24 * pair.norm : 0;
                    return pair.error() / (off + 8e-16 * pair.norm + 2 * ulp<Real>(pair.norm));
                  }});
-  // On three axes: two sums of angles.
+  // Three axes: two sums of angles.
   all.push_back({"MixedRope, " + type,
                  {{0, 6.3},
                   magnitude(0.5, 2),
@@ -115,7 +115,7 @@ void add_composed(std::vector<Bound>& all, const std::string& type) {
 
 template <class Real>
 void add_rotations(std::vector<Bound>& all, const std::string& type) {
-  // Attention factor, frequency, position, angle and length of the pair.
+  // Coordinates: attention factor, frequency, position, angle and length of the pair.
   const std::vector<Range> ranges{
       magnitude(1e-24, 1e24), magnitude(1e-6, 10), whole(-1e6, 1e6), {0, 6.3}, magnitude(0.5, 2)};
   const auto share = [](const Point& p, bool inverse) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Looks for inputs that break a documented accuracy bound, against MPFR:
+// Searches inputs that break a documented accuracy bound, against MPFR:
 //   accuracy_search [--seed N] [--evaluations N] [--seconds S] [words of names...]
 //   accuracy_search --cases FILE
-// Hill climbing from random points, for so many evaluations or seconds per bound. Prints the worst that it
-// found, with its input; fails where a bound is exceeded. --cases only tries inputs that were found before:
+// Climbs hills from random points, for N evaluations or S seconds per bound. Prints the worst input of
+// each bound, and fails if a bound is exceeded. --cases tries only inputs that were found before, in
 // lines as they are printed here.
 #include "accuracy/bound.hpp"
 #include "support/compare.hpp"
@@ -28,7 +28,7 @@ using accuracy::Range;
 struct Budget {
   std::uint64_t seed = 1;
   long evaluations = 2000;
-  double seconds = 0;  ///< instead of them, where it is not 0
+  double seconds = 0;  ///< used instead of evaluations if not 0
 };
 
 double within(const Range& range, double x) {
@@ -62,7 +62,7 @@ double share_of(const Bound& bound, const Point& point) {
   }
 }
 
-/// The worst share, and where.
+/// Returns the worst share and its point.
 std::pair<double, Point> climb(const Bound& bound, const Budget& budget) {
   support::Random random(budget.seed);
   const auto begin = std::chrono::steady_clock::now();
@@ -106,7 +106,7 @@ std::vector<Bound> all_bounds() {
   return all;
 }
 
-/// How many bounds were exceeded: 0 or 1.
+/// Prints a result. Returns the number of exceeded bounds: 0 or 1.
 int report(const Bound& bound, double share, const Point& at) {
   std::printf("%s %-48s %.4f of the bound at", share > 1 ? "EXCEEDED" : "holds   ",
               bound.name.c_str(), share);
@@ -116,7 +116,7 @@ int report(const Bound& bound, double share, const Point& at) {
   return share > 1 ? 1 : 0;
 }
 
-/// Tries the inputs of a file; returns how many exceed their bound or belong to none.
+/// Tries the inputs of a file. Returns how many exceed their bound or belong to no bound.
 int try_cases(const std::string& path, const std::vector<Bound>& bounds) {
   std::ifstream file(path);
   int failed = 0, tried = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every rule under settings that no model has: either a ConfigError, or frequencies and a factor that are
-// finite and not negative.
+// Every rule under settings that no model has gives a ConfigError, or frequencies and a factor that
+// are finite and not negative.
 #include "accuracy/bound.hpp"
 #include "frequency/random_rules.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using posenc::Index;
 
-/// Settings are made of numbers within +-1. A magnitude is any that a double has, and now and then 0.
+/// Settings are computed from numbers within +-1. A magnitude may be any double, sometimes 0.
 const Range wild = {-1, 1};
 double wild_positive(double x) {
   return std::abs(x) < 1e-3 ? 0 : std::exp2(2098 * std::abs(x) - 1074);
@@ -22,7 +22,8 @@ Index wild_index(double x) {
   return static_cast<Index>(std::exp2(62.9 * std::abs(x))) * (x < 0 ? -1 : 1);
 }
 
-// Bases and factors are not negative: any other sign is refused before anything is computed.
+// Bases and factors are not negative, because negative ones are rejected before anything is
+// computed.
 void set(double& field, const std::string& name, double x) {
   field = name == "base" || name == "factor" ? wild_positive(x) : wild_number(x);
 }

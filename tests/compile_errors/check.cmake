@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Compiles wrong programs and reads the first error of each:
+# Compiles invalid programs and reads the first error of each:
 #   cmake -D COMPILER=<g++ or clang++> -D PROGRAMS=<this directory> -D INCLUDES=<directories> -D WORK=<scratch directory>
 #         [-D ONLY=<file.cpp>[:<case>]] [-D ONE_IN=<number> -D SEED=<text>] -P check.cmake
 #
-# ONE_IN takes one program of so many, which SEED draws. Programs that compile are always among them.
+# ONE_IN compiles one program in <number>, selected by SEED. Programs that must compile are always included.
 #
-# A file holds programs apart by the macro CASE. The comment that begins each says what its first error has to contain
-# ("// error: this ... and this"), or that it compiles.
+# The macro CASE selects a program of a file. The comment at the start of each program states what its first error must
+# contain ("// error: this ... and this"), or that it compiles.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -16,7 +16,7 @@ foreach(directory IN LISTS INCLUDES)
 endforeach()
 set(ENV{LC_ALL} C)  # no translations
 
-# Posenc is read once.
+# Posenc is precompiled once.
 file(MAKE_DIRECTORY "${WORK}")
 file(COPY "${PROGRAMS}/posenc.hpp" DESTINATION "${WORK}")
 execute_process(COMMAND "${COMPILER}" --version OUTPUT_VARIABLE version)
@@ -29,7 +29,7 @@ else()
 endif()
 list(REMOVE_ITEM flags -fsyntax-only)
 execute_process(COMMAND "${COMPILER}" ${flags} -x c++-header "${WORK}/posenc.hpp" -o "${precompiled}" COMMAND_ERROR_IS_FATAL ANY)
-list(APPEND flags -fsyntax-only -Wfatal-errors ${use})  # one is read
+list(APPEND flags -fsyntax-only -Wfatal-errors ${use})  # only one error is read
 
 set(programs 0)
 file(GLOB files "${PROGRAMS}/*.cpp")
@@ -62,7 +62,7 @@ foreach(file IN LISTS files)
     math(EXPR programs "${programs} + 1")
 
     execute_process(COMMAND "${COMPILER}" ${flags} "-DCASE=${case}" "${file}" RESULT_VARIABLE failed ERROR_VARIABLE errors OUTPUT_QUIET)
-    # Not a list: semicolons and brackets of the compiler's are no separators.
+    # The errors are text, not a list: semicolons and brackets in them are no separators.
     string(FIND "${errors}" "error: " at)
     set(first "")
     if(NOT at EQUAL -1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# A compiler that lacks what posenc requires says so in the first of at most two errors:
+# A compiler that lacks a requirement of posenc states it in the first of at most two errors:
 #   cmake -D COMPILER=<g++ or clang++> -D INCLUDE_DIR=<repository>/include -D EIGEN=<its directory> -D WORK=<scratch directory>
 #         -P check_requirements.cmake
-# And posenc/without_eigen.hpp reads no header of Eigen, wherever Eigen is.
+# posenc/without_eigen.hpp must include no header of Eigen, even if Eigen is installed.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -10,7 +10,8 @@ set(ENV{LC_ALL} C)  # no translations
 set(compile "${COMPILER}" "-I${INCLUDE_DIR}" -x c++)
 file(MAKE_DIRECTORY "${WORK}")
 
-# Compiles a unit that includes <header>, with the flags given, and looks for <rule> in its first error.
+# Compiles a unit that includes <header>, with the given flags, and searches <rule> in its first
+# error.
 function(check_first_error header rule)
   file(WRITE "${WORK}/unit.cpp" "#include <${header}>\n")
   execute_process(COMMAND ${compile} -fsyntax-only ${ARGN} "${WORK}/unit.cpp" RESULT_VARIABLE failed ERROR_VARIABLE errors OUTPUT_QUIET)
@@ -28,7 +29,7 @@ function(check_first_error header rule)
   endif()
 endfunction()
 
-# headers.include_law sees to it that all other headers read core/config.hpp first, too.
+# headers.include_law checks that all other headers include core/config.hpp first as well.
 foreach(header IN ITEMS posenc/posenc.hpp posenc/without_eigen.hpp posenc/rotary/rope.hpp)
   check_first_error("${header}" "posenc needs C++20" -std=c++17)
 endforeach()

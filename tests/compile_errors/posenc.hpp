@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Included before every program here, precompiled.
+// Precompiled header of all programs here.
 #include <posenc/posenc.hpp>
 #include <posenc/tensor/eigen.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rotary encodings, and the rules that they are made from.
+// Rotary encodings and their rules.
 namespace user {
 struct NotARule {};
 }  // namespace user

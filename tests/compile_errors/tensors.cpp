@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Letters and what they take.
+// Tensor adapters and their arguments.
 namespace user {
 struct Volume {
   float* values;
@@ -7,14 +7,14 @@ struct Volume {
 struct Sheet {
   float* values;
 };
-/// bfloat16, but posenc does not know.
+/// A user's bfloat16 class that posenc does not know.
 struct Brain16 {
   unsigned short bits = 0;
   Brain16() = default;
   explicit Brain16(float) {}
   explicit operator float() const { return 0; }
 };
-/// The same, known.
+/// A user's bfloat16 class with StorageFormatOf.
 struct Known16 : Brain16 {
   using Brain16::Brain16;
 };

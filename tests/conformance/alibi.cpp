@@ -12,16 +12,17 @@ namespace {
 using posenc::Alibi;
 using posenc::AlibiForm;
 
-/// The slopes of as many heads as there are.
+/// Checks the slopes for each number of heads in the case.
 void check_slopes(Case& c) {
   const auto slopes = posenc::alibi_slopes(c.expected_extent("slopes", 0));
   Array<double> values({static_cast<Index>(slopes.size())});
   std::copy(slopes.begin(), slopes.end(), values.data.begin());
-  // The reference multiplies its ratio up, so that the last of many slopes has lost some bits.
+  // The reference computes powers of its ratio by multiplication, so the last of many slopes are
+  // inexact.
   c.check("slopes", values, Allowed(Tolerance{.relative = 1e-13}));
 }
 
-/// What the bias adds to scores of zero, [H, Q, K], with queries at first_query, first_query + step,
+/// Returns the bias on scores of zero, [H, Q, K], with queries at first_query, first_query + step,
 /// ... and keys at 0, 1, ...
 template <class T>
 Array<T> bias_of(const Alibi& alibi, Index queries, Index keys, Index first_query, Index step = 1) {
@@ -38,7 +39,7 @@ Array<T> bias_of(const Alibi& alibi, Index queries, Index keys, Index first_quer
   return bias;
 }
 
-/// Hides the keys after each query.
+/// Masks the keys after each query.
 template <class T>
 Array<T> causal(Array<T> bias, Index first_query) {
   const auto scores = scores_of(bias);
@@ -52,7 +53,8 @@ Array<T> causal(Array<T> bias, Index first_query) {
   return bias;
 }
 
-/// Attention's probabilities for given scores: queries are their rows, keys the unit vectors.
+/// Returns attention's probabilities for given scores: queries are their rows, keys the unit
+/// vectors.
 template <class T>
 void check_softmax(Case& c, const Alibi& alibi, Index first_query) {
   const auto scores = c.read<T>("scores");
@@ -88,7 +90,7 @@ void run_alibi(Case& c) {
     c.check("bias_relative", bias, Kind::Encoding);
     c.check("bias_relative_causal", causal(bias, first_query), Kind::Encoding);
     c.check("bias_symmetric", bias_of<T>(symmetric, queries, keys, first_query), Kind::Encoding);
-    // slope * key index is what a query at position 0 sees.
+    // slope * key index is the bias for a query at position 0.
     c.check("bias_repo_causal", causal(bias_of<T>(relative, queries, keys, 0, 0), first_query),
             Kind::Encoding);
     if (c.has("scores")) check_softmax<T>(c, relative, first_query);

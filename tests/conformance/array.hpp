@@ -17,18 +17,18 @@ namespace conformance {
 
 using posenc::Index;
 
-/// A case that asks for what the library, or this test, does not have.
+/// Error of a case that needs something that the library, or this test, does not have.
 struct NotSupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A case whose data do not fit together.
+/// Error of a case whose data are inconsistent.
 struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A tensor in C order that owns its elements (in an Eigen array, for std::vector<bool> has no
-/// pointer to give).
+/// Tensor in C order that owns its elements. They are in an Eigen array, because std::vector<bool>
+/// has no data pointer.
 template <class T>
 struct Array {
   static constexpr Index largest = Index{1} << 28;
@@ -37,7 +37,7 @@ struct Array {
   Eigen::Array<T, Eigen::Dynamic, 1> data;
 
   Array() = default;
-  /// Zeros.
+  /// Constructs a tensor of zeros.
   explicit Array(std::vector<Index> extents) : shape(std::move(extents)) {
     Index size = 1;
     for (const Index extent : shape) {
@@ -50,7 +50,7 @@ struct Array {
 
   Index rank() const { return static_cast<Index>(shape.size()); }
   Index size() const { return data.size(); }
-  /// Extent of an axis; negative axes count from the last one.
+  /// Returns the extent of an axis; negative axes count from the last one.
   Index extent(Index axis) const {
     const Index at = axis < 0 ? axis + rank() : axis;
     if (at < 0 || at >= rank()) {
@@ -64,12 +64,12 @@ struct Array {
 template <class A>
 using ElementOf = std::remove_pointer_t<decltype(std::declval<A&>().data.data())>;
 
-/// One axis of a tensor; as it stands, one that the tensor does not have.
+/// One axis of a tensor. The default is an axis that the tensor does not have.
 struct Axis {
   Index extent = 1, stride = 0;
 };
 
-/// A tensor's axes by the names that a layout like "(batch, heads, seq, dim)" gives them.
+/// Returns a tensor's axes by the names in a layout like "(batch, heads, seq, dim)".
 inline std::map<std::string, Axis> named_axes(const std::vector<Index>& shape,
                                               const std::string& layout) {
   std::vector<std::string> names;
@@ -93,8 +93,9 @@ inline std::map<std::string, Axis> named_axes(const std::vector<Index>& shape,
   return axes;
 }
 
-/// Heads of a tensor whose axes have the names batch, heads, seq and dim; any but dim may be
-/// missing. Without a layout: (batch, heads, seq, dim), (batch, seq, dim) or (seq, dim).
+/// Returns a view of heads, for a tensor whose axes have the names batch, heads, seq and dim; any
+/// but dim may be missing. Without a layout: (batch, heads, seq, dim), (batch, seq, dim) or (seq,
+/// dim).
 template <class A>
 posenc::HeadsView<ElementOf<A>> heads_of(A& x, std::string layout = "") {
   if (layout.empty()) {
@@ -109,7 +110,7 @@ posenc::HeadsView<ElementOf<A>> heads_of(A& x, std::string layout = "") {
           dim.extent,    batch.stride, seq.stride, heads.stride};
 }
 
-/// Token vectors of (batch, seq, dim) or (seq, dim).
+/// Returns a view of tokens, (batch, seq, dim) or (seq, dim).
 template <class A>
 posenc::EmbeddingsView<ElementOf<A>> embeddings_of(A& x) {
   const Index dim = x.extent(-1), seq = x.extent(-2);
@@ -123,7 +124,8 @@ posenc::MatrixView<ElementOf<A>> matrix_of(A& x) {
   return {x.data.data(), x.extent(0), x.extent(1), x.extent(1)};
 }
 
-/// A mask or scores of rank 1 to 4, its last axes those of (batch, heads, query, key).
+/// Returns a view of a mask or of scores of rank 1 to 4, whose axes are the last ones of (batch,
+/// heads, query, key).
 template <class A>
 posenc::ScoresView<ElementOf<A>> scores_of(A& x) {
   if (x.rank() < 1 || x.rank() > 4) throw Malformed("a mask must have rank 1 to 4");

@@ -160,7 +160,7 @@ bool Case::any_role(const std::string& role) const {
                      [&](const auto& entry) { return entry.second.role == role; });
 }
 
-/// The name of the same result as the reference has it in double.
+/// Returns the name of the reference's double result for a float result.
 std::optional<std::string> Case::twin_of(const std::string& name) const {
   std::vector<std::string> names{name, name + "_f64"};
   if (name.rfind("output_", 0) == 0) names.push_back("output64_" + name.substr(7));
@@ -170,8 +170,8 @@ std::optional<std::string> Case::twin_of(const std::string& name) const {
   return std::nullopt;
 }
 
-/// How far the reference's float result is from its double one; of results that do not say, the
-/// largest of the case.
+/// Returns the distance of the reference's float result from its double one; if a result does not
+/// state it, the largest of the case.
 double Case::reference_error(const std::string& name) {
   if (const auto& error = find(name).reference_error) return *error;
   if (const auto in_double = twin_of(name)) {
@@ -185,7 +185,7 @@ double Case::reference_error(const std::string& name) {
 }
 
 Tolerance Case::float_tolerance(const std::string& name, Kind kind) {
-  // An encoding hardly errs, so that the distance is the reference's error. Sums have errors of
+  // An encoding has small errors, so the distance is the reference's error. Sums have errors of
   // their own, larger than those of sums in several lanes.
   const double multiple = kind == Kind::Encoding ? 2 : 8;
   Tolerance tolerance{.least = multiple * reference_error(name), .row_ulps = 4};
@@ -196,7 +196,7 @@ Tolerance Case::float_tolerance(const std::string& name, Kind kind) {
   return tolerance;
 }
 
-/// What the data's description says of its results in double.
+/// Returns the tolerance that the data's description states for its double results.
 Tolerance Case::double_tolerance() const {
   const double base = reach_ <= 8192     ? 1e-11
                       : reach_ <= 131072 ? 1e-9
@@ -211,7 +211,7 @@ void Case::compare_with(const std::string& name, const std::vector<Index>& shape
   if (shape != expected.shape || actual.size() != expected.values.size()) {
     throw Malformed("result " + name + " does not have the expected one's shape and type");
   }
-  // The float run of a double tensor is an extra: the tensor still has to be met in double.
+  // The float run of a double tensor is additional: the tensor must also be checked in double.
   if (label.empty()) checked_.insert(name);
   const auto row_size = static_cast<std::size_t>(shape.empty() ? 1 : shape.back());
   checks_.push_back(compare(label + name, actual, expected.values, row_size, allowed));

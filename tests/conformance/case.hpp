@@ -24,35 +24,35 @@ namespace conformance {
 
 using Json = nlohmann::json;
 
-/// How near a float result must come.
+/// Tolerance class of a float result.
 enum class Kind {
-  Composite,  ///< to what the reference gave in float: projections, attention
-  Encoding    ///< to that, and within 4 ulp of the row's largest value to what it gave in double
+  Composite,  ///< against the reference's float result: projections, attention
+  Encoding    ///< against that, and within 4 ulp of the row's maximum against its double result
 };
 
-/// One case: its description, its tensors, and what became of it. It notes what was read and
-/// checked, so that nothing is left out silently.
+/// One case: its description, its tensors, and its results. It records what was read and checked,
+/// so that nothing is silently omitted.
 class Case {
  public:
-  /// Tensors are files in a directory or, in a case without one, the arrays of the description.
+  /// Reads tensors from files in a directory or, without one, from arrays in the description.
   Case(std::string name, Json description, const std::filesystem::path& directory = {});
 
   const std::string& name() const { return name_; }
   const Json& description() const { return description_; }
   const std::string& feature() const { return feature_; }
-  /// The runs of letters of the feature: "rotary/half/4d" has rotary, half and d.
+  /// True if the feature contains this word: "rotary/half/4d" has rotary, half and d.
   bool is_about(const std::string& word) const;
 
-  /// What the caller knows of: words of features, and parameters. A case that asks for more and
-  /// does not come out right is not supported rather than failed.
+  /// Declares the words of features and the parameters that the caller supports. If a case has
+  /// others and its results differ, it counts as not supported rather than as failed.
   void knows(std::initializer_list<const char*> words,
              std::initializer_list<const char*> parameters);
-  /// The same where parameters say all that the feature's words do.
+  /// Declares parameters that state everything that the feature's words state.
   void knows_feature(std::initializer_list<const char*> parameters);
-  /// Words and parameters that nobody knows; empty if all are known.
+  /// Returns the words and parameters that the caller did not declare; empty if there are none.
   std::string unknown() const;
 
-  /// A parameter that is there and not null.
+  /// Returns a parameter that is present and not null.
   template <class T>
   std::optional<T> parameter(const std::string& key) const {
     const auto at = parameters_.find(key);
@@ -70,20 +70,20 @@ class Case {
     return *value;
   }
 
-  /// Whether there is an input or weight of that name.
+  /// True if there is an input or weight of that name.
   bool has(const std::string& name) const { return has_role(name, {"input", "weight"}); }
-  /// Whether there is a result of that name to compare with, in float or in double.
+  /// True if there is a result of that name to compare with, in float or in double.
   bool expects(const std::string& name) const {
     return has_role(name, {"expected", "expected_f64"});
   }
-  /// The first of these names that expects().
+  /// Returns the first of these names that expects().
   std::optional<std::string> first_expected(const std::vector<std::string>& names) const;
-  /// Whether any result of that precision is there.
+  /// True if there is any result of that precision.
   bool expects_in_float() const { return any_role("expected"); }
   bool expects_in_double() const { return any_role("expected_f64"); }
 
   const std::vector<Index>& shape(const std::string& name) const { return find(name).shape; }
-  /// The shape of a result, whether the case has it in float or only in double.
+  /// Returns the shape of a result, which the case has in float or only in double.
   const std::vector<Index>& expected_shape(const std::string& name) const {
     return shape(expects(name) ? name : twin_of(name).value_or(name));
   }
@@ -92,7 +92,7 @@ class Case {
     if (axis >= extents.size()) throw Malformed("the rank of " + name);
     return extents[axis];
   }
-  /// "float16", "float32", "float64", "int64" or "bool".
+  /// Returns "float16", "float32", "float64", "int64" or "bool".
   const std::string& dtype(const std::string& name) const { return find(name).dtype; }
 
   template <class T>
@@ -110,16 +110,16 @@ class Case {
     }
     return array;
   }
-  /// Says that a tensor is understood but not needed.
+  /// Declares that a tensor is understood but not needed.
   void skip(const std::string& name) { read_.insert(name); }
 
-  /// The largest |position| of the case: references lose digits as it grows.
+  /// Records the largest |position| of the case, because references lose digits as it grows.
   void reaches(const posenc::Positions& positions) {
     reach_ = std::max(reach_, positions.max_magnitude());
   }
 
-  /// Compares a result with the tensor of that name: in float with the reference's float result,
-  /// in double with its double one. A result that the case does not hold is no comparison.
+  /// Compares a result with the tensor of that name: in float with the reference's float result, in
+  /// double with its double one. Without such a tensor there is no comparison.
   template <class T>
   void check(const std::string& name, const Array<T>& actual, Kind kind = Kind::Composite) {
     const std::vector<double> values = to_double(actual);
@@ -135,7 +135,7 @@ class Case {
       compare_with(*in_double, actual.shape, values, Tolerance{.row_ulps = 4}, "float against ");
     }
   }
-  /// The same with a tolerance of the caller's own, with the tensor of exactly that name.
+  /// Compares a result with the tensor of exactly that name, with a given tolerance.
   template <class T>
   void check(const std::string& name, const Array<T>& actual, const Allowed& allowed,
              const std::string& label = "") {
@@ -145,15 +145,16 @@ class Case {
   void check(const std::string& name, double actual, double expected, double relative) {
     checks_.push_back(compare(name, {actual}, {expected}, 1, Tolerance{.relative = relative}));
   }
-  /// A behaviour of ours where the reference has none; counts as an error of 1 where it fails.
+  /// Checks a behaviour of posenc that the reference lacks. A failure counts as an error of 1.
   void holds(const std::string& behaviour, bool does) {
     checks_.push_back({behaviour, does ? 0.0 : 1.0, 0, does});
   }
 
   const std::vector<Check>& checks() const { return checks_; }
-  /// Comparisons that failed, in words.
+  /// Returns the failed comparisons as text.
   std::string failures() const;
-  /// Results nobody computed, or else inputs nobody read; empty if there are none.
+  /// Returns the results that were not computed, or else the inputs that were not read; empty if
+  /// there are none.
   std::string left_over() const;
 
  private:
@@ -161,7 +162,7 @@ class Case {
     std::string dtype, role;
     std::vector<Index> shape;
     std::filesystem::path file;
-    std::optional<double> reference_error;  ///< max_abs_diff_vs_f64
+    std::optional<double> reference_error;  ///< max_abs_diff_vs_f64 of the data
     std::optional<support::Npy> content;
   };
 

@@ -5,7 +5,7 @@
 
 namespace conformance {
 
-// What each category's folder holds: runs one case with the library and compares.
+// Handlers, one per category's folder. Each runs one case with the library and compares.
 void run_alibi(Case& c);
 void run_hf_apply(Case& c);
 void run_hf_rope(Case& c);
@@ -15,7 +15,7 @@ void run_torch(Case& c);
 void run_truth(Case& c);
 void run_yarn_repo(Case& c);
 
-// Parts of torch, by the feature's first word.
+// Handlers of torch, by the feature's first word.
 void run_torch_attention(Case& c);
 void run_torch_interpolate(Case& c);
 void run_torch_learned(Case& c);

@@ -15,7 +15,7 @@
 
 namespace conformance {
 
-/// One comparison; the numbers are those of the element that comes closest to its tolerance, or
+/// One comparison. Its numbers are those of the element that is nearest to its tolerance, or
 /// exceeds it most.
 struct Check {
   std::string what;
@@ -30,14 +30,14 @@ inline std::string in_words(const Check& check) {
   return text.str();
 }
 
-/// The largest error that an element may have, given its index, its value and the largest finite
-/// magnitude of its row (last axis).
+/// Returns the largest permitted error of an element, given its index, its value and the largest
+/// finite magnitude of its row (last axis).
 using Allowed = std::function<double(std::size_t, double, double)>;
 
-/// The greatest of these.
+/// Tolerance: the largest of these.
 struct Tolerance {
   double absolute = 0;
-  double relative = 0;      ///< of the element, added to `absolute`
+  double relative = 0;      ///< of the element, plus `absolute`
   double least = 0;         ///< absolute
   double row_ulps = 0;      ///< float ulp of the row's largest magnitude
   double row_relative = 0;  ///< of the row's largest magnitude

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Reads config.json files of published models and compares with what the models' own code does with
-// them. The files lie outside the repository: their directory is POSENC_CONFIGS_DIR, of the
-// environment or else of the build, or "configs" beside POSENC_CONFORMANCE_DIR of the environment.
-// A file is right, or refused by a message that names a key of it or its type, but never misread.
+// Reads config.json files of published models and compares with the results of the models' own
+// code. The files are outside the repository, in POSENC_CONFIGS_DIR of the environment or of the
+// build, or else in "configs" beside POSENC_CONFORMANCE_DIR of the environment. A file must be read
+// correctly, or rejected by a message that names one of its keys or its type.
 #include "support/catch.hpp"
 #include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/hf_config.hpp>
@@ -55,7 +55,7 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What was misread.
+/// Error of a misread file.
 struct Wrong : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -71,7 +71,7 @@ void check_number(const std::string& key, double found, const Json& expected) {
   }
 }
 
-/// One key of a rule; the rule does not have it where nothing is found.
+/// Checks one key of a rule. If there is no value, the rule must not have the key.
 template <class Rule>
 std::optional<double> rule_field(const Rule& rule, const std::string& key) {
   std::optional<double> found;
@@ -87,7 +87,7 @@ std::optional<double> rule_field(const Rule& rule, const std::string& key) {
   return found;
 }
 
-/// As the files call it: Llama3Scaling is "llama3".
+/// Returns the name of a rule's type in the files: Llama3Scaling is "llama3".
 template <class Rule>
 std::string rule_name(const Rule&) {
   if constexpr (std::is_same_v<Rule, std::monostate>) {
@@ -102,7 +102,7 @@ std::string rule_name(const Rule&) {
   }
 }
 
-/// The axis of each pair; empty where all pairs read the same.
+/// Returns the axis of each pair; empty if all pairs read the same axis.
 std::vector<Index> axes_of_pairs(const Json& group) {
   const Json& axes = group.at("axes");
   std::vector<Index> of_pairs;
@@ -136,7 +136,7 @@ void check_axes(const RotarySettings& settings, const Json& group) {
   }
 }
 
-/// The axes where the file tells them, and every other key of the group.
+/// Checks the axes, if the file states them, and every other key of the group.
 void check_rotary(const RotarySettings& settings, const Json& group, Index max_position) {
   const auto shortest = frequencies(settings, 1), longest = frequencies(settings, max_position);
   for (const auto& [key, value] : group.items()) {
@@ -169,7 +169,7 @@ void check_rotary(const RotarySettings& settings, const Json& group, Index max_p
       const bool derived = key == "factor" && group.value("rule", "") == "longrope";
       const auto found = std::visit(
           [&name = key](const auto& rule) { return rule_field(rule, name); }, settings.rule);
-      if (!found && derived) continue;  // the attention factor has it
+      if (!found && derived) continue;  // included in the attention factor
       if (!found) throw Wrong("the rule has no " + key);
       check_number(key, *found, value);
     }
@@ -221,7 +221,7 @@ void check_group(const ModelSettings& model, const Json& group, const Json& expe
   }
 }
 
-/// The layers that a key names.
+/// Returns the layers that a key names.
 std::vector<Index> named_layers(const ModelSettings& model, const Json& which) {
   if (which.is_array()) return which.get<std::vector<Index>>();
   std::vector<Index> all(static_cast<std::size_t>((std::max)(model.layer_count, Index{1})));
@@ -286,7 +286,7 @@ void check_windows(const ModelSettings& model, const Json& expected) {
   }
 }
 
-/// A number, or numbers for the layers that they name.
+/// Checks a number, or numbers for the layers that they name.
 void check_heads(const std::string& key, const ModelSettings& model, const Json& expected) {
   if (expected.is_array()) {
     for (const Json& group : expected) {
@@ -334,7 +334,7 @@ void check_model(const ModelSettings& model, const Json& expect) {
   }
 }
 
-/// Whether a refusal says which key or type it is about.
+/// True if an error message states which key or type it is about.
 bool names_something(const std::string& message, const Json& file) {
   if (message.find("must have ") != std::string::npos) return true;
   if (file.is_array()) {
@@ -384,7 +384,7 @@ Outcome run(const std::filesystem::path& directory, const Json& one, std::string
 TEST_CASE("the library reads the configurations of published models") {
   const auto directory = configs_directory();
   if (!std::filesystem::is_regular_file(directory / "expected.json")) {
-    // A directory that somebody asks for has to be there.
+    // If a directory is given, it must exist.
     REQUIRE(std::getenv("POSENC_CONFIGS_DIR") == nullptr);
     std::cout << "skipped: no configurations; POSENC_CONFIGS_DIR names their directory\n";
     return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Runs the library on inputs of other projects and compares with what they computed. The data lie
-// outside the repository and are read in place: their directory is POSENC_CONFORMANCE_DIR, of the
-// environment or else of the build. POSENC_CONFORMANCE_VERBOSE=1 prints every comparison.
+// Runs the library on inputs of other projects and compares with their results. The data are
+// outside the repository and are read in place, from POSENC_CONFORMANCE_DIR of the environment or
+// of the build. POSENC_CONFORMANCE_VERBOSE=1 prints every comparison.
 #include "conformance/categories.hpp"
 #include "conformance/runner.hpp"
 #include "support/catch.hpp"
@@ -36,7 +36,7 @@ TEST_CASE("the library agrees with other projects") {
   using namespace conformance;
   const auto directory = data_directory();
   if (!std::filesystem::is_directory(directory)) {
-    // A directory that somebody asks for has to be there.
+    // If a directory is given, it must exist.
     REQUIRE(environment("POSENC_CONFORMANCE_DIR").empty());
     std::cout << "skipped: no conformance data; POSENC_CONFORMANCE_DIR names their directory\n";
     return;

@@ -19,23 +19,23 @@ Array<double> inv_freq_of(const posenc::Frequencies& frequencies) {
   return array;
 }
 
-/// So many floats apart.
+/// Permits an error of a number of float ulps.
 Allowed float_ulps(double ulps) {
   return [ulps](std::size_t, double expected, double) {
     return ulps * static_cast<double>(support::ulp_of(static_cast<float>(expected)));
   };
 }
 
-/// The float32 pipeline's frequencies: 1 ulp off at most, but 2 where an operation follows a power
-/// that Hugging Face did not round correctly.
+/// Checks the frequencies of the float32 pipeline: at most 1 ulp off, but 2 if an operation follows
+/// a power that Hugging Face did not round correctly.
 void check_float32_inv_freq(Case& c, const posenc::Frequencies& float32) {
   if (!c.expects("inv_freq")) return;
   const double ulps = c.name() == "yarn_head_dim_256_original_8_beta_1000" ? 2 : 1;
   c.check("inv_freq", inv_freq_of(float32), float_ulps(ulps), "float32 pipeline ");
 }
 
-/// cos and sin of Hugging Face's own frequencies, by the policy that rounds angles as it does: they
-/// are 1 ulp apart, which the attention factor may make 2.
+/// Checks cos and sin of Hugging Face's own frequencies, by the policy that rounds angles in the
+/// same way. They are within 1 ulp, which the attention factor may increase to 2.
 template <class Pairing>
 void check_float32_cos_sin(Case& c, const posenc::Frequencies& frequencies,
                            const posenc::Positions& positions) {
@@ -64,7 +64,7 @@ void run_hf_rope(Case& c) {
   c.knows_feature({});
   const Json& description = c.description();
   const auto [settings, frequencies, float32] = read_hf_rotary(c);
-  // Hugging Face's own reading, where the data have it.
+  // Hugging Face's parsed parameters, if the data have them.
   const Json standardized = description.value("standardized", Json::object());
   if (standardized.contains("rotary_dim")) {
     c.holds("rotary_dim", frequencies.rotary_dim() == standardized.at("rotary_dim").get<Index>());

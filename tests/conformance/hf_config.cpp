@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-/// The rule's frequencies as Hugging Face's float32 operations give them.
+/// Returns the rule's frequencies as computed by Hugging Face's float32 operations.
 posenc::Frequencies float32_of(const posenc::RotaryRule& rule, Index length) {
   return std::visit(
       [length](const auto& r) -> posenc::Frequencies {

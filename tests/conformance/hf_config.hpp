@@ -8,14 +8,14 @@
 
 namespace conformance {
 
-/// What the library's own reader makes of a case's config.
+/// Result of the library's reader for the config of a case.
 struct HfRotary {
   posenc::RotarySettings settings;
   posenc::Frequencies exact;
-  posenc::Frequencies float32;  ///< as Hugging Face's own float32 operations give them
+  posenc::Frequencies float32;  ///< by Hugging Face's float32 operations
 };
 
-/// Of the case's layer type, for the case's length, if it has these.
+/// Reads the config for the layer type and the length of the case, if it has them.
 HfRotary read_hf_rotary(const Case& c);
 
 }  // namespace conformance

@@ -15,7 +15,7 @@ posenc::Frequencies given(const std::vector<double>& inv_freq) {
   return posenc::Frequencies::from_inv_freq(inv_freq);
 }
 
-/// The module's frequencies, its "freqs" parameter; interpolation is not part of them.
+/// Returns the module's frequencies, its "freqs" parameter. Interpolation is not included.
 posenc::Frequencies frequencies_of(Case& c) {
   if (const auto custom = c.parameter<std::vector<double>>("custom_freqs")) return given(*custom);
   if (const auto count = c.parameter<std::size_t>("num_freqs")) {
@@ -44,7 +44,8 @@ Index length_of_keys(const Case& c) {
       .extent;
 }
 
-/// Positions count from "offset"; those of queries that follow cached keys end with the keys.
+/// Returns the positions of tokens, from "offset" on. Queries after cached keys end at the last
+/// key.
 posenc::Positions position_of_tokens(Case& c, const std::string& input, Index seq) {
   double first = c.parameter<double>("offset", 0);
   if (c.is_about("cached") && input == "q") {
@@ -59,7 +60,7 @@ posenc::Positions position_of_tokens(Case& c, const std::string& input, Index se
   return posenc::Positions::real(positions);
 }
 
-/// Queries and keys, and what scales them, centred on half of their number.
+/// Checks rotated queries and keys and their scales, centred on half the number of positions.
 void check_xpos(Case& c, const posenc::Frequencies& frequencies) {
   const auto layout = c.parameter<std::string>("layout", "(batch, heads, seq, dim)");
   const auto length = [&](const char* name) {
@@ -90,7 +91,7 @@ void check_xpos(Case& c, const posenc::Frequencies& frequencies) {
   });
 }
 
-/// The same frequencies on every axis of a grid; t is (batch, heads, axes..., dim).
+/// Checks equal frequencies on every axis of a grid; t is (batch, heads, axes..., dim).
 void check_axial(Case& c, const posenc::Frequencies& of_one_axis) {
   const auto dims = c.required<std::vector<Index>>("dims");
   const auto offsets =
@@ -131,7 +132,7 @@ void check_axial(Case& c, const posenc::Frequencies& of_one_axis) {
   });
 }
 
-/// The gradient of frequencies that are learned.
+/// Checks the gradient of learned frequencies.
 void check_frequency_gradient(Case& c, const posenc::Rope<posenc::Interleaved>& rope) {
   auto y = c.read<double>("q");
   const auto cotangent = c.read<double>("cotangent");

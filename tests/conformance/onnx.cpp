@@ -10,7 +10,8 @@
 namespace conformance {
 namespace {
 
-/// Heads of a 4-D input (batch, heads, seq, dim), or of a 3-D one (batch, seq, heads * dim).
+/// Returns a view of a 4-D input (batch, heads, seq, dim), or of a 3-D one (batch, seq, heads *
+/// dim).
 template <class A>
 posenc::HeadsView<ElementOf<A>> operator_heads(A& x, Index heads) {
   return x.rank() == 3 ? posenc::split_heads(embeddings_of(x), heads) : heads_of(x);
@@ -113,7 +114,7 @@ void check_attention(Case& c) {
   check_present("output_present_value", present_value);
 }
 
-/// In the type of the given tensor, and in double where the data have that too.
+/// Calls f for the type of the given tensor, and for double if the data have it too.
 template <class F>
 void in_given_types(const Case& c, const std::string& input, const F& f) {
   const std::string& type = c.dtype(input);

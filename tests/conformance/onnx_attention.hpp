@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-// The Attention operator of ONNX, opset 23 to 25, said in the words of posenc::attention.
+// Attention operator of ONNX, opset 23 to 25, by posenc::attention.
 namespace onnx {
 
 using posenc::Index;
@@ -23,26 +23,26 @@ using Tensor4 =
 
 struct AttentionAttributes {
   bool is_causal = false;
-  std::optional<double> scale = std::nullopt;  // 1 / sqrt(head size) if not given, as in posenc
+  std::optional<double> scale = std::nullopt;  // if omitted: 1 / sqrt(head size), as in posenc
   double softcap = 0;
   Index left_window_size = -1, right_window_size = -1;  // -1: unbounded
   Index qk_matmul_output_mode = 0;
-  // q_num_heads and kv_num_heads tell how 3-D inputs are split: posenc::split_heads(bsd(x), heads).
-  // softmax_precision needs no counterpart: posenc's softmax is in float, in double for double.
+  // q_num_heads and kv_num_heads state the split of 3-D inputs: posenc::split_heads(bsd(x), heads).
+  // softmax_precision has no counterpart: posenc's softmax is in float, or in double for double.
 };
 
 template <class T>
 struct AttentionInputs {
   posenc::HeadsView<const T> q;
-  posenc::HeadsView<const T> k, v;  // past and present together, see concatenate()
-  Index past = 0;                   // how many of the keys are past ones
-  // attn_mask, with the keys' axis as long as the keys, see pad_mask(): boolean, or added.
+  posenc::HeadsView<const T> k, v;  // past and present concatenated, see concatenate()
+  Index past = 0;                   // number of past keys
+  // attn_mask, boolean or added; its key axis is as long as the keys, see pad_mask().
   posenc::ScoresView<const bool> keep = {};
   posenc::ScoresView<const posenc::Compute<T>> additive = {};
   std::span<const Index> nonpad_kv_seqlen = {};
 };
 
-/// present_key of past_key and K, or present_value of past_value and V, as [B, H, S, D].
+/// Returns present_key of past_key and K, or present_value of past_value and V, as [B, H, S, D].
 template <class T>
 Tensor4<T> concatenate(posenc::HeadsView<const T> past, posenc::HeadsView<const T> now) {
   Tensor4<T> present(now.batch, now.heads, past.seq + now.seq, now.dim);
@@ -58,7 +58,7 @@ Tensor4<T> concatenate(posenc::HeadsView<const T> past, posenc::HeadsView<const 
   return present;
 }
 
-/// A mask that is shorter than the keys, lengthened with what hides a key: false, or -inf.
+/// Pads a mask that is shorter than the keys, with false or -inf.
 template <class M>
 Tensor4<M> pad_mask(posenc::ScoresView<const M> mask, Index keys, M hidden) {
   Tensor4<M> padded(mask.batch, mask.heads, mask.queries, std::max(keys, mask.keys));
@@ -75,8 +75,9 @@ Tensor4<M> pad_mask(posenc::ScoresView<const M> mask, Index keys, M hidden) {
   return padded;
 }
 
-/// Where query 0 of each batch row stands among the keys: after the past; or such that the last
-/// query stands at the last key that counts, which may be before the first key; or at key 0.
+/// Returns the key that is aligned with query 0 of each batch row. It follows the past; or the last
+/// query is aligned with the last valid key, so that query 0 may precede the first key; or it is
+/// key 0.
 template <class T>
 std::vector<Index> first_queries(const AttentionInputs<T>& inputs) {
   std::vector<Index> first(static_cast<std::size_t>(inputs.q.batch), inputs.past);
@@ -86,7 +87,7 @@ std::vector<Index> first_queries(const AttentionInputs<T>& inputs) {
   return first;
 }
 
-/// y, and qk_matmul_output where it has data.
+/// Computes y, and qk_matmul_output if it has data.
 template <class T>
 void attention(const AttentionAttributes& attributes, const AttentionInputs<T>& inputs,
                posenc::HeadsView<T> y,
@@ -98,8 +99,9 @@ void attention(const AttentionAttributes& attributes, const AttentionInputs<T>& 
   options.additive = inputs.additive;
   options.key_lengths = inputs.nonpad_kv_seqlen;
 
-  // With no cache this is Causal::TopLeft; with nonpad_kv_seqlen, and with as many new keys as
-  // queries after a past, Causal::BottomRight. The starts say all three, for the window too.
+  // Without a cache this is Causal::TopLeft. With nonpad_kv_seqlen, and with as many new keys as
+  // queries after a past, it is Causal::BottomRight. query_starts expresses all three, for the
+  // window too.
   options.query_starts = starts;
   options.causal = attributes.is_causal ? posenc::Causal::FromStart : posenc::Causal::No;
   options.window = {.left = attributes.left_window_size, .right = attributes.right_window_size};

@@ -15,14 +15,14 @@
 
 namespace conformance {
 
-/// Whether a case takes neighbours for pairs and gives back halves, as DeepSeek in Hugging Face does.
+/// True if a case pairs interleaved channels and returns halves, as DeepSeek in Hugging Face does.
 inline bool takes_pairs_apart(const Case& c) {
   return c.parameter<std::string>("pairs", "")
              .rfind("input pairs (2i,2i+1); the output holds all first components", 0) == 0;
 }
 
-/// Whether neighbouring channels form a pair, as a case says in its parameter "pairs", else in its
-/// feature, else in what it says of its origin.
+/// True if interleaved channels form a pair, by the parameter "pairs" of the case, else by its
+/// feature, else by the statement of its origin.
 inline bool is_interleaved(const Case& c) {
   const auto pairs = c.parameter<std::string>("pairs", c.parameter<std::string>("rope_pairs", ""));
   const auto begin = [&pairs](const char* with) { return pairs.rfind(with, 0) == 0; };
@@ -40,7 +40,7 @@ inline bool is_interleaved(const Case& c) {
   throw NotSupported("it does not say which channels form a pair");
 }
 
-/// Calls f with the case's pairing.
+/// Calls f with the pairing of the case.
 template <class F>
 void with_pairing(const Case& c, const F& f) {
   if (is_interleaved(c)) {
@@ -50,7 +50,7 @@ void with_pairing(const Case& c, const F& f) {
   }
 }
 
-/// first, first + 1, ... for integers and fractions.
+/// Returns the positions first, first + 1, ... for integers and fractions.
 inline posenc::Positions positions_from(double first, Index count) {
   if (first == std::rint(first)) {
     return posenc::Positions::range(static_cast<Index>(first), count);
@@ -60,8 +60,8 @@ inline posenc::Positions positions_from(double first, Index count) {
   return posenc::Positions::real(positions);
 }
 
-/// The positions of a case's tokens: its tensor "positions" or "position_ids", [S] or [B, S], or
-/// else those that begin at its parameter "offset".
+/// Returns the positions of the tokens of a case: its tensor "positions" or "position_ids", [S] or
+/// [B, S], or else those from its parameter "offset" on.
 inline posenc::Positions positions_of(Case& c, Index seq) {
   for (const char* name : {"positions", "position_ids"}) {
     if (!c.has(name)) continue;
@@ -82,11 +82,11 @@ inline posenc::Positions positions_of(Case& c, Index seq) {
   return positions_from(c.parameter<double>("offset", 0), seq);
 }
 
-/// Where the tokens of an input stand, given its name and length.
+/// Returns the positions of the tokens of an input, given its name and length.
 using PositionsOf = std::function<posenc::Positions(const std::string&, Index)>;
 
-/// Rotates every input (x, q, k, t) that the case has and compares with the result that goes with
-/// it, and the gradients with the adjoint.
+/// Rotates every input (x, q, k, t) of the case and compares with its result, and compares the
+/// gradients with the adjoint.
 template <class T, class Pairing>
 void check_rotations(Case& c, const posenc::Rope<Pairing>& rope,
                      const PositionsOf& positions_of_input, const std::string& layout) {
@@ -117,8 +117,8 @@ void check_rotations(Case& c, const posenc::Rope<Pairing>& rope,
   }
 }
 
-/// Compares inverse frequencies, each to its own magnitude: those computed in float to the 1e-6
-/// that the data's description names, those in double to 1e-12.
+/// Compares inverse frequencies, relative to each: those computed in float to the 1e-6 that the
+/// data's description states, those in double to 1e-12.
 inline void check_inv_freq(Case& c, const std::string& name,
                            const posenc::Frequencies& frequencies) {
   Array<double> inv_freq({frequencies.pairs()});
@@ -130,8 +130,8 @@ inline void check_inv_freq(Case& c, const std::string& name,
   check(name + "_f64", 1e-12);
 }
 
-/// Compares cos and sin, [S, columns] or [B, S, columns]; a table as wide as the rotary slice
-/// repeats each pair's value where the pair's channels are.
+/// Compares cos and sin, [S, columns] or [B, S, columns]. A table as wide as the rotary slice
+/// repeats each pair's value at the channels of the pair.
 template <class T, class Pairing>
 void check_cos_sin(Case& c, const posenc::Rope<Pairing>& rope, const posenc::Positions& positions) {
   c.reaches(positions);

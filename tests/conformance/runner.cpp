@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A case before it is read: it may turn out to be malformed.
+/// Case before it is read; it may be malformed.
 struct Found {
   std::string name;
   std::function<Case()> open;
@@ -50,7 +50,7 @@ Found in_directory(const fs::path& directory) {
           }};
 }
 
-/// The cases of a JSON file; a file that cannot be read is a case that fails.
+/// Returns the cases of a JSON file. A file that cannot be read is a failed case.
 std::vector<Found> in_file(const fs::path& path) {
   const std::string file = path.filename().string();
   std::vector<Found> found;

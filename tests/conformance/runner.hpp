@@ -11,20 +11,20 @@
 
 namespace conformance {
 
-/// Runs one case: compares results, or throws NotSupported, or any other exception to fail.
+/// Runs one case: compares results, or throws NotSupported, or fails by any other exception.
 using Handler = std::function<void(Case&)>;
 
-/// What became of the cases of one category, or of several.
+/// Numbers of cases by result, of one category or of several.
 struct Counts {
   Index passed = 0, failed = 0, not_supported = 0;
 };
 
-/// Runs every case of every folder of a directory. Prints one line a folder,
-/// "conformance <folder>: <n> passed, <n> failed, <n> not supported", and below it, indented, one
-/// line for each case that failed or is not supported; if `verbose`, also the comparisons of all.
+/// Runs every case of every folder of a directory. Prints one line per folder, "conformance
+/// <folder>: <n> passed, <n> failed, <n> not supported". Below it, indented, one line follows for
+/// each case that failed or is not supported, and if `verbose` the comparisons of all cases.
 ///
-/// A folder holds a directory a case, with a case.json or attributes.json, and JSON files with many
-/// cases: an array "cases", or an object "slopes" with an entry a case.
+/// A folder holds one directory per case, with a case.json or attributes.json, and JSON files with
+/// many cases: an array "cases", or an object "slopes" with one entry per case.
 Counts run_all(const std::filesystem::path& directory,
                const std::map<std::string, Handler>& handlers, bool verbose, std::ostream& out);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The conformance test's own rules, on cases made here.
+// Rules of the conformance test's runner, on generated cases.
 #include "conformance/runner.hpp"
 
 #include "support/catch.hpp"
@@ -21,11 +21,11 @@ using conformance::Case;
 using conformance::Counts;
 using conformance::Index;
 
-/// A data directory of one category, "sums", removed at the end.
+/// Data directory of one category, "sums", removed by the destructor.
 class Data {
  public:
   Data() {
-    // Test cases may run at the same time.
+    // Test cases may run concurrently, so the name is random.
     const std::string name = "posenc_conformance_" + std::to_string(std::random_device{}());
     root_ = fs::temp_directory_path() / name;
     fs::create_directories(root_ / "sums");
@@ -43,7 +43,8 @@ class Data {
     write("cases.json", R"({"cases": [)" + cases + "]}");
   }
 
-  /// Runs everything with a handler that adds its parameter "more" to "positions", or refuses.
+  /// Runs all cases with a handler that adds its parameter "more" to "positions", or rejects the
+  /// case.
   Counts run(std::string& output) const {
     std::ostringstream out;
     const auto handler = [](Case& c) {

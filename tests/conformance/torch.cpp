@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-/// Every "(4,50,8,64)" of a text.
+/// Returns every tuple like "(4,50,8,64)" of a text.
 std::vector<std::vector<Index>> tuples_of(const std::string& text) {
   std::vector<std::vector<Index>> tuples;
   for (std::size_t at = text.find('('); at != std::string::npos; at = text.find('(', at + 1)) {
@@ -33,7 +33,7 @@ Array<float> some_numbers(std::vector<Index> shape) {
   return x;
 }
 
-/// Rotating a [B, S, H, D] tensor keeps its norm.
+/// True if rotating a [B, S, H, D] tensor keeps its norm.
 bool rotates(const std::vector<Index>& shape, Index first) {
   Array<float> x = some_numbers(shape);
   const float norm = x.data.matrix().norm();
@@ -58,7 +58,7 @@ bool attends(Index model_dim, Index head_count, const std::vector<Index>& shape)
   return out.data.allFinite() && !(out.data == 0).all();
 }
 
-/// Programs of the references that fail by their own mistakes: ours run.
+/// Checks programs that fail in the reference by its own mistakes and must run here.
 void run_errors(Case& c) {
   c.knows({"errors"}, {});
   const Json& description = c.description();
@@ -81,7 +81,7 @@ void run_errors(Case& c) {
     if (description.value("notes", Json()).dump().find("max_position") == std::string::npos) {
       throw NotSupported("an error that is not of a table that cannot grow");
     }
-    // Ours has no table, so that no position is past its end.
+    // Rope has no table, so no position is past its end.
     c.holds("any position can be rotated", rotates({1, 8, 1, 64}, 10'000'000));
   }
 }

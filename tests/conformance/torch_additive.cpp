@@ -20,7 +20,8 @@ posenc::SinusoidalConfig sinusoidal_config(const Case& c, Index model_dim) {
 
 template <class T>
 void check_sinusoidal(Case& c) {
-  // As written, the reference may deviate from the paper; then it has a table of the paper's too.
+  // The reference as written may deviate from the paper. The case then has a table of the paper as
+  // well.
   for (const std::string name : {"pe", "pe_paper"}) {
     if (!c.first_expected({name})) continue;
     Array<T> table(c.expected_shape(name));
@@ -41,7 +42,7 @@ void check_sinusoidal(Case& c) {
   if (c.expects("grad_x")) c.check("grad_x", c.read<T>("cotangent"), Kind::Encoding);
 }
 
-/// The reference cannot do odd widths; ours drop the last cos.
+/// Checks odd widths, which the reference does not support; posenc drops the last cosine.
 void check_odd_width(Case& c) {
   const auto dim = c.parameter<Index>("d_model");
   if (!dim || *dim < 1 || *dim % 2 == 0) throw NotSupported("an error that is not of an odd width");
@@ -60,7 +61,7 @@ void check_odd_width(Case& c) {
   c.holds("an odd width gives the paper's table without the last cos", worst < 1e-13);
 }
 
-/// A view of the case's table; the weight has to live.
+/// Returns a view of the case's table; the weight must outlive it.
 template <class T>
 posenc::Learned<T> learned(const Case& c, const Array<T>& weight) {
   return posenc::Learned<T>(matrix_of(weight), {.padding_row = c.parameter<Index>("padding_idx")});
@@ -82,7 +83,7 @@ void check_learned(Case& c) {
   c.check("grad_weight", grad_weight, Kind::Encoding);
 }
 
-/// More tokens than rows: an error of ours too, before anything is written.
+/// Checks that more tokens than rows are an error, before anything is written.
 void check_too_long(Case& c) {
   const Index rows = c.required<Index>("max_len"), dim = c.parameter<Index>("d_model", 1);
   const Index seq = c.required<Index>("seq_len");

@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-/// One head without projections: queries and keys are the encoded x, values x itself.
+/// Attention of one head without projections: queries and keys are the encoded x, values are x.
 template <class T, class Encode>
 void check_single_head(Case& c, const Encode& encode) {
   const auto x = c.read<T>("x");
@@ -26,7 +26,7 @@ void check_single_head(Case& c, const Encode& encode) {
   c.check("attn", weights);
 }
 
-/// Of q, k, v and the slopes.
+/// Checks the gradients of q, k, v and the slopes.
 void check_gradients(Case& c, const posenc::Alibi& alibi, const Array<double>& q,
                      const Array<double>& k, const Array<double>& v, const Array<double>& out,
                      posenc::LseView<const double> lse,
@@ -98,7 +98,8 @@ void run_torch_attention(Case& c) {
   c.knows({"attention", "absolute", "deviation", "rope", "no", "projection"},
           {"d_model", "scale", "theta", "base"});
   if (c.is_about("absolute")) {
-    // The table is the reference's, which deviates; in float only, as the table is.
+    // The table is the reference's, which deviates from the paper. It is float, so only float is
+    // compared.
     const auto table = c.read<float>("pe_as_written");
     check_single_head<float>(c, [&table](Array<float>& x) {
       const auto embeddings = embeddings_of(x);
@@ -110,7 +111,7 @@ void run_torch_attention(Case& c) {
   const double base = c.parameter<double>("theta", c.parameter<double>("base", 10000));
   in_both_precisions([&]<class T>() {
     check_single_head<T>(c, [&](Array<T>& x) {
-      // The reference is a seed of the complex form, which pairs neighbours.
+      // The reference is the complex form, which pairs interleaved channels.
       const posenc::Rope<posenc::Interleaved> rope(
           posenc::Unscaled{.rotary_dim = x.extent(-1), .base = base});
       rope.rotate(heads_of(x), posenc::Positions::range(0, x.extent(1)));

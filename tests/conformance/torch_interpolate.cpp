@@ -9,7 +9,7 @@
 namespace conformance {
 namespace {
 
-/// A grid [rows, cols, channels], or [positions, channels] as one row, flattened to cells.
+/// Returns a grid [rows, cols, channels], or [positions, channels] as one row, flattened to cells.
 template <class A>
 posenc::MatrixView<ElementOf<A>> cells_of(A& grid) {
   const Index dim = grid.extent(-1);

@@ -12,7 +12,7 @@
 namespace conformance {
 namespace {
 
-/// Rows first .. first + count - 1 of a weight (or all of them), or of a bias.
+/// Returns rows first .. first + count - 1 of a weight (or all of them), or of a bias.
 template <class T, class Parameter>
 void load(const Array<T>& from, Index first, Parameter& into) {
   const Index columns = from.rank() == 2 ? from.extent(1) : 1;
@@ -23,8 +23,8 @@ void load(const Array<T>& from, Index first, Parameter& into) {
   std::copy_n(from.data.data() + first * columns, into.size(), into.data());
 }
 
-/// The parameters of one projection: "<name>_weight" and "<name>_bias" alone, or as the rows that
-/// begin at `first` of torch's "in_proj_weight" and "in_proj_bias".
+/// Loads the parameters of one projection: from "<name>_weight" and "<name>_bias", or from the rows
+/// of torch's "in_proj_weight" and "in_proj_bias" that start at `first`.
 template <class T>
 void load_projection(Case& c, const std::string& name, Index first, posenc::Linear<T>& into) {
   const auto parameter = [&](const std::string& kind, auto& target) {
@@ -50,7 +50,7 @@ auto multi_head(Case& c, posenc::MultiHeadAttentionConfig config, const Rotary& 
   return module;
 }
 
-/// torch's masks: true = may not attend; a float one is added.
+/// Sets torch's masks: true = may not attend; a float mask is added.
 template <class T>
 struct TorchMasks {
   Array<bool> masked, keep;
@@ -63,7 +63,7 @@ struct TorchMasks {
       additive = c.read<T>("attn_mask");
     }
     if (c.has("key_padding_mask")) {
-      // [B, K]; the options take one mask of each polarity, so this one is turned round.
+      // [B, K]; the options take one mask of each polarity, so this one is inverted.
       keep = c.read<bool>("key_padding_mask");
       keep.data = !keep.data;
       keep.shape = {keep.extent(0), 1, 1, keep.extent(1)};
@@ -77,7 +77,8 @@ struct TorchMasks {
   }
 };
 
-/// Equal within 4 ulp of the largest value: sums of a few tokens have another order than those of many.
+/// True if equal within 4 ulp of the largest value, because sums over few tokens have another order
+/// than sums over many.
 template <class T>
 bool nearly_equal(const T* a, const T* b, Index count) {
   using Row = Eigen::Map<const Eigen::Array<T, 1, Eigen::Dynamic>>;
@@ -107,7 +108,7 @@ void check_forward(Case& c, const Module& module, const Array<T>& query, const A
   }
 }
 
-/// The gradients of x and of the four projections, where the case has them.
+/// Checks the gradients of x and of the four projections, if the case has them.
 template <class T, class Module>
 void check_backward(Case& c, const Module& module, const Array<T>& x,
                     const posenc::AttentionOptions<T>& options) {
@@ -151,8 +152,8 @@ void check_backward(Case& c, const Module& module, const Array<T>& x,
   check("out_proj", {&gradients.output_projection});
 }
 
-/// The attention of tokens with themselves, their q, k and v made by one matrix; then of the same
-/// tokens in another order.
+/// Checks self attention of tokens, with q, k and v from one matrix, then of the same tokens in
+/// another order.
 template <class T, class Module>
 void check_equivariance(Case& c, const Module& module) {
   const auto embedding = c.read<T>("emb");
@@ -232,7 +233,7 @@ void check_rope_attention(Case& c) {
   check_backward<T>(c, module, x, options);
 }
 
-/// The reference gives NaN for a query that sees no key; ours gives zeros.
+/// Checks a query without visible keys: the reference gives NaN, posenc zeros.
 void check_fully_masked(Case& c) {
   const auto& observed = c.description().at("observed");
   const Index batch = observed.at("batch").get<Index>(), row = observed.at("row").get<Index>();

@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-/// (-x of the second half, x of the first): a quarter turn of every pair.
+/// Returns (-x of the second half, x of the first): a quarter turn of every pair.
 template <class T>
 void check_rotate_half(Case& c) {
   const auto x = c.read<T>("x");
@@ -24,7 +24,7 @@ void check_rotate_half(Case& c) {
   c.check("y", y, Kind::Encoding);
 }
 
-/// One vector at several positions, [S, D].
+/// Checks one vector at several positions, [S, D].
 template <class T, class Pairing>
 void check_vector(Case& c, const posenc::Rope<Pairing>& rope, const posenc::Positions& positions) {
   const auto vector = c.required<std::vector<double>>("vector");
@@ -36,7 +36,7 @@ void check_vector(Case& c, const posenc::Rope<Pairing>& rope, const posenc::Posi
   c.check("rotated", x, Kind::Encoding);
 }
 
-/// cos and sin as complex numbers, [S, pairs, 2].
+/// Checks cos and sin as complex numbers, [S, pairs, 2].
 template <class T, class Pairing>
 void check_complex(Case& c, const posenc::Rope<Pairing>& rope) {
   const auto& shape = c.expected_shape("freqs_cis");
@@ -56,7 +56,7 @@ void check_complex(Case& c, const posenc::Rope<Pairing>& rope) {
   c.check("freqs_cis", values, Kind::Encoding);
 }
 
-/// The width of the rotary slice: said, or else the whole head.
+/// Returns the width of the rotary slice, if the case states it, or else of the full head.
 Index rotary_dim_of(const Case& c) {
   for (const char* name : {"rotary_dim", "dim"}) {
     if (const auto dim = c.parameter<Index>(name)) return *dim;

@@ -11,8 +11,8 @@
 namespace conformance {
 namespace {
 
-/// The promise of the oscillator: double results within 4e-16, float results within half an ulp
-/// more, for angles up to 2^40; 1e-13 in place of 4e-16 up to 2^50.
+/// Checks the bounds of the oscillator: double results within 4e-16 for angles up to 2^40, and
+/// within 1e-13 up to 2^50. Float results may be half an ulp worse.
 template <class T>
 Allowed promise(const posenc::Positions& positions, std::vector<double> inv_freq) {
   return [&positions, w = std::move(inv_freq)](std::size_t index, double expected, double) {
@@ -29,7 +29,7 @@ Allowed promise(const posenc::Positions& positions, std::vector<double> inv_freq
 template <class T>
 void check_truth(Case& c, const posenc::Frequencies& frequencies,
                  const posenc::Positions& positions, const std::string& suffix) {
-  // Pairing plays no part in a table.
+  // A table does not depend on the pairing.
   const posenc::Rope<posenc::HalfRotate> rope(frequencies);
   const auto table = rope.table<T>(positions);
   const auto allowed = promise<T>(positions, frequencies.inv_freq());

@@ -8,8 +8,8 @@
 namespace conformance {
 namespace {
 
-/// A scaling class of the repository. Those that divide positions keep inv_freq as it is, where
-/// ours divide the frequencies.
+/// Scaling class of the repository. Classes that divide positions keep inv_freq, where posenc
+/// divides the frequencies.
 struct Scaling {
   posenc::Frequencies frequencies;
   bool keeps_inv_freq = false;
@@ -73,7 +73,7 @@ Scaling scaling_of(const Case& c) {
                                      .beta_slow = c.parameter<double>("beta_slow", 1)},
           length)};
     }
-    // Grown to the length, or, if the model was finetuned, to the length it was finetuned for.
+    // The factor grows with the length, or with the length that the model was finetuned for.
     if (length > trained) return yarn(c, dim, base, growth, original);
     if (!c.parameter<bool>("finetuned", false)) return unscaled;
     return yarn(c, dim, base, static_cast<double>(trained) / static_cast<double>(original),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What holds in every consumer once it has posenc, and what posenc must not have done to it.
+# Checks of every consumer: what posenc must provide, and what it must not change.
 
 foreach(target posenc::posenc posenc::core posenc::interop)
   foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS LINK_OPTIONS)
@@ -29,5 +29,6 @@ if(posenc_DIR)
   endif()
 endif()
 
-# Eigen's headers do not stand these: they pass only where posenc hands Eigen on as a system include.
+# Eigen's headers produce warnings under these flags, so they compile only if posenc passes Eigen on
+# as a system include.
 target_compile_options(app PRIVATE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror)

@@ -11,7 +11,7 @@ work="$(mktemp --directory "$(cd "$1" && pwd)/consumers.XXXXXX")"
 trap 'rm -rf "$work"' EXIT
 compiler="${CXX:-c++}"
 
-# What install-deps.sh installs, which has no make, and a home of its own.
+# PATH with the tools of install-deps.sh only, without make, and a separate home directory.
 mkdir "$work/bin" "$work/no_ninja" "$work/home"
 for program in bash sh cmake "$compiler" gcc git as ld sed grep; do
   ln -sf "$(command -v "$program")" "$work/bin/"
@@ -41,7 +41,7 @@ block() {
   cat "$work/blocks/$found"
 }
 
-# run_block <folder> <text>: runs the block of sh with this text in the folder.
+# run_block <folder> <text>: runs the sh block that contains this text, in the folder.
 run_block() {
   local lines
   lines="$(block sh "$2")"
@@ -84,7 +84,7 @@ link_core='target_link_libraries(app PRIVATE posenc::core)'
 no_eigen='set(CMAKE_DISABLE_FIND_PACKAGE_Eigen3 ON)
 set(FETCHCONTENT_FULLY_DISCONNECTED ON)'
 
-# An installed tree must still work after it was moved.
+# An installed tree must still work after it is moved.
 echo "-- installation"
 run_block "$work/posenc" 'cmake --install'
 mkdir "$work/moved"
@@ -114,7 +114,7 @@ fetch="$(block cmake FetchContent_MakeAvailable README.md)"
 project fetch_content app "${fetch/<url of this repository>/"file://$work/posenc"}"
 consume fetch_content
 
-# Eigen by download instead of by package: FETCHCONTENT_SOURCE_DIR_EIGEN stands in for the network.
+# Eigen by download instead of by package. FETCHCONTENT_SOURCE_DIR_EIGEN replaces the network.
 read -r eigen <<<"$(pkg-config --cflags-only-I eigen3)"
 project fetched_eigen app 'set(CMAKE_DISABLE_FIND_PACKAGE_Eigen3 ON)' "set(FETCHCONTENT_SOURCE_DIR_EIGEN \"${eigen#-I}\")" \
   "$(block cmake 'add_subdirectory(')" "$link"
@@ -134,7 +134,7 @@ run_block "$work/pkg-config" 'pkg-config --cflags posenc)'
 flags="$(PKG_CONFIG_PATH="$work/home/.local/share/pkgconfig" pkg-config --cflags posenc)"
 [[ " $flags " == *" -isystem "* ]] || { echo "Eigen is no system path in $flags" >&2; exit 1; }
 
-# An installation where there is no Eigen.
+# Installation without Eigen.
 cmake -S "$work/posenc" -B "$work/core" -G Ninja -D POSENC_WITH_EIGEN=OFF -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON \
   -D FETCHCONTENT_FULLY_DISCONNECTED=ON --no-warn-unused-cli >/dev/null
 cmake --install "$work/core" --prefix "$work/core_only" >/dev/null
@@ -151,7 +151,7 @@ block text 'Llama3Scaling: base 500000' | while IFS= read -r line; do
   grep --quiet --line-regexp --fixed-strings -e "$line" "$work/log" || { echo "posenc_inspect does not say: $line" >&2; exit 1; }
 done
 
-# What is missing is named, with what to do, before anything else is said.
+# CMake must name a missing dependency and its remedy before any other message.
 says() {
   local name="$1" expected="$2"
   shift 2

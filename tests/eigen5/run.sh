@@ -5,8 +5,8 @@
 #
 #   tests/eigen5/run.sh <directory to build in>
 #
-# Eigen 5 is the first of: the folder that POSENC_EIGEN5_DIR names, either Eigen's sources or where they are installed; a
-# checkout ../eigen-5* beside the project; a package that CMake finds. Without any of them the script skips.
+# Eigen 5 is the first of: the folder in POSENC_EIGEN5_DIR, either Eigen's sources or an installation; a checkout
+# ../eigen-5* beside the project; a package that CMake finds. Without any of them the test is skipped.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -18,8 +18,9 @@ trap 'rm -rf "$work"' EXIT
 
 quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }; }
 
-# install_sources <Eigen's sources>: its headers and its CMake package, into a folder that stays, so that nothing is rebuilt.
-# Eigen would register its build folder in the user's package registry, where every project finds it.
+# install_sources <Eigen's sources>: installs its headers and its CMake package into a permanent
+# folder, so that nothing is rebuilt. Eigen would register its build folder in the user's package
+# registry, where every project finds it.
 install_sources() {
   quietly cmake -S "$1" -B "$work/eigen-build" -G Ninja -D CMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON -D EIGEN_BUILD_TESTING=OFF \
     -D BUILD_TESTING=OFF -D EIGEN_BUILD_DOC=OFF -D EIGEN_BUILD_DEMOS=OFF -D EIGEN_BUILD_BLAS=OFF -D EIGEN_BUILD_LAPACK=OFF

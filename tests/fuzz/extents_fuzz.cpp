@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Extents, strides and counts that no sane caller has, given to every public function: one of posenc's errors
-// or a result, and nothing else.
+// Fuzzer of every public function with extents, strides and counts that no sane caller passes. A
+// call must return or throw one of posenc's errors.
 #include "hostile/calls.hpp"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any bytes given as a GGUF file: settings that make a rope, or a ConfigError, and nothing else.
+// Fuzzer of the GGUF reader. Any bytes must give settings for a rope, or a ConfigError.
 #include "fuzz/try_model.hpp"
 #include <posenc/interop/gguf.hpp>
 

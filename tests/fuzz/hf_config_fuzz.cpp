@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any text given as config.json: settings that make a rope, or a ConfigError, and nothing else.
+// Fuzzer of the config.json reader. Any text must give settings for a rope, or a ConfigError.
 #include "fuzz/try_model.hpp"
 #include <posenc/interop/hf_config.hpp>
 

@@ -7,8 +7,8 @@
 
 namespace fuzz {
 
-/// Reads, and makes what a user would make of it. A ConfigError is an answer; whatever else comes
-/// out of it is a bug, and ends the process.
+/// Reads a model and constructs what a user would construct from it. A ConfigError is a valid
+/// result. Any other exception is a bug and ends the process.
 template <class Read>
 void try_model(const Read& read) {
   try {

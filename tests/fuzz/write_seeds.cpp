@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes the GGUF files that fuzzing begins with: write_seeds FOLDER
+// Writes the GGUF files that fuzzing starts with: write_seeds FOLDER
 #include "interop/gguf_writer.hpp"
 
 #include <cstdlib>

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-# Inline assembly is guarded by the architecture that it is written for: cmake -D INCLUDE_DIR=<repository>/include -P
+# Inline assembly must be guarded by the architecture that it is written for: cmake -D INCLUDE_DIR=<repository>/include -P
 # check_asm.cmake
 #
-# Each `asm` stands in a branch of #if that requires one of the macros below, or a macro of posenc that is 1 in such branches
-# of its header alone. A compiler's macro does not count: clang++ and g++ compile for all architectures. The one exception is
-# empty assembly whose operand is in memory, "+m", as every architecture has that constraint.
+# Each `asm` must be in a branch of #if that requires one of the macros below, or a macro of posenc that is 1 only in such
+# branches of its own header. A compiler's macro does not count, because clang++ and g++ compile for all architectures. The
+# one exception is empty assembly with a memory operand, "+m", because every architecture has that constraint.
 
 cmake_minimum_required(VERSION 3.23)
 
 set(architecture "defined\\((__x86_64__|__i386__|__aarch64__|__arm__|__riscv|__powerpc__|__s390x__|__wasm__)\\)")
 
-# Of `condition`, sets `result` to whether it is false for all architectures but some of those above. One part of a conjunction
-# has to name the architecture, and nothing else; what is nested deeper is taken for no guard.
+# Sets `result` to true if `condition` is false for all architectures except some of those above.
+# One term of a conjunction must name the architecture and nothing else; nested conditions are not
+# recognised as guards.
 function(names_architecture condition derived result)
   set(term "${architecture}")
   foreach(macro IN LISTS derived)
@@ -44,7 +45,7 @@ foreach(header IN LISTS headers)
     continue()
   endif()
   string(REGEX REPLACE "\\\\\n" " " text "${text}")  # continued lines
-  string(REGEX REPLACE "[][;]" " " text "${text}")  # what lists of CMake cannot hold
+  string(REGEX REPLACE "[][;]" " " text "${text}")  # characters that CMake lists cannot hold
   string(REGEX REPLACE "//[^\n]*" "" text "${text}")
   string(REGEX REPLACE "/\\*[^*]*\\*/" "" text "${text}")
   string(REPLACE "\n" ";" lines "${text}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# The include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
+# Include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
 #
-# A header includes its own room and rooms of a lower level, never a higher one and never a neighbour on its level. What a
-# room keeps in its folder detail/ is for that room alone, but for the four on which others stand, and for the rooms
-# that are named below. The first header that is read is core/config.hpp.
+# A header includes its own room and rooms of a lower level, never a room of a higher level or another room of its level.
+# The folder detail/ of a room is closed to other rooms, except for the four that are the basis of others and for the
+# rooms that are named below. The first header that is read is core/config.hpp.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -20,10 +20,10 @@ set(levels
     "posenc.hpp")
 
 set(open_details core simd tensor frequency)
-# What further rooms a room opens its detail/ to.
+# Rooms that may also include the detail/ of a room.
 set(detail_of_attention_is_open_to kv nn)
 set(detail_of_kv_is_open_to nn)
-# Rooms that no user opens: all of it is in namespace detail, and it lies in no folder of that name.
+# Rooms without public headers: they are in namespace detail, but have no folder of that name.
 set(rooms_without_users kernels)
 
 set(level 0)
@@ -52,7 +52,8 @@ foreach(header IN LISTS headers)
     continue()
   endif()
 
-  # Between the first BEGIN and the last END of a header that nobody calls is one namespace detail.
+  # A header without public names has a single namespace detail between its first BEGIN and its last
+  # END.
   file(READ "${INCLUDE_DIR}/posenc/${header}" text)
   string(REGEX MATCHALL "POSENC_[A-Z_]*BEGIN\nnamespace detail {\n|POSENC_[A-Z_]*BEGIN\n|}  // namespace detail\n" parts "${text}")
   if(NOT header MATCHES "/detail/" AND NOT room IN_LIST rooms_without_users AND text MATCHES "}  // namespace detail\nPOSENC_[A-Z_]*END\n$"
@@ -62,7 +63,7 @@ foreach(header IN LISTS headers)
 
   file(STRINGS "${INCLUDE_DIR}/posenc/${header}" includes REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
 
-  # The first include, or the first include of that, and so on, is core/config.hpp, which stops a compiler without C++20.
+  # The chain of first includes must start at core/config.hpp, which stops a compiler without C++20.
   if(NOT header MATCHES "^core/(config|version|detail/instruction_sets)\\.hpp$"
      AND NOT includes MATCHES "^#include <posenc/"
      OR includes MATCHES "^#include <posenc/core/(version|detail/instruction_sets)\\.hpp>" AND NOT header STREQUAL "core/config.hpp")

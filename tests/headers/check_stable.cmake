@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# What is the same type under all flags has no function that depends on them: cmake -D INCLUDE_DIR=<repository>/include -P
-# check_stable.cmake. Between POSENC_STABLE_BEGIN and POSENC_STABLE_END every struct but an error, which other units must be
-# able to catch, has its static_assert that it is trivially copyable.
+# Types that are the same under all flags must have no function that depends on flags: cmake -D
+# INCLUDE_DIR=<repository>/include -P check_stable.cmake. Between POSENC_STABLE_BEGIN and
+# POSENC_STABLE_END every struct must have a static_assert that it is trivially copyable. Errors are
+# exempt, because other units must be able to catch them.
 
 cmake_minimum_required(VERSION 3.23)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# The two umbrellas: cmake -D INCLUDE_DIR=<repository>/include -P check_umbrellas.cmake
+# Umbrella headers: cmake -D INCLUDE_DIR=<repository>/include -P check_umbrellas.cmake
 #
-# Every public header outside interop/ is reached from posenc.hpp, and from without_eigen.hpp too unless it reaches Eigen
-# itself; kernels/ has none. without_eigen.hpp never reaches Eigen. Reached means included, directly or through other
-# headers.
+# posenc.hpp must reach every public header outside interop/. without_eigen.hpp must reach those that do not reach Eigen,
+# and must not reach Eigen itself. kernels/ has no public header. A header is reached if it is included, directly or
+# through other headers.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -18,7 +18,7 @@ foreach(header IN LISTS headers)
   set("includes_of_${header}" "${lines}")
 endforeach()
 
-# Sets <result> to <header> and all that it includes, directly or not.
+# Sets <result> to <header> and all headers that it includes, directly or indirectly.
 function(reach header result)
   set(reached "${header}")
   set(open "${header}")

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: MIT
-// Built with -fno-exceptions -fno-rtti: the whole library must still compile.
+// Compiled with -fno-exceptions -fno-rtti: the complete library must still compile.
 #include <posenc/posenc.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Compiled where there is no Eigen: posenc/without_eigen.hpp, and what of interop/ needs no nlohmann-json.
+// Compiled without Eigen: posenc/without_eigen.hpp, and the headers of interop/ that do not need
+// nlohmann-json.
 #include <posenc/interop/diffusion_axes.hpp>
 #include <posenc/interop/diffusion_positions.hpp>
 #include <posenc/interop/dinov3_grid.hpp>
@@ -18,7 +19,7 @@ using posenc::HeadsView;
 using posenc::Index;
 using posenc::Positions;
 
-// What an engine with buffers of its own does for a token.
+// Decoding step of an engine with its own buffers.
 float decode(std::vector<float>& q, std::vector<float>& k, std::vector<float>& v,
              std::vector<float>& out, posenc::KvCache<float>& cache, Index past) {
   constexpr Index heads = 4, head_dim = 64;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Flags that let a compiler reorder sums are refused, when it compiles or else when a Rope or T5Buckets are made;
-# others are not:
-# tests/levels/fast_math.sh <compiler> <posenc's include directory> <scratch directory>.
+# Flags that let a compiler reorder sums must be rejected, by the compiler or else by the constructors of Rope and
+# T5Buckets. Other flags must be accepted:
+# tests/levels/fast_math.sh <compiler> <posenc's include directory> <scratch directory>
 set -euo pipefail
 export LC_ALL=C
 compiler="$1"
@@ -25,7 +25,7 @@ int main(int count, char**) {
 }
 PROGRAM
 
-# outcome <flags>...: "accepted", or "refused" where the text says why.
+# outcome <flags>...: prints "accepted", or "refused" if the message states the reason.
 outcome() {
   if ! "$compiler" -std=c++20 -I "$include" "$@" "$work/program.cpp" -o "$work/program" 2>"$work/said"; then
     grep -q 'posenc: -ffast-math' "$work/said" && echo refused || cat "$work/said"

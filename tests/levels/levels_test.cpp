@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Units compiled for different ISA levels, linked into one program, do not mix up their functions.
+// Units compiled for different ISA levels and linked into one program must not use each other's
+// functions.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "unit.hpp"
@@ -26,7 +27,7 @@ bool has_v4() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-/// The units that this processor can run; a unit's code is not touched before that is known.
+/// Returns the units that this processor supports. Code of a unit runs only after that check.
 std::vector<LevelUnit> units(bool with_fma, bool without_fma) {
   std::vector<LevelUnit> all;
   if (without_fma) all.push_back(x86_64_unit());
@@ -46,7 +47,7 @@ std::string name(const LevelUnit& unit) {
   return std::string("tier ") + unit.tier + ", level " + unit.level;
 }
 
-/// All that a unit computes of the same random data.
+/// Results of a unit for the same random data.
 struct Results {
   std::vector<float> half, interleaved, sinusoidal, alibi, exp;
   std::vector<double> wide;
@@ -68,7 +69,7 @@ struct Results {
     for (const float x : half) {
       bfloat16.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16));
     }
-    // Its values, and the infinities and NaN that an exponent of all ones stands for.
+    // The values of `wide`, and the infinities and NaN with an exponent of all ones.
     for (const double x : wide)
       float16.push_back(static_cast<std::uint16_t>(static_cast<int>(4096 * x)));
     for (int i = 0; i < dim; ++i) float16.push_back(static_cast<std::uint16_t>(0x7bf0 + 8 * i));
@@ -81,7 +82,7 @@ struct Results {
     unit.rotate_float16(float16.data(), first, seq, heads, dim);
     unit.rotate_float16(float16.data() + seq * heads * dim, first, 1, 1, dim);
     for (std::uint16_t& x : float16) {
-      if ((x & 0x7fff) > 0x7c00) x = 0x7e00;  // of two NaN a sum gives either, as compilers like
+      if ((x & 0x7fff) > 0x7c00) x = 0x7e00;  // a sum of two NaN gives either
     }
     unit.add_sinusoidal(sinusoidal.data(), first, seq, dim);
     unit.add_alibi(alibi.data(), positions.data(), 37);
@@ -91,8 +92,8 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-/// The greatest difference in units of the last place of numbers between 2 and 4, which are larger
-/// than nearly all numbers here.
+/// Returns the largest difference in units of the last place of numbers between 2 and 4, which are
+/// larger than nearly all numbers here.
 template <class T>
 double greatest_difference(const std::vector<T>& a, const std::vector<T>& b) {
   return support::max_abs_difference(a, b) /
@@ -155,10 +156,10 @@ TEST_CASE("units without fma differ by last places", "[levels]") {
   for (const LevelUnit& unit : units(true, false)) {
     INFO(name(unit));
     const Results results(unit);
-    // One product more is rounded, and cos and sin may round to neighbours.
+    // One more product is rounded, and cos and sin may round to adjacent values.
     CHECK(greatest_difference(results.half, plain.half) <= 2);
     CHECK(greatest_difference(results.interleaved, plain.interleaved) <= 2);
-    // Both angles are within 4e-16.
+    // Both angles are within 4e-16 of the exact ones.
     CHECK(greatest_difference(results.wide, plain.wide) <= 8);
     CHECK(greatest_difference(results.sinusoidal, plain.sinusoidal) <= 1);
     CHECK(results.alibi == plain.alibi);

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Two values of -march give POSENC_INSTRUCTION_SETS the same value exactly when the compiler predefines the same instruction
-# sets for both: tests/levels/tags.sh <compiler> <posenc's include directory>. Nothing is compiled, only preprocessed.
+# Two values of -march must give POSENC_INSTRUCTION_SETS the same value if and only if the compiler predefines the same
+# instruction sets for both: tests/levels/tags.sh <compiler> <posenc's include directory>. Units are only preprocessed.
 set -euo pipefail
 export LC_ALL=C
 compiler="$1"
 include="$2"
 
-# Processors and flags; what this compiler does not know, or is not for, is left out.
+# Processors and flags. Those that this compiler does not support are skipped.
 x86=(x86-64 x86-64-v2 x86-64-v3 x86-64-v4 native nocona core2 penryn nehalem westmere sandybridge ivybridge haswell broadwell
   skylake skylake-avx512 cascadelake cannonlake cooperlake icelake-client icelake-server rocketlake tigerlake alderlake
   sapphirerapids graniterapids emeraldrapids sierraforest arrowlake lunarlake clearwaterforest diamondrapids knl knm bonnell
@@ -30,7 +30,8 @@ case "$("$compiler" -dumpmachine)" in
   *) echo "no list of flags for $("$compiler" -dumpmachine)"; exit 0 ;;
 esac
 
-# What the compiler never emits unasked, what follows from the rest, names of processors, and values that depend on these.
+# Macros that do not count: instructions that the compiler never emits by itself, consequences of
+# other macros, names of processors, and values that depend on these.
 left_out='__(tune_.*|.*_ATOMIC_.*|ABM|CLDEMOTE|CLFLUSHOPT|CLWB|CLZERO|ENQCMD|FSGSBASE|HRESET|INVPCID|KL|WIDEKL|LWP|MOVDIR64B|MOVDIRI'
 left_out+='|MWAITX|PCONFIG|PKU|PTWRITE|RDPID|RDPRU|RDRND|RDSEED|SERIALIZE|SGX|SHSTK|TSXLDTRK|UINTR|USER_MSR|USERMSR|PREFETCHI|WAITPKG'
 left_out+='|WBNOINVD|XSAVE|XSAVEC|XSAVEOPT|XSAVES|FP_FAST_FMA.*|FLT_EVAL_METHOD.*|FLT16_.*|SSE_MATH|HLE|ARM_NEON_SVE_BRIDGE'
@@ -57,7 +58,8 @@ for flag in "${flags[@]}"; do
 done
 echo "$tried flags, ${#sets_of[@]} tags"
 
-# Whether bfloat16 meets bfloat16 without floats: by default where that is fast, otherwise as is said, under another tag.
+# Prints whether bfloat16 products use bfloat16 instructions: by default where they are fast,
+# otherwise as configured, under another tag.
 products_of() {
   printf '#include <posenc/core/config.hpp>\nis POSENC_BFLOAT16_PRODUCTS POSENC_ABI_TAG\n' |
     "$compiler" "$@" -std=c++20 -I "$include" -E -P -x c++ - 2>/dev/null | sed -n 's/^is //p'

@@ -3,36 +3,36 @@
 
 #include <cstdint>
 
-/// What a translation unit compiled for one ISA level does for the test. Only numbers and pointers
-/// cross: Eigen's objects are not the same under different flags.
+/// Functions of a translation unit that is compiled for one ISA level. Arguments are only numbers
+/// and pointers, because Eigen's objects differ between flags.
 struct LevelUnit {
   char tier[16], level[16];  ///< of its build_info
   bool fma;
 
-  /// x [seq, heads, dim] <- rotated by Rope, base 10000, at first, first + 1, ...
+  /// Rotates x [seq, heads, dim] by Rope, base 10000, at first, first + 1, ...
   void (*rotate_half)(float* x, std::int64_t first, std::int64_t seq, std::int64_t heads,
                       std::int64_t dim);
   void (*rotate_interleaved)(float* x, std::int64_t first, std::int64_t seq, std::int64_t heads,
                              std::int64_t dim);
   void (*rotate_double)(double* x, std::int64_t first, std::int64_t seq, std::int64_t heads,
                         std::int64_t dim);
-  /// The same of the bits of bfloat16.
+  /// Rotates the bits of bfloat16 numbers.
   void (*rotate_bfloat16)(std::uint16_t* x, std::int64_t first, std::int64_t seq,
                           std::int64_t heads, std::int64_t dim);
-  /// And of IEEE half.
+  /// Rotates the bits of IEEE half numbers.
   void (*rotate_float16)(std::uint16_t* x, std::int64_t first, std::int64_t seq, std::int64_t heads,
                          std::int64_t dim);
-  /// x [seq, dim] += sinusoidal, interleaved.
+  /// Adds the interleaved sinusoidal encoding to x [seq, dim].
   void (*add_sinusoidal)(float* x, std::int64_t first, std::int64_t seq, std::int64_t dim);
-  /// tile [count, count] += ALiBi of the third of eight heads, symmetric.
+  /// Adds the symmetric ALiBi of the third of eight heads to tile [count, count].
   void (*add_alibi)(float* tile, const double* positions, std::int64_t count);
-  /// exp of each.
+  /// Replaces each number by its exp.
   void (*exp)(float* x, std::int64_t count);
   /// Throws posenc::ConfigError.
   void (*fail)();
 };
 
-/// One for each of the units that are linked into the program.
+/// Units that are linked into the program.
 LevelUnit x86_64_unit();
 LevelUnit avx2_without_f16c_unit();
 LevelUnit x86_64_v3_unit();

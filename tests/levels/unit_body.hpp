@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of one unit, included once by each file that is compiled for a level.
+// Body of one unit, included once by each file that is compiled for a level.
 #include "unit.hpp"
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/bias/alibi.hpp>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The whole library behind macros of windows.h, Qt and C's complex.h, and what a program makes of its templates.
+// Complete library after the macros of windows.h, Qt and C's complex.h, with some instantiations of
+// its templates.
 #include "others_first.hpp"
 #if defined(_WIN32)
 #include <windows.h>
 #endif
-// What Microsoft's windows.h defines where nobody asked it not to, and mingw's does not.
+// Macros that Microsoft's windows.h defines by default, and mingw's does not.
 #define min(a, b) (((a) < (b)) ? (a) : (b))
 #define max(a, b) (((a) > (b)) ? (a) : (b))
 #define small char
@@ -14,7 +15,7 @@
 #define IN
 #define OUT
 #define ERROR 0
-// Qt's, and those of C's complex numbers.
+// Macros of Qt, and of C's complex numbers.
 #define signals public
 #define slots
 #define emit

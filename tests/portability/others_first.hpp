@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Everybody else's headers that posenc includes, before there are macros that they need not bear.
+// Headers of other projects that posenc includes, read before macros that they need not support.
 #include <unsupported/Eigen/CXX11/Tensor>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The quickstart's rotation, on Eigen::Tensor and on pointers.
+// Rotation of the quickstart, on Eigen::Tensor and on pointers.
 #include <posenc/posenc.hpp>
 
 float rotated(posenc::HeadsView<float> x) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compiles without generating code: every public header where posenc is never run, for Windows with its macros in force
-# (mingw) and with libc++, the library of macOS; benches with g++ and clang++; examples with clang++, as the rest of CI
-# builds most of them with g++ alone. tests/portability/run.sh; what is not installed is skipped by name.
+# Compiles without generating code. Every public header is compiled for platforms where posenc is
+# never run: Windows (mingw) with its macros, and libc++, the library of macOS. Benches are compiled
+# with g++ and clang++, and examples with clang++, because other parts of CI build most of them with
+# g++ only. Usage: tests/portability/run.sh; tools that are not installed are skipped by name.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -10,12 +11,13 @@ source_dir="$(cd "$here/../.." && pwd)"
 read -r eigen <<<"$(pkg-config --cflags-only-I eigen3)"
 flags=(-std=c++20 -fsyntax-only -Wall -Wextra -I "$source_dir/include" -isystem "${eigen#-I}")
 
-# nlohmann-json's headers serve every target, but the folder they are installed in does not.
+# nlohmann-json's headers work for every target, but their installation folder has other headers
+# that do not.
 scratch="$(mktemp --directory)"
 trap 'rm -rf "$scratch"' EXIT
 [[ -d /usr/include/nlohmann ]] && ln -s /usr/include/nlohmann "$scratch/nlohmann" && flags+=(-isystem "$scratch")
 
-# Compilations are listed, and run as many at a time as there are processors.
+# Compilations are collected, then run in parallel, one per processor.
 commands=()
 add() { commands+=("$(printf '%q ' "$@")"); }
 
@@ -32,7 +34,8 @@ compile "Windows (mingw)" x86_64-w64-mingw32-g++-posix -Werror -Wno-unknown-prag
 compile "Windows (mingw), AVX-512" x86_64-w64-mingw32-g++-posix -march=x86-64-v4
 compile "libc++" clang++ -stdlib=libc++ -Werror
 
-# jointly <compiler and flags>... -- <sources of examples/>...: one unit, as in the test command.
+# jointly <compiler and flags>... -- <sources of examples/>...: compiles them as one unit, as the
+# test command does.
 jointly() {
   local command=() unit="$scratch/${#commands[@]}.cpp"
   while [[ "$1" != -- ]]; do command+=("$1"); shift; done
@@ -58,7 +61,7 @@ if command -v clang++ >/dev/null; then
     -I "$source_dir/examples/tour")
   read -ra mpi <<<"$(pkg-config --cflags-only-I ompi-cxx 2>/dev/null | sed 's/-I/-isystem /g')"
   cd "$source_dir/examples"
-  gradients=train_short_test_long/gradient_check.cpp  # a program of its own
+  gradients=train_short_test_long/gradient_check.cpp  # a separate program
   for source in *.cpp "$gradients"; do add "${clang[@]}" "$source"; done
   for program in posenc_inspect tour train_short_test_long; do
     mapfile -t sources < <(printf '%s\n' "$program"/*.cpp | grep -vxF "$gradients")

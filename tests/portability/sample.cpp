@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Numbers of the library over fixed inputs, one a line behind its name: those of another target must be those of this
-// machine. Needs no Eigen, no files and no exceptions.
+// Prints numbers of the library for fixed inputs, one per line after its name. Another target must
+// print the numbers of this machine. Needs no Eigen, no files and no exceptions.
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
@@ -20,7 +20,7 @@ namespace {
 using posenc::Index;
 
 constexpr Index seq = 5, dim = 16;
-constexpr Index far = 1'000'000'007;  // where the angle that a float holds is noise
+constexpr Index far = 1'000'000'007;  // a position beyond the accuracy of float angles
 
 template <class T>
 void show(const char* name, const std::vector<T>& values) {
@@ -54,8 +54,8 @@ void rotate(const char* name, const Rule& rule) {
   show(name, x);
 }
 
-/// The rounding error of position * frequency, recovered: what fails first where a compiler fuses what is not to be
-/// fused, or has no fma.
+/// Prints the rounding error of position * frequency. It is wrong first if a compiler fuses
+/// operations that must not be fused, or lacks fma.
 void exact_products() {
   std::vector<double> cos(8), sin(8), rest;
   for (const double position : {1.0, -3.25, 1e6 + 1, 1e9 + 7, 1e12 + 39, 1e15 + 37}) {

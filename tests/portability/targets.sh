@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Other processors: clang++ compiles every public header and the quickstart's rotation for 64-bit Arm, RISC-V and WebAssembly,
-# and for 32 bits. A program of fixed inputs (sample.cpp) runs as WebAssembly in node, and as RISC-V under qemu, and its
-# numbers are those of this machine within 1e-6.
+# Other processors: clang++ compiles every public header and the quickstart's rotation for 64-bit Arm, RISC-V and
+# WebAssembly, and for 32 bits. A program with fixed inputs (sample.cpp) runs as WebAssembly in node, and as RISC-V in qemu.
+# Its numbers must equal those of this machine within 1e-6.
 #
 #   tests/portability/targets.sh [--require]
 #
-# What is not installed is skipped by name; with --require that is a failure, but for the targets that
-# `cmake/install-deps.sh ci` does not install for.
+# Tools that are not installed are skipped by name. With --require a skip is a failure, except for the targets that
+# `cmake/install-deps.sh ci` does not install tools for.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -25,10 +25,11 @@ warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold
 flags=(-std=c++20 "${warnings[@]}" -I "$source_dir/include")
 read -r eigen <<<"$(pkg-config --cflags-only-I eigen3)"
 with_eigen=(-isystem "${eigen#-I}")
-# nlohmann-json's headers serve every target, but the folder they are installed in does not.
+# nlohmann-json's headers work for every target, but their installation folder has other headers
+# that do not.
 [[ -d /usr/include/nlohmann ]] && ln -s /usr/include/nlohmann "$scratch/nlohmann" && with_eigen+=(-isystem "$scratch")
 
-# skip <name> <what is missing>: [optional=1] where CI installs nothing for it.
+# skip <name> <missing tool>: with optional=1 for tools that CI does not install.
 skip() {
   if ((require && !${optional:-0})); then
     echo "targets.sh: $1: $2 is missing, which cmake/install-deps.sh ci installs" >&2
@@ -46,7 +47,7 @@ has() {
   done
 }
 
-# Every public header, as one unit: that each stands alone does not depend on the target.
+# All public headers as one unit, because a header that compiles alone does so on every target.
 {
   cd "$source_dir/include"
   find posenc -name '*.hpp' -not -path '*/detail/*' | sort | sed 's/.*/#include <&>/'
@@ -64,7 +65,8 @@ headers() {
 
 wasi=/usr/include/wasm32-wasi/c++/v1
 wasm=(--target=wasm32-wasi -fno-exceptions)
-# What Eigen 3.4 and nlohmann-json include unasked, and libc++ without threads and files refuses.
+# Headers that Eigen 3.4 and nlohmann-json include by default, and that libc++ without threads and
+# files rejects.
 wasm_others=(-D_LIBCPP_THREAD -DJSON_HAS_FILESYSTEM=0 -DJSON_HAS_EXPERIMENTAL_FILESYSTEM=0)
 headers "64-bit Arm" /usr/aarch64-linux-gnu/include --target=aarch64-linux-gnu
 headers "RISC-V" /usr/riscv64-linux-gnu/include --target=riscv64-linux-gnu
@@ -90,7 +92,7 @@ sample() {
     g++ -O1 "${flags[@]}" "$here/sample.cpp" -o "$scratch/native"
     "$scratch/native" >"$scratch/expected"
   }
-  # A NaN is not below any tolerance.
+  # The comparison must fail for NaN, which is not below any tolerance.
   paste -d '|' "$scratch/expected" "$scratch/numbers" | awk -F '[|]' '
     {
       split($1, here, "] "); split($2, there, "] ")

@@ -58,7 +58,8 @@ double use_additive() {
   return encode_all<float>() + encode_all<double>() + encode_all<Eigen::bfloat16>();
 }
 
-/// As a small program has it: constants in one function, so that every loop's bounds are known.
+/// Calls in one function with constants, as in a small program, so that the compiler knows the
+/// bounds of all loops.
 double use_constants() {
   std::vector<double> x(4 * 64);
   const posenc::Sinusoidal encoding(

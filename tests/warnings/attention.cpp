@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention/ over tensors, forward and backward; what prepares its inputs and joins its outputs.
+// attention/ over tensors, forward and backward, with the preparation of inputs and the merge of
+// outputs.
 #include "tensors.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// attention/ over a cache of keys and values.
+// kv/: the cache, and attention over it.
 #include "tensors.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/frequency/unscaled.hpp>

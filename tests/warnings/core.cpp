@@ -21,7 +21,7 @@
 
 using posenc::Index;
 
-/// Arithmetic of one pack type over a row whose length is no multiple of the width.
+/// Arithmetic of one pack type over a row whose length is not a multiple of the width.
 template <class T, class Tier>
 void compute(const T (&in)[37], T (&out)[37]) {
   using P = posenc::Pack<T, Tier>;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// interop/: models' files and presets, what is made of them, and positions and axes of single models.
+// interop/: model files and presets, the objects that they give, and positions and axes of single
+// models.
 #include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/diffusion_axes.hpp>
 #include <posenc/interop/diffusion_positions.hpp>

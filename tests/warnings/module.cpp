@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention/: linear layers and the multi-head module, forward, backward and over a cache; the whole library's umbrella.
+// nn/: linear layers and the multi-head module, forward, backward and over a cache; the umbrella of
+// the complete library.
 #include "tensors.hpp"
 #include <posenc/nn/linear.hpp>
 #include <posenc/nn/linear_parameters.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rotary/: every rope, in both pairings, its tables, gradients and moves of keys.
+// rotary/: every rope, in both pairings, with tables, gradients and key shifts.
 #include "tensors.hpp"
 #include <posenc/frequency/yarn.hpp>
 #include <posenc/rotary/any_rope.hpp>

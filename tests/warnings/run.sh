@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compiles typical calls of every public header with optimisation, as a user's build does: posenc's headers are no system
+# Compiles typical calls of every public header with optimisation, as a user's build does. posenc's headers are no system
 # headers, and a warning is an error.
 #
 #   tests/warnings/run.sh             a sample: each source with g++ -O2 without -march, and in one other combination
@@ -27,8 +27,9 @@ export source_dir eigen
 compile() {
   local source="$1" log
   shift
-  # Eigen's headers are no system headers either, so that a warning about what posenc instantiates of them is not lost. What
-  # Eigen 3.4 says of itself is left out: variables unused for AVX-512, and its thread pool's captures of *this.
+  # Eigen's headers are no system headers either, so that warnings about posenc's instantiations of
+  # them appear. Warnings of Eigen 3.4 itself are disabled: variables unused for AVX-512, and its
+  # thread pool's captures of *this.
   log="$("$@" -std=c++20 -Wall -Wextra -Werror -Wno-unused-variable -Wno-deprecated -I "$source_dir/include" "$eigen" \
     -c "$source_dir/tests/warnings/$source" -o /dev/null 2>&1)" && return 0
   printf -- '-- %s %s\n%s\n' "$*" "$source" "$log"
@@ -42,7 +43,7 @@ for compiler in g++ clang++; do
 done
 flags=("" -march=native)
 [[ "$(uname -m)" == x86_64 ]] && flags=("" -march=x86-64-v2 -march=x86-64-v3 -march=native)
-# Those that take longest come first, so that no processor waits for the last.
+# The slowest sources come first, so that no processor idles at the end.
 sources=(module.cpp attention.cpp cache.cpp rotary.cpp interop.cpp threads.cpp)
 for path in "$here"/*.cpp; do
   [[ " ${sources[*]} " == *" ${path##*/} "* ]] || sources+=("${path##*/}")
@@ -59,8 +60,9 @@ all() {
   done
 }
 
-# The other combination of each source is the next one of a list, so that together they cover all of it. The readers of
-# files take long and have no loops over tensors, so they are compiled once.
+# The other combination of each source is the next one of a list, so that the sources together cover
+# the list. The readers of files compile slowly and have no loops over tensors, so they are compiled
+# once.
 sample() {
   local others=() compiler flag n=0
   for flag in "${flags[@]}"; do

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory of known size, as a user's program has it: the compiler sees extents and bounds, and warns about them.
+// Memory of known size, as in a user's program: the compiler knows extents and bounds, and warns
+// about them.
 #pragma once
 
 #include <posenc/tensor/view.hpp>
@@ -11,7 +12,7 @@ namespace warnings {
 
 using posenc::Index;
 
-/// A dense tensor [1, seq, heads, dim] of ones, seen as heads, as embeddings or as a matrix.
+/// Dense tensor [1, seq, heads, dim] of ones, with views as heads, as embeddings or as a matrix.
 template <class T>
 struct Tokens {
   Index seq, heads, dim;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A user's program in two translation units; both include everything, so a function that is not inline is found twice.
+// User program of two translation units. Both include everything, so a function that is not inline
+// is defined twice.
 #include <posenc/posenc.hpp>
 
 #include <iostream>

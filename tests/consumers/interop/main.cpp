@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program that makes the rope and the scale of scores of a model's config.json, where there is no Eigen.
+// User program that constructs the rope and the scale of scores from a model's config.json, without
+// Eigen.
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/presets.hpp>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program on buffers of its own, where there is no Eigen: rotation on the fly and from a table, and attention with ALiBi.
+// User program on its own buffers, without Eigen: rotation with and without a table, and attention
+// with ALiBi.
 #include <posenc/without_eigen.hpp>
 
 #include <cmath>
@@ -42,7 +43,7 @@ int main() {
     return 1;
   }
 
-  // All values alike, so every average of them is the value itself.
+  // All values are equal, so every average equals that value.
   std::vector<float> v(q.size(), 0.5F);
   posenc::attention(view(q), view(k), view(v), view(out), {.causal = posenc::Causal::BottomRight},
                     posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));

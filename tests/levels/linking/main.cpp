@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two units in one program: each works before and after the other, with the same result.
+// Program of two units: each runs before and after the other, and must give the same result.
 #include <cmath>
 #include <cstdio>
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Links units with different flags into one program and runs it, in both orders of linking:
 #   tests/levels/linking/run.sh <directory to build in> <compiler>... [-- <optimisation>...]
-# With two compilers their units are mixed too. EIGEN_FLAGS says where Eigen is, LEVELS which levels to take; those that this
-# processor lacks are left out.
+# With two compilers, their units are mixed too. EIGEN_FLAGS is the include flag of Eigen; LEVELS selects levels. Levels that
+# this processor lacks are skipped.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -22,7 +22,8 @@ if [[ "$wanted" == *" x86-64-v3 "* ]] && has avx2 && has fma && has bmi2; then l
 if [[ "$wanted" == *" x86-64-v4 "* ]] && has avx512f && has avx512bw && has avx512dq && has avx512vl; then levels+=(x86-64-v4); fi
 ((${#levels[@]} * ${#compilers[@]} > 1)) || { echo "this processor has one level alone"; exit 0; }
 
-# What the linker may take from any unit, and is not of a unit's own namespace: the standard library, Eigen, the errors.
+# Functions that the linker may take from any unit although they are outside of the unit's
+# namespace: the standard library, Eigen, the errors.
 shared_by_mistake() {
   nm -C "$1" | sed -nE 's/^[0-9a-f]* [WVu] //p' | grep -vE 'posenc::v[0-9]+_[0-9]+_[a-z]' |
     sed -E ':again; s/(operator)?<[^<>]*>//g; t again' | grep 'posenc::' |
@@ -52,7 +53,8 @@ for compiler in "${compilers[@]}"; do
   done
 done
 
-# Every pair whose levels or compilers differ, in both orders, and which no third difference keeps apart.
+# Runs every pair with different levels or compilers, in both orders, unless a third property
+# differs as well.
 failed=0 programs=0
 for ((i = 0; i < ${#objects[@]}; ++i)); do
   for ((j = 0; j < ${#objects[@]}; ++j)); do

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Compiled for each level with UNIT as its name: uses what owns memory, and hands out numbers and errors alone.
+// Compiled for each level with UNIT as its name. It uses classes that own memory, and passes only
+// numbers and errors out.
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
@@ -50,7 +51,7 @@ double module(float* x) {
   return sum(out);
 }
 
-/// from [64] numbers between 1 and 2, x [seq, dim].
+/// Inputs: from [64] numbers between 1 and 2, x [seq, dim].
 double work(const double* from, float* x) {
   const std::vector<double> values(from, from + 32);
   posenc::LongRopeScaling longrope{.rotary_dim = 64, .base = 10000};
@@ -106,7 +107,7 @@ void fail(int kind) {
   }
 }
 
-/// Which error `fail` threw, or -1.
+/// Returns the kind of error that `fail` threw, or -1.
 int caught(void (*fail_of_another)(int), int kind) {
   try {
     fail_of_another(kind);
