@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The main() of the benchmarks: says what was compiled and on what it runs, in the output and in the
-// JSON, then runs them.
+// main() of the benchmarks. Records the build and the machine in the output and in the JSON, then
+// runs the benchmarks.
 #include <posenc/core/build_info.hpp>
 
 #include <benchmark/benchmark.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-/// The processor's name, where the system tells it.
+/// Returns the processor's name, if the system provides it.
 std::string processor() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -25,8 +25,8 @@ std::string processor() {
   return "unknown";
 }
 
-/// Lets memory be used again instead of going back to the system after every use, as it is in a
-/// process that runs for long: else Eigen's expressions mostly measure page faults.
+/// Makes malloc keep freed memory instead of returning it to the system after every use, as in a
+/// process that runs for long. Otherwise Eigen's expressions mostly measure page faults.
 void keep_memory() {
 #if defined(__GLIBC__)
   mallopt(M_MMAP_MAX, 0);

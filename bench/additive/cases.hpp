@@ -4,7 +4,7 @@
 #include "../support/limits.hpp"
 #include <posenc/tensor/eigen.hpp>
 
-// x += P as one writes it without posenc; P [seq, dim] is the same for all batch rows.
+// Baselines: x += P as written without posenc. P [seq, dim] is the same for all batch rows.
 namespace bench {
 
 using Embeddings = Eigen::Tensor<float, 3, Eigen::RowMajor>;  // [batch, seq, dim]

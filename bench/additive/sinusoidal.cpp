@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sinusoidal positions of the original Transformer, computed as they are added.
+// Sinusoidal positions of the original Transformer, computed while they are added.
 #include "cases.hpp"
 #include <posenc/additive/sinusoidal.hpp>
 
@@ -14,7 +14,7 @@ using Matrix = Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMaj
 
 constexpr Index batch = 8, dim = 512;
 
-/// P with std::sin and std::cos of double.
+/// Computes P with std::sin and std::cos of double.
 void plain_table(const Eigen::ArrayXd& inv_freq, Matrix& table) {
   for (Index s = 0; s < table.rows(); ++s) {
     for (Index i = 0; i < dim / 2; ++i) {
@@ -25,7 +25,7 @@ void plain_table(const Eigen::ArrayXd& inv_freq, Matrix& table) {
   }
 }
 
-/// P with Eigen's sin and cos of float.
+/// Computes P with Eigen's sin and cos of float.
 void eigen_table(Matrix& table) {
   using Columns = Eigen::Map<Matrix, 0, Eigen::Stride<Eigen::Dynamic, 2>>;
   const Eigen::VectorXf positions =

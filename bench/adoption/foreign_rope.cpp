@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// posenc inside another engine, whose tensors have strides of their own, in bytes, and whose
-// positions are int32: rope() is all that its maintainer writes.
+// posenc inside another engine, whose tensors have byte strides and whose positions are int32. The
+// engine's maintainer only writes rope().
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Backward of attention over whole prompts, on one thread and on two.
+// Backward of attention over complete prompts, on one thread and on two.
 #define EIGEN_USE_THREADS
 
 #include "threads.hpp"
@@ -12,7 +12,7 @@ namespace {
 using bench::AttentionModel, bench::Index, bench::Tensor4;
 using posenc::bshd;
 
-/// A prompt, what attention() gives for it, and the gradient that comes back.
+/// Prompt with the output of attention() and the gradient of that output.
 struct Gradients : bench::Tokens {
   Gradients(const AttentionModel& m, Index seq)
       : Tokens(m, seq, seq),
@@ -44,7 +44,7 @@ struct Gradients : bench::Tokens {
   std::vector<float> lse;
 };
 
-/// Backward as one writes it in Eigen: a head at a time, five products over all of its scores.
+/// Backward as written in Eigen: one head after the other, five products over all of its scores.
 class NaiveBackward {
  public:
   void operator()(Gradients& x) {
@@ -73,7 +73,7 @@ class NaiveBackward {
  private:
   using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-  /// Head h as a matrix [seq, dim].
+  /// Returns head h as a matrix [seq, dim].
   static Eigen::Map<Matrix, 0, Eigen::OuterStride<>> rows(Tensor4& x, Index h) {
     const posenc::HeadsView<float> view = bshd(x);
     return {view.row(0, 0, h), view.seq, view.dim, Eigen::OuterStride<>(view.seq_stride)};
@@ -82,7 +82,7 @@ class NaiveBackward {
   Matrix p_, grad_;
 };
 
-/// 2.5 times forward's operations: five products where there are two.
+/// Measures backward, which has 2.5 times forward's operations: five products instead of two.
 void measure(benchmark::State& state, bench::Comparison& comparison, const Gradients& x) {
   const double forward = bench::flop(x.model, bench::causal_work(x.queries(), x.keys()));
   bench::measure_attention(state, comparison, 2.5 * forward, 0);
@@ -105,7 +105,7 @@ void add_backward() {
   for (const AttentionModel& model : {bench::llama3_8b, bench::llama2_7b}) {
     const std::string name = std::string("attention/") + model.name + "/backward_";
     for (const Index seq : {Index{1024}, Index{4096}}) {
-      if (seq == 4096 && model.kv_heads == model.heads) continue;  // as much work: once is enough
+      if (seq == 4096 && model.kv_heads == model.heads) continue;  // same work: once is enough
       bench::add(name + std::to_string(seq),
                  [=](benchmark::State& state) { backward_case(state, model, seq, seq == 1024); });
     }

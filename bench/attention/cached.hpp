@@ -10,7 +10,7 @@
 
 namespace bench {
 
-/// Tokens whose keys and values stand in a cache of type S.
+/// Tokens whose keys and values are in a cache of type S.
 template <class S>
 struct CachedTokens : Tokens {
   using Stored = S;

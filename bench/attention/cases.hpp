@@ -29,14 +29,14 @@ using Memory = posenc::AttentionMemory<float>;
 using Tensor4 = Eigen::Tensor<float, 4, Eigen::RowMajor>;
 using Mask = Eigen::Tensor<bool, 2, Eigen::RowMajor>;
 
-/// Numbers in [-1, 1], the same in every run.
+/// Returns numbers in [-1, 1], the same in every run.
 inline Tensor4 random_tensor(Index seq, Index heads, Index dim) {
   Tensor4 x(1, seq, heads, dim);
   Eigen::Map<Eigen::ArrayXf>(x.data(), x.size()).setRandom();
   return x;
 }
 
-/// The last tokens of a sequence, all its keys and values: [1, seq, heads, head_dim].
+/// Last tokens of a sequence, with all its keys and values: [1, seq, heads, head_dim].
 struct Tokens {
   using Stored = float;
 
@@ -64,21 +64,22 @@ struct Tokens {
   posenc::AttentionWorkspace workspace;
 };
 
-// ---- what there is to do
+// ---- minimum work
 
-/// What a call cannot do without, in one head.
+/// Minimum work of a call, per head.
 struct Work {
-  double pairs = 0;  ///< of a query and a key that it sees
-  Index keys = 0;    ///< that any query sees
+  double pairs = 0;  ///< query-key pairs that are visible
+  Index keys = 0;    ///< keys that any query sees
 };
 
-/// All keys up to the query's own. A prompt of S counts S^2 / 2 pairs, as is usual.
+/// Returns the work for all keys up to the query's own. A prompt of S counts S^2 / 2 pairs, as
+/// usual.
 inline Work causal_work(Index queries, Index keys) {
   const auto rows = static_cast<double>(queries), all = static_cast<double>(keys);
   return {queries == 1 ? all : rows * (all - rows / 2), keys};
 }
 
-/// The last `window` of these keys.
+/// Returns the work for the last `window` of these keys.
 inline Work window_work(Index queries, Index keys, Index window) {
   Work work{0, std::min(keys, window + queries - 1)};
   for (Index place = keys - queries; place < keys; ++place) {
@@ -87,7 +88,7 @@ inline Work window_work(Index queries, Index keys, Index window) {
   return work;
 }
 
-/// true = may attend; one key in 16 is hidden from a query, here and there.
+/// Returns a mask with true = may attend, which hides one key in 16 at scattered places.
 inline Mask mask_with_holes(Index queries, Index keys) {
   Mask keep(queries, keys);
   std::uint32_t state = 1;
@@ -98,7 +99,7 @@ inline Mask mask_with_holes(Index queries, Index keys) {
   return keep;
 }
 
-/// The keys up to the query's own that the mask keeps.
+/// Returns the work for the keys up to the query's own that the mask keeps.
 inline Work mask_work(const Mask& keep) {
   const Index queries = keep.dimension(0), keys = keep.dimension(1);
   Work work{0, keys};
@@ -109,21 +110,22 @@ inline Work mask_work(const Mask& keep) {
   return work;
 }
 
-/// Useful operations: a multiplication and an addition for q k and for p v, a pair and feature.
+/// Returns the useful operations: a multiplication and an addition for q k and for p v, per pair
+/// and feature.
 inline double flop(const AttentionModel& model, const Work& work) {
   return 4 * work.pairs * static_cast<double>(model.head_dim * model.heads);
 }
 
-// ---- measuring
+// ---- measurement
 
 template <class Setup>
 void tell_workspace(benchmark::State& state, const Setup& setup) {
   state.counters["workspace_kib"] = static_cast<double>(setup.workspace.bytes()) / 1024;
 }
 
-/// Adds the limits and runs the comparison. of_fma_peak and of_read_bandwidth are the shares of the
-/// machine's peaks that we reach, vs_limit is our time beside the nearer one.
-///   bytes: of keys and values, each read once; 0 where arithmetic hides them
+/// Adds the limits and runs the comparison. of_fma_peak and of_read_bandwidth are shares of the
+/// machine's peaks. vs_limit is our time divided by that of the nearer limit.
+///   bytes: bytes of keys and values, each read once; 0 if arithmetic hides the reads
 inline void measure_attention(benchmark::State& state, Comparison& comparison, double useful_flop,
                               Index bytes) {
   comparison.faster_than(
@@ -145,12 +147,12 @@ void measure_attention(benchmark::State& state, Comparison& comparison, const Se
                        const Work& work) {
   const Index bytes = 2 * work.keys * setup.model.kv_heads * setup.model.head_dim *
                       Index{sizeof(typename Setup::Stored)};
-  const bool decoding = setup.queries() <= 16;  // memory may be what bounds it
+  const bool decoding = setup.queries() <= 16;  // memory may be the limit
   measure_attention(state, comparison, flop(setup.model, work), decoding ? bytes : 0);
   tell_workspace(state, setup);
 }
 
-/// Causal attention, beside the naive one where that does not take too long.
+/// Measures causal attention, and the naive baseline unless it takes too long.
 template <class Setup>
 void plain_case(benchmark::State& state, Setup& setup, bool with_naive) {
   const Options causal = setup.causal();
@@ -165,7 +167,8 @@ void plain_case(benchmark::State& state, Setup& setup, bool with_naive) {
   measure_attention(state, comparison, setup, causal_work(setup.queries(), setup.keys()));
 }
 
-/// vs_plain_attention: time of a useful operation beside the same in causal attention alone.
+/// Measures attention against causal attention alone. vs_plain_attention: ratio of the times per
+/// useful operation.
 template <class Setup, class Bias = posenc::NoBias>
 void variant_case(benchmark::State& state, Setup& setup, const Work& work, const Options& options,
                   const Bias& bias = {}) {
@@ -177,8 +180,8 @@ void variant_case(benchmark::State& state, Setup& setup, const Work& work, const
   measure_attention(state, comparison, setup, work);
 }
 
-/// Adds what may be said besides "causal": name/alibi, name/window_<a quarter of the keys>, name/softcap,
-/// name/mask.
+/// Adds cases with options besides "causal": name/alibi, name/window_<a quarter of the keys>,
+/// name/softcap, name/mask.
 template <class Setup>
 void add_variants(const std::string& name, const AttentionModel& model, Index queries, Index keys) {
   add(name + "/alibi", [=](benchmark::State& state) {
@@ -196,7 +199,7 @@ void add_variants(const std::string& name, const AttentionModel& model, Index qu
   add(name + "/softcap", [=](benchmark::State& state) {
     Setup setup(model, queries, keys);
     Options options = setup.causal();
-    options.softcap = 50;  // Gemma-2's
+    options.softcap = 50;  // as in Gemma-2
     options.softcap_order = posenc::SoftcapOrder::BeforeBias;
     variant_case(state, setup, causal_work(queries, keys), options);
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention over a cache: the next token, also on two threads, which share out its keys, and prompts
-// that stand in 16 bits.
+// Attention over a cache: the next token, also on two threads, over which its keys are distributed,
+// and prompts stored in 16 bits.
 #define EIGEN_USE_THREADS
 
 #include "cached.hpp"
@@ -12,7 +12,7 @@ using bench::AttentionModel, bench::Index;
 using InFloat = bench::CachedTokens<float>;
 using In16Bits = bench::CachedTokens<Eigen::bfloat16>;
 
-/// vs_float: time of ours beside that over a cache of floats.
+/// Compares with a cache of floats. vs_float: our time divided by its time.
 void bfloat16_case(benchmark::State& state, const AttentionModel& model, Index queries,
                    Index keys) {
   In16Bits tokens(model, queries, keys);
@@ -23,7 +23,7 @@ void bfloat16_case(benchmark::State& state, const AttentionModel& model, Index q
   bench::measure_attention(state, comparison, tokens, bench::causal_work(queries, keys));
 }
 
-/// vs_plain_attention: beside plain tensors, whose keys every call has to arrange anew.
+/// Compares with plain tensors, whose keys every call has to pack (vs_plain_attention).
 void prompt_case(benchmark::State& state, const AttentionModel& model, Index seq) {
   In16Bits tokens(model, seq, seq);
   const bench::Options options = tokens.causal();
@@ -32,7 +32,7 @@ void prompt_case(benchmark::State& state, const AttentionModel& model, Index seq
   bench::measure_attention(state, comparison, tokens, bench::causal_work(seq, seq));
 }
 
-/// vs_contiguous: beside a cache with memory of its own.
+/// Compares with a cache that owns its memory (vs_contiguous).
 void pool_case(benchmark::State& state, const AttentionModel& model, Index queries, Index keys) {
   InFloat tokens(model, queries, keys);
   const posenc::KvBlockPool pool({std::size_t{1} << 40});

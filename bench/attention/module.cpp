@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The multi-head module beside its parts.
+// Multi-head module against its parts.
 #include "cases.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
@@ -12,7 +12,7 @@ using Rope = posenc::Rope<posenc::HalfRotate>;
 using Module = posenc::MultiHeadAttention<float, Rope>;
 using Matrix = posenc::Linear<float>::Matrix;
 
-/// What forward() is made of, with buffers that stay: four of Eigen's products, the rotation of
+/// Parts of forward(), with buffers that are kept: four of Eigen's products, the rotation of
 /// queries and keys, and attention.
 class Parts {
  public:

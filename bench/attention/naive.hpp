@@ -8,14 +8,15 @@
 
 #include <cmath>
 
-// Causal attention as one writes it in Eigen without posenc.
+// Causal attention as written in Eigen without posenc.
 namespace bench {
 
 using posenc::Index;
 
 using ScoreMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// A softmax a row over the keys that the row's query sees, the last one all of them.
+/// Computes a softmax per row over the keys that the row's query sees; the last query sees all
+/// keys.
 inline void causal_softmax(ScoreMatrix& scores, float scale) {
   const Index keys = scores.cols(), before = keys - scores.rows();
   for (Index i = 0; i < scores.rows(); ++i) {
@@ -26,9 +27,9 @@ inline void causal_softmax(ScoreMatrix& scores, float scale) {
   }
 }
 
-/// A head at a time: all scores in one product, a softmax a row over the keys that the query sees,
-/// and a product with the values. The heads are read where they lie, through strided maps (Eigen's
-/// products pack their operands anyway, so copies would only add to the time), and the scores stay
+/// Naive attention, one head after the other: all scores in one product, a softmax per row over the
+/// visible keys, and a product with the values. The heads are read in place through strided maps.
+/// Eigen's products pack their operands anyway, so copies would only add time. The scores stay
 /// allocated between calls.
 class NaiveAttention {
  public:
@@ -46,7 +47,7 @@ class NaiveAttention {
   template <class M>
   using Rows = Eigen::Map<M, 0, Eigen::OuterStride<>>;
 
-  /// Head h as a matrix [seq, dim].
+  /// Returns head h as a matrix [seq, dim].
   static Rows<const ScoreMatrix> rows(const posenc::HeadsView<const float>& x, Index h) {
     return {x.row(0, 0, h), x.seq, x.dim, Eigen::OuterStride<>(x.seq_stride)};
   }

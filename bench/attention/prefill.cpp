@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of whole prompts, and of the last few tokens, keys and values in plain tensors.
+// Attention of complete prompts, and of the last few tokens, with keys and values in plain tensors.
 #include "cases.hpp"
 
 namespace {
@@ -26,7 +26,7 @@ struct In16Bits {
   posenc::AttentionWorkspace workspace;
 };
 
-/// vs_float: time of ours beside that in float.
+/// Adds 16-bit cases. vs_float: our time divided by that in float.
 void add_16_bits(const std::string& name, const AttentionModel& model, Index queries, Index keys) {
   bench::add(name + "/bf16", [=](benchmark::State& state) {
     Tokens floats(model, queries, keys);
@@ -53,7 +53,7 @@ void add_model(const AttentionModel& model, bool long_variants) {
   add_plain(prefill + "1024", model, 1024, 1024, true);
   bench::add_variants<Tokens>(prefill + "1024", model, 1024, 1024);
   add_16_bits(prefill + "1024", model, 1024, 1024);
-  add_plain(prefill + "4096", model, 4096, 4096, false);  // naive: some 8 seconds a call
+  add_plain(prefill + "4096", model, 4096, 4096, false);  // naive: about 8 seconds per call
   const std::string few = std::string("attention/") + model.name + "/plain_decode_4096/queries_";
   for (const Index queries : {1, 2, 4, 16}) {
     add_plain(few + std::to_string(queries), model, queries, 4096, true);
@@ -63,7 +63,7 @@ void add_model(const AttentionModel& model, bool long_variants) {
 
 void add_prefill() {
   add_model(bench::llama3_8b, true);
-  add_model(bench::llama2_7b, false);  // as much work, so once is enough for what takes long
+  add_model(bench::llama2_7b, false);  // same work, so slow cases run once
 }
 
 const bool added = (add_prefill(), true);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A server's step: a prompt beside the next tokens of other sequences, in one call on two threads.
+// Step of a server: a prompt together with the next tokens of other sequences, in one call on two
+// threads.
 #define EIGEN_USE_THREADS
 
 #include "cached.hpp"
@@ -15,7 +16,7 @@ using bench::AttentionModel, bench::Index, bench::Tensor4;
 
 constexpr Index context = 1024;
 
-/// Sequences of `context` keys with a token each and prompts, which come last, and their new queries.
+/// Sequences of `context` keys with one new token each, then prompts, and their new queries.
 struct Batch {
   Batch(const AttentionModel& m, Index tokens, const std::vector<Index>& longer)
       : model(m),
@@ -71,7 +72,7 @@ struct Batch {
   double flop = 0;
 };
 
-/// vs_one_thread: how many times faster than a call for each sequence on one thread.
+/// Compares with one call per sequence on one thread. vs_one_thread: how many times faster.
 void ragged_case(benchmark::State& state, const AttentionModel& model, Index singles,
                  const std::vector<Index>& prompts) {
   Batch batch(model, singles, prompts);
@@ -84,7 +85,7 @@ void ragged_case(benchmark::State& state, const AttentionModel& model, Index sin
   bench::tell_workspace(state, batch);
 }
 
-/// The whole, and either part for itself, which says what two threads can give here.
+/// Adds the ragged batch, and both of its parts alone, which show the possible gain of two threads.
 void add_ragged(const char* name, Index singles, const std::vector<Index>& prompts) {
   bench::add(
       std::string("attention/llama3_8b/") + name + "/threads_2",

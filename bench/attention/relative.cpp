@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Attention whose bias depends on the query, or on gates of tokens. vs_plain_attention is the time of a useful
-// operation beside the same in causal attention alone, where the products that make the bias count as useful.
+// Attention whose bias depends on the query, or on gates of tokens. vs_plain_attention is the ratio
+// to the time per useful operation of causal attention alone. The products that compute the bias
+// count as useful.
 #include "cases.hpp"
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/bias/forgetting.hpp>
@@ -21,7 +22,8 @@ constexpr Index tokens = 1024, extent = 512;
 constexpr AttentionModel transformer_xl{"transformer_xl", 16, 16, 64};
 constexpr AttentionModel deberta{"deberta_v3_base", 12, 12, 64};
 
-/// Causal attention, and a product of `width` channels for each distance up to `reach`.
+/// Returns the work of causal attention, and of a product of `width` channels for each distance up
+/// to `reach`.
 Work relative_work(const AttentionModel& model, Index reach, Index width) {
   Work work = bench::causal_work(tokens, tokens);
   for (Index i = 0; i < tokens; ++i) {
@@ -64,7 +66,8 @@ void add_inkling(const AttentionModel& model) {
       });
 }
 
-/// Every key is seen, and both tables are there: their products once per query or key and distance.
+/// Adds DeBERTa: every key is visible, and each table's products are computed once per query or key
+/// and distance.
 void add_deberta() {
   bench::add("attention/" + std::string(deberta.name) + "/relative_1024/both_tables",
              [](benchmark::State& state) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a bias with learned parameters, dropout or sinks add to a prompt's time.
+// Cost of a bias with learned parameters, dropout or sinks on top of a prompt's time.
 #include "../support/random_values.hpp"
 #include "cases.hpp"
 #include <posenc/bias/fire.hpp>
@@ -15,7 +15,7 @@ using bench::Index, bench::Options, bench::random_values, bench::Tokens;
 constexpr bench::AttentionModel model = bench::llama3_8b;
 constexpr Index seq = 1024;
 
-/// The same prompt with a bias, or options that change(options).
+/// Measures the same prompt with a bias, or with options that change(options).
 template <class Bias, class Change>
 void variant(benchmark::State& state, const Bias& bias, const Change& change) {
   Tokens tokens(model, seq, seq);

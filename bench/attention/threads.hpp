@@ -5,8 +5,8 @@
 
 namespace bench {
 
-/// attend(device) on two threads of Eigen's pool beside attend() on one. vs_one_thread: how many
-/// times faster.
+/// Compares attend(device) on two threads of Eigen's pool with attend() on one. vs_one_thread: how
+/// many times faster.
 template <class Setup, class OneThread, class Threads>
 void threads_case(benchmark::State& state, const Setup& setup, const OneThread& one_thread,
                   const Threads& threads) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ALiBi for scores of BLOOM-176B (112 heads), a tile a head at a time.
+// ALiBi for scores of BLOOM-176B (112 heads), one tile per head.
 #include "../support/limits.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/tensor/eigen.hpp>
@@ -33,7 +33,7 @@ void eigen_add(Scores& scores, const Eigen::Tensor<float, 1, Eigen::RowMajor>& s
             distances.reshape(Three{1, queries, keys}).broadcast(Three{heads, 1, 1});
 }
 
-/// The last `queries` positions against all `keys`, for some of the heads.
+/// Adds the bias for the last `queries` positions and all `keys`, for some of the heads.
 void alibi_case(benchmark::State& state, Index heads, Index queries, Index keys) {
   Scores scores(heads, queries, keys);
   scores.setConstant(1);
@@ -72,7 +72,7 @@ void add_alibi() {
   const std::string model = "bias/bloom_176b/";
   bench::add(model + "decode_4096/alibi",
              [](benchmark::State& state) { alibi_case(state, 112, 1, 4096); });
-  // What attention gives to a bias at a time.
+  // Tile size that attention passes to a bias.
   bench::add(model + "tile_12x128/alibi",
              [](benchmark::State& state) { alibi_case(state, 1, 12, 128); });
   bench::add(model + "tile_64x1024/alibi",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Biases with learned parameters: T5, Swin's windows, KERPLE and FIRE, a tile a head at a time.
+// Biases with learned parameters: T5, Swin's windows, KERPLE and FIRE, one tile per head.
 #include "../support/limits.hpp"
 #include "../support/random_values.hpp"
 #include <posenc/bias/fire.hpp>
@@ -18,8 +18,8 @@ namespace {
 using bench::Index, bench::random_values;
 using Scores = Eigen::Tensor<float, 3, Eigen::RowMajor>;  // [heads, queries, keys]
 
-/// The last `queries` positions against all `keys`. plain(query, key, add) does the same as a loop
-/// over scores would: it calls add(head, bias) for each head.
+/// Adds a bias for the last `queries` positions and all `keys`. The baseline is a loop over scores
+/// in which plain(query, key, add) calls add(head, bias) for each head.
 template <class Bias, class Plain>
 void bias_case(benchmark::State& state, const Bias& bias, Index heads, Index queries, Index keys,
                const Plain& plain) {
@@ -73,7 +73,7 @@ void t5_case(benchmark::State& state, posenc::T5Direction direction, Index heads
   });
 }
 
-/// As Swin does it: an index for every pair of tokens, made once.
+/// Baseline as in Swin: an index for every pair of tokens, computed once.
 void window_case(benchmark::State& state, Index side, Index heads) {
   using Table = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const posenc::WindowConfig config{.rows = side, .cols = side};

@@ -19,7 +19,7 @@ constexpr posenc::Unscaled rule{.rotary_dim = 2 * pairs, .base = 500000};
 
 using Table = Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// The loop that fills the same table with std::cos and std::sin of double.
+/// Fills the same table in a loop with std::cos and std::sin of double.
 void std_table(const Eigen::ArrayXd& inv_freq, Table& cos, Table& sin) {
   for (Index p = 0; p < positions; ++p) {
     for (Index i = 0; i < pairs; ++i) {
@@ -45,7 +45,7 @@ void compare(benchmark::State& state, const Ours& ours) {
       .measure(2 * positions * pairs * Index{sizeof(float)});
 }
 
-/// Into memory that is there.
+/// Writes to memory that is already allocated.
 void table_131072x64(benchmark::State& state) {
   const posenc::Frequencies frequencies = posenc::frequencies(rule);
   const posenc::detail::Oscillator oscillator(posenc::detail::exact_inv_freq(frequencies));
@@ -56,7 +56,7 @@ void table_131072x64(benchmark::State& state) {
   });
 }
 
-/// Rope::table(), which allocates what it returns.
+/// Calls Rope::table(), which allocates its result.
 void rope_table_131072x64(benchmark::State& state) {
   const posenc::Rope<posenc::HalfRotate> rope(rule);
   compare(state, [&](Table&, Table&) {

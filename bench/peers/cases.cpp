@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Other libraries beside ours, on one thread. vs_<peer>: how many times faster we are; diff_<peer>: the
-// largest difference of its numbers from ours, as a share of the largest of ours. The label has versions.
+// Other libraries against posenc, on one thread. vs_<peer>: how many times faster posenc is.
+// diff_<peer>: the largest difference of the peer's numbers, as a share of the largest number of
+// posenc. The label has versions.
 #include "../rotary/cases.hpp"
 
 #include "../attention/cached.hpp"
@@ -25,8 +26,8 @@ double difference(const Tensor4& ours, const std::vector<float>& theirs) {
   return static_cast<double>((a - b).abs().maxCoeff() / a.abs().maxCoeff());
 }
 
-/// Adds all peers that have what `prepare` names.
-///   ours: what one call of ours gives, from the task's numbers
+/// Adds all peers that support the task of `prepare`.
+///   ours: result of one call of posenc for the task's numbers
 template <class Task>
 void beside_peers(benchmark::State& state, bench::Comparison& comparison, const Task& task,
                   Prepare<Task> Peer::*prepare, const Tensor4& ours) {
@@ -66,7 +67,7 @@ void rotation_case(benchmark::State& state, Index seq) {
   comparison.measure(setup.bytes());
 }
 
-/// Keys and values in plain tensors, or in a cache.
+/// Measures attention with keys and values in plain tensors, or in a cache.
 template <class Setup>
 void attention_case(benchmark::State& state, Index queries, Index keys) {
   Setup setup(bench::llama2_7b, queries, keys);

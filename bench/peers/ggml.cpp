@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ggml: its rotary operation, which computes its angles itself, and attention of its operations, values
-// transposed as llama.cpp keeps them. Versions of 2025 and later; never run by us.
+// ggml: its rotary operation, which computes its own angles, and attention of its operations, with
+// values transposed as in llama.cpp. Versions of 2025 and later; never run.
 #include "peers.hpp"
 
 #include <ggml-cpu.h>
@@ -17,7 +17,7 @@ namespace {
 
 using bench::AttentionTask, bench::Index, bench::RotationTask;
 
-/// Tensors and a graph of them. ggml names extents from the innermost one on.
+/// Tensors and their graph. ggml lists extents from the innermost one on.
 class Graph {
  public:
   explicit Graph(std::size_t bytes) : context(ggml_init({bytes, nullptr, false}), &ggml_free) {
@@ -65,7 +65,7 @@ bench::Prepared prepared(const std::shared_ptr<Graph>& graph, ggml_tensor* resul
   return {[graph] { graph->run(); }, [graph] { return graph->numbers(); }};
 }
 
-constexpr std::size_t overhead = std::size_t{1} << 24;  // of a graph and its tensors, amply
+constexpr std::size_t overhead = std::size_t{1} << 24;  // ample for a graph and its tensors
 
 bench::Prepared rotation(const RotationTask& t) {
   const auto graph = std::make_shared<Graph>(overhead + 2 * t.x.size() * sizeof(float));

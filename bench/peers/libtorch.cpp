@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// libtorch: rotation and attention composed of its operations, as models of Hugging Face do it, and its
-// own scaled_dot_product_attention. Tensors are [batch, heads, seq, head_dim], as there.
+// libtorch: rotation and attention composed of its operations, as in models of Hugging Face, and
+// its scaled_dot_product_attention. Tensors are [batch, heads, seq, head_dim], as in these models.
 #include "peers.hpp"
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@ namespace {
 using at::Tensor;
 using bench::AttentionTask, bench::Index, bench::RotationTask;
 
-/// A copy of [seq, heads, dim] as [1, heads, seq, dim].
+/// Returns a copy of [seq, heads, dim] as [1, heads, seq, dim].
 Tensor heads_first(const std::vector<float>& x, Index seq, Index heads, Index dim) {
   return at::from_blob(const_cast<float*>(x.data()), {1, seq, heads, dim}, at::kFloat)
       .transpose(1, 2)
@@ -28,7 +28,7 @@ std::vector<float> tokens_first(const Tensor& x) {
   return {y.data_ptr<float>(), y.data_ptr<float>() + y.numel()};
 }
 
-/// Operations without what autograd records of them.
+/// Runs operations without the records of autograd.
 template <class Operations>
 bench::Prepared prepared(const Operations& operations) {
   at::set_num_threads(1);
@@ -55,7 +55,7 @@ bench::Prepared rotation(const RotationTask& t) {
   return prepared([=] { return x * cos + rotate_half(x) * sin; });
 }
 
-/// use(q, k, v).
+/// Calls use(q, k, v).
 template <class Use>
 bench::Prepared with_heads(const AttentionTask& t, const Use& use) {
   const Tensor q = heads_first(t.q, t.queries, t.heads, t.dim);
@@ -77,8 +77,7 @@ bench::Prepared composed_attention(const AttentionTask& t) {
 }
 
 bench::Prepared own_attention(const AttentionTask& t) {
-  const bool causal =
-      t.queries > 1;  // counted from the first key there: for as many queries as keys
+  const bool causal = t.queries > 1;  // its mask aligns query 0 with key 0
   return with_heads(t, [=](const Tensor& q, const Tensor& k, const Tensor& v) {
 #if TORCH_VERSION_MAJOR >= 2
     return at::scaled_dot_product_attention(q, k, v, {}, 0, causal);

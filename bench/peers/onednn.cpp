@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// oneDNN 2: attention of its primitives, two products of all heads with a mask and a softmax between them.
-// What makes them slower there is avoided: the mask as a part of the first product, which then is the plain
-// reference, and heads among others; tensors are [heads, seq, head_dim].
+// oneDNN 2: attention of its primitives: two products of all heads, with a mask and a softmax
+// between them. Slower variants are avoided: the mask as a part of the first product, which would
+// use the plain reference, and interleaved heads. Tensors are [heads, seq, head_dim].
 #include "peers.hpp"
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <unordered_map>
 
-extern "C" void omp_set_num_threads(int count);  // of the runtime that it was built with
+extern "C" void omp_set_num_threads(int count);  // of the OpenMP runtime that it was built with
 
 namespace {
 

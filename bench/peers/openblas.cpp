@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// OpenBLAS: attention of its products, a head at a time, with the softmax of the naive baseline.
+// OpenBLAS: attention of its products, one head after the other, with the softmax of the naive
+// baseline.
 #include "../attention/naive.hpp"
 #include "peers.hpp"
 
@@ -53,7 +54,8 @@ bench::Prepared attention(const AttentionTask& task) {
   return {[state] { state->run(); }, [state] { return state->out; }};
 }
 
-/// What runs, which need not be what was compiled against: "OpenBLAS 0.3.21 ... SkylakeX ..." has it second.
+/// Returns the version at run time, which may differ from that at compile time: the second word of
+/// "OpenBLAS 0.3.21 ... SkylakeX ...".
 std::string version() {
   std::istringstream words(openblas_get_config());
   std::string name, number;

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
-# posenc_bench_peers: other libraries beside ours, each that is found, and the target bench_peers, which measures them.
+# posenc_bench_peers: comparison with each other library that is found. Target bench_peers measures
+# them.
 
 set(POSENC_PEERS_PREFIX "" CACHE PATH "Where peers are installed that the system does not have, for POSENC_BENCH_PEERS")
 
 posenc_add_bench(posenc_bench_peers "" peers/cases.cpp)
-# Eigen's functions, compiled here for this processor, must not take the place of those within a peer's library.
+# Eigen's functions, compiled here for this processor, must not replace those inside a peer's
+# library.
 set_target_properties(posenc_bench_peers PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 
 # posenc_add_peer(<name> HEADER <header> LIBRARIES <libraries>... INSTALL <how to get it>
 #                 [FOLDER <of headers>] [VERSION_IN <header>] [NEEDS <regular expression>] [WITH <libraries that are always there>...])
-# compiles peers/<name>.cpp where its header, which must have a line that matches NEEDS, and its libraries are found.
+# compiles peers/<name>.cpp if its libraries are found, and its header with a line that matches NEEDS.
 function(posenc_add_peer name)
   cmake_parse_arguments(PARSE_ARGV 1 peer "" "HEADER;FOLDER;VERSION_IN;NEEDS;INSTALL" "LIBRARIES;WITH")
   set(headers POSENC_PEER_${name}_HEADERS)
@@ -52,7 +54,7 @@ posenc_add_peer(
 
 posenc_add_peer(
   onednn HEADER oneapi/dnnl/dnnl_version.h
-  NEEDS "DNNL_VERSION_MAJOR +2$"  # 3 makes its primitives in another way
+  NEEDS "DNNL_VERSION_MAJOR +2$"  # version 3 has another API of primitives
   VERSION_IN oneapi/dnnl/dnnl_version.h
   LIBRARIES dnnl
   WITH gomp
@@ -64,7 +66,7 @@ posenc_add_peer(
   LIBRARIES torch_cpu c10
   INSTALL "${from_the_distribution}")
 
-# Of C++20's vectors, these headers instantiate some of types that are not complete yet.
+# In C++20, vectors instantiate types that are still incomplete in these headers.
 set_source_files_properties(peers/libtorch.cpp PROPERTIES COMPILE_OPTIONS -std=c++17)
 
 posenc_add_peer(

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-// What another library's file tells about it. Its headers are included by that file alone, and by no other.
+// Interface of another library's source. Only that source includes the library's headers.
 namespace bench {
 
-using Index = std::int64_t;  // posenc's, whose headers need C++20: a peer's may need C++17
+using Index = std::int64_t;  // as posenc::Index; a peer may be compiled as C++17
 
-/// Heads at positions past, past + 1, ..., to be rotated in halves, as Llama does it.
+/// Heads at positions past, past + 1, ..., to be rotated in halves, as in Llama.
 struct RotationTask {
   Index past, seq, heads, dim;
   double base;
@@ -27,13 +27,14 @@ struct AttentionTask {
   std::vector<float> k, v;  ///< [keys, heads, dim]
 };
 
-/// A task in a peer's own tensors, laid out as that library is used. Making them takes no part in the time.
+/// Task in a peer's own tensors, in the layout that the library is used with. Their construction is
+/// not timed.
 struct Prepared {
   std::function<void()> run;
-  std::function<std::vector<float>()> result;  ///< of the last run: [seq or queries, heads, dim]
+  std::function<std::vector<float>()> result;  ///< last result: [seq or queries, heads, dim]
 };
 
-/// [rows, columns, dim] as [columns, rows, dim]: to heads first, and back.
+/// Returns [rows, columns, dim] as [columns, rows, dim], to convert to heads first and back.
 inline std::vector<float> transposed(const std::vector<float>& x, Index rows, Index columns,
                                      Index dim) {
   std::vector<float> y;
@@ -49,15 +50,15 @@ inline std::vector<float> transposed(const std::vector<float>& x, Index rows, In
 template <class Task>
 using Prepare = std::function<Prepared(const Task&)>;
 
-/// Another library, on one thread.
+/// Other library, on one thread.
 struct Peer {
   std::string name;     ///< of its counters: vs_<name>, diff_<name>
-  std::string version;  ///< of what runs
+  std::string version;  ///< at run time
   Prepare<RotationTask> rotation = {};
   Prepare<AttentionTask> attention = {};
 };
 
-/// All that were compiled in; a peer's file adds it before main().
+/// Returns all compiled peers. A peer's source adds itself before main().
 inline std::vector<Peer>& peers() {
   static std::vector<Peer> all;
   return all;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// XNNPACK: its rotary operator. Versions of 2024 and later; never run by us.
+// XNNPACK: its rotary operator. Versions of 2024 and later; never run.
 #include "peers.hpp"
 
 #include <xnnpack.h>
@@ -18,7 +18,7 @@ void check(xnn_status status) {
 struct Rotation {
   explicit Rotation(const RotationTask& t) : x(t.x), y(t.x.size()) {
     const auto seq = static_cast<std::size_t>(t.seq), pairs = static_cast<std::size_t>(t.dim / 2);
-    for (std::size_t s = 0; s < seq; ++s) {  // a token's cosines, then its sines
+    for (std::size_t s = 0; s < seq; ++s) {  // per token: cosines, then sines
       const auto row = static_cast<std::ptrdiff_t>(s * pairs), end = row + t.dim / 2;
       weights.insert(weights.end(), t.cos.begin() + row, t.cos.begin() + end);
       weights.insert(weights.end(), t.sin.begin() + row, t.sin.begin() + end);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # gnuplot -e "data='bench.dat'; image='bench.svg'" chart.gp
-# Columns of data: case, ours beside the limit, and how many times slower the plain loop and Eigen are.
+# Columns of data: case, our time divided by the limit's, and how many times slower the plain loop and Eigen are.
 stats data using 2 skip 1 nooutput
 rows = int(STATS_records)
 height = 140 + 44 * rows

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 
-# measure(<program> <json>): runs it; the JSON says of which commit of SOURCE_DIR it is.
+# measure(<program> <json>): runs the program; the JSON records the commit of SOURCE_DIR.
 function(measure program json)
   execute_process(
     COMMAND git -C "${SOURCE_DIR}" describe --always --dirty

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Numbers of a Google Benchmark JSON as text. CMake computes with integers alone, so the decimals are cut from the text.
+# Formats the numbers of a Google Benchmark JSON. CMake computes with integers only, so decimals are
+# cut from the text.
 
 # fixed(<out> <number> <decimals>): 1.0449 with 2 decimals is 1.04. Numbers below 1e-4 are zero.
 function(fixed out number decimals)
@@ -12,7 +13,7 @@ function(fixed out number decimals)
   set(whole "${CMAKE_MATCH_1}")
   string(SUBSTRING "${CMAKE_MATCH_3}0000000000" 0 ${decimals} kept)
   string(SUBSTRING "${CMAKE_MATCH_3}0000000000" ${decimals} 1 next)
-  math(EXPR digits "1${kept} + ${next} / 5")  # the 1 keeps leading zeros, and carries into the whole
+  math(EXPR digits "1${kept} + ${next} / 5")  # the leading 1 keeps zeros, and carries
   string(SUBSTRING "${digits}" 0 1 carried)
   string(SUBSTRING "${digits}" 1 -1 digits)
   math(EXPR whole "${whole} + ${carried} - 1")
@@ -40,7 +41,8 @@ function(duration out nanoseconds)
   endforeach()
 endfunction()
 
-# counter(<out> <benchmark as JSON> <name> <decimals>): empty where the case has no such counter.
+# counter(<out> <benchmark as JSON> <name> <decimals>): the counter; empty if the case does not have
+# it.
 function(counter out benchmark name decimals)
   string(JSON value ERROR_VARIABLE missing GET "${benchmark}" "${name}")
   if(missing)
@@ -72,7 +74,8 @@ function(time_figure out benchmark)
   set(${out} "${time}" PARENT_SCOPE)
 endfunction()
 
-# cases(<out> <JSON>): CASES_<name> of the caller is each case as JSON, <out> the list of names in their order.
+# cases(<out> <JSON>): sets CASES_<name> of the caller to each case as JSON, and <out> to the list
+# of names in order.
 function(cases out json)
   set(names)
   string(JSON count LENGTH "${json}" benchmarks)
@@ -88,7 +91,7 @@ function(cases out json)
   set(${out} "${names}" PARENT_SCOPE)
 endfunction()
 
-# preface(<out> <JSON>): one line that says where the numbers come from.
+# preface(<out> <JSON>): one line with the origin of the numbers.
 function(preface out json)
   foreach(key IN ITEMS cpu build flags commit)
     string(JSON ${key} ERROR_VARIABLE missing GET "${json}" context ${key})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Runs the program of every tier that this processor supports and leaves one table, OUTPUT_tiers.md.
+# Runs the program of every tier that this processor supports and writes one table, OUTPUT_tiers.md.
 #   cmake -D TIERS=sse2;avx2 -D PROGRAMS=build/bench/bench -D SOURCE_DIR=. -D OUTPUT=build/bench/bench -P run_tiers.cmake
 include("${CMAKE_CURRENT_LIST_DIR}/measure.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/numbers.cmake")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# bench.json to bench.md, a table of all cases, bench_readme.md, of those that the README shows, and bench.svg, a chart
-# (where gnuplot is installed).
+# Converts bench.json to bench.md, a table of all cases, to bench_readme.md, a table of the cases in the README, and to
+# bench.svg, a chart (if gnuplot is installed).
 #   cmake -D OUTPUT=build/bench/bench -P table.cmake    reads OUTPUT.json
 include("${CMAKE_CURRENT_LIST_DIR}/numbers.cmake")
 
@@ -10,7 +10,7 @@ preface(where "${json}")
 
 set(of_arithmetic "^(attention|limits/multiply_add)")
 
-# others(<out> <benchmark as JSON>): what only some cases tell.
+# others(<out> <benchmark as JSON>): counters that only some cases have.
 function(others out benchmark)
   set(told)
   foreach(
@@ -40,14 +40,14 @@ function(times out benchmark name)
   set(${out} "${value}" PARENT_SCOPE)
 endfunction()
 
-# rows(<out> <regular expressions>...): the tables of the cases that one of them matches, of those that move bytes and of those
-# that compute.
+# rows(<out> <regular expressions>...): tables of the cases that one of them matches: one of cases
+# that move bytes, one of cases that compute.
 function(rows out)
   set(moving)
   set(computing)
   foreach(name IN LISTS names)
     set(wanted OFF)
-    foreach(expression IN LISTS ARGN)  # one for all would have more groups than CMake takes
+    foreach(expression IN LISTS ARGN)  # one expression would exceed CMake's limit of groups
       if(name MATCHES "^(${expression})$")
         set(wanted ON)
       endif()
@@ -107,7 +107,7 @@ rows(some "${rotary}" "((additive|bias)/.*)?(${others})" "${attention}")
 file(WRITE "${OUTPUT}_readme.md" "${some}")
 message(STATUS "the README's: ${OUTPUT}_readme.md")
 
-# The chart shows the cases of whole heads that have both peers.
+# The chart shows the cases with full heads and both baselines.
 set(chart "case ours plain Eigen\n")
 foreach(name IN LISTS names)
   counter(ours "${CASES_${name}}" vs_limit 4)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# The JSON of three runs to OUTPUT_peers.md, with a column for each peer that was measured.
+# Converts the JSON of three runs to OUTPUT_peers.md, with a column for each measured peer.
 #   cmake -D OUTPUT=build/bench/bench -P table_peers.cmake    reads OUTPUT_peers_<1 to 3>.json
 include("${CMAKE_CURRENT_LIST_DIR}/numbers.cmake")
 
-# Of every case: <case>_<counter>, its values in the three runs.
+# Sets <case>_<counter> of every case: its values in the three runs.
 set(peers)
 set(versions)
 foreach(run RANGE 1 3)
@@ -37,7 +37,7 @@ list(REMOVE_DUPLICATES peers)
 list(REMOVE_DUPLICATES versions)
 list(JOIN versions "; " versions)
 
-# middle(<variable>): sorts its values; <variable>_lowest, _middle, _highest.
+# middle(<variable>): sorts its values and sets <variable>_lowest, _middle, _highest.
 function(middle values)
   list(SORT ${values} COMPARE NATURAL)
   foreach(i_and_name IN ITEMS "0;lowest" "1;middle" "2;highest")

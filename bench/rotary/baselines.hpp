@@ -10,14 +10,15 @@
 #include <cmath>
 #include <type_traits>
 
-// The rotation as one writes it without posenc: in plain loops, and in Eigen::Tensor expressions.
+// Baselines: rotation as written without posenc, in plain loops and in Eigen::Tensor expressions.
 namespace bench {
 
 template <class T>
 using Heads = Eigen::Tensor<T, 4, Eigen::RowMajor>;
 using Table = Eigen::Tensor<float, 2, Eigen::RowMajor>;  // [seq, pairs]
 
-/// cos and sin of positions past, past + 1, ... in double, and the frequencies that they came from.
+/// cos and sin of positions past, past + 1, ... in double, and the frequencies that they are
+/// computed from.
 struct Angles {
   Angles(Index past_tokens, Index seq, Index rotary_dim, double base)
       : past(past_tokens), inv_freq(rotary_dim / 2), cos(seq, rotary_dim / 2), sin(cos) {
@@ -61,7 +62,7 @@ void plain_rotate_head(T* x, const float* cos, const float* sin, Index pairs) {
   }
 }
 
-/// In the order of memory, [B, S, H, D] or [B, H, S, D].
+/// Loop in memory order, [B, S, H, D] or [B, H, S, D].
 template <class Pairing, class T>
 void plain_rotate(posenc::HeadsView<T> x, const Table& cos, const Table& sin) {
   x.data = opaque(x.data);
@@ -76,7 +77,7 @@ void plain_rotate(posenc::HeadsView<T> x, const Table& cos, const Table& sin) {
   }
 }
 
-/// Computes a position's angles for all heads of all tensors, with std::cos and std::sin.
+/// Loop that computes a position's angles for all heads of all tensors, with std::cos and std::sin.
 template <class Pairing, class... Views>
 void plain_rotate_on_the_fly(Angles& angles, Views... views) {
   const auto rotate = [&](auto x, Index s) {
@@ -92,8 +93,8 @@ void plain_rotate_on_the_fly(Angles& angles, Views... views) {
   }
 }
 
-/// y = R x with rotary_dim == head_dim. Into another tensor, because in place an expression would
-/// need a temporary.
+/// y = R x with rotary_dim == head_dim. It writes to another tensor, because in place an expression
+/// would need a temporary.
 template <class Pairing>
 void eigen_rotate(const Heads<float>& x, Heads<float>& y, const Table& cos, const Table& sin) {
   using Four = Eigen::array<Index, 4>;

@@ -12,9 +12,9 @@
 
 namespace bench {
 
-constexpr Index past = 4096;  // tokens in the cache before the ones that are rotated
+constexpr Index past = 4096;  // tokens in the cache before the rotated ones
 
-/// [batch, seq, heads, head_dim] and [batch, heads, seq, head_dim].
+/// Axis orders: [batch, seq, heads, head_dim] and [batch, heads, seq, head_dim].
 struct Bshd {
   static constexpr const char* prefix = "";
   static Eigen::array<Index, 4> shape(Index s, Index h, Index d) { return {1, s, h, d}; }
@@ -32,7 +32,7 @@ struct Bhsd {
   }
 };
 
-/// What all cases of a model's heads need. The limit moves the rotary channels, read and written.
+/// Data of all cases of a model's heads. The limit moves the rotary channels, read and written.
 template <class Model, class Pairing, class T = float, class Order = Bshd>
 struct Setup {
   Setup(Index seq, Index heads)
@@ -67,10 +67,10 @@ struct Setup {
   posenc::Positions positions;
   posenc::RotationTable<Pairing, float> table;
   Angles angles;
-  Eigen::ArrayXf limit_buffer;  // as many bytes as a 16-bit x has
+  Eigen::ArrayXf limit_buffer;  // as many bytes as x in 16 bits
 };
 
-/// Rotation from a table, of some of the model's heads.
+/// Measures rotation from a table, of some of the model's heads.
 template <class Model, class Pairing, class Order = Bshd>
 void table_case(benchmark::State& state, Index seq, Index heads) {
   Setup<Model, Pairing, float, Order> setup(seq, heads);
@@ -87,7 +87,7 @@ void table_case(benchmark::State& state, Index seq, Index heads) {
   comparison.measure(setup.bytes());
 }
 
-/// Rotation that computes its angles, as the baselines do.
+/// Measures rotation that computes its angles, as the baselines do.
 template <class Model, class Pairing>
 void on_the_fly_case(benchmark::State& state, Index seq) {
   Setup<Model, Pairing> setup(seq, Model::heads);
@@ -106,7 +106,7 @@ void on_the_fly_case(benchmark::State& state, Index seq) {
   comparison.measure(setup.bytes());
 }
 
-/// Queries and keys in one call, with angles on the fly.
+/// Measures queries and keys in one call, with angles on the fly.
 template <class Model, class Pairing>
 void queries_and_keys_case(benchmark::State& state, Index seq) {
   Setup<Model, Pairing> q(seq, Model::heads), k(seq, Model::kv_heads);
@@ -120,7 +120,8 @@ void queries_and_keys_case(benchmark::State& state, Index seq) {
       .measure(q.bytes() + k.bytes());
 }
 
-/// A 16-bit type beside float: vs_float is time of ours / float's time for as many elements.
+/// Compares a 16-bit type with float. vs_float: our time divided by float's time for as many
+/// elements.
 template <class Model, class Pairing, class T>
 void storage_case(benchmark::State& state, Index seq) {
   Setup<Model, Pairing, T> setup(seq, Model::heads);
@@ -135,7 +136,7 @@ void storage_case(benchmark::State& state, Index seq) {
       .measure(setup.bytes());
 }
 
-/// "rotary/llama3_8b/prefill_512/half/", to which the mode is added.
+/// Returns a prefix like "rotary/llama3_8b/prefill_512/half/", to which the mode is appended.
 template <class Model, class Pairing>
 std::string case_name(const char* phase, const char* part = "") {
   return std::string("rotary/") + Model::name + "/" + phase + "/" + part + Pairing::name + "/";

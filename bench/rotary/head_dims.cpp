@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Heads whose rows and halves are no whole number of vectors, or of cache lines.
+// Heads whose rows and halves are not multiples of a vector or of a cache line.
 #include "cases.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rotation kernel without the call around it: the heads of one position of Llama-3-8B, which is
-// where checks and loops of the public call weigh most.
+// Rotation kernel without the surrounding call: the heads of one position of Llama-3-8B, for which
+// the checks and loops of the public call weigh most.
 #include "cases.hpp"
 #include <posenc/rotary/detail/rotation_kernels.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Queries and keys of Llama-3-8B in both pairings: from a table, with angles on the fly, together
-// in one call, and in both orders of axes.
+// Queries and keys of Llama-3-8B in both pairings: from a table, with angles on the fly, in one
+// joint call, and in both axis orders.
 #include "cases.hpp"
 
 namespace {

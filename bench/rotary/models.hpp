@@ -5,7 +5,7 @@
 
 #include <utility>
 
-// What the heads of some models look like.
+// Head shapes of some models.
 namespace bench {
 
 using posenc::Index;
@@ -34,7 +34,7 @@ struct GptJ {
   static constexpr double base = 10000;
 };
 
-/// What is asked of a model at once: a token, or a prompt of so many.
+/// Phases of a model: one token, or a prompt of a given length.
 constexpr std::pair<const char*, Index> phases[] = {
     {"decode", 1}, {"prefill_16", 16}, {"prefill_512", 512}, {"prefill_4096", 4096}};
 

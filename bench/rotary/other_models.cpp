@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Queries of models whose heads differ from Llama's: fewer of them, or rotated in part.
+// Queries of models whose heads differ from Llama's: fewer heads, or partly rotated.
 #include "cases.hpp"
 
 namespace {

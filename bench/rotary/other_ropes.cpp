@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// XPos and MixedRope beside Rope, with heads of a vision transformer and of Llama: vs_rope is the time of
-// ours / the time of Rope for the same tensor.
+// XPos and MixedRope against Rope, with heads of a vision transformer and of Llama. vs_rope: our
+// time divided by the time of Rope for the same tensor.
 #include "cases.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/interop/vision_axes.hpp>
@@ -16,7 +16,7 @@ namespace {
 using bench::Index;
 using Pairing = posenc::Interleaved;
 
-/// Queries and keys in turn, so that what the scales of one take away those of the other give back.
+/// Rotates queries and keys alternately, so that the scales of one undo those of the other.
 void xpos_case(benchmark::State& state, Index seq, Index heads, Index dim) {
   bench::Heads<float> x(1, seq, heads, dim);
   x.setConstant(1.0F);
@@ -38,7 +38,7 @@ void xpos_case(benchmark::State& state, Index seq, Index heads, Index dim) {
       .measure();
 }
 
-/// The cells of a square grid.
+/// Rotates the cells of a square grid.
 void mixed_case(benchmark::State& state, Index side, Index heads, Index dim) {
   bench::Heads<float> x(1, side * side, heads, dim);
   x.setConstant(1.0F);

@@ -14,10 +14,10 @@ namespace {
 
 constexpr double shortest_repetition = 5e-3, slow_call = 50e-3, slowest_call = 0.2;  // seconds
 constexpr Index rounds = 15, rounds_of_slow = 3;
-constexpr int trials = 3;           // of each way, to choose the fastest
-constexpr double low_clock = 1.05;  // a probe that takes so much longer than the best one
+constexpr int trials = 3;           // of each way, to find the fastest
+constexpr double low_clock = 1.05;  // ratio of a probe to the best one
 
-/// The value below which a share of all values lies.
+/// Returns the quantile: the value below which a share of all values lies.
 double quantile(std::vector<double> values, double share) {
   const auto place =
       std::lround(share * static_cast<double>(static_cast<Index>(values.size()) - 1));
@@ -27,13 +27,13 @@ double quantile(std::vector<double> values, double share) {
 
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
-/// Half of the distance between the quartiles.
+/// Returns half of the distance between the quartiles.
 double spread(const std::vector<double>& values) {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / 2;
 }
 
-/// Seconds of a chain of multiply-adds, some 10 us. The shortest of three, as an interrupt is no low
-/// clock.
+/// Returns the seconds of a chain of multiply-adds, about 10 us. It is the shortest of three,
+/// because an interrupt is not a low clock.
 double clock_probe() {
   double shortest = 1;
   for (int again = 0; again < 3; ++again) {
@@ -45,7 +45,7 @@ double clock_probe() {
   return shortest;
 }
 
-/// What the probe took at the best clock that this process has seen.
+/// Shortest probe of this process, at the best clock so far.
 double best_probe = 1;
 
 bool is_low(double probe) {
@@ -55,7 +55,7 @@ bool is_low(double probe) {
 
 }  // namespace
 
-/// Finds how many calls make a repetition long enough to be steady, and the fastest way.
+/// Finds the fastest way, and the number of calls that makes a repetition long enough to be steady.
 void Comparison::calibrate(Entry& entry) {
   double seconds = entry.ways.front()(1);
   entry.call = seconds;
@@ -80,7 +80,7 @@ Comparison::Round Comparison::round(Index number) const {
   for (std::size_t e = 0; e < entries_.size(); ++e) {
     const Entry& entry = entries_[e];
     if (number % entry.every != 0) continue;
-    // The first call finds the caches as the one before left them.
+    // The first call starts with the caches as the previous entry left them.
     if (entry.call < slow_call) entry.ways.front()(1);
     round.seconds[e] = entry.ways.front()(entry.calls) / static_cast<double>(entry.calls);
   }
@@ -102,7 +102,7 @@ void Comparison::take_turns() {
                    [](const Round& a, const Round& b) { return a.clock < b.clock; });
 }
 
-/// value(round) of the rounds that count for an entry.
+/// Returns value(round) of the rounds that count for an entry.
 template <class Value>
 std::vector<double> Comparison::counted(std::size_t entry, const Value& value) const {
   std::vector<double> values;
@@ -121,7 +121,7 @@ void Comparison::tell(const std::string& counter, const std::vector<double>& val
 double Comparison::measure(Index bytes) {
   double seconds = 0;
   for (auto _ : state_) {
-    state_.PauseTiming();  // or the column of CPU time would tell how long the measuring took
+    state_.PauseTiming();  // otherwise CPU time would include the measurement
     take_turns();
     state_.ResumeTiming();
     const auto ours = counted(0, [](const Round& round) { return round.seconds.front(); });
@@ -133,7 +133,7 @@ double Comparison::measure(Index bytes) {
         std::accumulate(low.begin(), low.end(), 0.0) / static_cast<double>(low.size());
     if (bytes > 0) state_.counters["GB/s"] = static_cast<double>(bytes) / seconds * 1e-9;
     for (std::size_t e = 1; e < entries_.size(); ++e) {
-      // Each repetition of theirs is compared with ours of the same round.
+      // Each repetition of a baseline is compared with ours of the same round.
       tell(entries_[e].counter, counted(e, [&](const Round& round) {
              const double ratio = round.seconds.front() / entries_[e].work / round.seconds[e];
              return entries_[e].shown == Shown::OursByTheirs ? ratio : 1 / ratio;

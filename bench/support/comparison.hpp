@@ -13,14 +13,15 @@
 
 namespace bench {
 
-/// One benchmark: ours and its baselines, measured in turn in the same run, so that a drift of the
-/// machine hits all of them. Time is the median of ours; what the baselines give goes into counters,
-/// each with its spread, half of the distance between the quartiles: `vs_limit`, `vs_limit_spread`.
+/// One benchmark: our code and its baselines, measured alternately in one run, so that a drift of
+/// the machine affects all of them. The reported time is the median of ours. Ratios to the
+/// baselines are counters, each with its spread, half of the distance between the quartiles:
+/// `vs_limit`, `vs_limit_spread`.
 ///
-/// A chain of multiply-adds before and after every round tells the clock (and whether a neighbour uses
-/// the same core). While too few rounds ran at the best clock that was seen, up to three times as many
-/// are measured, and those at the highest clock count; `low_clock` is the share of these that still
-/// fell short of the best.
+/// A chain of multiply-adds before and after every round measures the clock, which also shows
+/// whether a neighbour uses the same core. While too few rounds ran at the best clock so far, up to
+/// three times as many rounds are measured, and those at the highest clock count. `low_clock` is
+/// the share of these that were still below the best clock.
 class Comparison {
  public:
   template <class Call>
@@ -28,50 +29,49 @@ class Comparison {
     entries_.push_back({"", Shown::Nothing, {timed(ours)}});
   }
 
-  // A call of ours does `work` times the work of one of theirs, whose time then counts so often.
-  // Theirs is a call, or a tuple of several ways to do the same, the fastest of which then stands for
-  // all.
+  // A call of ours does `work` times the work of a call of theirs, so their time is multiplied by
+  // it. Theirs is a call, or a tuple of several ways to do the same, of which the fastest is used.
 
-  /// counter = time of ours / time of theirs: what we cost beside a limit.
+  /// Adds a limit: counter = our time / their time.
   template <class Theirs>
   Comparison& beside(std::string counter, const Theirs& theirs, double work = 1) {
     entries_.push_back({std::move(counter), Shown::OursByTheirs, ways(theirs), work});
     return *this;
   }
 
-  /// counter = time of theirs / time of ours: how many times faster we are.
+  /// Adds a baseline: counter = their time / our time, that is, how many times faster ours is.
   template <class Theirs>
   Comparison& faster_than(std::string counter, const Theirs& theirs, double work = 1) {
     entries_.push_back({std::move(counter), Shown::TheirsByOurs, ways(theirs), work});
     return *this;
   }
 
-  /// Runs everything and returns the seconds that a call of ours takes. It reads and writes so many
-  /// bytes; 0: they do not matter.
+  /// Runs everything and returns the seconds of a call of ours. A call reads and writes `bytes`
+  /// bytes; 0: not reported.
   double measure(Index bytes = 0);
 
  private:
   enum class Shown { Nothing, OursByTheirs, TheirsByOurs };
 
-  using Timed = std::function<double(Index)>;  ///< runs so many calls, returns their seconds
+  using Timed = std::function<double(Index)>;  ///< runs n calls, returns their seconds
 
   struct Entry {
     std::string counter;
     Shown shown;
-    std::vector<Timed> ways;  ///< the fastest one is left by calibrate()
-    double work = 1;          ///< what theirs counts
-    double call = 0;          ///< seconds, roughly
-    Index calls = 1;          ///< in a repetition
+    std::vector<Timed> ways;  ///< calibrate() keeps the fastest
+    double work = 1;          ///< factor of their time
+    double call = 0;          ///< approximate seconds
+    Index calls = 1;          ///< per repetition
     Index every = 1;          ///< takes part in every n-th round
   };
 
   struct Round {
-    double clock = 0;                  ///< seconds of the chain of multiply-adds, the longer of two
-    std::vector<double> seconds = {};  ///< of a call of each entry; 0: took no part
+    double clock = 0;                  ///< seconds of the multiply-add chain, the longer of two
+    std::vector<double> seconds = {};  ///< per call of each entry; 0: took no part
   };
 
-  /// The loop stands inside the type-erased function: a call of some hundred nanoseconds must not
-  /// pay for the erasure.
+  /// The loop is inside the type-erased function, so that a call of some hundred nanoseconds does
+  /// not pay for the erasure.
   template <class Call>
   static Timed timed(const Call& call) {
     return [call](Index calls) {
@@ -104,14 +104,14 @@ class Comparison {
 
   benchmark::State& state_;
   std::vector<Entry> entries_;      ///< ours first
-  Index count_ = 0;                 ///< of the rounds that count
-  std::vector<Round> rounds_ = {};  ///< the highest clock first
+  Index count_ = 0;                 ///< number of rounds that count
+  std::vector<Round> rounds_ = {};  ///< highest clock first
 };
 
 /// Adds a case, a function of (benchmark::State&), to the suite.
 template <class Case>
 void add(const std::string& name, const Case& run) {
-  // One iteration, because a Comparison does the repeating.
+  // One iteration, because Comparison does the repetitions.
   benchmark::RegisterBenchmark(name.c_str(), run)->Iterations(1)->UseManualTime();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What this machine can do at all, each in its fastest way. The first way of each stands in the row,
-// so that vs_limit tells what the others gain, and cannot come out below 1.
+// Limits of this machine, each in its fastest way. The first way of each is the row itself, so
+// vs_limit shows the gain of the other ways and cannot be below 1.
 #include "limits.hpp"
 
 #include <Eigen/Core>
@@ -19,7 +19,7 @@ constexpr std::pair<const char*, Index> sizes[] = {{"16_KiB", Index{1} << 14},
                                                    {"64_MiB", Index{1} << 26},
                                                    {"512_MiB", Index{1} << 29}};
 
-/// limit_of(x): the ways of a pass over so many numbers, which moves so many bytes.
+/// Measures limit_of(x): the ways of a pass over `count` numbers, which moves `bytes` bytes.
 template <class LimitOf>
 void add_limit(const std::string& name, Index bytes, Index count, const LimitOf& limit_of) {
   bench::add(name, [=](benchmark::State& state) {

@@ -12,18 +12,18 @@
 #include <tuple>
 #include <utility>
 
-// Passes that do nothing but move the bytes that a case has to move: what no encoding and no attention
-// can beat. Each is written in several ways, as none is the fastest at every size and on every
-// processor; a Comparison finds out which one is the limit of its case. What is left of a row behind
-// its last whole vector is left out.
+// Passes that only move the bytes that a case has to move: no encoding and no attention can be
+// faster. Each is written in several ways, because none is the fastest for every size and every
+// processor. A Comparison finds the way that limits its case. Elements after a row's last full
+// vector are omitted.
 namespace bench {
 
-constexpr float unit = 1;  // a factor that leaves x as it is
+constexpr float unit = 1;  // a factor that does not change x
 
 namespace detail {
 
-/// step(i, n) for every vector of [0, count): so many streams side by side, so many vectors of each in
-/// a turn of the loop, the n-th of which begins at element i.
+/// Calls step(i, n) for every vector of [0, count): in `streams` interleaved streams, with
+/// `together` vectors of each per loop iteration, of which the n-th begins at element i.
 template <Index streams, Index together, class Step>
 POSENC_ALWAYS_INLINE void vectors(Index count, const Step& step) {
   constexpr Index turn = together * Vector::width;
@@ -91,7 +91,7 @@ auto read_in(const float* x, Index count) {
 
 }  // namespace detail
 
-/// One pass and then the other, both in the same way.
+/// Runs one pass and then the other, both in the same way.
 template <class... Ways>
 auto one_after_the_other(const std::tuple<Ways...>& first, const std::tuple<Ways...>& second) {
   const auto in_turn = [](const auto& one, const auto& other) {
@@ -106,16 +106,16 @@ auto one_after_the_other(const std::tuple<Ways...>& first, const std::tuple<Ways
   (std::index_sequence_for<Ways...>());
 }
 
-/// x *= c.
+/// Pass x *= c.
 inline auto scale(float* x, Index count) {
-  // Eigen's arrays use the widest vectors of the flags with every compiler: g++ makes 256-bit loops
-  // of plain ones for AVX-512.
+  // Eigen's arrays use the widest vectors of the flags with every compiler. g++ vectorises plain
+  // loops with 256 bits for AVX-512.
   const auto with_eigen = [=] { Eigen::Map<Eigen::ArrayXf>(opaque(x), count) *= *opaque(&unit); };
   return std::tuple{with_eigen, detail::scale_in<1, 4>(x, count), detail::scale_in<1, 8>(x, count),
                     detail::scale_in<4, 2>(x, count)};
 }
 
-/// x[r][0 .. width) *= c for every row: rows whose other channels stay where they are.
+/// Pass x[r][0 .. width) *= c for every row; other channels of a row are not touched.
 template <Index width>
 auto scale_rows(float* x, Index rows, Index stride) {
   const auto with_eigen = [=] {
@@ -139,7 +139,7 @@ auto scale_rows(float* x, Index rows, Index stride) {
   return std::tuple{with_eigen, with_packs};
 }
 
-/// x += t, for cases that read a table as large as x.
+/// Pass x += t, for cases that read a table as large as x.
 inline auto add_table(float* x, const float* t, Index count) {
   const auto with_eigen = [=] {
     Eigen::Map<Eigen::ArrayXf>(opaque(x), count) +=
@@ -149,9 +149,9 @@ inline auto add_table(float* x, const float* t, Index count) {
                     detail::add_in<2, 4>(x, t, count)};
 }
 
-/// x = c, for cases that only write.
+/// Pass x = c, for cases that only write.
 inline auto fill(float* x, Index count) {
-  // The C library writes past the caches where that pays.
+  // The C library uses non-temporal stores if that is faster.
   const auto with_library = [=] {
     std::memset(opaque(x), 0, static_cast<std::size_t>(count) * sizeof(float));
   };
@@ -165,7 +165,7 @@ inline auto copy(float* to, const float* from, Index count) {
   return std::tuple{with_library, detail::copy_in<1, 8>(to, from, count)};
 }
 
-/// Reads x and adds it up.
+/// Pass that reads x and adds it up.
 inline auto read(const float* x, Index count) {
   return std::tuple{detail::read_in<1, 8>(x, count), detail::read_in<2, 4>(x, count),
                     detail::read_in<4, 2>(x, count), detail::read_in<8, 1>(x, count),

@@ -10,19 +10,19 @@
 #include <cstddef>
 #include <utility>
 
-// The peak of the units that multiply and add: what bounds arithmetic, and what tells at which clock
-// the processor runs just now.
+// Peak of the multiply-add units: the limit of arithmetic, and a measure of the processor's current
+// clock.
 namespace bench {
 
 namespace detail {
 
 using Vector = posenc::Pack<float, posenc::tier::Best>;
 
-/// What keeps the units busy that add: enough sums for their latency, few enough for every tier's
-/// registers.
+/// Number of sums: enough for the latency of the adders, few enough for every tier's registers.
 constexpr Index chains = 12, links = 4096;
 
-/// step(i) for every i < count: unrolled by hand, because g++ interchanges or keeps such loops.
+/// Calls step(i) for every i < count, unrolled by hand, because g++ interchanges or keeps such
+/// loops.
 template <std::size_t count, class Step>
 POSENC_ALWAYS_INLINE void unrolled(const Step& step) {
   [&]<std::size_t... I>(std::index_sequence<I...>) { (step(I), ...); }
@@ -38,16 +38,16 @@ void keep_sum(const std::array<Vector, count>& parts) {
 
 }  // namespace detail
 
-/// Floating point operations in a call of multiply_add().
+/// Floating-point operations of a call of multiply_add().
 constexpr double multiply_add_flop =
     2.0 * static_cast<double>(detail::chains * detail::links * detail::Vector::width);
 
-/// The peak of the tier that runs: chains of x = x / 2 + 1 / 2 in registers.
+/// Runs at the peak of the current tier: chains of x = x / 2 + 1 / 2 in registers.
 inline void multiply_add() {
   using detail::Vector;
   const float half = 0.5f;
   const Vector factor = Vector::broadcast(*opaque(&half));
-  // Each start by itself, or the compiler could make one chain of all.
+  // Starts are separate, because the compiler could otherwise merge all chains.
   std::array<Vector, detail::chains> x;
   for (Vector& start : x) start = Vector::broadcast(*opaque(&half));
   for (Index link = opaque(detail::links); link > 0; --link) {

@@ -7,9 +7,9 @@ namespace bench {
 
 using posenc::Index;
 
-/// A pointer or integer of which the compiler knows nothing; it cannot fold repetitions that depend
-/// on it. Not benchmark::DoNotOptimize(), whose operand may be memory or a register: with such a
-/// choice g++ changes the value (GCC PR 92597).
+/// Returns a pointer or integer whose value is opaque to the compiler, so that it cannot fold
+/// repetitions. benchmark::DoNotOptimize() does not serve here: its operand may be memory or a
+/// register, and with such a choice g++ changes the value (GCC PR 92597).
 template <class T>
 T opaque(T value) {
   asm volatile("" : "+r"(value) : : "memory");

@@ -9,7 +9,7 @@
 
 namespace bench {
 
-/// Parameters in [low, high], the same in every run.
+/// Returns parameters in [low, high], the same in every run.
 template <class Number>
 std::vector<Number> random_values(Index count, Number low, Number high) {
   using Array = Eigen::Array<Number, Eigen::Dynamic, 1>;

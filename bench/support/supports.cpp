@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// posenc_bench_supports TIER: exit code 0 if this processor can run that tier's program.
+// posenc_bench_supports TIER: exit code 0 if this processor can run the program of that tier.
 #include <cstring>
 
 int main(int argc, char** argv) {
