@@ -28,7 +28,7 @@ foreach(tier IN LISTS TIERS)
   endforeach()
 endforeach()
 
-set(table "${prefaces}\nTime of a call and, in brackets, its time beside the limit's at the same flags.\n\n${head}\n${rule}\n")
+set(table "${prefaces}\nTime of a call and, in brackets, its ratio to the limit's time with the same flags.\n\n${head}\n${rule}\n")
 foreach(name IN LISTS names)
   string(APPEND table "| ${name} |${row_${name}}\n")
 endforeach()

@@ -78,17 +78,17 @@ function(rows out)
   set(${out}
       "${where}
 
-Time of a call (median, and half of the distance between the quartiles, as for all that follows), GB/s read and written, its
-time beside the limit's (a pass that only moves the same bytes, the fastest of several), and how many times faster it is than
-a plain loop compiled with the same flags, than Eigen::Tensor expressions, and than others.
+The columns are: time of a call (median, and half of the distance between the quartiles, as everywhere below); GB/s read and written;
+time divided by that of the limit (a pass that only moves the same bytes, the fastest of several); and how many times faster the call is
+than a plain loop compiled with the same flags, than Eigen::Tensor expressions, and than others.
 
 | case | time | GB/s | beside the limit | plain loop | Eigen | others |
 | --- | ---: | ---: | ---: | ---: | ---: | --- |
 ${moving}
-Attention: time of a call (median), useful GFLOP/s (4 a feature, head and pair of a query and a key that it sees; of a causal
-prompt S^2 / 2 pairs), as a share of the peak of multiply-adds in registers; for single tokens, the share of the bandwidth at
-which the same bytes can be read and added up; how many times faster than two Eigen products with a softmax between them, a
-head at a time; and KiB of scratch memory. Plain attention's time is that of as many useful operations.
+Columns for attention: time of a call (median); useful GFLOP/s (4 operations per feature, head and visible query-key pair, a causal prompt
+counts S^2 / 2 pairs); their share of the peak of multiply-adds in registers; for single tokens, the share of the bandwidth at which the
+same bytes can be read and added up; how many times faster than naive Eigen (two products with a softmax between them, one head after the
+other); and KiB of scratch memory. Ratios to plain attention are per useful operation.
 
 | case | time | GFLOP/s | of the peak | of the bandwidth | naive Eigen | KiB | others |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |

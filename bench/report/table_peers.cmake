@@ -80,8 +80,8 @@ file(
   WRITE "${OUTPUT}_peers.md"
   "${where} Peers: ${versions}.
 
-Time of a call of ours; how many times faster it is than the peer's, the median of three runs (the lowest and the highest); and the
-largest difference of its numbers from ours, as a share of the largest.
+Time of a call of posenc; how many times faster it is than the peer's, as the median of three runs (lowest and highest in brackets); and the
+largest difference of the peer's numbers, as a share of posenc's largest number.
 
 ${head}
 ${rule}
