@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A score bias of one's own. Attention takes any type with the add() below; nothing in posenc has
-// to know of it.
+// A user's score bias. Attention accepts any type with the add() below; nothing else is required.
 #include <posenc/posenc.hpp>
 
 #include <cmath>
@@ -8,8 +7,8 @@
 #include <iostream>
 #include <vector>
 
-/// -strength * ln(1 + |query - key| / reach): falls quickly nearby and slowly far away, like
-/// KERPLE's logarithmic kernel (arXiv 2205.09921), with a strength for each head.
+/// Bias -strength * ln(1 + |query - key| / reach) with a strength per head. It falls quickly at
+/// short distances and slowly at long ones, like KERPLE's logarithmic kernel (arXiv 2205.09921).
 class LogDistanceBias {
  public:
   LogDistanceBias(std::vector<double> strengths, double reach)
@@ -43,7 +42,7 @@ int main() {
       {.model_dim = model_dim, .heads = heads}, {}, LogDistanceBias({0.5, 4.0}, 2.0));
   attention.randomize(1);
 
-  // The same token six times: without the bias every weight would be 1/6.
+  // One token, six times: without the bias every weight would be 1/6.
   Eigen::Tensor<float, 3, Eigen::RowMajor> x(1, seq, model_dim), y(1, seq, model_dim);
   x.setConstant(0.1F);
   Eigen::Tensor<float, 4, Eigen::RowMajor> weights(1, heads, seq, seq);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Decoding with a cache: a prompt at once, then one token after the other, with the same bits as
-// the whole sequence in one pass; in 16 bits; and past the cache's end, by a context shift.
+// Decoding with a cache: a prompt in one call, then one token per call, bit-identical to one pass
+// over the full sequence. Also a 16-bit cache, and decoding past the cache's capacity by a context
+// shift.
 #include <posenc/posenc.hpp>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ posenc::KvCache<S> make_cache(Index capacity) {
   return posenc::KvCache<S>({.kv_heads = kv_heads, .head_dim = head_dim, .capacity = capacity});
 }
 
-/// What a layer's projections would give.
+/// Stand-in for the outputs of a layer's projections.
 struct Tokens {
   Heads q{1, total, heads, head_dim}, k{1, total, kv_heads, head_dim},
       v{1, total, kv_heads, head_dim};
@@ -32,7 +33,7 @@ struct Tokens {
   Tokens() { q.setRandom(), k.setRandom(), v.setRandom(); }
 };
 
-/// Attends from tokens first .. first + count - 1 to themselves and all that the cache holds.
+/// Attends from tokens first .. first + count - 1 to themselves and all keys of the cache.
 template <class S>
 void step(const Rope& rope, posenc::KvCache<S>& cache, Tokens tokens, Index first, Index count,
           Heads& out) {
@@ -44,8 +45,8 @@ void step(const Rope& rope, posenc::KvCache<S>& cache, Tokens tokens, Index firs
                     {.causal = posenc::Causal::BottomRight});
 }
 
-/// A prompt, then a token at a time. Where the cache is full, its oldest quarter goes and the other
-/// keys are turned to their new positions.
+/// Decodes a prompt, then one token per call. If the cache is full, its oldest quarter is erased
+/// and the other keys are rotated to their new positions.
 template <class S>
 Heads decode(const Rope& rope, posenc::KvCache<S> cache, const Tokens& tokens) {
   Heads out(1, total, heads, head_dim);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// From a model's file to its attention: reads a config.json, builds the first layers as the file has them,
-// with random weights and a narrow stream of tokens, and decodes: a prompt at once, then a token at a
-// time, with the same bits as one pass over everything.
+// From a model's file to its attention: reads a config.json and builds the first layers with the
+// file's settings, random weights and a narrow stream of tokens. Then decodes: a prompt in one
+// call, one token per call afterwards, bit-identical to one pass over all tokens.
 #include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/posenc.hpp>
@@ -55,7 +55,8 @@ class Layer {
     output_ = weights(heads_ * value_dim_, width);
   }
 
-  /// Adds to each token of the stream what it sees of those before it, in the cache and in the stream.
+  /// Adds to each token of the stream the attention over earlier tokens, in the cache and in the
+  /// stream.
   void step(Matrix& stream) {
     Matrix q = project(stream.rowwise().normalized() * std::sqrt(1.0F * width), queries_);
     Matrix k = project(stream.rowwise().normalized() * std::sqrt(1.0F * width), keys_);
@@ -66,7 +67,7 @@ class Layer {
     }
     cache_.append(0, view(k, kv_heads_), view(v, kv_heads_));
     auto options = posenc::attention_options<float>(model_, number_, sinks_);
-    options.causal = posenc::Causal::BottomRight;  // no file tells it
+    options.causal = posenc::Causal::BottomRight;  // files do not state it
     Matrix seen(stream.rows(), heads_ * value_dim_);
     posenc::attention(view(q, heads_), cache_, sequence, view(seen, heads_), options);
     stream += project(seen, output_);
@@ -75,7 +76,8 @@ class Layer {
  private:
   const posenc::LayerAttention& shape() const { return attention_of_layer(model_, number_); }
 
-  /// Token by token, so that the bits of one do not depend on how many come with it.
+  /// Projects token by token, so that the bits of a token do not depend on the number of tokens per
+  /// call.
   static Matrix project(const Matrix& x, const Matrix& weights) {
     Matrix product(x.rows(), weights.cols());
     for (Index token = 0; token < x.rows(); ++token) product.row(token) = x.row(token) * weights;
@@ -95,9 +97,10 @@ class Layer {
   Matrix queries_, keys_, values_, output_;
 };
 
-/// The tokens after all layers, which see the prompt's `first` tokens at once and the others singly.
+/// Returns the tokens after all layers: the first `first` tokens of the prompt in one call, the
+/// others one per call.
 Matrix decode(const posenc::ModelSettings& model, const Matrix& tokens, Index first) {
-  std::srand(1);  // the same weights each time
+  std::srand(1);  // same weights each time
   std::vector<Layer> layers;
   const bool counted = model.layer_count != 0;  // else layers are alike, or asking for one throws
   const Index count = counted ? (std::min)(model.layer_count, most_layers) : most_layers;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Runs posenc_inspect as a user would, and as one who errs: exit status and output.
+# Runs posenc_inspect with valid and invalid command lines; checks exit status and output.
 # cmake -D PROGRAM=<program> -D CONFIGS=<folder> -D SCRATCH=<folder> -P check.cmake
 
 cmake_minimum_required(VERSION 3.23)
@@ -58,7 +58,8 @@ expect(1 "it is a pointer of Git LFS, not the file" "${SCRATCH}/pointer.gguf")
 file(WRITE "${SCRATCH}/page.json" "<!doctype html>")
 expect(1 "it is a page of HTML or XML" "${SCRATCH}/page.json")
 find_program(POSENC_PRINTF printf)
-# bytes(<name> <escapes of printf>): a file that cmake cannot write, since it has a zero in it or no text.
+# bytes(<name> <escapes of printf>): writes a file that CMake cannot write, because it has a zero
+# byte or is no text.
 function(bytes name escapes)
   execute_process(COMMAND "${POSENC_PRINTF}" "${escapes}" OUTPUT_FILE "${SCRATCH}/${name}")
 endfunction()
@@ -80,7 +81,7 @@ expect(1 "standard input: .*the file ends within the version" - INPUT "${SCRATCH
 file(WRITE "${SCRATCH}/broken.json" "{\n  \"model_type\": \"llama\",\n}")
 expect(1 "broken.json: .*not JSON.*line 3, column 1" "${SCRATCH}/broken.json")
 
-# Advice of the library names the switches of the program.
+# Advice of the library must name the switches of the program.
 file(WRITE "${SCRATCH}/unknown.json" "{\"model_type\": \"unheard_of\", \"head_dim\": 64, \"rope_theta\": 10000}")
 expect(1 "name the pairing of its channels with --pairing to read it" "${SCRATCH}/unknown.json")
 expect(0 "HalfRotate" "${SCRATCH}/unknown.json" --pairing half)
@@ -88,11 +89,11 @@ expect(2 "--attn-factor needs relative or final, not both" "${llama}" --attn-fac
 file(WRITE "${SCRATCH}/dynamic.json" "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}")
 expect(0 "shown for length +4,096; --length N for another" "${SCRATCH}/dynamic.json")
 
-# Every member of the settings that a file can change is seen by --compare: each line is a change of the first file.
+# --compare must show every setting that a file can change: each line changes the first file.
 set(yarn [["rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096]])
 set(base "\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 16384, \"rope_theta\": 10000")
 file(WRITE "${SCRATCH}/first.json" "{${base}, \"rope_scaling\": {${yarn}}}")
-# differs(<regex> <the second file's content>)
+# differs(<regex> <the second file's content>): checks the output of --compare.
 function(differs regex content)
   file(WRITE "${SCRATCH}/second.json" "${content}")
   expect(3 "They differ.*${regex}" "${SCRATCH}/first.json" --compare "${SCRATCH}/second.json")
@@ -128,12 +129,12 @@ file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"gemma3_text\", \"num_hidd
 differs("layer_types +[^|]*  .  [^|]* from entry"
         "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"head_dim\": 64, \"sliding_window_pattern\": 4}")
 
-# Words that are not those of files are explained.
+# Words that do not occur in files are explained.
 file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"qwen2\", \"head_dim\": 128}")
 differs("axes of positions +1  .  0 [^\n]*\n.*In these words:\n  axes of positions +which number of a token's position"
         "{\"model_type\": \"qwen2_vl\", \"head_dim\": 128, \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}}")
 
-# The attention of layers: sorts of layers in the report, and each member in the comparison.
+# Attention of layers: groups of layers in the report, and each member in the comparison.
 set(gemma "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"num_attention_heads\": 8, \"hidden_size\": 2048")
 file(WRITE "${SCRATCH}/gemma.json" "{${gemma}, \"sliding_window\": 512}")
 expect(0 "layers +0 1 2 3 4 6 7 8 9 10: Sliding, heads 8, kv_heads 4, head_dim 256, value_dim 256, window the last 512, sinks no"
@@ -147,7 +148,7 @@ differs("attention +Sliding[^|]*  .  [^|]*window 256 on both sides"
 string(REPLACE "12" "18" other "${gemma}")
 differs("layer_count +12  .  18" "{${other}, \"sliding_window\": 512}")
 
-# The vision tower beside the text model.
+# Vision tower beside the text model.
 set(text "\"model_type\": \"some\", \"text_config\": {\"model_type\": \"llama\", \"head_dim\": 64}")
 file(WRITE "${SCRATCH}/first.json" "{${text}, \"vision_config\": {\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 1280}}")
 expect(0 "vision tower qwen2_5_vl\n.*attention +Global, heads 16[^\n]*\n +patch_size +14\n +merge +2\n +rotary +Qwen2Vl, base 10000\n +window +8\n +layers_without_window +7 15 23 31"
@@ -161,7 +162,7 @@ differs("learned positions +7 by 7 patches, a class token before them  .  14 by 
 file(WRITE "${SCRATCH}/first.json" "{${text}, \"vision_config\": {\"model_type\": \"mllama_vision_model\"}}")
 expect(0 "vision tower mllama_vision_model\n +not read +it has learned positions of patches and of tiles" "${SCRATCH}/first.json")
 
-# What cannot be written is no success.
+# A failure to write must not be a success.
 if(EXISTS /dev/full)
   execute_process(COMMAND "${PROGRAM}" --presets OUTPUT_FILE /dev/full RESULT_VARIABLE result ERROR_VARIABLE errors)
   if(NOT result STREQUAL 1 OR NOT errors MATCHES "cannot write to standard output")
@@ -169,7 +170,7 @@ if(EXISTS /dev/full)
   endif()
 endif()
 
-# A picture names its model in a title, and its key stands below the plot, where no line is.
+# A picture has its model's name in a title, and its key below the plot, away from the lines.
 set(pictures "${SCRATCH}/pictures")
 expect(0 "llama-3.1-8b-wavelengths" "${llama}" --picture "${pictures}")
 file(READ "${pictures}/llama-3.1-8b-wavelengths.gp" script)

@@ -18,7 +18,7 @@ namespace {
 using tour::cat;
 using tour::grouped;
 
-/// The words of one member.
+/// Returns one member as text.
 std::string shown_of(const posenc::RotarySettings& settings, std::string_view name) {
   for (const Field& field : fields(settings)) {
     if (field.name == name) return shown(field);
@@ -77,7 +77,7 @@ std::string report(const posenc::RotarySettings& settings, Index length) {
   return text;
 }
 
-/// The layers that are alike, a line for each sort of them.
+/// Returns one line per group of equal layers.
 std::string attention_of(const Field& field) {
   std::string text;
   for (std::size_t i = 0; i < field.values.size(); ++i) {
@@ -97,7 +97,7 @@ std::string attention_of(const Field& field) {
   return text;
 }
 
-/// The members that differ, a line each.
+/// Returns one line per member that differs.
 template <class T>
 std::string differing(const T& a, const T& b, const std::string& prefix = "") {
   std::string text;
@@ -109,7 +109,8 @@ std::string differing(const T& a, const T& b, const std::string& prefix = "") {
   return text;
 }
 
-/// What the frequencies come to, where that differs; settings that differ may agree in it.
+/// Returns the difference of the frequencies, if any; different settings may give equal
+/// frequencies.
 std::string comparison(const posenc::Frequencies& a, const posenc::Frequencies& b) {
   std::string text;
   const auto differ = [&text](const char* name, double first, double second) {
@@ -162,7 +163,7 @@ std::string title_of(const std::string& layer_type) {
   return layer_type.empty() ? "all rotary layers" : "layers of the type " + layer_type;
 }
 
-/// A word of reports and comparisons, and its meaning.
+/// Word of reports and comparisons, and its meaning.
 struct Word {
   std::string_view word, meaning;
 };
@@ -195,7 +196,7 @@ std::string describe(const posenc::RotaryRule& rule) {
   std::string text = name_of(rule);
   const char* separator = ": ";
   for (const Field& field : fields(rule)) {
-    // The width is told with the channels.
+    // The width is shown with the channels.
     if (field.values.empty() || field.name == "rotary_dim" || field.name == "head_dim") continue;
     text += separator + field.name + " " + shown(field);
     separator = ", ";
@@ -226,7 +227,7 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   text += line("made for", model.trained_length == 0
                                ? std::string("a length that the file does not tell")
                                : grouped(model.trained_length) + " tokens");
-  // Each member that is set has a line; the types of layers have parts of their own below.
+  // Each member that is set gets a line; the types of layers have their own parts below.
   for (const Field& field : fields(model)) {
     const bool is_told = field.name == "model_type" || field.name == "trained_length" ||
                          field.name == "types of layers" || field.name == "vision tower" ||

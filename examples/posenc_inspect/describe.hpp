@@ -11,29 +11,30 @@ namespace inspect {
 
 using posenc::Index;
 
-/// "Llama3Scaling: base 500000, factor 8, ..."
+/// Returns a rule as text: "Llama3Scaling: base 500000, factor 8, ..."
 std::string describe(const posenc::RotaryRule& rule);
 
-/// The same rule without scaling, to compare with.
+/// Returns the frequencies without scaling, for comparison.
 posenc::Frequencies without_scaling(const posenc::RotarySettings& settings);
 
-/// 2 pi / inv_freq of each pair, in tokens; infinite for a pair that does not turn.
+/// Returns 2 pi / inv_freq of each pair, in tokens; infinite for a pair that is not rotated.
 std::vector<double> wavelengths(const posenc::Frequencies& frequencies);
 
-/// The length to show rules at that depend on it: the one given, or the one the model is made for.
+/// Returns the length to evaluate length-dependent rules for: the given one, or the model's own.
 Index length_for(const posenc::ModelSettings& model, std::optional<Index> given);
 
-/// All that is known of a model, line by line.
+/// Returns all settings of a model, line by line.
 std::string report(const posenc::ModelSettings& model, Index length);
 
-/// The presets: their rules, and what they were checked against.
+/// Returns the presets with their rules and the sources that they were checked against.
 std::string list_of_presets();
 
-/// What differs between two models, member by member; empty where all members are equal.
+/// Returns the differences of two models, member by member; empty if all members are equal.
 std::string comparison(const posenc::ModelSettings& a, const posenc::ModelSettings& b,
                        Index length);
 
-/// What the words of a comparison mean that are not those of files; empty if there are none.
+/// Returns the meanings of words in a comparison that do not occur in files; empty if there are
+/// none.
 std::string explanations(std::string_view comparison);
 
 }  // namespace inspect

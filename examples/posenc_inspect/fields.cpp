@@ -18,7 +18,7 @@ namespace {
 
 using posenc::Index;
 
-/// References to all members of a struct, which must have N of them.
+/// Returns references to all members of a struct, which must have N of them.
 template <std::size_t N, class T>
 auto members(const T& t) {
   if constexpr (N == 7) {
@@ -34,10 +34,10 @@ auto members(const T& t) {
   }
 }
 
-// Words of one value.
+// Conversion of one value to text.
 
 std::string word(Index value) { return std::to_string(value); }
-/// Few digits where they read back as the same number, else as many as it takes.
+/// Returns few digits if they read back as the same number, else as many as needed.
 std::string word(double value) {
   const std::string few = tour::cat(std::setprecision(10), value);
   return std::strtod(few.c_str(), nullptr) == value ? few : posenc::detail::to_text(value);
@@ -106,7 +106,7 @@ std::string word(const posenc::LayerWindow& window) {
   }
 }
 
-/// What is not known is left out.
+/// Unknown values are omitted.
 std::string word(const posenc::LayerAttention& attention) {
   const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back] = attention;
   std::string text = kind ? name_of(*kind) : "of an unknown kind";
@@ -141,10 +141,10 @@ std::string word(const posenc::VisionRotary& rotary) {
   return std::string(name) + ", base " + word(base);
 }
 
-/// Told and compared for itself.
+/// The tower has its own part of the report.
 std::string word(const posenc::VisionSettings& tower) { return tower.model_type; }
 
-// Words of a member.
+// Conversion of a member to text.
 
 template <class T>
 Field field(const char* name, const T& value);
@@ -168,7 +168,7 @@ Field field(const char* name, const std::vector<T>& values) {
 Field field(const char* name, const std::vector<posenc::LayerRotary>& layers) {
   Field list{name, {}, true};
   for (const auto& [layer_type, rotary] : layers) {
-    static_cast<void>(rotary);  // compared for itself
+    static_cast<void>(rotary);  // compared separately
     list.values.push_back(layer_type);
   }
   return list;
@@ -178,7 +178,7 @@ Field field(const char* name, const T& value) {
   return {name, {word(value)}};
 }
 
-/// The members of a struct under their names, in their order.
+/// Returns the members of a struct with their names, in order.
 template <class T, class... Names>
 std::vector<Field> named(const T& t, const Names*... names) {
   return std::apply(

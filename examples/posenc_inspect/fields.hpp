@@ -8,28 +8,28 @@
 
 namespace inspect {
 
-/// A member of a settings struct in words, exactly: equal words are equal values. A list has one
-/// text an element, an optional without value none.
+/// Member of a settings struct as text. Equal texts mean equal values. A list has one text per
+/// element, an optional without value none.
 struct Field {
   std::string name;
   std::vector<std::string> values;
   bool is_list = false;
 };
 
-/// The words of a field; a long list by its ends.
+/// Returns a field as text; a long list by its first and last elements.
 std::string shown(const Field& field);
 
-/// "first  |  second"; of lists, where they begin to differ. Empty where they are equal.
+/// Returns "first | second"; for lists, from their first difference on. Empty if they are equal.
 std::string difference(const Field& first, const Field& second);
 
-// All members of the structs. A member that is added to a struct and not here does not compile.
+// Lists of all members of the structs. A member that is missing here is a compile error.
 
-/// "YarnScaling"
+/// Returns the name of a rule's type: "YarnScaling".
 std::string name_of(const posenc::RotaryRule& rule);
 std::vector<Field> fields(const posenc::RotaryRule& rule);
-std::vector<Field> fields(const posenc::RotarySettings& settings);  ///< the rule by its name
+std::vector<Field> fields(const posenc::RotarySettings& settings);  ///< rule as its name only
 std::vector<Field> fields(
-    const posenc::ModelSettings& model);  ///< layers by their types, the tower by its
+    const posenc::ModelSettings& model);  ///< layers as their types, tower as its own
 std::vector<Field> fields(const posenc::VisionSettings& tower);
 
 }  // namespace inspect

@@ -10,7 +10,7 @@ namespace inspect {
 
 namespace {
 
-/// Files that are found beside a configuration, or in place of one.
+/// Kind of file that is found beside a configuration, or given instead of one.
 struct Kind {
   std::string_view magic;
   std::string_view name;  ///< with its article
@@ -39,7 +39,7 @@ constexpr Kind kinds[] = {
     {"<"sv, "a page of HTML or XML, not the file that it stands for"},
 };
 
-/// The length of a JSON text, then the text.
+/// True if the text begins with the length of a JSON text, then the text.
 bool is_safetensors(std::string_view begin) {
   return begin.size() > 8 && begin[8] == '{' && begin[7] == '\0' && begin[0] != '{';
 }
@@ -66,7 +66,7 @@ std::string why_not_a_configuration(std::string_view begin) {
   }
   const auto first = begin.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return "it is blank";
-  constexpr std::string_view mark = "\xef\xbb\xbf";  // which some editors put before a text
+  constexpr std::string_view mark = "\xef\xbb\xbf";  // which some editors write before a text
   if (begin.substr(0, mark.size()) == mark || begin[first] == '{' || begin[first] == '[') return "";
   if (begins_as_text(begin)) return tour::cat("it is a text", remedy, ": it begins with no {");
   const auto byte = static_cast<unsigned>(static_cast<unsigned char>(begin.front()));

@@ -7,11 +7,11 @@
 
 namespace inspect {
 
-/// Bytes from the beginning of a file that tell its kind.
+/// Number of bytes at the beginning of a file that suffice to identify its kind.
 constexpr std::size_t bytes_of_kind = 512;
 
-/// The reason why a file that begins like this is neither JSON nor GGUF: "it is a safetensors file, which
-/// ...". Empty for what begins as either does.
+/// Returns the reason why a file with this beginning is neither JSON nor GGUF: "it is a safetensors
+/// file, which ...". Empty if it may be one of these.
 std::string why_not_a_configuration(std::string_view begin);
 
 }  // namespace inspect

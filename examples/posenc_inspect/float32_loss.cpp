@@ -8,7 +8,7 @@ namespace inspect {
 
 namespace {
 
-/// Whether cos or sin of the float product is off by more than `loss`.
+/// True if cos or sin of the float product has an error of more than `loss`.
 bool is_lossy(double position, double inv_freq, double loss) {
   const float product = static_cast<float>(position) * static_cast<float>(inv_freq);
   const double angle = static_cast<double>(product);
@@ -23,7 +23,8 @@ bool is_lossy(double position, double inv_freq, double loss) {
 std::optional<posenc::Index> first_lossy_position(const posenc::Frequencies& frequencies,
                                                   double loss) {
   constexpr double end = 16777216;  // 2^24
-  // Frequency and product are each rounded by 2^-24 of the angle: smaller angles lose less.
+  // Frequency and product are each rounded by 2^-24 of the angle, so smaller angles have smaller
+  // errors.
   const double smallest_angle = loss * 8388608;
   double first = end;
   for (const double w : frequencies.inv_freq()) {

@@ -7,9 +7,9 @@
 
 namespace inspect {
 
-/// The first position at which cos or sin of some pair is off by more than `loss` where position,
-/// inv_freq and their product are float, as in PyTorch; nothing up to 2^24, from where on float does
-/// not even hold the positions.
+/// Returns the first position at which cos or sin of some pair has an error of more than `loss` if
+/// position, inv_freq and their product are float, as in PyTorch. Returns nothing if there is none
+/// up to 2^24; beyond that float cannot represent all positions.
 std::optional<posenc::Index> first_lossy_position(const posenc::Frequencies& frequencies,
                                                   double loss);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a model's config.json or GGUF file says of its rotary encoding, and how two of them differ.
+// Prints the rotary settings of a model's config.json or GGUF file, and compares two models.
 #include "../tour/error.hpp"
 #include "../tour/gnuplot.hpp"
 #include "describe.hpp"
@@ -112,7 +112,7 @@ Options parse(const std::vector<std::string>& arguments) {
 
 constexpr std::string_view gguf_magic = "GGUF";
 
-/// All of a stream, unless it is longer than any configuration.
+/// Returns the content of a stream, unless it is longer than any configuration.
 std::string content_of(std::istream& in, const std::string& name) {
   constexpr std::size_t most = std::size_t{1} << 28;
   std::string content;
@@ -145,7 +145,7 @@ posenc::ModelSettings read_content(const std::string& content, const Options& op
   return posenc::read_hf_config(content, {.pairing = options.pairing});
 }
 
-/// A file, the config.json of a folder, or standard input.
+/// Reads a file, the config.json of a folder, or standard input.
 posenc::ModelSettings read_named(const std::string& name, const Options& options) {
   if (name == "-") return read_content(content_of(std::cin, "standard input"), options);
   std::filesystem::path path(name);
@@ -162,9 +162,9 @@ posenc::ModelSettings read_named(const std::string& name, const Options& options
   std::string begin(inspect::bytes_of_kind, '\0');
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<std::size_t>(file.gcount()));
-  check_kind(begin);  // before a checkpoint is read as a whole
+  check_kind(begin);  // before reading a complete checkpoint
   if (begin.rfind(gguf_magic, 0) == 0 && std::filesystem::is_regular_file(path, error)) {
-    return posenc::read_gguf(path, gguf_options(options));  // its header alone
+    return posenc::read_gguf(path, gguf_options(options));  // reads its header only
   }
   return read_content(begin + content_of(file, "it"), options);
 }
@@ -197,7 +197,8 @@ posenc::ModelSettings read(const std::string& name, const Options& options) {
   }
 }
 
-/// The name of a picture: of the file, or of its folder where the file is called as all are.
+/// Returns the name of a picture: that of the file, or of its folder if the file has a generic
+/// name.
 std::string picture_name(const std::string& file) {
   if (file == "-") return "stdin";
   std::error_code error;
@@ -253,7 +254,7 @@ int main(int argc, char** argv) {
   try {
     const Options options = parse({argv + 1, argv + argc});
     const int status = answer(options);
-    // Without this, a full disk or a closed pipe would lose the answer, and the status would say success.
+    // Without this check, a full disk or a closed pipe would lose the output with a success status.
     if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
     return status;
   } catch (const tour::UsageError& error) {

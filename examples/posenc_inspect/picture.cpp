@@ -14,7 +14,7 @@ namespace {
 
 using tour::cat;
 
-/// Pairs that do not turn have no wavelength and are left out.
+/// Returns the curve of wavelengths. Pairs that are not rotated have no wavelength and are omitted.
 tour::Block block(const std::string& name, const std::vector<double>& wavelengths) {
   Eigen::Index count = 0;
   Eigen::MatrixXd rows(static_cast<Eigen::Index>(wavelengths.size()), 2);
@@ -25,7 +25,8 @@ tour::Block block(const std::string& name, const std::vector<double>& wavelength
   return {name, rows.topRows(count)};
 }
 
-/// For a text in double quotes of gnuplot; names of types of layers come from files.
+/// Returns a text in double quotes of gnuplot. Escapes it, because names of layer types come from
+/// files.
 std::string quoted(const std::string& text) {
   std::string safe;
   for (const char c : text.substr(0, 100)) {
@@ -40,7 +41,7 @@ std::string quoted(const std::string& text) {
 
 tour::Figure wavelength_figure(const posenc::ModelSettings& model, const std::string& name,
                                Index length) {
-  // Lines that lie on each other are drawn once, under the names of all.
+  // Equal curves are drawn once, under all of their names.
   struct Series {
     std::string title, style;
     std::vector<double> wavelengths;
@@ -80,7 +81,7 @@ tour::Figure wavelength_figure(const posenc::ModelSettings& model, const std::st
         cat(", \\\n  ", model.trained_length, " with lines linecolor '#888888' title 'made for ",
             tour::grouped(model.trained_length), " tokens'");
   }
-  // The key stands below the picture: inside it would cover some line of some model.
+  // The key is placed below the picture, because it would cover curves inside of it.
   figure.height = 430 + 22 * static_cast<int>(all.size() + 1);
   figure.commands = cat("set title \"", title, "\" noenhanced\n",
                         "set xlabel 'pair'\nset ylabel 'wavelength in tokens'\nset logscale y\n",

@@ -8,8 +8,8 @@
 
 namespace inspect {
 
-/// The wavelength of every pair, with scaling and without, for each type of layer, beside the
-/// lengths that the model knows.
+/// Returns a figure of the wavelengths of all pairs, with and without scaling, for each type of
+/// layer, with the lengths that the model states.
 tour::Figure wavelength_figure(const posenc::ModelSettings& model, const std::string& name,
                                posenc::Index length);
 

@@ -6,7 +6,8 @@
 
 namespace ring {
 
-/// Outputs of some queries, and ln(sum of exp(score)), with which outputs of other keys are merged.
+/// Outputs of some queries, and ln(sum of exp(score)), which merging with outputs of other keys
+/// needs.
 struct Outputs {
   Heads out;                                      // [1, queries, heads, head_dim]
   Eigen::Tensor<float, 3, Eigen::RowMajor> lses;  // [1, heads, queries]
@@ -20,13 +21,15 @@ struct Outputs {
   }
 };
 
-/// Queries that stand at `place` and the keys after it attend to a block's keys.
+/// Attends from queries, aligned with the key at `place` and those after it, to the keys of a
+/// block.
 void attend_to_block(const Threads& threads, posenc::HeadsView<const float> q,
                      const KeysAndValues& kv, Index place, Outputs& outputs);
 
-/// A rank's queries attend to the keys of all ranks. These go around the ring: in each step a block is attended to, sent on to
-/// the next rank, and the one after it received. Blocks are merged in the order of the ring, the rank's own first, so for a given
-/// number of ranks the bits are the same in every run, with any number of threads.
+/// Attends from a rank's queries to the keys of all ranks. Keys go around the ring: in each step a
+/// block is attended to and sent to the next rank, while the following one is received. Blocks are
+/// merged in ring order, the rank's own first. For a given number of ranks the result is therefore
+/// bit-identical in every run, with any number of threads.
 ///   Throws: LateRank, MpiError
 Spent attend_around_ring(const Ring& ring, posenc::HeadsView<const float> q,
                          const KeysAndValues& own, Outputs& outputs);

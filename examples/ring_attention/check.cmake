@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Runs ring_attention as a user would, as one who errs, and with ranks that are late or lost.
+# Runs ring_attention with valid and invalid command lines, and with ranks that are late or lost.
 # cmake -D LAUNCHER=<mpirun and its flags> -D PROGRAM=<program> -P check.cmake
 
 cmake_minimum_required(VERSION 3.23)
@@ -15,7 +15,7 @@ function(run ranks status regex)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# bits_of(<variable> <words before them>)
+# bits_of(<variable> <words before them>): sets the variable to the bits in the output.
 function(bits_of variable words)
   if(NOT output MATCHES "${words} +([0-9a-f]+)")
     message(SEND_ERROR "no '${words}' in\n${output}")
@@ -29,7 +29,8 @@ function(expect_same what first second)
   endif()
 endfunction()
 
-# A prime number of tokens: no ranks share it evenly. A small layer, since tests are compiled without optimisation.
+# A prime number of tokens, which no number of ranks divides. The layer is small, because tests are
+# compiled without optimisation.
 set(sequence --tokens 523 --heads 4 --kv-heads 2 --head-dim 32)
 set(well "output: [0-9a-f]+, the same twice.*within merge's bound.*gradients: +[0-9a-f]+, the same twice.*within what is allowed")
 run(1 0 "${well}" ${sequence})
@@ -54,7 +55,7 @@ run(4 0 "the same twice.*the same twice.*pays from tokens.*pays from tokens" --t
 
 foreach(rank IN ITEMS 0 2)
   run(4 1 "waited 4 s in vain: [^\n]*rank ${rank} has not (sent|taken) the keys of rank [0-9] in step 0" ${sequence} --limit 4 --fault sleep:${rank})
-  # Most often mpirun sees it first.
+  # In most cases mpirun detects it first.
   run(4 1 "rank ${rank} |BAD TERMINATION" ${sequence} --limit 2 --fault exit:${rank})
 endforeach()
 

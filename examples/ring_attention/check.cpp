@@ -13,16 +13,17 @@ using View = posenc::HeadsView<const float>;
 
 View view(const Heads& x) { return posenc::bshd(x); }
 
-/// How far it is from a number to the next.
+/// Returns the distance from a number to the next.
 float ulp(float x) { return std::nextafter(x, std::numeric_limits<float>::infinity()) - x; }
 
-/// NaN, which is no result, is as far off as can be.
+/// Returns the distance of two numbers. A NaN, which is not a valid result, has the largest
+/// distance.
 float distance(float a, float b) {
   const float distance = std::abs(a - b);
   return std::isnan(distance) ? std::numeric_limits<float>::infinity() : distance;
 }
 
-/// Of all tokens, those of a rank.
+/// Returns the tokens of a rank out of all tokens.
 View part_of_rank(const Ring& ring, View all) {
   View part = all;
   part.data = all.row(0, ring.rank(), 0);
@@ -53,9 +54,10 @@ float largest_difference(View a, View b) {
   return largest;
 }
 
-/// A merge is off by 4 ulp of the larger output, and no output is larger than the largest value. Besides, both
-/// log-sum-exps come to it rounded by half an ulp, which is the relative error of their side's weight. What
-/// attention() itself rounds is less by far, and is not allowed for.
+/// Returns the allowed difference of outputs. A merge has an error of 4 ulp of the larger output,
+/// and no output is larger than the largest value. In addition, both log-sum-exps are rounded by
+/// half an ulp, which is the relative error of the weight of their side. The rounding errors of
+/// attention() itself are far smaller and not included.
 float allowed_of_outputs(const Ring& ring, const Share& whole, const Outputs& outputs) {
   const float value = largest_magnitude(whole.kv.values());
   float lse = 0;
@@ -65,9 +67,10 @@ float allowed_of_outputs(const Ring& ring, const Share& whole, const Outputs& ou
   return static_cast<float>(ring.ranks() - 1) * (4 * ulp(value) + value * ulp(lse));
 }
 
-/// Of the gradient of queries, keys or values: this part of the largest of its numbers, of which most are sums over
-/// hundreds of tokens, in another order here than there. Nothing proves it, but what goes wrong in a ring, a block that is
-/// left out or added twice, is thousands of times more.
+/// Allowed difference of the gradients of queries, keys or values, as a share of their largest
+/// number. Most of these numbers are sums over hundreds of tokens, added in another order. The
+/// bound is not proven. Errors of a ring, such as a block that is left out or added twice, are
+/// thousands of times larger.
 constexpr float part_allowed = 0x1p-16F;
 
 std::uint64_t fingerprint_of_all(const posenc::Positions& positions, View q, View k, View v) {

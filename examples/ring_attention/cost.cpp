@@ -6,7 +6,7 @@
 namespace ring {
 namespace {
 
-/// What a step of the ring takes.
+/// Costs of a step of the ring.
 struct Step {
   double work, transfer;
 };
@@ -26,8 +26,8 @@ Step step_of(const Layer& layer, double tokens, int ranks, const Rates& rates,
 
 constexpr double longest = 1e12;
 
-/// The least number of tokens, of those from one a rank up to `longest`, for which something holds that holds for all
-/// larger ones; nothing where it holds for none.
+/// Returns the smallest number of tokens, between one per rank and `longest`, from which on `holds`
+/// is true; nothing if it is never true.
 template <class Holds>
 std::optional<double> first_of(int ranks, const Holds& holds) {
   double low = ranks, high = longest;

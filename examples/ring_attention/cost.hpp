@@ -7,32 +7,34 @@
 
 namespace ring {
 
-/// One rank's line to the next one: given, not measured.
+/// Connection from a rank to the next one: given, not measured.
 struct Network {
   double bytes_per_second, latency;
 };
 
-/// What processes were seen to do in a pass.
+/// Measured rates of processes in a pass.
 struct Rates {
   Pass pass;
-  double alone;    ///< multiply-adds per second, while all other ranks are idle
-  double in_ring;  ///< of the slowest rank, while all of them compute
-  double
-      join_per_token;  ///< seconds to merge its output, or to add its gradients, of the slowest rank
-  double empty_step;   ///< seconds that a step of the ring takes where there is nothing to do
+  double alone;           ///< multiply-adds per second, others idle
+  double in_ring;         ///< of the slowest rank, while all compute
+  double join_per_token;  ///< seconds to merge or add one token, of the slowest rank
+  double empty_step;      ///< seconds of a step of the ring without work
 };
 
-/// Seconds for a causal pass over so many tokens, as a model of times has it.
+/// Returns the modelled seconds of a causal pass over that many tokens in one process.
 double seconds_of_one_process(const Layer& layer, double tokens, const Rates& rates);
-/// Each step but the last takes as long as the longer of the two, work on a block or moving one on; all take what an
-/// empty one does; and in the end gradients go home, while nobody works.
+/// Returns the modelled seconds of a ring. Each step but the last takes the longer of two times:
+/// work on a block, and sending one. Every step takes the time of an empty one in addition. At the
+/// end gradients are sent home without concurrent work.
 double seconds_of_ring(const Layer& layer, double tokens, int ranks, const Rates& rates,
                        const Network& network);
 
-/// From how many tokens on a ring is faster than one process; nothing where it never is.
+/// Returns the number of tokens from which on a ring is faster than one process; nothing if it
+/// never is.
 std::optional<double> pays_from(const Layer& layer, int ranks, const Rates& rates,
                                 const Network& network);
-/// From how many tokens on a block is moved on before the work on one is done, so that nobody waits for the network.
+/// Returns the number of tokens from which on sending a block takes less time than the work on one,
+/// so that no rank waits for the network.
 std::optional<double> hides_network_from(const Layer& layer, int ranks, const Rates& rates,
                                          const Network& network);
 

@@ -54,7 +54,8 @@ Spent go_back_around_ring(const Ring& ring, const Attended& queries, const KeysA
     std::vector<Request> messages;
     KeysAndValues& coming = travelling[static_cast<std::size_t>(step % 2)];
     ring.pass_keys_on(*here, step, coming, messages);
-    // The rank after the owner begins a sum; to those of others, which come meanwhile, this one adds.
+    // The rank after the owner starts a sum. For other owners this rank adds to the sum that has
+    // arrived meanwhile.
     KeysAndValues& sum = sums[static_cast<std::size_t>(step % 2)];
     sum.resize(ring.tokens_at(step));
     if (step > 1) {

@@ -4,15 +4,15 @@
 namespace ring {
 namespace {
 
-/// Numbers in [-scale, scale), of a stream of their own each for queries, keys, values and gradients.
+/// Fills x with numbers in [-scale, scale), from separate streams for queries, keys, values and
+/// gradients.
 void fill(std::uint64_t stream, float scale, const posenc::Positions& positions,
           posenc::HeadsView<float> x) {
   for (Index n = 0; n < x.seq; ++n) {
     const auto token = mix(stream + 4 * static_cast<std::uint64_t>(positions.at(0, n)));
     for (Index h = 0; h < x.heads; ++h) {
       for (Index d = 0; d < x.dim; ++d) {
-        const auto bits =
-            mix(token + static_cast<std::uint64_t>(h * x.dim + d)) >> 40;  // 24 of them
+        const auto bits = mix(token + static_cast<std::uint64_t>(h * x.dim + d)) >> 40;  // 24 bits
         x.row(0, n, h)[d] = scale * (static_cast<float>(bits) / 8388608.0F - 1.0F);
       }
     }

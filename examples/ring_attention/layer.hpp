@@ -13,33 +13,35 @@ namespace ring {
 using Rope = posenc::Rope<posenc::HalfRotate>;
 using Heads = Eigen::Tensor<float, 4, Eigen::RowMajor>;  // [batch, seq, heads, head_dim]
 
-/// Around the ring with keys and values, or back: with these and the sums of their gradients.
+/// Pass around the ring: forward, with keys and values; or backward, with these and the sums of
+/// their gradients.
 enum class Pass { Forward, Backward };
 
-/// An attention layer's extents.
+/// Sizes of an attention layer.
 struct Layer {
   Index heads, kv_heads, head_dim;
 
-  /// Multiply-adds of a query and a key: two products forward, and five to go back.
+  /// Returns the multiply-adds per query-key pair: two products forward, five backward.
   Index pair_operations(Pass pass) const noexcept {
     return (pass == Pass::Forward ? 2 : 5) * heads * head_dim;
   }
-  /// A token's key and value, or their gradients.
+  /// Returns the bytes of a token's key and value, or of their gradients.
   Index token_bytes() const noexcept { return 2 * kv_heads * head_dim * Index{sizeof(float)}; }
-  /// All that goes from rank to rank of a token.
+  /// Returns the bytes per token that are sent from rank to rank.
   Index token_bytes(Pass pass) const noexcept {
     return (pass == Pass::Forward ? 1 : 2) * token_bytes();
   }
 };
 
-/// Keys and values of some tokens, or their gradients, in one piece of memory, as they travel: [2, tokens, kv_heads, head_dim].
+/// Keys and values of some tokens, or their gradients, in one array that is sent as it is: [2,
+/// tokens, kv_heads, head_dim].
 class KeysAndValues {
  public:
-  /// Room for so many tokens.
+  /// Allocates memory for that many tokens.
   KeysAndValues(const Layer& layer, Index tokens)
       : memory_(2, tokens, layer.kv_heads, layer.head_dim), tokens_(tokens) {}
 
-  /// At most as many as there is room for.
+  /// Sets the number of tokens, at most that of the constructor.
   void resize(Index tokens) noexcept { tokens_ = tokens; }
   Index tokens() const noexcept { return tokens_; }
 
@@ -71,18 +73,18 @@ class KeysAndValues {
   Index tokens_;
 };
 
-/// A scrambled number (SplitMix64's last step).
+/// Returns a scrambled number (last step of SplitMix64).
 constexpr std::uint64_t mix(std::uint64_t x) noexcept {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
 }
 
-/// What a layer's projections would give for tokens at these positions, rotated: numbers that depend on a token's position alone,
-/// so that every process can make those of its own share.
+/// Fills rotated queries, keys and values, as a stand-in for a layer's projections. The numbers
+/// depend only on a token's position, so every process can compute those of its own share.
 void fill_queries(const Rope& rope, const posenc::Positions& positions, posenc::HeadsView<float> q);
 void fill_keys_and_values(const Rope& rope, const posenc::Positions& positions, KeysAndValues& kv);
-/// What the layers above would give: the gradient of the outputs.
+/// Fills the gradient of the outputs, as a stand-in for the layers above.
 void fill_output_gradients(const posenc::Positions& positions, posenc::HeadsView<float> grad_out);
 
 }  // namespace ring

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Attention over a sequence that no single process holds, and its backward: each rank has a share of the tokens, keys and values
-// go around a ring of processes, then once more with their gradients, and what their blocks give is merged, or added.
+// Attention over a sequence that no single process holds, and its backward pass. Each rank has a
+// share of the tokens. Keys and values go around a ring of processes, then once more with their
+// gradients, and the results of blocks are merged or added.
 #include "../tour/error.hpp"
 #include "../tour/numbers.hpp"
 #include "check.hpp"
@@ -24,7 +25,7 @@ namespace {
 
 using namespace ring;
 
-/// The bits of what a rank makes of its tokens in a pass.
+/// Returns the fingerprint of a rank's results in a pass.
 std::uint64_t bits_of(Pass pass, const posenc::Positions& positions, const Share& share) {
   return pass == Pass::Forward ? fingerprint(positions, posenc::bshd(share.outputs.out))
                                : fingerprint(positions, share.gradients);
@@ -94,14 +95,14 @@ int main(int argc, char** argv) try {
     if (process.rank() == 0) std::cout << usage();
     return EXIT_SUCCESS;
   } catch (const tour::UsageError& error) {
-    // The same on all ranks.
+    // All ranks have the same error.
     if (process.rank() == 0) std::cerr << "ring_attention: " << error.what() << "\n\n" << usage();
     return 2;
   } catch (const std::exception& error) {
-    // In one piece, since several ranks may write at once.
+    // One write, because several ranks may write at the same time.
     std::cerr << tour::cat("ring_attention: rank ", process.rank(), ": ", error.what(), "\n")
               << std::flush;
-    // Others whose wait ends about now say so, too, and with that who is late.
+    // Other ranks whose wait ends now also report, including which rank is late.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     Process::abort();
   }

@@ -5,11 +5,11 @@
 
 namespace ring {
 
-/// Multiply-adds per second of one process on blocks of so many tokens, or of 2048 where that is less.
+/// Returns the multiply-adds per second of one process on blocks of `tokens` tokens, at most 2048.
 double measure_rate(Pass pass, const Ring& ring, const Rope& rope, Index tokens);
 
-/// What a step takes where there is next to nothing to do: the shortest of some passes with one token per rank. To be called by all
-/// ranks together.
+/// Returns the time of a step with nearly no work: the shortest of some passes with one token per
+/// rank. All ranks must call it together.
 ///   Throws: LateRank, MpiError
 Seconds measure_empty_step(Pass pass, const Ring& ring, const Rope& rope);
 

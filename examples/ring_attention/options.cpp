@@ -30,7 +30,8 @@ constexpr std::array<std::string_view, 9> valued{"--tokens",    "--heads",   "--
                                                  "--head-dim",  "--threads", "--limit",
                                                  "--bandwidth", "--latency", "--fault"};
 
-/// For tests, and so not in usage(): a rank that sleeps or exits before the second time.
+/// Parses a test fault, which usage() does not list: a rank that sleeps or exits before its second
+/// pass.
 Fault fault_from(const std::string& text, int ranks) {
   const auto colon = text.find(':');
   const std::string kind = text.substr(0, colon);

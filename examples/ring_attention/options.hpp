@@ -9,7 +9,7 @@
 
 namespace ring {
 
-/// What is done to the run so that a test sees how it ends.
+/// Fault injected into the run, so that a test can check the outcome.
 struct Fault {
   enum class Kind { None, Sleep, Exit } kind = Kind::None;
   int rank = 0;
@@ -27,6 +27,7 @@ struct Options {
 
 std::string usage();
 
+/// Parses the command line.
 ///   Throws: tour::UsageError
 Options parse_options(const std::vector<std::string>& arguments, int ranks);
 

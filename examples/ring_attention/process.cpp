@@ -20,7 +20,7 @@ void check(int code, const std::string& call) {
   throw MpiError(call + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
 }
 
-/// So many bytes as one element, for as long as it takes to post a message.
+/// MPI type of that many bytes as one element, for the time it takes to post a message.
 class Unit {
  public:
   explicit Unit(std::size_t bytes) {
@@ -94,7 +94,7 @@ Request::Request(Request&& other) noexcept
       direction_(other.direction_) {}
 
 Request::~Request() {
-  // On its way still only where an exception is, too, which ends the run.
+  // A request is pending here only during an exception, which ends the run.
   if (request_ == MPI_REQUEST_NULL) return;
   MPI_Cancel(&request_);
   MPI_Request_free(&request_);
@@ -124,7 +124,7 @@ void wait(std::span<Request> requests, std::chrono::duration<double> limit) {
     if (waited > limit) {
       throw LateRank(tour::cat("waited ", limit.count(), " s in vain: ", missing));
     }
-    // Short waits cost no sleep, long ones no processor.
+    // Short waits do not sleep; long waits do not occupy the processor.
     if (waited < std::chrono::microseconds(200)) {
       std::this_thread::yield();
     } else {

@@ -9,33 +9,36 @@
 #include <stdexcept>
 #include <string>
 
-// MPI as this program needs it: errors are exceptions, messages are objects, and no wait is without a limit. All calls come from
-// the thread that made the Process. The machines must agree on how numbers lie in memory.
+// Wrapper of MPI for this program: errors are exceptions, messages are objects, and every wait has
+// a limit. All calls come from the thread that constructed the Process. All machines must have the
+// same number formats.
 namespace ring {
 
-/// A call of MPI that failed; the message names it and says what MPI says.
+/// Failed call of MPI; the message has its name and MPI's text.
 struct MpiError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Messages that did not come, or were not taken, within the limit; the message names their ranks.
+/// Messages that were not received, or not taken, within the limit; the error message names their
+/// ranks.
 struct LateRank : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// This process among those of the run. Made once, it ends MPI when it goes.
+/// This process among those of the run. Constructed once; its destructor finalises MPI.
 class Process {
  public:
+  /// Initialises MPI.
   ///   Throws: MpiError
   Process(int argc, char** argv);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  /// Waits for all others to come here, and without a limit: leave_together() goes before it.
+  /// Waits for all other ranks without a limit, so call leave_together() before.
   ~Process();
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
-  /// The one that keys go to, and the one they come from.
+  /// Ranks that keys are sent to, and received from.
   int next() const noexcept { return (rank_ + 1) % ranks_; }
   int previous() const noexcept { return (rank_ + ranks_ - 1) % ranks_; }
 
@@ -46,25 +49,26 @@ class Process {
   int rank_ = 0, ranks_ = 1;
 };
 
-/// What goes where, or comes from where.
+/// Message address: peer, tag and unit.
 struct Letter {
-  std::string name;      ///< what messages of errors call it
-  int peer = 0;          ///< the rank at the other end
-  int tag = 0;           ///< the same at both ends
-  std::size_t unit = 1;  ///< bytes that are counted as one: MPI counts in int
+  std::string name;      ///< name in error messages
+  int peer = 0;          ///< rank at the other end
+  int tag = 0;           ///< equal at both ends
+  std::size_t unit = 1;  ///< bytes counted as one, because MPI counts in int
 };
 
-/// One for each purpose, and for each step of the ring.
+/// Tags: one for each purpose, and for each step of the ring.
 namespace tag {
 constexpr int report = 0, end = 1;
 constexpr int keys(int step) { return 2 + 2 * step; }
 constexpr int gradients(int step) { return 3 + 2 * step; }
 }  // namespace tag
 
-/// A message on its way. Its memory must live, and keep still, until done().
+/// Message in transit. Its memory must live at a fixed address until done().
 class Request {
  public:
-  ///   Throws: MpiError; std::length_error where there are more units than an int holds
+  /// Sends a message.
+  ///   Throws: MpiError; std::length_error if there are more units than an int can count
   static Request send(std::span<const std::byte> bytes, Letter letter);
   static Request receive(std::span<std::byte> bytes, Letter letter);
 
@@ -72,11 +76,11 @@ class Request {
   Request& operator=(Request&&) = delete;
   ~Request();
 
-  /// Whether the message has arrived, or left; asking is what moves messages on.
+  /// True if the message has arrived, or left. Messages make progress only during calls of done().
   ///   Throws: MpiError
   bool done();
 
-  /// "rank 2 has not sent the keys of rank 1"
+  /// Returns a text like "rank 2 has not sent the keys of rank 1".
   std::string complaint() const;
 
  private:
@@ -88,7 +92,7 @@ class Request {
   Direction direction_;
 };
 
-/// Returns when all are done.
+/// Waits until all requests are done.
 ///   Throws: LateRank if that takes longer than the limit; MpiError
 void wait(std::span<Request> requests, std::chrono::duration<double> limit);
 

@@ -25,7 +25,7 @@ std::string hexadecimal(std::uint64_t number) {
   return out.str();
 }
 
-/// "12,345"; "never" where there is no such length.
+/// Returns a length like "12,345", or "never" without one.
 std::string length_from(std::optional<double> tokens) {
   return tokens ? tour::grouped(static_cast<Index>(*tokens)) : "never";
 }

@@ -9,13 +9,13 @@
 
 namespace ring {
 
-/// What a rank tells rank 0 of a pass, as it lies in memory.
+/// Report of a rank to rank 0 about a pass, sent as its bytes.
 struct PassReport {
   std::uint64_t fingerprint;
-  bool repeats;           ///< twice, it gave the same bits
-  Difference difference;  ///< nothing but zeros where it was not asked for
-  Spent spent;            ///< the second time
-  Seconds empty_step;     ///< measure_empty_step()'s
+  bool repeats;           ///< two runs gave the same bits
+  Difference difference;  ///< zeros if it was not requested
+  Spent spent;            ///< of the second run
+  Seconds empty_step;     ///< from measure_empty_step()
 };
 
 struct Report {
@@ -27,20 +27,22 @@ struct Report {
   }
 };
 
-/// Rank 0 returns the reports of all ranks; the others send theirs and return nothing.
+/// Returns the reports of all ranks on rank 0. Other ranks send theirs and return nothing.
 ///   Throws: LateRank, MpiError
 std::vector<Report> collect(const Process& process, const Report& mine, Seconds limit);
 
-/// Returns when rank 0 says that it has heard of every rank and needs none any more, and whether all is well.
+/// Waits until rank 0 has heard of every rank and needs none of them. Returns in is_well whether
+/// all is well.
 ///   Throws: LateRank, MpiError
 void leave_together(const Process& process, bool& is_well, Seconds limit);
 
-/// Prints what ranks did in a pass and how far they are off.
-/// \return whether all is as it should be
+/// Prints the results of ranks in a pass and their errors.
+/// \return true if all errors are within bounds
 bool print_results(Pass pass, const Options& options, const Stripes& stripes,
                    std::span<const Report> reports);
 
-/// Prints from which length on a ring pays in a pass, for several numbers of ranks, with rates of this run.
+/// Prints from which length on a ring is faster in a pass, for several numbers of ranks, with the
+/// rates of this run.
 void print_model(Pass pass, const Options& options, const Stripes& stripes,
                  std::span<const Report> reports, double rate_alone);
 

@@ -11,15 +11,16 @@ namespace ring {
 
 using posenc::Index;
 
-/// Which tokens are whose: token p is the n-th of rank p mod ranks, n = p / ranks (striped attention, arXiv
-/// 2311.09431).
+/// Distribution of tokens over ranks: token p is the n-th of rank p mod ranks, n = p / ranks
+/// (striped attention, arXiv 2311.09431).
 ///
-/// So a query sees keys of every rank, and of every rank nearly as many: query i of rank r sees key j of rank s
-/// where s + ranks j <= r + ranks i, which is j <= i where s <= r and j < i elsewhere. That is a plain causal mask
-/// for a query 0 that stands at key 0 or one before it, and each step of the ring is half a square of work on every
-/// rank. Contiguous shares would take twice as long, since in each step some ranks would have a whole square to do
-/// and others nothing. Zigzag shares (pieces r and 2 ranks - 1 - r, as in Llama 3's context parallelism) are as
-/// balanced, but ask for two calls a step or for positions to be compared.
+/// A query therefore sees keys of every rank, and nearly as many of each. Query i of rank r sees
+/// key j of rank s if s + ranks j <= r + ranks i, that is j <= i if s <= r, and j < i otherwise.
+/// That is a plain causal mask for a query 0 that is aligned with key 0 or one before it, and each
+/// step of the ring is half a square of work on every rank. Contiguous shares would take twice as
+/// long, because in each step some ranks would have a full square of work and others none. Zigzag
+/// shares (pieces r and 2 ranks - 1 - r, as in Llama 3's context parallelism) are as balanced, but
+/// need two calls per step or a comparison of positions.
 struct Stripes {
   Index tokens;
   int ranks;
@@ -34,12 +35,13 @@ struct Stripes {
     return posenc::Positions::ids(ids);
   }
 
-  /// The key of one rank at which another rank's query 0 stands: query_starts of Causal::FromStart.
+  /// Returns the key of one rank that is aligned with another rank's query 0: query_starts of
+  /// Causal::FromStart.
   static Index place(int of_queries, int of_keys) noexcept {
     return of_keys <= of_queries ? 0 : -1;
   }
 
-  /// How many keys of one rank all queries of another see, together.
+  /// Returns the number of visible pairs of all queries of one rank and all keys of another.
   Index pairs(int of_queries, int of_keys) const noexcept {
     const Index queries = count(of_queries);
     return queries * (queries - 1) / 2 + queries * (place(of_queries, of_keys) + 1);
