@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Training a layer: a causal one learns to say at each token what stood four tokens before it, which is a matter of
-// distances alone, and so of the rotary encoding, whose frequencies it learns as well.
+// Training of a layer: a causal layer learns to return at each token the token four before it. That
+// depends on distances only, and so on the rotary encoding, whose frequencies are trained as well.
 #include <posenc/posenc.hpp>
 
 #include <array>
@@ -49,7 +49,7 @@ Rope make_rope(const std::vector<double>& inv_freq) {
   return Rope(posenc::Frequencies::from_inv_freq(inv_freq));
 }
 
-/// Adam for all that the module learns, array by array.
+/// Adam for all parameters of the module, array by array.
 class Optimiser {
  public:
   explicit Optimiser(std::vector<double> inv_freq) : inv_freq_(std::move(inv_freq)) {}
@@ -75,7 +75,7 @@ class Optimiser {
   std::array<Adam, 9> adam_;
 };
 
-/// Signs as a coin throws them, the same on every platform; what comes `back` tokens later is the target.
+/// Draws random signs, the same on every platform; the target is the input `back` tokens before.
 void draw(std::uint32_t& state, Tensor& x, Tensor& target) {
   target.setZero();
   for (Index n = 0; n < x.size(); ++n) {

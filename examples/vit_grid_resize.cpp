@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A vision transformer trained on 14 x 14 patches meets an image of 16 x 24: the class token's row
-// is kept, the grid of learned positions is resampled, and the longer sequence finds its rows.
+// A vision transformer trained on 14 x 14 patches gets an image of 16 x 24. The class token's row
+// is kept, the grid of learned positions is resampled, and the longer sequence uses its rows.
 #include <posenc/posenc.hpp>
 
 #include <cmath>
@@ -13,7 +13,7 @@ int main() {
   constexpr Index dim = 8, prefix = 1;
   constexpr posenc::GridShape trained{14, 14}, image{16, 24};
 
-  // In place of trained weights: smooth waves over the grid, and a class token of ones.
+  // Stand-in for trained weights: smooth waves over the grid, and a class token of ones.
   Table table(prefix + trained.rows * trained.cols, dim);
   table.row(0).setOnes();
   for (Index cell = 0; cell < trained.rows * trained.cols; ++cell) {
@@ -32,7 +32,7 @@ int main() {
                        .filter = posenc::ResizeFilter::Bicubic,
                        .prefix_tokens = prefix});
 
-  // One sequence of the image's patches with the class token in front.
+  // A sequence of the image's patches after the class token.
   const Index tokens = resized.rows();
   Eigen::Tensor<float, 3, Eigen::RowMajor> x(1, tokens, dim);
   x.setZero();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How wrong cos and sin are at far positions, computed in three ways.
+// Errors of cos and sin at far positions, for three ways to compute them.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
@@ -19,8 +19,9 @@ struct Wave {
   long double cos, sin;
 };
 
-/// cos and sin of position * w, for positions up to 2^24: w is cut into parts whose products with the position are
-/// exact in double, and so is 2 pi, for the whole turns that are taken off.
+/// Returns cos and sin of position * w, for positions up to 2^24. w is split into parts whose
+/// products with the position are exact in double, and so is 2 pi, for the full rotations that are
+/// subtracted.
 Wave truth(Index position, double w) {
   constexpr long double two_pi = 0x1.921fb5444p+2L, rest_of_two_pi = 0x2.d18469898cc51701b8p-38L;
   const auto p = static_cast<double>(position);
@@ -32,7 +33,7 @@ Wave truth(Index position, double w) {
   return {std::cos(angle), std::sin(angle)};
 }
 
-/// inv_freq as float32 code makes it.
+/// Returns inv_freq as float32 code computes it.
 std::array<float, pairs> float_inv_freq() {
   std::array<float, pairs> w{};
   for (Index i = 0; i < pairs; ++i) {
@@ -42,7 +43,7 @@ std::array<float, pairs> float_inv_freq() {
   return w;
 }
 
-/// Position, frequency and angle in T, cos and sin of the rounded angle in float.
+/// Returns cos and sin in float of the rounded angle, with position, frequency and angle in T.
 template <class T>
 std::array<float, 2> rounded_angle(Index position, float w) {
   const auto angle =
@@ -50,7 +51,7 @@ std::array<float, 2> rounded_angle(Index position, float w) {
   return {std::cos(angle), std::sin(angle)};
 }
 
-/// Positions at which the picture has a point: 40 to a decade.
+/// Returns the positions of the points of the picture: 40 per decade.
 std::vector<Index> checkpoints() {
   std::vector<Index> points{1};
   for (int n = 1; n <= 280; ++n) {
@@ -60,8 +61,8 @@ std::vector<Index> checkpoints() {
   return points;
 }
 
-/// Worst errors up to each checkpoint, from at most 64 positions before it:
-/// position, bfloat16, float32, ours in float, ours in double.
+/// Largest errors up to each checkpoint, from at most 64 positions before it. Columns: position,
+/// bfloat16, float32, posenc in float, posenc in double.
 class Survey {
  public:
   Survey() {
@@ -113,7 +114,7 @@ class Survey {
     worst_[way] = std::max(worst_[way], static_cast<double>(error));
   }
 
-  /// Rounded to double, which is then what both the rope and the truth mean.
+  /// Frequencies rounded to double, which both the rope and the reference use.
   std::vector<double> inv_freq_ =
       frequencies(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base}).inv_freq();
   posenc::Rope<posenc::HalfRotate> rope_{posenc::Frequencies::from_inv_freq(inv_freq_)};
@@ -122,14 +123,14 @@ class Survey {
   std::vector<std::array<double, 5>> rows_;
 };
 
-/// The first row at a position or past it.
+/// Returns the first row at or after a position.
 Eigen::RowVectorXd row_at(const Eigen::MatrixXd& table, double position) {
   Index row = 0;
   while (row + 1 < table.rows() && table(row, 0) < position) ++row;
   return table.row(row);
 }
 
-/// The first checkpoint at which bfloat16 angles give an error above 1.
+/// Returns the first checkpoint at which bfloat16 angles give an error above 1.
 Index beyond_one(const Eigen::MatrixXd& table) {
   Index row = 0;
   while (row + 1 < table.rows() && table(row, 1) <= 1) ++row;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Index seq = 64;
 
-/// e^bias of one head: what its bias multiplies the weights by, but for their sum.
+/// Returns e^bias of one head: the factor of its weights, up to their sum.
 Eigen::MatrixXd factor_of(const posenc::Alibi& alibi, Index head) {
   std::vector<double> positions(static_cast<std::size_t>(seq));
   std::iota(positions.begin(), positions.end(), 0.0);
@@ -23,7 +23,7 @@ Eigen::MatrixXd factor_of(const posenc::Alibi& alibi, Index head) {
   // excerpt: alibi_bias 2
   tile.setZero();
   alibi.add(head, positions, positions, posenc::table_view(tile));
-  return tile.array().exp();  // what the weights are multiplied by
+  return tile.array().exp();  // the factor of the weights
   // end of excerpt
 }
 

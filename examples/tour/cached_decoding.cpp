@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A prompt at once, then a token at a time from a cache: the bits of one pass over everything.
+// Decoding from a cache: a prompt in one call, then one token per call, bit-identical to one pass
+// over all tokens.
 #include "chapters.hpp"
 #include "kernels.hpp"
 #include "numbers.hpp"
@@ -25,7 +26,7 @@ constexpr Index query_heads = 8, kv_heads = 2, dim = 64;
 template <class T>
 using Heads = Eigen::Tensor<T, 4, Eigen::RowMajor>;  // [1, length, heads, dim]
 
-/// Queries and keys are rotated by RoPE already.
+/// Tokens whose queries and keys RoPE has already rotated.
 struct Tokens {
   Heads<float> q, k, v;
 };
@@ -52,7 +53,8 @@ posenc::AttentionOptions<T> options_of(Index visible) {
   return options;
 }
 
-/// All queries at once over tensors, without a cache; keys and values rounded to S before.
+/// Attends with all queries in one call over tensors, without a cache; keys and values are rounded
+/// to S before.
 template <class S, class T>
 Heads<T> one_pass(const Tokens& tokens, Index visible) {
   const Heads<T> q = tokens.q.template cast<T>();
@@ -64,7 +66,7 @@ Heads<T> one_pass(const Tokens& tokens, Index visible) {
   return out;
 }
 
-/// The prompt in pieces of `piece` tokens, then a token at a time.
+/// Decodes the prompt in chunks of `piece` tokens, then one token per call.
 template <class S>
 Heads<float> from_cache(const Tokens& tokens, posenc::KvCache<S>& cache, Index piece) {
   Heads<float> out(1, length, query_heads, dim);
@@ -78,7 +80,7 @@ Heads<float> from_cache(const Tokens& tokens, posenc::KvCache<S>& cache, Index p
   return out;
 }
 
-/// Numbers whose bits differ.
+/// Returns the number of elements whose bits differ.
 Index differing(const Heads<float>& a, const Heads<float>& b) {
   Index count = 0;
   const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
@@ -86,7 +88,8 @@ Index differing(const Heads<float>& a, const Heads<float>& b) {
   return count;
 }
 
-/// At each position the distance of all heads' outputs from the true ones, as a share of these.
+/// Returns the distance of all heads' outputs from the exact ones at each position, as a share of
+/// these.
 Eigen::VectorXd errors(const Heads<float>& out, const Heads<double>& truth) {
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const Heads<double> widened = out.cast<double>();
@@ -96,7 +99,7 @@ Eigen::VectorXd errors(const Heads<float>& out, const Heads<double>& truth) {
   return (found - exact).rowwise().norm().cwiseQuotient(exact.rowwise().norm());
 }
 
-/// What came of one cache.
+/// Results of one cache.
 struct Outcome {
   Eigen::VectorXd error;
   std::vector<std::string> row;
@@ -127,8 +130,8 @@ posenc::KvCacheConfig ring() {
   return {.kv_heads = kv_heads, .head_dim = dim, .window = window, .max_append = chunk};
 }
 
-/// Microseconds for the token at the end of `count` tokens: its own attention over a cache, and
-/// that of all of them again, as without one.
+/// Microseconds for the last of `count` tokens: attention of this token over a cache, and of all
+/// tokens again, as without a cache.
 struct Times {
   double cached = 0, again = 0;
 };
@@ -154,7 +157,7 @@ Times times_at(Tokens& tokens, Index count) {
   return {nanoseconds(cached, 3) / 1000, nanoseconds(again, 3) / 1000};
 }
 
-/// Bytes of a cache that has room for so many tokens.
+/// Returns the bytes of a cache with capacity for that many tokens.
 template <class S>
 double kibibytes(const posenc::KvCacheConfig& config) {
   // excerpt: cached_decoding
@@ -162,7 +165,8 @@ double kibibytes(const posenc::KvCacheConfig& config) {
   // end of excerpt
 }
 
-/// times: tokens, cached, again; memory: tokens, float, bfloat16, ring of bfloat16.
+/// Returns the figure. times: tokens, cached, again; memory: tokens, float, bfloat16, ring of
+/// bfloat16.
 Figure picture(const Eigen::MatrixXd& times, const Eigen::MatrixXd& memory) {
   Figure figure{.name = "cached_decoding",
                 .title = "Time of one more token with and without a cache, and memory of caches",

@@ -6,14 +6,14 @@
 
 namespace tour {
 
-/// What every section is given.
+/// Arguments of every section.
 struct Tour {
   const Sample& sample;
   Report& report;
 };
 
-// Each function is one section; main.cpp gives their order and titles. What is in a file is in a namespace of its name,
-// so that several can be compiled as one unit.
+// Sections, one per function; main.cpp has their order and titles. The contents of a file are in a
+// namespace of its name, so that several files can be compiled as one unit.
 
 namespace overview {
 void show(Tour& tour);

@@ -4,7 +4,7 @@
 
 cmake_minimum_required(VERSION 3.23)
 
-# Every section shows something: a table or a picture. A section with times says which kernels took them.
+# Every section must have a table or a picture. A section with times must name the kernels.
 file(READ "${FOLDER}/report.html" page)
 set(sections 0)
 string(FIND "${page}" "<h3 id=" begin)
@@ -26,7 +26,7 @@ if(sections LESS 32)
   message(SEND_ERROR "report.html has ${sections} sections")
 endif()
 
-# Every picture has a title, with room above its plots: 24 pixels a line.
+# Every picture must have a title, with 24 pixels per line of space above its plots.
 file(GLOB scripts "${FOLDER}/pictures/*.gp")
 if(NOT scripts)
   message(SEND_ERROR "${FOLDER}/pictures has no scripts")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One table: where each encoding enters, and what it costs and gives.
+// A table of all encodings: what each acts on, its cost and its properties.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "kernels.hpp"
@@ -21,7 +21,7 @@ using Row = std::vector<std::string>;
 posenc::Positions trained() { return posenc::Positions::range(0, seq); }
 posenc::Positions untrained() { return posenc::Positions::range(seq, seq); }
 
-/// What comes of a call at positions past the trained length.
+/// Returns the result of a call at positions beyond the trained length.
 template <class Call>
 std::string verdict(const Call& call, const std::string& remark) {
   try {
@@ -32,13 +32,13 @@ std::string verdict(const Call& call, const std::string& remark) {
   }
 }
 
-/// Nanoseconds a token.
+/// Returns nanoseconds per token.
 template <class Call>
 std::string cost(const Call& call) {
   return grouped(std::llround(nanoseconds(call) / static_cast<double>(seq)));
 }
 
-/// Mean of p[0] . p[k] over distances k around 64, where p[0] . p[0] is 1.
+/// Returns the mean of p[0] . p[k] over distances k around 64, where p[0] . p[0] is 1.
 double similarity_around_64(const Matrix& codes) {
   constexpr Index first = 48, count = 33;
   const auto near = codes.row(0);
@@ -80,11 +80,12 @@ Row rope() {
   Heads q(1, seq, layer_heads, dim), k(1, seq, layer_heads, dim);
   q.setConstant(0.1F), k.setConstant(0.1F);
   const auto run = [&](const posenc::Positions& p) {
-    const auto table = encoding.table<float>(p);  // once, for queries, keys and every layer
+    const auto table = encoding.table<float>(p);  // once, for q, k and all layers
     table.rotate(posenc::bshd(q));
     table.rotate(posenc::bshd(k));
   };
-  // The same query and key everywhere: their score at distance k is the sum of cos(k w_i).
+  // The query and key are the same everywhere, so their score at distance k is the sum of cos(k
+  // w_i).
   Matrix turned = Matrix::Ones(seq, dim);
   encoding.rotate(posenc::split_heads(posenc::sd(turned), 1), trained());
   return {"RoPE",

@@ -7,7 +7,7 @@
 
 namespace tour {
 
-/// What an additive encoding adds at each position, [positions, width].
+/// Returns the increments of an additive encoding at each position, [positions, width].
 template <class Rows = Matrix, class Encoding>
 Rows increments(const Encoding& encoding, const posenc::Positions& positions, Index width) {
   Rows x = Rows::Zero(positions.count(), width);
@@ -15,7 +15,7 @@ Rows increments(const Encoding& encoding, const posenc::Positions& positions, In
   return x;
 }
 
-/// Copies a view's sequence 0 out of its tensor, [S, D].
+/// Returns a copy of a view's sequence 0, [S, D].
 template <class View>
 Eigen::MatrixXd rows_of(const View& view) {
   Eigen::MatrixXd rows(view.seq, view.dim);
@@ -25,11 +25,11 @@ Eigen::MatrixXd rows_of(const View& view) {
   return rows;
 }
 
-/// Share of the channels that take no value at positions 64 .. 127 that they did not take, to within
-/// 1 % of their range, at 0 .. 63, the trained length. codes [128, channels]
+/// Returns the share of channels whose values at positions 64 .. 127 are within 1 % of their range
+/// at 0 .. 63, the trained length. codes: [128, channels]
 double share_in_trained_range(const Eigen::MatrixXd& codes);
 
-/// A table of random rows, mean 0: what a learned table is before training.
+/// Returns a table of random rows with mean 0, like a learned table before training.
 Matrix random_table(Index rows, Index width, std::uint64_t seed, double deviation = 1);
 
 }  // namespace tour

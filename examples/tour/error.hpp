@@ -5,12 +5,12 @@
 
 namespace tour {
 
-/// A file that cannot be read or written; the message names its path.
+/// Error of a file that cannot be read or written; the message has its path.
 struct FileError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A command line that makes no sense.
+/// Error of an invalid command line.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -10,7 +10,7 @@ namespace tour {
 
 namespace {
 
-/// The lines without what the first one is indented by.
+/// Returns the lines without the indentation of the first one.
 std::string unindented(const std::string& code) {
   const std::size_t indent = std::min(code.find_first_not_of(' '), code.size());
   std::istringstream lines(code);

@@ -6,18 +6,19 @@
 
 namespace tour {
 
-/// Lines of the tour's own sources, from "// excerpt: NAME" to "// end of excerpt": the build gathers
-/// them, so that what the page shows under a picture is what made its numbers. NAME is that of the
-/// picture, with 1, 2, ... behind it where the order of the source is not that of the reader.
+/// Lines of the tour's own sources, from "// excerpt: NAME" to "// end of excerpt". The build
+/// collects them, so that the page shows under a picture the code that computed its numbers. NAME
+/// is that of the picture, followed by 1, 2, ... if the order of the source is not that of the
+/// page.
 struct Excerpt {
   std::string name, code;
 };
 
-/// All of them, in a source that extract_code.cmake writes.
+/// Returns all excerpts. extract_code.cmake writes the definition.
 const std::vector<Excerpt>& excerpts();
 
-/// Those of one picture, one after the other, without their indentation. Throws std::logic_error
-/// where no lines are marked for it.
+/// Returns the excerpts of one picture, joined, without their indentation. Throws std::logic_error
+/// if there are none.
 std::string code_of(const std::string& picture);
 
 }  // namespace tour

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Gathers the lines between "// excerpt: NAME" and "// end of excerpt" in the sources of a program, whose page shows
+# Collects the lines between "// excerpt: NAME" and "// end of excerpt" in the sources of a program, whose page shows
 # them under the picture NAME:
 # cmake -D "SOURCES=<a.cpp;b.cpp>" -D OUTPUT=<excerpts.cpp> -P extract_code.cmake
-# Whole texts, quoted, instead of lists of lines, as CMake would split those at semicolons and join them at brackets.
+# It handles quoted texts instead of lists of lines, because CMake splits lists at semicolons and joins them at brackets.
 
 set(opening "// excerpt: ")
 set(closing "// end of excerpt")

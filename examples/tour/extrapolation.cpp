@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Layers made for 64 tokens, run on 128: which run, which refuse, and what is new to them.
+// Layers that are built for 64 tokens and run on 128: which of them run, which throw, and what is
+// new to them.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "layer.hpp"
@@ -42,8 +43,8 @@ struct Outcome {
   std::string verdict, weight;
 };
 
-/// Runs a layer on all 128 tokens. The weight is what the last query gives to keys 64 or more
-/// positions back, which it never had in training.
+/// Runs a layer on all 128 tokens. The weight is the one that the last query gives to keys 64 or
+/// more positions back, which do not occur in training.
 Outcome run_on_all(const Scheme& scheme, const Sample& sample) {
   try {
     const auto positions = posenc::Positions::range(0, sample_length);
@@ -57,7 +58,7 @@ Outcome run_on_all(const Scheme& scheme, const Sample& sample) {
   }
 }
 
-/// The message that a table of 64 rows gives at position 64.
+/// Returns the error message of a table with 64 rows at position 64.
 std::string refusal() {
   const Matrix table = random_table(trained_length, model_dim, 1);
   const posenc::Learned<float> learned(posenc::table_view(table));
@@ -70,7 +71,7 @@ std::string refusal() {
   return "no error";
 }
 
-/// A learned table resized from 64 to 128 rows.
+/// Returns a learned table that is resized from 64 to 128 rows.
 Scheme resized_scheme() {
   const Matrix table = random_table(trained_length, model_dim, 1);
   Matrix longer(sample_length, model_dim);

@@ -13,7 +13,7 @@ namespace tour {
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
-  // A folder opens like a file and fails at the first byte.
+  // A folder opens like a file; reading its first byte fails.
   if (file && file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
   if (!file.is_open() || file.bad() || content.bad()) {
     throw FileError(cat("cannot read the file ", path.string()));

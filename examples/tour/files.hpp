@@ -6,13 +6,13 @@
 
 namespace tour {
 
-/// The whole file. Throws FileError.
+/// Returns the content of a file. Throws FileError.
 std::string read_file(const std::filesystem::path& path);
 
-/// Throws FileError.
+/// Writes a file. Throws FileError.
 void write_file(const std::filesystem::path& path, const std::string& content);
 
-/// Makes the folder and those above it. Throws FileError.
+/// Creates a folder and its parents. Throws FileError.
 void make_folder(const std::filesystem::path& path);
 
 }  // namespace tour

@@ -13,7 +13,7 @@ namespace tour {
 
 namespace {
 
-/// One block after the other, each with its name in a comment, as gnuplot's `index` wants them.
+/// Returns the blocks as text, each after a comment with its name, as gnuplot's `index` needs it.
 std::string data_text(const std::vector<Block>& blocks) {
   std::ostringstream out;
   out << std::setprecision(8);
@@ -30,7 +30,7 @@ std::string data_text(const std::vector<Block>& blocks) {
   return out.str();
 }
 
-/// The colours of lines are those of Okabe and Ito (2008).
+/// Returns the script. Colours of lines are those of Okabe and Ito (2008).
 std::string script_text(const Figure& figure) {
   return cat("# Run in this folder: gnuplot ", figure.name, ".gp\n", "set terminal svg size ",
              figure.width, ",", figure.height,
@@ -59,7 +59,7 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// Browsers blur enlarged images unless told otherwise, and heatmaps are small images.
+/// Disables the blur of enlarged images in browsers, because heatmaps are small images.
 std::string with_sharp_images(std::string svg) {
   const std::string plain = "<image ", sharp = "<image style='image-rendering:pixelated' ";
   for (auto at = svg.find(plain); at != std::string::npos;
@@ -82,7 +82,7 @@ std::string Gnuplot::draw(const Figure& figure) const {
   write_file(file(".dat"), data_text(figure.blocks));
   write_file(file(".gp"), script_text(figure));
   if (!installed_) return "";
-  // In the C locale gnuplot takes text as it is, and UTF-8 stays UTF-8.
+  // In the C locale gnuplot passes text through, so UTF-8 stays valid.
   const std::string command =
       cat("cd -- ", quoted(folder_.string()), " && LC_ALL=C gnuplot ", figure.name, ".gp");
   if (std::system(command.c_str()) != 0) return "";

@@ -9,34 +9,34 @@
 
 namespace tour {
 
-/// Numbers of a picture; scripts name them, `plot data index 'name'`.
+/// Numbers of a picture under a name for scripts: `plot data index 'name'`.
 struct Block {
   std::string name;
   Eigen::MatrixXd rows;
 };
 
-/// What gnuplot draws: data and the commands that draw it.
+/// Input of gnuplot: data and commands.
 struct Figure {
-  std::string name;   ///< of its files
-  std::string title;  ///< for readers who do not see it
+  std::string name;   ///< base name of its files
+  std::string title;  ///< alternative text of the picture
   int width = 760, height = 430;
   std::vector<Block> blocks = {};
   std::string commands = {};
 };
 
-/// Draws figures into a folder: NAME.dat and NAME.gp stay beside NAME.svg, so that
-/// `gnuplot NAME.gp` in that folder draws it again.
+/// Draws figures into a folder. NAME.dat and NAME.gp are kept beside NAME.svg, so that `gnuplot
+/// NAME.gp` in that folder draws it again.
 class Gnuplot {
  public:
-  /// Throws FileError if the folder cannot be made.
+  /// Throws FileError if the folder cannot be created.
   explicit Gnuplot(std::filesystem::path folder);
 
-  /// Whether there is a gnuplot to run.
+  /// True if a gnuplot was found.
   bool installed() const { return installed_; }
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Writes data and script and runs gnuplot; gives the SVG, or nothing where it was not drawn.
+  /// Writes data and script and runs gnuplot. Returns the SVG, or nothing if it was not drawn.
   /// Throws FileError if the folder cannot be written to.
   std::string draw(const Figure& figure) const;
 
@@ -45,16 +45,16 @@ class Gnuplot {
   bool installed_;
 };
 
-/// Commands that set colours which readers with a colour vision deficiency can tell apart: viridis
-/// for magnitudes, blue to white to orange for signed values.
+/// Returns commands for colours that readers with a colour vision deficiency can distinguish:
+/// viridis for magnitudes, blue to white to orange for signed values.
 std::string magnitude_palette();
 std::string signed_palette();
 
-/// The largest absolute value.
+/// Returns the largest absolute value.
 double largest_size(const Eigen::MatrixXd& values);
 
-/// The command for a colour scale around 0 that holds values of this size, so that no colour is
-/// clipped; its ends are round numbers.
+/// Returns the command for a colour scale around 0 for values up to this size. No colour is
+/// clipped, and the ends are round numbers.
 std::string symmetric_colours(double size);
 inline std::string symmetric_colours(const Eigen::MatrixXd& values) {
   return symmetric_colours(largest_size(values));

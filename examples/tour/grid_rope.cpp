@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// RoPE on more than one axis: the cells of a picture, and prompts of text and pictures.
+// RoPE on more than one axis: the cells of an image, and prompts of text and images.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"
@@ -23,12 +23,13 @@ constexpr Index side = 15, centre = side / 2, grid_dim = 64;
 
 using Rope = posenc::Rope<posenc::Interleaved>;
 
-/// Scores of one cell with all cells, over that with itself; every query and key is all ones.
+/// Returns the scores of one cell with all cells, divided by its own; every query and key is all
+/// ones.
 Eigen::MatrixXd scores_on_grid(const Rope& rope, const posenc::Positions& positions, Index row,
                                Index col) {
   // excerpt: rope_grid 2
   Matrix x = Matrix::Ones(side * side, grid_dim);
-  rope.rotate(posenc::split_heads(posenc::sd(x), 1), positions);  // a row for each cell
+  rope.rotate(posenc::split_heads(posenc::sd(x), 1), positions);  // one row per cell
   const Eigen::VectorXd scores = (x * x.row(row * side + col).transpose()).cast<double>();
   // end of excerpt
   const Eigen::VectorXd shares = scores / static_cast<double>(grid_dim);
@@ -69,7 +70,7 @@ unset multiplot
   return figure;
 }
 
-/// Axis of each pair, and t, h, w of each token.
+/// Returns the figure of M-RoPE: the axis of each pair, and t, h, w of each token.
 Figure mrope_picture(const Eigen::MatrixXd& axes, const Eigen::MatrixXd& positions) {
   Figure figure{
       .name = "mrope",
@@ -119,7 +120,7 @@ unset multiplot
   return figure;
 }
 
-/// What rotates the pairs of models of pictures and videos.
+/// Returns a table of models of images and videos: what rotates their pairs.
 Table models_on_grids() {
   Table table{"Models whose tokens stand on grids",
               {"model", "pairs of each axis", "pairing", "positions"},
@@ -153,7 +154,7 @@ void show(Tour& tour) {
   const Eigen::MatrixXd raster = scores_on_grid(one_axis, counted, centre, centre);
   const Eigen::MatrixXd axial = scores_on_grid(two_axes, cells, centre, centre);
 
-  // The same differences of rows and columns, from another cell.
+  // The same differences of rows and columns, seen from another cell.
   const Eigen::MatrixXd other = scores_on_grid(two_axes, cells, centre - 2, centre + 3);
   const double moved =
       (axial.block(2, 0, side - 2, side - 3) - other.block(0, 3, side - 2, side - 3))

@@ -6,16 +6,16 @@
 
 namespace tour {
 
-/// Text as HTML text.
+/// Returns a text as HTML text.
 std::string escaped(std::string_view text);
 
-/// Prose as HTML: what stands between backticks is code.
+/// Returns prose as HTML; text between backticks is code.
 std::string prose(std::string_view text);
 
-/// Text in one line of base64, for data URIs.
+/// Returns bytes in one line of base64, for data URIs.
 std::string base64(std::string_view bytes);
 
-/// A page that needs no file beside it and no network.
+/// Returns a page that needs no other file and no network.
 std::string page(std::string_view title, std::string_view contents, std::string_view body);
 
 }  // namespace tour

@@ -8,7 +8,7 @@
 
 namespace tour {
 
-/// Sentence that stands beside every time: the kernels that were measured, and how to get faster ones.
+/// Returns the sentence beside every time: the measured kernels, and how to get faster ones.
 inline std::string kernels_that_run() {
   const std::string tier = posenc::build_info().tier;
   const bool baseline = tier == "sse2" || tier == "scalar";

@@ -9,7 +9,7 @@ namespace tour {
 
 namespace {
 
-/// A layer that knows positions from its input alone.
+/// Runs a layer that gets positions from its input only.
 Attended attend_plainly(const Matrix& x, const posenc::Positions& positions,
                         const LayerSettings& settings) {
   return attend(x, positions, settings, posenc::NoRotation{}, posenc::NoBias{});

@@ -13,24 +13,24 @@
 
 namespace tour {
 
-/// Random projections as at the start of training, or plain ones that let a pattern show what the
-/// encoding does: the identity, plus a constant that queries and keys share, which is what RoPE
-/// turns into a preference for near keys.
+/// Projections of the layer: random as at the start of training, or plain so that a pattern shows
+/// the effect of the encoding. Plain projections are the identity plus a constant that queries and
+/// keys share, which RoPE turns into a preference for near keys.
 enum class Projections { Random, Plain };
 
-/// How the layer runs.
+/// Settings of the layer.
 struct LayerSettings {
   Projections projections = Projections::Random;
   posenc::Causal causal = posenc::Causal::No;
 };
 
-/// What one attention layer gives.
+/// Output of one attention layer.
 struct Attended {
   Matrix output;                                     ///< [S, model_dim]
   Eigen::Tensor<float, 4, Eigen::RowMajor> weights;  ///< [1, heads, S, S]
 };
 
-/// 1 or -1 in each channel.
+/// Returns 1 or -1 in each channel.
 Eigen::RowVectorXf shared_part();
 
 /// Sets the four projections.
@@ -61,7 +61,7 @@ Attended attend(const Matrix& x, const posenc::Positions& positions, const Layer
   return result;
 }
 
-/// An encoding put into a layer: embeddings and their positions in, attention out.
+/// Encoding in a layer: a function from embeddings and their positions to attention.
 struct Scheme {
   std::string name;
   std::function<Attended(Matrix, const posenc::Positions&, const LayerSettings&)> attend;
@@ -71,16 +71,16 @@ Scheme no_scheme();
 Scheme integer_scheme();
 Scheme binary_scheme();
 Scheme sinusoidal_scheme();
-/// With a random table of `rows` rows, as before training.
+/// Returns the scheme with a random table of `rows` rows, as before training.
 Scheme learned_scheme(Index rows, double deviation = 1);
 Scheme rope_scheme();
-/// Symmetric, so that it serves layers with and without a causal mask.
+/// Returns the scheme with symmetric ALiBi, for layers with and without a causal mask.
 Scheme alibi_scheme();
 
-/// none, sinusoidal, learned, RoPE, ALiBi.
+/// Returns the schemes none, sinusoidal, learned, RoPE, ALiBi.
 std::vector<Scheme> main_schemes();
 
-/// Weights [S, S] averaged over the heads.
+/// Returns the weights [S, S], averaged over the heads.
 Eigen::MatrixXd mean_weights(const Attended& attended);
 
 }  // namespace tour

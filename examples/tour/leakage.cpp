@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention without any encoding does not know the order of its input, unless a causal mask gives
-// it away.
+// Attention without an encoding does not depend on the order of its input, unless a causal mask
+// reveals it.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
@@ -14,7 +14,7 @@ namespace {
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Layer = posenc::MultiHeadAttention<double>;  // no rotation, no bias
 
-/// x + attention(x), `layers` times, each with weights of its own.
+/// Applies x + attention(x) `layers` times, with different weights.
 Rows run(Rows x, int layers, posenc::Causal causal) {
   for (int n = 0; n < layers; ++n) {
     Layer layer({.model_dim = model_dim, .heads = heads});
@@ -27,7 +27,7 @@ Rows run(Rows x, int layers, posenc::Causal causal) {
   return x;
 }
 
-/// How outputs change when all tokens but the last change places.
+/// Changes of outputs when all tokens but the last are exchanged.
 struct Change {
   double last = 0, others = 0;
 };
@@ -43,8 +43,8 @@ Change change_under_reversal(const Rows& x, int layers, posenc::Causal causal) {
   return {difference.bottomRows(1).maxCoeff(), difference.topRows(before_last).maxCoeff()};
 }
 
-/// How far the output at each position is from that at position 1, in a text of a first word and
-/// then one word again and again.
+/// Returns the distance of the output at each position from that at position 1, in a text of a
+/// first word and then repetitions of another word.
 Eigen::VectorXd drift(posenc::Causal causal) {
   const Rows words = embed({"first", "word"}, model_dim).cast<double>();
   constexpr Index length = 48;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A table of learned rows over a grid of patches, and its resize to a finer grid.
+// Learned table over a grid of patches, and its resize to a finer grid.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include "random.hpp"
@@ -15,8 +15,8 @@ namespace {
 
 constexpr Index small_side = 14, large_side = 24, channels = 64, shown_channel = 5;
 
-/// Stands in for a trained table, whose rows change smoothly over the grid: every channel is a sum
-/// of slow waves, known between the cells as well.
+/// Stand-in for a trained table, whose rows change smoothly over the grid. Every channel is a sum
+/// of slow waves, which is defined between the cells as well.
 class SmoothGrid {
  public:
   SmoothGrid() {
@@ -37,7 +37,8 @@ class SmoothGrid {
     return sum;
   }
 
-  /// Sampled at the cells of a grid of side x side over the same area, [side * side, channels].
+  /// Returns samples at the cells of a grid of side x side over the same area, [side * side,
+  /// channels].
   Matrix table(Index side) const {
     Matrix rows(side * side, channels);
     const double step = static_cast<double>(small_side) / static_cast<double>(side);
@@ -59,7 +60,7 @@ class SmoothGrid {
   std::array<std::array<Wave, 3>, channels> waves_;
 };
 
-/// One channel as a picture of the grid.
+/// Returns one channel as an image of the grid.
 Eigen::MatrixXd grid(const Matrix& table, Index side) {
   Eigen::MatrixXd cells(side, side);
   for (Index cell = 0; cell < side * side; ++cell) {
@@ -79,7 +80,7 @@ Matrix resized(const Matrix& table, posenc::ResizeFilter filter) {
   return out;
 }
 
-/// Root mean square difference, as a share of the truth's.
+/// Returns the root mean square difference, as a share of that of the truth.
 double relative_error(const Matrix& table, const Matrix& truth) {
   return static_cast<double>((table - truth).norm() / truth.norm());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// T5, KERPLE and FIRE: biases whose shape is learned, beside ALiBi's, whose shape is given.
+// Learned biases T5, KERPLE and FIRE, against ALiBi's fixed one.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"
@@ -19,7 +19,8 @@ namespace {
 constexpr Index bias_heads = 8, hidden = 32, reach = 4096;
 constexpr Index queries[] = {512, 1024, reach};
 
-/// Every whole distance up to 128, as T5's steps need them, and 64 to an octave, up to `reach`.
+/// Returns every integer distance up to 128, as T5's steps need them, then 64 per octave up to
+/// `reach`.
 std::vector<double> distances() {
   std::vector<double> list;
   for (int d = 1; d <= 128; ++d) list.push_back(d);
@@ -29,7 +30,8 @@ std::vector<double> distances() {
   return list;
 }
 
-/// What a head adds to the score of the key `distance` before the query; NaN where there is none.
+/// Returns the bias of a head on the score of the key `distance` before the query; NaN if there is
+/// none.
 template <class Bias>
 double bias_at(const Bias& bias, Index head, Index query, double distance) {
   if (distance > static_cast<double>(query)) return std::numeric_limits<double>::quiet_NaN();
@@ -41,7 +43,8 @@ double bias_at(const Bias& bias, Index head, Index query, double distance) {
   return score(0);
 }
 
-/// Distances between tokens are whole: a bucket holds up to the next one.
+/// Rounds the distance down, because distances between tokens are integers and a bucket extends to
+/// the next one.
 double bias_at(const posenc::T5Bias<float>& bias, Index head, Index query, double distance) {
   return bias_at<posenc::T5Bias<float>>(bias, head, query, std::floor(distance));
 }
@@ -56,7 +59,7 @@ Eigen::VectorXd curve(const Bias& bias, Index head, Index query = reach) {
   return values;
 }
 
-/// Three curves beside their distances, [distances, 4].
+/// Returns three curves with their distances, [distances, 4].
 Eigen::MatrixXd panel(const Eigen::VectorXd& a, const Eigen::VectorXd& b,
                       const Eigen::VectorXd& c) {
   Eigen::MatrixXd columns(a.size(), 4);
@@ -66,7 +69,7 @@ Eigen::MatrixXd panel(const Eigen::VectorXd& a, const Eigen::VectorXd& b,
   return columns;
 }
 
-/// A table that T5 could have learned: ALiBi's bias where each bucket begins.
+/// Returns a table that T5 could have learned: ALiBi's bias at the start of each bucket.
 Matrix t5_table(const posenc::Alibi& alibi, const posenc::T5Buckets& buckets) {
   Matrix table = Matrix::Zero(buckets.config().buckets, bias_heads);
   for (Index b = 1; b < table.rows(); ++b) {
@@ -79,7 +82,8 @@ Matrix t5_table(const posenc::Alibi& alibi, const posenc::T5Buckets& buckets) {
   return table;
 }
 
-/// Two heads: the middle and the upper end of the ranges that the authors' code draws from.
+/// Returns KERPLE with two heads: the middle and the upper end of the ranges that the authors' code
+/// draws from.
 posenc::Kerple kerple_logarithmic() {
   return posenc::Kerple({.form = posenc::KerpleForm::Logarithmic, .r1 = {1, 2}, .r2 = {0.5, 1}});
 }
@@ -88,7 +92,7 @@ posenc::Kerple kerple_power() {
   return posenc::Kerple({.form = posenc::KerpleForm::Power, .r1 = {0.1}, .r2 = {0.5}});
 }
 
-/// As before training: uniform weights within 1 / sqrt(inputs), as PyTorch draws them.
+/// Returns FIRE before training: uniform weights within 1 / sqrt(inputs), as in PyTorch.
 posenc::Fire fire() {
   Random random(3);
   const auto uniform = [&random](Index count, double bound) {

@@ -70,7 +70,7 @@ std::vector<Chapter> chapters() {
   };
 }
 
-/// The sections that have one of `parts` in their titles; all without parts.
+/// Returns the sections whose titles contain one of `parts`; all if there are no parts.
 std::vector<Chapter> chosen(std::vector<Chapter> all, std::vector<std::string> parts) {
   if (parts.empty()) return all;
   const std::vector<std::string> wanted = parts;

@@ -8,7 +8,7 @@
 
 namespace tour {
 
-/// All parts, one after the other, as operator<< prints them.
+/// Returns all parts, joined, as operator<< prints them.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
   std::ostringstream out;
@@ -16,19 +16,20 @@ std::string cat(const Parts&... parts) {
   return out.str();
 }
 
-/// "0.125"
+/// Returns a number like "0.125".
 std::string fixed(double value, int digits);
 
-/// "2.4e-7"; zero is "0".
+/// Returns a number like "2.4e-7"; zero is "0".
 std::string scientific(double value);
 
-/// Two digits that count, as fixed or as scientific, whichever is shorter: "0.34", "2.1", "4.2e-7".
+/// Returns two significant digits, as fixed or as scientific, whichever is shorter: "0.34", "2.1",
+/// "4.2e-7".
 std::string compact(double value);
 
-/// "786,432"
+/// Returns a number like "786,432".
 std::string grouped(posenc::Index value);
 
-/// "33 %"
+/// Returns a share like "33 %".
 std::string percent(double share, int digits = 0);
 
 }  // namespace tour

@@ -7,15 +7,15 @@
 
 namespace tour {
 
-/// The command line.
+/// Command line.
 struct Options {
   std::filesystem::path text;  ///< empty: the default text
   std::filesystem::path out = "tour-report";
-  std::vector<std::string> only = {};  ///< parts of the titles of sections; none: all sections
+  std::vector<std::string> only = {};  ///< parts of section titles; none: all
   bool help = false;
 };
 
-/// Throws UsageError.
+/// Parses the command line. Throws UsageError.
 Options parse_options(const std::vector<std::string>& arguments);
 
 std::string usage();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What runs, what it reads, and what goes in and comes out.
+// Build, text, and shapes of inputs and outputs.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "layer.hpp"
@@ -12,7 +12,7 @@ namespace tour::overview {
 
 namespace {
 
-/// "[1, 128, 4, 32]"
+/// Returns extents like "[1, 128, 4, 32]".
 template <std::size_t Rank>
 std::string shape(const std::array<Index, Rank>& extents) {
   std::string text = "[";
@@ -38,7 +38,7 @@ void describe_text(Tour& tour) {
   tour.report.verbatim(first_tokens(sample, 24));
 }
 
-/// Runs each kind of encoding once, and writes down what the views said.
+/// Runs each kind of encoding once and returns the shapes of its views.
 Table shapes(const Sample& sample) {
   Matrix x = sample.embeddings;
   const auto positions = posenc::Positions::range(0, x.rows());
@@ -75,7 +75,7 @@ Table shapes(const Sample& sample) {
   const posenc::WindowBias<float> window(posenc::table_view(of_windows), {.rows = 8, .cols = 16});
   window.add(0, where, where, tile);
 
-  // What depends on the query or its token goes into attention itself, where a bias does.
+  // A bias that depends on the query or its token goes into attention, in the place of a bias.
   const Matrix distances = random_table(33, head_dim, 3);
   posenc::RelativeBias<float> shaw;
   shaw.table = {.data = distances.data(), .batch = 1, .seq = 33, .heads = 1, .dim = head_dim};

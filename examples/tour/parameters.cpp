@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many numbers an encoding adds to what is trained.
+// Numbers of trained parameters that an encoding adds.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
@@ -10,13 +10,13 @@ namespace tour::parameters {
 
 namespace {
 
-// Sizes of GPT-2 small, and of FIRE's network as its authors have it.
+// Sizes of GPT-2 small, and of FIRE's network as in its authors' code.
 constexpr Index width = 768, rows = 1024, layer_heads = 12, dim = width / layer_heads, hidden = 32;
 
 struct Cost {
   std::string name;
   Index trained;
-  std::string kept;  ///< what is computed once
+  std::string kept;  ///< computed once
 };
 
 std::vector<Cost> costs() {
@@ -42,7 +42,7 @@ std::vector<Cost> costs() {
           {"FIRE", of_fire, "-"}};
 }
 
-/// Bars from 1 on a logarithmic axis; a zero has no bar but a label.
+/// Returns a bar chart from 1 on a logarithmic axis; a zero has a label instead of a bar.
 Figure picture(const std::vector<Cost>& all, Index of_layer) {
   const auto count = static_cast<Index>(all.size());
   Eigen::MatrixXd bars = Eigen::MatrixXd::Ones(count + 1, 1);

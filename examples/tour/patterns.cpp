@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention weights over words of the text, with each encoding, one of them repeated far away.
+// Attention weights over words of the text, with each encoding. One word is repeated far away.
 #include "chapters.hpp"
 #include "layer.hpp"
 #include "numbers.hpp"
@@ -16,11 +16,11 @@ namespace tour::patterns {
 namespace {
 
 constexpr Index shown = 16, far = 8, near = 2;
-constexpr float strength = 0.4F;  // of words, so that they do not drown what the positions do
+constexpr float strength = 0.4F;  // of words, so that positions stay visible
 
 using Words = std::vector<std::string>;
 
-/// Where a word stands again.
+/// Position at which a word is repeated.
 struct Repeat {
   Index first = 0, second = 0;
   Index distance() const { return second - first; }
@@ -33,7 +33,8 @@ bool is_word(const std::string& token) {
   });
 }
 
-/// The only equal tokens, if all tokens are words and these are far apart; else of distance 0.
+/// Returns the only equal tokens if all tokens are words and these are far apart; otherwise
+/// distance 0.
 Repeat only_repeat(const Words& tokens) {
   if (!std::all_of(tokens.begin(), tokens.end(), is_word)) return {};
   std::vector<Repeat> found;
@@ -48,7 +49,7 @@ Repeat only_repeat(const Words& tokens) {
   return fits ? found[0] : Repeat{};
 }
 
-/// What the layer reads: the first such window of the text, or else a sentence that has it.
+/// Input of the layer: the first such window of the text, or else a sentence that is one.
 struct Reading {
   Words tokens;
   Index start = -1;  ///< in the text; -1: the sentence
@@ -67,8 +68,8 @@ Reading choose(const Sample& sample) {
   return {sentence, -1, only_repeat(sentence)};
 }
 
-/// Embeddings without what they have in common with the shared part of queries and keys, head by
-/// head, so that no word is looked at for its own sake.
+/// Returns embeddings that are orthogonal, head by head, to the shared part of queries and keys, so
+/// that no word gets weight for its own sake.
 Matrix words_apart(const Words& tokens) {
   Matrix x = strength * embed(tokens, model_dim);
   const Eigen::RowVectorXf shared = shared_part();
@@ -81,7 +82,8 @@ Matrix words_apart(const Words& tokens) {
   return x;
 }
 
-/// Mean over the queries of the weight on keys at most `near` positions away, themselves left out.
+/// Returns the mean over queries of the weight on keys at most `near` positions away, without the
+/// query's own key.
 double weight_nearby(const Eigen::MatrixXd& weights) {
   double sum = 0;
   for (Index i = 0; i < shown; ++i) {
@@ -92,7 +94,7 @@ double weight_nearby(const Eigen::MatrixXd& weights) {
   return sum / shown;
 }
 
-/// ('the' 0, ...): single quotes, in which gnuplot interprets nothing.
+/// Returns tics like ('the' 0, ...) in single quotes, in which gnuplot interprets nothing.
 std::string word_tics(const Words& tokens) {
   std::string tics = "font 'sans-serif,12' scale 0 (";
   for (Index t = 0; t < shown; ++t) {
@@ -105,8 +107,8 @@ std::string word_tics(const Words& tokens) {
   return tics + ")";
 }
 
-/// Five panels, three above two, words along the left and the lower edge: the weights without an
-/// encoding, then by how much each encoding changes them.
+/// Returns a script of five panels, three above two, with words along the left and the lower edge.
+/// The first shows the weights without an encoding, the others the changes by each encoding.
 std::string script(const Words& tokens, const std::vector<Scheme>& schemes, double largest_weight,
                    double largest_change) {
   const std::string words = word_tics(tokens);
@@ -159,7 +161,7 @@ void show(Tour& tour) {
   const Repeat repeat = reading.repeat;
   Eigen::MatrixXd none;
   double largest_change = 0;
-  std::string more, less;  // the encodings that put more or less weight on neighbours
+  std::string more, less;  // encodings with more or less weight on neighbours
   Table table{
       cat("Weight of the second \"", reading.tokens[static_cast<std::size_t>(repeat.second)],
           "\" on the first, ", repeat.distance(),
@@ -183,7 +185,7 @@ void show(Tour& tour) {
                           percent(weights(repeat.second, repeat.second), 1),
                           percent(weight_nearby(weights), 1)});
   }
-  // The brightest key that is not the query itself.
+  // The brightest key other than the query's own.
   Eigen::MatrixXd others = none;
   others.diagonal().setZero();
   Index query = 0, key = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// "The dog chased another dog": without positions, the two dogs are one.
+// "The dog chased another dog": without positions, both dogs get the same output.
 #include "chapters.hpp"
 #include "layer.hpp"
 #include "numbers.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A drawing of attention with the three places at which position enters.
+// Drawing of attention with the three points at which position enters.
 #include "chapters.hpp"
 #include <posenc/posenc.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Six properties that one would wish for, each decided by a computation.
+// Six desirable properties, each decided by a computation.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"
@@ -19,18 +19,18 @@ using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMaj
 
 constexpr Index width = 32, alibi_heads = 8;
 
-/// An encoding as numbers.
+/// Encoding as functions that return numbers.
 struct Candidate {
   std::string name;
-  /// What stands for each position of a range, one per row.
+  /// Code of each position of a range, one per row.
   std::function<Rows(posenc::Positions)> codes;
-  /// What attention gets to know of each pair of positions of a range.
+  /// Information that attention gets about each pair of positions of a range.
   std::function<Rows(posenc::Positions)> pairs;
-  /// What stands for each cell of a grid of rows x cols.
+  /// Code of each cell of a grid of rows x cols.
   std::function<Rows(Index, Index)> grid;
 };
 
-/// Codes of the row beside those of the column: each axis gets channels of its own.
+/// Returns the code of the row next to the code of the column: each axis gets its own channels.
 std::function<Rows(Index, Index)> one_axis_each(std::function<Rows(posenc::Positions)> codes) {
   return [codes](Index rows, Index cols) {
     const Rows by_row = codes(posenc::Positions::range(0, rows));
@@ -43,7 +43,7 @@ std::function<Rows(Index, Index)> one_axis_each(std::function<Rows(posenc::Posit
   };
 }
 
-/// Attention compares additive codes by their product.
+/// Returns the products of codes, by which attention compares additive codes.
 std::function<Rows(posenc::Positions)> products(std::function<Rows(posenc::Positions)> codes) {
   return [codes](const posenc::Positions& positions) {
     const Rows rows = codes(positions);
@@ -72,7 +72,7 @@ Candidate sinusoidal() {
   return candidate;
 }
 
-/// A table of `count` rows for a text, and one of a row for each cell for a grid.
+/// Returns a table of `count` rows for a text, and one with a row per cell for a grid.
 Candidate learned(Index count, std::uint64_t seed) {
   const auto codes = [count, seed](const posenc::Positions& positions) {
     const Rows table = random_table(count, width, seed).cast<double>();
@@ -85,7 +85,7 @@ Candidate learned(Index count, std::uint64_t seed) {
   return {"learned", codes, products(codes), grid};
 }
 
-/// The rotations; the product of two of their rows is the score of equal vectors.
+/// Returns the rotations; the product of two of their rows is the score of equal vectors.
 Candidate rope() {
   const auto codes = [](const posenc::Positions& positions) {
     const posenc::Rope<posenc::Interleaved> encoding(
@@ -104,7 +104,8 @@ std::vector<double> values(const posenc::Positions& positions) {
   return result;
 }
 
-/// The biases of all heads against a key at 0; on a grid, half of the heads see rows, half columns.
+/// Returns the biases of all heads against a key at 0; on a grid, half of the heads use rows, half
+/// columns.
 Candidate alibi() {
   const posenc::Alibi encoding({.heads = alibi_heads, .form = posenc::AlibiForm::Causal});
   const auto tile = [encoding](Index head, const std::vector<double>& queries,
@@ -146,8 +147,8 @@ double smallest_distance(const Rows& codes) {
   return smallest;
 }
 
-/// Fits after = before M + c on even rows, and gives the error on odd ones as a share of their
-/// spread: near 0 if one fixed linear map leads from each code to that of a step further.
+/// Fits after = before M + c on even rows. Returns the error on odd rows as a share of their
+/// spread: near 0 if one fixed linear map leads from each code to the code one step further.
 double linear_map_error(const Rows& before, const Rows& after) {
   const Index half = before.rows() / 2;
   const auto even = Eigen::seqN(0, half, 2), odd = Eigen::seqN(1, half, 2);
@@ -176,7 +177,7 @@ std::string simple_step(const Candidate& candidate) {
   return verdict(error < tolerance, error);
 }
 
-/// Whether a pair of positions means the same further on in a text.
+/// Tests whether a pair of positions has the same meaning at any place in a text.
 std::string moves_along(const Candidate& candidate) {
   try {
     const Rows seen = candidate.pairs(posenc::Positions::range(0, trained_length));
@@ -188,7 +189,7 @@ std::string moves_along(const Candidate& candidate) {
   }
 }
 
-/// How much of a code takes only values, past the trained length, that it took before it.
+/// Tests how much of a code takes only values beyond the trained length that it takes within it.
 std::string nothing_new(const Candidate& candidate) {
   try {
     const double share =
@@ -206,13 +207,14 @@ std::string deterministic(const Candidate& candidate, const Candidate& rebuilt) 
   return verdict(change == 0, change);
 }
 
-/// Cells of a grid have codes of their own, and a step of 3 rows and 5 columns is one linear map.
+/// Tests whether cells of a grid have different codes, and a step of 3 rows and 5 columns is one
+/// linear map.
 std::string several_dimensions(const Candidate& candidate) {
   constexpr Index side = 16, down = 3, right = 5, rows = side + down, cols = side + right;
   const Rows all = candidate.grid(rows, cols);
   Rows before(side * side, all.cols()), after(side * side, all.cols());
   for (Index cell = 0; cell < side * side; ++cell) {
-    // A diagonal order, so that even and odd cells are a chessboard.
+    // A diagonal order, so that even and odd cells form a chessboard.
     const Index r = cell / side, c = (cell + r) % side;
     before.row(cell) = all.row(r * cols + c);
     after.row(cell) = all.row((r + down) * cols + c + right);

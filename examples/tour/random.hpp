@@ -12,10 +12,10 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
-  /// In [0, 1).
+  /// Returns a number in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  /// Mean 0, variance 1 (Box and Muller 1958).
+  /// Returns a number with mean 0 and variance 1 (Box and Muller 1958).
   double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(6.283185307179586 * uniform());

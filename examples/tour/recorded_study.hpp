@@ -3,8 +3,8 @@
 
 namespace tour {
 
-/// Text of examples/train_short_test_long/recorded.csv: a comment with date, commit and machine, then the columns of a
-/// results.csv. Defined in a source that CMake writes.
+/// Content of examples/train_short_test_long/recorded.csv: a comment with date, commit and machine,
+/// then the columns of a results.csv. CMake writes the definition.
 extern const char* const recorded_study;
 
 }  // namespace tour

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The score of a rotated query and a rotated key depends on the distance alone.
+// The score of a rotated query and a rotated key depends on the distance only.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
@@ -21,7 +21,7 @@ posenc::Rope<posenc::HalfRotate> rope_of(double base) {
   return posenc::Rope<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = rotary_dim, .base = base});
 }
 
-/// The same vector at `count` positions from `start` on, one per row.
+/// Returns one vector at `count` positions from `start` on, one per row.
 template <class Scalar, class Rope, class Vector>
 Rows<Scalar> rotated(const Rope& rope, const Vector& vector, Index start, Index count) {
   Rows<Scalar> x = vector.template cast<Scalar>().replicate(count, 1);
@@ -29,7 +29,7 @@ Rows<Scalar> rotated(const Rope& rope, const Vector& vector, Index start, Index 
   return x;
 }
 
-/// Scores of one key at `start` with the query at start + 0, 1, 2, ...
+/// Returns the scores of a key at `start` with the query at start + 0, 1, 2, ...
 template <class Scalar, class Vector>
 Eigen::VectorXd scores(double base, const Vector& query, const Vector& key, Index start) {
   const auto rope = rope_of(base);
@@ -38,7 +38,7 @@ Eigen::VectorXd scores(double base, const Vector& query, const Vector& key, Inde
   return (q * k.transpose()).template cast<double>();
 }
 
-/// The same as others compute it: the angle is a product of floats.
+/// Returns the scores as other libraries compute them: the angle is a product of floats.
 template <class Vector>
 Eigen::VectorXd float_angle_scores(double base, const Vector& query, const Vector& key,
                                    Index start) {
@@ -61,7 +61,7 @@ Eigen::VectorXd float_angle_scores(double base, const Vector& query, const Vecto
   return result;
 }
 
-/// Scores of a key at 0 with the query at 0, 1/4, 2/4, ... 512.
+/// Returns the scores of a key at 0 with the query at 0, 1/4, 2/4, ... 512.
 Eigen::VectorXd fine_scores(double base, const Eigen::RowVectorXd& query,
                             const Eigen::RowVectorXd& key) {
   std::vector<double> at(static_cast<std::size_t>(fine_distances));  // 0, 1/4, 2/4, ... 512
@@ -69,11 +69,11 @@ Eigen::VectorXd fine_scores(double base, const Eigen::RowVectorXd& query,
   // excerpt: rope_distance
   Rows<double> q = query.replicate(fine_distances, 1);
   rope_of(base).rotate(posenc::split_heads(posenc::sd(q), 1), posenc::Positions::real(at));
-  return q * key.transpose();  // the key stands at position 0, where nothing is turned
+  return q * key.transpose();  // the key is at position 0: no rotation
   // end of excerpt
 }
 
-/// The first word of the text that is not that of token 1.
+/// Returns the first word of the text that differs from token 1.
 Eigen::RowVectorXd other_word(const Sample& sample) {
   Matrix word = embed({"another word"}, model_dim);
   for (Index t = sample_length - 1; t > 1; --t) {
@@ -82,7 +82,8 @@ Eigen::RowVectorXd other_word(const Sample& sample) {
   return word.row(0).cast<double>().normalized();
 }
 
-/// Root mean square over pairs of different words, by distance: both of length 1, query and key.
+/// Returns the root mean square score over pairs of different words, by distance; query and key
+/// have length 1.
 Eigen::VectorXd typical_score(const Sample& sample) {
   Eigen::VectorXd squares = Eigen::VectorXd::Zero(distances);
   Index pairs = 0;
@@ -96,8 +97,8 @@ Eigen::VectorXd typical_score(const Sample& sample) {
   return (squares / static_cast<double>(std::max(pairs, Index{1}))).cwiseSqrt();
 }
 
-/// ones: base 10,000 and 500,000; far: base 10,000, key at a million, whole distances; random: a
-/// query and a key that differ, and a query that is its own key.
+/// Returns the figure. ones: base 10,000 and 500,000; far: base 10,000, key at a million, integer
+/// distances; random: a query and a key that differ, and a query that is its own key.
 Figure picture(const Eigen::MatrixXd& ones, const Eigen::MatrixXd& far,
                const Eigen::MatrixXd& random) {
   Figure figure{.name = "rope_distance",

@@ -11,33 +11,34 @@
 
 namespace tour {
 
-/// What the tour, or a study, has to say: printed as it comes, and kept for one page that needs no network.
+/// Report of the tour, or of a study: printed immediately, and kept for one page that needs no
+/// network.
 class Report {
  public:
-  /// sections: how many there will be, which headings in the terminal tell.
+  /// sections: number of sections, for the headings in the terminal
   Report(std::ostream& terminal, const Gnuplot& gnuplot, std::size_t sections)
       : terminal_(terminal), gnuplot_(gnuplot), all_sections_(sections) {}
 
   void chapter(const std::string& title);
   void section(const std::string& title);
 
-  /// What stands between backticks is code.
+  /// Adds a paragraph. Text between backticks is code.
   void paragraph(const std::string& text);
 
-  /// Text as it stands: an error message, say.
+  /// Adds a text unchanged, such as an error message.
   void verbatim(const std::string& text);
 
-  /// Cells that begin with "yes" or "no" are coloured.
+  /// Adds a table. Cells that begin with "yes" or "no" are coloured.
   void table(const Table& table);
 
-  /// Draws a figure; the caption says what to see and the number that proves it. Under it stand the
-  /// lines of the sources that are marked with the figure's name.
+  /// Draws a figure. The caption states what to see and the number that proves it. The source lines
+  /// that are marked with the figure's name are shown below it.
   void picture(const Figure& figure, const std::string& caption);
 
   /// Writes the page. Throws FileError.
   void write(const std::filesystem::path& path, const std::string& title) const;
 
-  /// Pictures that were drawn, and those that gnuplot failed on.
+  /// Returns the number of pictures drawn, and of those that gnuplot failed on.
   int drawn() const { return drawn_; }
   int failed() const { return failed_; }
 

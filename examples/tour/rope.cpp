@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What RoPE is made of: cos and sin, frequencies, and what they do to a vector.
+// Parts of RoPE: cos and sin, frequencies, and their effect on a vector.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"

@@ -15,7 +15,7 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-/// Bytes of the UTF-8 character that begins here; 0 if none does.
+/// Returns the bytes of the UTF-8 character at the beginning; 0 if there is none.
 std::size_t character_size(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   const std::size_t size = first < 0x80                    ? 1
@@ -30,8 +30,8 @@ std::size_t character_size(std::string_view text) {
   return size;
 }
 
-/// The text with a question mark for every byte that is not UTF-8 and every control character, so
-/// that the page and the terminal can show any file.
+/// Replaces every byte that is not UTF-8 and every control character by a question mark, so that
+/// the page and the terminal can show any file.
 std::string readable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -54,7 +54,7 @@ bool in_word(char c) {
   return byte >= 0x80 || c == '_' || std::isalnum(byte) != 0;
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 std::uint64_t hash(std::string_view text) {
   std::uint64_t value = 0xcbf29ce484222325u;
   for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rules that stretch RoPE's wavelengths, so that a model can read texts longer than it was trained
-// on.
+// Rules that stretch RoPE's wavelengths, so that a model can read longer texts than in training.
 #include "chapters.hpp"
 #include "numbers.hpp"
 #include <posenc/posenc.hpp>
@@ -20,7 +19,7 @@ struct Rule {
   posenc::Frequencies frequencies;
 };
 
-/// Plain RoPE first.
+/// Returns the rules, plain RoPE first.
 std::vector<Rule> rules() {
   const posenc::DynamicNtkScaling dynamic{
       .rotary_dim = rotary_dim, .base = base, .factor = factor, .original_max_position = trained};
@@ -42,8 +41,9 @@ Eigen::ArrayXd inv_freq(const Rule& rule) {
   return Eigen::Map<const Eigen::ArrayXd>(w.data(), static_cast<Index>(w.size()));
 }
 
-/// Pairs that turn less than once in training and reach, at the extended length, an angle that
-/// they never reached in training. (One that turned once has met every angle.)
+/// Returns the number of pairs that make less than one rotation in training and exceed their
+/// largest trained angle at the extended length. (A pair that made a full rotation has had every
+/// angle.)
 Index untrained_pairs(const Rule& plain, const Rule& rule) {
   const Eigen::ArrayXd seen = inv_freq(plain) * static_cast<double>(trained - 1);
   const Eigen::ArrayXd reached = inv_freq(rule) * static_cast<double>(extended - 1);
@@ -51,14 +51,14 @@ Index untrained_pairs(const Rule& plain, const Rule& rule) {
   return (seen < turn && reached > rounding * seen).count();
 }
 
-/// How far above the largest trained angle those pairs come.
+/// Returns the largest ratio of an angle of those pairs to the largest trained one.
 double largest_excess(const Rule& plain, const Rule& rule) {
   const Eigen::ArrayXd seen = inv_freq(plain) * static_cast<double>(trained - 1);
   const Eigen::ArrayXd reached = inv_freq(rule) * static_cast<double>(extended - 1);
   return (seen < turn).select(reached / seen, 0).maxCoeff();
 }
 
-/// Pairs that keep their trained frequency to within 0.1 %.
+/// Returns the number of pairs that keep their trained frequency to within 0.1 %.
 Index kept_pairs(const Rule& plain, const Rule& rule) {
   return ((inv_freq(rule) / inv_freq(plain) - 1).abs() < 1e-3).count();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How alike two positions look to attention.
+// Similarity of positions, as attention computes it.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"
@@ -22,7 +22,7 @@ struct Panel {
   Eigen::MatrixXd similarity;  ///< [sample_length, sample_length], 1 for a position and itself
 };
 
-/// The cosine of the angle between each two rows.
+/// Returns the cosine of the angle between each two rows.
 Eigen::MatrixXd cosines(const Matrix& codes) {
   // excerpt: position_similarity
   const Eigen::MatrixXd unit = codes.cast<double>().rowwise().normalized();
@@ -40,7 +40,7 @@ Eigen::MatrixXd of_rope(const posenc::Positions& positions) {
   return cosines(turned);
 }
 
-/// The factor that the bias puts on a weight.
+/// Returns the factor of the bias on each weight.
 Eigen::MatrixXd of_alibi() {
   const posenc::Alibi alibi({.heads = alibi_heads, .form = posenc::AlibiForm::Symmetric});
   std::vector<double> where(static_cast<std::size_t>(sample_length));
@@ -65,7 +65,7 @@ std::vector<Panel> panels() {
           {"ALiBi, slope 1/16: e^{bias}", of_alibi()}};
 }
 
-/// The largest difference of two pairs of positions that are equally far apart.
+/// Returns the largest difference between two pairs of positions with equal distances.
 double unevenness(const Eigen::MatrixXd& similarity) {
   double worst = 0;
   for (Index d = 0; d < similarity.rows(); ++d) {

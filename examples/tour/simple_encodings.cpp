@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The first ideas that come to mind, and what is wrong with them.
+// Simple encodings that come to mind first, and their faults.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Index channels = 8, positions = 128;
 
-/// Distance of each code from the next one.
+/// Returns the distance of each code from the next one.
 Eigen::VectorXd steps(const Matrix& codes) {
   const Index count = codes.rows() - 1;
   return (codes.bottomRows(count) - codes.topRows(count)).rowwise().norm().cast<double>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sines and cosines added to the embeddings: in one dimension, on a grid, and as a path in space.
+// Sinusoidal encoding: in one dimension, on a grid, and as a path in space.
 #include "chapters.hpp"
 #include "encode.hpp"
 #include "numbers.hpp"
@@ -43,7 +43,7 @@ plot data index 'codes' matrix with image
   return figure;
 }
 
-/// Positions 0 .. 127 in steps of 1/8: an encoding has values between the tokens too.
+/// Positions 0 .. 127 in steps of 1/8; the encoding is defined between tokens too.
 constexpr Index fine_steps = 8, fine_count = (sample_length - 1) * fine_steps + 1;
 
 posenc::Positions fine_positions() {
@@ -188,7 +188,7 @@ void show_on_grid(Tour& tour) {
       panels(side * i + cell / side, cell % side) = static_cast<double>(codes(cell, channel));
     }
   }
-  // How much the first half changes from one row to the next, and from one column to the next.
+  // Changes of the first half from one row to the next, and from one column to the next.
   float by_row = 0, by_col = 0;
   const auto change = [&](Index cell, Index other) {
     return (codes.row(cell) - codes.row(other)).head(channels / 2).norm();

@@ -6,8 +6,8 @@
 
 namespace tour {
 
-/// Nanoseconds that one call takes: the fastest of some batches of about 3 ms, which other work on
-/// the machine disturbed least.
+/// Returns the nanoseconds of one call: the fastest of some batches of about 3 ms, which other work
+/// on the machine disturbed least.
 template <class Call>
 double nanoseconds(const Call& call, int batches = 15) {
   using Clock = std::chrono::steady_clock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Results of the study of trained models: of a run in this folder, or of the recorded one.
+// Results of the study of trained models, from a run in this folder or from the recorded one.
 #include "chapters.hpp"
 #include "files.hpp"
 #include "numbers.hpp"
@@ -19,16 +19,16 @@ namespace {
 
 const char* const results_file = "build/study/results.csv";
 
-/// A line of the study's results.csv.
+/// Line of the study's results.csv.
 struct Score {
   std::string method, scaling, further, seed, length, bits;
 };
 
-/// Lines that begin with # are comments.
+/// Reads the scores; lines that begin with # are comments.
 std::vector<Score> read_scores(const std::string& text) {
   std::istringstream lines(text);
   std::vector<Score> scores;
-  bool named = false;  // the columns, in the first line that is no comment
+  bool named = false;  // true after the line with the columns
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with('#') || !std::exchange(named, true)) continue;
     std::istringstream cells(line);
@@ -42,7 +42,7 @@ std::vector<Score> read_scores(const std::string& text) {
   return scores;
 }
 
-/// The comment in the first line, which names date, commit and machine.
+/// Returns the comment in the first line, with date, commit and machine.
 std::string origin(const std::string& text) { return text.substr(2, text.find('\n') - 2); }
 
 std::string name_of(const Score& score) {
@@ -50,7 +50,7 @@ std::string name_of(const Score& score) {
              score.further == "yes" ? ", trained further" : "");
 }
 
-/// Means over seeds, a method a row, a length a column.
+/// Returns a table of means over seeds, one method per row, one length per column.
 Table table_of(const std::vector<Score>& scores) {
   struct Mean {
     double sum = 0;

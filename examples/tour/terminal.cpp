@@ -12,14 +12,14 @@ using Lines = std::vector<std::string>;
 
 constexpr std::size_t page_width = 100;
 
-/// Characters of a UTF-8 text.
+/// Returns the number of characters of a UTF-8 text.
 std::size_t display_width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   }));
 }
 
-/// Lines of at most `width` characters; a longer word gets a line of its own.
+/// Returns lines of at most `width` characters; a longer word gets a separate line.
 Lines wrap(const std::string& text, std::size_t width) {
   Lines lines(1);
   std::istringstream words(text);
@@ -43,7 +43,8 @@ std::size_t longest_word(const std::string& text) {
   return longest;
 }
 
-/// Column widths that fit the page: the widest columns are narrowed, down to their longest word.
+/// Returns column widths that fit the page. The widest columns are narrowed, down to their longest
+/// word.
 std::vector<std::size_t> column_widths(const Table& table) {
   std::vector<std::size_t> widths, narrowest;
   for (std::size_t c = 0; c < table.header.size(); ++c) {

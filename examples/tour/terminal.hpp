@@ -7,7 +7,7 @@
 
 namespace tour {
 
-/// A table of text, for the terminal and the page. Every row has as many cells as the header.
+/// Table of text, for the terminal and the page. Every row has as many cells as the header.
 struct Table {
   std::string title;
   std::vector<std::string> header;
@@ -23,7 +23,7 @@ class Terminal {
   void section(const std::string& title);
   void paragraph(const std::string& text);
   void verbatim(const std::string& text);
-  /// A line of its own for the name of a file, which no sentence is wrapped around.
+  /// Prints the name of a file on a separate line, so that it is not wrapped.
   void file(const std::string& what, const std::string& name);
   void table(const Table& table);
 

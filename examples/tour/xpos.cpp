@@ -71,7 +71,7 @@ void show(Tour& tour) {
       scales(d, n) = xpos.scale(static_cast<double>(d), shown[static_cast<std::size_t>(n)]);
     }
   }
-  // Over the last quarter of the distances.
+  // The last quarter of the distances.
   const Eigen::MatrixXd far = curves.bottomRows(furthest / 4 * steps);
   const auto swing = [&](Index column) {
     return far.col(column).maxCoeff() - far.col(column).minCoeff();

@@ -31,7 +31,7 @@ void adam(double rate, std::span<float> gradient, TrainingState& state) {
   const auto b1 = static_cast<float>(beta1), b2 = static_cast<float>(beta2);
   m = b1 * m + (1 - b1) * g;
   v = b2 * v + (1 - b2) * g.square();
-  // Both means begin at 0, which is taken out again.
+  // Corrects the bias of both means, which start at 0.
   const auto of_mean = static_cast<float>(rate / (1 - std::pow(beta1, t)));
   const auto of_variance = static_cast<float>(1 / (1 - std::pow(beta2, t)));
   as_array(state.parameters) -= of_mean * m / ((of_variance * v).sqrt() + 1e-8f);

@@ -21,22 +21,23 @@
 #include <utility>
 #include <vector>
 
-// The score biases of the study: for each the bias that posenc computes with, how a block's parameters make it,
-// where they begin, and where its gradient goes. Each layer has parameters of its own.
+// Score biases of the study. For each: the bias type of posenc, how a block's parameters define it,
+// their initial values, and the destination of its gradient. Each layer has its own parameters.
 namespace study {
 
-/// What a part has unless it says otherwise: no parameters.
+/// Defaults of a part: no parameters.
 template <class T>
 struct NoParameters {
-  /// Whether the bias is a value that is made of the parameters, and anew when they change.
+  /// True if the bias is a value computed from the parameters, so that it is recomputed when they
+  /// change.
   static constexpr bool is_made_anew = false;
 
   Index parameter_count() const { return 0; }
   void initialise(tour::Random&, std::span<T>) const {}
   static void constrain(std::span<T>) {}
-  /// Before attention to x, which is `sequences` texts.
+  /// Called before attention to x, which has `sequences` texts.
   void see(std::span<const T> /*parameters*/, const Matrix<T>& /*x*/, Index /*sequences*/) {}
-  /// gradient <- that of the parameters, grad_x += that of x, for that of the bias.
+  /// Writes the gradient of the parameters and adds that of x to grad_x, given that of the bias.
   template <class Gradient>
   void backward(const Gradient&, std::span<const T> /*parameters*/, const Matrix<T>& /*x*/,
                 Matrix<T>& /*grad_x*/, std::span<T> /*gradient*/) const {}
@@ -49,7 +50,7 @@ struct NoBiasPart : NoParameters<T> {
   Type make(std::span<const T>) const { return {}; }
 };
 
-/// ALiBi, whose slopes are given.
+/// ALiBi, whose slopes are fixed.
 template <class T>
 struct AlibiPart : NoParameters<T> {
   using Type = posenc::Alibi;
@@ -60,7 +61,7 @@ struct AlibiPart : NoParameters<T> {
   Index heads;
 };
 
-/// A part with so many parameters.
+/// Part with that many parameters.
 template <class T>
 struct Parameters : NoParameters<T> {
   static constexpr bool is_made_anew = true;
@@ -69,7 +70,7 @@ struct Parameters : NoParameters<T> {
   Index count;
 };
 
-/// T5's table [buckets, heads], here of each layer; T5 has one for all.
+/// T5's table [buckets, heads]. Here each layer has one; T5 has one for all.
 template <class T>
 struct T5Part : Parameters<T> {
   using Type = posenc::T5Bias<T>;
@@ -94,7 +95,8 @@ struct T5Part : Parameters<T> {
   Index heads;
 };
 
-/// KERPLE in its logarithmic form: r1 of all heads, then r2. They begin and are bounded as in the authors' code.
+/// KERPLE in its logarithmic form: r1 of all heads, then r2. Initial values and bounds are those of
+/// the authors' code.
 template <class T>
 struct KerplePart : Parameters<T> {
   using Type = posenc::Kerple;
@@ -113,7 +115,7 @@ struct KerplePart : Parameters<T> {
   Type make(std::span<const T> parameters) const {
     const auto values = [](std::span<const T> part) {
       std::vector<double> result;
-      // Before they are initialised they are 0.
+      // Uninitialised parameters are 0.
       for (const T value : part) result.push_back(value > 0 ? static_cast<double>(value) : 1);
       return result;
     };
@@ -132,7 +134,7 @@ struct KerplePart : Parameters<T> {
   std::size_t heads;
 };
 
-/// FIRE: c, the multiplier of the threshold, then the network, which begins as torch begins one.
+/// FIRE: c, the multiplier of the threshold, then the network, with torch's initial values.
 template <class T>
 struct FirePart : Parameters<T> {
   using Type = posenc::Fire;
@@ -176,7 +178,7 @@ struct FirePart : Parameters<T> {
   double threshold;  ///< at the start
 
  private:
-  /// The magnitude counts, and must not be 0.
+  /// Returns the magnitude, which must not be 0.
   static double positive(T value) { return std::max(std::abs(static_cast<double>(value)), 1e-6); }
   static double sign(T value) { return value < 0 ? -1 : 1; }
 
@@ -192,8 +194,8 @@ struct FirePart : Parameters<T> {
   }
 };
 
-/// Forgetting attention: a gate for each head and token, the logistic function of a linear layer of x: its weight
-/// [heads, width], then its bias.
+/// Forgetting attention: a gate per head and token, the logistic function of a linear layer of x:
+/// its weight [heads, width], then its bias.
 template <class T>
 class FoxPart : public Parameters<T> {
  public:
@@ -219,7 +221,7 @@ class FoxPart : public Parameters<T> {
     }
     for (T& value : parameters.subspan(weights)) value = 0;
   }
-  /// All texts that there may be; those that are not there have no gates.
+  /// Returns a bias for all texts that there may be; missing texts have no gates.
   Type make(std::span<const T>) const { return Type(gates_, texts_); }
 
   void see(std::span<const T> parameters, const Matrix<T>& x, Index sequences) {
@@ -242,7 +244,7 @@ class FoxPart : public Parameters<T> {
  private:
   static constexpr Index most_texts = 64;
 
-  /// Of parameters or of their gradient.
+  /// Returns the weight in the parameters, or in their gradient.
   template <class Number>
   auto weight(Number* values) const {
     using Weight = std::conditional_t<std::is_const_v<Number>, const Matrix<T>, Matrix<T>>;

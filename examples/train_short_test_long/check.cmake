@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Runs train_short_test_long as a user would, with a run that is stopped and taken up again, and as one who errs.
+# Runs train_short_test_long with valid and invalid command lines, and with a run that is stopped and resumed.
 # cmake -D PROGRAM=<program> -D SCRATCH=<folder> -P check.cmake
 
 cmake_minimum_required(VERSION 3.23)
@@ -15,8 +15,8 @@ function(expect status regex)
   endif()
 endfunction()
 
-# RoPE has further trainings, of which one is stopped, and the learned table a refusal. One model learned to the end, one
-# did not begin.
+# RoPE has further trainings, one of which is stopped, and the learned table throws. One model is
+# trained to the end, one has not begun.
 set(smoke --budget smoke --methods learned,rope,kerple)
 expect(0 "learned table +[0-9.]+ +refused +refused +refused" ${smoke} --threads 1 --out "${SCRATCH}/whole")
 foreach(steps IN ITEMS 40 173)
@@ -32,7 +32,7 @@ if(NOT whole MATCHES "\nlearned,,no,1,64,\nlearned" OR NOT whole MATCHES "\nrope
   message(SEND_ERROR "results.csv lacks what it should have:\n${whole}")
 endif()
 
-# A text of one's own, and checkpoints that belong to another.
+# A user's text, and checkpoints that belong to another one.
 set(text "${SCRATCH}/text")
 string(REPEAT "All work and no play makes Jack a dull boy.\n" 5000 content)
 file(WRITE "${text}" "${content}")
@@ -40,7 +40,7 @@ set(small --budget smoke --methods nope --text "${text}" --out "${SCRATCH}/text_
 expect(0 "1 files of 198,000 bytes to train on" ${small})
 expect(1 "nope_1.checkpoint belongs to a run with other settings" --budget smoke --methods nope --resume --out
        "${SCRATCH}/text_results")
-# Of letters by chance there is nothing to know but how frequent they are.
+# Random letters have no structure except their frequencies.
 string(RANDOM LENGTH 200000 RANDOM_SEED 1 content)
 file(WRITE "${SCRATCH}/letters" "${content}")
 expect(1 "no better than the frequencies of bytes: nope" --budget smoke --methods nope --text "${SCRATCH}/letters" --out

@@ -41,7 +41,7 @@ void save(const std::filesystem::path& path, const std::string& settings,
   for (const auto* values : {&state.parameters, &state.mean, &state.variance}) {
     append(bytes, values->data(), count);
   }
-  // Under another name first: a run that is stopped here keeps what it had.
+  // Written under another name first, so that a run that is stopped here keeps its old checkpoint.
   auto beside = path;
   beside += ".new";
   tour::write_file(beside, bytes);

@@ -9,13 +9,14 @@
 
 namespace study {
 
-/// Writes what training needs to go on with the same bits. `settings` say what it belongs to.
+/// Writes the state that training needs to continue with the same bits. `settings` identify the
+/// run.
 ///   Throws: tour::FileError
 void save(const std::filesystem::path& path, const std::string& settings,
           const TrainingState& state);
 
-/// Nothing where there is no such file.
-///   Throws: tour::FileError where it is of other settings, or broken
+/// Returns the state; nothing if there is no such file.
+///   Throws: tour::FileError if it has other settings, or is broken
 std::optional<TrainingState> load(const std::filesystem::path& path, const std::string& settings);
 
 }  // namespace study

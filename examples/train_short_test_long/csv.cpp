@@ -16,7 +16,7 @@ void write_csv(const Options& options, const Results& results) {
   for (const Score& score : results.scores) {
     scores << score.method << ',' << score.scaling << ',' << (score.further ? "yes" : "no") << ','
            << score.seed << ',' << score.length << ',';
-    // The learned table has no such positions.
+    // The learned table does not support these positions.
     if (score.bits) scores << *score.bits;
     scores << '\n';
   }
@@ -36,7 +36,7 @@ std::string without_knowledge(const Options& options, const Results& results) {
   std::string names;
   for (const Score& score : results.scores) {
     const bool trained_so = score.scaling.empty() && score.length == options.budget.shape.length;
-    // Not >=, as a NaN is no knowledge.
+    // The negation of <, because NaN counts as no knowledge.
     if (trained_so && !(score.bits && *score.bits < results.unigram_bits)) {
       names += (names.empty() ? "" : ", ") + score.method;
     }

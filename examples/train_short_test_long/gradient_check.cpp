@@ -14,7 +14,7 @@ namespace {
 
 using namespace study;
 
-/// Bytes of a small alphabet, some of them more than once.
+/// Returns bytes of a small alphabet, some of them repeated.
 Windows some_windows(const Shape& shape) {
   Windows windows{.rows = 2, .length = shape.length};
   for (Index i = 0; i < windows.rows * (windows.length + 1); ++i) {
@@ -24,8 +24,8 @@ Windows some_windows(const Shape& shape) {
   return windows;
 }
 
-/// The largest difference between a number of the gradient and what the loss does, relative to the largest
-/// number; as many of them as take about a second.
+/// Returns the largest difference between an element of the gradient and the slope of the loss,
+/// relative to the largest element, for as many elements as take about a second.
 double check(const std::string& method, const Shape& shape) {
   const auto model = make_model<double>({.method = method, .shape = shape});
   const Windows windows = some_windows(shape);

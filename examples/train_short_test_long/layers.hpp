@@ -10,16 +10,16 @@
 #include <cstdint>
 #include <vector>
 
-// What a transformer has besides attention and linear layers, forward and backward.
+// Layers of a transformer besides attention and linear layers, forward and backward.
 namespace study {
 
 using posenc::Index;
 
-/// A token a row.
+/// One token per row.
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// The tokens of `sequences` texts, one after the other, as posenc's calls see them.
+/// Returns the tokens of `sequences` texts, concatenated, as a view for posenc.
 template <class T>
 posenc::EmbeddingsView<T> tokens(Matrix<T>& x, Index sequences = 1) {
   return {x.data(), sequences, x.rows() / sequences, x.cols()};
@@ -40,14 +40,14 @@ Eigen::Map<Row<T>> as_row(std::vector<T>& values) {
   return {values.data(), static_cast<Index>(values.size())};
 }
 
-/// 1 / rms of a token.
+/// Returns 1 / rms of a token.
 template <class Token>
 auto inverse_rms(const Token& x) {
   using T = typename Token::Scalar;
   return 1 / std::sqrt(x.squaredNorm() / static_cast<T>(x.size()) + T(1e-5));
 }
 
-/// y = gain x / rms(x), token by token (RMSNorm, arXiv 1910.07467).
+/// RMSNorm y = gain x / rms(x), token by token (arXiv 1910.07467).
 template <class T>
 void rms_norm(const Matrix<T>& x, const std::vector<T>& gain, Matrix<T>& y) {
   y.resize(x.rows(), x.cols());
@@ -56,7 +56,7 @@ void rms_norm(const Matrix<T>& x, const std::vector<T>& gain, Matrix<T>& y) {
   }
 }
 
-/// grad_x and grad_gain += the gradients for that of y.
+/// Adds the gradients of x and gain to grad_x and grad_gain, given that of y.
 template <class T>
 void rms_norm_backward(const Matrix<T>& x, const std::vector<T>& gain, const Matrix<T>& grad_y,
                        Matrix<T>& grad_x, std::vector<T>& grad_gain) {
@@ -69,7 +69,7 @@ void rms_norm_backward(const Matrix<T>& x, const std::vector<T>& gain, const Mat
   }
 }
 
-/// grad <- 0 where y = max(x, 0) is 0.
+/// Sets grad to 0 where y = max(x, 0) is 0.
 template <class T>
 void relu_backward(const Matrix<T>& y, Matrix<T>& grad) {
   const T* const from = y.data();
@@ -77,7 +77,7 @@ void relu_backward(const Matrix<T>& y, Matrix<T>& grad) {
   for (Index i = 0; i < y.size(); ++i) to[i] = from[i] > 0 ? to[i] : 0;
 }
 
-/// The sum of -ln p(target) over all tokens; logits become `scale` times its gradient.
+/// Returns the sum of -ln p(target) over all tokens; logits become `scale` times its gradient.
 template <class T>
 double cross_entropy(Matrix<T>& logits, const std::vector<std::uint8_t>& targets, T scale) {
   double nats = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Trains small language models on short texts, one for each positional encoding, and asks them about longer ones.
+// Trains small language models on short texts, one per positional encoding, and evaluates them on
+// longer texts.
 #include "../tour/error.hpp"
 #include "../tour/numbers.hpp"
 #include "options.hpp"
@@ -23,7 +24,7 @@
 
 namespace {
 
-/// Whether lines on standard error can be written anew.
+/// True if lines on standard error can be overwritten.
 bool errors_are_on_terminal() {
 #if __has_include(<unistd.h>)
   return isatty(STDERR_FILENO) != 0;
@@ -33,11 +34,11 @@ bool errors_are_on_terminal() {
 }
 
 std::atomic<bool> stop = false;
-static_assert(std::atomic<bool>::is_always_lock_free);  // which a signal's handler needs
+static_assert(std::atomic<bool>::is_always_lock_free);  // required in a signal handler
 
 void ask_to_stop(int) {
   stop = true;
-  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C does not wait
+  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends the program
 }
 
 int run(const study::Options& options) {

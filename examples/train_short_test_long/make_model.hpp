@@ -14,11 +14,11 @@
 #include <stdexcept>
 #include <utility>
 
-// Which posenc types a method is made of. In a header, as the check of the gradients wants models of double; in two
-// parts, each of which takes a compiler long.
+// posenc types of each method. It is a header because the gradient check needs models of double,
+// and has two parts because each compiles slowly.
 namespace study {
 
-/// Nothing where the method is not among these.
+/// Returns nullptr if the method is not among these.
 template <class T>
 std::unique_ptr<LanguageModel<T>> make_without_bias(const ModelConfig& config) {
   using posenc::NoRotation;
@@ -55,7 +55,7 @@ std::unique_ptr<LanguageModel<T>> make_with_bias(const ModelConfig& config) {
   return nullptr;
 }
 
-// In make_with_bias.cpp.
+// Defined in make_with_bias.cpp.
 extern template std::unique_ptr<LanguageModel<float>> make_with_bias<float>(const ModelConfig&);
 
 template <class T>

@@ -15,7 +15,8 @@ namespace {
 
 using Vector = posenc::Pack<float, posenc::tier::Best>;
 
-/// Enough sums for the latency of an addition, few enough for the registers of every tier.
+/// Number of sums: enough for the latency of an addition, few enough for the registers of every
+/// tier.
 constexpr std::size_t chains = 12;
 constexpr posenc::Index links = 4096;
 constexpr double operations =
@@ -26,7 +27,7 @@ float multiply_add(float half) {
   Vector x[chains];
   for (Vector& value : x) value = factor;
   for (posenc::Index link = 0; link < links; ++link) {
-    // By hand, because g++ interchanges or keeps such loops.
+    // Unrolled by hand, because g++ interchanges or keeps such loops.
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((x[I] = mul_add(x[I], factor, factor)), ...);
     }
@@ -37,7 +38,7 @@ float multiply_add(float half) {
   return sum(total);
 }
 
-/// Of one thread: the fastest of some batches, which other work disturbed least.
+/// Returns the rate of one thread: the fastest of some batches, which other work disturbed least.
 double rate() {
   using Clock = std::chrono::steady_clock;
   volatile float half = 0.5f, result = 0;

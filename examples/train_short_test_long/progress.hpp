@@ -11,16 +11,17 @@ namespace study {
 
 using posenc::Index;
 
-/// Says how far training is: in one line that is written anew on a terminal, else in a line now and then.
+/// Prints the progress of training: on a terminal in one line that is overwritten, otherwise in an
+/// occasional line.
 class Progress {
  public:
-  /// all_bytes: of all that will be trained
+  /// all_bytes: bytes of all trainings
   Progress(std::ostream& out, bool is_terminal, double all_bytes)
       : out_(out), is_terminal_(is_terminal), left_(all_bytes) {}
 
-  /// A model's training, of so many steps in all.
+  /// Begins a model's training of `steps` steps.
   void begin(const std::string& name, Index steps);
-  /// It had been trained so far before.
+  /// Skips bytes that an earlier run has trained on.
   void skip(double bytes) { left_ -= bytes; }
   void step(Index step, double bits_per_byte, double bytes);
   /// Ends the line.
@@ -32,7 +33,7 @@ class Progress {
   std::ostream& out_;
   bool is_terminal_, is_open_ = false;
   double left_, done_ = 0;  ///< bytes
-  double seconds_ = 0;      ///< that `done_` took
+  double seconds_ = 0;      ///< time for `done_`
   std::string name_;
   Index steps_ = 0;
   Clock::time_point last_step_ = {}, last_line_ = {};

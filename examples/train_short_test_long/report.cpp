@@ -37,10 +37,10 @@ std::string spelled(const std::string& method) {
   return names.at(method);
 }
 
-/// Bits per byte at one length over all seeds.
+/// Bits per byte at one length, over all seeds.
 struct Point {
   Index length = 0;
-  std::vector<double> bits = {};  ///< empty where the method refuses
+  std::vector<double> bits = {};  ///< empty if the method does not support it
 
   double mean() const {
     double sum = 0;
@@ -57,13 +57,13 @@ struct Point {
   }
 };
 
-/// A line of a picture, a row of a table.
+/// Line of a picture, or row of a table.
 struct Line {
   std::string name;
   std::vector<Point> points = {};
 };
 
-/// The line of a method, under a rule; its points in the order of lengths.
+/// Returns the line of a method, under a rule; its points are in the order of lengths.
 Line line_of(const Results& results, const std::string& name, const std::string& method,
              const std::string& scaling = "", bool further = false) {
   Line line{name};
@@ -88,7 +88,7 @@ tour::Table table_of(const std::string& title, const std::vector<Line>& lines) {
   return table;
 }
 
-/// A line for each method, with a bar from the lowest to the highest seed.
+/// Returns a figure with a line per method, and a bar from the lowest to the highest seed.
 tour::Figure picture_of(const std::string& name, const std::string& title,
                         const std::vector<Line>& lines) {
   tour::Figure figure{.name = name, .title = title, .width = 860, .height = 520};

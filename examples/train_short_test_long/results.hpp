@@ -7,7 +7,7 @@
 
 namespace study {
 
-/// Writes results.csv, which has no times, and is the same whenever the settings are, and speed.csv.
+/// Writes results.csv, which has no times and is equal for equal settings, and speed.csv.
 ///   Throws: tour::FileError
 void write_csv(const Options& options, const Results& results);
 
@@ -15,7 +15,8 @@ void write_csv(const Options& options, const Results& results);
 ///   Throws: tour::FileError
 void report(const Options& options, const Text& text, const Results& results);
 
-/// Methods that at the trained length know no more of the text than how frequent bytes are, one after the other.
+/// Returns a list of the methods that at the trained length are no better than the frequencies of
+/// bytes.
 std::string without_knowledge(const Options& options, const Results& results);
 
 }  // namespace study

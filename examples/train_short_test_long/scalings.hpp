@@ -10,10 +10,11 @@
 
 namespace study {
 
-/// A rule that rescales RoPE's frequencies for texts longer than those of training.
+/// Rule that rescales RoPE's frequencies for texts longer than those of training.
 struct Scaling {
   std::string name;
-  /// For texts of `length` where frequencies are stretched by `factor`; dynamic NTK takes its own from the length.
+  /// Frequencies for texts of `length`, stretched by `factor`; dynamic NTK computes its own factor
+  /// from the length.
   std::function<posenc::Frequencies(const Shape&, double factor, Index length)> frequencies;
 };
 

@@ -19,7 +19,7 @@ namespace {
 
 using tour::cat;
 
-/// Lengths that every model is asked about, as multiples of the trained one.
+/// Lengths that every model is evaluated at, as multiples of the trained one.
 constexpr Index multiples[] = {1, 2, 4, 8};
 
 std::string file_name(std::string name) {
@@ -27,8 +27,8 @@ std::string file_name(std::string name) {
   return name + ".checkpoint";
 }
 
-/// RoPE's further trainings: under each rule, and without one, to tell what the rule does from what training
-/// on longer texts does.
+/// Returns RoPE's further trainings: one under each rule, and one without a rule, which separates
+/// the effect of the rule from that of training on longer texts.
 std::vector<Scaling> further_scalings() {
   std::vector<Scaling> all = {{"none", [](const Shape& shape, double, Index length) {
                                  return scalings().front().frequencies(shape, 1, length);
@@ -77,7 +77,7 @@ TrainingState Study::train(const Job& job) {
   const Budget& budget = options_.budget;
   const std::string name = cat(job.name, " ", job.seed);
   const auto path = options_.out / "checkpoints" / file_name(name);
-  // The bits of products depend on the instruction set, and so on how this was compiled.
+  // Bits of products depend on the instruction set, and so on the build.
   const std::string settings =
       cat(name, ", ", budget.name, ", ", job.steps, " steps of ", job.batch, " x ", job.length,
           ", text ", text_.fingerprint, ", ", posenc::build_info());
@@ -124,7 +124,7 @@ TrainingState Study::train(const Job& job) {
   return state;
 }
 
-/// frequencies(length): RoPE's, where they are not its own.
+/// frequencies(length): those of RoPE, if they are not its own.
 void Study::ask(Score score, const TrainingState& state,
                 const std::function<std::optional<posenc::Frequencies>(Index)>& frequencies) {
   for (const Index multiple : multiples) {
@@ -167,7 +167,7 @@ void Study::ask_rescaled(Index seed, const TrainingState& state) {
 }
 
 void Study::see_attention(const std::string& method, const TrainingState& state) {
-  // Of texts as long as those of training, which every method can read.
+  // Texts are as long as those of training, which every method supports.
   Windows windows = held_out(options_.budget.shape.length);
   windows.rows = std::min(windows.rows, Index{64});
   Training model(config_of(method), options_.threads);

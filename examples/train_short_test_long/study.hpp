@@ -18,16 +18,16 @@
 
 namespace study {
 
-/// How well a model does at one length.
+/// Evaluation of a model at one length.
 struct Score {
-  std::string method;    ///< as in methods()
-  std::string scaling;   ///< of RoPE's frequencies; empty: as they were trained
-  bool further = false;  ///< trained further, under that scaling
+  std::string method;    ///< one of methods()
+  std::string scaling;   ///< of RoPE's frequencies; empty: as trained
+  bool further = false;  ///< trained further with that scaling
   Index seed = 0, length = 0;
-  std::optional<double> bits = std::nullopt;  ///< per byte; none where the method refuses
+  std::optional<double> bits = std::nullopt;  ///< per byte; none if unsupported
 };
 
-/// How fast a method was trained.
+/// Training speed of a method.
 struct Speed {
   double tokens = 0, seconds = 0, operations = 0;
   Spent spent = {};  ///< seconds of all threads
@@ -35,33 +35,34 @@ struct Speed {
 
 struct Results {
   double unigram_bits = 0;
-  double peak = 0;  ///< multiply-adds of all threads, in operations per second
+  double peak = 0;  ///< peak multiply-adds of all threads, operations per second
   std::vector<Score> scores = {};
   std::map<std::string, Speed> speeds = {};
   std::map<std::string, Matrix<double>> attention = {};  ///< by distance, of the first seed
-  std::string refusal = {};                              ///< what the learned table says
+  std::string refusal = {};                              ///< error message of the learned table
 };
 
-/// Training was stopped, and can be taken up again.
+/// Thrown if training was stopped; it can be resumed.
 struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Trains and asks all models that the options name.
+/// Trains and evaluates all models of the options.
 class Study {
  public:
-  /// stop: asks for an end; what it was at is saved
+  /// stop: request to stop; the state is saved
   Study(const Options& options, const Text& text, Progress& progress, const std::atomic<bool>& stop)
       : options_(options), text_(text), progress_(progress), stop_(stop) {}
 
+  /// Runs the study.
   ///   Throws: Interrupted, tour::FileError
   Results run();
 
-  /// Bytes that run() trains on, the same more than once.
+  /// Returns the bytes that run() trains on, repetitions included.
   static double all_bytes(const Options& options);
 
  private:
-  /// A model's training: what its checkpoint is called by, and from which parameters it begins.
+  /// Training of a model: the name of its checkpoint, and its initial parameters.
   struct Job {
     std::string name;
     ModelConfig model;

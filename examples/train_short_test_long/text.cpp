@@ -17,14 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 std::uint64_t hash(std::string_view text, std::uint64_t value = 0xcbf29ce484222325u) {
   for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return value;
 }
 
 struct File {
-  std::string name;  ///< relative to the folder that was named
+  std::string name;  ///< relative to the given folder
   fs::path path;
 };
 
@@ -59,7 +59,7 @@ Text read_text(const std::vector<fs::path>& paths) {
     const auto more = files_of(path);
     files.insert(files.end(), more.begin(), more.end());
   }
-  // Folders are listed in no order.
+  // Folders are listed in an unspecified order.
   std::sort(files.begin(), files.end(),
             [](const File& a, const File& b) { return a.name < b.name; });
   Text text;
@@ -89,7 +89,7 @@ Text read_text(const std::vector<fs::path>& paths) {
 }
 
 fs::path default_text() {
-  // The include directories of CMake's target, of which one holds the headers.
+  // Include directories of CMake's target, one of which has the headers.
   std::istringstream folders(STUDY_EIGEN_FOLDERS);
   std::error_code error;
   for (std::string folder; std::getline(folders, folder, '|');) {
@@ -100,7 +100,7 @@ fs::path default_text() {
 }
 
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t first, std::uint64_t second) {
-  // The finaliser of SplitMix64 (Steele, Lea, Flood 2014), once for each number.
+  // Finaliser of SplitMix64 (Steele, Lea, Flood 2014), once per number.
   std::uint64_t x = 0;
   for (const std::uint64_t number : {seed, first, second}) {
     x += number + 0x9e3779b97f4a7c15u;
@@ -140,7 +140,7 @@ Windows held_out_windows(const Text& text, Index bytes, Index longest, Index len
 
 double unigram_bits(const Text& text, const Windows& windows) {
   std::array<double, 256> counts;
-  counts.fill(1);  // of bytes that the training text does not have, too
+  counts.fill(1);  // includes bytes that the training text lacks
   for (const char c : text.training) counts[static_cast<unsigned char>(c)] += 1;
   const double total = static_cast<double>(text.training.size()) + 256;
   double bits = 0;

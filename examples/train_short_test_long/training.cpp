@@ -15,8 +15,8 @@
 namespace study {
 namespace {
 
-/// work(0) .. work(count - 1), each on one of the threads.
-///   Throws: what the first of them throws
+/// Calls work(0) .. work(count - 1), each on one of the threads.
+///   Throws: the exception of the first call that throws
 void run(int threads, Index count, const std::function<void(Index)>& work) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(count));
   std::atomic<Index> next = 0;
@@ -38,7 +38,7 @@ void run(int threads, Index count, const std::function<void(Index)>& work) {
   }
 }
 
-/// Rows first .. first + count - 1.
+/// Returns rows first .. first + count - 1.
 Windows rows_of(const Windows& windows, Index first, Index count) {
   const auto width = windows.length + 1;
   const auto begin = windows.bytes.begin() + first * width;
@@ -115,7 +115,7 @@ Matrix<double> Training::attention_by_distance(const Windows& windows,
 double Training::step_operations(Index rows, Index length) const {
   const double tokens = static_cast<double>(rows * length);
   const double pairs = tokens * static_cast<double>(length + 1) / 2;
-  // A product and its two gradients; attention's two products, and the five of its backward.
+  // A product and its two gradients; attention's two products and the five of its backward pass.
   return 6 * tokens * static_cast<double>(models_[0]->product_parameters()) +
          14 * pairs * static_cast<double>(config_.shape.layers * config_.shape.width);
 }

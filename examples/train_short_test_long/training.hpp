@@ -10,9 +10,9 @@
 
 namespace study {
 
-/// Trains and asks one model on several threads. The rows of a batch are shared out over a fixed number of
-/// replicas, each with a gradient of its own, which are added in their order: how many threads
-/// there are changes no bit.
+/// Trains and evaluates one model on several threads. The rows of a batch are distributed over a
+/// fixed number of replicas. Each has its own gradient, and gradients are added in order, so the
+/// number of threads changes no bit.
 class Training {
  public:
   /// threads: at most `replicas` of them work
@@ -23,19 +23,20 @@ class Training {
   Index parameter_count() const { return models_[0]->parameter_count(); }
   TrainingState begin(std::uint64_t seed);
 
-  /// One step of Adam over a batch; gives its mean loss in nats.
+  /// Makes one step of Adam for a batch; returns its mean loss in nats.
   double step(const Windows& batch, double rate, TrainingState& state);
 
-  /// Bits per byte.
-  ///   Throws: posenc::PositionError where the method has no such positions
+  /// Returns bits per byte.
+  ///   Throws: posenc::PositionError if the method does not support such positions
   double evaluate(const Windows& windows, std::span<const float> parameters);
 
   Matrix<double> attention_by_distance(const Windows& windows, std::span<const float> parameters);
 
-  /// Useful floating point operations of a training step over so many texts of a length.
+  /// Returns the useful floating-point operations of a training step, for that many texts of a
+  /// length.
   double step_operations(Index rows, Index length) const;
 
-  /// Seconds of all threads in products and attention.
+  /// Returns the seconds of all threads in products and attention.
   Spent spent() const;
 
  private:

@@ -22,20 +22,20 @@
 
 namespace study {
 
-/// What is added to the embeddings.
+/// Encoding that is added to the embeddings.
 enum class Addition { Nothing, Sinusoidal, Learned };
 
-/// A decoder-only transformer (arXiv 1706.03762) with normalisation before each layer:
+/// Decoder-only transformer (arXiv 1706.03762) with normalisation before each layer:
 ///   x = embedding[byte] + encoding;  in each block  x += attention(norm(x)),  x += down relu(up norm(x));
 ///   logits = output norm(x)
 ///   Rotary: a RotaryEncoding
-///   Bias:   one of the parts in biases.hpp: makes the score bias of a block from the block's parameters
+///   Bias:   a part of biases.hpp, which computes a block's score bias from the block's parameters
 template <class T, class Rotary, class Bias>
 class Transformer final : public LanguageModel<T> {
   using Attention = posenc::MultiHeadAttention<T, Rotary, typename Bias::Type>;
   using AttentionGradients = decltype(std::declval<const Attention&>().zero_gradients());
 
-  /// Parameters, or gradients of the same names and shapes.
+  /// Parameters, or gradients with the same names and shapes.
   template <class Projections, class Linear>
   struct Block {
     std::vector<T> attention_norm, mlp_norm, bias;
@@ -50,7 +50,7 @@ class Transformer final : public LanguageModel<T> {
     Linear output;
   };
 
-  /// What backward needs of a block's forward pass, and what the block computes with.
+  /// Activations of a block's forward pass that its backward pass needs, and the block's objects.
   struct Activations {
     explicit Activations(const Shape& shape) : bias(shape) {}
 
@@ -206,7 +206,7 @@ class Transformer final : public LanguageModel<T> {
     timed(this->spent.products, call);
   }
 
-  /// f(values) for all parameters, or gradients, in one order.
+  /// Calls f(values) for all parameters, or gradients, in one order.
   template <class W, class F>
   static void walk(W& weights, const F& f) {
     const auto each = [&f](auto&... all) {
@@ -243,7 +243,7 @@ class Transformer final : public LanguageModel<T> {
     }
   }
 
-  /// The attention of a block, with the bias that its parameters make and the projections it had.
+  /// Constructs the attention of a block, with the bias of its parameters and its old projections.
   void make_attention(Index n) {
     auto& block = weights_.blocks[at(n)];
     Attention made({.model_dim = shape_.width, .heads = shape_.heads, .projection_bias = false},
@@ -290,7 +290,7 @@ class Transformer final : public LanguageModel<T> {
     return all;
   }
 
-  /// Makes the logits. attend(n, x, out) runs a block's attention; without one, as for inference.
+  /// Computes the logits. attend(n, x, out) runs the attention of block n.
   template <class Attend>
   void forward(const Windows& windows, const Attend& attend) {
     embed(windows, x_);
@@ -326,7 +326,8 @@ class Transformer final : public LanguageModel<T> {
     });
   }
 
-  /// From the gradient of the logits, which stands in their place, to those of all parameters.
+  /// Computes the gradients of all parameters from that of the logits, which has replaced the
+  /// logits.
   void backward(const Windows& windows) {
     Matrix<T>&grad = grad_, &grad_in = grad_in_, &grad_hidden = grad_hidden_;
     grad_in.resize(x_.rows(), shape_.width);
@@ -375,10 +376,10 @@ class Transformer final : public LanguageModel<T> {
   Shape shape_;
   Rotary rotary_;
   Addition addition_;
-  std::deque<Activations> activations_;  // which the biases of blocks may refer to
+  std::deque<Activations> activations_;  // biases of blocks may refer to it
   Weights<Attention, posenc::Linear<T>> weights_;
   Weights<AttentionGradients, posenc::LinearParameters<T>> gradients_;
-  Matrix<T> x_, out_, final_, logits_, grad_, grad_in_, grad_hidden_;  // kept for their memory
+  Matrix<T> x_, out_, final_, logits_, grad_, grad_in_, grad_hidden_;  // reused memory
 };
 
 }  // namespace study
